@@ -1,0 +1,132 @@
+//! Transmission parameters of the message layer, and the times derived from them.
+
+use crate::ratio::Ratio;
+use crate::time::Duration;
+
+/// Transmission parameters under their RFC names (RFC 7252 4.8).
+///
+/// What follows from them (MAX_TRANSMIT_SPAN, EXCHANGE_LIFETIME, ...) is computed by methods and
+/// never stored, so that no two of them can disagree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TransmissionParameters {
+    /// ACK_TIMEOUT: the shortest first timer of a blind sender. Default 2 s.
+    pub ack_timeout: Duration,
+    /// ACK_RANDOM_FACTOR: the longest first timer is this times ACK_TIMEOUT. Default 1.5.
+    pub ack_random_factor: Ratio,
+    /// MAX_RETRANSMIT: copies sent after the first. Default 4, at most
+    /// [`MAX_RETRANSMIT_LIMIT`](Self::MAX_RETRANSMIT_LIMIT).
+    pub max_retransmit: u8,
+    /// NSTART: interactions that may be outstanding with one peer. Default 1.
+    pub nstart: u16,
+    /// DEFAULT_LEISURE: span over which a multicast request is answered. Default 5 s.
+    pub default_leisure: Duration,
+    /// PROBING_RATE in bytes per second: average rate to a peer that does not answer. Default 1.
+    pub probing_rate: u32,
+    /// MAX_LATENCY: assumed longest one-way transit time of a datagram. Default 100 s.
+    pub max_latency: Duration,
+    /// Cap on backed-off timers; the first timer of an exchange is never cut. Default none.
+    ///
+    /// RFC 7252 has no cap; CoCoA truncates at 32 s, the thesis's default CoAP at 60 s
+    /// (`spec/algorithms.md` 1 and 3.1).
+    pub rto_max: Option<Duration>,
+}
+
+impl TransmissionParameters {
+    /// The most retransmissions any setting may ask for; the engine keeps every copy's time.
+    pub const MAX_RETRANSMIT_LIMIT: u8 = 30;
+
+    /// RFC 7252 4.8 defaults.
+    pub const DEFAULT: Self = Self {
+        ack_timeout: Duration::from_secs(2),
+        ack_random_factor: Ratio::new(3, 2),
+        max_retransmit: 4,
+        nstart: 1,
+        default_leisure: Duration::from_secs(5),
+        probing_rate: 1,
+        max_latency: Duration::from_secs(100),
+        rto_max: None,
+    };
+
+    /// Longest sum of the first `timers` timers: each twice the one before, or at the cap.
+    fn longest(&self, timers: u8) -> Duration {
+        let mut timer = self.ack_timeout.scale(self.ack_random_factor);
+        let mut sum = Duration::ZERO;
+        for _ in 0..timers {
+            sum += timer;
+            let doubled = timer.times(2);
+            timer = self
+                .rto_max
+                .map_or(doubled, |cap| doubled.min(cap.max(timer)));
+        }
+        sum
+    }
+
+    /// MAX_TRANSMIT_SPAN: from the first copy to the last (RFC 7252 4.8.2). Default 45 s.
+    pub fn max_transmit_span(&self) -> Duration {
+        self.longest(self.max_retransmit)
+    }
+
+    /// MAX_TRANSMIT_WAIT: from the first copy to giving up. Default 93 s.
+    pub fn max_transmit_wait(&self) -> Duration {
+        self.longest(self.max_retransmit.saturating_add(1))
+    }
+
+    /// PROCESSING_DELAY: a node's time from a request to its ACK. Equals ACK_TIMEOUT.
+    pub fn processing_delay(&self) -> Duration {
+        self.ack_timeout
+    }
+
+    /// MAX_RTT: 2 x MAX_LATENCY + PROCESSING_DELAY. Default 202 s.
+    pub fn max_rtt(&self) -> Duration {
+        self.max_latency.times(2) + self.processing_delay()
+    }
+
+    /// EXCHANGE_LIFETIME: from the first copy until its Message ID may be used again.
+    /// Default 247 s. With a cap on the timers, the cap is what counts (`names.md`).
+    pub fn exchange_lifetime(&self) -> Duration {
+        self.max_transmit_span() + self.max_latency.times(2) + self.processing_delay()
+    }
+
+    /// NON_LIFETIME: from sending a NON until its Message ID may be used again. Default 145 s.
+    pub fn non_lifetime(&self) -> Duration {
+        self.max_transmit_span() + self.max_latency
+    }
+}
+
+impl Default for TransmissionParameters {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn derived_times_of_the_defaults() {
+        let p = TransmissionParameters::DEFAULT;
+        let seconds = [
+            p.max_transmit_span(),
+            p.max_transmit_wait(),
+            p.max_rtt(),
+            p.exchange_lifetime(),
+            p.non_lifetime(),
+        ]
+        .map(Duration::as_secs);
+        assert_eq!(seconds, [45, 93, 202, 247, 145]);
+    }
+
+    #[test]
+    fn a_cap_bounds_the_derived_times() {
+        let p = TransmissionParameters {
+            max_retransmit: 20,
+            rto_max: Some(Duration::from_secs(60)),
+            ..TransmissionParameters::DEFAULT
+        };
+        // 3 + 6 + 12 + 24 + 48, then 15 timers of 60 s.
+        assert_eq!(p.max_transmit_span(), Duration::from_secs(93 + 15 * 60));
+        assert_eq!(p.exchange_lifetime(), Duration::from_secs(93 + 900 + 202));
+    }
+}

@@ -1,0 +1,199 @@
+//! A server's side of Block1: request bodies put together, or passed on block by block.
+//!
+//! One table for all peers, with limits on bodies, on one body's bytes and on all their bytes.
+//! When a limit is reached, the newest comer is refused (4.13 for its own size, 5.03 for ours);
+//! what peers have begun is kept until it is complete or its time runs out.
+
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use bytes::Bytes;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use slab::Slab;
+
+use super::Key;
+use crate::codec::{BlockValue, MessageView};
+use crate::timers::TimerId;
+
+/// How a server wants a request body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Delivery {
+    /// Put together and delivered once (RFC 7959 2.5, "atomic").
+    #[default]
+    Atomic,
+    /// Each block as it arrives, in order; the application answers each.
+    Streamed,
+}
+
+/// What a block led to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Assembled {
+    /// Kept; ask for the next (2.31).
+    Continue,
+    /// The body is complete.
+    Whole(Bytes),
+    /// The next part of a streamed body, beginning at this offset.
+    Part(u64),
+    /// A block is missing before this one (4.08).
+    Incomplete,
+    /// The body is larger than the limit (4.13).
+    TooLarge { limit: usize },
+    /// No room for another body now (5.03).
+    Full,
+    /// The block's length contradicts its option (4.00).
+    BadLength,
+}
+
+#[derive(Debug)]
+struct Body {
+    key: Key,
+    bytes: Vec<u8>,
+    /// Bytes received in order; equals `bytes.len()` unless streamed.
+    received: u64,
+    timer: TimerId,
+}
+
+/// Limits of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AssemblyLimits {
+    pub(crate) bodies: usize,
+    pub(crate) body_bytes: usize,
+    pub(crate) all_bytes: usize,
+}
+
+/// Request bodies on their way in.
+#[derive(Debug)]
+pub(crate) struct Assemblies {
+    state: FixedState,
+    index: HashTable<u32>,
+    slots: Slab<Body>,
+    limits: AssemblyLimits,
+    all_bytes: usize,
+}
+
+impl Assemblies {
+    pub(crate) fn new(seed: u64, limits: AssemblyLimits) -> Self {
+        Self {
+            state: FixedState::with_seed(seed),
+            index: HashTable::new(),
+            slots: Slab::new(),
+            limits,
+            all_bytes: 0,
+        }
+    }
+
+    /// The body a request belongs to, if one was begun.
+    pub(crate) fn find(&self, peer: SocketAddr, request: &MessageView<'_>) -> Option<u32> {
+        let key = Key::of(peer, request);
+        let hash = key.hash(&self.state);
+        self.index
+            .find(hash, |&i| self.slots[i as usize].key == key)
+            .copied()
+    }
+
+    /// The timer that bounds a body's life.
+    pub(crate) fn timer(&self, index: u32) -> TimerId {
+        self.slots[index as usize].timer
+    }
+
+    /// Begins a body; `timer` makes the timer that bounds its life.
+    pub(crate) fn begin(
+        &mut self,
+        peer: SocketAddr,
+        request: &MessageView<'_>,
+        timer: impl FnOnce(u32) -> TimerId,
+    ) -> Option<u32> {
+        if self.slots.len() >= self.limits.bodies {
+            return None;
+        }
+        let key = Key::of(peer, request);
+        let hash = key.hash(&self.state);
+        self.all_bytes += key.len();
+        let entry = self.slots.vacant_entry();
+        let index = entry.key() as u32;
+        entry.insert(Body {
+            key,
+            bytes: Vec::new(),
+            received: 0,
+            timer: timer(index),
+        });
+        let Self {
+            index: table,
+            slots,
+            state,
+            ..
+        } = self;
+        table.insert_unique(hash, index, |&i| slots[i as usize].key.hash(state));
+        Some(index)
+    }
+
+    /// Takes the block that `request` carries into body `index`.
+    pub(crate) fn accept(
+        &mut self,
+        index: u32,
+        block: BlockValue,
+        payload: &[u8],
+        announced: Option<u32>,
+        delivery: Delivery,
+    ) -> Assembled {
+        let limit = self.limits.body_bytes;
+        let body = &mut self.slots[index as usize];
+        let (offset, length) = (block.offset() as u64, payload.len());
+        let size = block.szx.bytes();
+        if (block.more && length != size) || length > size {
+            return Assembled::BadLength;
+        }
+        if block.number == 0 {
+            // A new start of the same body replaces what there was.
+            self.all_bytes -= body.bytes.len();
+            body.bytes.clear();
+            body.received = 0;
+        }
+        let end = offset + length as u64;
+        if end > limit as u64 || announced.is_some_and(|size| size as usize > limit) {
+            return Assembled::TooLarge { limit };
+        }
+        if offset > body.received {
+            return Assembled::Incomplete;
+        }
+        if end <= body.received && block.more && block.number > 0 {
+            return Assembled::Continue; // a block sent again under a new Message ID
+        }
+        if offset < body.received {
+            return Assembled::Incomplete;
+        }
+        if delivery == Delivery::Streamed {
+            body.received = end;
+            return Assembled::Part(offset);
+        }
+        if self.all_bytes + length > self.limits.all_bytes {
+            return Assembled::Full;
+        }
+        self.all_bytes += length;
+        body.bytes.extend_from_slice(payload);
+        body.received = end;
+        if block.more {
+            return Assembled::Continue;
+        }
+        self.all_bytes -= body.bytes.len();
+        Assembled::Whole(Bytes::from(core::mem::take(&mut body.bytes)))
+    }
+
+    /// Ends a body's life.
+    pub(crate) fn remove(&mut self, index: u32) -> Option<TimerId> {
+        let body = self.slots.try_remove(index as usize)?;
+        self.all_bytes -= body.bytes.len() + body.key.len();
+        let hash = body.key.hash(&self.state);
+        if let Ok(found) = self.index.find_entry(hash, |&i| i == index) {
+            found.remove();
+        }
+        Some(body.timer)
+    }
+
+    /// Bodies and bytes held.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        (self.slots.len(), self.all_bytes)
+    }
+}

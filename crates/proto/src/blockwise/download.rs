@@ -1,0 +1,333 @@
+//! A client's side of Block2: which block to ask for next, and the body so far.
+//!
+//! Blocks may arrive out of order when several are in flight; they are handed on in order. The
+//! server may answer with a smaller block size than asked for at any time (RFC 7959 2.4); blocks
+//! are then counted anew from the end of what has arrived.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::fmt;
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use crate::codec::block::MAX_BLOCK_NUMBER;
+use crate::codec::{BlockSize, BlockValue};
+
+/// Why a body cannot be put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DownloadError {
+    /// It is, or would become, larger than this many bytes.
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// The representation changed between two blocks (its ETag did).
+    Changed,
+    /// A block is not what was asked for: wrong place, wrong length, or a larger size.
+    WrongBlock {
+        /// Where it claims to begin, in bytes.
+        offset: u64,
+    },
+    /// It needs more blocks than 20 bits can number.
+    TooManyBlocks,
+}
+
+impl fmt::Display for DownloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { limit } => write!(f, "the body is larger than {limit} bytes"),
+            Self::Changed => f.write_str("the representation changed during the transfer"),
+            Self::WrongBlock { offset } => write!(f, "unexpected block at byte {offset}"),
+            Self::TooManyBlocks => f.write_str("the body needs more blocks than can be numbered"),
+        }
+    }
+}
+
+impl core::error::Error for DownloadError {}
+
+/// A response body on its way in.
+#[derive(Debug)]
+pub struct Download {
+    size: BlockSize,
+    limit: usize,
+    etag: SmallVec<[u8; 8]>,
+    /// In order and handed on or kept up to here.
+    complete: u64,
+    /// Asked for up to here.
+    requested: u64,
+    /// Arrived beyond `complete`, by offset.
+    ahead: BTreeMap<u64, Bytes>,
+    /// The end as the server announced it (Size2): a hint, good enough to ask ahead.
+    announced: Option<u64>,
+    /// The end, once a last block said so.
+    end: Option<u64>,
+}
+
+impl Download {
+    /// A body of at most `limit` bytes, asked for in blocks of `size`, of which the first is on
+    /// its way.
+    pub fn new(size: BlockSize, limit: usize) -> Self {
+        Self {
+            size,
+            limit,
+            etag: SmallVec::new(),
+            complete: 0,
+            requested: size.bytes() as u64,
+            ahead: BTreeMap::new(),
+            announced: None,
+            end: None,
+        }
+    }
+
+    /// Takes a block. What has become contiguous is appended to `body`.
+    pub fn accept(
+        &mut self,
+        block: BlockValue,
+        etag: Option<&[u8]>,
+        announced: Option<u32>,
+        payload: Bytes,
+        body: &mut Vec<Bytes>,
+    ) -> Result<(), DownloadError> {
+        let offset = block.offset() as u64;
+        let etag = etag.unwrap_or_default();
+        if self.complete == 0 && self.ahead.is_empty() {
+            self.etag = SmallVec::from_slice(etag);
+        } else if self.etag.as_slice() != etag {
+            return Err(DownloadError::Changed);
+        }
+        if let Some(announced) = announced.filter(|size| *size > 0) {
+            if announced as usize > self.limit {
+                return Err(DownloadError::TooLarge { limit: self.limit });
+            }
+            self.announced = Some(u64::from(announced));
+        }
+        let expected = block.szx.bytes();
+        let fits = if block.more {
+            payload.len() == expected
+        } else {
+            payload.len() <= expected
+        };
+        if !fits {
+            return Err(DownloadError::WrongBlock { offset });
+        }
+        if block.szx < self.size {
+            // Smaller blocks from here on: what was asked for beyond this one is void.
+            self.size = block.szx;
+            self.requested = self.requested.min(offset + expected as u64);
+            self.ahead
+                .retain(|at, bytes| *at + (bytes.len() as u64) <= self.requested);
+        }
+        let end = offset + payload.len() as u64;
+        if end > self.limit as u64 {
+            return Err(DownloadError::TooLarge { limit: self.limit });
+        }
+        if offset > self.requested {
+            return Err(DownloadError::WrongBlock { offset });
+        }
+        if !block.more {
+            self.end = Some(end);
+        }
+        if offset < self.complete {
+            return Ok(()); // asked for twice after a change of size
+        }
+        self.ahead.insert(offset, payload);
+        while let Some(bytes) = self.ahead.remove(&self.complete) {
+            self.complete += bytes.len() as u64;
+            let last = bytes.is_empty();
+            body.push(bytes);
+            if last {
+                break;
+            }
+        }
+        self.requested = self.requested.max(self.complete);
+        Ok(())
+    }
+
+    /// Whether everything has arrived.
+    pub fn is_complete(&self) -> bool {
+        self.end == Some(self.complete)
+    }
+
+    /// Bytes in order so far.
+    pub fn complete(&self) -> u64 {
+        self.complete
+    }
+
+    /// Where the body ends, as far as known or announced.
+    pub fn end(&self) -> Option<u64> {
+        self.end.or(self.announced)
+    }
+
+    /// The next block to ask for with `in_flight` others on their way, if any.
+    ///
+    /// Only a body whose size is known is asked for ahead: a block beyond the end is an error.
+    pub fn next_request(&mut self, in_flight: usize) -> Option<Result<BlockValue, DownloadError>> {
+        let more = match self.end {
+            Some(end) => self.requested < end,
+            None if in_flight == 0 => true,
+            None => self.announced.is_some_and(|end| self.requested < end),
+        };
+        if !more {
+            return None;
+        }
+        let number = self.requested / self.size.bytes() as u64;
+        if number > u64::from(MAX_BLOCK_NUMBER) {
+            return Some(Err(DownloadError::TooManyBlocks));
+        }
+        self.requested += self.size.bytes() as u64;
+        let block = BlockValue {
+            number: number as u32,
+            more: false,
+            szx: self.size,
+        };
+        Some(Ok(block))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SIZE: BlockSize = BlockSize::MIN;
+
+    fn block(number: u32, more: bool) -> BlockValue {
+        BlockValue {
+            number,
+            more,
+            szx: SIZE,
+        }
+    }
+
+    fn part(n: u8, len: usize) -> Bytes {
+        Bytes::from(alloc::vec![n; len])
+    }
+
+    #[test]
+    fn one_block_after_the_other_until_the_last() {
+        let (mut download, mut body) = (Download::new(SIZE, 1_000), Vec::new());
+        download
+            .accept(block(0, true), None, None, part(0, 16), &mut body)
+            .expect("good");
+        assert_eq!(download.next_request(0), Some(Ok(block(1, false))));
+        assert_eq!(download.next_request(1), None, "its end is not known");
+        download
+            .accept(block(1, false), None, None, part(1, 3), &mut body)
+            .expect("good");
+        assert!(download.is_complete());
+        assert_eq!(download.next_request(0), None);
+        assert_eq!(body.concat().len(), 19);
+    }
+
+    #[test]
+    fn a_known_size_lets_blocks_be_asked_for_ahead_and_arrive_in_any_order() {
+        let (mut download, mut body) = (Download::new(SIZE, 1_000), Vec::new());
+        download
+            .accept(block(0, true), None, Some(60), part(0, 16), &mut body)
+            .expect("good");
+        for number in 1..=3 {
+            let in_flight = number as usize - 1;
+            assert_eq!(
+                download.next_request(in_flight),
+                Some(Ok(block(number, false)))
+            );
+        }
+        assert_eq!(download.next_request(3), None);
+        download
+            .accept(block(3, false), None, None, part(3, 12), &mut body)
+            .expect("good");
+        download
+            .accept(block(2, true), None, None, part(2, 16), &mut body)
+            .expect("good");
+        assert!(!download.is_complete());
+        download
+            .accept(block(1, true), None, None, part(1, 16), &mut body)
+            .expect("good");
+        assert!(download.is_complete());
+        let whole: Vec<u8> = body.concat();
+        assert_eq!(
+            (whole[16], whole[32], whole[48], whole.len()),
+            (1, 2, 3, 60)
+        );
+    }
+
+    #[test]
+    fn a_server_may_turn_to_smaller_blocks() {
+        let size = BlockSize::from_szx(1).expect("32 bytes");
+        let (mut download, mut body) = (Download::new(size, 1_000), Vec::new());
+        download
+            .accept(block(0, true), None, None, part(0, 16), &mut body)
+            .expect("good");
+        assert_eq!(download.next_request(0), Some(Ok(block(1, false))));
+    }
+
+    #[test]
+    fn what_a_server_must_not_do_is_refused() {
+        let fresh = || {
+            let (mut download, mut body) = (Download::new(SIZE, 40), Vec::new());
+            let etag = Some(&b"a"[..]);
+            download
+                .accept(block(0, true), etag, None, part(0, 16), &mut body)
+                .expect("good");
+            download
+        };
+        let refused = |block, etag: &[u8], size, len| {
+            fresh()
+                .accept(block, Some(etag), size, part(0, len), &mut Vec::new())
+                .unwrap_err()
+        };
+        assert_eq!(
+            refused(block(1, true), b"b", None, 16),
+            DownloadError::Changed
+        );
+        let wrong = |offset| DownloadError::WrongBlock { offset };
+        assert_eq!(refused(block(1, true), b"a", None, 15), wrong(16));
+        assert_eq!(refused(block(1, false), b"a", None, 17), wrong(16));
+        assert_eq!(
+            refused(block(9, true), b"a", None, 16),
+            DownloadError::TooLarge { limit: 40 }
+        );
+        assert_eq!(
+            refused(block(1, true), b"a", Some(41), 16),
+            DownloadError::TooLarge { limit: 40 }
+        );
+        let mut unlimited = Download::new(SIZE, 1_000);
+        let far = unlimited.accept(block(9, true), None, None, part(0, 16), &mut Vec::new());
+        assert_eq!(far, Err(wrong(144)), "never asked for");
+    }
+
+    proptest! {
+        /// Any order of arrival within the window, with repeats, yields the body.
+        #[test]
+        fn any_order_yields_the_body(len in 1_usize..400, picks in prop::collection::vec(0_usize..8, 200)) {
+            let whole: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            let cut = |number: u32| {
+                let start = number as usize * 16;
+                let end = len.min(start + 16);
+                (block(number, end < len), Bytes::copy_from_slice(&whole[start..end]))
+            };
+            let (mut download, mut body) = (Download::new(SIZE, 1_000), Vec::new());
+            let (first, bytes) = cut(0);
+            download.accept(first, None, Some(len as u32), bytes, &mut body).unwrap();
+            let mut flying = Vec::new();
+            for pick in picks {
+                while flying.len() < 8 {
+                    match download.next_request(flying.len()) {
+                        Some(next) => flying.push(next.unwrap().number),
+                        None => break,
+                    }
+                }
+                if flying.is_empty() {
+                    break;
+                }
+                let number = flying.remove(pick % flying.len());
+                let (value, bytes) = cut(number);
+                download.accept(value, None, None, bytes, &mut body).unwrap();
+            }
+            prop_assert!(download.is_complete());
+            prop_assert_eq!(body.concat(), whole);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Bodies larger than a message: block-wise transfer (RFC 7959), both directions, both roles.
+//!
+//! - [`download`]: a client puts a response body together from Block2 responses;
+//! - [`upload`]: a client cuts a request body into Block1 requests;
+//! - [`assembly`]: a server puts a request body together;
+//! - [`bodies`]: a server keeps the response body that a peer is reading.
+//!
+//! These are plain state: no message is built or sent here. The [endpoint](crate::endpoint)
+//! does that, and its controller says how many blocks may be in flight.
+
+pub mod assembly;
+pub mod bodies;
+pub mod download;
+pub mod upload;
+
+use alloc::vec::Vec;
+use core::hash::{BuildHasher, Hash, Hasher};
+use core::net::SocketAddr;
+
+use foldhash::fast::FixedState;
+
+use crate::codec::{BlockSize, MessageView, OptionNumber};
+
+/// The part of a response body a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Where it begins, in bytes.
+    pub offset: u64,
+    /// The block size to answer with: the smaller of what was asked for and our own.
+    pub size: BlockSize,
+    /// The request named a block; else this is the beginning in our own block size.
+    pub explicit: bool,
+}
+
+impl Wanted {
+    /// The slice of `whole` that answers, and whether more follows; nothing beyond its end.
+    pub fn slice(&self, whole: usize) -> Option<(core::ops::Range<usize>, bool)> {
+        let start = usize::try_from(self.offset).ok()?;
+        if start > whole || (start == whole && start > 0) {
+            return None;
+        }
+        let end = whole.min(start.saturating_add(self.size.bytes()));
+        Some((start..end, end < whole))
+    }
+}
+
+/// What makes two block-wise requests parts of one: peer, method and cache key
+/// (RFC 7959 2.4, RFC 7252 5.4.2), the block and size options left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    peer: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+impl Key {
+    pub(crate) fn of(peer: SocketAddr, request: &MessageView<'_>) -> Self {
+        let mut bytes = Vec::with_capacity(32);
+        bytes.push(request.code().0);
+        for option in request.options() {
+            let number = option.number;
+            let transfer = number == OptionNumber::BLOCK1
+                || number == OptionNumber::BLOCK2
+                || number == OptionNumber::OBSERVE
+                || number.is_no_cache_key();
+            if !transfer {
+                bytes.extend_from_slice(&number.0.to_be_bytes());
+                bytes.extend_from_slice(&(option.value.len() as u32).to_be_bytes());
+                bytes.extend_from_slice(option.value);
+            }
+        }
+        Self { peer, bytes }
+    }
+
+    pub(crate) fn hash(&self, state: &FixedState) -> u64 {
+        let mut hasher = state.build_hasher();
+        self.peer.hash(&mut hasher);
+        hasher.write(&self.bytes);
+        hasher.finish()
+    }
+
+    /// Bytes this key occupies, for the tables' limits.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_ends_where_the_body_does() {
+        let wanted = |offset| Wanted {
+            offset,
+            size: BlockSize::MIN,
+            explicit: true,
+        };
+        assert_eq!(wanted(0).slice(0), Some((0..0, false)));
+        assert_eq!(wanted(0).slice(16), Some((0..16, false)));
+        assert_eq!(wanted(0).slice(17), Some((0..16, true)));
+        assert_eq!(wanted(16).slice(17), Some((16..17, false)));
+        assert_eq!(wanted(16).slice(16), None, "a block beyond the end");
+    }
+}

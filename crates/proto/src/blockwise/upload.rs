@@ -1,0 +1,186 @@
+//! A client's side of Block1: which part of the request body goes next.
+//!
+//! Blocks go one at a time: a server may demand that they arrive in order (RFC 7959 2.5). The
+//! server may ask for smaller blocks with any answer, and does so with 4.13 before it has
+//! accepted anything (RFC 7959 2.9.3).
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::codec::block::MAX_BLOCK_NUMBER;
+use crate::codec::{BlockSize, BlockValue};
+
+/// A request body on its way out.
+#[derive(Debug)]
+pub struct Upload {
+    size: BlockSize,
+    /// Bytes the server has taken.
+    accepted: u64,
+    /// Bytes not yet taken, in order, from `accepted` on.
+    rest: VecDeque<Bytes>,
+    held: usize,
+    /// No more bytes will be supplied.
+    finished: bool,
+    /// Size of the whole body, if known; sent as Size1 with the first block.
+    total: Option<u64>,
+}
+
+impl Upload {
+    /// A body of which everything is at hand.
+    pub fn whole(size: BlockSize, body: Bytes) -> Self {
+        let total = Some(body.len() as u64);
+        let mut upload = Self {
+            total,
+            ..Self::streaming(size)
+        };
+        upload.supply(body, true);
+        upload
+    }
+
+    /// A body that will be supplied piece by piece.
+    pub fn streaming(size: BlockSize) -> Self {
+        Self {
+            size,
+            accepted: 0,
+            rest: VecDeque::new(),
+            held: 0,
+            finished: false,
+            total: None,
+        }
+    }
+
+    /// Adds to the body; `last` ends it.
+    pub fn supply(&mut self, bytes: Bytes, last: bool) {
+        if !bytes.is_empty() {
+            self.held += bytes.len();
+            self.rest.push_back(bytes);
+        }
+        self.finished |= last;
+    }
+
+    /// Whether the next block cannot be cut before more is supplied.
+    pub fn is_starved(&self) -> bool {
+        // One byte beyond the block decides its "more" flag.
+        !self.finished && self.held <= self.size.bytes()
+    }
+
+    /// Bytes supplied but not taken yet.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// The size of the whole body, while nothing has been taken.
+    pub fn announce(&self) -> Option<u32> {
+        let total = self.total.filter(|_| self.accepted == 0)?;
+        u32::try_from(total).ok()
+    }
+
+    /// The next block and its bytes; nothing if starved or if it cannot be numbered.
+    pub fn block(&self) -> Option<(BlockValue, Vec<u8>)> {
+        if self.is_starved() {
+            return None;
+        }
+        let number = self.accepted / self.size.bytes() as u64;
+        if number > u64::from(MAX_BLOCK_NUMBER) {
+            return None;
+        }
+        let length = self.held.min(self.size.bytes());
+        let mut bytes = Vec::with_capacity(length);
+        for piece in &self.rest {
+            let take = piece.len().min(length - bytes.len());
+            bytes.extend_from_slice(&piece[..take]);
+        }
+        let more = self.held > length;
+        Some((
+            BlockValue {
+                number: number as u32,
+                more,
+                szx: self.size,
+            },
+            bytes,
+        ))
+    }
+
+    /// The server took block `sent` and names the block size it wants from now on.
+    pub fn accept(&mut self, sent: BlockValue, answered: BlockSize) {
+        let mut taken = self.held.min(sent.szx.bytes());
+        self.accepted += taken as u64;
+        self.held -= taken;
+        while let Some(piece) = self.rest.front_mut().filter(|_| taken > 0) {
+            if piece.len() > taken {
+                let _ = piece.split_to(taken);
+                break;
+            }
+            taken -= piece.len();
+            self.rest.pop_front();
+        }
+        self.shrink(answered);
+    }
+
+    /// Uses smaller blocks from now on; whether that changed anything.
+    pub fn shrink(&mut self, size: BlockSize) -> bool {
+        let smaller = size < self.size;
+        if smaller {
+            self.size = size;
+        }
+        smaller
+    }
+
+    /// Bytes the server has taken.
+    pub fn accepted(&self) -> u64 {
+        self.accepted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(bytes: usize) -> BlockSize {
+        BlockSize::from_bytes_at_most(bytes).expect("a block size")
+    }
+
+    fn send(upload: &mut Upload, answered: BlockSize) -> Option<(u32, bool, usize)> {
+        let (block, bytes) = upload.block()?;
+        upload.accept(block, answered);
+        Some((block.number, block.more, bytes.len()))
+    }
+
+    #[test]
+    fn a_whole_body_is_cut_to_its_last_byte() {
+        let mut upload = Upload::whole(size(32), Bytes::from(alloc::vec![7; 70]));
+        assert_eq!(upload.announce(), Some(70));
+        assert_eq!(send(&mut upload, size(32)), Some((0, true, 32)));
+        assert_eq!(upload.announce(), None);
+        assert_eq!(send(&mut upload, size(32)), Some((1, true, 32)));
+        assert_eq!(send(&mut upload, size(32)), Some((2, false, 6)));
+    }
+
+    #[test]
+    fn a_smaller_size_counts_blocks_anew() {
+        let mut upload = Upload::whole(size(64), Bytes::from(alloc::vec![7; 100]));
+        assert_eq!(send(&mut upload, size(16)), Some((0, true, 64)));
+        assert_eq!(
+            send(&mut upload, size(64)),
+            Some((4, true, 16)),
+            "and stays small"
+        );
+        assert_eq!(send(&mut upload, size(16)), Some((5, true, 16)));
+        assert_eq!(send(&mut upload, size(16)), Some((6, false, 4)));
+    }
+
+    #[test]
+    fn a_streamed_body_waits_until_it_knows_whether_a_block_is_the_last() {
+        let mut upload = Upload::streaming(size(16));
+        upload.supply(Bytes::from_static(&[1; 10]), false);
+        assert!(upload.is_starved() && upload.block().is_none());
+        upload.supply(Bytes::from_static(&[2; 6]), false);
+        assert!(upload.is_starved(), "16 bytes may be all");
+        upload.supply(Bytes::from_static(&[3; 1]), false);
+        assert_eq!(send(&mut upload, size(16)), Some((0, true, 16)));
+        upload.supply(Bytes::new(), true);
+        assert_eq!(send(&mut upload, size(16)), Some((1, false, 1)));
+    }
+}

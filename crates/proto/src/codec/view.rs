@@ -1,0 +1,558 @@
+//! Reading messages without copying them (RFC 7252 3).
+
+use core::fmt;
+
+use super::block::{BlockError, BlockValue};
+use super::header::{HEADER_LENGTH, Header, MAX_TOKEN_LENGTH, MessageId, Token, Type, VERSION};
+use super::numbers::{Code, OptionDefinition, OptionNumber};
+use super::uint::decode_uint;
+
+/// The byte that separates options from payload.
+pub(super) const PAYLOAD_MARKER: u8 = 0xff;
+
+/// The longest message that is read, in bytes: more than any UDP datagram carries.
+pub const MAX_MESSAGE_LENGTH: usize = u16::MAX as usize;
+
+/// What is wrong with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DecodeErrorKind {
+    /// Fewer than the four bytes of a header.
+    HeaderTruncated,
+    /// The version is not 1; such messages are silently ignored (RFC 7252 3).
+    UnsupportedVersion,
+    /// More bytes than [`MAX_MESSAGE_LENGTH`].
+    MessageTooLong,
+    /// The token length field is 9 to 15.
+    TokenLengthReserved,
+    /// The message ends within its token.
+    TokenTruncated,
+    /// A message with code 0.00 has a token or bytes after the Message ID (RFC 7252 4.1).
+    EmptyMessageHasContent,
+    /// An option's delta nibble is 15 in a byte that is not the payload marker.
+    OptionDeltaReserved,
+    /// An option's length nibble is 15.
+    OptionLengthReserved,
+    /// The message ends within an option.
+    OptionTruncated,
+    /// The sum of the deltas exceeds 65535.
+    OptionNumberTooLarge,
+    /// The payload marker is the last byte.
+    PayloadMissing,
+}
+
+/// A message format error and its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct DecodeError {
+    /// What is wrong.
+    pub kind: DecodeErrorKind,
+    /// The offset of the offending element's first byte in the message.
+    pub offset: u16,
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            DecodeErrorKind::HeaderTruncated => "message is shorter than its header",
+            DecodeErrorKind::UnsupportedVersion => "protocol version is not 1",
+            DecodeErrorKind::MessageTooLong => "message is longer than 65535 bytes",
+            DecodeErrorKind::TokenLengthReserved => "token length is reserved",
+            DecodeErrorKind::TokenTruncated => "message ends within its token",
+            DecodeErrorKind::EmptyMessageHasContent => "empty message has content",
+            DecodeErrorKind::OptionDeltaReserved => "option delta is reserved",
+            DecodeErrorKind::OptionLengthReserved => "option length is reserved",
+            DecodeErrorKind::OptionTruncated => "message ends within an option",
+            DecodeErrorKind::OptionNumberTooLarge => "option number exceeds 65535",
+            DecodeErrorKind::PayloadMissing => "payload marker is followed by no payload",
+        };
+        write!(f, "{what} at byte {}", self.offset)
+    }
+}
+
+impl core::error::Error for DecodeError {}
+
+#[cold]
+const fn error(kind: DecodeErrorKind, offset: usize) -> DecodeError {
+    // Offsets beyond the field arise only for messages that are too long, whose offset is the limit.
+    let offset = if offset > u16::MAX as usize {
+        u16::MAX
+    } else {
+        offset as u16
+    };
+    DecodeError { kind, offset }
+}
+
+/// Reads the fixed header alone, also of a message that [`MessageView::parse`] refuses.
+///
+/// An endpoint that cannot parse a message uses it to learn whether and what to reject: a
+/// Confirmable message with a format error is answered with a Reset (RFC 7252 4.2), a message of
+/// another version or without a whole header is ignored, and those are the two errors returned.
+#[inline]
+pub fn parse_header(bytes: &[u8]) -> Result<Header, DecodeError> {
+    let Some(&[first, code, high, low]) = bytes.first_chunk::<HEADER_LENGTH>() else {
+        return Err(error(DecodeErrorKind::HeaderTruncated, bytes.len()));
+    };
+    if first >> 6 != VERSION {
+        return Err(error(DecodeErrorKind::UnsupportedVersion, 0));
+    }
+    Ok(Header {
+        kind: Type::from_bits(first >> 4),
+        code: Code(code),
+        message_id: MessageId(u16::from_be_bytes([high, low])),
+        token_length: first & 0x0f,
+    })
+}
+
+/// A well-formed message, borrowed from the datagram it came in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct MessageView<'a> {
+    bytes: &'a [u8],
+    header: Header,
+    /// Where the options end: at the payload marker or at the end of the message.
+    options_end: u16,
+}
+
+impl<'a> MessageView<'a> {
+    /// Checks a whole message and gives access to its parts.
+    ///
+    /// The checks are those of RFC 7252 3 and 4.1. Codes, option numbers and option value lengths
+    /// are not judged here.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let header = parse_header(bytes)?;
+        let token_length = header.token_length as usize;
+        if bytes.len() > MAX_MESSAGE_LENGTH {
+            return Err(error(DecodeErrorKind::MessageTooLong, MAX_MESSAGE_LENGTH));
+        }
+        if token_length > MAX_TOKEN_LENGTH {
+            return Err(error(DecodeErrorKind::TokenLengthReserved, 0));
+        }
+        if header.code.is_empty() && bytes.len() + token_length != HEADER_LENGTH {
+            let offset = if token_length == 0 { HEADER_LENGTH } else { 0 };
+            return Err(error(DecodeErrorKind::EmptyMessageHasContent, offset));
+        }
+        let Some(mut rest) = bytes.get(HEADER_LENGTH + token_length..) else {
+            return Err(error(DecodeErrorKind::TokenTruncated, HEADER_LENGTH));
+        };
+        let mut number = 0;
+        while let Some(&first) = rest.first() {
+            let offset = bytes.len() - rest.len();
+            if first == PAYLOAD_MARKER {
+                if rest.len() == 1 {
+                    return Err(error(DecodeErrorKind::PayloadMissing, offset));
+                }
+                break;
+            }
+            let option = match split_option(first, rest) {
+                Ok(option) => option,
+                Err(kind) => return Err(error(kind, offset)),
+            };
+            number += option.delta;
+            if number > u32::from(u16::MAX) {
+                return Err(error(DecodeErrorKind::OptionNumberTooLarge, offset));
+            }
+            rest = option.rest;
+        }
+        Ok(Self {
+            bytes,
+            header,
+            options_end: (bytes.len() - rest.len()) as u16,
+        })
+    }
+
+    /// The message type.
+    #[inline]
+    pub const fn kind(&self) -> Type {
+        self.header.kind
+    }
+
+    /// The code.
+    #[inline]
+    pub const fn code(&self) -> Code {
+        self.header.code
+    }
+
+    /// The Message ID.
+    #[inline]
+    pub const fn message_id(&self) -> MessageId {
+        self.header.message_id
+    }
+
+    /// The token, copied.
+    #[inline]
+    pub fn token(&self) -> Token {
+        let end = HEADER_LENGTH + self.header.token_length as usize;
+        self.bytes
+            .get(HEADER_LENGTH..end)
+            .and_then(Token::new)
+            .unwrap_or_default()
+    }
+
+    /// The options in the order of the message: by ascending number.
+    #[inline]
+    pub fn options(&self) -> OptionIter<'a> {
+        let start = HEADER_LENGTH + self.header.token_length as usize;
+        let encoded = self
+            .bytes
+            .get(start..self.options_end as usize)
+            .unwrap_or_default();
+        OptionIter {
+            rest: encoded,
+            number: 0,
+        }
+    }
+
+    /// The value of the first option with this number.
+    pub fn option(&self, number: OptionNumber) -> Option<&'a [u8]> {
+        self.options()
+            .take_while(|option| option.number <= number)
+            .find(|option| option.number == number)
+            .map(|option| option.value)
+    }
+
+    /// Every value of a repeatable option, in order.
+    pub fn values(&self, number: OptionNumber) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.options()
+            .take_while(move |option| option.number <= number)
+            .filter(move |option| option.number == number)
+            .map(|option| option.value)
+    }
+
+    /// The first option with this number as an integer; none when absent or longer than four bytes.
+    pub fn uint_option(&self, number: OptionNumber) -> Option<u32> {
+        decode_uint(self.option(number)?)
+    }
+
+    /// The first option with this number as a block value, if the option is present.
+    pub fn block_option(&self, number: OptionNumber) -> Option<Result<BlockValue, BlockError>> {
+        self.option(number).map(BlockValue::decode)
+    }
+
+    /// The payload; empty when the message has none.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        self.bytes
+            .get(self.options_end as usize + 1..)
+            .unwrap_or_default()
+    }
+
+    /// The whole message as it was received.
+    #[inline]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+impl fmt::Debug for MessageView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageView")
+            .field("kind", &self.kind())
+            .field("code", &self.code())
+            .field("message_id", &self.message_id())
+            .field("token", &self.token())
+            .field("options", &OptionList(self.options()))
+            .field("payload_length", &self.payload().len())
+            .finish()
+    }
+}
+
+/// Prints an option iterator as a list.
+pub(super) struct OptionList<I>(pub(super) I);
+
+impl<'a, I: Iterator<Item = OptionView<'a>> + Clone> fmt::Debug for OptionList<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.clone()).finish()
+    }
+}
+
+/// One option of a message: its number and its value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct OptionView<'a> {
+    /// The option number.
+    pub number: OptionNumber,
+    /// The value's bytes.
+    pub value: &'a [u8],
+}
+
+impl OptionView<'_> {
+    /// The value as an integer; none when it is longer than four bytes.
+    pub fn uint(&self) -> Option<u32> {
+        decode_uint(self.value)
+    }
+
+    /// The definition of this option if its number is in the table and its length permitted.
+    ///
+    /// Without one, the option counts as unrecognized (RFC 7252 5.4.1, 5.4.3): ignored when
+    /// elective, an error when critical.
+    #[inline]
+    pub fn recognized(&self) -> Option<&'static OptionDefinition> {
+        let definition = self.number.definition()?;
+        definition
+            .accepts_length(self.value.len())
+            .then_some(definition)
+    }
+}
+
+impl fmt::Debug for OptionView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: \"{}\"", self.number, self.value.escape_ascii())
+    }
+}
+
+/// Iterates over encoded options by ascending number.
+#[derive(Clone, Debug)]
+pub struct OptionIter<'a> {
+    rest: &'a [u8],
+    number: u16,
+}
+
+impl<'a> OptionIter<'a> {
+    /// Iterates over options encoded without error.
+    #[inline]
+    pub(super) const fn new(encoded: &'a [u8]) -> Self {
+        Self {
+            rest: encoded,
+            number: 0,
+        }
+    }
+
+    /// The options still to come, in encoded form.
+    #[inline]
+    pub(super) const fn as_bytes(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for OptionIter<'a> {
+    type Item = OptionView<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<OptionView<'a>> {
+        // The bytes were checked or written by this codec, so that only their end yields nothing.
+        let &first = self.rest.first()?;
+        let option = split_option(first, self.rest).ok()?;
+        self.number = self.number.checked_add(option.delta as u16)?;
+        self.rest = option.rest;
+        Some(OptionView {
+            number: OptionNumber(self.number),
+            value: option.value,
+        })
+    }
+}
+
+impl core::iter::FusedIterator for OptionIter<'_> {}
+
+struct SplitOption<'a> {
+    delta: u32,
+    value: &'a [u8],
+    rest: &'a [u8],
+}
+
+/// Splits the option that starts with the byte `first` off the front of `bytes` (RFC 7252 3.1).
+#[inline]
+fn split_option(first: u8, bytes: &[u8]) -> Result<SplitOption<'_>, DecodeErrorKind> {
+    let (delta, length) = (u32::from(first >> 4), usize::from(first & 0x0f));
+    if delta <= 12 && length <= 12 {
+        // Nearly every option on a real wire has this form.
+        return match bytes.split_at_checked(1 + length) {
+            Some((option, rest)) => Ok(SplitOption {
+                delta,
+                value: option.get(1..).unwrap_or_default(),
+                rest,
+            }),
+            None => Err(DecodeErrorKind::OptionTruncated),
+        };
+    }
+    split_extended_option(delta, length as u32, bytes)
+}
+
+fn split_extended_option(
+    delta: u32,
+    length: u32,
+    bytes: &[u8],
+) -> Result<SplitOption<'_>, DecodeErrorKind> {
+    if delta == 15 {
+        return Err(DecodeErrorKind::OptionDeltaReserved);
+    }
+    if length == 15 {
+        return Err(DecodeErrorKind::OptionLengthReserved);
+    }
+    let split = || {
+        let rest = bytes.get(1..)?;
+        let (delta, rest) = split_extension(delta, rest)?;
+        let (length, rest) = split_extension(length, rest)?;
+        let (value, rest) = rest.split_at_checked(length as usize)?;
+        Some(SplitOption { delta, value, rest })
+    };
+    split().ok_or(DecodeErrorKind::OptionTruncated)
+}
+
+/// Completes a nibble of 13 or 14 with the one or two bytes that extend it.
+#[inline]
+fn split_extension(nibble: u32, bytes: &[u8]) -> Option<(u32, &[u8])> {
+    match nibble {
+        13 => {
+            let (&extension, rest) = bytes.split_first()?;
+            Some((13 + u32::from(extension), rest))
+        }
+        14 => {
+            let (&extension, rest) = bytes.split_first_chunk::<2>()?;
+            Some((269 + u32::from(u16::from_be_bytes(extension)), rest))
+        }
+        _ => Some((nibble, bytes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+    use alloc::{format, vec};
+
+    use super::*;
+
+    fn fails(bytes: &[u8]) -> (DecodeErrorKind, u16) {
+        let error = MessageView::parse(bytes).expect_err("message is malformed");
+        (error.kind, error.offset)
+    }
+
+    #[test]
+    fn reserved_nibbles_are_format_errors() {
+        assert_eq!(
+            fails(&[0x40, 1, 0, 0, 0xf0]),
+            (DecodeErrorKind::OptionDeltaReserved, 4)
+        );
+        assert_eq!(
+            fails(&[0x40, 1, 0, 0, 0x0f]),
+            (DecodeErrorKind::OptionLengthReserved, 4)
+        );
+    }
+
+    #[test]
+    fn option_number_may_reach_65535_but_not_pass_it() {
+        let largest = [0x40, 1, 0, 0, 0xe0, 0xfe, 0xf2];
+        let message = MessageView::parse(&largest).expect("65535 is a valid number");
+        assert_eq!(
+            message.options().next().map(|option| option.number),
+            Some(OptionNumber(65535))
+        );
+        let beyond = [0x40, 1, 0, 0, 0xe0, 0xfe, 0xf2, 0x10];
+        assert_eq!(fails(&beyond), (DecodeErrorKind::OptionNumberTooLarge, 7));
+        let in_one_step = [0x40, 1, 0, 0, 0xe0, 0xfe, 0xf3];
+        assert_eq!(
+            fails(&in_one_step),
+            (DecodeErrorKind::OptionNumberTooLarge, 4)
+        );
+    }
+
+    #[test]
+    fn payload_marker_without_payload_is_a_format_error() {
+        assert_eq!(
+            fails(&[0x40, 1, 0, 0, 0xff]),
+            (DecodeErrorKind::PayloadMissing, 4)
+        );
+        let one_byte = [0x40, 1, 0, 0, 0xff, 0xff];
+        assert_eq!(
+            MessageView::parse(&one_byte)
+                .expect("has payload")
+                .payload(),
+            [0xff]
+        );
+    }
+
+    #[test]
+    fn empty_message_is_exactly_four_bytes() {
+        assert!(MessageView::parse(&[0x60, 0, 0x12, 0x34]).is_ok());
+        assert_eq!(
+            fails(&[0x60, 0, 0, 0, 0]),
+            (DecodeErrorKind::EmptyMessageHasContent, 4)
+        );
+        assert_eq!(
+            fails(&[0x61, 0, 0, 0, 0]),
+            (DecodeErrorKind::EmptyMessageHasContent, 0)
+        );
+        assert_eq!(
+            fails(&[0x61, 0, 0, 0]),
+            (DecodeErrorKind::EmptyMessageHasContent, 0)
+        );
+    }
+
+    #[test]
+    fn header_of_a_malformed_message_can_still_be_read() {
+        let malformed = [0x4f, 1, 0x12, 0x34];
+        assert_eq!(fails(&malformed), (DecodeErrorKind::TokenLengthReserved, 0));
+        let header = parse_header(&malformed).expect("four bytes of version 1");
+        assert_eq!(header.kind, Type::Confirmable);
+        assert_eq!(header.message_id, MessageId(0x1234));
+        assert_eq!(header.token_length, 15);
+    }
+
+    #[test]
+    fn other_versions_and_truncated_headers_have_no_header() {
+        assert_eq!(
+            fails(&[0x80, 1, 0, 0]),
+            (DecodeErrorKind::UnsupportedVersion, 0)
+        );
+        assert_eq!(
+            fails(&[0x00, 1, 0, 0]),
+            (DecodeErrorKind::UnsupportedVersion, 0)
+        );
+        assert_eq!(fails(&[0x40, 1, 0]), (DecodeErrorKind::HeaderTruncated, 3));
+        assert_eq!(fails(&[]), (DecodeErrorKind::HeaderTruncated, 0));
+    }
+
+    #[test]
+    fn reserved_code_classes_parse() {
+        for code in [0x20, 0xc0, 0xff] {
+            let bytes = [0x40, code, 0, 0];
+            assert_eq!(
+                MessageView::parse(&bytes).expect("well formed").code(),
+                Code(code)
+            );
+        }
+    }
+
+    #[test]
+    fn message_length_is_limited() {
+        let mut bytes = vec![0; MAX_MESSAGE_LENGTH + 1];
+        bytes[..5].copy_from_slice(&[0x40, 2, 0, 0, 0xff]);
+        assert_eq!(fails(&bytes), (DecodeErrorKind::MessageTooLong, u16::MAX));
+        let message = MessageView::parse(&bytes[..MAX_MESSAGE_LENGTH]).expect("at the limit");
+        assert_eq!(message.payload().len(), MAX_MESSAGE_LENGTH - 5);
+    }
+
+    #[test]
+    fn first_value_wins_and_all_values_are_listed() {
+        let bytes = [0x40, 1, 0, 0, 0xb1, b'a', 0x01, b'b', 0x41, b'c'];
+        let message = MessageView::parse(&bytes).expect("well formed");
+        assert_eq!(message.option(OptionNumber::URI_PATH), Some(&b"a"[..]));
+        assert!(message.values(OptionNumber::URI_PATH).eq([b"a", b"b"]));
+        assert_eq!(
+            message.uint_option(OptionNumber::URI_QUERY),
+            Some(u32::from(b'c'))
+        );
+        assert_eq!(message.option(OptionNumber::ACCEPT), None);
+        assert_eq!(
+            format!("{:?}", message.options().next().expect("has options")),
+            "Uri-Path: \"a\""
+        );
+    }
+
+    #[test]
+    fn an_option_outside_its_length_limits_is_not_recognized() {
+        let view = |number, value| OptionView { number, value };
+        assert!(view(OptionNumber::ACCEPT, &[0, 0]).recognized().is_some());
+        assert!(
+            view(OptionNumber::ACCEPT, &[0, 0, 0])
+                .recognized()
+                .is_none()
+        );
+        assert!(view(OptionNumber(2), &[]).recognized().is_none());
+    }
+
+    #[test]
+    fn error_names_what_and_where() {
+        let error = MessageView::parse(&[0x40, 1, 0, 0, 0xb5, b'x']).expect_err("truncated");
+        assert_eq!(error.to_string(), "message ends within an option at byte 4");
+    }
+}

@@ -1,0 +1,708 @@
+//! Requests of our own: from one message to a body of thousands of blocks.
+//!
+//! An operation is a request as the application sees it. It owns the exchanges it needs, one
+//! after the other or, for a response body whose size is known, as many at once as the
+//! controller's window allows.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use bytes::Bytes;
+use carob_cc::TransmissionParameters;
+use carob_cc::time::{Duration, Instant};
+use smallvec::SmallVec;
+
+use super::config::{MESSAGE_BYTES, RESTARTS};
+use super::exchange::{Purpose, Submission};
+use super::{Endpoint, Event, Failure, Owner, RequestError, RequestId};
+use crate::blockwise::bodies::join;
+use crate::blockwise::download::{Download, DownloadError};
+use crate::blockwise::upload::Upload;
+use crate::codec::{
+    BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Options, Token, Type,
+    Writer,
+};
+use crate::message::{Payload, Request, Response};
+use crate::timers::TimerId;
+
+/// Who cuts bodies into blocks and puts them together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BlockMode {
+    /// The engine.
+    #[default]
+    Automatic,
+    /// The application: block options are passed through as they are, so that it can ask for
+    /// any block of a body.
+    Manual,
+}
+
+/// How a body passes between engine and application.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BodyMode {
+    /// All at once.
+    #[default]
+    Whole,
+    /// Piece by piece: [`supply`](Endpoint::supply) out, [`Event::Part`] in.
+    Streamed,
+}
+
+/// How a request is to be sent.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Sending {
+    /// As CON (the default) or NON.
+    pub confirmable: bool,
+    /// Who handles blocks.
+    pub blocks: BlockMode,
+    /// How the request's body is given.
+    pub request_body: BodyMode,
+    /// How the response's body is delivered.
+    pub response_body: BodyMode,
+    /// Give up after this long, all blocks included; none to rely on the timers alone.
+    pub deadline: Option<Duration>,
+    /// Transmission parameters of this request alone.
+    pub parameters: Option<TransmissionParameters>,
+    /// Bytes expected in answer, for controllers that care; 0 if unknown.
+    pub answer_bytes: u32,
+}
+
+impl Default for Sending {
+    fn default() -> Self {
+        Self {
+            confirmable: true,
+            blocks: BlockMode::default(),
+            request_body: BodyMode::default(),
+            response_body: BodyMode::default(),
+            deadline: None,
+            parameters: None,
+            answer_bytes: 0,
+        }
+    }
+}
+
+/// Parts of a streamed response body delivered before the application asks for more.
+const STREAM_CREDIT: u32 = 16;
+
+/// A request as the application sees it.
+#[derive(Debug)]
+pub(super) struct Operation {
+    serial: u32,
+    peer: SocketAddr,
+    request: Request,
+    sending: Sending,
+    deadline: Option<TimerId>,
+    exchanges: SmallVec<[u32; 2]>,
+    upload: Option<Upload>,
+    download: Option<Download>,
+    /// Code and options of the response whose body is on its way.
+    head: Option<Response>,
+    body: Vec<Bytes>,
+    restarts: u8,
+    /// Parts that may still be delivered.
+    credit: u32,
+    /// The application was told that the upload is starved.
+    starved: bool,
+}
+
+impl Endpoint {
+    /// Sends a request. Its events carry the returned id; the last of them ends its life.
+    pub fn request(
+        &mut self,
+        now: Instant,
+        to: SocketAddr,
+        request: Request,
+        sending: Sending,
+    ) -> Result<RequestId, RequestError> {
+        if !request.code.is_request() {
+            return Err(RequestError::NotARequest);
+        }
+        let size = self.config.block_size;
+        let streamed = sending.request_body == BodyMode::Streamed;
+        let cut = streamed || request.payload.len() > size.bytes();
+        let upload = (cut && sending.blocks == BlockMode::Automatic).then(|| {
+            if streamed {
+                let mut upload = Upload::streaming(size);
+                upload.supply(request.payload.clone(), false);
+                upload
+            } else {
+                Upload::whole(size, request.payload.clone())
+            }
+        });
+        // Find out now what could not be sent later.
+        let payload = if upload.is_some() {
+            &[][..]
+        } else {
+            &request.payload[..]
+        };
+        let extra = if upload.is_some() {
+            size.bytes() + 16
+        } else {
+            16
+        };
+        let Request { code, options, .. } = &request;
+        let length = encode(
+            &mut self.scratch,
+            &Token::EMPTY,
+            *code,
+            options,
+            &[],
+            payload,
+        )
+        .map_err(RequestError::Encode)?;
+        if length + extra > MESSAGE_BYTES {
+            return Err(RequestError::Encode(EncodeError::BufferTooSmall));
+        }
+        let id = self.begin(now, to, request, sending, upload)?;
+        self.advance(now, id.index);
+        Ok(id)
+    }
+
+    /// Asks a peer whether it is there, with an empty CON (RFC 7252 4.3).
+    pub fn ping(&mut self, now: Instant, to: SocketAddr) -> Result<RequestId, RequestError> {
+        let id = self.begin(now, to, Request::get(), Sending::default(), None)?;
+        let peer = self.peer(now, to)?;
+        let mut bytes = self.buffer();
+        bytes.extend_from_slice(&super::empty(Type::Confirmable, MessageId(0)));
+        let submission = Submission {
+            purpose: Purpose::Ping {
+                operation: id.index,
+            },
+            confirmable: true,
+            token: Token::EMPTY,
+            bytes,
+            answer_bytes: 4,
+            parameters: None,
+        };
+        let exchange = self.submit(now, peer, submission);
+        self.operations[id.index as usize].exchanges.push(exchange);
+        Ok(id)
+    }
+
+    fn begin(
+        &mut self,
+        now: Instant,
+        to: SocketAddr,
+        request: Request,
+        sending: Sending,
+        upload: Option<Upload>,
+    ) -> Result<RequestId, RequestError> {
+        let address = to.ip();
+        if address.is_multicast() || address.is_unspecified() || to.port() == 0 {
+            return Err(RequestError::BadAddress);
+        }
+        if self.operations.len() >= self.config.limits.requests {
+            return Err(RequestError::RequestsFull);
+        }
+        let peer = self.peer(now, to)?;
+        if !self.has_room(peer) {
+            return Err(RequestError::QueueFull);
+        }
+        let serial = self.next_serial();
+        let deadline = sending.deadline;
+        let index = self.operations.insert(Operation {
+            serial,
+            peer: to,
+            request,
+            sending,
+            deadline: None,
+            exchanges: SmallVec::new(),
+            upload,
+            download: None,
+            head: None,
+            body: Vec::new(),
+            restarts: 0,
+            credit: STREAM_CREDIT,
+            starved: false,
+        }) as u32;
+        if let Some(deadline) = deadline {
+            let timer = self.timers.add(Owner::Operation(index));
+            self.timers.set(timer, now + deadline);
+            self.operations[index as usize].deadline = Some(timer);
+        }
+        Ok(RequestId { index, serial })
+    }
+
+    fn operation(&mut self, id: RequestId) -> Option<&mut Operation> {
+        self.operations
+            .get_mut(id.index as usize)
+            .filter(|o| o.serial == id.serial)
+    }
+
+    fn id(&self, index: u32) -> RequestId {
+        RequestId {
+            index,
+            serial: self.operations[index as usize].serial,
+        }
+    }
+
+    /// Gives up a request: no more copies are sent and no more events of it come. Whether it was
+    /// still under way.
+    pub fn cancel(&mut self, now: Instant, id: RequestId) -> bool {
+        let known = self.operation(id).is_some();
+        if known {
+            self.finish(now, id.index);
+        }
+        known
+    }
+
+    /// Adds to a streamed request body; `last` ends it.
+    pub fn supply(&mut self, now: Instant, id: RequestId, bytes: Bytes, last: bool) {
+        let Some(operation) = self.operation(id) else {
+            return;
+        };
+        let Some(upload) = &mut operation.upload else {
+            return;
+        };
+        upload.supply(bytes, last);
+        operation.starved = false;
+        if operation.exchanges.is_empty() {
+            self.advance(now, id.index);
+        }
+    }
+
+    /// Lets `parts` more parts of a streamed response body come.
+    pub fn read_on(&mut self, now: Instant, id: RequestId, parts: u32) {
+        let Some(operation) = self.operation(id) else {
+            return;
+        };
+        operation.credit = operation.credit.saturating_add(parts);
+        if operation.download.is_some() {
+            self.pull(now, id.index);
+        }
+    }
+
+    /// Ends every request of ours with [`Failure::ShutDown`].
+    pub fn shut_down(&mut self, now: Instant) {
+        let all: Vec<u32> = self
+            .operations
+            .iter()
+            .map(|(index, _)| index as u32)
+            .collect();
+        for index in all {
+            self.fail_operation(now, index, Failure::ShutDown);
+        }
+    }
+
+    /// Sends the request's first message, or the next block of its body.
+    fn advance(&mut self, now: Instant, index: u32) {
+        let operation = &mut self.operations[index as usize];
+        let automatic = operation.sending.blocks == BlockMode::Automatic;
+        if let Some(upload) = &operation.upload {
+            let (announce, starved) = (upload.announce(), upload.is_starved());
+            match upload.block() {
+                Some((block, bytes)) => {
+                    // A body that turns out to fit one message needs no block option.
+                    let whole = block.number == 0 && !block.more;
+                    let block1 = (!whole).then_some(block);
+                    return self.send_part(
+                        now,
+                        index,
+                        block1,
+                        None,
+                        announce.filter(|_| !whole),
+                        &bytes,
+                    );
+                }
+                None if starved => {
+                    if !core::mem::replace(&mut operation.starved, true) {
+                        let id = self.id(index);
+                        self.event(Event::Starved(id));
+                    }
+                    return;
+                }
+                None => {
+                    let failure = Failure::Body(DownloadError::TooManyBlocks);
+                    return self.fail_operation(now, index, failure);
+                }
+            }
+        }
+        let early = automatic && self.config.negotiate_early;
+        let block2 = BlockValue {
+            number: 0,
+            more: false,
+            szx: self.config.block_size,
+        };
+        let payload = operation.request.payload.clone();
+        self.send_part(now, index, None, early.then_some(block2), None, &payload);
+    }
+
+    /// Sends one message of a request.
+    fn send_part(
+        &mut self,
+        now: Instant,
+        index: u32,
+        block1: Option<BlockValue>,
+        block2: Option<BlockValue>,
+        size1: Option<u32>,
+        payload: &[u8],
+    ) {
+        let to = self.operations[index as usize].peer;
+        let room = self.peer(now, to).ok().filter(|&peer| self.has_room(peer));
+        let Some(peer) = room else {
+            return self.fail_operation(now, index, Failure::QueueFull);
+        };
+        let token = self.fresh_token(peer);
+        let operation = &self.operations[index as usize];
+        let sending = &operation.sending;
+        let (confirmable, parameters) = (sending.confirmable, sending.parameters.map(Box::new));
+        // Once blocks flow, what one brings is known well enough.
+        let answer_bytes = match (sending.answer_bytes, block2) {
+            (0, Some(block)) => block.szx.bytes() as u32 + 16,
+            (named, _) => named,
+        };
+        let mut extra: SmallVec<[(OptionNumber, u32); 3]> = SmallVec::new();
+        extra.extend(block2.map(|block| (OptionNumber::BLOCK2, block.to_uint())));
+        extra.extend(block1.map(|block| (OptionNumber::BLOCK1, block.to_uint())));
+        extra.extend(size1.map(|size| (OptionNumber::SIZE1, size)));
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        let Request { code, options, .. } = &operation.request;
+        match encode(&mut self.scratch, &token, *code, options, &extra, payload) {
+            Ok(length) => bytes.extend_from_slice(&self.scratch[..length]),
+            Err(error) => return self.fail_operation(now, index, Failure::Encode(error)),
+        }
+        let purpose = Purpose::Request {
+            operation: index,
+            block1,
+            block2,
+        };
+        let submission = Submission {
+            purpose,
+            confirmable,
+            token,
+            bytes,
+            answer_bytes,
+            parameters,
+        };
+        let exchange = self.submit(now, peer, submission);
+        self.operations[index as usize].exchanges.push(exchange);
+    }
+
+    /// Asks for as many further blocks as may be in flight.
+    fn pull(&mut self, now: Instant, index: u32) {
+        loop {
+            let Ok(peer) = self.peer(now, self.operations[index as usize].peer) else {
+                return;
+            };
+            let window = usize::from(self.window(now, peer).exchanges);
+            let operation = &mut self.operations[index as usize];
+            let flying = operation.exchanges.len();
+            let mut allowed = window.min(self.config.limits.blocks_in_flight).max(1);
+            if operation.sending.response_body == BodyMode::Streamed {
+                allowed = allowed.min(operation.credit as usize);
+            }
+            if flying >= allowed {
+                return;
+            }
+            let Some(download) = &mut operation.download else {
+                return;
+            };
+            match download.next_request(flying) {
+                None => return,
+                Some(Err(error)) => {
+                    return self.fail_operation(now, index, Failure::Body(error));
+                }
+                Some(Ok(block2)) => {
+                    // FETCH names what it wants in its body, so every block needs it
+                    // (RFC 8132 2.1); the other methods have delivered theirs (RFC 7959 3.3).
+                    let again = operation.request.code == Code::FETCH && operation.upload.is_none();
+                    let payload = if again {
+                        operation.request.payload.clone()
+                    } else {
+                        Bytes::new()
+                    };
+                    self.send_part(now, index, None, Some(block2), None, &payload);
+                    if self.operations.get(index as usize).is_none() {
+                        return; // failed to send
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the response to one message of a request.
+    pub(super) fn handle_operation_response(
+        &mut self,
+        now: Instant,
+        index: u32,
+        block1: Option<BlockValue>,
+        block2: Option<BlockValue>,
+        message: &MessageView<'_>,
+    ) {
+        let unknown = message
+            .options()
+            .find(|option| option.number.is_critical() && option.recognized().is_none());
+        if let Some(option) = unknown {
+            return self.fail_operation(now, index, Failure::UnknownOption(option.number));
+        }
+        if self.operations[index as usize].sending.blocks == BlockMode::Manual {
+            return self.deliver_response(now, index, message);
+        }
+        let blocks = (
+            message.block_option(OptionNumber::BLOCK1).transpose(),
+            message.block_option(OptionNumber::BLOCK2).transpose(),
+        );
+        let (Ok(answered1), Ok(answered2)) = blocks else {
+            return self.fail_operation(now, index, Failure::BadBlock);
+        };
+        if let Some(sent) = block1
+            && self.continue_upload(now, index, sent, answered1, message.code())
+        {
+            return;
+        }
+        match answered2 {
+            Some(block) if message.code().is_success() => {
+                self.continue_download(now, index, block, block2, message);
+            }
+            _ if self.operations[index as usize].download.is_some() => {
+                self.interrupt_download(now, index, message);
+            }
+            _ => self.deliver_response(now, index, message),
+        }
+    }
+
+    /// Whether the response only asked for the next block of the request's body.
+    fn continue_upload(
+        &mut self,
+        now: Instant,
+        index: u32,
+        sent: BlockValue,
+        answered: Option<BlockValue>,
+        code: Code,
+    ) -> bool {
+        let operation = &mut self.operations[index as usize];
+        let Some(upload) = &mut operation.upload else {
+            return false;
+        };
+        let size = answered.map_or(sent.szx, |block| block.szx);
+        if code == Code::REQUEST_ENTITY_TOO_LARGE && upload.accepted() == 0 {
+            // "Too large" with a smaller size means the block, not the body (RFC 7959 2.9.3).
+            if !(answered.is_some() && upload.shrink(size)) {
+                return false;
+            }
+        } else if sent.more && (code == Code::CONTINUE || (code.is_success() && answered.is_some()))
+        {
+            upload.accept(sent, size);
+        } else {
+            return false;
+        }
+        self.advance(now, index);
+        true
+    }
+
+    fn continue_download(
+        &mut self,
+        now: Instant,
+        index: u32,
+        block: BlockValue,
+        asked: Option<BlockValue>,
+        message: &MessageView<'_>,
+    ) {
+        let config_size = self.config.block_size;
+        let limit = match self.operations[index as usize].sending.response_body {
+            BodyMode::Whole => self.config.limits.download_bytes,
+            BodyMode::Streamed => usize::MAX,
+        };
+        let operation = &mut self.operations[index as usize];
+        let first = operation.download.is_none();
+        if first {
+            let size = asked
+                .map_or(config_size, |asked| asked.szx)
+                .min(config_size);
+            operation.download = Some(Download::new(size, limit));
+        }
+        let download = operation.download.as_mut().expect("set just above");
+        let etag = message.option(OptionNumber::ETAG);
+        let announced = message.uint_option(OptionNumber::SIZE2);
+        let payload = Bytes::copy_from_slice(message.payload());
+        let streamed = operation.sending.response_body == BodyMode::Streamed;
+        let mut arrived = Vec::new();
+        if let Err(error) = download.accept(block, etag, announced, payload, &mut arrived) {
+            if error == DownloadError::Changed && !streamed && operation.restarts < RESTARTS {
+                return self.restart(now, index);
+            }
+            return self.fail_operation(now, index, Failure::Body(error));
+        }
+        let (complete, size) = (download.is_complete(), download.end());
+        if first {
+            let mut head = match Response::from_view(message) {
+                Ok(head) => head,
+                Err(error) => return self.fail_operation(now, index, Failure::Options(error)),
+            };
+            head.payload = Payload::Whole(Bytes::new());
+            for number in [
+                OptionNumber::BLOCK1,
+                OptionNumber::BLOCK2,
+                OptionNumber::SIZE2,
+            ] {
+                head.options.remove(number);
+            }
+            if streamed {
+                let id = self.id(index);
+                self.event(Event::Head {
+                    id,
+                    response: head,
+                    size,
+                });
+            } else {
+                operation.head = Some(head);
+            }
+        }
+        let id = self.id(index);
+        let operation = &mut self.operations[index as usize];
+        if streamed {
+            let parts = arrived.len();
+            operation.credit = operation.credit.saturating_sub(parts as u32);
+            for (n, bytes) in arrived.into_iter().enumerate() {
+                self.event(Event::Part {
+                    id,
+                    bytes,
+                    last: complete && n + 1 == parts,
+                });
+            }
+        } else {
+            operation.body.append(&mut arrived);
+        }
+        if !complete {
+            return self.pull(now, index);
+        }
+        let operation = &mut self.operations[index as usize];
+        if let Some(mut response) = operation.head.take() {
+            response.payload = Payload::Whole(join(core::mem::take(&mut operation.body)));
+            self.event(Event::Response { id, response });
+        }
+        self.finish(now, index);
+    }
+
+    /// Reads the body again from its beginning, because it changed on the way.
+    fn restart(&mut self, now: Instant, index: u32) {
+        let operation = &mut self.operations[index as usize];
+        operation.restarts += 1;
+        operation.download = None;
+        operation.head = None;
+        operation.body.clear();
+        for exchange in core::mem::take(&mut operation.exchanges) {
+            self.cancel_exchange(now, exchange);
+        }
+        let block2 = BlockValue {
+            number: 0,
+            more: false,
+            szx: self.config.block_size,
+        };
+        self.send_part(now, index, None, Some(block2), None, &[]);
+    }
+
+    /// An error in the middle of a body.
+    fn interrupt_download(&mut self, now: Instant, index: u32, message: &MessageView<'_>) {
+        if self.operations[index as usize].sending.response_body == BodyMode::Streamed {
+            let failure = Failure::Interrupted(message.code());
+            return self.fail_operation(now, index, failure);
+        }
+        self.deliver_response(now, index, message);
+    }
+
+    /// Delivers a response that needs nothing more.
+    fn deliver_response(&mut self, now: Instant, index: u32, message: &MessageView<'_>) {
+        let response = match Response::from_view(message) {
+            Ok(response) => response,
+            Err(error) => return self.fail_operation(now, index, Failure::Options(error)),
+        };
+        let id = self.id(index);
+        if self.operations[index as usize].sending.response_body == BodyMode::Streamed {
+            let mut head = response;
+            let body = core::mem::replace(&mut head.payload, Payload::Whole(Bytes::new()));
+            let bytes = body.bytes().clone();
+            let size = Some(bytes.len() as u64);
+            self.event(Event::Head {
+                id,
+                response: head,
+                size,
+            });
+            self.event(Event::Part {
+                id,
+                bytes,
+                last: true,
+            });
+        } else {
+            self.event(Event::Response { id, response });
+        }
+        self.finish(now, index);
+    }
+
+    pub(super) fn finish_ping(&mut self, index: u32) {
+        let id = self.id(index);
+        self.event(Event::Pong(id));
+        self.remove_operation(index);
+    }
+
+    /// Ends a request and whatever of it is still under way.
+    fn finish(&mut self, now: Instant, index: u32) {
+        let exchanges = core::mem::take(&mut self.operations[index as usize].exchanges);
+        for exchange in exchanges {
+            self.cancel_exchange(now, exchange);
+        }
+        self.remove_operation(index);
+    }
+
+    fn remove_operation(&mut self, index: u32) {
+        let operation = self.operations.remove(index as usize);
+        if let Some(timer) = operation.deadline {
+            self.timers.remove(timer);
+        }
+    }
+
+    /// An exchange of this request has ended.
+    pub(super) fn leave_operation(&mut self, index: u32, exchange: u32) {
+        if let Some(operation) = self.operations.get_mut(index as usize) {
+            operation.exchanges.retain(|other| *other != exchange);
+        }
+    }
+
+    pub(super) fn fail_operation(&mut self, now: Instant, index: u32, failure: Failure) {
+        if self.operations.get(index as usize).is_none() {
+            return;
+        }
+        let id = self.id(index);
+        self.event(Event::Failed { id, failure });
+        self.finish(now, index);
+    }
+}
+
+/// Writes a request message with the engine's own options merged in; type and Message ID are
+/// filled in when it is sent. Returns its length.
+pub(super) fn encode(
+    buffer: &mut [u8],
+    token: &Token,
+    code: Code,
+    options: &Options,
+    extra: &[(OptionNumber, u32)],
+    payload: &[u8],
+) -> Result<usize, EncodeError> {
+    let mut writer = Writer::new(buffer, Type::Confirmable, code, MessageId(0), token)?;
+    write_options(&mut writer, options, extra)?;
+    if !payload.is_empty() {
+        writer.payload(payload)?;
+    }
+    Ok(writer.finish())
+}
+
+/// Writes options in order, the engine's own (sorted) merged in.
+pub(super) fn write_options(
+    writer: &mut Writer<'_>,
+    options: &Options,
+    extra: &[(OptionNumber, u32)],
+) -> Result<(), EncodeError> {
+    let mut extra = extra.iter().peekable();
+    for option in options {
+        while let Some((number, value)) = extra.next_if(|(number, _)| *number < option.number) {
+            writer.uint_option(*number, *value)?;
+        }
+        writer.option(option.number, option.value)?;
+    }
+    for (number, value) in extra {
+        writer.uint_option(*number, *value)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! What an endpoint is told once: its controller, its parameters, its limits.
+
+use carob_cc::TransmissionParameters;
+use carob_cc::time::Duration;
+
+use crate::codec::{BlockSize, OptionNumber};
+use crate::congestion::Choice;
+
+/// An endpoint's settings.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The controller every peer gets unless it is given its own.
+    pub controller: Choice,
+    /// Transmission parameters of every peer unless it is given its own.
+    pub parameters: TransmissionParameters,
+    /// The largest block to send or ask for (RFC 7959 2.2). Default 1024 bytes.
+    pub block_size: BlockSize,
+    /// Name our block size in the first request already (RFC 7959 2.4, early negotiation).
+    pub negotiate_early: bool,
+    /// Length of request tokens in bytes, 0 to 8. Default 8.
+    ///
+    /// Tokens are random. 0 keeps the token away as long as one request is outstanding with a
+    /// peer; further ones then carry 2 bytes.
+    pub token_length: u8,
+    /// How long a request may stay unanswered before an empty ACK is sent. Default 100 ms.
+    ///
+    /// Later than this the peer's timer may run out; earlier, answers that could have been
+    /// piggybacked become separate (RFC 7252 5.2.2).
+    pub empty_ack_delay: Duration,
+    /// Critical options the application itself understands in requests, besides the engine's.
+    pub understood: &'static [OptionNumber],
+    /// Report protocol events as [`Event::Trace`](super::Event::Trace).
+    pub trace: bool,
+    /// What nothing may exceed.
+    pub limits: Limits,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            controller: Choice::default(),
+            parameters: TransmissionParameters::DEFAULT,
+            block_size: BlockSize::MAX,
+            negotiate_early: false,
+            token_length: 8,
+            empty_ack_delay: Duration::from_millis(100),
+            understood: &[],
+            trace: false,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Limits of an endpoint's tables, each with what happens at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Peers we originate messages to. At it, the one sent to longest ago makes room; if all are
+    /// in use or were sent to within EXCHANGE_LIFETIME, new requests fail with `PeersFull`.
+    pub peers: usize,
+    /// Requests of our own under way or waiting, all peers together. At it: `RequestsFull`.
+    pub requests: usize,
+    /// Messages waiting for one peer. At it: `QueueFull`.
+    pub queue: usize,
+    /// Requests received and not yet answered. At it, CON requests are answered 5.03 and NON
+    /// requests dropped.
+    pub incoming: usize,
+    /// Repeatable messages remembered for duplicates. At it, the oldest is forgotten.
+    pub recent: usize,
+    /// Unrepeatable messages remembered for duplicates. At it, new ones are answered 5.03.
+    pub lasting: usize,
+    /// Request bodies being received block by block. At it, new ones are answered 5.03.
+    pub uploads: usize,
+    /// Bytes of one request body. Beyond it: 4.13 with the limit in Size1.
+    pub upload_bytes: usize,
+    /// Bytes of all request bodies being received. Beyond it: 5.03.
+    pub all_upload_bytes: usize,
+    /// Response bodies kept while peers read them. At it, the one used longest ago is forgotten.
+    pub bodies: usize,
+    /// Bytes of all those bodies. At it, likewise.
+    pub body_bytes: usize,
+    /// Bytes of a response body put together for the application. Beyond it the request fails
+    /// with `TooLarge`; read larger bodies as a stream.
+    pub download_bytes: usize,
+    /// Blocks of one body in flight at most, whatever the controller allows.
+    pub blocks_in_flight: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            peers: 65_536,
+            requests: 65_536,
+            queue: 1_024,
+            incoming: 16_384,
+            recent: 16_384,
+            lasting: 65_536,
+            uploads: 1_024,
+            upload_bytes: 16 << 20,
+            all_upload_bytes: 64 << 20,
+            bodies: 1_024,
+            body_bytes: 64 << 20,
+            download_bytes: 64 << 20,
+            blocks_in_flight: 64,
+        }
+    }
+}
+
+/// The largest message the endpoint sends, in bytes: a payload of 1024 and generous options.
+///
+/// RFC 7252 4.6 suggests 1152; larger ones only leave if the application's options ask for it.
+pub const MESSAGE_BYTES: usize = 1_472;
+
+/// Exchanges that ended after retransmissions and are remembered, so that a second answer can be
+/// told to the controller. At the limit the oldest is forgotten.
+pub(crate) const ENDED_REMEMBERED: usize = 64;
+
+/// Times a body is read anew because its representation changed, before the request fails.
+pub(crate) const RESTARTS: u8 = 2;
+
+/// Buffers kept for reuse between exchanges.
+pub(crate) const SPARE_BUFFERS: usize = 256;

@@ -1,0 +1,183 @@
+//! What an endpoint says to its driver and its application.
+
+use core::fmt;
+use core::net::SocketAddr;
+
+use bytes::Bytes;
+use carob_cc::time::Instant;
+
+use crate::blockwise::download::DownloadError;
+use crate::codec::{Code, EncodeError, OptionNumber, OptionsError};
+use crate::message::Response;
+use crate::trace::Trace;
+
+/// A request of ours, until its last event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId {
+    pub(crate) index: u32,
+    pub(crate) serial: u32,
+}
+
+/// A request received, until it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IncomingId {
+    pub(crate) index: u32,
+    pub(crate) serial: u32,
+}
+
+/// What [`Endpoint::poll`](super::Endpoint::poll) returns.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Output<'a> {
+    /// Send this datagram.
+    Transmit {
+        /// To here.
+        to: SocketAddr,
+        /// These bytes; copy them out before the next call.
+        bytes: &'a [u8],
+    },
+    /// Tell the application.
+    Event(Event),
+    /// Nothing more to do before this time, or before the next input.
+    Wait(Option<Instant>),
+}
+
+/// Something the application should know.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A request arrived; look at it with [`incoming`](super::Endpoint::incoming) and answer it
+    /// with [`respond`](super::Endpoint::respond).
+    Request(IncomingId),
+    /// The response to a request of ours, its body complete. The last event of the request.
+    Response {
+        /// The request.
+        id: RequestId,
+        /// Its response.
+        response: Response,
+    },
+    /// The beginning of a response whose body is read as a stream; parts follow.
+    Head {
+        /// The request.
+        id: RequestId,
+        /// Code and options; the payload is empty.
+        response: Response,
+        /// Size of the body in bytes, if the server told.
+        size: Option<u64>,
+    },
+    /// The next part of a streamed body. `last` makes it the last event of the request.
+    Part {
+        /// The request.
+        id: RequestId,
+        /// The bytes; ask for more with [`read_on`](super::Endpoint::read_on).
+        bytes: Bytes,
+        /// Nothing follows.
+        last: bool,
+    },
+    /// A streamed request body needs more bytes: [`supply`](super::Endpoint::supply) them.
+    Starved(RequestId),
+    /// A ping was answered. The last event of the ping.
+    Pong(RequestId),
+    /// A request of ours failed. The last event of the request.
+    Failed {
+        /// The request.
+        id: RequestId,
+        /// Why.
+        failure: Failure,
+    },
+    /// A protocol event, if [`Config::trace`](super::Config::trace) is set.
+    Trace(Trace),
+}
+
+/// Why a request of ours got no usable response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// Every copy was sent and the last timer ran out.
+    TimedOut {
+        /// Copies sent.
+        copies: u8,
+    },
+    /// The peer acknowledged the request but its response did not come in time.
+    NoResponse,
+    /// The application's deadline passed.
+    DeadlinePassed,
+    /// The peer refused the message (RST).
+    Reset,
+    /// The network reports the peer unreachable.
+    Unreachable,
+    /// The response has a critical option that we do not understand.
+    UnknownOption(OptionNumber),
+    /// The response's body could not be put together.
+    Body(DownloadError),
+    /// The response has a malformed block option.
+    BadBlock,
+    /// The body's transfer was broken off by the server with this code.
+    Interrupted(Code),
+    /// As many messages as [`Limits::queue`](super::Limits::queue) wait for this peer.
+    QueueFull,
+    /// A message could not be built.
+    Encode(EncodeError),
+    /// The response has options beyond every limit.
+    Options(OptionsError),
+    /// The endpoint was shut down.
+    ShutDown,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimedOut { copies: 1 } => f.write_str("no answer to the only copy sent"),
+            Self::TimedOut { copies } => write!(f, "no answer to any of {copies} copies sent"),
+            Self::NoResponse => f.write_str("the request was acknowledged but never answered"),
+            Self::DeadlinePassed => f.write_str("the deadline passed"),
+            Self::Reset => f.write_str("the peer refused the message (RST)"),
+            Self::Unreachable => f.write_str("the peer cannot be reached"),
+            Self::UnknownOption(number) => {
+                write!(f, "the response needs option {} to be understood", number.0)
+            }
+            Self::Body(error) => write!(f, "{error}"),
+            Self::BadBlock => f.write_str("the response has a malformed block option"),
+            Self::Interrupted(code) => write!(f, "the server broke the transfer off with {code}"),
+            Self::QueueFull => f.write_str("too many messages wait for this peer"),
+            Self::Encode(error) => write!(f, "the message cannot be built: {error}"),
+            Self::Options(error) => write!(f, "the response's options are too large: {error}"),
+            Self::ShutDown => f.write_str("the endpoint was shut down"),
+        }
+    }
+}
+
+impl core::error::Error for Failure {}
+
+/// Why a request was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// As many requests as [`Limits::requests`](super::Limits::requests) are under way.
+    RequestsFull,
+    /// As many messages as [`Limits::queue`](super::Limits::queue) wait for this peer.
+    QueueFull,
+    /// As many peers as [`Limits::peers`](super::Limits::peers) are in use.
+    PeersFull,
+    /// The code is no request's.
+    NotARequest,
+    /// The address cannot be sent to (multicast, unspecified, or port 0).
+    BadAddress,
+    /// The options do not fit a message.
+    Encode(EncodeError),
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RequestsFull => f.write_str("too many requests under way"),
+            Self::QueueFull => f.write_str("too many messages wait for this peer"),
+            Self::PeersFull => f.write_str("too many peers in use"),
+            Self::NotARequest => f.write_str("the code is not a request method"),
+            Self::BadAddress => f.write_str("the address cannot be sent to"),
+            Self::Encode(error) => write!(f, "the request cannot be built: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for RequestError {}

@@ -1,0 +1,778 @@
+//! Messages of our own: queued, sent, retransmitted, matched (RFC 7252 4, 5.3.2).
+//!
+//! An exchange is one message we originate and what comes of it: a request or one block of it, a
+//! separate response, a ping. Its life: queued at its peer until the controller's window and
+//! pacing let it go; unacknowledged while its timer runs; waiting for a response once
+//! acknowledged; ended.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::hash::{BuildHasher, Hash};
+use core::net::SocketAddr;
+
+use carob_cc::TransmissionParameters;
+use carob_cc::controller::Timer;
+use carob_cc::evidence::{
+    Abandoned, Answer, Answered, Departure, Expired, Kind, LateAnswer, Reason, Sent, Start,
+    Transmission,
+};
+use carob_cc::time::{Duration, Instant};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use slab::Slab;
+use smallvec::SmallVec;
+
+use super::config::{ENDED_REMEMBERED, SPARE_BUFFERS};
+use super::{Endpoint, Failure, Owner, RequestError};
+use crate::codec::{BlockValue, MessageId, MessageView, Token, Type};
+use crate::dedup::Repeatable;
+use crate::message_id::MessageIds;
+use crate::peer::PeerIndex;
+use crate::timers::TimerId;
+use crate::trace::What;
+
+/// What an exchange is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A request of ours, or one block of it.
+    Request {
+        operation: u32,
+        block1: Option<BlockValue>,
+        block2: Option<BlockValue>,
+    },
+    /// A ping of ours: an empty CON, answered by RST.
+    Ping { operation: u32 },
+    /// A separate response of ours.
+    Response,
+}
+
+impl Purpose {
+    fn wants_response(self) -> bool {
+        matches!(self, Self::Request { .. })
+    }
+
+    fn kind(self) -> Kind {
+        match self {
+            Self::Response => Kind::Response,
+            _ => Kind::Request,
+        }
+    }
+
+    fn operation(self) -> Option<u32> {
+        match self {
+            Self::Request { operation, .. } | Self::Ping { operation } => Some(operation),
+            Self::Response => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// In its peer's queue.
+    Queued,
+    /// A CON, its timer running.
+    Unacknowledged,
+    /// Acknowledged or NON; a response is to come. `counted` against the window.
+    Waiting { counted: bool },
+}
+
+/// A message of ours to be submitted.
+pub(super) struct Submission {
+    pub(super) purpose: Purpose,
+    pub(super) confirmable: bool,
+    pub(super) token: Token,
+    /// The message, its type and Message ID still open.
+    pub(super) bytes: Vec<u8>,
+    /// Bytes expected in answer; 0 if unknown.
+    pub(super) answer_bytes: u32,
+    pub(super) parameters: Option<Box<TransmissionParameters>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Exchange {
+    peer: PeerIndex,
+    purpose: Purpose,
+    state: State,
+    confirmable: bool,
+    token: Token,
+    id: Option<MessageId>,
+    bytes: Vec<u8>,
+    answer_bytes: u32,
+    parameters: Option<Box<TransmissionParameters>>,
+    timer: Timer,
+    timer_id: TimerId,
+    transmissions: SmallVec<[Transmission; 2]>,
+}
+
+impl Exchange {
+    fn in_flight_bytes(&self) -> u32 {
+        (self.bytes.len() as u32).saturating_add(self.answer_bytes)
+    }
+
+    fn retransmissions(&self) -> u8 {
+        u8::try_from(self.transmissions.len().saturating_sub(1)).unwrap_or(u8::MAX)
+    }
+}
+
+/// An exchange that had retransmissions, remembered for answers to its other copies.
+#[derive(Debug)]
+pub(super) struct Ended {
+    peer: SocketAddr,
+    id: MessageId,
+    began: Instant,
+    sent: u8,
+    answers: u8,
+    abandoned: bool,
+}
+
+/// Exchanges by (peer, Message ID) and by (peer, token).
+#[derive(Debug)]
+pub(super) struct ExchangeIndex {
+    state: FixedState,
+    by_id: HashTable<u32>,
+    by_token: HashTable<u32>,
+}
+
+impl ExchangeIndex {
+    pub(super) fn new(seed: u64) -> Self {
+        let state = FixedState::with_seed(seed);
+        Self {
+            state,
+            by_id: HashTable::new(),
+            by_token: HashTable::new(),
+        }
+    }
+
+    fn hash(&self, key: impl Hash) -> u64 {
+        self.state.hash_one(key)
+    }
+
+    fn find_id(&self, all: &Slab<Exchange>, peer: PeerIndex, id: MessageId) -> Option<u32> {
+        let matches = |&i: &u32| all[i as usize].id == Some(id) && all[i as usize].peer == peer;
+        self.by_id.find(self.hash((peer, id.0)), matches).copied()
+    }
+
+    fn find_token(&self, all: &Slab<Exchange>, peer: PeerIndex, token: &Token) -> Option<u32> {
+        let matches = |&i: &u32| all[i as usize].token == *token && all[i as usize].peer == peer;
+        self.by_token
+            .find(self.hash((peer, token.as_slice())), matches)
+            .copied()
+    }
+
+    fn add_id(&mut self, all: &Slab<Exchange>, index: u32) {
+        let Self { state, by_id, .. } = self;
+        let key = |i: u32| {
+            (
+                all[i as usize].peer,
+                all[i as usize].id.map(|id| id.0).unwrap_or_default(),
+            )
+        };
+        by_id.insert_unique(state.hash_one(key(index)), index, |&i| {
+            state.hash_one(key(i))
+        });
+    }
+
+    fn add_token(&mut self, all: &Slab<Exchange>, index: u32) {
+        let Self {
+            state, by_token, ..
+        } = self;
+        let hash =
+            |i: u32| state.hash_one((all[i as usize].peer, all[i as usize].token.as_slice()));
+        by_token.insert_unique(hash(index), index, |&i| hash(i));
+    }
+
+    fn remove(&mut self, exchange: &Exchange, index: u32) {
+        if let Some(id) = exchange.id
+            && let Ok(found) = self
+                .by_id
+                .find_entry(self.hash((exchange.peer, id.0)), |&i| i == index)
+        {
+            found.remove();
+        }
+        let hash = self.hash((exchange.peer, exchange.token.as_slice()));
+        if let Ok(found) = self.by_token.find_entry(hash, |&i| i == index) {
+            found.remove();
+        }
+    }
+}
+
+impl Endpoint {
+    /// The peer at `address`, known from now on.
+    pub(super) fn peer(
+        &mut self,
+        now: Instant,
+        address: SocketAddr,
+    ) -> Result<PeerIndex, RequestError> {
+        let lifetime = self.config.parameters.exchange_lifetime();
+        let settings = self.settings.get(&address);
+        let (config, random) = (&self.config, &mut self.random);
+        let index = self
+            .peers
+            .find_or_add(now, lifetime, address, || {
+                let choice = settings.and_then(|s| s.controller.as_ref());
+                let congestion = choice.unwrap_or(&config.controller).build(address);
+                (
+                    congestion,
+                    MessageIds::starting_at((random.next_u32() >> 16) as u16),
+                )
+            })
+            .map_err(|_| RequestError::PeersFull)?;
+        if let Some(parameters) = settings.and_then(|s| s.parameters) {
+            self.peers[index]
+                .parameters
+                .get_or_insert_with(|| Box::new(parameters));
+        }
+        Ok(index)
+    }
+
+    /// A token that no exchange with this peer uses.
+    pub(super) fn fresh_token(&mut self, peer: PeerIndex) -> Token {
+        let mut length = usize::from(self.config.token_length.min(8));
+        if length == 0 {
+            if self
+                .index
+                .find_token(&self.exchanges, peer, &Token::EMPTY)
+                .is_none()
+            {
+                return Token::EMPTY;
+            }
+            length = 2;
+        }
+        loop {
+            let mut bytes = [0; 8];
+            let (high, low) = bytes.split_at_mut(4);
+            high.copy_from_slice(&self.random.next_u32().to_be_bytes());
+            low.copy_from_slice(&self.random.next_u32().to_be_bytes());
+            let token = Token::new(&bytes[..length]).expect("at most 8 bytes");
+            if self
+                .index
+                .find_token(&self.exchanges, peer, &token)
+                .is_none()
+            {
+                return token;
+            }
+            // Taken, or a stream without entropy: a longer token always finds room.
+            length = (length + 1).min(8);
+        }
+    }
+
+    /// Whether a peer's queue takes another message.
+    pub(super) fn has_room(&self, peer: PeerIndex) -> bool {
+        self.peers[peer].queue.len() < self.config.limits.queue
+    }
+
+    /// Queues a message at its peer and lets it go if it may.
+    pub(super) fn submit(&mut self, now: Instant, peer: PeerIndex, submission: Submission) -> u32 {
+        let Submission {
+            purpose,
+            confirmable,
+            token,
+            bytes,
+            answer_bytes,
+            parameters,
+        } = submission;
+        let entry = self.exchanges.vacant_entry();
+        let index = entry.key() as u32;
+        entry.insert(Exchange {
+            peer,
+            purpose,
+            state: State::Queued,
+            confirmable,
+            token,
+            id: None,
+            bytes,
+            answer_bytes,
+            parameters,
+            timer: Timer::default(),
+            timer_id: self.timers.add(Owner::Exchange(index)),
+            transmissions: SmallVec::new(),
+        });
+        if purpose.wants_response() {
+            self.index.add_token(&self.exchanges, index);
+        }
+        self.peers[peer].exchanges += 1;
+        self.peers[peer].queue.push_back(index);
+        self.pump(now, peer);
+        index
+    }
+
+    /// Lets messages of a peer's queue go as its controller allows.
+    pub(super) fn pump(&mut self, now: Instant, peer: PeerIndex) {
+        while let Some(&index) = self.peers[peer].queue.front() {
+            let window = self.window(now, peer);
+            let parameters = self.exchange_parameters(index);
+            let exchange = &self.exchanges[index as usize];
+            let state = &mut self.peers[peer];
+            let bytes = state
+                .outstanding_bytes
+                .saturating_add(exchange.in_flight_bytes());
+            if state.outstanding >= window.exchanges
+                || (state.outstanding > 0 && bytes > window.bytes)
+            {
+                return;
+            }
+            let departure = Departure::new(now, &parameters, exchange.bytes.len() as u32)
+                .with_kind(exchange.purpose.kind())
+                .with_confirmable(exchange.confirmable);
+            let earliest = state.congestion.as_ref().departure(&departure);
+            let id = if earliest > now {
+                Err(earliest)
+            } else {
+                state.message_ids.next(now, parameters.exchange_lifetime())
+            };
+            match id {
+                Ok(id) => {
+                    state.queue.pop_front();
+                    self.send_first(now, index, id, &parameters);
+                }
+                Err(later) => {
+                    let wake = *state
+                        .wake
+                        .get_or_insert_with(|| self.timers.add(Owner::Peer(peer)));
+                    return self.timers.set(wake, later);
+                }
+            }
+        }
+        if let Some(wake) = self.peers[peer].wake.take() {
+            self.timers.remove(wake);
+        }
+    }
+
+    fn exchange_parameters(&self, index: u32) -> TransmissionParameters {
+        let exchange = &self.exchanges[index as usize];
+        exchange
+            .parameters
+            .as_deref()
+            .copied()
+            .unwrap_or_else(|| self.parameters(exchange.peer))
+    }
+
+    fn send_first(
+        &mut self,
+        now: Instant,
+        index: u32,
+        id: MessageId,
+        parameters: &TransmissionParameters,
+    ) {
+        let exchange = &mut self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let kind = exchange.purpose.kind();
+        exchange.id = Some(id);
+        if !exchange.confirmable && peer.congestion.as_ref().must_confirm(now) {
+            exchange.confirmable = true;
+        }
+        if exchange.confirmable {
+            let start = Start::new(now, parameters)
+                .with_running(peer.outstanding)
+                .with_kind(kind);
+            exchange.timer = peer
+                .congestion
+                .controller()
+                .first_timeout(&start, &mut *self.random);
+        }
+        let message_type = if exchange.confirmable {
+            Type::Confirmable
+        } else {
+            Type::NonConfirmable
+        };
+        exchange.bytes[0] = exchange.bytes[0] & 0xcf | (message_type as u8) << 4;
+        exchange.bytes[2..4].copy_from_slice(&id.0.to_be_bytes());
+        let answered = exchange.confirmable || exchange.purpose.wants_response();
+        if answered {
+            peer.outstanding += 1;
+            peer.outstanding_bytes = peer
+                .outstanding_bytes
+                .saturating_add(exchange.in_flight_bytes());
+        }
+        if exchange.confirmable {
+            exchange.state = State::Unacknowledged;
+            self.timers
+                .set(exchange.timer_id, now + exchange.timer.timeout);
+        } else {
+            exchange.state = State::Waiting { counted: true };
+            // An unanswered NON stops counting once PROBING_RATE has paid for it (4.7).
+            let bytes = exchange.bytes.len() as u64;
+            let paid =
+                Duration::from_secs(bytes.div_ceil(u64::from(parameters.probing_rate.max(1))));
+            self.timers.set(
+                exchange.timer_id,
+                now + paid.min(parameters.exchange_lifetime()),
+            );
+        }
+        self.index.add_id(&self.exchanges, index);
+        self.send_copy(now, index);
+        if !answered {
+            self.retire(index, false);
+        }
+    }
+
+    /// Sends one copy of an exchange's message and tells its controller.
+    fn send_copy(&mut self, now: Instant, index: u32) {
+        let exchange = &mut self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let retransmissions = u8::try_from(exchange.transmissions.len()).unwrap_or(u8::MAX);
+        let bytes = exchange.bytes.len() as u32;
+        let sent = Sent::new(now, bytes)
+            .with_retransmissions(retransmissions)
+            .with_kind(exchange.purpose.kind())
+            .with_confirmable(exchange.confirmable)
+            .with_answer_bytes(exchange.answer_bytes)
+            .with_application_limited(peer.queue.is_empty());
+        let stamp = peer
+            .congestion
+            .controller()
+            .on_sent(&sent, &mut *self.random);
+        exchange.transmissions.push(Transmission { at: now, stamp });
+        let to = peer.address;
+        let start = self.out_bytes.len();
+        self.out_bytes.extend_from_slice(&exchange.bytes);
+        let range = start..self.out_bytes.len();
+        self.out.push_back(super::Queued::Transmit { to, range });
+        if self.config.trace {
+            let what = What::Sent {
+                id: exchange.id.unwrap_or_default(),
+                kind: if exchange.confirmable {
+                    Type::Confirmable
+                } else {
+                    Type::NonConfirmable
+                },
+                retransmissions,
+                timeout: exchange.confirmable.then_some(exchange.timer.timeout),
+                bytes,
+            };
+            self.trace(now, to, what);
+        }
+        let peer = self.exchanges[index as usize].peer;
+        self.peers.sent(peer, now);
+    }
+
+    pub(super) fn handle_exchange_timer(&mut self, now: Instant, index: u32) {
+        let parameters = self.exchange_parameters(index);
+        let exchange = &mut self.exchanges[index as usize];
+        match exchange.state {
+            State::Queued => debug_assert!(false, "a queued exchange has no timer"),
+            State::Unacknowledged if exchange.retransmissions() < parameters.max_retransmit => {
+                let peer = &mut self.peers[exchange.peer];
+                let (before, memo) = (exchange.timer.timeout, exchange.timer.memo);
+                let last = exchange.transmissions.last().map_or(now, |t| t.at);
+                let retransmissions = exchange.retransmissions();
+                let expired = Expired::new(now, &parameters, memo, retransmissions, before)
+                    .with_silent(peer.last_heard < last);
+                let mut timer = peer
+                    .congestion
+                    .controller()
+                    .next_timeout(&expired, &mut *self.random);
+                if let Some(cap) = parameters.rto_max {
+                    timer.timeout = timer.timeout.min(cap.max(before));
+                }
+                exchange.timer = timer;
+                self.timers.set(exchange.timer_id, now + timer.timeout);
+                self.send_copy(now, index);
+            }
+            State::Unacknowledged => {
+                let copies = exchange.transmissions.len() as u8;
+                self.abandon(now, index, Reason::TimedOut, Failure::TimedOut { copies });
+            }
+            State::Waiting { counted: true } => {
+                exchange.state = State::Waiting { counted: false };
+                let peer = exchange.peer;
+                let began = exchange.transmissions.first().map_or(now, |t| t.at);
+                let end = (began + parameters.exchange_lifetime()).max(now);
+                self.timers.set(exchange.timer_id, end);
+                self.release(index);
+                self.pump(now, peer);
+            }
+            State::Waiting { counted: false } => {
+                self.abandon(now, index, Reason::TimedOut, Failure::NoResponse);
+            }
+        }
+    }
+
+    /// Gives back what an exchange counted for in its peer's window.
+    fn release(&mut self, index: u32) {
+        let exchange = &self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        peer.outstanding = peer.outstanding.saturating_sub(1);
+        peer.outstanding_bytes = peer
+            .outstanding_bytes
+            .saturating_sub(exchange.in_flight_bytes());
+    }
+
+    /// Tells the controller that an exchange was answered.
+    fn tell_answered(&mut self, now: Instant, index: u32, answer: Answer, bytes: u32, first: bool) {
+        let parameters = self.exchange_parameters(index);
+        let exchange = &self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let Timer { timeout, memo } = exchange.timer;
+        let answered = Answered::new(now, &parameters, memo, &exchange.transmissions, timeout)
+            .with_answer(answer, bytes)
+            .with_confirmable(exchange.confirmable);
+        if first {
+            peer.congestion.controller().on_answered(&answered);
+        } else {
+            peer.congestion.controller().on_response(&answered);
+        }
+        if self.config.trace && first {
+            let what = What::Answered {
+                id: exchange.id.unwrap_or_default(),
+                retransmissions: exchange.retransmissions(),
+                since_original: answered.since_original(),
+                rto: peer.congestion.as_ref().rto(now),
+            };
+            let address = peer.address;
+            self.trace(now, address, what);
+        }
+    }
+
+    pub(super) fn handle_acknowledgement(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        message: &MessageView<'_>,
+    ) {
+        let id = message.message_id();
+        let Some(peer) = self.peers.find(from) else {
+            return;
+        };
+        let found = self
+            .index
+            .find_id(&self.exchanges, peer, id)
+            .filter(|&index| self.exchanges[index as usize].state == State::Unacknowledged);
+        let Some(index) = found else {
+            return self.note_late_answer(now, from, id);
+        };
+        let exchange = &self.exchanges[index as usize];
+        let purpose = exchange.purpose;
+        let bytes = message.as_bytes().len() as u32;
+        if message.code().is_empty() {
+            self.tell_answered(now, index, Answer::Empty, bytes, true);
+            if !purpose.wants_response() {
+                return self.end(now, index, false);
+            }
+            let lifetime = self.exchange_parameters(index).exchange_lifetime();
+            let exchange = &mut self.exchanges[index as usize];
+            exchange.state = State::Waiting { counted: false };
+            self.timers.set(exchange.timer_id, now + lifetime);
+            self.release(index);
+            return self.pump(now, peer);
+        }
+        // A piggybacked response must carry the request's token (RFC 7252 5.3.2).
+        let ours = purpose.wants_response() && message.token() == exchange.token;
+        if ours && message.code().is_response() {
+            self.tell_answered(now, index, Answer::Piggybacked, bytes, true);
+            self.end(now, index, false);
+            self.deliver(now, purpose, message);
+        }
+    }
+
+    pub(super) fn handle_reset(&mut self, now: Instant, from: SocketAddr, id: MessageId) {
+        let Some(peer) = self.peers.find(from) else {
+            return;
+        };
+        let Some(index) = self.index.find_id(&self.exchanges, peer, id) else {
+            return;
+        };
+        let exchange = &self.exchanges[index as usize];
+        match (exchange.purpose, exchange.state) {
+            (Purpose::Ping { operation }, State::Unacknowledged) => {
+                // To a ping, RST is the answer (RFC 7252 4.3).
+                self.tell_answered(now, index, Answer::Empty, 4, true);
+                self.end(now, index, false);
+                self.finish_ping(operation);
+            }
+            (_, State::Queued) => {}
+            _ => self.abandon(now, index, Reason::Reset, Failure::Reset),
+        }
+    }
+
+    /// A response in a message of its own (RFC 7252 5.2.2, 5.2.3).
+    pub(super) fn handle_response(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        message: &MessageView<'_>,
+    ) {
+        let (kind, id) = (message.kind(), message.message_id());
+        let found = self
+            .peers
+            .find(from)
+            .and_then(|peer| {
+                self.index
+                    .find_token(&self.exchanges, peer, &message.token())
+            })
+            .filter(|&index| self.exchanges[index as usize].state != State::Queued);
+        let Some(index) = found else {
+            // Nobody waits for it; tell the server (RFC 7252 4.2, 4.3).
+            return self.send_empty(from, Type::Reset, id);
+        };
+        let parameters = self.exchange_parameters(index);
+        let (lifetime, answer): (_, &[u8]) = if kind == Type::Confirmable {
+            self.send_empty(from, Type::Acknowledgement, id);
+            (
+                parameters.exchange_lifetime(),
+                &super::empty(Type::Acknowledgement, id),
+            )
+        } else {
+            (parameters.non_lifetime(), &[])
+        };
+        if let Some(at) = self
+            .dedup
+            .remember(now, lifetime, from, id, Repeatable::Yes)
+        {
+            self.dedup.answer(at, answer);
+        }
+        let exchange = &self.exchanges[index as usize];
+        let first = exchange.state == State::Unacknowledged || !exchange.confirmable;
+        let (purpose, bytes) = (exchange.purpose, message.as_bytes().len() as u32);
+        self.tell_answered(now, index, Answer::Separate, bytes, first);
+        self.end(now, index, false);
+        self.deliver(now, purpose, message);
+    }
+
+    fn deliver(&mut self, now: Instant, purpose: Purpose, message: &MessageView<'_>) {
+        if let Purpose::Request {
+            operation,
+            block1,
+            block2,
+        } = purpose
+        {
+            self.handle_operation_response(now, operation, block1, block2, message);
+        }
+    }
+
+    /// Ends an exchange without an answer, and the request it was part of.
+    fn abandon(&mut self, now: Instant, index: u32, reason: Reason, failure: Failure) {
+        let exchange = &self.exchanges[index as usize];
+        let operation = exchange.purpose.operation();
+        self.tell_abandoned(now, index, reason);
+        self.end(now, index, true);
+        if let Some(operation) = operation {
+            self.fail_operation(now, operation, failure);
+        }
+    }
+
+    fn tell_abandoned(&mut self, now: Instant, index: u32, reason: Reason) {
+        let exchange = &self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let retransmissions = exchange.retransmissions();
+        if exchange.state == State::Unacknowledged {
+            let Timer { timeout, memo } = exchange.timer;
+            let abandoned = Abandoned::new(now, memo, reason, retransmissions, timeout);
+            peer.congestion.controller().on_abandoned(&abandoned);
+        }
+        let (address, id) = (peer.address, exchange.id);
+        self.trace(
+            now,
+            address,
+            What::Abandoned {
+                id,
+                retransmissions,
+            },
+        );
+    }
+
+    /// Ends an exchange because nobody wants its answer any more.
+    pub(super) fn cancel_exchange(&mut self, now: Instant, index: u32) {
+        let exchange = &self.exchanges[index as usize];
+        if exchange.state == State::Queued {
+            let peer = exchange.peer;
+            self.peers[peer].queue.retain(|&queued| queued != index);
+        } else {
+            self.tell_abandoned(now, index, Reason::Cancelled);
+        }
+        self.end(now, index, true);
+    }
+
+    /// Every exchange with a peer ends: the network says it is not there.
+    pub(super) fn abandon_all(&mut self, now: Instant, peer: PeerIndex) {
+        let signal = carob_cc::evidence::Signal::Unreachable;
+        self.peers[peer]
+            .congestion
+            .controller()
+            .on_signal(now, signal);
+        let ours = self.exchanges.iter().filter(|(_, e)| e.peer == peer);
+        let all: Vec<u32> = ours.map(|(index, _)| index as u32).collect();
+        for index in all {
+            // Failing one operation may have ended other exchanges of this list already.
+            let Some(exchange) = self.exchanges.get(index as usize) else {
+                continue;
+            };
+            if exchange.state == State::Queued {
+                self.peers[peer].queue.retain(|&queued| queued != index);
+            }
+            self.abandon(now, index, Reason::Unreachable, Failure::Unreachable);
+        }
+    }
+
+    /// Forgets an exchange and lets its peer's queue move on.
+    fn end(&mut self, now: Instant, index: u32, abandoned: bool) {
+        let peer = self.retire(index, abandoned);
+        self.pump(now, peer);
+    }
+
+    /// Forgets an exchange.
+    fn retire(&mut self, index: u32, abandoned: bool) -> PeerIndex {
+        let state = self.exchanges[index as usize].state;
+        if matches!(
+            state,
+            State::Unacknowledged | State::Waiting { counted: true }
+        ) && (self.exchanges[index as usize].confirmable
+            || self.exchanges[index as usize].purpose.wants_response())
+        {
+            self.release(index);
+        }
+        let mut exchange = self.exchanges.remove(index as usize);
+        self.index.remove(&exchange, index);
+        self.timers.remove(exchange.timer_id);
+        let peer = &mut self.peers[exchange.peer];
+        peer.exchanges -= 1;
+        if let Some(operation) = exchange.purpose.operation() {
+            self.leave_operation(operation, index);
+        }
+        if let (Some(id), Some(first)) = (exchange.id, exchange.transmissions.first())
+            && exchange.transmissions.len() > 1
+        {
+            if self.ended.len() >= ENDED_REMEMBERED {
+                self.ended.pop_front();
+            }
+            self.ended.push_back(Ended {
+                peer: self.peers[exchange.peer].address,
+                id,
+                began: first.at,
+                sent: exchange.transmissions.len() as u8,
+                answers: u8::from(!abandoned),
+                abandoned,
+            });
+        }
+        if self.spare.len() < SPARE_BUFFERS {
+            exchange.bytes.clear();
+            self.spare.push(exchange.bytes);
+        }
+        exchange.peer
+    }
+
+    /// An answer that no exchange waits for may still tell which copies were spurious.
+    fn note_late_answer(&mut self, now: Instant, from: SocketAddr, id: MessageId) {
+        let ended = self
+            .ended
+            .iter_mut()
+            .rev()
+            .find(|e| e.id == id && e.peer == from);
+        let Some(ended) = ended else { return };
+        ended.answers = ended.answers.saturating_add(1);
+        let late = LateAnswer::new(now, ended.sent, ended.answers, now.since(ended.began))
+            .with_abandoned(ended.abandoned);
+        if let Some(peer) = self.peers.find(from) {
+            self.peers[peer]
+                .congestion
+                .controller()
+                .on_late_answer(&late);
+        }
+        self.trace(now, from, What::AnsweredAgain { id });
+    }
+
+    /// A buffer for a message, reused where possible.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+}

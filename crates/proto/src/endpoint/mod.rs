@@ -1,0 +1,402 @@
+//! The protocol engine: a CoAP endpoint, client and server at once, without sockets or clocks.
+//!
+//! The law: after every call that is given the time (`handle_*`, [`Endpoint::request`],
+//! [`Endpoint::respond`], ...), drain [`Endpoint::poll`] until it returns [`Output::Wait`]; then
+//! wait for input or for that time. A call at a later time may be made without waiting; time must
+//! not run backwards.
+//!
+//! ```
+//! use carob_cc::random::Fixed;
+//! use carob_cc::time::Instant;
+//! use carob_proto::endpoint::{Config, Endpoint, Event, Output, Sending};
+//! use carob_proto::{Request, Response, codec::Code};
+//!
+//! let mut client = Endpoint::new(Config::default(), Fixed(1));
+//! let mut server = Endpoint::new(Config::default(), Fixed(2));
+//! let (here, there) = ("[::1]:40000".parse().unwrap(), "[::1]:5683".parse().unwrap());
+//!
+//! client.request(Instant::ZERO, there, Request::get(), Sending::default()).unwrap();
+//! let Output::Transmit { bytes, .. } = client.poll() else { panic!() };
+//! server.handle_datagram(Instant::ZERO, here, bytes);
+//! let Output::Event(Event::Request(id)) = server.poll() else { panic!() };
+//! server.respond(Instant::ZERO, id, &Response::new(Code::CONTENT));
+//! let Output::Transmit { bytes, .. } = server.poll() else { panic!() };
+//! client.handle_datagram(Instant::ZERO, there, bytes);
+//! assert!(matches!(client.poll(), Output::Event(Event::Response { .. })));
+//! ```
+//!
+//! Files: [`mod@self`] the public face and the way of a datagram, `exchange` sending,
+//! retransmission and matching, `client` requests and their bodies, `server` requests received.
+
+mod client;
+mod config;
+mod event;
+mod exchange;
+mod server;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use core::ops::Range;
+
+use carob_cc::TransmissionParameters;
+use carob_cc::controller::{Gauge, Window};
+use carob_cc::random::Random;
+use carob_cc::time::Instant;
+use slab::Slab;
+
+use crate::blockwise::assembly::{Assemblies, AssemblyLimits};
+use crate::blockwise::bodies::Bodies;
+use crate::codec::{Code, DecodeErrorKind, MessageId, MessageView, Type, parse_header};
+use crate::congestion::Choice;
+use crate::dedup::{Dedup, Known};
+use crate::peer::{PeerIndex, Peers};
+use crate::timers::Timers;
+use crate::trace::{Trace, What};
+
+pub use crate::blockwise::assembly::Delivery;
+pub use client::{BlockMode, BodyMode, Sending};
+pub use config::{Config, Limits, MESSAGE_BYTES};
+pub use event::{Event, Failure, IncomingId, Output, RequestError, RequestId};
+pub use server::{Incoming, Part};
+
+use client::Operation;
+use exchange::{Ended, Exchange, ExchangeIndex};
+use server::IncomingTable;
+
+/// Who a timer belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Exchange(u32),
+    Peer(u32),
+    Operation(u32),
+    Assembly(u32),
+}
+
+#[derive(Debug)]
+enum Queued {
+    Transmit { to: SocketAddr, range: Range<usize> },
+    Event(Event),
+}
+
+/// What the application set for one peer.
+#[derive(Debug, Default)]
+struct PeerSettings {
+    controller: Option<Choice>,
+    parameters: Option<TransmissionParameters>,
+}
+
+type DeliveryRule = Box<dyn Fn(&MessageView<'_>) -> Delivery + Send>;
+
+/// A CoAP endpoint. See the [module documentation](self) for the law its driver keeps.
+pub struct Endpoint {
+    config: Config,
+    random: Box<dyn Random + Send>,
+    peers: Peers,
+    settings: BTreeMap<SocketAddr, PeerSettings>,
+    exchanges: Slab<Exchange>,
+    index: ExchangeIndex,
+    ended: VecDeque<Ended>,
+    operations: Slab<Operation>,
+    incoming: IncomingTable,
+    dedup: Dedup,
+    assemblies: Assemblies,
+    bodies: Bodies,
+    delivery: Option<DeliveryRule>,
+    timers: Timers<Owner>,
+    serial: u32,
+    out: VecDeque<Queued>,
+    /// Bytes of the datagrams in `out`; emptied whenever `out` is.
+    out_bytes: Vec<u8>,
+    spare: Vec<Vec<u8>>,
+    /// Where messages are written before their length is known.
+    scratch: Vec<u8>,
+}
+
+impl Endpoint {
+    /// An endpoint whose tokens, Message IDs and dithering come from `random`.
+    pub fn new(config: Config, mut random: impl Random + Send + 'static) -> Self {
+        let mut seed = || u64::from(random.next_u32()) << 32 | u64::from(random.next_u32());
+        let limits = config.limits;
+        let assembly = AssemblyLimits {
+            bodies: limits.uploads,
+            body_bytes: limits.upload_bytes,
+            all_bytes: limits.all_upload_bytes,
+        };
+        Self {
+            peers: Peers::new(seed(), limits.peers),
+            settings: BTreeMap::new(),
+            exchanges: Slab::new(),
+            index: ExchangeIndex::new(seed()),
+            ended: VecDeque::new(),
+            operations: Slab::new(),
+            incoming: IncomingTable::default(),
+            dedup: Dedup::new(seed(), limits.recent, limits.lasting),
+            assemblies: Assemblies::new(seed(), assembly),
+            bodies: Bodies::new(seed(), limits.bodies, limits.body_bytes),
+            delivery: None,
+            timers: Timers::default(),
+            serial: 0,
+            out: VecDeque::new(),
+            out_bytes: Vec::new(),
+            spare: Vec::new(),
+            scratch: alloc::vec![0; MESSAGE_BYTES],
+            random: Box::new(random),
+            config,
+        }
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Decides, by the first block's options, how a request body is delivered; without a rule,
+    /// whole.
+    pub fn deliver_by(&mut self, rule: impl Fn(&MessageView<'_>) -> Delivery + Send + 'static) {
+        self.delivery = Some(Box::new(rule));
+    }
+
+    /// Gives one peer its own controller and transmission parameters, where named; a peer that is
+    /// already known keeps its controller's state until it is forgotten.
+    pub fn set_peer(
+        &mut self,
+        peer: SocketAddr,
+        controller: Option<Choice>,
+        parameters: Option<TransmissionParameters>,
+    ) {
+        if let Some(index) = self.peers.find(peer) {
+            self.peers[index].parameters = parameters.map(Box::new);
+        }
+        self.settings.insert(
+            peer,
+            PeerSettings {
+                controller,
+                parameters,
+            },
+        );
+    }
+
+    /// Takes a datagram.
+    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        if let Some(peer) = self.peers.find(from) {
+            self.peers[peer].last_heard = now;
+        }
+        let message = match MessageView::parse(bytes) {
+            Ok(message) => message,
+            Err(error) => return self.handle_malformed(now, from, bytes, error.kind),
+        };
+        let (kind, code, id) = (message.kind(), message.code(), message.message_id());
+        match kind {
+            Type::Acknowledgement => return self.handle_acknowledgement(now, from, &message),
+            Type::Reset => return self.handle_reset(now, from, id),
+            Type::Confirmable | Type::NonConfirmable => {}
+        }
+        match self.dedup.look_up(now, from, id) {
+            Known::New => {}
+            Known::InProgress { acknowledged } => {
+                self.trace(now, from, What::Duplicate { id });
+                if acknowledged {
+                    self.send_empty(from, Type::Acknowledgement, id);
+                }
+                return;
+            }
+            Known::Answered(answer) => {
+                if !answer.is_empty() {
+                    let start = self.out_bytes.len();
+                    self.out_bytes.extend_from_slice(answer);
+                    let range = start..self.out_bytes.len();
+                    self.out.push_back(Queued::Transmit { to: from, range });
+                }
+                return self.trace(now, from, What::Duplicate { id });
+            }
+        }
+        if code.is_request() {
+            self.handle_request(now, from, &message);
+        } else if code.is_response() {
+            self.handle_response(now, from, &message);
+        } else if kind == Type::Confirmable {
+            // A ping (RFC 7252 4.3), or a reserved code that cannot be processed (4.2).
+            self.send_empty(from, Type::Reset, id);
+        }
+    }
+
+    /// A datagram that is no message: a CON is rejected, all else ignored (RFC 7252 4.2, 4.3).
+    fn handle_malformed(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        bytes: &[u8],
+        why: DecodeErrorKind,
+    ) {
+        self.trace(now, from, What::Malformed);
+        // RFC 7252 3: an unknown version is ignored silently.
+        if why == DecodeErrorKind::UnsupportedVersion {
+            return;
+        }
+        if let Ok(header) = parse_header(bytes)
+            && header.kind == Type::Confirmable
+        {
+            self.send_empty(from, Type::Reset, header.message_id);
+        }
+    }
+
+    /// The network reports that `peer` cannot be reached (ICMP): its exchanges end.
+    pub fn handle_unreachable(&mut self, now: Instant, peer: SocketAddr) {
+        if let Some(peer) = self.peers.find(peer) {
+            self.abandon_all(now, peer);
+        }
+    }
+
+    /// Lets time pass: does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(owner) = self.timers.expire(now) {
+            match owner {
+                Owner::Exchange(index) => self.handle_exchange_timer(now, index),
+                Owner::Peer(index) => self.pump(now, index),
+                Owner::Operation(index) => {
+                    self.fail_operation(now, index, Failure::DeadlinePassed);
+                }
+                Owner::Assembly(index) => {
+                    if let Some(timer) = self.assemblies.remove(index) {
+                        self.timers.remove(timer);
+                    }
+                }
+            }
+        }
+        self.acknowledge_overdue(now);
+        self.bodies
+            .expire(now, self.config.parameters.exchange_lifetime());
+    }
+
+    /// The next thing to do, or how long there is nothing.
+    pub fn poll(&mut self) -> Output<'_> {
+        match self.out.pop_front() {
+            Some(Queued::Transmit { to, range }) => Output::Transmit {
+                to,
+                bytes: &self.out_bytes[range],
+            },
+            Some(Queued::Event(event)) => Output::Event(event),
+            None => {
+                self.out_bytes.clear();
+                let due = [self.timers.next(), self.incoming.next_acknowledgement()];
+                Output::Wait(due.into_iter().flatten().min())
+            }
+        }
+    }
+
+    /// Whether no request, in either direction, is under way.
+    pub fn is_idle(&self) -> bool {
+        self.operations.is_empty() && self.exchanges.is_empty() && self.incoming.is_empty()
+    }
+
+    /// What the tables hold now.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            peers: self.peers.len(),
+            requests: self.operations.len(),
+            exchanges: self.exchanges.len(),
+            incoming: self.incoming.len(),
+            remembered: self.dedup.len(),
+            uploads: self.assemblies.held(),
+            bodies: self.bodies.held(),
+        }
+    }
+
+    /// Names the readings of a peer's controller; whether the peer is known.
+    pub fn gauges(
+        &self,
+        now: Instant,
+        peer: SocketAddr,
+        visit: &mut dyn FnMut(&'static str, Gauge),
+    ) -> bool {
+        let Some(index) = self.peers.find(peer) else {
+            return false;
+        };
+        self.peers[index].congestion.as_ref().gauges(now, visit);
+        true
+    }
+
+    fn parameters(&self, peer: PeerIndex) -> TransmissionParameters {
+        self.peers[peer]
+            .parameters
+            .as_deref()
+            .copied()
+            .unwrap_or(self.config.parameters)
+    }
+
+    fn window(&self, now: Instant, peer: PeerIndex) -> Window {
+        let window = self.peers[peer]
+            .congestion
+            .as_ref()
+            .window(now, &self.parameters(peer));
+        Window {
+            exchanges: window.exchanges.max(1),
+            bytes: window.bytes,
+        }
+    }
+
+    fn next_serial(&mut self) -> u32 {
+        self.serial = self.serial.wrapping_add(1);
+        self.serial
+    }
+
+    fn event(&mut self, event: Event) {
+        self.out.push_back(Queued::Event(event));
+    }
+
+    fn trace(&mut self, at: Instant, peer: SocketAddr, what: What) {
+        if self.config.trace {
+            self.event(Event::Trace(Trace { at, peer, what }));
+        }
+    }
+
+    fn transmit(&mut self, to: SocketAddr, bytes: &[u8]) {
+        let start = self.out_bytes.len();
+        self.out_bytes.extend_from_slice(bytes);
+        self.out.push_back(Queued::Transmit {
+            to,
+            range: start..self.out_bytes.len(),
+        });
+    }
+
+    /// Sends an empty ACK or RST.
+    fn send_empty(&mut self, to: SocketAddr, kind: Type, id: MessageId) {
+        self.transmit(to, &empty(kind, id));
+    }
+}
+
+/// An empty message (RFC 7252 4.1).
+fn empty(kind: Type, id: MessageId) -> [u8; 4] {
+    let [high, low] = id.0.to_be_bytes();
+    [0x40 | (kind as u8) << 4, Code::EMPTY.0, high, low]
+}
+
+/// What an endpoint's tables hold; see [`Limits`] for what they may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Peers we have sent to.
+    pub peers: usize,
+    /// Requests of ours under way.
+    pub requests: usize,
+    /// Message exchanges of ours, waiting or under way.
+    pub exchanges: usize,
+    /// Requests received and not yet answered.
+    pub incoming: usize,
+    /// Messages remembered for duplicates.
+    pub remembered: usize,
+    /// Request bodies being received, and their bytes.
+    pub uploads: (usize, usize),
+    /// Response bodies being read, and their bytes.
+    pub bodies: (usize, usize),
+}
+
+impl core::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("usage", &self.usage())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,632 @@
+//! Requests received: checked, put together, answered once.
+//!
+//! The way of a request: duplicate? (before this file) - options understood? - a block of a body
+//! being read or written? - to the application. The way of its response: cut to the block asked
+//! for - piggybacked if the ACK is still due, else as a message of its own.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use bytes::Bytes;
+use carob_cc::time::Instant;
+
+use super::client::{encode, write_options};
+use super::exchange::{Purpose, Submission};
+use super::{Delivery, Endpoint, Event, IncomingId, Owner};
+use crate::blockwise::Wanted;
+use crate::blockwise::assembly::Assembled;
+use crate::blockwise::bodies::Kept;
+use crate::codec::{
+    BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Token, Type, Writer,
+};
+use crate::dedup::{Remembered, Repeatable};
+use crate::message::{Payload, Response};
+use crate::trace::What;
+
+/// A request that waits for its response.
+#[derive(Debug)]
+struct Slot {
+    serial: u32,
+    live: bool,
+    from: SocketAddr,
+    id: MessageId,
+    token: Token,
+    confirmable: bool,
+    acknowledged: bool,
+    remembered: Option<Remembered>,
+    /// The message, kept so that the application can look at it; the buffer is reused.
+    bytes: Vec<u8>,
+    /// The whole body, where it came in several blocks.
+    body: Option<Bytes>,
+    /// The Block1 option to echo.
+    block1: Option<BlockValue>,
+    part: Option<Part>,
+}
+
+/// Which part of a streamed request body a request carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where it begins, in bytes.
+    pub offset: u64,
+    /// More parts follow; answer this one with [`Code::CONTINUE`] to get them.
+    pub more: bool,
+}
+
+/// Requests that wait for their responses; places and buffers are reused.
+#[derive(Debug, Default)]
+pub(super) struct IncomingTable {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Requests whose empty ACK is due at a time; some may be answered by then.
+    unacknowledged: VecDeque<(Instant, IncomingId)>,
+}
+
+impl IncomingTable {
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn find(&self, id: IncomingId) -> Option<&Slot> {
+        self.slots
+            .get(id.index as usize)
+            .filter(|slot| slot.live && slot.serial == id.serial)
+    }
+
+    fn remove(&mut self, id: IncomingId) {
+        let slot = &mut self.slots[id.index as usize];
+        slot.live = false;
+        slot.body = None;
+        self.free.push(id.index);
+    }
+
+    /// Drops what is at the front of the line but has been answered.
+    fn skip_answered(&mut self) {
+        while let Some(&(_, id)) = self.unacknowledged.front() {
+            if self.find(id).is_some_and(|slot| !slot.acknowledged) {
+                return;
+            }
+            self.unacknowledged.pop_front();
+        }
+    }
+
+    pub(super) fn next_acknowledgement(&mut self) -> Option<Instant> {
+        self.skip_answered();
+        self.unacknowledged.front().map(|&(at, _)| at)
+    }
+}
+
+/// A request received, as the application sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Incoming<'a> {
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// The message: method, options, and the payload of its last block.
+    pub message: MessageView<'a>,
+    /// The body: whole, or the part that [`part`](Self::part) says.
+    pub body: &'a [u8],
+    /// Set if the body is streamed: which part this is.
+    pub part: Option<Part>,
+    /// The part of the response body that is asked for.
+    pub wanted: Wanted,
+}
+
+/// What the options of a request lead to before anything else is looked at.
+enum Verdict {
+    Understood,
+    Refused(Code, OptionNumber),
+}
+
+impl Endpoint {
+    /// A request that [`Event::Request`] announced, until it is answered.
+    pub fn incoming(&self, id: IncomingId) -> Option<Incoming<'_>> {
+        let slot = self.incoming.find(id)?;
+        let message = MessageView::parse(&slot.bytes).ok()?;
+        let wanted = self.wanted(&message).ok()?;
+        let body = slot.body.as_deref().unwrap_or_else(|| message.payload());
+        Some(Incoming {
+            from: slot.from,
+            message,
+            body,
+            part: slot.part,
+            wanted,
+        })
+    }
+
+    /// The whole body of a request that came in several blocks, without copying it.
+    pub fn incoming_body(&self, id: IncomingId) -> Option<Bytes> {
+        self.incoming.find(id)?.body.clone()
+    }
+
+    fn wanted(&self, request: &MessageView<'_>) -> Result<Wanted, crate::codec::BlockError> {
+        let own = self.config.block_size;
+        Ok(
+            match request.block_option(OptionNumber::BLOCK2).transpose()? {
+                Some(block) => Wanted {
+                    offset: block.offset() as u64,
+                    size: block.szx.min(own),
+                    explicit: true,
+                },
+                None => Wanted {
+                    offset: 0,
+                    size: own,
+                    explicit: false,
+                },
+            },
+        )
+    }
+
+    fn check_options(&self, request: &MessageView<'_>) -> Verdict {
+        let mut last = None;
+        for option in request.options() {
+            let number = option.number;
+            if number.is_critical() {
+                let repeated = last == Some(number);
+                let understood = match option.recognized() {
+                    // A further occurrence of what must not repeat counts as not recognised
+                    // (RFC 7252 5.4.5).
+                    Some(definition) => {
+                        self.handles(number) && (definition.repeatable || !repeated)
+                    }
+                    None => self.config.understood.contains(&number),
+                };
+                if number == OptionNumber::PROXY_URI || number == OptionNumber::PROXY_SCHEME {
+                    return Verdict::Refused(Code::PROXYING_NOT_SUPPORTED, number);
+                }
+                if !understood {
+                    return Verdict::Refused(Code::BAD_OPTION, number);
+                }
+            }
+            last = Some(number);
+        }
+        Verdict::Understood
+    }
+
+    /// Whether the engine or the application acts on this critical option.
+    fn handles(&self, number: OptionNumber) -> bool {
+        matches!(
+            number,
+            OptionNumber::IF_MATCH
+                | OptionNumber::URI_HOST
+                | OptionNumber::IF_NONE_MATCH
+                | OptionNumber::URI_PORT
+                | OptionNumber::URI_PATH
+                | OptionNumber::URI_QUERY
+                | OptionNumber::ACCEPT
+                | OptionNumber::BLOCK1
+                | OptionNumber::BLOCK2
+        ) || self.config.understood.contains(&number)
+    }
+
+    pub(super) fn handle_request(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        request: &MessageView<'_>,
+    ) {
+        let confirmable = request.kind() == Type::Confirmable;
+        if let Verdict::Refused(code, number) = self.check_options(request) {
+            // A NON with an option we must understand is dropped (RFC 7252 5.4.1).
+            if confirmable {
+                let text = alloc::format!("option {} is not understood", number.0);
+                self.refuse(from, request, &Response::diagnostic(code, &text));
+            }
+            return;
+        }
+        let parameters = &self.config.parameters;
+        let (lifetime, repeatable) = (
+            if confirmable {
+                parameters.exchange_lifetime()
+            } else {
+                parameters.non_lifetime()
+            },
+            if request.code().is_idempotent() {
+                Repeatable::Yes
+            } else {
+                Repeatable::No
+            },
+        );
+        if self.incoming.len() >= self.config.limits.incoming {
+            return self.overloaded(from, request);
+        }
+        let id = request.message_id();
+        let Some(remembered) = self.dedup.remember(now, lifetime, from, id, repeatable) else {
+            return self.overloaded(from, request);
+        };
+        let incoming = self.accept(now, from, request, remembered);
+        let wanted = match self.wanted(request) {
+            Ok(wanted) => wanted,
+            Err(error) => {
+                return self.fail(
+                    now,
+                    incoming,
+                    Code::BAD_OPTION,
+                    &alloc::format!("Block2: {error}"),
+                );
+            }
+        };
+        match request.block_option(OptionNumber::BLOCK1).transpose() {
+            Err(error) => {
+                return self.fail(
+                    now,
+                    incoming,
+                    Code::BAD_OPTION,
+                    &alloc::format!("Block1: {error}"),
+                );
+            }
+            Ok(Some(block)) => return self.assemble(now, incoming, from, request, block),
+            Ok(None) => {}
+        }
+        if wanted.offset > 0 {
+            let lifetime = self.config.parameters.exchange_lifetime();
+            if let Some(kept) = self.bodies.find(now, lifetime, from, request) {
+                let Kept {
+                    code,
+                    options,
+                    body,
+                } = kept;
+                let response = Response {
+                    code,
+                    options,
+                    payload: Payload::Fixed(body),
+                };
+                return self.respond(now, incoming, &response);
+            }
+        }
+        self.event(Event::Request(incoming));
+    }
+
+    /// Gives a request a place and an identity.
+    fn accept(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        request: &MessageView<'_>,
+        remembered: Remembered,
+    ) -> IncomingId {
+        let serial = self.next_serial();
+        let table = &mut self.incoming;
+        let slot = Slot {
+            serial,
+            live: true,
+            from,
+            id: request.message_id(),
+            token: request.token(),
+            confirmable: request.kind() == Type::Confirmable,
+            acknowledged: request.kind() != Type::Confirmable,
+            remembered: Some(remembered),
+            bytes: Vec::new(),
+            body: None,
+            block1: None,
+            part: None,
+        };
+        let index = if let Some(index) = table.free.pop() {
+            let place = &mut table.slots[index as usize];
+            let mut bytes = core::mem::take(&mut place.bytes);
+            bytes.clear();
+            *place = Slot { bytes, ..slot };
+            index
+        } else {
+            table.slots.push(slot);
+            table.slots.len() as u32 - 1
+        };
+        table.slots[index as usize]
+            .bytes
+            .extend_from_slice(request.as_bytes());
+        let id = IncomingId { index, serial };
+        if request.kind() == Type::Confirmable {
+            table.skip_answered();
+            table
+                .unacknowledged
+                .push_back((now + self.config.empty_ack_delay, id));
+        }
+        id
+    }
+
+    /// Takes one block of a request body.
+    fn assemble(
+        &mut self,
+        now: Instant,
+        incoming: IncomingId,
+        from: SocketAddr,
+        request: &MessageView<'_>,
+        block: BlockValue,
+    ) {
+        let echo = BlockValue {
+            szx: block.szx.min(self.config.block_size),
+            ..block
+        };
+        self.incoming.slots[incoming.index as usize].block1 = Some(echo);
+        let begun = self.assemblies.find(from, request);
+        if block.number == 0 && !block.more && begun.is_none() {
+            // A body of one block is like any other request.
+            return self.event(Event::Request(incoming));
+        }
+        let timers = &mut self.timers;
+        let index = match begun {
+            Some(index) => Some(index),
+            None if block.number == 0 => self
+                .assemblies
+                .begin(from, request, |index| timers.add(Owner::Assembly(index))),
+            None => {
+                let text = "the blocks before this one are not here";
+                return self.fail(now, incoming, Code::REQUEST_ENTITY_INCOMPLETE, text);
+            }
+        };
+        let Some(index) = index else {
+            return self.fail(
+                now,
+                incoming,
+                Code::SERVICE_UNAVAILABLE,
+                "too many request bodies",
+            );
+        };
+        let delivery = self
+            .delivery
+            .as_ref()
+            .map_or(Delivery::Atomic, |rule| rule(request));
+        let announced = request.uint_option(OptionNumber::SIZE1);
+        let taken = self
+            .assemblies
+            .accept(index, block, request.payload(), announced, delivery);
+        let lifetime = self.config.parameters.exchange_lifetime();
+        self.timers
+            .set(self.assemblies.timer(index), now + lifetime);
+        let keep = match &taken {
+            Assembled::Continue | Assembled::Incomplete => true,
+            Assembled::Part(_) => block.more,
+            _ => false,
+        };
+        if !keep && let Some(timer) = self.assemblies.remove(index) {
+            self.timers.remove(timer);
+        }
+        let slot = &mut self.incoming.slots[incoming.index as usize];
+        match taken {
+            Assembled::Continue => self.respond(now, incoming, &Response::new(Code::CONTINUE)),
+            Assembled::Whole(body) => {
+                slot.body = Some(body);
+                self.event(Event::Request(incoming));
+            }
+            Assembled::Part(offset) => {
+                slot.part = Some(Part {
+                    offset,
+                    more: block.more,
+                });
+                self.event(Event::Request(incoming));
+            }
+            Assembled::Incomplete => {
+                let text = "the blocks before this one are not here";
+                self.fail(now, incoming, Code::REQUEST_ENTITY_INCOMPLETE, text);
+            }
+            Assembled::TooLarge { limit } => {
+                let text = alloc::format!("at most {limit} bytes");
+                let mut response = Response::diagnostic(Code::REQUEST_ENTITY_TOO_LARGE, &text);
+                let size = u32::try_from(limit).unwrap_or(u32::MAX);
+                if response.options.set_uint(OptionNumber::SIZE1, size).is_ok() {
+                    self.respond(now, incoming, &response);
+                }
+            }
+            Assembled::Full => {
+                self.fail(
+                    now,
+                    incoming,
+                    Code::SERVICE_UNAVAILABLE,
+                    "no room for this body now",
+                );
+            }
+            Assembled::BadLength => {
+                let text = "the payload's length contradicts Block1";
+                self.fail(now, incoming, Code::BAD_REQUEST, text);
+            }
+        }
+    }
+
+    fn fail(&mut self, now: Instant, incoming: IncomingId, code: Code, text: &str) {
+        self.respond(now, incoming, &Response::diagnostic(code, text));
+    }
+
+    /// Answers a request that gets no place: 5.03 to a CON, nothing to a NON.
+    fn overloaded(&mut self, from: SocketAddr, request: &MessageView<'_>) {
+        if request.kind() == Type::Confirmable {
+            self.refuse(from, request, &Response::new(Code::SERVICE_UNAVAILABLE));
+        }
+    }
+
+    /// Answers a CON at once and remembers nothing.
+    fn refuse(&mut self, from: SocketAddr, request: &MessageView<'_>, response: &Response) {
+        let (token, id) = (request.token(), request.message_id());
+        let mut scratch = core::mem::take(&mut self.scratch);
+        let Response {
+            code,
+            options,
+            payload,
+        } = response;
+        if let Ok(length) = encode(&mut scratch, &token, *code, options, &[], payload.bytes()) {
+            address(&mut scratch, Type::Acknowledgement, id);
+            self.transmit(from, &scratch[..length]);
+        }
+        self.scratch = scratch;
+    }
+
+    /// Answers a request. One that is unknown, or answered already, is left alone.
+    ///
+    /// A body larger than the block asked for is cut; one that cannot be built at all is
+    /// answered 5.00.
+    pub fn respond(&mut self, now: Instant, id: IncomingId, response: &Response) {
+        let Some(slot) = self.incoming.find(id) else {
+            return;
+        };
+        let (from, message_id, token) = (slot.from, slot.id, slot.token);
+        let (confirmable, acknowledged) = (slot.confirmable, slot.acknowledged);
+        let (remembered, block1) = (slot.remembered, slot.block1);
+        let piggyback = confirmable && !acknowledged;
+
+        let mut scratch = core::mem::take(&mut self.scratch);
+        let request = MessageView::parse(&slot.bytes);
+        let fresh = Wanted {
+            offset: 0,
+            size: self.config.block_size,
+            explicit: false,
+        };
+        let wanted = request
+            .as_ref()
+            .ok()
+            .and_then(|r| self.wanted(r).ok())
+            .unwrap_or(fresh);
+        let written = write_response(&mut scratch, &token, response, wanted, block1);
+        let (length, keep) = written.unwrap_or_else(|_| {
+            let plain = Response::new(Code::INTERNAL_SERVER_ERROR);
+            write_response(&mut scratch, &token, &plain, wanted, None)
+                .expect("a response without options or body fits")
+        });
+        if keep && let (Payload::Whole(body), Ok(request)) = (&response.payload, &request) {
+            let Response { code, options, .. } = response;
+            let kept = Kept {
+                code: *code,
+                options: options.clone(),
+                body: body.clone(),
+            };
+            self.bodies.keep(now, from, request, kept);
+        }
+        self.incoming.remove(id);
+        if piggyback {
+            address(&mut scratch, Type::Acknowledgement, message_id);
+            if let Some(at) = remembered {
+                self.dedup.answer(at, &scratch[..length]);
+            }
+            self.transmit(from, &scratch[..length]);
+        } else {
+            if let Some(at) = remembered {
+                let empty = super::empty(Type::Acknowledgement, message_id);
+                self.dedup
+                    .answer(at, if confirmable { &empty } else { &[] });
+            }
+            let mut bytes = self.buffer();
+            bytes.extend_from_slice(&scratch[..length]);
+            self.send_separately(now, from, token, confirmable, bytes);
+        }
+        self.scratch = scratch;
+    }
+
+    /// Sends a response as a message of its own, under the peer's controller.
+    fn send_separately(
+        &mut self,
+        now: Instant,
+        to: SocketAddr,
+        token: Token,
+        confirmable: bool,
+        bytes: Vec<u8>,
+    ) {
+        let Some(peer) = self.peer(now, to).ok().filter(|&peer| self.has_room(peer)) else {
+            // No room to keep it until it is acknowledged: the client will ask again.
+            return self.trace(
+                now,
+                to,
+                What::Abandoned {
+                    id: None,
+                    retransmissions: 0,
+                },
+            );
+        };
+        let submission = Submission {
+            purpose: Purpose::Response,
+            confirmable,
+            token,
+            bytes,
+            answer_bytes: 4,
+            parameters: None,
+        };
+        self.submit(now, peer, submission);
+    }
+
+    /// Sends the empty ACKs that are due.
+    pub(super) fn acknowledge_overdue(&mut self, now: Instant) {
+        loop {
+            self.incoming.skip_answered();
+            let Some(&(at, id)) = self.incoming.unacknowledged.front() else {
+                return;
+            };
+            if at > now {
+                return;
+            }
+            self.incoming.unacknowledged.pop_front();
+            let slot = &mut self.incoming.slots[id.index as usize];
+            slot.acknowledged = true;
+            let (from, message_id, remembered) = (slot.from, slot.id, slot.remembered);
+            if let Some(remembered) = remembered {
+                self.dedup.acknowledge(remembered);
+            }
+            self.send_empty(from, Type::Acknowledgement, message_id);
+        }
+    }
+}
+
+/// Sets the type and Message ID of a message written with others.
+fn address(message: &mut [u8], kind: Type, id: MessageId) {
+    message[0] = message[0] & 0xcf | (kind as u8) << 4;
+    message[2..4].copy_from_slice(&id.0.to_be_bytes());
+}
+
+/// Writes a response, cut to the block asked for; its length, and whether the rest of the body
+/// should be kept for the requests to come.
+fn write_response(
+    buffer: &mut [u8],
+    token: &Token,
+    response: &Response,
+    wanted: Wanted,
+    block1: Option<BlockValue>,
+) -> Result<(usize, bool), EncodeError> {
+    let Response {
+        code,
+        options,
+        payload,
+    } = response;
+    let body = payload.bytes();
+    let mut extra: smallvec::SmallVec<[(OptionNumber, u32); 3]> = smallvec::SmallVec::new();
+    let mut bytes = &body[..];
+    let (mut code, mut size2, mut keep) = (*code, None, false);
+    if let Payload::Part {
+        offset, more, size, ..
+    } = payload
+    {
+        let number = offset / wanted.size.bytes() as u64;
+        let block = BlockValue {
+            number: number as u32,
+            more: *more,
+            szx: wanted.size,
+        };
+        extra.push((OptionNumber::BLOCK2, block.to_uint()));
+        size2 = size.filter(|_| *offset == 0);
+    } else if body.len() > wanted.size.bytes() || (wanted.explicit && code.is_success()) {
+        if let Some((range, more)) = wanted.slice(body.len()) {
+            let number = wanted.offset / wanted.size.bytes() as u64;
+            let block = BlockValue {
+                number: number as u32,
+                more,
+                szx: wanted.size,
+            };
+            extra.push((OptionNumber::BLOCK2, block.to_uint()));
+            size2 = (wanted.offset == 0 && more).then_some(body.len() as u64);
+            keep = more && wanted.offset == 0;
+            bytes = &body[range];
+        } else {
+            // The block asked for lies beyond the end.
+            code = Code::BAD_OPTION;
+            bytes = b"Block2: beyond the end";
+        }
+    }
+    extra.extend(block1.map(|block| (OptionNumber::BLOCK1, block.to_uint())));
+    let size2 = size2.and_then(|size| u32::try_from(size).ok());
+    extra.extend(size2.map(|size| (OptionNumber::SIZE2, size)));
+    let mut writer = Writer::new(buffer, Type::NonConfirmable, code, MessageId(0), token)?;
+    write_options(&mut writer, options, &extra)?;
+    if !bytes.is_empty() {
+        writer.payload(bytes)?;
+    }
+    Ok((writer.finish(), keep))
+}

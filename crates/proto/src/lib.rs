@@ -1,0 +1,31 @@
+//! CoAP without sockets, clocks or threads.
+//!
+//! [`Endpoint`] is both client and server. A driver feeds it datagrams, requests and the passing
+//! of time, and after each of these drains [`Endpoint::poll`] until it says
+//! [`Output::Wait`](endpoint::Output::Wait). The same code runs under tokio, in the simulator and
+//! in the emulator.
+//!
+//! Reading order: [`codec`] (the wire), [`message`] (owned requests and responses),
+//! [`endpoint`] (the engine), then its parts: [`congestion`] (who decides who may send when),
+//! [`message_id`], [`dedup`], [`timers`], [`blockwise`].
+//!
+//! What it refuses to do: read a clock, open a socket, draw randomness of its own, or keep
+//! anything without a named limit.
+#![no_std]
+
+extern crate alloc;
+
+pub mod blockwise;
+pub mod codec;
+pub mod congestion;
+pub mod dedup;
+pub mod endpoint;
+pub mod message;
+pub mod message_id;
+mod peer;
+mod recency;
+pub mod timers;
+pub mod trace;
+
+pub use endpoint::Endpoint;
+pub use message::{Request, Response};

@@ -1,0 +1,118 @@
+//! Message IDs to one peer, none used twice within EXCHANGE_LIFETIME.
+//!
+//! IDs are handed out in sequence from a random start (RFC 7252 4.4). The circle of 65,536 is cut
+//! into 64 segments; a segment may be entered again only when EXCHANGE_LIFETIME has passed since
+//! it was left. A peer that is sent fewer than 1,024 messages costs nothing but the counter; a
+//! busier one, 512 bytes.
+//!
+//! The limit that follows: at most 65,536 - 1,024 messages per EXCHANGE_LIFETIME (247 s by
+//! default), about 261 a second, to one peer from one local port. Beyond it
+//! [`MessageIds::next`] names the time when the next ID is free, and messages wait in the
+//! peer's queue until then.
+
+use alloc::boxed::Box;
+
+use carob_cc::time::{Duration, Instant};
+
+use crate::codec::MessageId;
+
+const SEGMENTS: usize = 64;
+const SEGMENT: u16 = 1024;
+
+/// The Message IDs of one peer.
+#[derive(Debug)]
+pub struct MessageIds {
+    next: u16,
+    /// Whether `next` may be used: set when its segment was found free on entering it.
+    entered: bool,
+    /// When each segment was last left; none before the first was.
+    left: Option<Box<[Option<Instant>; SEGMENTS]>>,
+}
+
+impl MessageIds {
+    /// IDs beginning with `first`, which should be random.
+    pub const fn starting_at(first: u16) -> Self {
+        Self {
+            next: first,
+            entered: true,
+            left: None,
+        }
+    }
+
+    /// The next free ID, or when there will be one.
+    pub fn next(&mut self, now: Instant, lifetime: Duration) -> Result<MessageId, Instant> {
+        let segment = usize::from(self.next / SEGMENT);
+        if !self.entered {
+            let left = self.left.as_ref().and_then(|left| left[segment]);
+            if let Some(free) = left.map(|left| left + lifetime).filter(|free| *free > now) {
+                return Err(free);
+            }
+            self.entered = true;
+        }
+        let id = MessageId(self.next);
+        self.next = self.next.wrapping_add(1);
+        if self.next.is_multiple_of(SEGMENT) {
+            self.left.get_or_insert_with(|| Box::new([None; SEGMENTS]))[segment] = Some(now);
+            self.entered = false;
+        }
+        Ok(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIFETIME: Duration = Duration::from_secs(247);
+
+    #[test]
+    fn ids_count_up_and_wrap() {
+        let mut ids = MessageIds::starting_at(65_535);
+        assert_eq!(ids.next(Instant::ZERO, LIFETIME), Ok(MessageId(65_535)));
+        assert_eq!(ids.next(Instant::ZERO, LIFETIME), Ok(MessageId(0)));
+    }
+
+    #[test]
+    fn a_burst_stops_before_it_repeats_an_id_and_says_until_when() {
+        let mut ids = MessageIds::starting_at(5_000);
+        let mut sent = 0_u32;
+        let free = loop {
+            match ids.next(Instant::ZERO, LIFETIME) {
+                Ok(_) => sent += 1,
+                Err(free) => break free,
+            }
+        };
+        assert!(sent <= 65_536 && sent > 65_536 - 1_024, "{sent}");
+        assert_eq!(free, Instant::ZERO + LIFETIME);
+        assert!(ids.next(free, LIFETIME).is_ok());
+    }
+
+    #[test]
+    fn no_id_returns_within_its_lifetime_at_any_rate() {
+        for rate in [200_u64, 261, 270, 1_000, 20_000] {
+            let mut ids = MessageIds::starting_at(60_000);
+            let mut last = alloc::vec![None; 65_536];
+            let (mut now, gap) = (Instant::ZERO, Duration::from_micros(1_000_000 / rate));
+            let mut refused = 0;
+            for _ in 0..300_000 {
+                match ids.next(now, LIFETIME) {
+                    Ok(MessageId(id)) => {
+                        if let Some(before) = last[usize::from(id)].replace(now) {
+                            assert!(now.since(before) >= LIFETIME, "{id} at {rate}/s");
+                        }
+                        now += gap;
+                    }
+                    Err(free) => {
+                        refused += 1;
+                        now = free;
+                    }
+                }
+            }
+            assert_eq!(
+                refused > 0,
+                rate > 261,
+                "{rate}/s was refused {refused} times"
+            );
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The peers we send to, and what is kept of each.
+//!
+//! A peer is an address and a port. It is known from the first message that *we* originate: a
+//! server that only answers with piggybacked responses keeps no peer state at all. The table has
+//! a limit; when it is full, the peer that was sent to longest ago makes room, but not before
+//! EXCHANGE_LIFETIME has passed since (its Message IDs must not be used again before) and never
+//! while an exchange with it runs.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use core::hash::BuildHasher;
+use core::net::SocketAddr;
+
+use carob_cc::TransmissionParameters;
+use carob_cc::time::{Duration, Instant};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use slab::Slab;
+
+use crate::congestion::Congestion;
+use crate::message_id::MessageIds;
+use crate::recency::Recency;
+use crate::timers::TimerId;
+
+/// Index of a peer in its table.
+pub(crate) type PeerIndex = u32;
+
+/// What is kept of one peer.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    pub(crate) congestion: Congestion,
+    pub(crate) message_ids: MessageIds,
+    /// Exchanges that wait to be sent, by index.
+    pub(crate) queue: VecDeque<u32>,
+    /// Set while the queue waits for a time (pacing, a free Message ID), not for an answer.
+    pub(crate) wake: Option<TimerId>,
+    /// This peer's own transmission parameters, where they differ from the endpoint's.
+    pub(crate) parameters: Option<Box<TransmissionParameters>>,
+    /// Interactions outstanding (RFC 7252 4.7) and the bytes they put in flight.
+    pub(crate) outstanding: u16,
+    pub(crate) outstanding_bytes: u32,
+    /// Exchanges of any state that refer to this peer.
+    pub(crate) exchanges: u32,
+    pub(crate) last_heard: Instant,
+    pub(crate) last_sent: Instant,
+}
+
+/// All peers, found by address in constant time, ordered by when we last sent to them.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    state: FixedState,
+    index: HashTable<u32>,
+    slots: Slab<Peer>,
+    limit: usize,
+    by_sending: Recency,
+}
+
+/// The table of peers is full of peers in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PeersFull;
+
+impl Peers {
+    pub(crate) fn new(seed: u64, limit: usize) -> Self {
+        Self {
+            state: FixedState::with_seed(seed),
+            index: HashTable::new(),
+            slots: Slab::new(),
+            limit: limit.clamp(1, u32::MAX as usize - 1),
+            by_sending: Recency::default(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn find(&self, address: SocketAddr) -> Option<PeerIndex> {
+        let hash = self.state.hash_one(address);
+        self.index
+            .find(hash, |&i| self.slots[i as usize].address == address)
+            .copied()
+    }
+
+    /// The peer at `address`, made known with `build` if it is not yet.
+    pub(crate) fn find_or_add(
+        &mut self,
+        now: Instant,
+        lifetime: Duration,
+        address: SocketAddr,
+        build: impl FnOnce() -> (Congestion, MessageIds),
+    ) -> Result<PeerIndex, PeersFull> {
+        if let Some(index) = self.find(address) {
+            return Ok(index);
+        }
+        if self.slots.len() >= self.limit {
+            self.make_room(now, lifetime)?;
+        }
+        let (congestion, message_ids) = build();
+        let index = self.slots.insert(Peer {
+            address,
+            congestion,
+            message_ids,
+            queue: VecDeque::new(),
+            wake: None,
+            parameters: None,
+            outstanding: 0,
+            outstanding_bytes: 0,
+            exchanges: 0,
+            last_heard: now,
+            last_sent: now,
+        }) as u32;
+        let hash = self.state.hash_one(address);
+        let Self {
+            state,
+            index: table,
+            slots,
+            ..
+        } = self;
+        table.insert_unique(hash, index, |&i| state.hash_one(slots[i as usize].address));
+        self.by_sending.add(index);
+        Ok(index)
+    }
+
+    /// Forgets the peer sent to longest ago that is out of use.
+    fn make_room(&mut self, now: Instant, lifetime: Duration) -> Result<(), PeersFull> {
+        // Peers with a running exchange were sent to lately or are few; the walk past them is
+        // bounded all the same.
+        const WALK_LIMIT: usize = 64;
+        let mut next = self.by_sending.oldest();
+        for _ in 0..WALK_LIMIT {
+            let Some(candidate) = next else { break };
+            let peer = &self.slots[candidate as usize];
+            if now.since(peer.last_sent) < lifetime {
+                break;
+            }
+            if peer.exchanges == 0 {
+                let hash = self.state.hash_one(peer.address);
+                if let Ok(found) = self.index.find_entry(hash, |&i| i == candidate) {
+                    found.remove();
+                }
+                self.by_sending.remove(candidate);
+                self.slots.remove(candidate as usize);
+                return Ok(());
+            }
+            next = self.by_sending.newer(candidate);
+        }
+        Err(PeersFull)
+    }
+
+    /// Notes that something was sent to a peer.
+    pub(crate) fn sent(&mut self, index: PeerIndex, now: Instant) {
+        self.slots[index as usize].last_sent = now;
+        self.by_sending.touch(index);
+    }
+}
+
+impl core::ops::Index<PeerIndex> for Peers {
+    type Output = Peer;
+    fn index(&self, index: PeerIndex) -> &Peer {
+        &self.slots[index as usize]
+    }
+}
+
+impl core::ops::IndexMut<PeerIndex> for Peers {
+    fn index_mut(&mut self, index: PeerIndex) -> &mut Peer {
+        &mut self.slots[index as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::Choice;
+
+    const LIFETIME: Duration = Duration::from_secs(247);
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn add(peers: &mut Peers, seconds: u64, port: u16) -> Result<PeerIndex, PeersFull> {
+        let now = Instant::ZERO + Duration::from_secs(seconds);
+        peers.find_or_add(now, LIFETIME, address(port), || {
+            (
+                Choice::default().build(address(port)),
+                MessageIds::starting_at(0),
+            )
+        })
+    }
+
+    #[test]
+    fn a_full_table_forgets_the_peer_sent_to_longest_ago_but_not_too_soon() {
+        let mut peers = Peers::new(1, 3);
+        for port in 1..=3 {
+            add(&mut peers, u64::from(port), port).expect("there is room");
+        }
+        assert_eq!(add(&mut peers, 200, 4), Err(PeersFull));
+        let first = peers.find(address(1)).expect("known");
+        peers.sent(first, Instant::ZERO + Duration::from_secs(201));
+        add(&mut peers, 260, 4).expect("peer 2 makes room");
+        assert!(peers.find(address(2)).is_none());
+        assert!(peers.find(address(1)).is_some() && peers.find(address(3)).is_some());
+        assert_eq!(peers.len(), 3);
+    }
+
+    #[test]
+    fn a_peer_with_a_running_exchange_is_not_forgotten() {
+        let mut peers = Peers::new(1, 2);
+        let busy = add(&mut peers, 0, 1).expect("room");
+        peers[busy].exchanges = 1;
+        add(&mut peers, 0, 2).expect("room");
+        add(&mut peers, 300, 3).expect("the idle one makes room");
+        assert!(peers.find(address(1)).is_some() && peers.find(address(2)).is_none());
+    }
+}

@@ -1,0 +1,67 @@
+//! Protocol events as data, for logs, figures and the simulator's records.
+
+use core::net::SocketAddr;
+
+use carob_cc::time::{Duration, Instant};
+
+use crate::codec::{MessageId, Type};
+
+/// One protocol event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// When.
+    pub at: Instant,
+    /// With whom.
+    pub peer: SocketAddr,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum What {
+    /// A copy of a message of our own left.
+    Sent {
+        /// Its Message ID.
+        id: MessageId,
+        /// CON or NON.
+        kind: Type,
+        /// 0 for the original.
+        retransmissions: u8,
+        /// The timer that now runs (CON only).
+        timeout: Option<Duration>,
+        /// Size of the message in bytes.
+        bytes: u32,
+    },
+    /// An exchange of ours was answered.
+    Answered {
+        /// Its Message ID.
+        id: MessageId,
+        /// Copies sent beyond the original.
+        retransmissions: u8,
+        /// Time since the original copy.
+        since_original: Duration,
+        /// The controller's overall RTO afterwards, if it keeps one.
+        rto: Option<Duration>,
+    },
+    /// An exchange of ours was answered again.
+    AnsweredAgain {
+        /// Its Message ID.
+        id: MessageId,
+    },
+    /// An exchange of ours was given up.
+    Abandoned {
+        /// Its Message ID, if it ever left.
+        id: Option<MessageId>,
+        /// Copies sent beyond the original.
+        retransmissions: u8,
+    },
+    /// A duplicate of a message arrived and was answered from memory or ignored.
+    Duplicate {
+        /// Its Message ID.
+        id: MessageId,
+    },
+    /// A datagram was no CoAP message and was rejected or ignored.
+    Malformed,
+}
