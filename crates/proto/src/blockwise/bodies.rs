@@ -136,6 +136,13 @@ impl Bodies {
         }
     }
 
+    /// When the body used longest ago will be forgotten.
+    pub(crate) fn next_expiry(&self, lifetime: Duration) -> Option<Instant> {
+        self.by_use
+            .oldest()
+            .map(|oldest| self.slots[oldest as usize].used + lifetime)
+    }
+
     /// Bodies and bytes held.
     pub(crate) fn held(&self) -> (usize, usize) {
         (self.slots.len(), self.bytes)

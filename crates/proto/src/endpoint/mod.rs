@@ -280,7 +280,14 @@ impl Endpoint {
             Some(Queued::Event(event)) => Output::Event(event),
             None => {
                 self.out_bytes.clear();
-                let due = [self.timers.next(), self.incoming.next_acknowledgement()];
+                let bodies = self
+                    .bodies
+                    .next_expiry(self.config.parameters.exchange_lifetime());
+                let due = [
+                    self.timers.next(),
+                    self.incoming.next_acknowledgement(),
+                    bodies,
+                ];
                 Output::Wait(due.into_iter().flatten().min())
             }
         }

@@ -1,0 +1,122 @@
+//! Whatever arrives: no panic, no growth, and the endpoint still works.
+
+#![allow(clippy::unwrap_used, reason = "a test stops where it is surprised")]
+
+#[path = "../../../vectors/corpus/reader.rs"]
+mod corpus;
+mod net;
+
+use bytes::Bytes;
+use carob_cc::random::Random;
+use carob_proto::codec::MessageView;
+use carob_proto::endpoint::{Config, Endpoint, Event, Output};
+use net::{Net, Stream, client_address, get, pattern, put, seconds, server_address};
+
+fn usable(net: &mut Net) {
+    net.run_for(seconds(1_000));
+    net.events.clear();
+    net.app
+        .resources
+        .insert("x".into(), Bytes::from_static(b"still here"));
+    net.send(get("x"));
+    net.run_for(seconds(100));
+    assert_eq!(&net.response().unwrap().bytes()[..], b"still here");
+}
+
+#[test]
+fn the_corpus_does_a_server_no_harm() {
+    let mut net = Net::plain();
+    let mut seen = 0;
+    for datagram in corpus::datagrams() {
+        net.server
+            .handle_datagram(net.now, client_address(), datagram);
+        net.drain();
+        seen += 1;
+    }
+    assert!(seen >= 10_000, "{seen} datagrams");
+    let usage = net.server.usage();
+    assert!(usage.peers <= 1 && usage.incoming == 0, "{usage:?}");
+    usable(&mut net);
+}
+
+#[test]
+fn the_corpus_does_a_waiting_client_no_harm() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    net.send(put("x", pattern(5_000)));
+    for datagram in corpus::datagrams() {
+        net.client
+            .handle_datagram(net.now, server_address(), datagram);
+        net.drain();
+    }
+    net.run_for(seconds(300));
+    net.server_dead = false;
+    usable(&mut net);
+}
+
+#[test]
+fn answers_made_to_fit_but_full_of_nonsense_end_every_request() {
+    // Like the corpus, but with the Message ID and token the client waits for.
+    let mut random = Stream(7);
+    let mut net = Net::plain();
+    for (n, datagram) in corpus::datagrams().enumerate().take(6_000) {
+        let mut client = Endpoint::new(Config::default(), Stream(n as u64));
+        let body = if n % 2 == 0 {
+            pattern(3_000)
+        } else {
+            Bytes::new()
+        };
+        let sending = carob_proto::endpoint::Sending::default();
+        client
+            .request(net.now, server_address(), put("x", body), sending)
+            .unwrap();
+        let mut now = net.now;
+        for _ in 0..6 {
+            let mut asked = None;
+            loop {
+                match client.poll() {
+                    Output::Transmit { bytes, .. } => asked = Some(bytes.to_vec()),
+                    Output::Event(Event::Response { .. } | Event::Failed { .. }) => asked = None,
+                    Output::Wait(_) => break,
+                    _ => {}
+                }
+            }
+            let Some(asked) = asked else { break };
+            let view = MessageView::parse(&asked).unwrap();
+            let mut answer = vec![0x60 | 8, 0x40 | (random.next_u32() % 10) as u8];
+            answer.extend_from_slice(&view.message_id().0.to_be_bytes());
+            answer.extend_from_slice(view.token().as_slice());
+            answer.extend_from_slice(datagram.get(4..).unwrap_or_default());
+            client.handle_datagram(now, server_address(), &answer);
+            now += seconds(1);
+            client.handle_timeout(now);
+        }
+    }
+    usable(&mut net);
+}
+
+#[test]
+fn requests_made_to_fit_but_full_of_nonsense_are_all_answered_or_refused() {
+    let mut net = Net::plain();
+    net.app.resources.insert("x".into(), pattern(5_000));
+    net.server_dead = true; // its answers are looked at, not delivered
+    for (n, datagram) in corpus::datagrams().enumerate() {
+        let mut request = vec![0x42, 1 + (n % 4) as u8, (n >> 8) as u8, n as u8, 7, 7];
+        request.extend_from_slice(datagram.get(4..).unwrap_or_default());
+        net.crossings.clear();
+        net.server
+            .handle_datagram(net.now, client_address(), &request);
+        net.drain();
+        assert_eq!(
+            net.sent_by_server().len(),
+            1,
+            "request {n} got no single answer"
+        );
+        net.now += seconds(1);
+        net.server.handle_timeout(net.now);
+    }
+    let usage = net.server.usage();
+    assert!(usage.incoming == 0 && usage.uploads.0 < 300, "{usage:?}");
+    net.server_dead = false;
+    usable(&mut net);
+}
