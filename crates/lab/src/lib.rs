@@ -1,0 +1,27 @@
+//! Scenarios, statistics, the studies' tables and reports.
+//!
+//! Reading order: [`scenario`] (what to run), [`run`] (running it on all cores with an outcome
+//! that does not depend on their number), [`metrics`] and [`statistics`] (what came out),
+//! [`papers`] (what the studies printed), [`reproduce`] (both side by side), [`report`] (figures
+//! and pages).
+//!
+//! ```
+//! use carob_lab::papers;
+//! use carob_lab::scenario::{Scenario, builtin};
+//! use carob_lab::statistics::Statistic;
+//!
+//! let (file, _) = builtin::find("thesis/long").unwrap();
+//! let scenario = Scenario::read(file.name, file.text, &["rto_max=32 s".to_owned()])?;
+//! assert_eq!(scenario.cells()[0].name, "long-1c-none-2500");
+//! assert_eq!(papers::expected("long-1c-none-2500", "default", Statistic::P50), Some(285.695));
+//! # Ok::<(), carob_lab::scenario::ScenarioError>(())
+//! ```
+
+pub mod metrics;
+pub mod papers;
+pub mod report;
+pub mod reproduce;
+pub mod run;
+pub mod scenario;
+pub mod statistics;
+pub mod text;

@@ -1,0 +1,212 @@
+//! From records of runs to the metrics of tables, under their settled names.
+
+use std::collections::BTreeMap;
+
+use carob_sim::spec::{FlowRecord, RunRecord, Sample};
+
+use crate::statistics::{Statistics, jain};
+
+/// Samples of each metric, by name.
+///
+/// Metrics of flows (such as `fct_s`) have a sample per flow, metrics of runs (such as `loss`) one
+/// per run; all runs of a cell are pooled, as the thesis pools its four clients.
+pub type Samples = BTreeMap<&'static str, Vec<f64>>;
+
+/// What a metric is, for tables and documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name, unit last.
+    pub name: &'static str,
+    /// What it is, in a sentence.
+    pub about: &'static str,
+}
+
+/// The metrics of runs over a constrained link.
+pub const METRICS: &[Metric] = &[
+    Metric {
+        name: "fct_s",
+        about: "Flow completion time: first request to last complete response.",
+    },
+    Metric {
+        name: "setup_s",
+        about: "Connection set-up, for transports that have one.",
+    },
+    Metric {
+        name: "goodput_bps",
+        about: "Body bits over flow completion time.",
+    },
+    Metric {
+        name: "success_ratio",
+        about: "Share of a run's flows that completed.",
+    },
+    Metric {
+        name: "transmissions_per_exchange",
+        about: "Copies per exchange, mean of a flow.",
+    },
+    Metric {
+        name: "retransmissions",
+        about: "Copies after the first of their exchange, per flow.",
+    },
+    Metric {
+        name: "spurious",
+        about: "Copies sent although an earlier copy and its answer were not lost, per flow.",
+    },
+    Metric {
+        name: "rto_count",
+        about: "Timers that ran out, per flow.",
+    },
+    Metric {
+        name: "loss",
+        about: "Share of a run's packets lost or dropped, both directions.",
+    },
+    Metric {
+        name: "queue_bytes",
+        about: "The fullest a bottleneck buffer was in a run.",
+    },
+    Metric {
+        name: "jain",
+        about: "Jain's fairness index of a run's goodputs.",
+    },
+    Metric {
+        name: "rtt_s",
+        about: "Round-trip times, when samples are recorded.",
+    },
+    Metric {
+        name: "rto_init_s",
+        about: "First timers of exchanges, when samples are recorded.",
+    },
+    Metric {
+        name: "rto_s",
+        about: "Retransmission timeouts, when samples are recorded.",
+    },
+];
+
+/// Adds the samples of one run.
+pub fn collect(record: &RunRecord, samples: &mut Samples) {
+    let mut add = |name: &'static str, value: f64| samples.entry(name).or_default().push(value);
+    let mut goodputs = Vec::with_capacity(record.flows.len());
+    for flow in &record.flows {
+        if let Some(completion) = flow.completion() {
+            let seconds = completion.as_micros() as f64 / 1e6;
+            add("fct_s", seconds);
+            if seconds > 0.0 {
+                goodputs.push(flow.body_bytes as f64 * 8.0 / seconds);
+            }
+        }
+        if let Some(setup) = flow.setup {
+            add("setup_s", setup.as_micros() as f64 / 1e6);
+        }
+        if flow.exchanges > 0 {
+            let copies = flow.transmissions as f64 / f64::from(flow.exchanges);
+            add("transmissions_per_exchange", copies);
+        }
+        add("retransmissions", flow.retransmissions as f64);
+        add("spurious", flow.spurious as f64);
+        add("rto_count", flow.timeouts as f64);
+        let traces: [(&'static str, &[Sample]); 3] = [
+            ("rtt_s", &flow.rtt),
+            ("rto_init_s", &flow.rto_init),
+            ("rto_s", &flow.rto),
+        ];
+        for (name, trace) in traces {
+            for sample in trace {
+                add(name, sample.value.as_micros() as f64 / 1e6);
+            }
+        }
+    }
+    for goodput in &goodputs {
+        add("goodput_bps", *goodput);
+    }
+    if !record.flows.is_empty() {
+        let done = record
+            .flows
+            .iter()
+            .filter(|f| f.completion().is_some())
+            .count();
+        add("success_ratio", done as f64 / record.flows.len() as f64);
+    }
+    if let (true, Some(index)) = (record.flows.len() > 1, jain(&goodputs)) {
+        add("jain", index);
+    }
+    let (down, up) = (record.link.down, record.link.up);
+    let offered = down.offered + up.offered;
+    if offered > 0 {
+        let gone = down.lost + down.dropped_full + up.lost + up.dropped_full;
+        add("loss", gone as f64 / offered as f64);
+        add(
+            "queue_bytes",
+            down.queue_bytes_peak.max(up.queue_bytes_peak) as f64,
+        );
+    }
+}
+
+/// Statistics of every metric that has samples.
+pub fn summarise(samples: &Samples) -> BTreeMap<&'static str, Statistics> {
+    samples
+        .iter()
+        .filter_map(|(name, values)| Some((*name, Statistics::of(values)?)))
+        .collect()
+}
+
+/// The number of exchanges of a flow that took `copies` copies.
+pub fn exchanges_with(flow: &FlowRecord, copies: usize) -> u32 {
+    flow.transmissions_per_exchange
+        .get(copies)
+        .copied()
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use carob_cc::time::Instant;
+    use carob_sim::link::Counters;
+    use carob_sim::spec::LinkRecord;
+
+    use super::*;
+
+    fn flow(seconds: Option<u64>) -> FlowRecord {
+        FlowRecord {
+            started: Instant::from_micros(1_000_000),
+            finished: seconds.map(|s| Instant::from_micros((s + 1) * 1_000_000)),
+            body_bytes: 1_000,
+            exchanges: 4,
+            transmissions: 6,
+            retransmissions: 2,
+            ..FlowRecord::default()
+        }
+    }
+
+    #[test]
+    fn flows_are_pooled_and_unfinished_ones_lower_success_only() {
+        let counters = Counters {
+            offered: 5,
+            lost: 1,
+            dropped_full: 1,
+            ..Counters::default()
+        };
+        let record = RunRecord {
+            flows: vec![flow(Some(10)), flow(Some(20)), flow(None)],
+            link: LinkRecord {
+                down: counters,
+                up: Counters {
+                    offered: 15,
+                    ..Counters::default()
+                },
+            },
+            ..RunRecord::default()
+        };
+        let mut samples = Samples::new();
+        collect(&record, &mut samples);
+        assert_eq!(samples["fct_s"], [10.0, 20.0]);
+        assert_eq!(samples["goodput_bps"], [800.0, 400.0]);
+        assert_eq!(samples["success_ratio"], [2.0 / 3.0]);
+        assert_eq!(samples["transmissions_per_exchange"], [1.5, 1.5, 1.5]);
+        assert_eq!(samples["loss"], [0.1]);
+        assert!(!samples.contains_key("setup_s"));
+        assert!(
+            samples
+                .keys()
+                .all(|name| METRICS.iter().any(|m| m.name == *name))
+        );
+    }
+}

@@ -1,0 +1,36 @@
+//! Reports: figures drawn as SVG here, inline in one HTML file without JavaScript.
+//!
+//! A report opens from a file with no network: tooltips are SVG titles, the style is inline, dark
+//! pages follow the reader's setting. The plotting crates looked at fit no figure of ours: none
+//! draws boxes from given percentiles (they want raw values and fix whiskers at 1.5 quartile
+//! ranges), a second set of percentiles beside a box, or colours that follow the page.
+
+mod boxplot;
+mod frame;
+mod page;
+mod scale;
+mod sequence;
+mod svg;
+mod timers;
+
+pub use boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
+pub use page::{FigureBlock, Report, Section};
+pub use scale::Mapping;
+pub use sequence::{Kind, Mark, SequenceGraph, TOOLTIPS_MAX};
+pub use timers::{Point, TimerTrace};
+
+/// The style of pages and figures.
+pub const STYLE: &str = include_str!("style.css");
+
+/// A figure as a file of its own: the SVG element with the style inside.
+pub fn standalone(svg: &str) -> String {
+    match svg.split_once('>') {
+        Some((open, rest)) => {
+            let style = STYLE.replace("svg.figure", "svg");
+            format!(
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{open}><style><![CDATA[\n{style}]]></style>{rest}"
+            )
+        }
+        None => svg.to_owned(),
+    }
+}

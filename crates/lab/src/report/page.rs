@@ -1,0 +1,144 @@
+//! The HTML page around tables and figures.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::STYLE;
+use crate::text::{Align, TextTable};
+
+/// A report: one page.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Its title.
+    pub title: String,
+    /// What it answers, in a sentence or two.
+    pub lead: String,
+    /// Facts in short, as (name, value): scenario, hash, seeds, version.
+    pub facts: Vec<(String, String)>,
+    /// The command that repeats it.
+    pub command: String,
+    /// Its parts, in order.
+    pub sections: Vec<Section>,
+}
+
+/// A part of a report.
+#[derive(Clone, Debug, Default)]
+pub struct Section {
+    /// Its heading.
+    pub heading: String,
+    /// Text before its figures, one paragraph each.
+    pub text: Vec<String>,
+    /// Its figures.
+    pub figures: Vec<FigureBlock>,
+    /// Its tables, after the figures.
+    pub tables: Vec<TextTable>,
+}
+
+/// A figure with its caption.
+#[derive(Clone, Debug, Default)]
+pub struct FigureBlock {
+    /// The SVG element.
+    pub svg: String,
+    /// What it shows, in a few words.
+    pub title: String,
+    /// How to read it.
+    pub caption: String,
+}
+
+impl Report {
+    /// The page as HTML.
+    pub fn html(&self) -> String {
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    title { (self.title) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body {
+                    header {
+                        h1 { (self.title) }
+                        p.lead { (self.lead) }
+                        @if !self.facts.is_empty() {
+                            dl {
+                                @for (name, value) in &self.facts { dt { (name) } dd { (value) } }
+                            }
+                        }
+                    }
+                    main { @for section in &self.sections { (section_of(section)) } }
+                    @if !self.command.is_empty() {
+                        h2 { "Run it again" }
+                        pre { code { (self.command) } }
+                    }
+                    footer { "Made by " code { "carob lab" } ". Same command, same numbers." }
+                }
+            }
+        };
+        page.into_string()
+    }
+}
+
+fn section_of(section: &Section) -> Markup {
+    html! {
+        section {
+            h2 { (section.heading) }
+            @for paragraph in &section.text { p { (paragraph) } }
+            @for figure in &section.figures {
+                figure {
+                    (PreEscaped(&figure.svg))
+                    figcaption { b { (figure.title) } " " (figure.caption) }
+                }
+            }
+            @for table in &section.tables { (html_table(table)) }
+        }
+    }
+}
+
+fn html_table(table: &TextTable) -> Markup {
+    let class = |align| if align == Align::Right { "right" } else { "" };
+    html! {
+        div.scroll {
+            table {
+                thead { tr { @for (name, align) in table.header() { th class=(class(align)) { (name) } } } }
+                tbody {
+                    @for row in table.rows() {
+                        tr {
+                            @for (cell, (_, align)) in row.iter().zip(table.header()) {
+                                @let verdict = match cell.as_str() { "✓" => " holds", "✗" => " fails", _ => "" };
+                                td class={ (class(align)) (verdict) } { (cell) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_one_file_without_scripts_or_links_out() {
+        let mut table = TextTable::new(vec![("a".to_owned(), Align::Right)]);
+        table.add(vec!["✗".to_owned()]);
+        let section = Section {
+            heading: "1 < 2".to_owned(),
+            tables: vec![table],
+            ..Section::default()
+        };
+        let report = Report {
+            title: "T & U".to_owned(),
+            sections: vec![section],
+            ..Report::default()
+        };
+        let html = report.html();
+        assert!(html.contains("<title>T &amp; U</title>") && html.contains("1 &lt; 2"));
+        assert!(html.contains("<td class=\"right fails\">"));
+        for outside in ["<script", "http://", "https://", "@import", "<link"] {
+            assert!(!html.contains(outside), "{outside}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! From values to pixels: linear and logarithmic scales with round ticks.
+
+/// How values map to an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapping {
+    /// Equal distances for equal differences.
+    Linear,
+    /// Equal distances for equal ratios; values must be positive.
+    Logarithmic,
+}
+
+/// A mapping of a range of values to a range of pixels.
+#[derive(Clone, Debug)]
+pub(super) struct Scale {
+    mapping: Mapping,
+    values: (f64, f64),
+    pixels: (f64, f64),
+    /// Where labelled ticks are.
+    pub(super) ticks: Vec<f64>,
+}
+
+impl Scale {
+    /// A scale over at least `low..high` that begins and ends on a tick, with about `wanted` ticks.
+    pub(super) fn new(
+        mapping: Mapping,
+        (low, high): (f64, f64),
+        wanted: usize,
+        pixels: (f64, f64),
+    ) -> Self {
+        match mapping {
+            Mapping::Linear => Self::linear(low, high, wanted, pixels),
+            Mapping::Logarithmic => Self::logarithmic(low, high, wanted, pixels),
+        }
+    }
+
+    fn linear(low: f64, high: f64, wanted: usize, pixels: (f64, f64)) -> Self {
+        let high = if high > low { high } else { low + 1.0 };
+        let step = round_step((high - low) / wanted.max(1) as f64);
+        let (first, last) = ((low / step + 1e-9).floor(), (high / step - 1e-9).ceil());
+        let ticks: Vec<f64> = (0..=(last - first) as u32)
+            .map(|k| (first + f64::from(k)) * step)
+            .collect();
+        let values = (first * step, last * step);
+        Self {
+            mapping: Mapping::Linear,
+            values,
+            pixels,
+            ticks,
+        }
+    }
+
+    fn logarithmic(low: f64, high: f64, wanted: usize, pixels: (f64, f64)) -> Self {
+        let low = low.max(1e-6);
+        let high = high.max(low * 1.01);
+        let decades = (high / low).log10();
+        let steps: &[f64] = if decades * 3.0 <= wanted as f64 * 1.5 {
+            &[1.0, 2.0, 5.0]
+        } else if decades * 2.0 <= wanted as f64 * 1.5 {
+            &[1.0, 3.0]
+        } else {
+            &[1.0]
+        };
+        let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+        let all: Vec<f64> = (from..=to)
+            .flat_map(|d| steps.iter().map(move |s| s * 10_f64.powi(d)))
+            .collect();
+        let first = all
+            .iter()
+            .rposition(|t| *t <= low * (1.0 + 1e-9))
+            .unwrap_or(0);
+        let last = all
+            .iter()
+            .position(|t| *t >= high * (1.0 - 1e-9))
+            .unwrap_or(all.len() - 1);
+        let ticks = all[first..=last.max(first)].to_vec();
+        let values = (ticks[0], ticks[ticks.len() - 1]);
+        Self {
+            mapping: Mapping::Logarithmic,
+            values,
+            pixels,
+            ticks,
+        }
+    }
+
+    /// The pixel of a value; values outside the range are drawn at its ends.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let (low, high) = self.values;
+        let value = value.clamp(low, high);
+        let part = match self.mapping {
+            Mapping::Linear => (value - low) / (high - low),
+            Mapping::Logarithmic => (value / low).ln() / (high / low).ln(),
+        };
+        self.pixels.0 + part * (self.pixels.1 - self.pixels.0)
+    }
+
+    /// Text of a tick: as many decimals as the ticks need, narrow spaces between thousands.
+    pub(super) fn label(&self, tick: f64) -> String {
+        let smallest = match self.mapping {
+            Mapping::Linear => self
+                .ticks
+                .windows(2)
+                .map(|w| w[1] - w[0])
+                .fold(f64::INFINITY, f64::min),
+            Mapping::Logarithmic => tick,
+        };
+        let decimals = (0..6).find(|d| {
+            let scaled = smallest * 10_f64.powi(*d);
+            (scaled - scaled.round()).abs() < 1e-6 * scaled.max(1.0) && scaled.round() >= 1.0
+        });
+        number(tick, decimals.unwrap_or(6) as usize)
+    }
+}
+
+/// A number with fixed decimals, and narrow no-break spaces between thousands from 10,000 on.
+pub(super) fn number(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
+    let digits = whole.trim_start_matches('-');
+    let mut grouped = String::from(if whole.len() > digits.len() {
+        "\u{2212}"
+    } else {
+        ""
+    });
+    for (i, digit) in digits.chars().enumerate() {
+        if digits.len() > 4 && i > 0 && (digits.len() - i) % 3 == 0 {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    if !rest.is_empty() {
+        grouped.push('.');
+        grouped.push_str(rest);
+    }
+    grouped
+}
+
+/// The round step (1, 2 or 5 times a power of ten) at or above `raw`.
+fn round_step(raw: f64) -> f64 {
+    let power = 10_f64.powf(raw.log10().floor());
+    let mantissa = raw / power;
+    let round = [1.0, 2.0, 5.0]
+        .into_iter()
+        .find(|m| mantissa <= m * (1.0 + 1e-9))
+        .unwrap_or(10.0);
+    round * power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(mapping: Mapping, range: (f64, f64), wanted: usize) -> Vec<String> {
+        let scale = Scale::new(mapping, range, wanted, (0.0, 100.0));
+        scale.ticks.iter().map(|t| scale.label(*t)).collect()
+    }
+
+    #[test]
+    fn linear_ticks_are_round_and_enclose_the_range() {
+        let linear = Mapping::Linear;
+        assert_eq!(labels(linear, (0.0, 286.0), 5), ["0", "100", "200", "300"]);
+        assert_eq!(
+            labels(linear, (0.2, 0.9), 4),
+            ["0.2", "0.4", "0.6", "0.8", "1.0"]
+        );
+        assert_eq!(
+            labels(linear, (0.0, 40_000.0), 2),
+            ["0", "20\u{202f}000", "40\u{202f}000"]
+        );
+    }
+
+    #[test]
+    fn logarithmic_ticks_enclose_the_range() {
+        let log = Mapping::Logarithmic;
+        assert_eq!(
+            labels(log, (0.7, 32.0), 6),
+            ["0.5", "1", "2", "5", "10", "20", "50"]
+        );
+        assert_eq!(labels(log, (1.0, 10.0), 6), ["1", "2", "5", "10"]);
+    }
+
+    #[test]
+    fn values_map_to_pixels_both_ways_up() {
+        let up = Scale::new(Mapping::Linear, (0.0, 10.0), 5, (200.0, 0.0));
+        assert_eq!(
+            (up.at(0.0), up.at(5.0), up.at(10.0), up.at(99.0)),
+            (200.0, 100.0, 0.0, 0.0)
+        );
+        let log = Scale::new(Mapping::Logarithmic, (1.0, 100.0), 3, (0.0, 100.0));
+        assert!((log.at(10.0) - 50.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_range_of_nothing_still_has_a_scale() {
+        for mapping in [Mapping::Linear, Mapping::Logarithmic] {
+            let scale = Scale::new(mapping, (5.0, 5.0), 5, (0.0, 100.0));
+            assert!(scale.at(5.0).is_finite() && scale.ticks.len() > 1);
+        }
+    }
+}

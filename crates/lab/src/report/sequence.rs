@@ -1,0 +1,376 @@
+//! Time-sequence graphs: which block or segment was sent when, what was lost, what was repeated.
+
+use std::fmt::Write as _;
+
+use carob_sim::trace::{Event, What};
+
+use super::frame::{DrawKey, Frame, Key, WIDTH, left_margin, legend};
+use super::scale::{Mapping, Scale, number};
+use super::svg::{Svg, short};
+
+/// The most marks with a tooltip each; beyond, marks of a kind share one element without.
+pub const TOOLTIPS_MAX: usize = 4_000;
+/// Up to so many marks are drawn large.
+const FEW_MARKS: usize = 200;
+
+/// What a mark of a time-sequence graph shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A first copy was sent.
+    First,
+    /// A further copy was sent.
+    Again,
+    /// A copy was lost after the bottleneck.
+    Lost,
+    /// A copy met a full buffer.
+    Full,
+    /// The item was answered or acknowledged.
+    Answered,
+}
+
+/// The outline of a mark around a point, scaled.
+type Shape = fn((f64, f64), f64) -> String;
+
+/// One mark.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mark {
+    /// Seconds since the run began.
+    pub at_s: f64,
+    /// Block or segment number.
+    pub item: u32,
+    /// What happened.
+    pub kind: Kind,
+    /// Which copy, 0 for the first.
+    pub attempt: u8,
+}
+
+/// A time-sequence graph of one flow.
+#[derive(Clone, Debug)]
+pub struct SequenceGraph {
+    /// What items are, such as `Block number`.
+    pub y_label: String,
+    /// Its marks, in order of time.
+    pub marks: Vec<Mark>,
+}
+
+impl SequenceGraph {
+    /// The marks of one host's flow in a recorded trace.
+    pub fn of(y_label: &str, events: &[Event], host: u32) -> Self {
+        let marks = events
+            .iter()
+            .filter(|event| event.host == host)
+            .filter_map(|event| {
+                let (item, attempt, kind) = match event.what {
+                    What::Sent {
+                        item, attempt: 0, ..
+                    } => (item, 0, Kind::First),
+                    What::Sent { item, attempt, .. } => (item, attempt, Kind::Again),
+                    What::Lost { item, attempt } => (item, attempt, Kind::Lost),
+                    What::DropFull { item, attempt } => (item, attempt, Kind::Full),
+                    What::Answered { item, attempts } => {
+                        (item, attempts.saturating_sub(1), Kind::Answered)
+                    }
+                    _ => return None,
+                };
+                let at_s = event.at.as_micros() as f64 / 1e6;
+                Some(Mark {
+                    at_s,
+                    item,
+                    kind,
+                    attempt,
+                })
+            })
+            .collect();
+        Self {
+            y_label: y_label.to_owned(),
+            marks,
+        }
+    }
+
+    /// The part between two times, in seconds, to see single copies.
+    pub fn between(&self, from_s: f64, to_s: f64) -> Self {
+        let inside = |mark: &&Mark| (from_s..=to_s).contains(&mark.at_s);
+        let marks = self.marks.iter().filter(inside).copied().collect();
+        Self {
+            y_label: self.y_label.clone(),
+            marks,
+        }
+    }
+
+    /// The figure as an SVG element.
+    pub fn svg(&self, label: &str) -> String {
+        const HEIGHT: f64 = 420.0;
+        let mut svg = Svg::default();
+        let legend_height = self.legend(&mut svg);
+        let (top, bottom) = (14.0 + legend_height, HEIGHT - 52.0);
+        let items = self.marks.iter().map(|m| m.item);
+        let items = (items.clone().min().unwrap_or(0), items.max().unwrap_or(1));
+        let y_range = (f64::from(items.0), f64::from(items.1));
+        let y = Scale::new(Mapping::Linear, y_range, 6, (bottom, top));
+        let frame = Frame {
+            left: left_margin(&y),
+            right: WIDTH - 16.0,
+            top,
+            bottom,
+        };
+        let times = self.marks.iter().map(|m| m.at_s);
+        let start = times.clone().fold(f64::INFINITY, f64::min);
+        let x_range = (
+            if start.is_finite() { start } else { 0.0 },
+            times.fold(0.0, f64::max),
+        );
+        let x = Scale::new(Mapping::Linear, x_range, 8, (frame.left, frame.right));
+        frame.y_axis(&mut svg, &y, &self.y_label);
+        frame.x_axis(&mut svg, &x, "Time (s)");
+        self.answered_line(&mut svg, &x, &y);
+        // What needs attention is drawn last, on top.
+        for kind in [Kind::First, Kind::Again, Kind::Full, Kind::Lost] {
+            self.draw_kind(&mut svg, kind, &x, &y);
+        }
+        svg.finish(WIDTH, HEIGHT, label)
+    }
+
+    fn has(&self, kind: Kind) -> bool {
+        self.marks.iter().any(|m| m.kind == kind)
+    }
+
+    fn legend(&self, svg: &mut Svg) -> f64 {
+        let all: [(Kind, &str, &DrawKey); 5] = [
+            (Kind::First, "first copy", &|svg, at| {
+                svg.circle("seq-first", at, 2.2);
+            }),
+            (Kind::Again, "retransmission", &|svg, at| {
+                svg.path("seq-again", &triangle(at, 1.0));
+            }),
+            (Kind::Lost, "lost on the way", &|svg, at| {
+                svg.path("seq-lost", &cross(at, 1.0));
+            }),
+            (Kind::Full, "dropped by a full buffer", &|svg, at| {
+                svg.path("seq-full", &square(at, 1.0));
+            }),
+            (Kind::Answered, "answered", &|svg, (x, y)| {
+                svg.line("seq-answered", (x - 9.0, y), (x + 9.0, y));
+            }),
+        ];
+        let keys: Vec<Key<'_>> = all
+            .iter()
+            .filter(|(kind, ..)| self.has(*kind))
+            .map(|&(_, label, draw)| Key { label, draw })
+            .collect();
+        legend(svg, 64.0, 14.0, WIDTH - 16.0, &keys)
+    }
+
+    /// The highest item answered so far, as a step line.
+    fn answered_line(&self, svg: &mut Svg, x: &Scale, y: &Scale) {
+        let mut data = String::new();
+        let mut reached: Option<u32> = None;
+        for mark in self.marks.iter().filter(|m| m.kind == Kind::Answered) {
+            // Writing to a String cannot fail.
+            let _ = match reached {
+                None => write!(
+                    data,
+                    "M{} {}",
+                    short(x.at(mark.at_s)),
+                    short(y.at(f64::from(mark.item)))
+                ),
+                Some(before) if mark.item > before => write!(
+                    data,
+                    "H{}V{}",
+                    short(x.at(mark.at_s)),
+                    short(y.at(f64::from(mark.item)))
+                ),
+                Some(_) => continue,
+            };
+            reached = Some(mark.item);
+        }
+        if !data.is_empty() {
+            svg.path("seq-answered", &data);
+        }
+    }
+
+    fn draw_kind(&self, svg: &mut Svg, kind: Kind, x: &Scale, y: &Scale) {
+        // Few marks have room to be large.
+        let size = if self.marks.len() > FEW_MARKS {
+            0.8
+        } else {
+            1.25
+        };
+        let (class, shape): (&str, Shape) = match kind {
+            Kind::First => ("seq-first", disc),
+            Kind::Again => ("seq-again", triangle),
+            Kind::Lost => ("seq-lost", cross),
+            Kind::Full => ("seq-full", square),
+            Kind::Answered => return,
+        };
+        let marks: Vec<&Mark> = self.marks.iter().filter(|m| m.kind == kind).collect();
+        let at = |m: &Mark| (x.at(m.at_s), y.at(f64::from(m.item)));
+        if marks.len() > TOOLTIPS_MAX {
+            let data: String = marks.iter().map(|m| shape(at(m), size)).collect();
+            svg.path(class, &data);
+            return;
+        }
+        for mark in marks {
+            let what = match kind {
+                Kind::First => "sent",
+                Kind::Again => "sent again",
+                Kind::Lost => "lost on the way",
+                _ => "dropped by a full buffer",
+            };
+            let copy = u32::from(mark.attempt) + 1;
+            let title = format!(
+                "{} {}: {what} at {} s (copy {copy})",
+                self.y_label,
+                mark.item,
+                number(mark.at_s, 3)
+            );
+            svg.with_title(&title, |svg| svg.path(class, &shape(at(mark), size)));
+        }
+    }
+}
+
+fn disc((x, y): (f64, f64), size: f64) -> String {
+    // Two arcs: a path can hold many discs where a circle element holds one.
+    let r = 1.9 * size;
+    let (r1, r2, back) = (short(r), short(2.0 * r), short(-2.0 * r));
+    format!(
+        "M{} {}a{r1} {r1} 0 1 0 {r2} 0a{r1} {r1} 0 1 0 {back} 0",
+        short(x - r),
+        short(y)
+    )
+}
+
+fn triangle((x, y): (f64, f64), size: f64) -> String {
+    let (w, h) = (4.2 * size, 7.2 * size);
+    format!(
+        "M{} {}l{} {}h{}Z",
+        short(x),
+        short(y - 0.64 * h),
+        short(w),
+        short(h),
+        short(-2.0 * w)
+    )
+}
+
+fn cross((x, y): (f64, f64), size: f64) -> String {
+    let d = 6.4 * size;
+    let (ahead, back) = (short(d), short(-d));
+    format!(
+        "M{} {}l{ahead} {ahead}m0 {back}l{back} {ahead}",
+        short(x - d / 2.0),
+        short(y - d / 2.0)
+    )
+}
+
+fn square((x, y): (f64, f64), size: f64) -> String {
+    let d = 6.0 * size;
+    let (ahead, back) = (short(d), short(-d));
+    format!(
+        "M{} {}h{ahead}v{ahead}h{back}Z",
+        short(x - d / 2.0),
+        short(y - d / 2.0)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use carob_cc::time::Instant;
+
+    use super::*;
+
+    fn event(micros: u64, host: u32, what: What) -> Event {
+        Event {
+            at: Instant::from_micros(micros),
+            host,
+            what,
+        }
+    }
+
+    fn graph() -> SequenceGraph {
+        let sent = |item, attempt| What::Sent {
+            item,
+            attempt,
+            bytes: 42,
+        };
+        let events = [
+            event(0, 0, sent(0, 0)),
+            event(0, 1, sent(0, 0)),
+            event(
+                100,
+                0,
+                What::Lost {
+                    item: 0,
+                    attempt: 0,
+                },
+            ),
+            event(2_000_000, 0, sent(0, 1)),
+            event(
+                2_700_000,
+                0,
+                What::Answered {
+                    item: 0,
+                    attempts: 2,
+                },
+            ),
+            event(2_700_000, 0, sent(1, 0)),
+        ];
+        SequenceGraph::of("Block number", &events, 0)
+    }
+
+    #[test]
+    fn a_trace_becomes_the_marks_of_one_host() {
+        let kinds: Vec<Kind> = graph().marks.iter().map(|m| m.kind).collect();
+        assert_eq!(
+            kinds,
+            [
+                Kind::First,
+                Kind::Lost,
+                Kind::Again,
+                Kind::Answered,
+                Kind::First
+            ]
+        );
+    }
+
+    #[test]
+    fn every_mark_says_what_it_is() {
+        let svg = graph().svg("a label");
+        assert!(svg.contains("<title>Block number 0: sent again at 2.000 s (copy 2)</title>"));
+        assert!(svg.contains("<title>Block number 0: lost on the way at 0.000 s (copy 1)</title>"));
+        assert!(
+            !svg.contains("dropped by a full buffer"),
+            "a legend has only what is shown"
+        );
+    }
+
+    #[test]
+    fn a_part_has_only_what_is_inside() {
+        let part = graph().between(1.0, 2.5);
+        assert_eq!(part.marks.len(), 1);
+        assert!(part.svg("a label").starts_with("<svg"));
+    }
+
+    #[test]
+    fn thousands_of_marks_share_one_element() {
+        let mark = |item| Mark {
+            at_s: 0.0,
+            item,
+            kind: Kind::First,
+            attempt: 0,
+        };
+        let marks = (0..=TOOLTIPS_MAX as u32).map(mark).collect();
+        let graph = SequenceGraph {
+            y_label: "Block".to_owned(),
+            marks,
+        };
+        assert!(!graph.svg("a label").contains("<title>"));
+    }
+
+    #[test]
+    fn nothing_is_a_figure_too() {
+        let empty = SequenceGraph {
+            y_label: "Block".to_owned(),
+            marks: Vec::new(),
+        };
+        assert!(!empty.svg("a label").contains("NaN"));
+    }
+}

@@ -1,0 +1,463 @@
+//! Runs: every cell with every algorithm and seed, in parallel, in an order that never changes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use carob_sim::spec::{Recording, RunRecord, RunSpec};
+use carob_sim::world::RunError;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::metrics::{self, Samples};
+use crate::scenario::{Algorithm, Cell, Scenario};
+use crate::statistics::Statistics;
+
+/// The most runs one plan may have.
+pub const RUNS_MAX: usize = 10_000_000;
+
+/// Which part of a scenario to run.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Only this cell.
+    pub cell: Option<String>,
+    /// Run every algorithm in every selected cell, whatever the scenario's `only` lists say: what
+    /// a person means who names both a cell and algorithms.
+    pub everywhere: bool,
+    /// Only this seed.
+    pub seed: Option<u64>,
+    /// So many seeds instead of the scenario's number.
+    pub seeds: Option<u64>,
+    /// What to keep of each run.
+    pub record: Recording,
+}
+
+/// Why there is nothing to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum PlanError {
+    /// The scenario has no cell of that name.
+    UnknownCell {
+        name: String,
+        nearest: Option<String>,
+    },
+    /// No algorithm of the scenario runs in the selected cells by default.
+    NothingToRun,
+    /// More than [`RUNS_MAX`] runs.
+    TooMany,
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownCell { name, nearest: Some(nearest) } => {
+                write!(f, "no cell \"{name}\"; did you mean \"{nearest}\"?")
+            }
+            Self::UnknownCell { name, nearest: None } => write!(f, "no cell \"{name}\""),
+            Self::NothingToRun => f.write_str(
+                "the study ran no algorithm of this scenario in these cells; name some with --algorithm",
+            ),
+            Self::TooMany => write!(f, "more than {RUNS_MAX} runs"),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// A cell that cannot be run as its scenario describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Impossible {
+    /// Which cell.
+    pub cell: String,
+    /// Why.
+    pub why: RunError,
+}
+
+impl fmt::Display for Impossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cell {} cannot be run: {}", self.cell, self.why)
+    }
+}
+
+impl std::error::Error for Impossible {}
+
+/// One run to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// Its cell.
+    pub cell: &'a Cell,
+    /// Its algorithm.
+    pub algorithm: &'a Algorithm,
+    /// Its seed.
+    pub seed: u64,
+}
+
+/// A flat list of runs: cells, in each its algorithms, for each the seeds.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    scenario: &'a Scenario,
+    jobs: Vec<Job<'a>>,
+    record: Recording,
+}
+
+impl<'a> Plan<'a> {
+    /// The runs of a selection.
+    pub fn new(scenario: &'a Scenario, selection: &Selection) -> Result<Self, PlanError> {
+        let cells: Vec<&Cell> = match &selection.cell {
+            None => scenario.cells().iter().collect(),
+            Some(name) => vec![scenario.cell(name).ok_or_else(|| PlanError::UnknownCell {
+                name: name.clone(),
+                nearest: nearest_cell(scenario, name),
+            })?],
+        };
+        let (first, count) = match selection.seed {
+            Some(seed) => (seed, 1),
+            None => (
+                scenario.first_seed(),
+                selection.seeds.unwrap_or(scenario.seeds()),
+            ),
+        };
+        let pairs: Vec<(&Cell, &Algorithm)> = cells
+            .iter()
+            .flat_map(|&cell| scenario.algorithms().iter().map(move |a| (cell, a)))
+            .filter(|(cell, algorithm)| selection.everywhere || algorithm.applies_to(cell))
+            .collect();
+        if pairs.is_empty() || count == 0 {
+            return Err(PlanError::NothingToRun);
+        }
+        if (pairs.len() as u64).saturating_mul(count) > RUNS_MAX as u64 {
+            return Err(PlanError::TooMany);
+        }
+        let jobs = pairs
+            .iter()
+            .flat_map(|&(cell, algorithm)| {
+                (0..count).map(move |k| Job {
+                    cell,
+                    algorithm,
+                    seed: first.wrapping_add(k),
+                })
+            })
+            .collect();
+        Ok(Self {
+            scenario,
+            jobs,
+            record: selection.record,
+        })
+    }
+
+    /// Every run, in order.
+    pub fn jobs(&self) -> &[Job<'a>] {
+        &self.jobs
+    }
+
+    /// The specification of a run.
+    pub fn spec(&self, job: &Job<'_>) -> RunSpec {
+        let mut spec = self.scenario.spec(job.cell, job.algorithm, job.seed);
+        spec.record = self.record;
+        spec
+    }
+
+    /// Does every run with `run`, which must depend on nothing but its argument, on all threads
+    /// of the current rayon pool.
+    ///
+    /// The first run that cannot be made ends the plan. The outcome is in the order of [`jobs`](Self::jobs) however many threads there are.
+    /// `progress` hears (done, of all) after each run, from any thread, counts in any order.
+    pub fn execute(
+        &self,
+        run: impl Fn(&RunSpec) -> Result<RunRecord, RunError> + Sync,
+        progress: impl Fn(usize, usize) + Sync,
+    ) -> Result<Outcome<'_>, Impossible> {
+        let done = AtomicUsize::new(0);
+        let records: Result<Vec<RunRecord>, Impossible> = self
+            .jobs
+            .par_iter()
+            // Runs differ in length by orders of magnitude; small parts keep threads busy.
+            .with_max_len(1)
+            .map(|job| {
+                let record = run(&self.spec(job)).map_err(|why| Impossible {
+                    cell: job.cell.name.clone(),
+                    why,
+                })?;
+                progress(done.fetch_add(1, Ordering::Relaxed) + 1, self.jobs.len());
+                Ok(record)
+            })
+            .collect();
+        Ok(Outcome {
+            plan: self,
+            records: records?,
+        })
+    }
+}
+
+fn nearest_cell(scenario: &Scenario, name: &str) -> Option<String> {
+    let distance = |cell: &Cell| crate::scenario::keys::distance(name, &cell.name);
+    scenario
+        .cells()
+        .iter()
+        .min_by_key(|cell| distance(cell))
+        .filter(|cell| distance(cell) <= name.len() / 3)
+        .map(|cell| cell.name.clone())
+}
+
+/// The records of a plan's runs.
+#[derive(Clone, Debug)]
+pub struct Outcome<'a> {
+    plan: &'a Plan<'a>,
+    records: Vec<RunRecord>,
+}
+
+/// All runs of one cell and algorithm, as in the machine interface.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Full name of the cell, such as `thesis/long-1c-none-2500`.
+    pub scenario: String,
+    /// Hash of everything that decides the outcome, in hexadecimal.
+    pub scenario_hash: String,
+    /// The swept values.
+    pub cell: serde_json::Map<String, serde_json::Value>,
+    /// The algorithm's registry id.
+    pub algorithm: String,
+    /// Number of runs.
+    pub runs: usize,
+    /// Statistics by metric.
+    pub metrics: BTreeMap<&'static str, Statistics>,
+}
+
+/// One run, as in the machine interface with `--each`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EachRow {
+    /// Full name of the cell.
+    pub scenario: String,
+    /// Hash of everything that decides the outcome, in hexadecimal.
+    pub scenario_hash: String,
+    /// The swept values.
+    pub cell: serde_json::Map<String, serde_json::Value>,
+    /// The algorithm's registry id.
+    pub algorithm: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Hash of everything that happened, in hexadecimal.
+    pub trace_hash: String,
+    /// Statistics by metric, over the run's flows.
+    pub metrics: BTreeMap<&'static str, Statistics>,
+}
+
+impl<'a> Outcome<'a> {
+    /// Each run with its record, in order.
+    pub fn runs(&self) -> impl Iterator<Item = (&Job<'a>, &RunRecord)> {
+        self.plan.jobs.iter().zip(&self.records)
+    }
+
+    /// Records of one cell and algorithm, by name.
+    pub fn of<'b>(
+        &'b self,
+        cell: &'b str,
+        algorithm: &'b str,
+    ) -> impl Iterator<Item = (&'b Job<'a>, &'b RunRecord)> {
+        self.runs()
+            .filter(move |(job, _)| job.cell.name == cell && job.algorithm.name == algorithm)
+    }
+
+    /// One row per cell and algorithm, runs pooled.
+    pub fn rows(&self) -> Vec<Row> {
+        self.samples()
+            .into_iter()
+            .map(|(job, runs, samples)| Row {
+                scenario: self.full_name(job.cell),
+                scenario_hash: format!("{:016x}", job.cell.hash),
+                cell: job.cell.to_json(),
+                algorithm: job.algorithm.name.clone(),
+                runs,
+                metrics: metrics::summarise(&samples),
+            })
+            .collect()
+    }
+
+    /// One row per run.
+    pub fn each(&self) -> Vec<EachRow> {
+        self.runs()
+            .map(|(job, record)| {
+                let mut samples = Samples::new();
+                metrics::collect(record, &mut samples);
+                EachRow {
+                    scenario: self.full_name(job.cell),
+                    scenario_hash: format!("{:016x}", job.cell.hash),
+                    cell: job.cell.to_json(),
+                    algorithm: job.algorithm.name.clone(),
+                    seed: job.seed,
+                    trace_hash: format!("{:016x}", record.trace_hash),
+                    metrics: metrics::summarise(&samples),
+                }
+            })
+            .collect()
+    }
+
+    /// For every cell and algorithm: its first job, the number of runs, and their samples.
+    pub fn samples(&self) -> Vec<(&Job<'a>, usize, Samples)> {
+        let mut groups: Vec<(&Job<'a>, usize, Samples)> = Vec::new();
+        for (job, record) in self.runs() {
+            // Jobs of one pair follow each other.
+            let same = |first: &Job<'_>| {
+                std::ptr::eq(first.cell, job.cell) && std::ptr::eq(first.algorithm, job.algorithm)
+            };
+            if !groups.last().is_some_and(|(first, ..)| same(first)) {
+                groups.push((job, 0, Samples::new()));
+            }
+            if let Some((_, runs, samples)) = groups.last_mut() {
+                *runs += 1;
+                metrics::collect(record, samples);
+            }
+        }
+        groups
+    }
+
+    fn full_name(&self, cell: &Cell) -> String {
+        format!("{}/{}", self.plan.scenario.study(), cell.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carob_cc::time::{Duration, Instant};
+    use carob_sim::random::Stream;
+    use carob_sim::spec::FlowRecord;
+
+    use super::*;
+    use crate::scenario::builtin;
+
+    fn long() -> Scenario {
+        let (built_in, _) = builtin::find("thesis/long").expect("a scenario");
+        Scenario::read(built_in.name, built_in.text, &[]).expect("a valid one")
+    }
+
+    /// A stand-in for the simulator: flows of random length that depend on the spec only.
+    fn pretend(spec: &RunSpec) -> Result<RunRecord, RunError> {
+        let mut stream = Stream::new(spec.seed, spec.controller.entry().name);
+        let mut flow = || FlowRecord {
+            finished: Some(
+                Instant::ZERO + stream.uniform(Duration::from_secs(200), Duration::from_secs(400)),
+            ),
+            exchanges: 400,
+            transmissions: 400,
+            body_bytes: 102_400,
+            ..FlowRecord::default()
+        };
+        let flows = (0..spec.clients).map(|_| flow()).collect();
+        Ok(RunRecord {
+            flows,
+            trace_hash: spec.seed ^ 0xabc,
+            ..RunRecord::default()
+        })
+    }
+
+    fn rows_with(threads: usize) -> String {
+        let scenario = long();
+        let plan = Plan::new(&scenario, &Selection::default()).expect("a plan");
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .expect("a pool");
+        let outcome = pool
+            .install(|| plan.execute(pretend, |_, _| {}))
+            .expect("possible");
+        serde_json::to_string(&(outcome.rows(), outcome.each())).expect("plain data")
+    }
+
+    #[test]
+    fn output_does_not_depend_on_the_number_of_threads() {
+        let one = rows_with(1);
+        assert_eq!(one, rows_with(2));
+        assert_eq!(one, rows_with(7));
+    }
+
+    #[test]
+    fn a_plan_has_the_cells_the_study_measured() {
+        let scenario = long();
+        let plan = Plan::new(&scenario, &Selection::default()).expect("a plan");
+        // 2 numbers of clients, 4 errors, the smallest buffer, 2 algorithms, 20 seeds.
+        assert_eq!(plan.jobs().len(), 2 * 4 * 2 * 20);
+        assert_eq!(plan.jobs()[0].seed, 1);
+        assert_eq!(plan.jobs()[19].seed, 20);
+    }
+
+    #[test]
+    fn a_cell_outside_the_study_runs_when_asked_for() {
+        let scenario = long();
+        let cell = Some("long-1c-none-inf".to_owned());
+        let selection = Selection {
+            cell,
+            seed: Some(7),
+            ..Selection::default()
+        };
+        assert_eq!(
+            Plan::new(&scenario, &selection).err(),
+            Some(PlanError::NothingToRun)
+        );
+        let selection = Selection {
+            everywhere: true,
+            ..selection
+        };
+        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        assert_eq!(plan.jobs().len(), 2);
+        assert!(plan.jobs().iter().all(|job| job.seed == 7));
+    }
+
+    #[test]
+    fn a_wrong_cell_finds_its_nearest() {
+        let cell = Some("long-1c-non-2500".to_owned());
+        let error = Plan::new(
+            &long(),
+            &Selection {
+                cell,
+                ..Selection::default()
+            },
+        )
+        .err();
+        let text = error.expect("no such cell").to_string();
+        assert!(
+            text.contains("did you mean \"long-1c-none-2500\""),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn progress_reaches_the_number_of_runs() {
+        let scenario = long();
+        let selection = Selection {
+            seeds: Some(2),
+            ..Selection::default()
+        };
+        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        let most = AtomicUsize::new(0);
+        plan.execute(pretend, |done, all| {
+            assert_eq!(all, 32);
+            most.fetch_max(done, Ordering::Relaxed);
+        })
+        .expect("possible");
+        assert_eq!(most.into_inner(), 32);
+    }
+
+    #[test]
+    fn rows_have_the_shape_of_the_machine_interface() {
+        let scenario = long();
+        let selection = Selection {
+            seeds: Some(3),
+            ..Selection::default()
+        };
+        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        let outcome = plan.execute(pretend, |_, _| {}).expect("possible");
+        let row = serde_json::to_value(&outcome.rows()[2]).expect("plain data");
+        assert_eq!(row["scenario"], "thesis/long-1c-low-2500");
+        assert_eq!(row["cell"]["clients"], 1);
+        assert_eq!(row["algorithm"], "default");
+        assert_eq!(row["runs"], 3);
+        assert_eq!(row["metrics"]["fct_s"]["n"], 3);
+        let four = serde_json::to_value(outcome.rows().last()).expect("plain data");
+        assert_eq!(four["metrics"]["fct_s"]["n"], 12);
+        let each = serde_json::to_value(&outcome.each()[1]).expect("plain data");
+        assert_eq!(
+            (&each["seed"], &each["trace_hash"]),
+            (&2.into(), &"0000000000000abe".into())
+        );
+    }
+}

@@ -1,0 +1,49 @@
+//! Scenarios that come with the program; it needs no checkout to run them.
+
+/// A scenario file built in.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltIn {
+    /// Its name, `<study>/<family>`.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+macro_rules! built_in {
+    ($($name:literal,)*) => {
+        &[$(BuiltIn {
+            name: $name,
+            text: include_str!(concat!("../../../../scenarios/", $name, ".toml")),
+        },)*]
+    };
+}
+
+/// Every built-in scenario, by name.
+pub const ALL: &[BuiltIn] = built_in! {
+    "thesis/long",
+};
+
+/// The built-in scenario `name`, or the one that has a cell of that name, such as
+/// `thesis/long-1c-none-2500` for `thesis/long`. Also gives the cell's name.
+pub fn find(name: &str) -> Option<(&'static BuiltIn, Option<&str>)> {
+    ALL.iter()
+        .find(|b| b.name == name)
+        .map(|b| (b, None))
+        .or_else(|| {
+            let (study, cell) = name.split_once('/')?;
+            let fits = |b: &&BuiltIn| {
+                b.name
+                    .strip_prefix(study)
+                    .and_then(|rest| rest.strip_prefix('/'))
+                    .is_some_and(|family| {
+                        cell.strip_prefix(family)
+                            .is_some_and(|rest| rest.starts_with('-'))
+                    })
+            };
+            // Of two families that both fit, the longer name is the nearer one.
+            ALL.iter()
+                .filter(fits)
+                .max_by_key(|b| b.name.len())
+                .map(|b| (b, Some(cell)))
+        })
+}

@@ -1,0 +1,307 @@
+//! One cell of a scenario, and the runs it stands for.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use carob_cc::TransmissionParameters;
+use carob_cc::time::Duration;
+use carob_sim::hash::fnv1a;
+use carob_sim::link::{self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, LossSpec};
+use carob_sim::spec::{ControllerSpec, Recording, RunSpec, Span, Workload};
+
+use super::error::{Place, ScenarioError};
+use super::value::Value;
+use super::{Axis, Setting, impossible, is_outside_hash, missing};
+
+/// CoAP around a block: header 4, Block2 option 4 (delta above 12, value up to 2 bytes), payload
+/// marker 1. Tokens come on top.
+const COAP_OVERHEAD_BYTES: u64 = 9;
+
+/// One combination of swept values.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Its name within the study, such as `long-1c-none-2500`.
+    pub name: String,
+    /// The swept values, as (key, value), in the order of the name.
+    pub values: Vec<(String, Value)>,
+    /// A hash of every setting that decides its outcomes.
+    pub hash: u64,
+    settings: BTreeMap<String, Setting>,
+}
+
+impl Cell {
+    pub(super) fn new(
+        template: &str,
+        axes: &[Axis],
+        combination: &[&Value],
+        settings: &BTreeMap<String, Setting>,
+    ) -> Self {
+        let mut name = template.to_owned();
+        let (mut settings, mut values) = (settings.clone(), Vec::new());
+        for (axis, value) in axes.iter().zip(combination) {
+            name = name.replace(&format!("{{{}}}", axis.short), &value.bare());
+            let setting = Setting {
+                value: (*value).clone(),
+                place: axis.place.clone(),
+            };
+            settings.insert(axis.path.clone(), setting);
+            values.push((axis.short.clone(), (*value).clone()));
+        }
+        let mut text = String::new();
+        for (path, setting) in settings.iter().filter(|(path, _)| !is_outside_hash(path)) {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{path}={}", setting.value);
+        }
+        Self {
+            name,
+            values,
+            hash: fnv1a(text.as_bytes()),
+            settings,
+        }
+    }
+
+    /// The value of a swept key.
+    pub fn value(&self, short: &str) -> Option<&Value> {
+        self.values
+            .iter()
+            .find(|(key, _)| key == short)
+            .map(|(_, value)| value)
+    }
+
+    /// Its swept values for the machine interface.
+    pub fn to_json(&self) -> serde_json::Map<String, serde_json::Value> {
+        self.values
+            .iter()
+            .map(|(key, value)| (key.clone(), value.to_json()))
+            .collect()
+    }
+
+    /// The value of any key in this cell, in canonical text.
+    pub fn setting(&self, path: &str) -> Option<String> {
+        self.settings.get(path).map(|s| s.value.to_string())
+    }
+
+    pub(super) fn spec(
+        &self,
+        algorithm: &str,
+        controller: ControllerSpec,
+        seed: u64,
+    ) -> Result<RunSpec, ScenarioError> {
+        let mtu = self.bytes("link.mtu")?;
+        let header = self.bytes("link.header")?;
+        Ok(RunSpec {
+            seed,
+            clients: self.whole("workload.clients")? as u32,
+            start: self.span("workload.start_spread")?,
+            link: LinkSpec {
+                down: self.direction("down", mtu)?,
+                up: self.direction("up", mtu)?,
+            },
+            header_bytes: header as u32,
+            mtu_bytes: mtu as u32,
+            workload: self.workload(mtu, header)?,
+            transmission: self.transmission(algorithm, &controller)?,
+            controller,
+            time_limit: self.time("run.time_limit")?,
+            record: Recording::default(),
+        })
+    }
+
+    fn workload(&self, mtu: u64, header: u64) -> Result<Workload, ScenarioError> {
+        let block = self.bytes("workload.block")?;
+        let token = self.whole("workload.token_bytes")?;
+        let place = self.place("workload.block");
+        if !block.is_power_of_two() {
+            let why = format!("workload.block is {block} B; a block is a power of two (RFC 7959)");
+            return Err(impossible(place, why));
+        }
+        let packet = block + token + COAP_OVERHEAD_BYTES + header;
+        if packet > mtu {
+            let why = format!(
+                "a block of {block} B needs packets of about {packet} B, but link.mtu is {mtu} B"
+            );
+            return Err(impossible(place, why));
+        }
+        Ok(Workload::BlockwiseGet {
+            requests: self.whole("workload.requests")? as u32,
+            response_bytes: self.bytes("workload.response")? as u32,
+            block_bytes: block as u16,
+            path: self.text("workload.path")?.to_owned(),
+            token_bytes: token as u8,
+        })
+    }
+
+    fn direction(&self, name: &str, mtu: u64) -> Result<DirectionSpec, ScenarioError> {
+        let rate_path = format!("link.{name}.rate");
+        let rate_bps = match self.value_of(&rate_path)? {
+            Value::Rate(0) => {
+                let why = format!("{rate_path} is 0, so nothing would ever arrive");
+                return Err(impossible(self.place(&rate_path), why));
+            }
+            Value::Rate(bps) => *bps,
+            _ => return Err(self.wrong_kind(&rate_path)),
+        };
+        let own = format!("link.{name}.buffer");
+        let path = if self.settings.contains_key(&own) {
+            own.as_str()
+        } else {
+            "link.buffer"
+        };
+        let buffer = self.bytes(path)?;
+        if buffer < mtu {
+            let why = format!("{path} is {buffer} B, too small for a packet of link.mtu ({mtu} B)");
+            return Err(impossible(self.place(path), why));
+        }
+        let extra = self.span("link.extra_delay")?;
+        let directions = self.text("link.error_directions")?;
+        let lossy = directions == "both" || directions == name;
+        Ok(DirectionSpec {
+            rate_bps,
+            buffer: Buffer::bytes(buffer),
+            delay: self.time(&format!("link.{name}.delay"))?,
+            extra: if extra.low == extra.high {
+                ExtraDelay::Constant(extra.low)
+            } else {
+                ExtraDelay::Uniform {
+                    low: extra.low,
+                    high: extra.high,
+                }
+            },
+            loss: if lossy { self.loss()? } else { LossSpec::None },
+        })
+    }
+
+    fn loss(&self) -> Result<LossSpec, ScenarioError> {
+        let path = "link.error";
+        let mut profile: LossProfile =
+            *link::profile(self.text(path)?).ok_or_else(|| self.wrong_kind(path))?;
+        if profile.error_fraction_ppm > 0
+            && let Ok(Value::Percent(ppm)) = self.value_of("link.error_fraction")
+        {
+            profile.error_fraction_ppm = *ppm;
+        }
+        let (loss, path) = if self.text("link.error_clock")? == "time" {
+            let path = "link.error_burst_time";
+            (profile.per_time(self.time(path)?), path)
+        } else {
+            let path = "link.error_burst_packets";
+            let Value::Number(packets) = self.value_of(path)? else {
+                return Err(self.wrong_kind(path));
+            };
+            let milli = u32::try_from(packets.of(1_000)).unwrap_or(u32::MAX);
+            (profile.per_packet(milli), path)
+        };
+        loss.check().map_err(|why| {
+            let fraction = self.settings.get("link.error_fraction");
+            let value = self.setting(path).unwrap_or_default();
+            let share = fraction.map_or(String::new(), |f| format!(", error_fraction {}", f.value));
+            let place = fraction.map_or_else(|| self.place(path), |f| &f.place);
+            impossible(place, format!("{path} {value}{share}: {why}"))
+        })?;
+        Ok(loss)
+    }
+
+    fn transmission(
+        &self,
+        algorithm: &str,
+        controller: &ControllerSpec,
+    ) -> Result<TransmissionParameters, ScenarioError> {
+        let suggested = controller.entry().suggested;
+        let mut parameters = suggested.apply(TransmissionParameters::DEFAULT);
+        for from_command_line in [false, true] {
+            for table in ["transmission".to_owned(), format!("algorithm.{algorithm}")] {
+                for (path, setting) in &self.settings {
+                    let typed = matches!(setting.place, Place::CommandLine(_));
+                    let name = path
+                        .strip_prefix(&table)
+                        .and_then(|rest| rest.strip_prefix('.'));
+                    if let (Some(name), true) = (name, typed == from_command_line) {
+                        apply(&mut parameters, name, &setting.value);
+                    }
+                }
+            }
+        }
+        let path = "transmission.ack_random_factor";
+        if parameters.ack_random_factor.of(1_000_000) < 1_000_000 {
+            let why = "ack_random_factor is below 1 (RFC 7252 4.8)";
+            return Err(impossible(self.place(path), why));
+        }
+        let path = "transmission.ack_timeout";
+        if parameters.ack_timeout.is_zero() {
+            return Err(impossible(
+                self.place(path),
+                "ack_timeout is 0 (RFC 7252 4.8)",
+            ));
+        }
+        Ok(parameters)
+    }
+
+    fn value_of(&self, path: &str) -> Result<&Value, ScenarioError> {
+        let whole = Place::Scenario(self.name.clone());
+        self.settings
+            .get(path)
+            .map(|s| &s.value)
+            .ok_or_else(|| missing(&whole, path))
+    }
+
+    fn place(&self, path: &str) -> &Place {
+        static NOWHERE: Place = Place::Scenario(String::new());
+        self.settings.get(path).map_or(&NOWHERE, |s| &s.place)
+    }
+
+    /// The kind table and a getter below disagree: unreachable with a scenario that was read.
+    fn wrong_kind(&self, path: &str) -> ScenarioError {
+        impossible(
+            self.place(path),
+            format!("{path} has a value of another kind"),
+        )
+    }
+
+    fn whole(&self, path: &str) -> Result<u64, ScenarioError> {
+        match self.value_of(path)? {
+            Value::Whole(n) => Ok(*n),
+            _ => Err(self.wrong_kind(path)),
+        }
+    }
+
+    fn bytes(&self, path: &str) -> Result<u64, ScenarioError> {
+        match self.value_of(path)? {
+            Value::Bytes(n) | Value::Buffer(n) => Ok(*n),
+            _ => Err(self.wrong_kind(path)),
+        }
+    }
+
+    fn time(&self, path: &str) -> Result<Duration, ScenarioError> {
+        match self.value_of(path)? {
+            Value::Time(Some(t)) => Ok(*t),
+            _ => Err(self.wrong_kind(path)),
+        }
+    }
+
+    fn span(&self, path: &str) -> Result<Span, ScenarioError> {
+        match self.value_of(path)? {
+            Value::Span(span) => Ok(*span),
+            _ => Err(self.wrong_kind(path)),
+        }
+    }
+
+    fn text(&self, path: &str) -> Result<&str, ScenarioError> {
+        match self.value_of(path)? {
+            Value::Text(text) => Ok(text),
+            _ => Err(self.wrong_kind(path)),
+        }
+    }
+}
+
+/// Sets one transmission parameter; other keys of the table are not its business.
+fn apply(parameters: &mut TransmissionParameters, name: &str, value: &Value) {
+    match (name, value) {
+        ("ack_timeout", Value::Time(Some(t))) => parameters.ack_timeout = *t,
+        ("ack_random_factor", Value::Number(r)) => parameters.ack_random_factor = *r,
+        ("max_retransmit", Value::Whole(n)) => parameters.max_retransmit = *n as u8,
+        ("nstart", Value::Whole(n)) => parameters.nstart = *n as u16,
+        ("probing_rate", Value::Whole(n)) => parameters.probing_rate = *n as u32,
+        ("rto_max", Value::Time(t)) => parameters.rto_max = *t,
+        _ => {}
+    }
+}

@@ -1,0 +1,112 @@
+//! What is wrong with a scenario, and where.
+
+use std::fmt;
+
+/// Where a setting came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A scenario file.
+    File {
+        /// Its path or built-in name.
+        name: String,
+        /// Line, counted from 1.
+        line: usize,
+        /// Column in characters, counted from 1.
+        column: usize,
+    },
+    /// The command line, as typed.
+    CommandLine(String),
+    /// Nowhere: the default of a key, or the scenario as a whole.
+    Scenario(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { name, line, column } => write!(f, "{name}:{line}:{column}"),
+            Self::CommandLine(typed) => write!(f, "--set {typed}"),
+            Self::Scenario(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A scenario that cannot be run, the place to mend it, and a hint where there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// Where it is wrong.
+    pub place: Place,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// What is wrong with a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The file is not TOML.
+    Syntax(String),
+    /// No such key.
+    UnknownKey {
+        /// The key as written.
+        key: String,
+        /// The nearest valid key, if one is near.
+        nearest: Option<String>,
+    },
+    /// A short key that fits several keys.
+    AmbiguousKey {
+        /// The key as written.
+        key: String,
+        /// What it may mean.
+        candidates: Vec<String>,
+    },
+    /// A value that is not of the key's kind.
+    BadValue {
+        /// The key.
+        key: String,
+        /// The value as written.
+        value: String,
+        /// What the key takes.
+        expected: String,
+    },
+    /// A key without default that was not set.
+    MissingKey {
+        /// The key.
+        key: String,
+    },
+    /// Values that are each fine but impossible together.
+    Impossible(String),
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.place)?;
+        match &self.problem {
+            Problem::Syntax(message) => f.write_str(message),
+            Problem::UnknownKey {
+                key,
+                nearest: Some(nearest),
+            } => {
+                write!(f, "unknown key \"{key}\"; did you mean \"{nearest}\"?")
+            }
+            Problem::UnknownKey { key, nearest: None } => write!(f, "unknown key \"{key}\""),
+            Problem::AmbiguousKey { key, candidates } => {
+                write!(
+                    f,
+                    "\"{key}\" may be {}; write it out",
+                    candidates.join(" or ")
+                )
+            }
+            Problem::BadValue {
+                key,
+                value,
+                expected,
+            } => {
+                write!(f, "{key} = \"{value}\": expected {expected}")
+            }
+            Problem::MissingKey { key } => write!(f, "\"{key}\" must be set"),
+            Problem::Impossible(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ScenarioError {}

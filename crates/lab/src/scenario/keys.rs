@@ -1,0 +1,523 @@
+//! Every key a scenario may have: what it takes, what it defaults to, what it means.
+//!
+//! Parser, `--set`, hints and the reference in the guide read this one table.
+
+use std::fmt::Write as _;
+
+use carob_cc::TransmissionParameters;
+use carob_sim::spec::CLIENTS_MAX;
+
+use super::value::Kind;
+
+/// A key of scenario files and `--set`.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its path, such as `link.down.rate`.
+    pub path: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// Its value where none is set; `None` if it must be set or is optional (see `about`).
+    pub default: Option<&'static str>,
+    /// What it means, in a sentence.
+    pub about: &'static str,
+}
+
+const fn key(
+    path: &'static str,
+    kind: Kind,
+    default: Option<&'static str>,
+    about: &'static str,
+) -> Key {
+    Key {
+        path,
+        kind,
+        default,
+        about,
+    }
+}
+
+/// Every key with a fixed path. Besides them there are tables whose keys depend on the scenario:
+/// `sweep.<key>`, `algorithm.<name>.<transmission key>`, `algorithm.<name>.cc.<constant>`,
+/// `algorithm.<name>.only.<sweep key>` and `cc.<constant>`.
+pub const KEYS: &[Key] = &[
+    key(
+        "about",
+        Kind::Text,
+        None,
+        "What the scenario asks, in a sentence.",
+    ),
+    key(
+        "study",
+        Kind::Text,
+        None,
+        "Short name of the study it reproduces, or `carob` for our own.",
+    ),
+    key(
+        "family",
+        Kind::Text,
+        None,
+        "Name of the scenario within its study.",
+    ),
+    key(
+        "cell",
+        Kind::Text,
+        None,
+        "Name of a cell, with sweep keys in braces.",
+    ),
+    key(
+        "run.algorithms",
+        Kind::Texts,
+        None,
+        "Controllers to compare.",
+    ),
+    key(
+        "run.seeds",
+        Kind::Whole(1, 1_000_000),
+        Some("20"),
+        "Runs per cell and algorithm.",
+    ),
+    key(
+        "run.first_seed",
+        Kind::Whole(0, u64::MAX >> 1),
+        Some("1"),
+        "Seed of the first run.",
+    ),
+    key(
+        "run.time_limit",
+        Kind::Time,
+        Some("12 h"),
+        "Simulated time after which a run is cut off.",
+    ),
+    key(
+        "workload.kind",
+        Kind::Word(&["blockwise-get"]),
+        None,
+        "What clients do.",
+    ),
+    key(
+        "workload.clients",
+        Kind::Whole(1, CLIENTS_MAX as u64),
+        Some("1"),
+        "Clients behind the link, each with its own flow.",
+    ),
+    key(
+        "workload.requests",
+        Kind::Whole(1, 1_000_000),
+        Some("1"),
+        "Requests of each client, one after the other.",
+    ),
+    key(
+        "workload.response",
+        Kind::Bytes(0, 1 << 30),
+        None,
+        "Payload of the whole response; must be set for `blockwise-get`.",
+    ),
+    key(
+        "workload.block",
+        Kind::Bytes(16, 1_024),
+        Some("256 B"),
+        "Size of a block, a power of two (RFC 7959).",
+    ),
+    key(
+        "workload.path",
+        Kind::Text,
+        Some("hello"),
+        "Uri-Path of the request, one segment.",
+    ),
+    key(
+        "workload.token_bytes",
+        Kind::Whole(0, 8),
+        Some("0"),
+        "Length of the token.",
+    ),
+    key(
+        "workload.start_spread",
+        Kind::Span,
+        Some("0-1 s"),
+        "When clients begin, drawn uniformly.",
+    ),
+    key(
+        "link.mtu",
+        Kind::Bytes(68, 65_535),
+        Some("1280 B"),
+        "Largest packet, headers included.",
+    ),
+    key(
+        "link.header",
+        Kind::Bytes(0, 128),
+        Some("28 B"),
+        "IP and UDP headers each datagram adds on the link.",
+    ),
+    key(
+        "link.buffer",
+        Kind::Buffer,
+        Some("inf"),
+        "Bottleneck buffer of each direction, headers and the packet in service included; drop-tail.",
+    ),
+    key(
+        "link.extra_delay",
+        Kind::Span,
+        Some("0 ms"),
+        "Delay on top of propagation, in each direction: constant, or drawn for each packet without reordering.",
+    ),
+    key(
+        "link.error",
+        Kind::Word(&["none", "low", "medium", "high"]),
+        Some("none"),
+        "Random loss after the bottleneck: 0, 2, 10 or 18 % on average (thesis, Table 5).",
+    ),
+    key(
+        "link.error_directions",
+        Kind::Word(&["both", "down", "up"]),
+        Some("both"),
+        "Directions with random loss.",
+    ),
+    key(
+        "link.error_clock",
+        Kind::Word(&["packet", "time"]),
+        Some("packet"),
+        "What moves the two-state chain of medium and high error: packets, or time.",
+    ),
+    key(
+        "link.error_burst_packets",
+        Kind::Number,
+        Some("1.4"),
+        "Mean length of the error state in packets, with the packet clock.",
+    ),
+    key(
+        "link.error_burst_time",
+        Kind::Time,
+        Some("100 ms"),
+        "Mean length of the error state, with the time clock.",
+    ),
+    key(
+        "link.error_fraction",
+        Kind::Percent,
+        None,
+        "Share of the error state; by default 20 % (medium) or 20.5 % (high).",
+    ),
+    key(
+        "link.down.rate",
+        Kind::Rate,
+        None,
+        "Rate towards the clients; must be set.",
+    ),
+    key(
+        "link.down.delay",
+        Kind::Time,
+        Some("0 s"),
+        "Propagation delay towards the clients.",
+    ),
+    key(
+        "link.down.buffer",
+        Kind::Buffer,
+        None,
+        "Overrides `link.buffer` towards the clients.",
+    ),
+    key(
+        "link.up.rate",
+        Kind::Rate,
+        None,
+        "Rate towards the server; must be set.",
+    ),
+    key(
+        "link.up.delay",
+        Kind::Time,
+        Some("0 s"),
+        "Propagation delay towards the server.",
+    ),
+    key(
+        "link.up.buffer",
+        Kind::Buffer,
+        None,
+        "Overrides `link.buffer` towards the server.",
+    ),
+];
+
+/// Keys of transmission parameters: under `transmission` for every algorithm, under
+/// `algorithm.<name>` for one. Without them the profile's suggestion and RFC 7252 4.8 hold.
+pub const TRANSMISSION_KEYS: &[Key] = &[
+    key("ack_timeout", Kind::Time, None, "ACK_TIMEOUT."),
+    key(
+        "ack_random_factor",
+        Kind::Number,
+        None,
+        "ACK_RANDOM_FACTOR, at least 1.",
+    ),
+    key(
+        "max_retransmit",
+        Kind::Whole(0, TransmissionParameters::MAX_RETRANSMIT_LIMIT as u64),
+        None,
+        "MAX_RETRANSMIT.",
+    ),
+    key("nstart", Kind::Whole(1, u16::MAX as u64), None, "NSTART."),
+    key(
+        "probing_rate",
+        Kind::Whole(1, u32::MAX as u64),
+        None,
+        "PROBING_RATE in bytes per second.",
+    ),
+    key(
+        "rto_max",
+        Kind::TimeOrNone,
+        None,
+        "Cap on backed-off timers, or `none`.",
+    ),
+];
+
+/// The reference of all keys as a Markdown table, for the guide.
+pub fn reference() -> String {
+    let mut text = String::from("| key | takes | default | meaning |\n|---|---|---|---|\n");
+    let fixed = KEYS.iter().map(|k| (k.path.to_owned(), k));
+    let transmission = TRANSMISSION_KEYS
+        .iter()
+        .map(|k| (format!("transmission.{}", k.path), k));
+    for (path, key) in fixed.chain(transmission) {
+        let default = key.default.map_or(String::new(), |d| format!("`{d}`"));
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "| `{path}` | {} | {default} | {} |",
+            key.kind, key.about
+        );
+    }
+    for (path, takes, about) in OPEN_TABLES {
+        let _ = writeln!(text, "| `{path}` | {takes} | | {about} |");
+    }
+    text
+}
+
+/// Tables whose keys depend on the scenario: (path, what they take, what they mean).
+const OPEN_TABLES: [(&str, &str, &str); 5] = [
+    (
+        "sweep.<key>",
+        "a list of values",
+        "Values to try, in every combination.",
+    ),
+    (
+        "algorithm.<name>.<transmission key>",
+        "as under `transmission`",
+        "For one algorithm only.",
+    ),
+    (
+        "algorithm.<name>.only.<sweep key>",
+        "a list of values",
+        "Cells it runs in by default.",
+    ),
+    (
+        "algorithm.<name>.cc.<constant>",
+        "as the constant",
+        "A constant of one controller.",
+    ),
+    (
+        "cc.<constant>",
+        "as the constant",
+        "A constant of every controller that has it.",
+    ),
+];
+
+/// A key as found: what it takes, and its full path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Its full path.
+    pub path: String,
+    /// What it takes.
+    pub kind: Kind,
+}
+
+/// Why a key was not found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotFound {
+    /// No such key; the nearest valid one, if any is near.
+    Unknown(Option<String>),
+    /// Several keys end like this.
+    Ambiguous(Vec<String>),
+}
+
+/// The key with exactly this path.
+pub fn exact(path: &str) -> Option<Found> {
+    let found = |kind| {
+        Some(Found {
+            path: path.to_owned(),
+            kind,
+        })
+    };
+    if let Some(key) = KEYS.iter().find(|k| k.path == path) {
+        return found(key.kind);
+    }
+    let segments: Vec<&str> = path.split('.').collect();
+    let transmission = |name: &str| TRANSMISSION_KEYS.iter().find(|k| k.path == name);
+    match segments[..] {
+        ["cc", _] | ["algorithm", _, "cc", _] => found(Kind::Text),
+        ["algorithm", _, "only", short] => resolve(short).ok().and_then(|k| found(k.kind)),
+        ["transmission", name] | ["algorithm", _, name] => found(transmission(name)?.kind),
+        ["sweep", short] => resolve(short).ok().and_then(|k| found(k.kind)),
+        _ => None,
+    }
+}
+
+/// The key of this path, or the one that ends like this; of several the one nearest the root.
+///
+/// So `buffer` is `link.buffer`, not `link.down.buffer`, and `rate` is ambiguous.
+pub fn resolve(path: &str) -> Result<Found, NotFound> {
+    let direct = !path.starts_with("sweep.") && path.contains('.');
+    if (direct || KEYS.iter().any(|k| k.path == path))
+        && let Some(found) = exact(path)
+    {
+        return Ok(found);
+    }
+    let ends = |full: &str| {
+        full.strip_suffix(path)
+            .is_some_and(|before| before.ends_with('.'))
+    };
+    let mut candidates: Vec<(usize, Found)> = fixed_paths()
+        .filter(|(full, _)| ends(full))
+        .map(|(path, kind)| (path.matches('.').count(), Found { path, kind }))
+        .collect();
+    candidates.sort_by_key(|(depth, _)| *depth);
+    let Some(least) = candidates.first().map(|c| c.0) else {
+        return Err(NotFound::Unknown(nearest(path)));
+    };
+    candidates.retain(|c| c.0 == least);
+    if candidates.len() > 1 {
+        return Err(NotFound::Ambiguous(
+            candidates.into_iter().map(|c| c.1.path).collect(),
+        ));
+    }
+    Ok(candidates.remove(0).1)
+}
+
+/// Paths that do not depend on the scenario, with what they take.
+fn fixed_paths() -> impl Iterator<Item = (String, Kind)> {
+    KEYS.iter().map(|k| (k.path.to_owned(), k.kind)).chain(
+        TRANSMISSION_KEYS
+            .iter()
+            .map(|k| (format!("transmission.{}", k.path), k.kind)),
+    )
+}
+
+/// The valid key nearest to a wrong one, if it is near: at most a third of it changed.
+pub fn nearest(wrong: &str) -> Option<String> {
+    let segments: Vec<&str> = wrong.split('.').collect();
+    // Inside the open tables, compare with what the table may hold.
+    let candidates: Vec<String> = match segments[..] {
+        ["algorithm", name, _] => TRANSMISSION_KEYS
+            .iter()
+            .map(|k| format!("algorithm.{name}.{}", k.path))
+            .chain(["cc", "only"].map(|t| format!("algorithm.{name}.{t}")))
+            .collect(),
+        ["sweep", _] => fixed_paths()
+            .map(|(path, _)| format!("sweep.{}", path.rsplit('.').next().unwrap_or(&path)))
+            .collect(),
+        _ => fixed_paths().map(|(path, _)| path).collect(),
+    };
+    let single = segments.len() == 1;
+    let distance_to = |candidate: &str| {
+        let whole = distance(wrong, candidate);
+        // A single word may be meant as the last segment of a path.
+        let last = candidate.rsplit('.').next().filter(|_| single);
+        last.map_or(whole, |last| whole.min(distance(wrong, last)))
+    };
+    candidates
+        .into_iter()
+        .map(|candidate| (distance_to(&candidate), candidate))
+        .min()
+        .filter(|(d, _)| *d <= wrong.chars().count().div_ceil(3))
+        .map(|(_, candidate)| candidate)
+}
+
+/// Edit distance: insertions, deletions and substitutions of one character (Levenshtein).
+pub fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::value::Value;
+
+    fn path(short: &str) -> Result<String, NotFound> {
+        resolve(short).map(|k| k.path)
+    }
+
+    #[test]
+    fn a_unique_last_segment_is_enough() {
+        assert_eq!(path("rto_max"), Ok("transmission.rto_max".into()));
+        assert_eq!(
+            path("error_burst_packets"),
+            Ok("link.error_burst_packets".into())
+        );
+        assert_eq!(path("down.rate"), Ok("link.down.rate".into()));
+        assert_eq!(path("cc.alpha"), Ok("cc.alpha".into()));
+        assert_eq!(
+            path("algorithm.default.rto_max"),
+            Ok("algorithm.default.rto_max".into())
+        );
+    }
+
+    #[test]
+    fn the_key_nearest_the_root_wins_and_equals_are_ambiguous() {
+        assert_eq!(path("buffer"), Ok("link.buffer".into()));
+        let rates = vec!["link.down.rate".to_owned(), "link.up.rate".to_owned()];
+        assert_eq!(path("rate"), Err(NotFound::Ambiguous(rates)));
+    }
+
+    #[test]
+    fn a_wrong_key_finds_its_nearest() {
+        for (wrong, right) in [
+            ("link.down.rat", "link.down.rate"),
+            ("link.buffr", "link.buffer"),
+            ("rto_mx", "transmission.rto_max"),
+            (
+                "transmission.max_retransmits",
+                "transmission.max_retransmit",
+            ),
+            ("algorithm.default.rtomax", "algorithm.default.rto_max"),
+            ("sweep.client", "sweep.clients"),
+        ] {
+            assert_eq!(nearest(wrong).as_deref(), Some(right), "{wrong}");
+        }
+        assert_eq!(nearest("zzzzzz"), None);
+    }
+
+    #[test]
+    fn every_default_is_of_its_kind() {
+        for key in KEYS {
+            if let Some(default) = key.default {
+                assert!(Value::read(key.kind, default).is_some(), "{}", key.path);
+            }
+        }
+    }
+
+    #[test]
+    fn the_reference_has_every_key() {
+        let reference = reference();
+        let rows = reference.lines().count();
+        assert_eq!(
+            rows,
+            2 + KEYS.len() + TRANSMISSION_KEYS.len() + OPEN_TABLES.len()
+        );
+        assert!(
+            reference.lines().all(|line| line.matches('|').count() == 5),
+            "{reference}"
+        );
+    }
+
+    #[test]
+    fn edit_distance_counts_changes() {
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("same", "same"), 0);
+    }
+}

@@ -1,0 +1,444 @@
+//! Scenario files: what to run, with what, how often.
+//!
+//! A scenario is one TOML file per family ([`keys`] lists what it may hold). Its `[sweep]` spans
+//! cells; each cell with an algorithm and a seed is one [`RunSpec`]. Unknown keys, wrong units and
+//! impossible combinations are errors with a place. Command-line overrides take the same path as
+//! the file, so they are checked alike.
+
+pub mod builtin;
+pub mod error;
+pub mod keys;
+pub mod value;
+
+mod algorithm;
+mod cell;
+mod document;
+
+use std::collections::BTreeMap;
+
+use carob_sim::hash::fnv1a;
+use carob_sim::spec::RunSpec;
+
+pub use algorithm::Algorithm;
+pub use cell::Cell;
+pub use error::{Place, Problem, ScenarioError};
+
+use algorithm::{Only, algorithms_of};
+use document::{Raw, Written};
+use keys::NotFound;
+use value::{Kind, Value};
+
+/// The most cells a scenario may span.
+pub const CELLS_MAX: usize = 10_000;
+
+/// A scenario, checked.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    settings: BTreeMap<String, Setting>,
+    algorithms: Vec<Algorithm>,
+    cells: Vec<Cell>,
+    hash: u64,
+}
+
+/// A setting with its kind settled.
+#[derive(Clone, Debug, PartialEq)]
+struct Setting {
+    value: Value,
+    place: Place,
+}
+
+/// An axis of the sweep.
+#[derive(Clone, Debug)]
+struct Axis {
+    /// As in the file: the key's last segment.
+    short: String,
+    /// The key it sets.
+    path: String,
+    values: Vec<Value>,
+    place: Place,
+}
+
+impl Scenario {
+    /// Reads a scenario from TOML, with overrides such as `rto_max=32 s` in order.
+    ///
+    /// `name` is what errors call the file.
+    pub fn read(name: &str, text: &str, overrides: &[String]) -> Result<Self, ScenarioError> {
+        Self::with_algorithms(name, text, overrides, None)
+    }
+
+    /// As [`read`](Self::read), with other algorithms than the scenario's own.
+    pub fn with_algorithms(
+        name: &str,
+        text: &str,
+        overrides: &[String],
+        algorithms: Option<&[String]>,
+    ) -> Result<Self, ScenarioError> {
+        let mut raw = document::parse(name, text)?;
+        for typed in overrides {
+            override_one(&mut raw, typed)?;
+        }
+        if let Some(algorithms) = algorithms {
+            raw.insert(
+                "run.algorithms".to_owned(),
+                Raw {
+                    place: Place::CommandLine(format!("run.algorithms={}", algorithms.join(","))),
+                    written: Written::List(algorithms.to_vec()),
+                },
+            );
+        }
+        let whole = Place::Scenario(name.to_owned());
+        let (mut settings, axes, only) = settle(raw)?;
+        for key in keys::KEYS {
+            if let Some(default) = key.default {
+                settings
+                    .entry(key.path.to_owned())
+                    .or_insert_with(|| Setting {
+                        value: Value::read(key.kind, default).expect("a test checks every default"),
+                        place: whole.clone(),
+                    });
+            }
+        }
+        for required in [
+            "about",
+            "study",
+            "family",
+            "cell",
+            "run.algorithms",
+            "workload.kind",
+        ] {
+            if !settings.contains_key(required) {
+                return Err(missing(&whole, required));
+            }
+        }
+        let algorithms = algorithms_of(&settings, &axes, &only)?;
+        let cells = cells_of(&settings, axes)?;
+        let hash = hash_of(&settings, &cells);
+        let scenario = Self {
+            settings,
+            algorithms,
+            cells,
+            hash,
+        };
+        scenario.check(&whole)?;
+        Ok(scenario)
+    }
+
+    /// Its full name, `<study>/<family>`.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.text("study"), self.text("family"))
+    }
+
+    /// What it asks, in a sentence.
+    pub fn about(&self) -> &str {
+        self.text("about")
+    }
+
+    /// Short name of its study.
+    pub fn study(&self) -> &str {
+        self.text("study")
+    }
+
+    /// Every cell, the last sweep key varying fastest.
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// The cell of that name, such as `long-1c-none-2500`.
+    pub fn cell(&self, name: &str) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.name == name)
+    }
+
+    /// Its algorithms, in order.
+    pub fn algorithms(&self) -> &[Algorithm] {
+        &self.algorithms
+    }
+
+    /// Runs per cell and algorithm.
+    pub fn seeds(&self) -> u64 {
+        self.whole("run.seeds")
+    }
+
+    /// The seed of the first run; the others follow.
+    pub fn first_seed(&self) -> u64 {
+        self.whole("run.first_seed")
+    }
+
+    /// A hash of everything that decides outcomes: all settings and cells, but not the text about
+    /// it, the algorithms chosen, or the seeds.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// The run of one cell, algorithm and seed.
+    ///
+    /// Transmission parameters are, in rising precedence: RFC 7252's, the profile's suggestion,
+    /// the scenario's, the command line's; within the last two what is said of one algorithm
+    /// goes over what is said of all.
+    pub fn spec(&self, cell: &Cell, algorithm: &Algorithm, seed: u64) -> RunSpec {
+        cell.spec(&algorithm.name, algorithm.controller(), seed)
+            .expect("every cell was checked with every algorithm when the scenario was read")
+    }
+
+    fn check(&self, whole: &Place) -> Result<(), ScenarioError> {
+        for cell in &self.cells {
+            for algorithm in &self.algorithms {
+                cell.spec(&algorithm.name, algorithm.controller(), 0)
+                    .map_err(|e| match e.place {
+                        Place::Scenario(_) => ScenarioError {
+                            place: whole.clone(),
+                            ..e
+                        },
+                        _ => e,
+                    })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&self, path: &str) -> &str {
+        match self.settings.get(path) {
+            Some(Setting {
+                value: Value::Text(text),
+                ..
+            }) => text,
+            _ => "",
+        }
+    }
+
+    fn whole(&self, path: &str) -> u64 {
+        match self.settings.get(path) {
+            Some(Setting {
+                value: Value::Whole(n),
+                ..
+            }) => *n,
+            _ => 0,
+        }
+    }
+}
+
+fn missing(place: &Place, key: &str) -> ScenarioError {
+    ScenarioError {
+        place: place.clone(),
+        problem: Problem::MissingKey {
+            key: key.to_owned(),
+        },
+    }
+}
+
+fn impossible(place: &Place, why: impl Into<String>) -> ScenarioError {
+    ScenarioError {
+        place: place.clone(),
+        problem: Problem::Impossible(why.into()),
+    }
+}
+
+/// Puts `key=value` of the command line in place of what the file says, sweep included.
+fn override_one(raw: &mut BTreeMap<String, Raw>, typed: &str) -> Result<(), ScenarioError> {
+    let place = Place::CommandLine(typed.to_owned());
+    let Some((key, value)) = typed.split_once('=') else {
+        let problem = Problem::Syntax("write key=value".to_owned());
+        return Err(ScenarioError { place, problem });
+    };
+    let (key, value) = (key.trim(), value.trim().trim_matches('"'));
+    let found = keys::resolve(key).map_err(|why| not_found(&place, key, why))?;
+    let one = || Written::One(value.to_owned());
+    // An axis over the same key shrinks to the one value, and still names the cells.
+    let axis = raw.keys().find(|path| {
+        path.strip_prefix("sweep.")
+            .and_then(|short| keys::resolve(short).ok())
+            .is_some_and(|k| k.path == found.path)
+    });
+    let (path, written) = match axis.cloned() {
+        Some(axis) => (axis, Written::List(vec![value.to_owned()])),
+        None => (found.path, one()),
+    };
+    raw.insert(path, Raw { place, written });
+    Ok(())
+}
+
+fn not_found(place: &Place, key: &str, why: NotFound) -> ScenarioError {
+    let key = key.to_owned();
+    let problem = match why {
+        NotFound::Unknown(nearest) => Problem::UnknownKey { key, nearest },
+        NotFound::Ambiguous(candidates) => Problem::AmbiguousKey { key, candidates },
+    };
+    ScenarioError {
+        place: place.clone(),
+        problem,
+    }
+}
+
+/// Settings of known kind, sweep axes, and `only` lists.
+type Settled = (BTreeMap<String, Setting>, Vec<Axis>, Only);
+
+/// Gives every setting its kind; sets sweep axes and `only` lists apart.
+fn settle(raw: BTreeMap<String, Raw>) -> Result<Settled, ScenarioError> {
+    let (mut settings, mut axes, mut only) = (BTreeMap::new(), Vec::new(), Vec::new());
+    for (path, Raw { place, written }) in raw {
+        let Some(found) = keys::exact(&path) else {
+            return Err(not_found(
+                &place,
+                &path,
+                NotFound::Unknown(keys::nearest(&path)),
+            ));
+        };
+        let read = |text: &str| {
+            Value::read(found.kind, text).ok_or_else(|| ScenarioError {
+                place: place.clone(),
+                problem: Problem::BadValue {
+                    key: path.clone(),
+                    value: text.to_owned(),
+                    expected: found.kind.to_string(),
+                },
+            })
+        };
+        let segments: Vec<&str> = path.split('.').collect();
+        match (&segments[..], written) {
+            (["sweep", short], written) => {
+                let target = keys::resolve(short).map_err(|why| not_found(&place, short, why))?;
+                let texts = match written {
+                    Written::One(text) => vec![text],
+                    Written::List(texts) => texts,
+                };
+                let values = texts
+                    .iter()
+                    .map(|t| read(t))
+                    .collect::<Result<Vec<_>, _>>()?;
+                if values.is_empty() {
+                    return Err(impossible(&place, format!("{path} lists no values")));
+                }
+                let short = (*short).to_owned();
+                axes.push(Axis {
+                    short,
+                    path: target.path,
+                    values,
+                    place,
+                });
+            }
+            (["algorithm", name, "only", short], written) => {
+                let texts = match written {
+                    Written::One(text) => vec![text],
+                    Written::List(texts) => texts,
+                };
+                let values = texts
+                    .iter()
+                    .map(|t| read(t))
+                    .collect::<Result<Vec<_>, _>>()?;
+                only.push(((*name).to_owned(), (*short).to_owned(), values, place));
+            }
+            (_, Written::List(texts)) if found.kind == Kind::Texts => {
+                settings.insert(
+                    path,
+                    Setting {
+                        value: Value::Texts(texts),
+                        place,
+                    },
+                );
+            }
+            (_, Written::List(texts)) => {
+                return Err(read(&texts.join(", ")).err().unwrap_or_else(|| {
+                    impossible(
+                        &place,
+                        format!("{path} takes one value; sweep it to try several"),
+                    )
+                }));
+            }
+            (_, Written::One(text)) => {
+                let value = read(&text)?;
+                settings.insert(path, Setting { value, place });
+            }
+        }
+    }
+    Ok((settings, axes, only))
+}
+
+/// The product of all axes, in the order in which the name of a cell mentions them.
+fn cells_of(
+    settings: &BTreeMap<String, Setting>,
+    mut axes: Vec<Axis>,
+) -> Result<Vec<Cell>, ScenarioError> {
+    let Some(Setting {
+        value: Value::Text(template),
+        place,
+    }) = settings.get("cell")
+    else {
+        return Err(missing(&Place::Scenario(String::new()), "cell"));
+    };
+    for part in template.split('{').skip(1) {
+        let Some((short, _)) = part.split_once('}') else {
+            return Err(impossible(place, "cell has an open brace"));
+        };
+        if axes.iter().all(|axis| axis.short != short) {
+            return Err(impossible(
+                place,
+                format!("cell names {{{short}}}, which is not swept"),
+            ));
+        }
+    }
+    if let Some(axis) = axes
+        .iter()
+        .find(|a| !template.contains(&format!("{{{}}}", a.short)))
+    {
+        let why = format!(
+            "cell must name {{{}}}, or cells would share a name",
+            axis.short
+        );
+        return Err(impossible(&axis.place, why));
+    }
+    axes.sort_by_key(|axis| template.find(&format!("{{{}}}", axis.short)));
+    let mut combinations: Vec<Vec<&Value>> = vec![Vec::new()];
+    for axis in &axes {
+        if combinations.len() * axis.values.len() > CELLS_MAX {
+            return Err(impossible(
+                &axis.place,
+                format!("more than {CELLS_MAX} cells"),
+            ));
+        }
+        combinations = combinations
+            .iter()
+            .flat_map(|before| {
+                axis.values.iter().map(|value| {
+                    let mut combination = before.clone();
+                    combination.push(value);
+                    combination
+                })
+            })
+            .collect();
+    }
+    let mut cells: Vec<Cell> = Vec::with_capacity(combinations.len());
+    for combination in combinations {
+        let cell = Cell::new(template, &axes, &combination, settings);
+        if cells.iter().any(|other| other.name == cell.name) {
+            return Err(impossible(
+                place,
+                format!("two cells would be called {}", cell.name),
+            ));
+        }
+        cells.push(cell);
+    }
+    Ok(cells)
+}
+
+/// Settings that do not decide outcomes.
+fn is_outside_hash(path: &str) -> bool {
+    matches!(
+        path,
+        "about" | "run.algorithms" | "run.seeds" | "run.first_seed"
+    )
+}
+
+fn hash_of(settings: &BTreeMap<String, Setting>, cells: &[Cell]) -> u64 {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for (path, setting) in settings.iter().filter(|(path, _)| !is_outside_hash(path)) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{path}={}", setting.value);
+    }
+    for cell in cells {
+        let _ = writeln!(text, "{}:{:016x}", cell.name, cell.hash);
+    }
+    fnv1a(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,351 @@
+use carob_cc::time::Duration;
+use carob_sim::link::{ExtraDelay, LossSpec};
+use carob_sim::random::Probability;
+use carob_sim::spec::{RunSpec, Workload};
+
+use super::{Scenario, builtin};
+
+const LONG: &str = builtin::ALL[0].text;
+
+fn read(text: &str, overrides: &[&str]) -> Result<Scenario, String> {
+    let overrides: Vec<String> = overrides.iter().map(|&o| o.to_owned()).collect();
+    Scenario::read("long.toml", text, &overrides).map_err(|e| e.to_string())
+}
+
+fn spec(scenario: &Scenario, cell: &str, algorithm: usize) -> RunSpec {
+    let cell = scenario.cell(cell).expect("a cell of that name");
+    scenario.spec(cell, &scenario.algorithms()[algorithm], 1)
+}
+
+fn long(overrides: &[&str], cell: &str, algorithm: usize) -> RunSpec {
+    spec(
+        &read(LONG, overrides).expect("a valid scenario"),
+        cell,
+        algorithm,
+    )
+}
+
+#[test]
+fn thesis_long_spans_its_cells_in_the_order_of_their_names() {
+    let scenario = read(LONG, &[]).expect("a valid scenario");
+    assert_eq!(scenario.name(), "thesis/long");
+    assert_eq!(scenario.cells().len(), 2 * 4 * 4);
+    assert_eq!(scenario.cells()[0].name, "long-1c-none-2500");
+    assert_eq!(scenario.cells()[3].name, "long-1c-none-inf");
+    assert_eq!(scenario.cells()[31].name, "long-4c-high-inf");
+    let applies: Vec<&str> = scenario
+        .cells()
+        .iter()
+        .filter(|cell| scenario.algorithms()[0].applies_to(cell))
+        .map(|cell| cell.name.as_str())
+        .collect();
+    assert_eq!(applies.len(), 8);
+    assert!(applies.iter().all(|name| name.ends_with("-2500")));
+}
+
+#[test]
+fn thesis_long_has_the_link_of_table_4() {
+    let run = long(&[], "long-4c-high-28200", 0);
+    assert_eq!(
+        (run.link.down.rate_bps, run.link.up.rate_bps),
+        (30_000, 60_000)
+    );
+    assert_eq!(run.link.down.delay, Duration::from_millis(400));
+    assert_eq!(run.link.up.delay, Duration::from_millis(200));
+    assert_eq!(
+        (run.link.down.buffer.bytes, run.link.up.buffer.bytes),
+        (28_200, 28_200)
+    );
+    assert_eq!(
+        run.link.down.extra,
+        ExtraDelay::Constant(Duration::from_millis(15))
+    );
+    assert_eq!((run.mtu_bytes, run.header_bytes, run.clients), (296, 28, 4));
+    let LossSpec::PerPacket {
+        burst_millipackets,
+        error_fraction_ppm,
+        ordinary,
+        error,
+    } = run.link.up.loss
+    else {
+        panic!("{:?}", run.link.up.loss)
+    };
+    assert_eq!((burst_millipackets, error_fraction_ppm), (1_400, 205_000));
+    assert_eq!(
+        (ordinary, error),
+        (Probability::ppm(20_000), Probability::ppm(800_000))
+    );
+    let Workload::BlockwiseGet {
+        response_bytes,
+        block_bytes,
+        ..
+    } = run.workload
+    else {
+        panic!("{:?}", run.workload)
+    };
+    assert_eq!(response_bytes / u32::from(block_bytes), 400);
+}
+
+#[test]
+fn profiles_and_scenario_set_retransmissions_and_caps() {
+    let default = long(&[], "long-1c-none-2500", 0).transmission;
+    assert_eq!(
+        (default.max_retransmit, default.rto_max),
+        (20, Some(Duration::from_secs(60)))
+    );
+    let cocoa = long(&[], "long-1c-none-2500", 1).transmission;
+    assert_eq!(
+        (cocoa.max_retransmit, cocoa.rto_max),
+        (20, Some(Duration::from_secs(32)))
+    );
+}
+
+#[test]
+fn the_command_line_goes_over_the_scenario() {
+    let set = ["rto_max=90 s"];
+    for algorithm in [0, 1] {
+        let run = long(&set, "long-1c-none-2500", algorithm);
+        assert_eq!(run.transmission.rto_max, Some(Duration::from_secs(90)));
+    }
+    let set = ["rto_max=90 s", "algorithm.default.rto_max=none"];
+    assert_eq!(
+        long(&set, "long-1c-none-2500", 0).transmission.rto_max,
+        None
+    );
+}
+
+#[test]
+fn every_open_point_of_the_thesis_is_a_key() {
+    let random = long(&["extra_delay=10-20 ms"], "long-1c-none-2500", 0);
+    let ExtraDelay::Uniform { low, high } = random.link.down.extra else {
+        panic!()
+    };
+    assert_eq!(
+        (low, high),
+        (Duration::from_millis(10), Duration::from_millis(20))
+    );
+
+    let down = long(&["error_directions=down"], "long-1c-low-2500", 0).link;
+    assert_eq!(down.up.loss, LossSpec::None);
+    assert_eq!(down.down.loss, LossSpec::Constant(Probability::ppm(20_000)));
+
+    let burst = long(
+        &["error_burst_packets=1.25", "error_fraction=25 %"],
+        "long-1c-medium-2500",
+        0,
+    );
+    let LossSpec::PerPacket {
+        burst_millipackets,
+        error_fraction_ppm,
+        ..
+    } = burst.link.down.loss
+    else {
+        panic!()
+    };
+    assert_eq!((burst_millipackets, error_fraction_ppm), (1_250, 250_000));
+
+    let timed = long(
+        &["error_clock=time", "error_burst_time=200 ms"],
+        "long-1c-high-2500",
+        0,
+    );
+    let LossSpec::PerTime { burst, .. } = timed.link.up.loss else {
+        panic!()
+    };
+    assert_eq!(burst, Duration::from_millis(200));
+
+    let uplink = long(&["link.up.buffer=5 kB"], "long-1c-none-2500", 0).link;
+    assert_eq!(
+        (uplink.up.buffer.bytes, uplink.down.buffer.bytes),
+        (5_000, 2_500)
+    );
+}
+
+#[test]
+fn setting_a_swept_key_leaves_one_value_on_its_axis() {
+    let scenario = read(LONG, &["buffer=5000 B", "clients=2"]).expect("a valid scenario");
+    let names: Vec<&str> = scenario.cells().iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "long-2c-none-5000",
+            "long-2c-low-5000",
+            "long-2c-medium-5000",
+            "long-2c-high-5000"
+        ]
+    );
+}
+
+#[test]
+fn constants_reach_the_controllers_that_have_them() {
+    let scenario = read(LONG, &["cc.alpha=1/4"]).expect("default has no alpha and needs none");
+    let settings = spec(&scenario, "long-1c-none-2500", 1)
+        .controller
+        .settings()
+        .to_string();
+    assert!(settings.contains("alpha = 0.25"), "{settings}");
+    let error = read(LONG, &["cc.alpha=much"]).expect_err("not a ratio");
+    assert!(
+        error.starts_with("--set cc.alpha=much: ") && error.contains("ratio"),
+        "{error}"
+    );
+    let error = read(LONG, &["algorithm.default.cc.alpha=1/4"]).expect_err("no such constant");
+    assert!(
+        error.contains("default has no constant \"alpha\""),
+        "{error}"
+    );
+}
+
+/// The text of the scenario with one line replaced.
+fn with(line: &str, replacement: &str) -> String {
+    assert!(LONG.contains(line), "{line}");
+    LONG.replacen(line, replacement, 1)
+}
+
+#[test]
+fn an_unknown_key_names_its_place_and_the_nearest_key() {
+    let text = with("rate = \"30 kbit/s\"", "rat = \"30 kbit/s\"");
+    let line = text
+        .lines()
+        .position(|l| l.starts_with("rat ="))
+        .expect("the line")
+        + 1;
+    assert_eq!(
+        read(&text, &[]).expect_err("an unknown key"),
+        format!(
+            "long.toml:{line}:1: unknown key \"link.down.rat\"; did you mean \"link.down.rate\"?"
+        )
+    );
+    assert_eq!(
+        read(LONG, &["eror=low"]).expect_err("an unknown key"),
+        "--set eror=low: unknown key \"eror\"; did you mean \"link.error\"?"
+    );
+}
+
+#[test]
+fn an_ambiguous_key_lists_what_it_may_be() {
+    let error = read(LONG, &["rate=1 Mbit/s"]).expect_err("two rates");
+    assert!(error.contains("link.down.rate or link.up.rate"), "{error}");
+}
+
+#[test]
+fn a_wrong_unit_names_the_units_accepted() {
+    let text = with("rate = \"30 kbit/s\"", "rate = \"30 kbps\"");
+    let error = read(&text, &[]).expect_err("no unit of rate");
+    assert!(error.contains("link.down.rate = \"30 kbps\""), "{error}");
+    assert!(error.contains("kbit/s, Mbit/s"), "{error}");
+    let text = with("delay = \"400 ms\"", "delay = 400");
+    let error = read(&text, &[]).expect_err("no unit");
+    assert!(error.contains("us, ms, s, min, h"), "{error}");
+}
+
+#[test]
+fn impossible_scenarios_say_why() {
+    for (set, why) in [
+        ("block=512 B", "link.mtu is 296 B"),
+        ("block=200 B", "power of two"),
+        ("buffer=200 B", "too small for a packet"),
+        ("link.down.rate=0 bit/s", "nothing would ever arrive"),
+        ("error_burst_packets=0.5", "one packet or more"),
+        ("error_fraction=100 %", "cannot hold all packets"),
+        ("ack_random_factor=0.5", "below 1"),
+        ("ack_timeout=0 s", "ack_timeout is 0"),
+    ] {
+        let error = read(LONG, &[set]).expect_err(set);
+        assert!(error.contains(why) && error.contains(set), "{set}: {error}");
+    }
+}
+
+#[test]
+fn cells_that_would_share_a_name_are_refused() {
+    let error = read(&with("-{buffer}\"", "\""), &[]).expect_err("buffer is not in the name");
+    assert!(error.contains("cell must name {buffer}"), "{error}");
+    let error = read(&with("{clients}c", "{nodes}c"), &[]).expect_err("nodes is not swept");
+    assert!(error.contains("{nodes}, which is not swept"), "{error}");
+    let error =
+        read(&with("clients = [1, 4]", "clients = [1, 1]"), &[]).expect_err("twice the same");
+    assert!(error.contains("two cells would be called"), "{error}");
+}
+
+#[test]
+fn a_wrong_algorithm_finds_its_nearest() {
+    let names = ["cocoa-01".to_owned()];
+    let error = Scenario::with_algorithms("long.toml", LONG, &[], Some(&names)).expect_err("none");
+    assert!(
+        error.to_string().contains("did you mean \"cocoa-0"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_hash_is_of_what_decides_outcomes() {
+    let hash = |text: &str, set: &[&str]| read(text, set).expect("a valid scenario").hash();
+    let base = hash(LONG, &[]);
+    assert_eq!(base, hash(&with("[sweep]", "# a comment\n[sweep]"), &[]));
+    assert_eq!(base, hash(&with("seeds = 20", "seeds = 3"), &[]));
+    assert_eq!(
+        base,
+        hash(&with("buffer = [\"2500 B\"", "buffer = [\"2.5 kB\""), &[])
+    );
+    assert_eq!(base, hash(LONG, &["link.up.rate=60000 bit/s"]));
+    assert_ne!(base, hash(LONG, &["link.up.rate=60001 bit/s"]));
+    assert_ne!(base, hash(LONG, &["cc.alpha=1/4"]));
+    assert_ne!(base, hash(LONG, &["buffer=2500 B"]));
+    let cell = |set: &[&str]| {
+        read(LONG, set)
+            .expect("a valid scenario")
+            .cell("long-1c-none-2500")
+            .expect("a cell")
+            .hash
+    };
+    assert_eq!(cell(&[]), cell(&["buffer=2500 B"]));
+}
+
+#[test]
+fn a_cell_name_finds_its_scenario() {
+    let (found, cell) = builtin::find("thesis/long-1c-none-2500").expect("a scenario");
+    assert_eq!(
+        (found.name, cell),
+        ("thesis/long", Some("long-1c-none-2500"))
+    );
+    assert_eq!(builtin::find("thesis/long").expect("a scenario").1, None);
+    assert!(builtin::find("thesis/longer").is_none());
+}
+
+#[test]
+fn every_scenario_file_is_built_in_and_valid() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut files = Vec::new();
+    for study in std::fs::read_dir(&root).expect("scenarios/") {
+        let study = study.expect("an entry");
+        for file in std::fs::read_dir(study.path()).into_iter().flatten() {
+            let name = file
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("a plain name");
+            if let Some(family) = name.strip_suffix(".toml") {
+                files.push(format!("{}/{family}", study.file_name().to_string_lossy()));
+            }
+        }
+    }
+    files.sort();
+    let mut names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).collect();
+    names.sort_unstable();
+    assert_eq!(files, names);
+    for built_in in builtin::ALL {
+        let scenario = Scenario::read(built_in.name, built_in.text, &[]).expect(built_in.name);
+        assert_eq!(scenario.name(), built_in.name);
+    }
+}
+
+#[test]
+fn cells_show_numbers_as_numbers_and_infinity_as_text() {
+    let scenario = read(LONG, &[]).expect("a valid scenario");
+    let json = |name| serde_json::Value::Object(scenario.cell(name).expect("a cell").to_json());
+    assert_eq!(
+        json("long-1c-none-2500"),
+        serde_json::json!({"clients": 1, "error": "none", "buffer": 2500})
+    );
+    assert_eq!(json("long-4c-high-inf")["buffer"], "inf");
+}

@@ -1,0 +1,108 @@
+//! Aligned tables for terminals.
+
+use std::fmt;
+
+/// How a column is aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Align {
+    Left,
+    Right,
+}
+
+/// A table of text, printed with aligned columns, a rule under the header, two spaces between.
+#[derive(Clone, Debug)]
+pub struct TextTable {
+    header: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl TextTable {
+    /// An empty table.
+    pub fn new(header: Vec<(String, Align)>) -> Self {
+        Self {
+            header,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row; missing cells are empty, surplus ones are dropped.
+    pub fn add(&mut self, mut cells: Vec<String>) {
+        cells.resize(self.header.len(), String::new());
+        self.rows.push(cells);
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Names of the columns.
+    pub fn header(&self) -> impl Iterator<Item = (&str, Align)> {
+        self.header
+            .iter()
+            .map(|(name, align)| (name.as_str(), *align))
+    }
+
+    /// The cells of each row.
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+}
+
+impl fmt::Display for TextTable {
+    /// Widths count characters; every text here is Latin, digits and marks of width one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = |text: &str| text.chars().count();
+        let widths: Vec<usize> = self
+            .header
+            .iter()
+            .enumerate()
+            .map(|(i, (name, _))| {
+                self.rows
+                    .iter()
+                    .map(|row| width(&row[i]))
+                    .fold(width(name), usize::max)
+            })
+            .collect();
+        let mut line = |cells: &mut dyn Iterator<Item = &str>| -> fmt::Result {
+            let mut text = String::new();
+            for (i, cell) in cells.enumerate() {
+                let pad = " ".repeat(widths[i] - width(cell));
+                let gap = if i == 0 { "" } else { "  " };
+                match self.header[i].1 {
+                    Align::Left => text.extend([gap, cell, &pad]),
+                    Align::Right => text.extend([gap, &pad, cell]),
+                }
+            }
+            writeln!(f, "{}", text.trim_end())
+        };
+        line(&mut self.header.iter().map(|(name, _)| name.as_str()))?;
+        let rules: Vec<String> = widths.iter().map(|w| "─".repeat(*w)).collect();
+        line(&mut rules.iter().map(String::as_str))?;
+        for row in &self.rows {
+            line(&mut row.iter().map(String::as_str))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = TextTable::new(vec![
+            ("name".into(), Align::Left),
+            ("fct".into(), Align::Right),
+        ]);
+        table.add(vec!["default".into(), "285.7".into()]);
+        table.add(vec!["é".into(), "1".into()]);
+        table.add(vec!["short".into()]);
+        assert_eq!(
+            table.to_string(),
+            "name       fct\n───────  ─────\ndefault  285.7\né            1\nshort\n"
+        );
+    }
+}

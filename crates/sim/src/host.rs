@@ -1,0 +1,237 @@
+//! Hosts: protocol endpoints of the stack itself, with an application each.
+//!
+//! A host obeys the endpoint's law: after every input it is drained until it waits, and what it
+//! sends is offered to the link. Nothing here knows about retransmission or congestion control.
+
+use std::net::{Ipv6Addr, SocketAddr};
+
+use bytes::Bytes;
+use carob_cc::time::{Duration, Instant};
+use carob_proto::codec::{BlockSize, Code};
+use carob_proto::endpoint::{Config, Endpoint};
+use carob_proto::message::Payload;
+use carob_proto::{Request, Response};
+
+use crate::random::Stream;
+use crate::spec::{FlowRecord, RunSpec, Workload};
+
+/// The item of a packet that belongs to no exchange of the client: an ACK or RST of its own.
+pub const NO_ITEM: u32 = u32::MAX;
+
+/// What a packet is about, for the trace: the simulator knows which copy causes which answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag {
+    pub(crate) item: u32,
+    pub(crate) attempt: u8,
+}
+
+impl Tag {
+    pub(crate) const NONE: Self = Self {
+        item: NO_ITEM,
+        attempt: 0,
+    };
+}
+
+/// An exchange of a client that is not over.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    message_id: u16,
+    item: u32,
+    copies: u8,
+    /// The copy whose answer arrived first.
+    answered_copy: Option<u8>,
+}
+
+/// A client and its flow.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) flow: FlowRecord,
+    pub(crate) done: bool,
+    /// The controller's RTO when it was last heard of.
+    pub(crate) last_rto: Option<Duration>,
+    requests_left: u32,
+    open: Vec<Open>,
+    items: u32,
+}
+
+impl Client {
+    /// The tag of a message the client sends, by its type and Message ID.
+    pub(crate) fn tag(&mut self, message: &[u8]) -> Tag {
+        let &[first, _, high, low, ..] = message else {
+            return Tag::NONE;
+        };
+        if first >> 4 & 3 > 1 {
+            return Tag::NONE; // an ACK or RST carries the server's ID
+        }
+        let message_id = u16::from_be_bytes([high, low]);
+        if let Some(open) = self
+            .open
+            .iter_mut()
+            .find(|open| open.message_id == message_id)
+        {
+            let attempt = open.copies;
+            open.copies = open.copies.saturating_add(1);
+            return Tag {
+                item: open.item,
+                attempt,
+            };
+        }
+        let item = self.items;
+        self.items += 1;
+        self.open.push(Open {
+            message_id,
+            item,
+            copies: 1,
+            answered_copy: None,
+        });
+        Tag { item, attempt: 0 }
+    }
+
+    /// The item of the exchange with this Message ID.
+    pub(crate) fn item(&self, message_id: u16) -> u32 {
+        self.open
+            .iter()
+            .find(|open| open.message_id == message_id)
+            .map_or(NO_ITEM, |o| o.item)
+    }
+
+    /// An answer caused by copy `tag.attempt` has arrived.
+    pub(crate) fn answer_arrived(&mut self, tag: Tag) {
+        if let Some(open) = self.open.iter_mut().find(|open| open.item == tag.item) {
+            open.answered_copy.get_or_insert(tag.attempt);
+        }
+    }
+
+    /// An exchange is over; its item and the copies sent for nothing.
+    ///
+    /// On a link that never reorders, the first answer to arrive is the answer to the first copy
+    /// that was not lost, either way. Every copy sent after that one was spurious.
+    pub(crate) fn close(&mut self, message_id: u16) -> Option<(u32, u8)> {
+        let at = self
+            .open
+            .iter()
+            .position(|open| open.message_id == message_id)?;
+        let Open {
+            item,
+            copies,
+            answered_copy,
+            ..
+        } = self.open.swap_remove(at);
+        let spurious = answered_copy.map_or(0, |copy| copies.saturating_sub(copy + 1));
+        Some((item, spurious))
+    }
+}
+
+/// What a host's application does.
+#[derive(Debug)]
+pub(crate) enum Application {
+    /// Asks and times the answers.
+    Client(Client),
+    /// Answers every request with the same body.
+    Server {
+        /// The response, made once.
+        response: Response,
+    },
+}
+
+/// A host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) address: SocketAddr,
+    pub(crate) application: Application,
+    /// The earliest wake-up in the event queue.
+    pub(crate) wake: Option<Instant>,
+}
+
+/// The number of the host at `address`.
+pub(crate) fn number_of(address: SocketAddr) -> u32 {
+    let SocketAddr::V6(address) = address else {
+        return u32::MAX;
+    };
+    let [.., a, b] = address.ip().segments();
+    u32::from(a) << 16 | u32::from(b)
+}
+
+/// The address of host `number`.
+fn address(number: u32) -> SocketAddr {
+    let [a, b] = [(number >> 16) as u16, number as u16];
+    SocketAddr::from((Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, a, b), 5683))
+}
+
+fn config(spec: &RunSpec) -> Config {
+    let Workload::BlockwiseGet {
+        block_bytes,
+        token_bytes,
+        ..
+    } = &spec.workload;
+    let mut config = Config::default();
+    config.controller = spec.controller.choice();
+    config.parameters = spec.transmission;
+    config.block_size =
+        BlockSize::from_bytes_at_most(usize::from(*block_bytes)).unwrap_or(BlockSize::MAX);
+    config.token_length = *token_bytes;
+    config.trace = true;
+    config
+}
+
+impl Host {
+    /// Client number `number` of a run.
+    pub(crate) fn client(spec: &RunSpec, number: u32) -> Self {
+        let Workload::BlockwiseGet { requests, .. } = &spec.workload;
+        let stream = Stream::indexed(spec.seed, "client/endpoint", number);
+        Self {
+            endpoint: Endpoint::new(config(spec), stream),
+            address: address(number),
+            application: Application::Client(Client {
+                flow: FlowRecord::default(),
+                done: false,
+                last_rto: None,
+                requests_left: *requests,
+                open: Vec::new(),
+                items: 0,
+            }),
+            wake: None,
+        }
+    }
+
+    /// The server, which is host `number`.
+    pub(crate) fn server(spec: &RunSpec, number: u32) -> Self {
+        let Workload::BlockwiseGet { response_bytes, .. } = &spec.workload;
+        let body: Vec<u8> = (0..*response_bytes).map(|i| i as u8).collect();
+        let mut response = Response::new(Code::CONTENT);
+        response.payload = Payload::Fixed(Bytes::from(body));
+        let mut config = config(spec);
+        config.trace = false;
+        Self {
+            endpoint: Endpoint::new(config, Stream::new(spec.seed, "server/endpoint")),
+            address: address(number),
+            application: Application::Server { response },
+            wake: None,
+        }
+    }
+
+    /// The client's state, if it is one.
+    pub(crate) fn as_client(&mut self) -> Option<&mut Client> {
+        match &mut self.application {
+            Application::Client(client) => Some(client),
+            Application::Server { .. } => None,
+        }
+    }
+
+    /// The record of this client's flow, if it is a client.
+    pub(crate) fn into_flow(self) -> Option<FlowRecord> {
+        match self.application {
+            Application::Client(client) => Some(client.flow),
+            Application::Server { .. } => None,
+        }
+    }
+
+    /// The next request of this client's flow, if one is left.
+    pub(crate) fn next_request(&mut self, spec: &RunSpec) -> Option<Request> {
+        let Workload::BlockwiseGet { path, .. } = &spec.workload;
+        let client = self.as_client()?;
+        client.requests_left = client.requests_left.checked_sub(1)?;
+        Request::get().with_path(path).ok()
+    }
+}

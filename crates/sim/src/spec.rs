@@ -1,0 +1,272 @@
+//! What a run is told ([`RunSpec`]) and what it tells ([`RunRecord`]).
+
+use std::fmt;
+
+use carob_cc::TransmissionParameters;
+use carob_cc::constants::SetError;
+use carob_cc::registry::{self, Entry, Settings};
+use carob_cc::time::{Duration, Instant};
+use carob_proto::congestion::Choice;
+
+use crate::link::{Counters, LinkSpec};
+use crate::trace::Event;
+
+/// One run: everything its outcome depends on.
+#[derive(Clone, Debug)]
+pub struct RunSpec {
+    /// The seed all streams derive from.
+    pub seed: u64,
+    /// Clients behind the link, each with its own flow; 1 to [`CLIENTS_MAX`].
+    pub clients: u32,
+    /// When clients begin: each draws from this span, uniformly, on the stream
+    /// (`"client/start"`, client).
+    pub start: Span,
+    /// The constrained link shared by all clients.
+    pub link: LinkSpec,
+    /// Bytes of IP and UDP headers each datagram adds on the link.
+    pub header_bytes: u32,
+    /// The largest packet on the link in bytes, headers included. A larger one is a bug of the
+    /// scenario, since no fragmentation is modelled.
+    pub mtu_bytes: u32,
+    /// What clients do.
+    pub workload: Workload,
+    /// Transmission parameters of both ends, with profile, scenario and command line applied.
+    pub transmission: TransmissionParameters,
+    /// The congestion controller of clients and server.
+    pub controller: ControllerSpec,
+    /// When the run is cut off; flows not done by then have no completion time.
+    pub time_limit: Duration,
+    /// What to keep besides the counts.
+    pub record: Recording,
+}
+
+/// The most clients a run may have.
+pub const CLIENTS_MAX: u32 = 4_096;
+
+/// A span of time to draw from uniformly, both ends included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Shortest.
+    pub low: Duration,
+    /// Longest.
+    pub high: Duration,
+}
+
+/// What clients do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Workload {
+    /// A GET answered in Block2 blocks, pulled one after the other (RFC 7959).
+    BlockwiseGet {
+        /// Requests one after the other, each for the whole body.
+        requests: u32,
+        /// Size of the body in bytes.
+        response_bytes: u32,
+        /// Size of a block in bytes: a power of two from 16 to 1024.
+        block_bytes: u16,
+        /// Uri-Path, one segment.
+        path: String,
+        /// Length of the token in bytes, 0 to 8.
+        token_bytes: u8,
+    },
+}
+
+/// A congestion controller, with its profile's constants or changed ones.
+#[derive(Clone, Copy, Debug)]
+pub struct ControllerSpec {
+    entry: Entry,
+    changed: Option<&'static Settings>,
+}
+
+impl ControllerSpec {
+    /// The controller `name` with `constants` set in order, each a (name, value in text).
+    ///
+    /// Changed constants live as long as the program, since controllers refer to them: make one
+    /// of these per algorithm of a scenario and copy it, not one per run.
+    pub fn new<'a>(
+        name: &str,
+        constants: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, ControllerError> {
+        let entry = registry::find(name).map_err(|_| ControllerError::UnknownController {
+            name: name.to_owned(),
+        })?;
+        let (mut settings, mut changed) = (entry.settings, false);
+        for (constant, value) in constants {
+            settings
+                .set(constant, value)
+                .map_err(|why| ControllerError::BadConstant {
+                    controller: name.to_owned(),
+                    constant: constant.to_owned(),
+                    value: value.to_owned(),
+                    why,
+                })?;
+            changed = true;
+        }
+        Ok(Self {
+            entry,
+            changed: changed.then(|| &*Box::leak(Box::new(settings))),
+        })
+    }
+
+    /// The choice an endpoint builds each peer's controller from.
+    pub fn choice(&self) -> Choice {
+        self.changed
+            .map_or(Choice::Registered(self.entry), Choice::Tuned)
+    }
+
+    /// Its entry in the registry.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// The constants in force.
+    pub fn settings(&self) -> &Settings {
+        self.changed.unwrap_or(&self.entry.settings)
+    }
+}
+
+/// Why a controller could not be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControllerError {
+    /// The registry has no controller of that name.
+    UnknownController {
+        /// The name asked for.
+        name: String,
+    },
+    /// A constant is unknown to the controller, or its value is of the wrong kind.
+    BadConstant {
+        /// The controller.
+        controller: String,
+        /// The constant.
+        constant: String,
+        /// The value in text.
+        value: String,
+        /// What is wrong.
+        why: SetError,
+    },
+}
+
+impl fmt::Display for ControllerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownController { name } => write!(f, "unknown controller \"{name}\""),
+            Self::BadConstant {
+                controller,
+                constant,
+                why: SetError::UnknownName,
+                ..
+            } => {
+                write!(f, "{controller} has no constant \"{constant}\"")
+            }
+            Self::BadConstant {
+                constant,
+                value,
+                why,
+                ..
+            } => {
+                write!(f, "cc.{constant} = \"{value}\": {why}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ControllerError {}
+
+/// What to keep besides the counts. Neither choice changes what happens or the trace hash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// How many trace events to keep; 0 for none
+    /// (at most [`EVENTS_RECORDED_MAX`](crate::trace::EVENTS_RECORDED_MAX)).
+    pub events: u32,
+    /// How many round-trip and timer samples to keep per flow; 0 for none.
+    pub samples: u32,
+}
+
+/// The outcome of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunRecord {
+    /// One per client, in order.
+    pub flows: Vec<FlowRecord>,
+    /// What the link did.
+    pub link: LinkRecord,
+    /// When the run ended: the last flow's end or the time limit.
+    pub ended: Instant,
+    /// Simulator events handled, for speed figures.
+    pub events_handled: u64,
+    /// The hash of everything that happened.
+    pub trace_hash: u64,
+    /// The recorded events.
+    pub events: Vec<Event>,
+    /// Events that were not recorded for lack of room.
+    pub events_unrecorded: u64,
+}
+
+/// What both directions of the link did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkRecord {
+    /// Towards the clients.
+    pub down: Counters,
+    /// Towards the server.
+    pub up: Counters,
+}
+
+/// One client's flow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowRecord {
+    /// When its first request was handed to the endpoint.
+    pub started: Instant,
+    /// When its last response was complete; `None` if that never happened.
+    pub finished: Option<Instant>,
+    /// Connection set-up, for transports that have one. Not part of the completion time.
+    pub setup: Option<Duration>,
+    /// Body bytes received.
+    pub body_bytes: u64,
+    /// Exchanges begun; with TCP, segments that carried new data.
+    pub exchanges: u32,
+    /// Exchanges given up or reset.
+    pub failed: u32,
+    /// Copies sent by the client, first ones included.
+    pub transmissions: u64,
+    /// Copies after the first of their exchange.
+    pub retransmissions: u64,
+    /// Copies sent although an earlier copy and its answer were not lost.
+    pub spurious: u64,
+    /// Timers that ran out.
+    pub timeouts: u64,
+    /// `transmissions_per_exchange[n]` exchanges ended after `n` copies; index 0 stays 0.
+    pub transmissions_per_exchange: Vec<u32>,
+    /// Round-trip times as the controller heard them, if samples were asked for.
+    pub rtt: Vec<Sample>,
+    /// First timers of exchanges, dithering included, if samples were asked for.
+    pub rto_init: Vec<Sample>,
+    /// The controller's retransmission timeout before dithering, whenever it changed, if samples
+    /// were asked for and the controller has such a gauge.
+    pub rto: Vec<Sample>,
+}
+
+impl FlowRecord {
+    /// Flow completion time: from handing over the first request to the complete last response.
+    pub fn completion(&self) -> Option<Duration> {
+        Some(self.finished?.since(self.started))
+    }
+
+    /// Notes that an exchange ended after `copies` copies.
+    pub fn count_exchange(&mut self, copies: u8) {
+        let index = usize::from(copies);
+        if self.transmissions_per_exchange.len() <= index {
+            self.transmissions_per_exchange.resize(index + 1, 0);
+        }
+        self.transmissions_per_exchange[index] += 1;
+    }
+}
+
+/// A length of time measured or chosen at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// When.
+    pub at: Instant,
+    /// The value.
+    pub value: Duration,
+    /// Copies of its exchange sent by then, at least 1.
+    pub attempts: u8,
+}

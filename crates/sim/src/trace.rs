@@ -1,0 +1,272 @@
+//! What happened: events that always feed a hash, and on request a list for figures.
+
+use carob_cc::time::{Duration, Instant};
+
+use crate::hash::Words;
+
+/// The most events a recorded list may hold, whatever a run asks for (40 MB).
+pub const EVENTS_RECORDED_MAX: u32 = 1 << 20;
+
+/// One thing that happened at a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub at: Instant,
+    /// Where: the host's number in its world; clients come first.
+    pub host: u32,
+    /// What.
+    pub what: What,
+}
+
+/// What happened. `item` is a block, exchange or segment number, counted from 0 per flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum What {
+    /// A copy of an item left this host; attempt 0 is the first.
+    Sent {
+        /// Which item.
+        item: u32,
+        /// How many copies went before it.
+        attempt: u8,
+        /// Size in bytes, headers included.
+        bytes: u32,
+    },
+    /// A copy met a full buffer.
+    DropFull {
+        /// Which item.
+        item: u32,
+        /// Which copy.
+        attempt: u8,
+    },
+    /// A copy was lost after the bottleneck.
+    Lost {
+        /// Which item.
+        item: u32,
+        /// Which copy.
+        attempt: u8,
+    },
+    /// A copy arrived at this host.
+    Arrived {
+        /// Which item.
+        item: u32,
+        /// Which copy, if the receiver can tell; else 0.
+        attempt: u8,
+    },
+    /// An exchange was answered after so many copies.
+    Answered {
+        /// Which item.
+        item: u32,
+        /// Copies sent until then.
+        attempts: u8,
+    },
+    /// A timer ran out.
+    TimedOut {
+        /// Which item.
+        item: u32,
+        /// The copy whose timer it was.
+        attempt: u8,
+    },
+    /// An exchange was given up.
+    Abandoned {
+        /// Which item.
+        item: u32,
+    },
+    /// The controller's retransmission timeout before dithering, when it changed.
+    Rto {
+        /// Its value.
+        rto: Duration,
+    },
+    /// A timer was armed.
+    Armed {
+        /// Which item.
+        item: u32,
+        /// The copy it guards.
+        attempt: u8,
+        /// How long it runs.
+        timeout: Duration,
+    },
+    /// A round-trip time was measured, from the first copy.
+    Rtt {
+        /// Its value.
+        rtt: Duration,
+        /// Copies sent until the answer: 1 is a strong sample of the CoCoA family.
+        attempts: u8,
+    },
+    /// The host's flow began: its first request was handed over.
+    Began,
+    /// The host's flow ended, complete or not.
+    Ended {
+        /// Whether it was complete.
+        complete: bool,
+    },
+}
+
+impl What {
+    /// (code, first word, second word) for the hash. Codes are never reused.
+    fn words(self) -> (u8, u64, u64) {
+        let item_copy = |item: u32, attempt: u8| u64::from(item) << 8 | u64::from(attempt);
+        match self {
+            Self::Sent {
+                item,
+                attempt,
+                bytes,
+            } => (1, item_copy(item, attempt), u64::from(bytes)),
+            Self::DropFull { item, attempt } => (2, item_copy(item, attempt), 0),
+            Self::Lost { item, attempt } => (3, item_copy(item, attempt), 0),
+            Self::Arrived { item, attempt } => (4, item_copy(item, attempt), 0),
+            Self::Answered { item, attempts } => (5, item_copy(item, attempts), 0),
+            Self::TimedOut { item, attempt } => (6, item_copy(item, attempt), 0),
+            Self::Abandoned { item } => (7, item_copy(item, 0), 0),
+            Self::Rto { rto } => (8, rto.as_micros(), 0),
+            Self::Armed {
+                item,
+                attempt,
+                timeout,
+            } => (9, item_copy(item, attempt), timeout.as_micros()),
+            Self::Rtt { rtt, attempts } => (10, rtt.as_micros(), u64::from(attempts)),
+            Self::Began => (11, 0, 0),
+            Self::Ended { complete } => (12, u64::from(complete), 0),
+        }
+    }
+}
+
+/// The trace of a run.
+///
+/// Two runs with equal hashes did the same things at the same times; a test compares the hash of
+/// a run across machines and numbers of threads.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    hash: Words,
+    events: Vec<Event>,
+    limit: u32,
+    unrecorded: u64,
+}
+
+impl Trace {
+    /// A trace that keeps its hash only.
+    pub fn hashing() -> Self {
+        Self::default()
+    }
+
+    /// A trace that also keeps the first `limit` events, at most [`EVENTS_RECORDED_MAX`].
+    ///
+    /// Later events still reach the hash and are counted by [`unrecorded`](Self::unrecorded).
+    pub fn recording(limit: u32) -> Self {
+        Self {
+            limit: limit.min(EVENTS_RECORDED_MAX),
+            ..Self::default()
+        }
+    }
+
+    /// Adds an event: four words to the hash, and the event to the list if there is room.
+    #[inline]
+    pub fn add(&mut self, at: Instant, host: u32, what: What) {
+        let (code, first, second) = what.words();
+        self.hash.add(at.as_micros());
+        self.hash.add(u64::from(host) << 8 | u64::from(code));
+        self.hash.add(first);
+        self.hash.add(second);
+        if self.events.len() < self.limit as usize {
+            self.events.push(Event { at, host, what });
+        } else {
+            self.unrecorded += 1;
+        }
+    }
+
+    /// The hash of every event so far ([`Words`]).
+    pub fn hash(&self) -> u64 {
+        self.hash.finish()
+    }
+
+    /// The recorded events, in order.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// The recorded events, taken out.
+    pub fn into_events(self) -> Vec<Event> {
+        self.events
+    }
+
+    /// Events that reached the hash only.
+    pub fn unrecorded(&self) -> u64 {
+        self.unrecorded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Instant = Instant::from_micros(7);
+
+    fn hash_of(at: Instant, host: u32, what: What) -> u64 {
+        let mut trace = Trace::hashing();
+        trace.add(at, host, what);
+        trace.hash()
+    }
+
+    #[test]
+    fn time_place_kind_and_detail_each_change_the_hash() {
+        let sent = What::Sent {
+            item: 1,
+            attempt: 0,
+            bytes: 42,
+        };
+        let hashes = [
+            hash_of(AT, 0, sent),
+            hash_of(Instant::from_micros(8), 0, sent),
+            hash_of(AT, 1, sent),
+            hash_of(
+                AT,
+                0,
+                What::Sent {
+                    item: 1,
+                    attempt: 1,
+                    bytes: 42,
+                },
+            ),
+            hash_of(
+                AT,
+                0,
+                What::Sent {
+                    item: 1,
+                    attempt: 0,
+                    bytes: 43,
+                },
+            ),
+            hash_of(
+                AT,
+                0,
+                What::Lost {
+                    item: 1,
+                    attempt: 0,
+                },
+            ),
+            hash_of(
+                AT,
+                0,
+                What::DropFull {
+                    item: 1,
+                    attempt: 0,
+                },
+            ),
+            Trace::hashing().hash(),
+        ];
+        for (i, a) in hashes.iter().enumerate() {
+            assert!(hashes[i + 1..].iter().all(|b| a != b));
+        }
+    }
+
+    #[test]
+    fn recording_does_not_change_the_hash() {
+        let (mut plain, mut recorded) = (Trace::hashing(), Trace::recording(3));
+        for item in 0..10 {
+            plain.add(AT, 0, What::Abandoned { item });
+            recorded.add(AT, 0, What::Abandoned { item });
+        }
+        assert_eq!(plain.hash(), recorded.hash());
+        assert_eq!((recorded.events().len(), recorded.unrecorded()), (3, 7));
+        assert_eq!((plain.events().len(), plain.unrecorded()), (0, 10));
+    }
+}

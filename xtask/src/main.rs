@@ -1,0 +1,89 @@
+//! The project's chores: everything that passes or fails, the benchmarks, the interop peers.
+//!
+//! `cargo xtask help` lists the commands. Nothing here is part of the product.
+#![allow(clippy::print_stdout, reason = "a command-line tool talks on stdout")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "it times real processes and waits for them; no protocol or simulator code runs here"
+)]
+
+mod bench;
+mod long;
+mod peers;
+mod process;
+mod steps;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use workspace::Workspace;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test [STEP...]      everything that passes or fails; steps: fmt clippy tidy test interop doc no-std deny
+  tidy                layering, dead files, links, stale documents, markers, words
+  generate            rewrite the generated documents
+  peers               install the programs the interop tests talk to (libcoap, aiocoap)
+  bench server        CPU per request beside a bare socket loop and libcoap; `bench server --help`
+  bench codec         decode and encode times beside libcoap
+  long [NAME]         runs too long for every day; without a name, the list
+  help                this text
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs one command; `Ok(false)` means it ran and something in the project failed.
+fn run(arguments: &[String]) -> Result<bool> {
+    let Some((command, rest)) = arguments.split_first() else {
+        print!("{HELP}");
+        return Ok(true);
+    };
+    let workspace = Workspace::find()?;
+    match command.as_str() {
+        "test" => steps::run(&workspace, rest),
+        "tidy" => {
+            no_arguments(command, rest)?;
+            tidy::run(&workspace)
+        }
+        "generate" => {
+            no_arguments(command, rest)?;
+            tidy::generate(&workspace)?;
+            Ok(true)
+        }
+        "peers" => {
+            no_arguments(command, rest)?;
+            peers::install(&workspace)?;
+            Ok(true)
+        }
+        "bench" => {
+            bench::run(&workspace, rest)?;
+            Ok(true)
+        }
+        "long" => long::run(&workspace, rest),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(true)
+        }
+        unknown => bail!("unknown command `{unknown}`; `cargo xtask help` lists them"),
+    }
+}
+
+fn no_arguments(command: &str, rest: &[String]) -> Result<()> {
+    match rest.first() {
+        None => Ok(()),
+        Some(extra) => bail!("`{command}` takes no arguments, but `{extra}` was given"),
+    }
+}

@@ -1,0 +1,143 @@
+//! Running other programs: in the foreground, for their output, or as a child that dies with us.
+
+use std::{
+    env,
+    net::UdpSocket,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+/// The cargo that started this tool.
+pub(crate) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Where `program` is on the search path, if anywhere.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
+}
+
+/// Runs a command with this tool's own streams and says whether it succeeded.
+pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("cannot start {}", line(command)))?;
+    Ok(status.success())
+}
+
+/// Runs a command that must succeed, with this tool's own streams.
+pub(crate) fn must(command: &mut Command) -> Result<()> {
+    if !succeeds(command)? {
+        bail!("{} failed", line(command));
+    }
+    Ok(())
+}
+
+/// Runs a command that must succeed and returns what it wrote to stdout.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start {}", line(command)))?;
+    if !output.status.success() {
+        bail!("{} failed: {}", line(command), output.status);
+    }
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("{} printed non-UTF-8 text", line(command)))
+}
+
+/// The command as a person would type it, for messages.
+pub(crate) fn line(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(
+        command
+            .get_args()
+            .map(|argument| argument.to_string_lossy().into_owned()),
+    );
+    format!("`{}`", words.join(" "))
+}
+
+/// Compiles one C file into `directory` and returns the program's path.
+pub(crate) fn compile_c(source: &Path, directory: &Path, libraries: &[&str]) -> Result<PathBuf> {
+    let name = source.file_stem().context("a C file has a name")?;
+    let program = directory.join(name);
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot create {}", directory.display()))?;
+    let mut command = Command::new("cc");
+    command
+        .args(["-O2", "-Wall", "-o"])
+        .arg(&program)
+        .arg(source)
+        .args(libraries);
+    must(&mut command)
+        .context("a C compiler is needed (Debian: `apt-get install gcc libc6-dev`)")?;
+    Ok(program)
+}
+
+/// A server this tool started; it is killed when the value goes.
+pub(crate) struct Server {
+    name: String,
+    child: Child,
+}
+
+impl Server {
+    /// Starts a command without input and output.
+    pub(crate) fn start(name: &str, command: &mut Command) -> Result<Self> {
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {name}: {}", line(command)))?;
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+        })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until the server answers `probe` on `port`, for at most five seconds.
+    ///
+    /// # Errors
+    /// When the server ended or stayed silent.
+    pub(crate) fn wait_for_answer(&mut self, port: u16, probe: &[u8]) -> Result<Vec<u8>> {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.connect(("127.0.0.1", port))?;
+        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let mut buffer = [0; 2048];
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{} ended before it answered: {status}", self.name);
+            }
+            // A refused send or a silent server look the same here: not ready yet.
+            if socket.send(probe).is_ok()
+                && let Ok(length) = socket.recv(&mut buffer)
+            {
+                return Ok(buffer[..length].to_vec());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        bail!("{} did not answer on port {port} within 5 s", self.name)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself; either way nothing is left to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,50 @@
+//! Proof that the controllers need no operating system: a build for a bare Cortex-M4.
+
+use std::{path::Path, process::Command};
+
+use anyhow::Result;
+
+use super::Outcome;
+use crate::{process, workspace::Workspace};
+
+const TARGET: &str = "thumbv7em-none-eabi";
+/// A compiler that ships the standard library's source, which a rustup toolchain may lack.
+const DISTRIBUTION_RUSTC: &str = "/usr/bin/rustc";
+const INSTALL: &str = "apt-get install rustc-web rust-web-src";
+
+/// What is built, and with how much of the standard library: `core` alone proves the absence of a heap.
+const BUILDS: &[(&str, &str)] = &[("carob-cc", "core"), ("carob-proto", "core,alloc")];
+
+/// Builds the portable crates for the bare target, in a build directory of its own.
+pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
+    if !Path::new(DISTRIBUTION_RUSTC).is_file() || !has_library_source()? {
+        return Ok(Outcome::Skipped(format!(
+            "no library source to build from ({INSTALL})"
+        )));
+    }
+    // Two compilers must not share a directory: each would rebuild what the other left.
+    let directory = workspace.target()?.join("bare-metal");
+    for (package, library) in BUILDS {
+        println!("{package} for {TARGET} with {library}");
+        let mut command = process::cargo();
+        command
+            .env("RUSTC", DISTRIBUTION_RUSTC)
+            // `-Z build-std` asks for a nightly or for this.
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("CARGO_TARGET_DIR", &directory)
+            .args(["build", "--release", "--package", package])
+            .args(["-Z", &format!("build-std={library}"), "--target", TARGET]);
+        if !process::succeeds(command.current_dir(&workspace.root))? {
+            return Ok(Outcome::Failed);
+        }
+    }
+    Ok(Outcome::Passed)
+}
+
+fn has_library_source() -> Result<bool> {
+    let mut command = Command::new(DISTRIBUTION_RUSTC);
+    let sysroot = process::output(command.args(["--print", "sysroot"]))?;
+    Ok(Path::new(sysroot.trim())
+        .join("lib/rustlib/src/rust/library/core")
+        .is_dir())
+}

@@ -1,0 +1,93 @@
+//! Documents that a program writes say what the program would write today.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use super::{Finding, tree::Tree};
+use crate::{process, workspace::Workspace};
+
+/// A committed file and the arguments of `carob` that print it.
+struct Document {
+    path: &'static str,
+    arguments: &'static [&'static str],
+}
+
+const DOCUMENTS: &[Document] = &[];
+
+pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for document in DOCUMENTS {
+        let fresh = contents(workspace, document)?;
+        findings.extend(compare(document.path, tree.text(document.path), &fresh));
+    }
+    Ok(findings)
+}
+
+/// Rewrites every generated document.
+pub(crate) fn generate(workspace: &Workspace) -> Result<()> {
+    for document in DOCUMENTS {
+        let path = workspace.root.join(document.path);
+        let fresh = contents(workspace, document)?;
+        fs::write(&path, fresh).with_context(|| format!("cannot write {}", path.display()))?;
+        println!("{}", document.path);
+    }
+    if DOCUMENTS.is_empty() {
+        println!("no document is generated (xtask/src/tidy/generated.rs)");
+    }
+    Ok(())
+}
+
+fn contents(workspace: &Workspace, document: &Document) -> Result<String> {
+    let mut command = process::cargo();
+    command
+        .args(["run", "--quiet", "--package", "carob-cli", "--"])
+        .args(document.arguments);
+    process::output(command.current_dir(&workspace.root))
+}
+
+fn compare(path: &str, committed: Option<&str>, fresh: &str) -> Option<Finding> {
+    let Some(committed) = committed else {
+        return Some(Finding::in_file(
+            path,
+            "missing; run `cargo xtask generate`",
+        ));
+    };
+    if committed == fresh {
+        return None;
+    }
+    // Where only the end differs, the first line beyond the shorter text is the place.
+    let same = committed
+        .lines()
+        .zip(fresh.lines())
+        .take_while(|(old, new)| old == new)
+        .count();
+    Some(Finding::at_line(
+        path,
+        same + 1,
+        "stale; run `cargo xtask generate`",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_equal_document_is_fresh() {
+        assert_eq!(compare("a.md", Some("x\ny\n"), "x\ny\n"), None);
+    }
+
+    #[test]
+    fn a_stale_document_is_found_at_its_first_difference() {
+        let found = compare("a.md", Some("x\ny\n"), "x\nz\n").expect("they differ");
+        assert_eq!(found.line, Some(2));
+        let found = compare("a.md", Some("x\n"), "x\nz\n").expect("one is longer");
+        assert_eq!(found.line, Some(2));
+    }
+
+    #[test]
+    fn a_missing_document_is_found() {
+        assert!(compare("a.md", None, "x").is_some());
+    }
+}

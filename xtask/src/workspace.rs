@@ -1,0 +1,46 @@
+//! Where the repository and its build directory are.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+
+/// The workspace this tool was built from.
+pub(crate) struct Workspace {
+    /// The directory that holds the workspace's `Cargo.toml`.
+    pub(crate) root: PathBuf,
+}
+
+impl Workspace {
+    /// Finds the workspace as the parent of this crate's directory.
+    pub(crate) fn find() -> Result<Self> {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = manifest
+            .parent()
+            .context("xtask has no parent directory")?
+            .to_path_buf();
+        if !root.join("Cargo.toml").is_file() {
+            bail!(
+                "{} holds no Cargo.toml; was the repository moved? rebuild xtask",
+                root.display()
+            );
+        }
+        Ok(Self { root })
+    }
+
+    /// Cargo's build directory, `CARGO_TARGET_DIR` and configuration considered.
+    pub(crate) fn target(&self) -> Result<PathBuf> {
+        let mut command = process::cargo();
+        command
+            .args(["metadata", "--no-deps", "--format-version", "1"])
+            .current_dir(&self.root);
+        let text = process::output(&mut command)?;
+        let metadata: serde_json::Value = serde_json::from_str(&text)
+            .context("`cargo metadata` printed something else than JSON")?;
+        let directory = metadata["target_directory"]
+            .as_str()
+            .context("`cargo metadata` named no target directory")?;
+        Ok(PathBuf::from(directory))
+    }
+}
