@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::evidence::{
-    Abandoned, Answered, Departure, Expired, LateAnswer, Memo, Sent, Signal, Stamp, Start,
+    Abandoned, Answered, Departure, Expired, LateAnswer, Lost, Memo, Sent, Signal, Stamp, Start,
 };
 use crate::parameters::TransmissionParameters;
 use crate::random::Random;
@@ -83,6 +83,9 @@ pub trait Controller: fmt::Debug {
 
     /// An exchange was answered.
     fn on_answered(&mut self, _answered: &Answered<'_>) {}
+
+    /// A copy is taken for lost. Told before the timer of the next copy is asked for.
+    fn on_lost(&mut self, _lost: &Lost) {}
 
     /// The response that an empty ACK had promised arrived. [`on_answered`](Self::on_answered)
     /// has been told of the ACK.

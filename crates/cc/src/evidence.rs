@@ -37,8 +37,6 @@ pub enum Kind {
     Request,
     /// A separate response of ours.
     Response,
-    /// A notification of ours (RFC 7641).
-    Notification,
 }
 
 /// An exchange is about to send its first copy and asks for the timer of that copy.
@@ -248,8 +246,6 @@ pub struct Answered<'a> {
     pub bytes: u32,
     /// The copies were CON; an answer to a NON request says less about timers.
     pub confirmable: bool,
-    /// Time the peer is known to have spent before it answered, if known.
-    pub server_time: Option<Duration>,
 }
 
 impl<'a> Answered<'a> {
@@ -281,7 +277,6 @@ impl<'a> Answered<'a> {
             timeout,
             bytes: 0,
             confirmable: true,
-            server_time: None,
         }
     }
 
@@ -327,6 +322,43 @@ impl<'a> Answered<'a> {
                 .get(usize::from(index))
                 .map(|t| self.now.since(t.at)),
             Matched::Ambiguous { .. } => None,
+        }
+    }
+}
+
+/// Why a copy is taken for lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// Its timer ran out.
+    Timer,
+}
+
+/// A copy is taken for lost.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Lost {
+    /// When that was found.
+    pub now: Instant,
+    /// The copy.
+    pub transmission: Transmission,
+    /// Its size in bytes (the CoAP message).
+    pub bytes: u32,
+    /// Why.
+    pub reason: LossReason,
+    /// Nothing at all was heard from the peer since it left.
+    pub silent: bool,
+}
+
+impl Lost {
+    /// A copy of `bytes` bytes whose timer ran out at `now`.
+    pub const fn new(now: Instant, transmission: Transmission, bytes: u32, silent: bool) -> Self {
+        Self {
+            now,
+            transmission,
+            bytes,
+            reason: LossReason::Timer,
+            silent,
         }
     }
 }
@@ -424,8 +456,6 @@ pub enum Signal {
     SlowDown(Duration),
     /// The network reports the peer unreachable (ICMP).
     Unreachable,
-    /// The path to the peer changed; what was learnt of it may be void.
-    PathChanged,
 }
 
 /// A message asks when it may leave.

@@ -42,7 +42,7 @@ pub(crate) struct Peer {
     pub(crate) outstanding_bytes: u32,
     /// Exchanges of any state that refer to this peer.
     pub(crate) exchanges: u32,
-    pub(crate) last_heard: Instant,
+    pub(crate) last_heard: Option<Instant>,
     pub(crate) last_sent: Instant,
 }
 
@@ -107,7 +107,7 @@ impl Peers {
             outstanding: 0,
             outstanding_bytes: 0,
             exchanges: 0,
-            last_heard: now,
+            last_heard: None,
             last_sent: now,
         }) as u32;
         let hash = self.state.hash_one(address);

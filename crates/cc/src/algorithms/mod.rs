@@ -9,7 +9,7 @@ use core::fmt;
 use crate::constants::{Constant, Constants, SetError};
 use crate::controller::{Controller, Gauge, Timer, Window};
 use crate::evidence::{
-    Abandoned, Answered, Departure, Expired, LateAnswer, Sent, Signal, Stamp, Start,
+    Abandoned, Answered, Departure, Expired, LateAnswer, Lost, Sent, Signal, Stamp, Start,
 };
 use crate::parameters::TransmissionParameters;
 use crate::random::Random;
@@ -101,6 +101,10 @@ impl Controller for AnyController {
 
     fn on_answered(&mut self, answered: &Answered<'_>) {
         forward!(self, c => c.on_answered(answered));
+    }
+
+    fn on_lost(&mut self, lost: &Lost) {
+        forward!(self, c => c.on_lost(lost));
     }
 
     fn on_response(&mut self, response: &Answered<'_>) {

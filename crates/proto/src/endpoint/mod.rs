@@ -25,8 +25,8 @@
 //! assert!(matches!(client.poll(), Output::Event(Event::Response { .. })));
 //! ```
 //!
-//! Files: [`mod@self`] the public face and the way of a datagram, `exchange` sending,
-//! retransmission and matching, `client` requests and their bodies, `server` requests received.
+//! Files: [`mod@self`] the public face and the way of a datagram, `exchange` sending and
+//! retransmission, and in `exchange::answer` matching, `client` requests and their bodies, `server` requests received.
 
 mod client;
 mod config;
@@ -181,7 +181,7 @@ impl Endpoint {
     /// Takes a datagram.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
         if let Some(peer) = self.peers.find(from) {
-            self.peers[peer].last_heard = now;
+            self.peers[peer].last_heard = Some(now);
         }
         let message = match MessageView::parse(bytes) {
             Ok(message) => message,

@@ -5,6 +5,8 @@
 //! pacing let it go; unacknowledged while its timer runs; waiting for a response once
 //! acknowledged; ended.
 
+mod answer;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash};
@@ -13,8 +15,7 @@ use core::net::SocketAddr;
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::Timer;
 use carob_cc::evidence::{
-    Abandoned, Answer, Answered, Departure, Expired, Kind, LateAnswer, Reason, Sent, Start,
-    Transmission,
+    Abandoned, Departure, Expired, Kind, Lost, Reason, Sent, Signal, Start, Transmission,
 };
 use carob_cc::time::{Duration, Instant};
 use foldhash::fast::FixedState;
@@ -22,10 +23,9 @@ use hashbrown::HashTable;
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::config::{ENDED_REMEMBERED, SPARE_BUFFERS};
 use super::{Endpoint, Failure, Owner, RequestError};
-use crate::codec::{BlockValue, MessageId, MessageView, Token, Type};
-use crate::dedup::Repeatable;
+use crate::codec::{BlockValue, MessageId, Token, Type};
+use crate::endpoint::config::{ENDED_REMEMBERED, SPARE_BUFFERS};
 use crate::message_id::MessageIds;
 use crate::peer::PeerIndex;
 use crate::timers::TimerId;
@@ -451,27 +451,18 @@ impl Endpoint {
         let exchange = &mut self.exchanges[index as usize];
         match exchange.state {
             State::Queued => debug_assert!(false, "a queued exchange has no timer"),
-            State::Unacknowledged if exchange.retransmissions() < parameters.max_retransmit => {
-                let peer = &mut self.peers[exchange.peer];
-                let (before, memo) = (exchange.timer.timeout, exchange.timer.memo);
-                let last = exchange.transmissions.last().map_or(now, |t| t.at);
-                let retransmissions = exchange.retransmissions();
-                let expired = Expired::new(now, &parameters, memo, retransmissions, before)
-                    .with_silent(peer.last_heard < last);
-                let mut timer = peer
-                    .congestion
-                    .controller()
-                    .next_timeout(&expired, &mut *self.random);
-                if let Some(cap) = parameters.rto_max {
-                    timer.timeout = timer.timeout.min(cap.max(before));
-                }
-                exchange.timer = timer;
-                self.timers.set(exchange.timer_id, now + timer.timeout);
-                self.send_copy(now, index);
-            }
             State::Unacknowledged => {
-                let copies = exchange.transmissions.len() as u8;
-                self.abandon(now, index, Reason::TimedOut, Failure::TimedOut { copies });
+                let peer = &mut self.peers[exchange.peer];
+                let last = exchange.transmissions.last().copied().unwrap_or_default();
+                let silent = peer.last_heard.is_none_or(|heard| heard <= last.at);
+                let lost = Lost::new(now, last, exchange.bytes.len() as u32, silent);
+                peer.congestion.controller().on_lost(&lost);
+                if exchange.retransmissions() < parameters.max_retransmit {
+                    self.retransmit(now, index, &parameters, silent);
+                } else {
+                    let copies = exchange.transmissions.len() as u8;
+                    self.abandon(now, index, Reason::TimedOut, Failure::TimedOut { copies });
+                }
             }
             State::Waiting { counted: true } => {
                 exchange.state = State::Waiting { counted: false };
@@ -488,6 +479,32 @@ impl Endpoint {
         }
     }
 
+    fn retransmit(
+        &mut self,
+        now: Instant,
+        index: u32,
+        parameters: &TransmissionParameters,
+        silent: bool,
+    ) {
+        let exchange = &mut self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let Timer {
+            timeout: before,
+            memo,
+        } = exchange.timer;
+        let retransmissions = exchange.retransmissions();
+        let expired =
+            Expired::new(now, parameters, memo, retransmissions, before).with_silent(silent);
+        let controller = peer.congestion.controller();
+        let mut timer = controller.next_timeout(&expired, &mut *self.random);
+        if let Some(cap) = parameters.rto_max {
+            timer.timeout = timer.timeout.min(cap.max(before));
+        }
+        exchange.timer = timer;
+        self.timers.set(exchange.timer_id, now + timer.timeout);
+        self.send_copy(now, index);
+    }
+
     /// Gives back what an exchange counted for in its peer's window.
     fn release(&mut self, index: u32) {
         let exchange = &self.exchanges[index as usize];
@@ -496,148 +513,6 @@ impl Endpoint {
         peer.outstanding_bytes = peer
             .outstanding_bytes
             .saturating_sub(exchange.in_flight_bytes());
-    }
-
-    /// Tells the controller that an exchange was answered.
-    fn tell_answered(&mut self, now: Instant, index: u32, answer: Answer, bytes: u32, first: bool) {
-        let parameters = self.exchange_parameters(index);
-        let exchange = &self.exchanges[index as usize];
-        let peer = &mut self.peers[exchange.peer];
-        let Timer { timeout, memo } = exchange.timer;
-        let answered = Answered::new(now, &parameters, memo, &exchange.transmissions, timeout)
-            .with_answer(answer, bytes)
-            .with_confirmable(exchange.confirmable);
-        if first {
-            peer.congestion.controller().on_answered(&answered);
-        } else {
-            peer.congestion.controller().on_response(&answered);
-        }
-        if self.config.trace && first {
-            let what = What::Answered {
-                id: exchange.id.unwrap_or_default(),
-                retransmissions: exchange.retransmissions(),
-                since_original: answered.since_original(),
-                rto: peer.congestion.as_ref().rto(now),
-            };
-            let address = peer.address;
-            self.trace(now, address, what);
-        }
-    }
-
-    pub(super) fn handle_acknowledgement(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        message: &MessageView<'_>,
-    ) {
-        let id = message.message_id();
-        let Some(peer) = self.peers.find(from) else {
-            return;
-        };
-        let found = self
-            .index
-            .find_id(&self.exchanges, peer, id)
-            .filter(|&index| self.exchanges[index as usize].state == State::Unacknowledged);
-        let Some(index) = found else {
-            return self.note_late_answer(now, from, id);
-        };
-        let exchange = &self.exchanges[index as usize];
-        let purpose = exchange.purpose;
-        let bytes = message.as_bytes().len() as u32;
-        if message.code().is_empty() {
-            self.tell_answered(now, index, Answer::Empty, bytes, true);
-            if !purpose.wants_response() {
-                return self.end(now, index, false);
-            }
-            let lifetime = self.exchange_parameters(index).exchange_lifetime();
-            let exchange = &mut self.exchanges[index as usize];
-            exchange.state = State::Waiting { counted: false };
-            self.timers.set(exchange.timer_id, now + lifetime);
-            self.release(index);
-            return self.pump(now, peer);
-        }
-        // A piggybacked response must carry the request's token (RFC 7252 5.3.2).
-        let ours = purpose.wants_response() && message.token() == exchange.token;
-        if ours && message.code().is_response() {
-            self.tell_answered(now, index, Answer::Piggybacked, bytes, true);
-            self.end(now, index, false);
-            self.deliver(now, purpose, message);
-        }
-    }
-
-    pub(super) fn handle_reset(&mut self, now: Instant, from: SocketAddr, id: MessageId) {
-        let Some(peer) = self.peers.find(from) else {
-            return;
-        };
-        let Some(index) = self.index.find_id(&self.exchanges, peer, id) else {
-            return;
-        };
-        let exchange = &self.exchanges[index as usize];
-        match (exchange.purpose, exchange.state) {
-            (Purpose::Ping { operation }, State::Unacknowledged) => {
-                // To a ping, RST is the answer (RFC 7252 4.3).
-                self.tell_answered(now, index, Answer::Empty, 4, true);
-                self.end(now, index, false);
-                self.finish_ping(operation);
-            }
-            (_, State::Queued) => {}
-            _ => self.abandon(now, index, Reason::Reset, Failure::Reset),
-        }
-    }
-
-    /// A response in a message of its own (RFC 7252 5.2.2, 5.2.3).
-    pub(super) fn handle_response(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        message: &MessageView<'_>,
-    ) {
-        let (kind, id) = (message.kind(), message.message_id());
-        let found = self
-            .peers
-            .find(from)
-            .and_then(|peer| {
-                self.index
-                    .find_token(&self.exchanges, peer, &message.token())
-            })
-            .filter(|&index| self.exchanges[index as usize].state != State::Queued);
-        let Some(index) = found else {
-            // Nobody waits for it; tell the server (RFC 7252 4.2, 4.3).
-            return self.send_empty(from, Type::Reset, id);
-        };
-        let parameters = self.exchange_parameters(index);
-        let (lifetime, answer): (_, &[u8]) = if kind == Type::Confirmable {
-            self.send_empty(from, Type::Acknowledgement, id);
-            (
-                parameters.exchange_lifetime(),
-                &super::empty(Type::Acknowledgement, id),
-            )
-        } else {
-            (parameters.non_lifetime(), &[])
-        };
-        if let Some(at) = self
-            .dedup
-            .remember(now, lifetime, from, id, Repeatable::Yes)
-        {
-            self.dedup.answer(at, answer);
-        }
-        let exchange = &self.exchanges[index as usize];
-        let first = exchange.state == State::Unacknowledged || !exchange.confirmable;
-        let (purpose, bytes) = (exchange.purpose, message.as_bytes().len() as u32);
-        self.tell_answered(now, index, Answer::Separate, bytes, first);
-        self.end(now, index, false);
-        self.deliver(now, purpose, message);
-    }
-
-    fn deliver(&mut self, now: Instant, purpose: Purpose, message: &MessageView<'_>) {
-        if let Purpose::Request {
-            operation,
-            block1,
-            block2,
-        } = purpose
-        {
-            self.handle_operation_response(now, operation, block1, block2, message);
-        }
     }
 
     /// Ends an exchange without an answer, and the request it was part of.
@@ -685,11 +560,10 @@ impl Endpoint {
 
     /// Every exchange with a peer ends: the network says it is not there.
     pub(super) fn abandon_all(&mut self, now: Instant, peer: PeerIndex) {
-        let signal = carob_cc::evidence::Signal::Unreachable;
         self.peers[peer]
             .congestion
             .controller()
-            .on_signal(now, signal);
+            .on_signal(now, Signal::Unreachable);
         let ours = self.exchanges.iter().filter(|(_, e)| e.peer == peer);
         let all: Vec<u32> = ours.map(|(index, _)| index as u32).collect();
         for index in all {
@@ -749,26 +623,6 @@ impl Endpoint {
             self.spare.push(exchange.bytes);
         }
         exchange.peer
-    }
-
-    /// An answer that no exchange waits for may still tell which copies were spurious.
-    fn note_late_answer(&mut self, now: Instant, from: SocketAddr, id: MessageId) {
-        let ended = self
-            .ended
-            .iter_mut()
-            .rev()
-            .find(|e| e.id == id && e.peer == from);
-        let Some(ended) = ended else { return };
-        ended.answers = ended.answers.saturating_add(1);
-        let late = LateAnswer::new(now, ended.sent, ended.answers, now.since(ended.began))
-            .with_abandoned(ended.abandoned);
-        if let Some(peer) = self.peers.find(from) {
-            self.peers[peer]
-                .congestion
-                .controller()
-                .on_late_answer(&late);
-        }
-        self.trace(now, from, What::AnsweredAgain { id });
     }
 
     /// A buffer for a message, reused where possible.

@@ -1,0 +1,203 @@
+//! Answers to messages of our own: which exchange they belong to and what they mean
+//! (RFC 7252 4.2, 4.3, 5.2, 5.3.2).
+
+use core::net::SocketAddr;
+
+use carob_cc::controller::Timer;
+use carob_cc::evidence::{Answer, Answered, LateAnswer, Reason, Signal};
+use carob_cc::time::{Duration, Instant};
+
+use super::{Purpose, State};
+use crate::codec::{Code, MessageId, MessageView, OptionNumber, Type};
+use crate::dedup::Repeatable;
+use crate::endpoint::{Endpoint, Failure, empty};
+use crate::peer::PeerIndex;
+use crate::trace::What;
+
+impl Endpoint {
+    /// Tells the controller that an exchange was answered.
+    fn tell_answered(&mut self, now: Instant, index: u32, answer: Answer, bytes: u32, first: bool) {
+        let parameters = self.exchange_parameters(index);
+        let exchange = &self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let Timer { timeout, memo } = exchange.timer;
+        let answered = Answered::new(now, &parameters, memo, &exchange.transmissions, timeout)
+            .with_answer(answer, bytes)
+            .with_confirmable(exchange.confirmable);
+        if first {
+            peer.congestion.controller().on_answered(&answered);
+        } else {
+            peer.congestion.controller().on_response(&answered);
+        }
+        if self.config.trace && first {
+            let what = What::Answered {
+                id: exchange.id.unwrap_or_default(),
+                retransmissions: exchange.retransmissions(),
+                since_original: answered.since_original(),
+                rto: peer.congestion.as_ref().rto(now),
+            };
+            let address = peer.address;
+            self.trace(now, address, what);
+        }
+    }
+
+    pub(in crate::endpoint) fn handle_acknowledgement(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        message: &MessageView<'_>,
+    ) {
+        let id = message.message_id();
+        let Some(peer) = self.peers.find(from) else {
+            return;
+        };
+        let found = self
+            .index
+            .find_id(&self.exchanges, peer, id)
+            .filter(|&index| self.exchanges[index as usize].state == State::Unacknowledged);
+        let Some(index) = found else {
+            return self.note_late_answer(now, from, id);
+        };
+        let exchange = &self.exchanges[index as usize];
+        let purpose = exchange.purpose;
+        let bytes = message.as_bytes().len() as u32;
+        if message.code().is_empty() {
+            self.tell_answered(now, index, Answer::Empty, bytes, true);
+            if !purpose.wants_response() {
+                return self.end(now, index, false);
+            }
+            let lifetime = self.exchange_parameters(index).exchange_lifetime();
+            let exchange = &mut self.exchanges[index as usize];
+            exchange.state = State::Waiting { counted: false };
+            self.timers.set(exchange.timer_id, now + lifetime);
+            self.release(index);
+            return self.pump(now, peer);
+        }
+        // A piggybacked response must carry the request's token (RFC 7252 5.3.2).
+        let ours = purpose.wants_response() && message.token() == exchange.token;
+        if ours && message.code().is_response() {
+            self.tell_answered(now, index, Answer::Piggybacked, bytes, true);
+            self.end(now, index, false);
+            self.deliver(now, peer, purpose, message);
+        }
+    }
+
+    pub(in crate::endpoint) fn handle_reset(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        id: MessageId,
+    ) {
+        let Some(peer) = self.peers.find(from) else {
+            return;
+        };
+        let Some(index) = self.index.find_id(&self.exchanges, peer, id) else {
+            return;
+        };
+        let exchange = &self.exchanges[index as usize];
+        match (exchange.purpose, exchange.state) {
+            (Purpose::Ping { operation }, State::Unacknowledged) => {
+                // To a ping, RST is the answer (RFC 7252 4.3).
+                self.tell_answered(now, index, Answer::Empty, 4, true);
+                self.end(now, index, false);
+                self.finish_ping(operation);
+            }
+            (_, State::Queued) => {}
+            _ => self.abandon(now, index, Reason::Reset, Failure::Reset),
+        }
+    }
+
+    /// A response in a message of its own (RFC 7252 5.2.2, 5.2.3).
+    pub(in crate::endpoint) fn handle_response(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        message: &MessageView<'_>,
+    ) {
+        let (kind, id) = (message.kind(), message.message_id());
+        let found = self
+            .peers
+            .find(from)
+            .and_then(|peer| {
+                self.index
+                    .find_token(&self.exchanges, peer, &message.token())
+            })
+            .filter(|&index| self.exchanges[index as usize].state != State::Queued);
+        let Some(index) = found else {
+            // Nobody waits for it; tell the server (RFC 7252 4.2, 4.3).
+            return self.send_empty(from, Type::Reset, id);
+        };
+        let parameters = self.exchange_parameters(index);
+        let (lifetime, answer): (_, &[u8]) = if kind == Type::Confirmable {
+            self.send_empty(from, Type::Acknowledgement, id);
+            (
+                parameters.exchange_lifetime(),
+                &empty(Type::Acknowledgement, id),
+            )
+        } else {
+            (parameters.non_lifetime(), &[])
+        };
+        if let Some(at) = self
+            .dedup
+            .remember(now, lifetime, from, id, Repeatable::Yes)
+        {
+            self.dedup.answer(at, answer);
+        }
+        let exchange = &self.exchanges[index as usize];
+        let first = exchange.state == State::Unacknowledged || !exchange.confirmable;
+        let (peer, purpose) = (exchange.peer, exchange.purpose);
+        let bytes = message.as_bytes().len() as u32;
+        self.tell_answered(now, index, Answer::Separate, bytes, first);
+        self.end(now, index, false);
+        self.deliver(now, peer, purpose, message);
+    }
+
+    fn deliver(
+        &mut self,
+        now: Instant,
+        peer: PeerIndex,
+        purpose: Purpose,
+        message: &MessageView<'_>,
+    ) {
+        // "Not now" is for the controller, too (RFC 8516 2, RFC 7252 5.9.3.4).
+        if matches!(
+            message.code(),
+            Code::TOO_MANY_REQUESTS | Code::SERVICE_UNAVAILABLE
+        ) {
+            let seconds = message.uint_option(OptionNumber::MAX_AGE).unwrap_or(60);
+            let pause = Signal::SlowDown(Duration::from_secs(u64::from(seconds)));
+            self.peers[peer]
+                .congestion
+                .controller()
+                .on_signal(now, pause);
+        }
+        if let Purpose::Request {
+            operation,
+            block1,
+            block2,
+        } = purpose
+        {
+            self.handle_operation_response(now, operation, block1, block2, message);
+        }
+    }
+
+    /// An answer that no exchange waits for may still tell which copies were spurious.
+    fn note_late_answer(&mut self, now: Instant, from: SocketAddr, id: MessageId) {
+        let ended = self
+            .ended
+            .iter_mut()
+            .rev()
+            .find(|e| e.id == id && e.peer == from);
+        let Some(ended) = ended else { return };
+        ended.answers = ended.answers.saturating_add(1);
+        let late = LateAnswer::new(now, ended.sent, ended.answers, now.since(ended.began))
+            .with_abandoned(ended.abandoned);
+        if let Some(peer) = self.peers.find(from) {
+            self.peers[peer]
+                .congestion
+                .controller()
+                .on_late_answer(&late);
+        }
+        self.trace(now, from, What::AnsweredAgain { id });
+    }
+}
