@@ -10,13 +10,13 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::hash::{BuildHasher, Hash, Hasher};
 use core::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use crate::address;
 use crate::codec::MessageId;
 
 /// Answers longer than this are not kept for idempotent requests; a duplicate is processed anew.
@@ -116,10 +116,7 @@ impl Dedup {
     }
 
     fn hash(&self, from: SocketAddr, id: MessageId) -> u64 {
-        let mut hasher = self.state.build_hasher();
-        from.hash(&mut hasher);
-        hasher.write_u16(id.0);
-        hasher.finish()
+        address::hash(&self.state, from, u64::from(id.0))
     }
 
     fn entry(&self, at: Remembered) -> Option<&Entry> {

@@ -15,6 +15,7 @@
 
 extern crate alloc;
 
+mod address;
 pub mod blockwise;
 pub mod codec;
 pub mod congestion;

@@ -8,7 +8,6 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use core::hash::BuildHasher;
 use core::net::SocketAddr;
 
 use carob_cc::TransmissionParameters;
@@ -17,6 +16,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
 
+use crate::address;
 use crate::congestion::Congestion;
 use crate::message_id::MessageIds;
 use crate::recency::Recency;
@@ -40,8 +40,8 @@ pub(crate) struct Peer {
     /// Interactions outstanding (RFC 7252 4.7) and the bytes they put in flight.
     pub(crate) outstanding: u16,
     pub(crate) outstanding_bytes: u32,
-    /// Exchanges of any state that refer to this peer.
-    pub(crate) exchanges: u32,
+    /// Requests and exchanges of any state that refer to this peer.
+    pub(crate) users: u32,
     pub(crate) last_heard: Option<Instant>,
     pub(crate) last_sent: Instant,
 }
@@ -76,7 +76,10 @@ impl Peers {
     }
 
     pub(crate) fn find(&self, address: SocketAddr) -> Option<PeerIndex> {
-        let hash = self.state.hash_one(address);
+        if self.slots.is_empty() {
+            return None; // a server that only piggybacks asks for every datagram
+        }
+        let hash = address::hash(&self.state, address, 0);
         self.index
             .find(hash, |&i| self.slots[i as usize].address == address)
             .copied()
@@ -106,18 +109,20 @@ impl Peers {
             parameters: None,
             outstanding: 0,
             outstanding_bytes: 0,
-            exchanges: 0,
+            users: 0,
             last_heard: None,
             last_sent: now,
         }) as u32;
-        let hash = self.state.hash_one(address);
+        let hash = address::hash(&self.state, address, 0);
         let Self {
             state,
             index: table,
             slots,
             ..
         } = self;
-        table.insert_unique(hash, index, |&i| state.hash_one(slots[i as usize].address));
+        table.insert_unique(hash, index, |&i| {
+            address::hash(state, slots[i as usize].address, 0)
+        });
         self.by_sending.add(index);
         Ok(index)
     }
@@ -134,8 +139,8 @@ impl Peers {
             if now.since(peer.last_sent) < lifetime {
                 break;
             }
-            if peer.exchanges == 0 {
-                let hash = self.state.hash_one(peer.address);
+            if peer.users == 0 {
+                let hash = address::hash(&self.state, peer.address, 0);
                 if let Ok(found) = self.index.find_entry(hash, |&i| i == candidate) {
                     found.remove();
                 }
@@ -208,7 +213,7 @@ mod tests {
     fn a_peer_with_a_running_exchange_is_not_forgotten() {
         let mut peers = Peers::new(1, 2);
         let busy = add(&mut peers, 0, 1).expect("room");
-        peers[busy].exchanges = 1;
+        peers[busy].users = 1;
         add(&mut peers, 0, 2).expect("room");
         add(&mut peers, 300, 3).expect("the idle one makes room");
         assert!(peers.find(address(1)).is_some() && peers.find(address(2)).is_none());

@@ -145,11 +145,15 @@ impl<'a> World<'a> {
             }
             Happening::Wake { host } => {
                 let state = &mut self.hosts[host as usize];
-                if state.wake == Some(self.now) {
-                    state.wake = None;
-                    state.endpoint.handle_timeout(self.now);
-                    self.drain(host, Tag::NONE);
+                if state.wake != Some(self.now) {
+                    return; // an earlier wake-up took its place
                 }
+                state.wake = None;
+                // Most timers were cancelled or moved since: ask before disturbing the host.
+                if matches!(state.endpoint.poll(), Output::Wait(Some(at)) if at <= self.now) {
+                    state.endpoint.handle_timeout(self.now);
+                }
+                self.drain(host, Tag::NONE);
             }
             Happening::Arrival { to, packet } => {
                 let Packet { from, tag, bytes } =

@@ -132,14 +132,15 @@ impl Download {
         if offset < self.complete {
             return Ok(()); // asked for twice after a change of size
         }
-        self.ahead.insert(offset, payload);
+        if offset > self.complete {
+            self.ahead.insert(offset, payload);
+            return Ok(());
+        }
+        self.complete = end;
+        body.push(payload);
         while let Some(bytes) = self.ahead.remove(&self.complete) {
             self.complete += bytes.len() as u64;
-            let last = bytes.is_empty();
             body.push(bytes);
-            if last {
-                break;
-            }
         }
         self.requested = self.requested.max(self.complete);
         Ok(())

@@ -43,7 +43,7 @@ use core::ops::Range;
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::{Gauge, Window};
 use carob_cc::random::Random;
-use carob_cc::time::Instant;
+use carob_cc::time::{Duration, Instant};
 use slab::Slab;
 
 use crate::blockwise::assembly::{Assemblies, AssemblyLimits};
@@ -74,10 +74,17 @@ enum Owner {
     Assembly(u32),
 }
 
+/// Small, because every datagram and event passes through the queue.
 #[derive(Debug)]
 enum Queued {
-    Transmit { to: SocketAddr, range: Range<usize> },
-    Event(Event),
+    Transmit {
+        to: SocketAddr,
+        range: Range<usize>,
+    },
+    Request(IncomingId),
+    Trace(Trace),
+    /// What a client hears, which is rarer and larger.
+    Event(Box<Event>),
 }
 
 /// What the application set for one peer.
@@ -89,9 +96,26 @@ struct PeerSettings {
 
 type DeliveryRule = Box<dyn Fn(&MessageView<'_>) -> Delivery + Send>;
 
+/// Times derived from the endpoint's parameters, which are asked for with every message.
+#[derive(Clone, Copy, Debug)]
+struct Lifetimes {
+    exchange: Duration,
+    non: Duration,
+}
+
+impl Lifetimes {
+    fn of(parameters: &TransmissionParameters) -> Self {
+        Self {
+            exchange: parameters.exchange_lifetime(),
+            non: parameters.non_lifetime(),
+        }
+    }
+}
+
 /// A CoAP endpoint. See the [module documentation](self) for the law its driver keeps.
 pub struct Endpoint {
     config: Config,
+    lifetimes: Lifetimes,
     random: Box<dyn Random + Send>,
     peers: Peers,
     settings: BTreeMap<SocketAddr, PeerSettings>,
@@ -143,6 +167,7 @@ impl Endpoint {
             spare: Vec::new(),
             scratch: alloc::vec![0; MESSAGE_BYTES],
             random: Box::new(random),
+            lifetimes: Lifetimes::of(&config.parameters),
             config,
         }
     }
@@ -180,7 +205,8 @@ impl Endpoint {
 
     /// Takes a datagram.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
-        if let Some(peer) = self.peers.find(from) {
+        let peer = self.peers.find(from);
+        if let Some(peer) = peer {
             self.peers[peer].last_heard = Some(now);
         }
         let message = match MessageView::parse(bytes) {
@@ -189,7 +215,7 @@ impl Endpoint {
         };
         let (kind, code, id) = (message.kind(), message.code(), message.message_id());
         match kind {
-            Type::Acknowledgement => return self.handle_acknowledgement(now, from, &message),
+            Type::Acknowledgement => return self.handle_acknowledgement(now, from, peer, &message),
             Type::Reset => return self.handle_reset(now, from, id),
             Type::Confirmable | Type::NonConfirmable => {}
         }
@@ -266,8 +292,7 @@ impl Endpoint {
             }
         }
         self.acknowledge_overdue(now);
-        self.bodies
-            .expire(now, self.config.parameters.exchange_lifetime());
+        self.bodies.expire(now, self.lifetimes.exchange);
     }
 
     /// The next thing to do, or how long there is nothing.
@@ -277,12 +302,12 @@ impl Endpoint {
                 to,
                 bytes: &self.out_bytes[range],
             },
-            Some(Queued::Event(event)) => Output::Event(event),
+            Some(Queued::Request(id)) => Output::Event(Event::Request(id)),
+            Some(Queued::Trace(trace)) => Output::Event(Event::Trace(trace)),
+            Some(Queued::Event(event)) => Output::Event(*event),
             None => {
                 self.out_bytes.clear();
-                let bodies = self
-                    .bodies
-                    .next_expiry(self.config.parameters.exchange_lifetime());
+                let bodies = self.bodies.next_expiry(self.lifetimes.exchange);
                 let due = [
                     self.timers.next(),
                     self.incoming.next_acknowledgement(),
@@ -333,6 +358,14 @@ impl Endpoint {
             .unwrap_or(self.config.parameters)
     }
 
+    fn lifetimes(&self, parameters: &TransmissionParameters) -> Lifetimes {
+        if *parameters == self.config.parameters {
+            self.lifetimes
+        } else {
+            Lifetimes::of(parameters)
+        }
+    }
+
     fn window(&self, now: Instant, peer: PeerIndex) -> Window {
         let window = self.peers[peer]
             .congestion
@@ -350,12 +383,12 @@ impl Endpoint {
     }
 
     fn event(&mut self, event: Event) {
-        self.out.push_back(Queued::Event(event));
+        self.out.push_back(Queued::Event(Box::new(event)));
     }
 
     fn trace(&mut self, at: Instant, peer: SocketAddr, what: What) {
         if self.config.trace {
-            self.event(Event::Trace(Trace { at, peer, what }));
+            self.out.push_back(Queued::Trace(Trace { at, peer, what }));
         }
     }
 

@@ -13,7 +13,7 @@ use carob_cc::time::Instant;
 
 use super::client::{encode, write_options};
 use super::exchange::{Purpose, Submission};
-use super::{Delivery, Endpoint, Event, IncomingId, Owner};
+use super::{Delivery, Endpoint, IncomingId, Owner, Queued};
 use crate::blockwise::Wanted;
 use crate::blockwise::assembly::Assembled;
 use crate::blockwise::bodies::Kept;
@@ -218,12 +218,11 @@ impl Endpoint {
             }
             return;
         }
-        let parameters = &self.config.parameters;
         let (lifetime, repeatable) = (
             if confirmable {
-                parameters.exchange_lifetime()
+                self.lifetimes.exchange
             } else {
-                parameters.non_lifetime()
+                self.lifetimes.non
             },
             if request.code().is_idempotent() {
                 Repeatable::Yes
@@ -263,7 +262,7 @@ impl Endpoint {
             Ok(None) => {}
         }
         if wanted.offset > 0 {
-            let lifetime = self.config.parameters.exchange_lifetime();
+            let lifetime = self.lifetimes.exchange;
             if let Some(kept) = self.bodies.find(now, lifetime, from, request) {
                 let Kept {
                     code,
@@ -278,7 +277,7 @@ impl Endpoint {
                 return self.respond(now, incoming, &response);
             }
         }
-        self.event(Event::Request(incoming));
+        self.out.push_back(Queued::Request(incoming));
     }
 
     /// Gives a request a place and an identity.
@@ -345,7 +344,7 @@ impl Endpoint {
         let begun = self.assemblies.find(from, request);
         if block.number == 0 && !block.more && begun.is_none() {
             // A body of one block is like any other request.
-            return self.event(Event::Request(incoming));
+            return self.out.push_back(Queued::Request(incoming));
         }
         let timers = &mut self.timers;
         let index = match begun {
@@ -374,7 +373,7 @@ impl Endpoint {
         let taken = self
             .assemblies
             .accept(index, block, request.payload(), announced, delivery);
-        let lifetime = self.config.parameters.exchange_lifetime();
+        let lifetime = self.lifetimes.exchange;
         self.timers
             .set(self.assemblies.timer(index), now + lifetime);
         let keep = match &taken {
@@ -390,14 +389,14 @@ impl Endpoint {
             Assembled::Continue => self.respond(now, incoming, &Response::new(Code::CONTINUE)),
             Assembled::Whole(body) => {
                 slot.body = Some(body);
-                self.event(Event::Request(incoming));
+                self.out.push_back(Queued::Request(incoming));
             }
             Assembled::Part(offset) => {
                 slot.part = Some(Part {
                     offset,
                     more: block.more,
                 });
-                self.event(Event::Request(incoming));
+                self.out.push_back(Queued::Request(incoming));
             }
             Assembled::Incomplete => {
                 let text = "the blocks before this one are not here";

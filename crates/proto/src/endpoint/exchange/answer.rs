@@ -45,12 +45,11 @@ impl Endpoint {
         &mut self,
         now: Instant,
         from: SocketAddr,
+        peer: Option<PeerIndex>,
         message: &MessageView<'_>,
     ) {
         let id = message.message_id();
-        let Some(peer) = self.peers.find(from) else {
-            return;
-        };
+        let Some(peer) = peer else { return };
         let found = self
             .index
             .find_id(&self.exchanges, peer, id)

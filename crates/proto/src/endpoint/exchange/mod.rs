@@ -203,7 +203,7 @@ impl Endpoint {
         now: Instant,
         address: SocketAddr,
     ) -> Result<PeerIndex, RequestError> {
-        let lifetime = self.config.parameters.exchange_lifetime();
+        let lifetime = self.lifetimes.exchange;
         let settings = self.settings.get(&address);
         let (config, random) = (&self.config, &mut self.random);
         let index = self
@@ -290,7 +290,7 @@ impl Endpoint {
         if purpose.wants_response() {
             self.index.add_token(&self.exchanges, index);
         }
-        self.peers[peer].exchanges += 1;
+        self.peers[peer].users += 1;
         self.peers[peer].queue.push_back(index);
         self.pump(now, peer);
         index
@@ -301,6 +301,7 @@ impl Endpoint {
         while let Some(&index) = self.peers[peer].queue.front() {
             let window = self.window(now, peer);
             let parameters = self.exchange_parameters(index);
+            let lifetime = self.lifetimes(&parameters).exchange;
             let exchange = &self.exchanges[index as usize];
             let state = &mut self.peers[peer];
             let bytes = state
@@ -318,7 +319,7 @@ impl Endpoint {
             let id = if earliest > now {
                 Err(earliest)
             } else {
-                state.message_ids.next(now, parameters.exchange_lifetime())
+                state.message_ids.next(now, lifetime)
             };
             match id {
                 Ok(id) => {
@@ -599,7 +600,7 @@ impl Endpoint {
         self.index.remove(&exchange, index);
         self.timers.remove(exchange.timer_id);
         let peer = &mut self.peers[exchange.peer];
-        peer.exchanges -= 1;
+        peer.users -= 1;
         if let Some(operation) = exchange.purpose.operation() {
             self.leave_operation(operation, index);
         }

@@ -4,6 +4,8 @@
 //! after the other or, for a response body whose size is known, as many at once as the
 //! controller's window allows.
 
+mod transfer;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -13,17 +15,16 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::{Duration, Instant};
 use smallvec::SmallVec;
 
-use super::config::{MESSAGE_BYTES, RESTARTS};
+use super::config::MESSAGE_BYTES;
 use super::exchange::{Purpose, Submission};
 use super::{Endpoint, Event, Failure, Owner, RequestError, RequestId};
-use crate::blockwise::bodies::join;
 use crate::blockwise::download::{Download, DownloadError};
 use crate::blockwise::upload::Upload;
 use crate::codec::{
-    BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Options, Token, Type,
-    Writer,
+    BlockValue, Code, EncodeError, MessageId, OptionNumber, Options, Token, Type, Writer,
 };
-use crate::message::{Payload, Request, Response};
+use crate::message::{Request, Response};
+use crate::peer::PeerIndex;
 use crate::timers::TimerId;
 
 /// Who cuts bodies into blocks and puts them together.
@@ -90,7 +91,8 @@ const STREAM_CREDIT: u32 = 16;
 #[derive(Debug)]
 pub(super) struct Operation {
     serial: u32,
-    peer: SocketAddr,
+    /// Known as long as the operation lives, which counts among its users.
+    peer: PeerIndex,
     request: Request,
     sending: Sending,
     deadline: Option<TimerId>,
@@ -163,7 +165,7 @@ impl Endpoint {
     /// Asks a peer whether it is there, with an empty CON (RFC 7252 4.3).
     pub fn ping(&mut self, now: Instant, to: SocketAddr) -> Result<RequestId, RequestError> {
         let id = self.begin(now, to, Request::get(), Sending::default(), None)?;
-        let peer = self.peer(now, to)?;
+        let peer = self.operations[id.index as usize].peer;
         let mut bytes = self.buffer();
         bytes.extend_from_slice(&super::empty(Type::Confirmable, MessageId(0)));
         let submission = Submission {
@@ -204,7 +206,7 @@ impl Endpoint {
         let deadline = sending.deadline;
         let index = self.operations.insert(Operation {
             serial,
-            peer: to,
+            peer,
             request,
             sending,
             deadline: None,
@@ -217,6 +219,7 @@ impl Endpoint {
             credit: STREAM_CREDIT,
             starved: false,
         }) as u32;
+        self.peers[peer].users += 1;
         if let Some(deadline) = deadline {
             let timer = self.timers.add(Owner::Operation(index));
             self.timers.set(timer, now + deadline);
@@ -339,11 +342,10 @@ impl Endpoint {
         size1: Option<u32>,
         payload: &[u8],
     ) {
-        let to = self.operations[index as usize].peer;
-        let room = self.peer(now, to).ok().filter(|&peer| self.has_room(peer));
-        let Some(peer) = room else {
+        let peer = self.operations[index as usize].peer;
+        if !self.has_room(peer) {
             return self.fail_operation(now, index, Failure::QueueFull);
-        };
+        }
         let token = self.fresh_token(peer);
         let operation = &self.operations[index as usize];
         let sending = &operation.sending;
@@ -380,257 +382,6 @@ impl Endpoint {
         self.operations[index as usize].exchanges.push(exchange);
     }
 
-    /// Asks for as many further blocks as may be in flight.
-    fn pull(&mut self, now: Instant, index: u32) {
-        loop {
-            let Ok(peer) = self.peer(now, self.operations[index as usize].peer) else {
-                return;
-            };
-            let window = usize::from(self.window(now, peer).exchanges);
-            let operation = &mut self.operations[index as usize];
-            let flying = operation.exchanges.len();
-            let mut allowed = window.min(self.config.limits.blocks_in_flight).max(1);
-            if operation.sending.response_body == BodyMode::Streamed {
-                allowed = allowed.min(operation.credit as usize);
-            }
-            if flying >= allowed {
-                return;
-            }
-            let Some(download) = &mut operation.download else {
-                return;
-            };
-            match download.next_request(flying) {
-                None => return,
-                Some(Err(error)) => {
-                    return self.fail_operation(now, index, Failure::Body(error));
-                }
-                Some(Ok(block2)) => {
-                    // FETCH names what it wants in its body, so every block needs it
-                    // (RFC 8132 2.1); the other methods have delivered theirs (RFC 7959 3.3).
-                    let again = operation.request.code == Code::FETCH && operation.upload.is_none();
-                    let payload = if again {
-                        operation.request.payload.clone()
-                    } else {
-                        Bytes::new()
-                    };
-                    self.send_part(now, index, None, Some(block2), None, &payload);
-                    if self.operations.get(index as usize).is_none() {
-                        return; // failed to send
-                    }
-                }
-            }
-        }
-    }
-
-    /// Takes the response to one message of a request.
-    pub(super) fn handle_operation_response(
-        &mut self,
-        now: Instant,
-        index: u32,
-        block1: Option<BlockValue>,
-        block2: Option<BlockValue>,
-        message: &MessageView<'_>,
-    ) {
-        let unknown = message
-            .options()
-            .find(|option| option.number.is_critical() && option.recognized().is_none());
-        if let Some(option) = unknown {
-            return self.fail_operation(now, index, Failure::UnknownOption(option.number));
-        }
-        if self.operations[index as usize].sending.blocks == BlockMode::Manual {
-            return self.deliver_response(now, index, message);
-        }
-        let blocks = (
-            message.block_option(OptionNumber::BLOCK1).transpose(),
-            message.block_option(OptionNumber::BLOCK2).transpose(),
-        );
-        let (Ok(answered1), Ok(answered2)) = blocks else {
-            return self.fail_operation(now, index, Failure::BadBlock);
-        };
-        if let Some(sent) = block1
-            && self.continue_upload(now, index, sent, answered1, message.code())
-        {
-            return;
-        }
-        match answered2 {
-            Some(block) if message.code().is_success() => {
-                self.continue_download(now, index, block, block2, message);
-            }
-            _ if self.operations[index as usize].download.is_some() => {
-                self.interrupt_download(now, index, message);
-            }
-            _ => self.deliver_response(now, index, message),
-        }
-    }
-
-    /// Whether the response only asked for the next block of the request's body.
-    fn continue_upload(
-        &mut self,
-        now: Instant,
-        index: u32,
-        sent: BlockValue,
-        answered: Option<BlockValue>,
-        code: Code,
-    ) -> bool {
-        let operation = &mut self.operations[index as usize];
-        let Some(upload) = &mut operation.upload else {
-            return false;
-        };
-        let size = answered.map_or(sent.szx, |block| block.szx);
-        if code == Code::REQUEST_ENTITY_TOO_LARGE && upload.accepted() == 0 {
-            // "Too large" with a smaller size means the block, not the body (RFC 7959 2.9.3).
-            if !(answered.is_some() && upload.shrink(size)) {
-                return false;
-            }
-        } else if sent.more && (code == Code::CONTINUE || (code.is_success() && answered.is_some()))
-        {
-            upload.accept(sent, size);
-        } else {
-            return false;
-        }
-        self.advance(now, index);
-        true
-    }
-
-    fn continue_download(
-        &mut self,
-        now: Instant,
-        index: u32,
-        block: BlockValue,
-        asked: Option<BlockValue>,
-        message: &MessageView<'_>,
-    ) {
-        let config_size = self.config.block_size;
-        let limit = match self.operations[index as usize].sending.response_body {
-            BodyMode::Whole => self.config.limits.download_bytes,
-            BodyMode::Streamed => usize::MAX,
-        };
-        let operation = &mut self.operations[index as usize];
-        let first = operation.download.is_none();
-        if first {
-            let size = asked
-                .map_or(config_size, |asked| asked.szx)
-                .min(config_size);
-            operation.download = Some(Download::new(size, limit));
-        }
-        let download = operation.download.as_mut().expect("set just above");
-        let etag = message.option(OptionNumber::ETAG);
-        let announced = message.uint_option(OptionNumber::SIZE2);
-        let payload = Bytes::copy_from_slice(message.payload());
-        let streamed = operation.sending.response_body == BodyMode::Streamed;
-        let mut arrived = Vec::new();
-        if let Err(error) = download.accept(block, etag, announced, payload, &mut arrived) {
-            if error == DownloadError::Changed && !streamed && operation.restarts < RESTARTS {
-                return self.restart(now, index);
-            }
-            return self.fail_operation(now, index, Failure::Body(error));
-        }
-        let (complete, size) = (download.is_complete(), download.end());
-        if first {
-            let mut head = match Response::from_view(message) {
-                Ok(head) => head,
-                Err(error) => return self.fail_operation(now, index, Failure::Options(error)),
-            };
-            head.payload = Payload::Whole(Bytes::new());
-            for number in [
-                OptionNumber::BLOCK1,
-                OptionNumber::BLOCK2,
-                OptionNumber::SIZE2,
-            ] {
-                head.options.remove(number);
-            }
-            if streamed {
-                let id = self.id(index);
-                self.event(Event::Head {
-                    id,
-                    response: head,
-                    size,
-                });
-            } else {
-                operation.head = Some(head);
-            }
-        }
-        let id = self.id(index);
-        let operation = &mut self.operations[index as usize];
-        if streamed {
-            let parts = arrived.len();
-            operation.credit = operation.credit.saturating_sub(parts as u32);
-            for (n, bytes) in arrived.into_iter().enumerate() {
-                self.event(Event::Part {
-                    id,
-                    bytes,
-                    last: complete && n + 1 == parts,
-                });
-            }
-        } else {
-            operation.body.append(&mut arrived);
-        }
-        if !complete {
-            return self.pull(now, index);
-        }
-        let operation = &mut self.operations[index as usize];
-        if let Some(mut response) = operation.head.take() {
-            response.payload = Payload::Whole(join(core::mem::take(&mut operation.body)));
-            self.event(Event::Response { id, response });
-        }
-        self.finish(now, index);
-    }
-
-    /// Reads the body again from its beginning, because it changed on the way.
-    fn restart(&mut self, now: Instant, index: u32) {
-        let operation = &mut self.operations[index as usize];
-        operation.restarts += 1;
-        operation.download = None;
-        operation.head = None;
-        operation.body.clear();
-        for exchange in core::mem::take(&mut operation.exchanges) {
-            self.cancel_exchange(now, exchange);
-        }
-        let block2 = BlockValue {
-            number: 0,
-            more: false,
-            szx: self.config.block_size,
-        };
-        self.send_part(now, index, None, Some(block2), None, &[]);
-    }
-
-    /// An error in the middle of a body.
-    fn interrupt_download(&mut self, now: Instant, index: u32, message: &MessageView<'_>) {
-        if self.operations[index as usize].sending.response_body == BodyMode::Streamed {
-            let failure = Failure::Interrupted(message.code());
-            return self.fail_operation(now, index, failure);
-        }
-        self.deliver_response(now, index, message);
-    }
-
-    /// Delivers a response that needs nothing more.
-    fn deliver_response(&mut self, now: Instant, index: u32, message: &MessageView<'_>) {
-        let response = match Response::from_view(message) {
-            Ok(response) => response,
-            Err(error) => return self.fail_operation(now, index, Failure::Options(error)),
-        };
-        let id = self.id(index);
-        if self.operations[index as usize].sending.response_body == BodyMode::Streamed {
-            let mut head = response;
-            let body = core::mem::replace(&mut head.payload, Payload::Whole(Bytes::new()));
-            let bytes = body.bytes().clone();
-            let size = Some(bytes.len() as u64);
-            self.event(Event::Head {
-                id,
-                response: head,
-                size,
-            });
-            self.event(Event::Part {
-                id,
-                bytes,
-                last: true,
-            });
-        } else {
-            self.event(Event::Response { id, response });
-        }
-        self.finish(now, index);
-    }
-
     pub(super) fn finish_ping(&mut self, index: u32) {
         let id = self.id(index);
         self.event(Event::Pong(id));
@@ -648,6 +399,7 @@ impl Endpoint {
 
     fn remove_operation(&mut self, index: u32) {
         let operation = self.operations.remove(index as usize);
+        self.peers[operation.peer].users -= 1;
         if let Some(timer) = operation.deadline {
             self.timers.remove(timer);
         }

@@ -1,0 +1,81 @@
+//! Time per run of the thesis's long transfer: `cargo bench -p carob-sim --bench thesis_run`.
+//!
+//! One thread, a fixed set of seeds; prints the mean per run for each number of clients and error
+//! profile. The budget is 1 ms for one client (`spec/performance.md` 3).
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+use std::time::Instant as Clock;
+
+use carob_cc::TransmissionParameters;
+use carob_cc::time::Duration;
+use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
+use carob_sim::spec::{ControllerSpec, Recording, RunSpec, Span, Workload};
+use carob_sim::world;
+
+fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
+    let loss = profile(error)
+        .expect("a profile")
+        .per_packet(LossProfile::BURST_MILLIPACKETS);
+    let direction = |rate, delay| DirectionSpec {
+        delay: Duration::from_millis(delay),
+        extra: ExtraDelay::Constant(Duration::from_millis(15)),
+        loss,
+        ..DirectionSpec::new(rate, 2_500)
+    };
+    let controller = ControllerSpec::new(algorithm, []).expect("a controller");
+    let mut transmission = controller
+        .entry()
+        .suggested
+        .apply(TransmissionParameters::DEFAULT);
+    transmission.max_retransmit = 20;
+    transmission.rto_max = transmission.rto_max.or(Some(Duration::from_secs(60)));
+    RunSpec {
+        seed,
+        clients,
+        start: Span {
+            low: Duration::ZERO,
+            high: Duration::from_secs(1),
+        },
+        link: LinkSpec {
+            down: direction(30_000, 400),
+            up: direction(60_000, 200),
+        },
+        header_bytes: 28,
+        mtu_bytes: 296,
+        workload: Workload::BlockwiseGet {
+            requests: 1,
+            response_bytes: 102_400,
+            block_bytes: 256,
+            path: "hello".to_owned(),
+            token_bytes: 0,
+        },
+        transmission,
+        controller,
+        time_limit: Duration::from_secs(12 * 3_600),
+        record: Recording::default(),
+    }
+}
+
+fn main() {
+    let runs = 200;
+    for clients in [1, 4] {
+        for error in ["none", "low", "medium", "high"] {
+            for algorithm in ["default", "cocoa-001"] {
+                let began = Clock::now();
+                let mut events = 0;
+                for seed in 0..runs {
+                    let record = world::run(&spec(clients, error, algorithm, seed)).expect("a run");
+                    events += record.events_handled;
+                }
+                let micros = began.elapsed().as_secs_f64() * 1e6 / runs as f64;
+                let per_event = micros * 1e3 * runs as f64 / events as f64;
+                println!(
+                    "{clients} client(s), {error:6} error, {algorithm:9}: {micros:7.0} us a run, \
+                     {:5} events, {per_event:4.0} ns an event",
+                    events / runs
+                );
+            }
+        }
+    }
+}
