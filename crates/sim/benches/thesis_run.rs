@@ -3,7 +3,11 @@
 //! One thread, a fixed set of seeds; prints the mean per run for each number of clients and error
 //! profile. The budget is 1 ms for one client (`spec/performance.md` 3).
 
-#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a benchmark reads the clock and prints"
+)]
 
 use std::time::Instant as Clock;
 

@@ -1,0 +1,102 @@
+//! Any sequence of datagrams, requests, answers and time: no panic, and limits hold.
+#![no_main]
+
+use std::net::SocketAddr;
+
+use carob_cc::random::Random;
+use carob_cc::time::{Duration, Instant};
+use carob_proto::codec::{Code, MessageView};
+use carob_proto::endpoint::{Config, Endpoint, Event, Output, Sending};
+use carob_proto::{Request, Response};
+use libfuzzer_sys::fuzz_target;
+
+struct Stream(u32);
+
+impl Random for Stream {
+    fn next_u32(&mut self) -> u32 {
+        self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.0
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut config = Config::default();
+    config.limits.incoming = 4;
+    config.limits.recent = 4;
+    config.limits.lasting = 4;
+    config.limits.queue = 4;
+    config.limits.requests = 8;
+    config.limits.peers = 3;
+    config.limits.uploads = 2;
+    config.limits.all_upload_bytes = 4_096;
+    config.limits.bodies = 2;
+    config.limits.body_bytes = 4_096;
+    let limits = config.limits;
+    let mut endpoint = Endpoint::new(config, Stream(1));
+    let mut now = Instant::ZERO;
+    let mut rest = data;
+    let (mut asked, mut last_sent) = (Vec::new(), Vec::new());
+    while let Some((&what, after)) = rest.split_first() {
+        let peer = SocketAddr::from(([10, 0, 0, what >> 6], 5683));
+        let length = after
+            .first()
+            .map_or(0, |&n| usize::from(n))
+            .min(after.len());
+        let (bytes, next) = after.split_at(length);
+        rest = next;
+        match what & 7 {
+            0..=2 => endpoint.handle_datagram(now, peer, bytes),
+            3 => {
+                // An answer to the last message sent, so that fuzzing reaches what follows.
+                let mut answer = bytes.to_vec();
+                if let (Ok(sent), true) = (MessageView::parse(&last_sent), answer.len() >= 4) {
+                    answer[2..4].copy_from_slice(&sent.message_id().0.to_be_bytes());
+                    answer[0] = answer[0] & 0xf0 | sent.token().len() as u8;
+                    answer.splice(4..4, sent.token().as_slice().iter().copied());
+                }
+                endpoint.handle_datagram(now, peer, &answer);
+            }
+            4 => {
+                let method =
+                    [Code::GET, Code::PUT, Code::POST, Code::FETCH][usize::from(what >> 3 & 3)];
+                let body = vec![7; bytes.len() * 16];
+                let request = Request::new(method).with_payload(body);
+                asked.extend(endpoint.request(now, peer, request, Sending::default()));
+            }
+            5 => {
+                now += Duration::from_millis(1 << (what >> 3 & 15));
+                endpoint.handle_timeout(now);
+            }
+            6 => {
+                if let Some(id) = asked.pop() {
+                    endpoint.cancel(now, id);
+                }
+            }
+            _ => endpoint.handle_unreachable(now, peer),
+        }
+        let mut incoming = Vec::new();
+        loop {
+            match endpoint.poll() {
+                Output::Transmit { bytes, .. } => last_sent = bytes.to_vec(),
+                Output::Event(Event::Request(id)) => incoming.push(id),
+                Output::Wait(_) if incoming.is_empty() => break,
+                Output::Wait(_) => {
+                    for id in incoming.drain(..) {
+                        let mut response = Response::new(Code::CONTENT);
+                        if what & 8 == 0 {
+                            response = Response::diagnostic(Code::CONTENT, &"x".repeat(3_000));
+                        }
+                        endpoint.respond(now, id, &response);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let usage = endpoint.usage();
+        assert!(usage.peers <= limits.peers && usage.requests <= limits.requests);
+        assert!(usage.incoming <= limits.incoming);
+        assert!(usage.remembered <= limits.recent + limits.lasting);
+        assert!(usage.uploads.0 <= limits.uploads && usage.bodies.0 <= limits.bodies);
+        assert!(usage.bodies.1 <= limits.body_bytes);
+    }
+});
