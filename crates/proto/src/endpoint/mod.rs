@@ -307,13 +307,12 @@ impl Endpoint {
             Some(Queued::Event(event)) => Output::Event(*event),
             None => {
                 self.out_bytes.clear();
+                let never = Instant::FAR_FUTURE;
                 let bodies = self.bodies.next_expiry(self.lifetimes.exchange);
-                let due = [
-                    self.timers.next(),
-                    self.incoming.next_acknowledgement(),
-                    bodies,
-                ];
-                Output::Wait(due.into_iter().flatten().min())
+                let due = (self.timers.next().unwrap_or(never))
+                    .min(self.incoming.next_acknowledgement().unwrap_or(never))
+                    .min(bodies.unwrap_or(never));
+                Output::Wait((due < never).then_some(due))
             }
         }
     }

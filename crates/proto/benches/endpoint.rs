@@ -1,0 +1,77 @@
+//! Time of the engine alone per request answered: `cargo bench -p carob-proto --bench endpoint`.
+//!
+//! A confirmable GET with 14 bytes of message, answered at once with 32 bytes, piggybacked, from
+//! 16 ports in turn, deduplication on; no socket, no copy into a kernel. `spec/performance.md` 2
+//! gives the engine a budget of some 0.5 us on top of what a bare loop costs.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark reads the clock and prints"
+)]
+
+use std::hint::black_box;
+use std::net::SocketAddr;
+use std::time::Instant as Clock;
+
+use bytes::Bytes;
+use carob_cc::random::Fixed;
+use carob_cc::time::{Duration, Instant};
+use carob_proto::Response;
+use carob_proto::codec::{Code, ContentFormat, MessageId, OptionNumber, Token, Type, Writer};
+use carob_proto::endpoint::{Config, Endpoint, Event, Output};
+use carob_proto::message::Payload;
+
+const REQUESTS: u32 = 400_000;
+const ROUNDS: usize = 7;
+
+fn main() {
+    let mut buffer = [0; 64];
+    let token = Token::new(&[1, 2]).unwrap();
+    let mut writer = Writer::new(
+        &mut buffer,
+        Type::Confirmable,
+        Code::GET,
+        MessageId(0),
+        &token,
+    )
+    .unwrap();
+    writer.option(OptionNumber::URI_PATH, b"hello").unwrap();
+    let length = writer.finish();
+    let mut response = Response::content(ContentFormat(0), Bytes::new());
+    response.payload = Payload::Fixed(Bytes::from_static(b"Hello from a Carob server, 32 B.\n"));
+
+    let mut endpoint = Endpoint::new(Config::default(), Fixed(7));
+    let (mut now, mut n) = (Instant::ZERO, 0_u32);
+    let mut rounds: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let began = Clock::now();
+            for _ in 0..REQUESTS {
+                n = n.wrapping_add(1);
+                let request = &mut buffer[..length];
+                request[2..4].copy_from_slice(&((n / 16) as u16).to_be_bytes());
+                // A port is left for a fresh one before its Message IDs come round.
+                let port = 10_000 + (n % 16) as u16 + 16 * ((n / 16 / 60_000) % 3_000) as u16;
+                let from = SocketAddr::from(([127, 0, 0, 1], port));
+                now += Duration::from_micros(3);
+                endpoint.handle_datagram(now, from, request);
+                loop {
+                    match endpoint.poll() {
+                        Output::Event(Event::Request(id)) => {
+                            black_box(endpoint.incoming(id));
+                            endpoint.respond(now, id, &response);
+                        }
+                        Output::Transmit { bytes, .. } => _ = black_box(bytes),
+                        Output::Wait(_) => break,
+                        _ => {}
+                    }
+                }
+            }
+            began.elapsed().as_secs_f64() * 1e9 / f64::from(REQUESTS)
+        })
+        .collect();
+    rounds.sort_by(f64::total_cmp);
+    let (least, median, most) = (rounds[0], rounds[ROUNDS / 2], rounds[ROUNDS - 1]);
+    println!("carob engine, one request answered: median {median:.0} ns ({least:.0} to {most:.0})");
+}
