@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`scenario`] (what to run), [`run`] (running it on all cores with an outcome
 //! that does not depend on their number), [`metrics`] and [`statistics`] (what came out),
-//! [`papers`] (what the studies printed), [`reproduce`] (both side by side), [`report`] (figures
-//! and pages).
+//! [`summary`] and [`export`] (tables for people and programs), [`papers`] (what the studies
+//! printed), [`reproduce`] (both side by side), [`report`] (figures and pages).
 //!
 //! ```
 //! use carob_lab::papers;
@@ -17,6 +17,7 @@
 //! # Ok::<(), carob_lab::scenario::ScenarioError>(())
 //! ```
 
+pub mod export;
 pub mod metrics;
 pub mod papers;
 pub mod report;
@@ -24,4 +25,7 @@ pub mod reproduce;
 pub mod run;
 pub mod scenario;
 pub mod statistics;
+pub mod summary;
 pub mod text;
+
+pub use carob_sim::world;

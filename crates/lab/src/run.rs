@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use carob_sim::hash::fnv1a;
 use carob_sim::spec::{Recording, RunRecord, RunSpec};
 use carob_sim::world::RunError;
 use rayon::prelude::*;
@@ -22,7 +23,8 @@ pub struct Selection {
     /// Only this cell.
     pub cell: Option<String>,
     /// Run every algorithm in every selected cell, whatever the scenario's `only` lists say: what
-    /// a person means who names both a cell and algorithms.
+    /// a person means who names both a cell and algorithms. It is also what happens where the
+    /// lists leave nothing to run.
     pub everywhere: bool,
     /// Only this seed.
     pub seed: Option<u64>,
@@ -41,22 +43,36 @@ pub enum PlanError {
         name: String,
         nearest: Option<String>,
     },
-    /// No algorithm of the scenario runs in the selected cells by default.
+    /// No seeds.
     NothingToRun,
     /// More than [`RUNS_MAX`] runs.
     TooMany,
 }
 
+impl PlanError {
+    /// There is no such cell; with the nearest there is.
+    pub fn unknown_cell(scenario: &Scenario, name: &str) -> Self {
+        Self::UnknownCell {
+            name: name.to_owned(),
+            nearest: nearest_cell(scenario, name),
+        }
+    }
+}
+
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownCell { name, nearest: Some(nearest) } => {
+            Self::UnknownCell {
+                name,
+                nearest: Some(nearest),
+            } => {
                 write!(f, "no cell \"{name}\"; did you mean \"{nearest}\"?")
             }
-            Self::UnknownCell { name, nearest: None } => write!(f, "no cell \"{name}\""),
-            Self::NothingToRun => f.write_str(
-                "the study ran no algorithm of this scenario in these cells; name some with --algorithm",
-            ),
+            Self::UnknownCell {
+                name,
+                nearest: None,
+            } => write!(f, "no cell \"{name}\""),
+            Self::NothingToRun => f.write_str("no seeds, so nothing to run"),
             Self::TooMany => write!(f, "more than {RUNS_MAX} runs"),
         }
     }
@@ -105,10 +121,10 @@ impl<'a> Plan<'a> {
     pub fn new(scenario: &'a Scenario, selection: &Selection) -> Result<Self, PlanError> {
         let cells: Vec<&Cell> = match &selection.cell {
             None => scenario.cells().iter().collect(),
-            Some(name) => vec![scenario.cell(name).ok_or_else(|| PlanError::UnknownCell {
-                name: name.clone(),
-                nearest: nearest_cell(scenario, name),
-            })?],
+            Some(name) => {
+                let cell = scenario.cell(name);
+                vec![cell.ok_or_else(|| PlanError::unknown_cell(scenario, name))?]
+            }
         };
         let (first, count) = match selection.seed {
             Some(seed) => (seed, 1),
@@ -117,11 +133,13 @@ impl<'a> Plan<'a> {
                 selection.seeds.unwrap_or(scenario.seeds()),
             ),
         };
-        let pairs: Vec<(&Cell, &Algorithm)> = cells
+        let mut pairs: Vec<(&Cell, &Algorithm)> = cells
             .iter()
             .flat_map(|&cell| scenario.algorithms().iter().map(move |a| (cell, a)))
-            .filter(|(cell, algorithm)| selection.everywhere || algorithm.applies_to(cell))
             .collect();
+        if !selection.everywhere && pairs.iter().any(|(cell, a)| a.applies_to(cell)) {
+            pairs.retain(|(cell, a)| a.applies_to(cell));
+        }
         if pairs.is_empty() || count == 0 {
             return Err(PlanError::NothingToRun);
         }
@@ -157,11 +175,16 @@ impl<'a> Plan<'a> {
         spec
     }
 
+    /// The scenario it runs.
+    pub fn scenario(&self) -> &'a Scenario {
+        self.scenario
+    }
+
     /// Does every run with `run`, which must depend on nothing but its argument, on all threads
-    /// of the current rayon pool.
+    /// of the current rayon pool (see [`on_threads`]).
     ///
-    /// The first run that cannot be made ends the plan. The outcome is in the order of [`jobs`](Self::jobs) however many threads there are.
-    /// `progress` hears (done, of all) after each run, from any thread, counts in any order.
+    /// The first run that cannot be made ends the plan. The outcome is in the order of
+    /// [`jobs`](Self::jobs) however many threads there are. `progress` hears (done, of all) after each run, from any thread, counts in any order.
     pub fn execute(
         &self,
         run: impl Fn(&RunSpec) -> Result<RunRecord, RunError> + Sync,
@@ -189,6 +212,16 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Does `work` on a pool of so many threads, or of one per core; `None` if there can be no such
+/// pool.
+pub fn on_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> Option<T> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.unwrap_or(0))
+        .build()
+        .ok()?;
+    Some(pool.install(work))
+}
+
 fn nearest_cell(scenario: &Scenario, name: &str) -> Option<String> {
     let distance = |cell: &Cell| crate::scenario::keys::distance(name, &cell.name);
     scenario
@@ -211,8 +244,6 @@ pub struct Outcome<'a> {
 pub struct Row {
     /// Full name of the cell, such as `thesis/long-1c-none-2500`.
     pub scenario: String,
-    /// Hash of everything that decides the outcome, in hexadecimal.
-    pub scenario_hash: String,
     /// The swept values.
     pub cell: serde_json::Map<String, serde_json::Value>,
     /// The algorithm's registry id.
@@ -221,6 +252,35 @@ pub struct Row {
     pub runs: usize,
     /// Statistics by metric.
     pub metrics: BTreeMap<&'static str, Statistics>,
+    /// Hash of everything that decides the outcome, in hexadecimal.
+    #[serde(skip)]
+    pub scenario_hash: String,
+    /// Hash of the trace hashes of all runs, or the trace hash of the only one, in hexadecimal.
+    #[serde(skip)]
+    pub trace_hash: String,
+    /// The study's cell whose printed values are comparable, as `<study>/<cell>`.
+    #[serde(skip)]
+    pub compare_with: String,
+}
+
+/// A [`Row`] with the hashes that tell whether two programs did the same.
+#[derive(Clone, Debug, Serialize)]
+pub struct HashedRow<'a> {
+    #[serde(flatten)]
+    row: &'a Row,
+    scenario_hash: &'a str,
+    trace_hash: &'a str,
+}
+
+impl Row {
+    /// The row with its hashes.
+    pub fn hashed(&self) -> HashedRow<'_> {
+        HashedRow {
+            row: self,
+            scenario_hash: &self.scenario_hash,
+            trace_hash: &self.trace_hash,
+        }
+    }
 }
 
 /// One run, as in the machine interface with `--each`.
@@ -228,8 +288,6 @@ pub struct Row {
 pub struct EachRow {
     /// Full name of the cell.
     pub scenario: String,
-    /// Hash of everything that decides the outcome, in hexadecimal.
-    pub scenario_hash: String,
     /// The swept values.
     pub cell: serde_json::Map<String, serde_json::Value>,
     /// The algorithm's registry id.
@@ -260,17 +318,48 @@ impl<'a> Outcome<'a> {
 
     /// One row per cell and algorithm, runs pooled.
     pub fn rows(&self) -> Vec<Row> {
+        let mut before = 0;
         self.samples()
             .into_iter()
             .map(|(job, runs, samples)| Row {
                 scenario: self.full_name(job.cell),
-                scenario_hash: format!("{:016x}", job.cell.hash),
                 cell: job.cell.to_json(),
                 algorithm: job.algorithm.name.clone(),
                 runs,
                 metrics: metrics::summarise(&samples),
+                scenario_hash: format!("{:016x}", job.cell.hash),
+                trace_hash: {
+                    before += runs;
+                    trace_hash(&self.records[before - runs..before])
+                },
+                compare_with: job.cell.compare_with.clone(),
             })
             .collect()
+    }
+
+    /// The run of a cell and algorithm whose first flow took closest to the median of those that
+    /// completed; the earliest of equals, and the first run if none completed.
+    pub fn typical(&self, cell: &str, algorithm: &str) -> Option<Job<'a>> {
+        let first_flow = |record: &RunRecord| record.flows.first()?.completion();
+        let times: Vec<f64> = self
+            .of(cell, algorithm)
+            .filter_map(|(_, record)| Some(first_flow(record)?.as_micros() as f64))
+            .collect();
+        let median = Statistics::of(&times).map(|s| s.p50 as u64);
+        let away = |record: &RunRecord| {
+            let completion = first_flow(record).map(carob_cc::time::Duration::as_micros);
+            completion
+                .zip(median)
+                .map_or(u64::MAX, |(time, median)| time.abs_diff(median))
+        };
+        self.of(cell, algorithm)
+            .min_by_key(|(_, record)| away(record))
+            .map(|(job, _)| *job)
+    }
+
+    /// The plan it came from.
+    pub fn plan(&self) -> &'a Plan<'a> {
+        self.plan
     }
 
     /// One row per run.
@@ -281,7 +370,6 @@ impl<'a> Outcome<'a> {
                 metrics::collect(record, &mut samples);
                 EachRow {
                     scenario: self.full_name(job.cell),
-                    scenario_hash: format!("{:016x}", job.cell.hash),
                     cell: job.cell.to_json(),
                     algorithm: job.algorithm.name.clone(),
                     seed: job.seed,
@@ -316,6 +404,17 @@ impl<'a> Outcome<'a> {
     }
 }
 
+/// One hash of the runs' traces, in hexadecimal.
+fn trace_hash(records: &[RunRecord]) -> String {
+    let hash = if let [one] = records {
+        one.trace_hash
+    } else {
+        let all = records.iter().flat_map(|r| r.trace_hash.to_be_bytes());
+        fnv1a(&all.collect::<Vec<u8>>())
+    };
+    format!("{hash:016x}")
+}
+
 #[cfg(test)]
 mod tests {
     use carob_cc::time::{Duration, Instant};
@@ -331,6 +430,7 @@ mod tests {
     }
 
     /// A stand-in for the simulator: flows of random length that depend on the spec only.
+    #[allow(clippy::unnecessary_wraps, reason = "it stands in for `world::run`")]
     fn pretend(spec: &RunSpec) -> Result<RunRecord, RunError> {
         let mut stream = Stream::new(spec.seed, spec.controller.entry().name);
         let mut flow = || FlowRecord {
@@ -389,14 +489,6 @@ mod tests {
             seed: Some(7),
             ..Selection::default()
         };
-        assert_eq!(
-            Plan::new(&scenario, &selection).err(),
-            Some(PlanError::NothingToRun)
-        );
-        let selection = Selection {
-            everywhere: true,
-            ..selection
-        };
         let plan = Plan::new(&scenario, &selection).expect("a plan");
         assert_eq!(plan.jobs().len(), 2);
         assert!(plan.jobs().iter().all(|job| job.seed == 7));
@@ -418,6 +510,33 @@ mod tests {
             text.contains("did you mean \"long-1c-none-2500\""),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_typical_run_is_nearest_the_median() {
+        let scenario = long();
+        let plan = Plan::new(&scenario, &Selection::default()).expect("a plan");
+        let seconds = |n| Instant::ZERO + Duration::from_secs(n);
+        let outcome = plan
+            .execute(
+                |spec| {
+                    let finished = (spec.seed != 9).then(|| seconds(spec.seed * spec.seed));
+                    let flow = FlowRecord {
+                        finished,
+                        ..FlowRecord::default()
+                    };
+                    Ok(RunRecord {
+                        flows: vec![flow],
+                        ..RunRecord::default()
+                    })
+                },
+                |_, _| {},
+            )
+            .expect("possible");
+        // Squares of 1 to 20 without 9: the median of the 19 is 11 squared.
+        let typical = outcome.typical("long-1c-none-2500", "default");
+        assert_eq!(typical.map(|job| job.seed), Some(11));
+        assert!(outcome.typical("long-1c-none-2500", "nobody").is_none());
     }
 
     #[test]

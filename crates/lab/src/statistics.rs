@@ -1,9 +1,9 @@
 //! Statistics of a metric: mean, spread, confidence and percentiles.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Statistics of a sample, under their names in the machine interface.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Arithmetic mean.
     pub mean: f64,
@@ -80,6 +80,11 @@ impl Statistic {
             Self::Max => "max",
         }
     }
+
+    /// The statistic of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.name() == name)
+    }
 }
 
 impl Statistics {
@@ -92,7 +97,8 @@ impl Statistics {
         // Sorting first makes every sum independent of the order of the runs.
         sorted.sort_by(f64::total_cmp);
         let n = sorted.len();
-        let mean = sorted.iter().sum::<f64>() / n as f64;
+        // Summing what exceeds the least keeps equal values equal to their mean.
+        let mean = sorted[0] + sorted.iter().map(|v| v - sorted[0]).sum::<f64>() / n as f64;
         let (sd, ci95) = if n > 1 {
             let squares: f64 = sorted.iter().map(|v| (v - mean) * (v - mean)).sum();
             let sd = (squares / (n - 1) as f64).sqrt();

@@ -44,6 +44,27 @@ impl TextTable {
             .map(|(name, align)| (name.as_str(), *align))
     }
 
+    /// The table in Markdown.
+    pub fn markdown(&self) -> String {
+        let line = |cells: &mut dyn Iterator<Item = String>| {
+            let cells: Vec<String> = cells.collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        let safe = |text: &str| text.replace('|', "\\|");
+        let mut text = line(&mut self.header.iter().map(|(name, _)| safe(name)));
+        text += &line(&mut self.header.iter().map(|(_, align)| {
+            match align {
+                Align::Left => "---",
+                Align::Right => "---:",
+            }
+            .to_owned()
+        }));
+        for row in &self.rows {
+            text += &line(&mut row.iter().map(|cell| safe(cell)));
+        }
+        text
+    }
+
     /// The cells of each row.
     pub fn rows(&self) -> &[Vec<String>] {
         &self.rows
@@ -90,6 +111,17 @@ impl fmt::Display for TextTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn markdown_keeps_alignment_and_escapes_bars() {
+        let header = vec![("a|b".into(), Align::Left), ("n".into(), Align::Right)];
+        let mut table = TextTable::new(header);
+        table.add(vec!["x".into(), "1".into()]);
+        assert_eq!(
+            table.markdown(),
+            "| a\\|b | n |\n| --- | ---: |\n| x | 1 |\n"
+        );
+    }
 
     #[test]
     fn columns_line_up() {

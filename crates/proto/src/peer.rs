@@ -195,6 +195,12 @@ mod tests {
     }
 
     #[test]
+    fn a_known_peer_costs_less_than_200_bytes() {
+        let entry = size_of::<Peer>() + 8 + 5; // with its links and its share of the index
+        assert!(entry <= 200, "{entry} bytes");
+    }
+
+    #[test]
     fn a_full_table_forgets_the_peer_sent_to_longest_ago_but_not_too_soon() {
         let mut peers = Peers::new(1, 3);
         for port in 1..=3 {

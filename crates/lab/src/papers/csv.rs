@@ -70,6 +70,25 @@ impl Table {
     }
 }
 
+/// Records as text; cells are quoted where they must be.
+pub fn text(records: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut text = String::new();
+    for record in records {
+        for (k, cell) in record.iter().enumerate() {
+            if k > 0 {
+                text.push(',');
+            }
+            if cell.contains([',', '"', '\n', '\r']) {
+                text.extend(["\"", &cell.replace('"', "\"\""), "\""]);
+            } else {
+                text.push_str(cell);
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
 /// The cells of the first record, and the text after it.
 fn take_record(mut text: &str) -> Option<(Vec<String>, &str)> {
     let mut cells = Vec::new();

@@ -6,7 +6,7 @@
 mod csv;
 mod fct;
 
-pub use csv::Table;
+pub use csv::{Table, text as csv_text};
 pub use fct::{Expected, expected, thesis_fct};
 
 use serde::Deserialize;

@@ -39,13 +39,24 @@ impl Frame {
         );
     }
 
-    /// Tick marks, labels and the label of a horizontal axis.
+    /// Horizontal grid lines alone, where a neighbour has the labels.
+    pub(super) fn y_grid(&self, svg: &mut Svg, scale: &Scale) {
+        for &tick in &scale.ticks {
+            let y = scale.at(tick);
+            svg.line("grid", (self.left, y), (self.right, y));
+        }
+    }
+
+    /// Tick marks, labels and the label, if any, of a horizontal axis.
     pub(super) fn x_axis(&self, svg: &mut Svg, scale: &Scale, label: &str) {
         svg.line("rule", (self.left, self.bottom), (self.right, self.bottom));
         for &tick in &scale.ticks {
             let x = scale.at(tick);
             svg.line("rule", (x, self.bottom), (x, self.bottom + 5.0));
             svg.text("tick middle", (x, self.bottom + 19.0), &scale.label(tick));
+        }
+        if label.is_empty() {
+            return;
         }
         let middle = f64::midpoint(self.left, self.right);
         svg.text("axis middle", (middle, self.bottom + 40.0), label);

@@ -6,30 +6,36 @@
 //! ranges), a second set of percentiles beside a box, or colours that follow the page.
 
 mod boxplot;
+mod comparison;
 mod frame;
+mod multiples;
 mod page;
+mod reproduction;
 mod scale;
 mod sequence;
 mod svg;
 mod timers;
 
 pub use boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
-pub use page::{FigureBlock, Report, Section};
+pub use comparison::{Subject, comparison, figure};
+pub use multiples::{Panel, sequences, timers};
+pub use page::{Details, FigureBlock, Report, Section};
+pub use reproduction::reproduction;
 pub use scale::Mapping;
 pub use sequence::{Kind, Mark, SequenceGraph, TOOLTIPS_MAX};
 pub use timers::{Point, TimerTrace};
 
-/// The style of pages and figures.
-pub const STYLE: &str = include_str!("style.css");
+/// The style of figures, with the colours pages use too.
+const FIGURE_STYLE: &str = include_str!("figure.css");
+/// The style of pages around figures.
+const PAGE_STYLE: &str = include_str!("page.css");
 
 /// A figure as a file of its own: the SVG element with the style inside.
 pub fn standalone(svg: &str) -> String {
     match svg.split_once('>') {
         Some((open, rest)) => {
-            let style = STYLE.replace("svg.figure", "svg");
-            format!(
-                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{open}><style><![CDATA[\n{style}]]></style>{rest}"
-            )
+            let style = FIGURE_STYLE.replace("svg.figure", "svg");
+            format!("{open}><style>\n{style}</style>{rest}")
         }
         None => svg.to_owned(),
     }

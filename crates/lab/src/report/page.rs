@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::STYLE;
+use super::{FIGURE_STYLE, PAGE_STYLE};
 use crate::text::{Align, TextTable};
 
 /// A report: one page.
@@ -31,6 +31,17 @@ pub struct Section {
     pub figures: Vec<FigureBlock>,
     /// Its tables, after the figures.
     pub tables: Vec<TextTable>,
+    /// Text to unfold, last.
+    pub details: Vec<Details>,
+}
+
+/// Text to unfold and copy, such as a table as comma-separated values.
+#[derive(Clone, Debug, Default)]
+pub struct Details {
+    /// What it is.
+    pub summary: String,
+    /// The text; a click selects all of it.
+    pub text: String,
 }
 
 /// A figure with its caption.
@@ -54,7 +65,7 @@ impl Report {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     title { (self.title) }
-                    style { (PreEscaped(STYLE)) }
+                    style { (PreEscaped(FIGURE_STYLE)) (PreEscaped(PAGE_STYLE)) }
                 }
                 body {
                     header {
@@ -91,6 +102,12 @@ fn section_of(section: &Section) -> Markup {
                 }
             }
             @for table in &section.tables { (html_table(table)) }
+            @for details in &section.details {
+                details {
+                    summary { (details.summary) }
+                    pre.all { (details.text) }
+                }
+            }
         }
     }
 }
@@ -105,7 +122,12 @@ fn html_table(table: &TextTable) -> Markup {
                     @for row in table.rows() {
                         tr {
                             @for (cell, (_, align)) in row.iter().zip(table.header()) {
-                                @let verdict = match cell.as_str() { "✓" => " holds", "✗" => " fails", _ => "" };
+                                @let verdict = match cell.as_str() {
+                                    "✓" | "holds" => " holds",
+                                    "✗" | "fails" => " fails",
+                                    "undecided" => " undecided",
+                                    _ => "",
+                                };
                                 td class={ (class(align)) (verdict) } { (cell) }
                             }
                         }

@@ -8,7 +8,7 @@ use super::frame::{DrawKey, Frame, Key, WIDTH, left_margin, legend};
 use super::scale::{Mapping, Scale, number};
 use super::svg::{Svg, short};
 
-/// The most marks with a tooltip each; beyond, marks of a kind share one element without.
+/// The most marks with a tooltip each; of more, marks of a kind share one element without.
 pub const TOOLTIPS_MAX: usize = 4_000;
 /// Up to so many marks are drawn large.
 const FEW_MARKS: usize = 200;
@@ -103,38 +103,56 @@ impl SequenceGraph {
         let mut svg = Svg::default();
         let legend_height = self.legend(&mut svg);
         let (top, bottom) = (14.0 + legend_height, HEIGHT - 52.0);
-        let items = self.marks.iter().map(|m| m.item);
-        let items = (items.clone().min().unwrap_or(0), items.max().unwrap_or(1));
-        let y_range = (f64::from(items.0), f64::from(items.1));
-        let y = Scale::new(Mapping::Linear, y_range, 6, (bottom, top));
+        let y = Scale::new(Mapping::Linear, self.items(), 6, (bottom, top));
         let frame = Frame {
             left: left_margin(&y),
             right: WIDTH - 16.0,
             top,
             bottom,
         };
-        let times = self.marks.iter().map(|m| m.at_s);
-        let start = times.clone().fold(f64::INFINITY, f64::min);
-        let x_range = (
-            if start.is_finite() { start } else { 0.0 },
-            times.fold(0.0, f64::max),
-        );
-        let x = Scale::new(Mapping::Linear, x_range, 8, (frame.left, frame.right));
+        let x = Scale::new(Mapping::Linear, self.times(), 8, (frame.left, frame.right));
         frame.y_axis(&mut svg, &y, &self.y_label);
         frame.x_axis(&mut svg, &x, "Time (s)");
-        self.answered_line(&mut svg, &x, &y);
+        // Few marks have room to be large.
+        let size = if self.marks.len() > FEW_MARKS {
+            0.8
+        } else {
+            1.25
+        };
+        self.draw(&mut svg, &x, &y, size, self.marks.len() <= TOOLTIPS_MAX);
+        svg.finish(WIDTH, HEIGHT, label)
+    }
+
+    /// The lowest and highest item.
+    pub(super) fn items(&self) -> (f64, f64) {
+        let items = self.marks.iter().map(|m| m.item);
+        let (low, high) = (items.clone().min(), items.max());
+        (f64::from(low.unwrap_or(0)), f64::from(high.unwrap_or(1)))
+    }
+
+    /// The first and last time.
+    pub(super) fn times(&self) -> (f64, f64) {
+        let times = self.marks.iter().map(|m| m.at_s);
+        let start = times.clone().fold(f64::INFINITY, f64::min);
+        let start = if start.is_finite() { start } else { 0.0 };
+        (start, times.fold(0.0, f64::max))
+    }
+
+    /// Draws every mark, with a tooltip each or without.
+    pub(super) fn draw(&self, svg: &mut Svg, x: &Scale, y: &Scale, size: f64, tooltips: bool) {
+        self.answered_line(svg, x, y);
         // What needs attention is drawn last, on top.
         for kind in [Kind::First, Kind::Again, Kind::Full, Kind::Lost] {
-            self.draw_kind(&mut svg, kind, &x, &y);
+            self.draw_kind(svg, kind, (x, y), size, tooltips);
         }
-        svg.finish(WIDTH, HEIGHT, label)
     }
 
     fn has(&self, kind: Kind) -> bool {
         self.marks.iter().any(|m| m.kind == kind)
     }
 
-    fn legend(&self, svg: &mut Svg) -> f64 {
+    /// The legend; gives its height.
+    pub(super) fn legend(&self, svg: &mut Svg) -> f64 {
         let all: [(Kind, &str, &DrawKey); 5] = [
             (Kind::First, "first copy", &|svg, at| {
                 svg.circle("seq-first", at, 2.2);
@@ -188,13 +206,14 @@ impl SequenceGraph {
         }
     }
 
-    fn draw_kind(&self, svg: &mut Svg, kind: Kind, x: &Scale, y: &Scale) {
-        // Few marks have room to be large.
-        let size = if self.marks.len() > FEW_MARKS {
-            0.8
-        } else {
-            1.25
-        };
+    fn draw_kind(
+        &self,
+        svg: &mut Svg,
+        kind: Kind,
+        (x, y): (&Scale, &Scale),
+        size: f64,
+        tooltips: bool,
+    ) {
         let (class, shape): (&str, Shape) = match kind {
             Kind::First => ("seq-first", disc),
             Kind::Again => ("seq-again", triangle),
@@ -204,7 +223,7 @@ impl SequenceGraph {
         };
         let marks: Vec<&Mark> = self.marks.iter().filter(|m| m.kind == kind).collect();
         let at = |m: &Mark| (x.at(m.at_s), y.at(f64::from(m.item)));
-        if marks.len() > TOOLTIPS_MAX {
+        if !tooltips {
             let data: String = marks.iter().map(|m| shape(at(m), size)).collect();
             svg.path(class, &data);
             return;

@@ -9,6 +9,9 @@ use super::scale::{Mapping, Scale, number};
 use super::sequence::TOOLTIPS_MAX;
 use super::svg::{Svg, short};
 
+/// What the vertical axis shows.
+pub(super) const Y_LABEL: &str = "Time-out and round-trip time (s)";
+
 /// A value at a time, both in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
@@ -58,14 +61,7 @@ impl TimerTrace {
         let mut svg = Svg::default();
         let legend_height = self.legend(&mut svg);
         let (top, bottom) = (14.0 + legend_height, HEIGHT - 52.0);
-        let all = || self.rto.iter().chain(&self.rto_init).chain(&self.rtt);
-        let low = all().map(|p| p.value_s).fold(f64::INFINITY, f64::min);
-        let high = all().map(|p| p.value_s).fold(0.0, f64::max);
-        let range = if low.is_finite() {
-            (low, high)
-        } else {
-            (0.1, 10.0)
-        };
+        let range = self.values().unwrap_or((0.1, 10.0));
         let y = Scale::new(Mapping::Logarithmic, range, 7, (bottom, top));
         let frame = Frame {
             left: left_margin(&y),
@@ -73,27 +69,44 @@ impl TimerTrace {
             top,
             bottom,
         };
-        let end = all().map(|p| p.at_s).fold(0.0, f64::max);
-        let x = Scale::new(Mapping::Linear, (0.0, end), 8, (frame.left, frame.right));
-        frame.y_axis(&mut svg, &y, "Time-out and round-trip time (s)");
+        let span = (0.0, self.end());
+        let x = Scale::new(Mapping::Linear, span, 8, (frame.left, frame.right));
+        frame.y_axis(&mut svg, &y, Y_LABEL);
         frame.x_axis(&mut svg, &x, "Time (s)");
-        dots(&mut svg, &self.rto_init, "timer", "first timer", &x, &y);
-        self.step(&mut svg, &x, &y, x.at(end));
-        let (strong, weak): (Vec<Point>, Vec<Point>) =
-            self.rtt.iter().partition(|p| p.attempts <= 1);
-        dots(&mut svg, &strong, "rtt-strong", "round trip", &x, &y);
-        dots(
-            &mut svg,
-            &weak,
-            "rtt-weak",
-            "round trip from the first copy",
-            &x,
-            &y,
-        );
+        self.draw(&mut svg, &x, &y, true);
         svg.finish(WIDTH, HEIGHT, label)
     }
 
-    fn legend(&self, svg: &mut Svg) -> f64 {
+    fn all(&self) -> impl Iterator<Item = &Point> {
+        self.rto.iter().chain(&self.rto_init).chain(&self.rtt)
+    }
+
+    /// The least and the largest value, if there are any.
+    pub(super) fn values(&self) -> Option<(f64, f64)> {
+        let low = self.all().map(|p| p.value_s).fold(f64::INFINITY, f64::min);
+        let high = self.all().map(|p| p.value_s).fold(0.0, f64::max);
+        low.is_finite().then_some((low, high))
+    }
+
+    /// The last time.
+    pub(super) fn end(&self) -> f64 {
+        self.all().map(|p| p.at_s).fold(0.0, f64::max)
+    }
+
+    /// Draws every point, with a tooltip each (as far as [`TOOLTIPS_MAX`] goes) or without.
+    pub(super) fn draw(&self, svg: &mut Svg, x: &Scale, y: &Scale, tooltips: bool) {
+        let most = if tooltips { TOOLTIPS_MAX } else { 0 };
+        dots(svg, &self.rto_init, "timer", "first timer", x, y, most);
+        self.step(svg, x, y, x.at(self.end()));
+        let (strong, weak): (Vec<Point>, Vec<Point>) =
+            self.rtt.iter().partition(|p| p.attempts <= 1);
+        dots(svg, &strong, "rtt-strong", "round trip", x, y, most);
+        let what = "round trip from the first copy";
+        dots(svg, &weak, "rtt-weak", what, x, y, most);
+    }
+
+    /// The legend; gives its height.
+    pub(super) fn legend(&self, svg: &mut Svg) -> f64 {
         let weak = self.rtt.iter().any(|p| p.attempts > 1);
         let all: [(bool, &str, &DrawKey); 4] = [
             (!self.rto.is_empty(), "RTO", &|svg, (x, y)| {
@@ -139,11 +152,19 @@ impl TimerTrace {
     }
 }
 
-fn dots(svg: &mut Svg, points: &[Point], class: &str, what: &str, x: &Scale, y: &Scale) {
+fn dots(
+    svg: &mut Svg,
+    points: &[Point],
+    class: &str,
+    what: &str,
+    x: &Scale,
+    y: &Scale,
+    most_tooltips: usize,
+) {
     let radius = if class == "rtt-weak" { 2.8 } else { 2.0 };
     for (k, point) in points.iter().enumerate() {
         let at = (x.at(point.at_s), y.at(point.value_s));
-        if k >= TOOLTIPS_MAX {
+        if k >= most_tooltips {
             svg.circle(class, at, radius);
             continue;
         }

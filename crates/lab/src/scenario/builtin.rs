@@ -20,8 +20,30 @@ macro_rules! built_in {
 
 /// Every built-in scenario, by name.
 pub const ALL: &[BuiltIn] = built_in! {
+    "carob/default",
     "thesis/long",
 };
+
+/// The scenario that runs when none is named.
+pub const DEFAULT: &str = "carob/default";
+
+/// The built-in scenario nearest to a wrong name, if one is near: at most a third of it changed.
+pub fn nearest(wrong: &str) -> Option<&'static str> {
+    let family = |name: &'static str| name.split_once('/').map_or(name, |(_, family)| family);
+    ALL.iter()
+        .map(|b| {
+            // The study may be left out.
+            let short = if wrong.contains('/') {
+                b.name
+            } else {
+                family(b.name)
+            };
+            (super::keys::distance(wrong, short), b.name)
+        })
+        .min()
+        .filter(|(d, _)| *d <= wrong.chars().count().div_ceil(3))
+        .map(|(_, name)| name)
+}
 
 /// The built-in scenario `name`, or the one that has a cell of that name, such as
 /// `thesis/long-1c-none-2500` for `thesis/long`. Also gives the cell's name.

@@ -26,7 +26,9 @@ pub struct Cell {
     pub values: Vec<(String, Value)>,
     /// A hash of every setting that decides its outcomes.
     pub hash: u64,
-    settings: BTreeMap<String, Setting>,
+    /// The study's cell whose printed values are comparable, as `<study>/<cell>`.
+    pub compare_with: String,
+    pub(super) settings: BTreeMap<String, Setting>,
 }
 
 impl Cell {
@@ -36,10 +38,23 @@ impl Cell {
         combination: &[&Value],
         settings: &BTreeMap<String, Setting>,
     ) -> Self {
-        let mut name = template.to_owned();
+        let fill = |template: &str| {
+            let filled = axes.iter().zip(combination);
+            filled.fold(template.to_owned(), |text, (axis, value)| {
+                text.replace(&format!("{{{}}}", axis.short), &value.bare())
+            })
+        };
+        let name = fill(template);
+        let text_of = |path: &str| match settings.get(path).map(|s| &s.value) {
+            Some(Value::Text(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let compare_with = text_of("compare_with").map_or_else(
+            || format!("{}/{name}", text_of("study").unwrap_or_default()),
+            fill,
+        );
         let (mut settings, mut values) = (settings.clone(), Vec::new());
         for (axis, value) in axes.iter().zip(combination) {
-            name = name.replace(&format!("{{{}}}", axis.short), &value.bare());
             let setting = Setting {
                 value: (*value).clone(),
                 place: axis.place.clone(),
@@ -56,6 +71,7 @@ impl Cell {
             name,
             values,
             hash: fnv1a(text.as_bytes()),
+            compare_with,
             settings,
         }
     }

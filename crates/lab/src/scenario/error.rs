@@ -16,6 +16,8 @@ pub enum Place {
     },
     /// The command line, as typed.
     CommandLine(String),
+    /// The list of algorithms on the command line.
+    Algorithms(String),
     /// Nowhere: the default of a key, or the scenario as a whole.
     Scenario(String),
 }
@@ -25,6 +27,7 @@ impl fmt::Display for Place {
         match self {
             Self::File { name, line, column } => write!(f, "{name}:{line}:{column}"),
             Self::CommandLine(typed) => write!(f, "--set {typed}"),
+            Self::Algorithms(names) => write!(f, "--algorithm {names}"),
             Self::Scenario(name) => f.write_str(name),
         }
     }

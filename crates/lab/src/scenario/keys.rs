@@ -65,6 +65,12 @@ pub const KEYS: &[Key] = &[
         "Name of a cell, with sweep keys in braces.",
     ),
     key(
+        "compare_with",
+        Kind::Text,
+        None,
+        "Cell of a study whose printed values are shown beside ours, as `<study>/<cell>` with sweep keys in braces; without it, the cell itself.",
+    ),
+    key(
         "run.algorithms",
         Kind::Texts,
         None,

@@ -12,6 +12,7 @@ pub mod value;
 
 mod algorithm;
 mod cell;
+mod describe;
 mod document;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use carob_sim::spec::RunSpec;
 
 pub use algorithm::Algorithm;
 pub use cell::Cell;
+pub use describe::{Described, Origin, Parameter};
 pub use error::{Place, Problem, ScenarioError};
 
 use algorithm::{Only, algorithms_of};
@@ -81,7 +83,7 @@ impl Scenario {
             raw.insert(
                 "run.algorithms".to_owned(),
                 Raw {
-                    place: Place::CommandLine(format!("run.algorithms={}", algorithms.join(","))),
+                    place: Place::Algorithms(algorithms.join(",")),
                     written: Written::List(algorithms.to_vec()),
                 },
             );
@@ -423,7 +425,7 @@ fn cells_of(
 fn is_outside_hash(path: &str) -> bool {
     matches!(
         path,
-        "about" | "run.algorithms" | "run.seeds" | "run.first_seed"
+        "about" | "compare_with" | "run.algorithms" | "run.seeds" | "run.first_seed"
     )
 }
 

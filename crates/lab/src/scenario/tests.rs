@@ -5,7 +5,7 @@ use carob_sim::spec::{RunSpec, Workload};
 
 use super::{Scenario, builtin};
 
-const LONG: &str = builtin::ALL[0].text;
+const LONG: &str = include_str!("../../../../scenarios/thesis/long.toml");
 
 fn read(text: &str, overrides: &[&str]) -> Result<Scenario, String> {
     let overrides: Vec<String> = overrides.iter().map(|&o| o.to_owned()).collect();

@@ -170,7 +170,16 @@ impl fmt::Display for Value {
             Self::Time(Some(t)) => write!(f, "{t}"),
             Self::Span(Span { low, high }) if low == high => write!(f, "{low}"),
             Self::Span(Span { low, high }) => write!(f, "{low}-{high}"),
-            Self::Rate(bps) => write!(f, "{bps} bit/s"),
+            Self::Rate(bps) => {
+                let units = [
+                    (1_000_000_000, "Gbit/s"),
+                    (1_000_000, "Mbit/s"),
+                    (1_000, "kbit/s"),
+                ];
+                let whole = |(factor, _): &&(u64, &str)| *bps > 0 && bps % factor == 0;
+                let (factor, unit) = units.iter().find(whole).unwrap_or(&(1, "bit/s"));
+                write!(f, "{} {unit}", bps / factor)
+            }
             Self::Buffer(INFINITE_BUFFER_BYTES) => f.write_str("inf"),
             Self::Bytes(n) | Self::Buffer(n) => write!(f, "{n} B"),
             Self::Percent(ppm) => write!(f, "{} %", Ratio::new(*ppm, 10_000)),
@@ -281,6 +290,8 @@ mod tests {
     fn canonical_text_reads_back() {
         for (kind, text) in [
             (Kind::Rate, "30 kbit/s"),
+            (Kind::Rate, "1234 bit/s"),
+            (Kind::Rate, "0 bit/s"),
             (Kind::Span, "10-20 ms"),
             (Kind::Span, "0-1 s"),
             (Kind::Percent, "20.5 %"),

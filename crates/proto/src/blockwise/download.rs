@@ -156,6 +156,11 @@ impl Download {
         self.complete
     }
 
+    /// Blocks that arrived but wait for one before them.
+    pub fn held_ahead(&self) -> usize {
+        self.ahead.len()
+    }
+
     /// Where the body ends, as far as known or announced.
     pub fn end(&self) -> Option<u64> {
         self.end.or(self.announced)

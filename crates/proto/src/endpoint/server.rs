@@ -601,7 +601,10 @@ fn write_response(
         };
         extra.push((OptionNumber::BLOCK2, block.to_uint()));
         size2 = size.filter(|_| *offset == 0);
-    } else if body.len() > wanted.size.bytes() || (wanted.explicit && code.is_success()) {
+    } else if body.len() > wanted.size.bytes() || (wanted.offset > 0 && code.is_success()) {
+        // A body of one block goes without the option, even if a block size was asked for: its
+        // absence means the same (RFC 7959 2.2), and libcoap 4.3.1 loses a separate response
+        // that has it.
         if let Some((range, more)) = wanted.slice(body.len()) {
             let number = wanted.offset / wanted.size.bytes() as u64;
             let block = BlockValue {

@@ -208,7 +208,10 @@ impl Endpoint {
             let flying = operation.exchanges.len();
             let mut allowed = window.min(self.config.limits.blocks_in_flight).max(1);
             if operation.sending.response_body == BodyMode::Streamed {
-                allowed = allowed.min(operation.credit as usize);
+                // Blocks held back behind a lost one will be delivered with it, so they use
+                // credit already.
+                let held = operation.download.as_ref().map_or(0, Download::held_ahead);
+                allowed = allowed.min((operation.credit as usize).saturating_sub(held));
             }
             if flying >= allowed {
                 return;

@@ -1,0 +1,500 @@
+//! The report of a run: completion times of every cell and algorithm, and typical transfers.
+
+use carob_sim::spec::{FlowRecord, Recording, RunRecord};
+use carob_sim::world;
+
+use super::boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
+use super::multiples::{self, Panel};
+use super::page::{Details, FigureBlock, Report, Section};
+use super::scale::Mapping;
+use super::sequence::{Kind, SequenceGraph};
+use super::timers::TimerTrace;
+use crate::export;
+use crate::papers::{self, Expected};
+use crate::run::{Impossible, Job, Outcome, Row};
+use crate::scenario::Cell;
+use crate::scenario::value::Value;
+use crate::statistics::Statistic;
+use crate::summary::{self, Print};
+
+/// The most groups of boxes in one figure.
+const GROUPS_MAX: usize = 12;
+/// The most transfers shown side by side.
+const PANELS_MAX: usize = 8;
+/// Above this ratio of largest to smallest value a box plot is logarithmic.
+const LINEAR_UP_TO: f64 = 30.0;
+/// The most runs listed one by one.
+const LISTED_MAX: usize = 4_000;
+/// How much of a transfer is kept for its figures.
+const RECORDING: Recording = Recording {
+    events: 60_000,
+    samples: 20_000,
+};
+
+/// What a report is about.
+#[derive(Clone, Debug)]
+pub struct Subject<'a> {
+    /// Full name of the scenario or cell as it was asked for.
+    pub name: &'a str,
+    /// What came out.
+    pub outcome: &'a Outcome<'a>,
+    /// What was set on the command line, as typed.
+    pub set: &'a [String],
+    /// The command that repeats it.
+    pub command: String,
+}
+
+/// The report of a run, with print beside ours where a study has some.
+///
+/// Typical transfers are run once more to record them, which may fail as any run.
+pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Impossible> {
+    let outcome = subject.outcome;
+    let scenario = outcome.plan().scenario();
+    let rows = outcome.rows();
+    let mut sections = Vec::new();
+    let times = Section {
+        heading: "Completion times".to_owned(),
+        text: summary::reading(outcome),
+        figures: if rows.iter().any(|row| fct_count(row) > 1) {
+            box_plots(outcome, &rows, print)
+        } else {
+            Vec::new()
+        },
+        tables: vec![if rows.iter().any(|row| row.runs > 1) {
+            summary::table(&rows, print, false)
+        } else {
+            summary::each_table(&outcome.each())
+        }],
+        details: vec![Details {
+            summary: "All metrics as comma-separated values".to_owned(),
+            text: export::rows_csv(&rows),
+        }],
+    };
+    sections.push(times);
+    sections.extend(transfers(outcome, &rows)?);
+    let each = outcome.each();
+    if each.len() > rows.len() && each.len() <= LISTED_MAX {
+        sections.push(Section {
+            heading: "Every run".to_owned(),
+            text: vec![
+                "A run is repeated with --seed; equal trace hashes mean that everything happened \
+                 at the same time."
+                    .to_owned(),
+            ],
+            details: vec![Details {
+                summary: format!("{} runs: seeds, completion times, trace hashes", each.len()),
+                text: summary::each_table(&each).to_string(),
+            }],
+            ..Section::default()
+        });
+    }
+    Ok(Report {
+        title: subject.name.to_owned(),
+        lead: scenario.about().to_owned(),
+        facts: facts(subject, &rows),
+        command: subject.command.clone(),
+        sections,
+    })
+}
+
+/// The box plot of a run as a file of its own; of several the first. None if no flow completed.
+pub fn figure(outcome: &Outcome<'_>, print: &Print) -> Option<String> {
+    let rows = outcome.rows();
+    let completed = rows.iter().any(|row| fct_count(row) > 0);
+    let first = box_plots(outcome, &rows, print).into_iter().next();
+    first
+        .filter(|_| completed)
+        .map(|block| super::standalone(&block.svg))
+}
+
+fn fct_count(row: &Row) -> usize {
+    row.metrics.get("fct_s").map_or(0, |s| s.n)
+}
+
+fn facts(subject: &Subject<'_>, rows: &[Row]) -> Vec<(String, String)> {
+    let jobs = subject.outcome.plan().jobs();
+    let scenario = subject.outcome.plan().scenario();
+    let mut facts: Vec<(&str, String)> = Vec::new();
+    if let Some(study) = papers::study(scenario.study()) {
+        let (authors, year) = (study.authors.join(", "), study.year);
+        facts.push(("Study", format!("{authors}: “{}”, {year}", study.title)));
+    }
+    let mut algorithms: Vec<&str> = Vec::new();
+    let mut cells: Vec<&str> = Vec::new();
+    for row in rows {
+        if !algorithms.contains(&row.algorithm.as_str()) {
+            algorithms.push(&row.algorithm);
+        }
+        if cells.last() != Some(&row.scenario.as_str()) {
+            cells.push(&row.scenario);
+        }
+    }
+    facts.push(("Algorithms", algorithms.join(", ")));
+    let seeds = jobs.iter().map(|job| job.seed);
+    let seeds = match (seeds.clone().min(), seeds.max()) {
+        (Some(low), Some(high)) if low < high => format!("{low} to {high}"),
+        (Some(one), _) => one.to_string(),
+        _ => String::new(),
+    };
+    let cells = match cells.len() {
+        1 => "one cell".to_owned(),
+        n => format!("{n} cells"),
+    };
+    facts.push(("Runs", format!("{} in {cells}", jobs.len())));
+    facts.push(("Seeds", seeds));
+    if !subject.set.is_empty() {
+        facts.push(("Set", subject.set.join("; ")));
+    }
+    facts.push(("Scenario hash", format!("{:016x}", scenario.hash())));
+    facts.push(("Version", env!("CARGO_PKG_VERSION").to_owned()));
+    let owned = facts
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value));
+    owned.collect()
+}
+
+/// Keys whose values differ between cells, in the order of their names.
+fn varying(cells: &[&Cell]) -> Vec<String> {
+    let Some(first) = cells.first() else {
+        return Vec::new();
+    };
+    let differs = |key: &str, value| cells.iter().any(|cell| cell.value(key) != Some(value));
+    first
+        .values
+        .iter()
+        .filter(|(key, value)| differs(key, value))
+        .map(|(key, _)| key.clone())
+        .collect()
+}
+
+/// Box plots of all cells; so many cells that boxes would be too thin are split by the first key.
+fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> Vec<FigureBlock> {
+    let scenario = outcome.plan().scenario();
+    let mut cells: Vec<&Cell> = Vec::new();
+    for row in rows {
+        let name = row.scenario.rsplit('/').next().unwrap_or_default();
+        if let Some(cell) = scenario
+            .cell(name)
+            .filter(|c| cells.iter().all(|d| d.name != c.name))
+        {
+            cells.push(cell);
+        }
+    }
+    let keys = varying(&cells);
+    let parts: Vec<Vec<&Cell>> = match keys.first().filter(|_| cells.len() > GROUPS_MAX) {
+        None => vec![cells],
+        Some(key) => {
+            let same = |a: &&Cell, b: &&Cell| a.value(key) == b.value(key);
+            cells.chunk_by(same).map(<[&Cell]>::to_vec).collect()
+        }
+    };
+    parts
+        .iter()
+        .map(|cells| box_plot(cells, &keys, rows, print))
+        .collect()
+}
+
+fn box_plot(cells: &[&Cell], keys: &[String], rows: &[Row], print: &Print) -> FigureBlock {
+    let mut series: Vec<String> = Vec::new();
+    let (mut groups, mut boxes) = (Vec::new(), Vec::new());
+    let mut citation = String::new();
+    for cell in cells {
+        let value = |key: &str| cell.value(key).map_or_else(String::new, Value::bare);
+        groups.push(match keys {
+            [] => (cell.name.clone(), String::new()),
+            [only] => (value(only), only.clone()),
+            [others @ .., last] => {
+                let others = others.iter().map(|key| format!("{key} {}", value(key)));
+                (value(last), others.collect::<Vec<_>>().join(", "))
+            }
+        });
+        let of_cell = |row: &&Row| row.scenario.rsplit('/').next() == Some(cell.name.as_str());
+        for row in rows.iter().filter(of_cell) {
+            let Some(statistics) = row.metrics.get("fct_s") else {
+                continue;
+            };
+            let index = series
+                .iter()
+                .position(|s| *s == row.algorithm)
+                .unwrap_or_else(|| {
+                    series.push(row.algorithm.clone());
+                    series.len() - 1
+                });
+            let printed = print.find(&row.compare_with, &row.algorithm);
+            if let Some(study) = printed.and_then(|p| papers::study(p.study)) {
+                citation = study.citation();
+            }
+            boxes.push(BoxMark {
+                group: groups.len() - 1,
+                series: index,
+                statistics: *statistics,
+                printed: printed.map(printed_of),
+            });
+        }
+    }
+    let low = boxes
+        .iter()
+        .map(|b| b.statistics.min)
+        .fold(f64::INFINITY, f64::min);
+    let high = boxes.iter().map(|b| b.statistics.max).fold(0.0, f64::max);
+    let plot = BoxPlot {
+        y_label: "Flow completion time (s)".to_owned(),
+        mapping: if high > LINEAR_UP_TO * low {
+            Mapping::Logarithmic
+        } else {
+            Mapping::Linear
+        },
+        groups,
+        series,
+        boxes,
+        whiskers: Whiskers::P10P90,
+        printed_label: citation,
+    };
+    FigureBlock {
+        svg: plot.svg("Box plots of flow completion times"),
+        title: "Flow completion time.".to_owned(),
+        caption: plot.reading(),
+    }
+}
+
+/// What a box plot shows of a printed row.
+pub(super) fn printed_of(row: &Expected) -> Printed {
+    Printed {
+        low: row.value(Statistic::P10),
+        p25: row.value(Statistic::P25),
+        p50: row.value(Statistic::P50),
+        p75: row.value(Statistic::P75),
+        high: row.value(Statistic::P90),
+    }
+}
+
+/// A recorded run.
+struct Transfer {
+    title: String,
+    caption: String,
+    clients: u32,
+    record: RunRecord,
+}
+
+/// Typical transfers of the cell in which the algorithms differ most.
+fn transfers(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Option<Section>, Impossible> {
+    let first = rows
+        .first()
+        .map(|row| row.scenario.rsplit('/').next().unwrap_or_default());
+    let Some(cell) = summary::widest_cell(rows).or(first) else {
+        return Ok(None);
+    };
+    let mut algorithms: Vec<&str> = rows
+        .iter()
+        .filter(|row| row.scenario.rsplit('/').next() == Some(cell))
+        .map(|row| row.algorithm.as_str())
+        .collect();
+    let left_out = algorithms.split_off(algorithms.len().min(PANELS_MAX));
+    let plan = outcome.plan();
+    let single = rows.iter().all(|row| row.runs == 1);
+    let mut all = Vec::new();
+    for algorithm in algorithms {
+        let Some(job) = outcome.typical(cell, algorithm) else {
+            continue;
+        };
+        all.push(record(outcome, &job)?);
+    }
+    let several_cells = rows
+        .iter()
+        .any(|row| row.scenario.rsplit('/').next() != Some(cell));
+    let mut text = Vec::new();
+    if several_cells {
+        text.push(format!(
+            "In {cell}, the cell in which the algorithms differ most. The other cells have \
+             reports of their own: carob lab run {}/CELL.",
+            plan.scenario().study()
+        ));
+    }
+    if !single {
+        text.push("For each algorithm the run nearest to its median.".to_owned());
+    }
+    if all.iter().any(|t| t.clients > 1) {
+        text.push("The first client of each run is shown.".to_owned());
+    }
+    if !left_out.is_empty() {
+        text.push(format!("Not shown: {}.", summary::listed(&left_out)));
+    }
+    let figures = match &all[..] {
+        [] => return Ok(None),
+        [one] => one_transfer(one),
+        several => side_by_side(several),
+    };
+    Ok(Some(Section {
+        heading: if single {
+            "The transfer"
+        } else {
+            "Typical transfers"
+        }
+        .to_owned(),
+        text,
+        figures,
+        ..Section::default()
+    }))
+}
+
+fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> {
+    let mut spec = outcome.plan().spec(job);
+    spec.record = RECORDING;
+    let record = world::run(&spec).map_err(|why| Impossible {
+        cell: job.cell.name.clone(),
+        why,
+    })?;
+    let completion = record.flows.first().and_then(FlowRecord::completion);
+    let took = completion.map_or_else(
+        || "not completed".to_owned(),
+        |c| format!("{} s", summary::seconds(c.as_micros() as f64 / 1e6)),
+    );
+    let unrecorded = match record.events_unrecorded {
+        0 => String::new(),
+        n => format!(" The last {n} events are not shown."),
+    };
+    Ok(Transfer {
+        title: format!("{}, seed {}: {took}", job.algorithm.name, job.seed),
+        caption: format!("Trace hash {:016x}.{unrecorded}", record.trace_hash),
+        clients: spec.clients,
+        record,
+    })
+}
+
+const SEQUENCE_READING: &str = "Each dot is a block asked for; a retransmission stands to the \
+right of the copy that was lost, and the gap between them is the timer.";
+const TIMER_READING: &str = "The retransmission timeout before dithering, the first timers drawn \
+from it, and the round-trip times it learns from; the vertical axis is logarithmic.";
+
+fn one_transfer(transfer: &Transfer) -> Vec<FigureBlock> {
+    let graph = SequenceGraph::of("Block", &transfer.record.events, 0);
+    let mut figures = vec![FigureBlock {
+        svg: graph.svg("Blocks over time"),
+        title: format!("Blocks over time. {}.", transfer.title),
+        caption: format!("{SEQUENCE_READING} {}", transfer.caption),
+    }];
+    if let Some((from, to)) = longest_wait(&graph) {
+        figures.push(FigureBlock {
+            svg: graph.between(from, to).svg("Blocks over time, in detail"),
+            title: format!("The same from {from:.0} s to {to:.0} s,"),
+            caption: "around the longest wait for a block.".to_owned(),
+        });
+    }
+    if let Some(flow) = transfer.record.flows.first() {
+        figures.push(FigureBlock {
+            svg: TimerTrace::of(flow).svg("Timers over time"),
+            title: "Timers.".to_owned(),
+            caption: TIMER_READING.to_owned(),
+        });
+    }
+    figures
+}
+
+/// A window around the longest time without an answer, if there are retransmissions.
+fn longest_wait(graph: &SequenceGraph) -> Option<(f64, f64)> {
+    if !graph.marks.iter().any(|m| m.kind == Kind::Again) {
+        return None;
+    }
+    let answered = graph.marks.iter().filter(|m| m.kind == Kind::Answered);
+    let times: Vec<f64> = answered.map(|m| m.at_s).collect();
+    let gap = |pair: &&[f64]| pair[1] - pair[0];
+    let longest = times.windows(2).max_by(|a, b| gap(a).total_cmp(&gap(b)))?;
+    let around = (longest[1] - longest[0]).max(5.0) / 2.0;
+    Some(((longest[0] - around).max(0.0), longest[1] + around))
+}
+
+fn side_by_side(all: &[Transfer]) -> Vec<FigureBlock> {
+    let sequences: Vec<Panel<SequenceGraph>> = all
+        .iter()
+        .map(|transfer| Panel {
+            title: transfer.title.clone(),
+            content: SequenceGraph::of("Block", &transfer.record.events, 0),
+        })
+        .collect();
+    let timers: Vec<Panel<TimerTrace>> = all
+        .iter()
+        .filter_map(|transfer| {
+            Some(Panel {
+                title: transfer.title.clone(),
+                content: TimerTrace::of(transfer.record.flows.first()?),
+            })
+        })
+        .collect();
+    vec![
+        FigureBlock {
+            svg: multiples::sequences(&sequences, "Blocks over time, by algorithm"),
+            title: "Blocks over time.".to_owned(),
+            caption: SEQUENCE_READING.to_owned(),
+        },
+        FigureBlock {
+            svg: multiples::timers(&timers, "Timers over time, by algorithm"),
+            title: "Timers.".to_owned(),
+            caption: TIMER_READING.to_owned(),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Plan, Selection};
+    use crate::scenario::{Scenario, builtin};
+
+    fn report(set: &[&str], selection: &Selection) -> Report {
+        let (file, _) = builtin::find("thesis/long").expect("a scenario");
+        let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
+        let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
+        let plan = Plan::new(&scenario, selection).expect("a plan");
+        let outcome = plan.execute(world::run, |_, _| {}).expect("possible");
+        let subject = Subject {
+            name: "thesis/long",
+            outcome: &outcome,
+            set: &set,
+            command: "carob lab run thesis/long".to_owned(),
+        };
+        comparison(&subject, &Print::all()).expect("possible")
+    }
+
+    #[test]
+    fn many_seeds_show_boxes_and_a_typical_transfer_of_each_algorithm() {
+        let selection = Selection {
+            seeds: Some(3),
+            ..Selection::default()
+        };
+        let report = report(&["clients=1", "response=2560 B"], &selection);
+        let html = report.html();
+        assert!(html.contains("Flow completion time (s)") && html.contains("Pesola 2020"));
+        assert!(html.contains("Typical transfers"));
+        for algorithm in ["default, seed ", "cocoa-001, seed "] {
+            // In the sequence graphs and in the timer traces.
+            assert!(html.matches(algorithm).count() >= 2, "{algorithm}");
+        }
+        assert!(!html.contains("NaN"));
+    }
+
+    #[test]
+    fn one_seed_of_one_cell_shows_its_transfer_in_full() {
+        let selection = Selection {
+            cell: Some("long-1c-high-2500".to_owned()),
+            seed: Some(3),
+            ..Selection::default()
+        };
+        let set = ["response=12800 B", "run.algorithms=default"];
+        let html = report(&set, &selection).html();
+        assert!(html.contains("The transfer") && html.contains("the longest wait"));
+        assert!(!html.contains("Box plots"));
+        assert!(html.contains("Trace hash "));
+    }
+
+    #[test]
+    fn many_cells_are_split_into_several_box_plots() {
+        let selection = Selection {
+            seeds: Some(2),
+            everywhere: true,
+            ..Selection::default()
+        };
+        let html = report(&["response=512 B"], &selection).html();
+        // 32 cells, by number of clients.
+        assert_eq!(html.matches("Box plots of flow").count(), 2);
+    }
+}

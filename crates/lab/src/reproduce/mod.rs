@@ -1,0 +1,269 @@
+//! The studies' printed values beside ours: ratio, tolerance, verdict.
+
+mod ours;
+mod tables;
+mod tolerance;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::papers::Expected;
+use crate::statistics::Statistic;
+
+pub use ours::{OurRow, Ours, Reading, SEEDS, label, thesis_readings};
+pub use tables::{all_statistics, medians, nearer, not_run, readings};
+pub use tolerance::Tolerances;
+
+/// Whether ours agrees with print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Within the tolerance.
+    Holds,
+    /// Outside of it.
+    Fails,
+    /// Not run.
+    Undecided,
+}
+
+impl Verdict {
+    /// Its name in tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Fails => "fails",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+/// One printed value and ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// The printed row.
+    pub expected: Expected,
+    /// Which of its values.
+    pub statistic: Statistic,
+    /// What was set besides the profile, if this is another reading of it.
+    pub set: Vec<String>,
+    /// In print.
+    pub paper: f64,
+    /// Ours, if it was run.
+    pub ours: Option<f64>,
+    /// The tolerance applied.
+    pub tolerance: f64,
+}
+
+impl Comparison {
+    /// Ours over print.
+    pub fn ratio(&self) -> Option<f64> {
+        Some(self.ours? / self.paper)
+    }
+
+    /// Whether they agree.
+    pub fn verdict(&self) -> Verdict {
+        match self.ratio() {
+            None => Verdict::Undecided,
+            Some(ratio) if (ratio - 1.0).abs() <= self.tolerance => Verdict::Holds,
+            Some(_) => Verdict::Fails,
+        }
+    }
+
+    /// The algorithm, with what was set besides.
+    pub fn label(&self) -> String {
+        label(&self.expected.algorithm, &self.set)
+    }
+
+    /// Why it was not run, if it was not.
+    pub fn note(&self) -> Option<String> {
+        if self.ours.is_some() {
+            return None;
+        }
+        let name = &self.expected.algorithm;
+        Some(match carob_cc::registry::find(name) {
+            Err(_) => format!("needs {name}"),
+            Ok(_) => "not run".to_owned(),
+        })
+    }
+
+    /// As in the machine interface; `row` holds the cell's keys, the metric and the statistic, and
+    /// what was set for another reading. What was not run also has a `note` that says why.
+    pub fn to_json(&self) -> serde_json::Value {
+        let number = |text: &String| {
+            text.parse::<u64>()
+                .map_or_else(|_| json!(text), |n| json!(n))
+        };
+        let mut row: serde_json::Map<String, serde_json::Value> = self
+            .expected
+            .row
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), number(v)))
+            .collect();
+        row.insert("metric".to_owned(), json!(self.expected.metric));
+        row.insert("statistic".to_owned(), json!(self.statistic.name()));
+        if !self.set.is_empty() {
+            row.insert("set".to_owned(), json!(self.set));
+        }
+        let mut value = json!({
+            "study": self.expected.study,
+            "table": self.expected.table,
+            "row": row,
+            "algorithm": self.expected.algorithm,
+            "paper": self.paper,
+            "ours": self.ours,
+            "ratio": self.ratio(),
+            "verdict": self.verdict().name(),
+        });
+        if let Some(note) = self.note() {
+            value["note"] = json!(note);
+        }
+        value
+    }
+}
+
+/// Compares every printed value of `expected` with our rows; each reading is a comparison of its
+/// own, the profile as it is first.
+pub fn compare(expected: &[Expected], ours: &[OurRow], tolerances: &Tolerances) -> Vec<Comparison> {
+    let mut all = Vec::new();
+    for printed in expected {
+        let own: Vec<&OurRow> = ours
+            .iter()
+            .filter(|row| row.cell == printed.cell && row.algorithm == printed.algorithm)
+            .collect();
+        let mut add = |row: Option<&OurRow>| {
+            all.extend(printed.values.iter().map(|&(statistic, paper)| Comparison {
+                expected: printed.clone(),
+                statistic,
+                set: row.map_or_else(Vec::new, |row| row.set.clone()),
+                paper,
+                ours: row.map(|row| row.fct_s.get(statistic)),
+                tolerance: tolerances.of(&printed.cell, statistic),
+            }));
+        };
+        if own.is_empty() {
+            add(None);
+        }
+        for row in own {
+            add(Some(row));
+        }
+    }
+    all
+}
+
+/// How many printed values agree, how many were run, how many there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Within tolerance.
+    pub holds: usize,
+    /// Run.
+    pub run: usize,
+    /// Printed.
+    pub printed: usize,
+}
+
+/// Counts verdicts.
+pub fn tally<'a>(comparisons: impl IntoIterator<Item = &'a Comparison>) -> Tally {
+    comparisons
+        .into_iter()
+        .fold(Tally::default(), |tally, comparison| {
+            let verdict = comparison.verdict();
+            Tally {
+                holds: tally.holds + usize::from(verdict == Verdict::Holds),
+                run: tally.run + usize::from(verdict != Verdict::Undecided),
+                printed: tally.printed + 1,
+            }
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers;
+    use crate::statistics::Statistics;
+
+    fn row(cell: &str, algorithm: &str, fct: &[f64]) -> OurRow {
+        OurRow {
+            cell: cell.to_owned(),
+            algorithm: algorithm.to_owned(),
+            set: Vec::new(),
+            first_trace_hash: String::new(),
+            fct_s: Statistics::of(fct).expect("values"),
+        }
+    }
+
+    #[test]
+    fn a_median_holds_at_its_tolerance_and_fails_beyond() {
+        let printed: Vec<Expected> = papers::thesis_fct()
+            .into_iter()
+            .filter(|e| e.cell == "long-1c-low-2500" && e.algorithm == "default")
+            .collect();
+        let verdict = |ours: f64| {
+            let rows = [row("long-1c-low-2500", "default", &[ours])];
+            let all = compare(&printed, &rows, &Tolerances::thesis());
+            all.iter()
+                .find(|c| c.statistic == Statistic::P50)
+                .map(Comparison::verdict)
+        };
+        // Print: 336.859 s, and 5 % of it.
+        assert_eq!(verdict(336.859 * 1.0499), Some(Verdict::Holds));
+        assert_eq!(verdict(336.859 * 1.0501), Some(Verdict::Fails));
+        assert_eq!(verdict(336.859 * 0.9499), Some(Verdict::Fails));
+    }
+
+    #[test]
+    fn rows_not_run_are_undecided_and_say_why() {
+        let all = compare(&papers::thesis_fct(), &[], &Tolerances::thesis());
+        assert_eq!(
+            tally(&all),
+            Tally {
+                holds: 0,
+                run: 0,
+                printed: 52 * 8
+            }
+        );
+        assert!(all.iter().all(|c| c.verdict() == Verdict::Undecided));
+        assert_eq!(all[0].to_json()["ours"], serde_json::Value::Null);
+        let tcp = all.iter().find(|c| c.expected.algorithm == "tcp-newreno");
+        let tcp = tcp.expect("in print").to_json();
+        if carob_cc::registry::find("tcp-newreno").is_err() {
+            assert_eq!(tcp["note"], "needs tcp-newreno");
+        }
+    }
+
+    #[test]
+    fn json_has_the_shape_of_the_machine_interface() {
+        let mut rows = vec![row("long-1c-none-2500", "default", &[285.0, 286.0])];
+        let median = |rows: &[OurRow]| {
+            let all = compare(&papers::thesis_fct(), rows, &Tolerances::thesis());
+            all.into_iter()
+                .find(|c| c.statistic == Statistic::P50)
+                .expect("the first row")
+        };
+        let mut expected = json!({
+            "study": "thesis",
+            "table": 6,
+            "row": {
+                "clients": 1, "error": "none", "buffer": 2500,
+                "metric": "fct_s", "statistic": "p50",
+            },
+            "algorithm": "default",
+            "paper": 285.695,
+            "ours": 285.5,
+            "ratio": 285.5 / 285.695,
+            "verdict": "holds",
+        });
+        assert_eq!(median(&rows).to_json(), expected);
+        rows[0].set = vec!["block=64 B".to_owned()];
+        expected["row"]["set"] = json!(["block=64 B"]);
+        assert_eq!(median(&rows).to_json(), expected);
+    }
+
+    #[test]
+    fn a_reading_is_a_comparison_of_its_own() {
+        let mut rows = vec![row("long-1c-high-2500", "cocoa-001", &[900.0]); 2];
+        rows[1].set = vec!["cc.vbf_on=init-dithered".to_owned()];
+        let all = compare(&papers::thesis_fct(), &rows, &Tolerances::thesis());
+        assert_eq!(tally(&all).run, 2 * 8);
+        assert_eq!(tally(&all).printed, 53 * 8);
+    }
+}

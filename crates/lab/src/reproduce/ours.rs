@@ -1,0 +1,254 @@
+//! Our runs of a study: computed, or as last computed and kept with the program.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use carob_sim::world;
+use serde::{Deserialize, Serialize};
+
+use crate::papers::{self, Expected};
+use crate::run::{Impossible, Plan, Selection};
+use crate::scenario::{Scenario, builtin};
+use crate::statistics::Statistics;
+
+/// Seeds per cell and algorithm unless told otherwise.
+pub const SEEDS: u64 = 200;
+
+/// A setting for what a study leaves open, compared with the profile as it is.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Reading {
+    /// The algorithm it is of.
+    pub algorithm: String,
+    /// What `--set` would be told.
+    pub set: Vec<String>,
+    /// What it means, in a sentence.
+    pub about: String,
+}
+
+/// The readings of the thesis, `papers/thesis/readings.toml`.
+pub fn thesis_readings() -> Vec<Reading> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        reading: Vec<Reading>,
+    }
+    let text = include_str!("../../../../papers/thesis/readings.toml");
+    let file: File = toml::from_str(text).expect("a test reads the file");
+    file.reading
+}
+
+/// Our runs of the cells a study printed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ours {
+    /// The command that makes this.
+    pub command: String,
+    /// The program's version.
+    pub version: String,
+    /// Full name of the scenario.
+    pub scenario: String,
+    /// Its hash, in hexadecimal.
+    pub scenario_hash: String,
+    /// The first seed; the others follow.
+    pub first_seed: u64,
+    /// Seeds per cell and algorithm.
+    pub seeds: u64,
+    /// One per cell, algorithm and reading.
+    pub rows: Vec<OurRow>,
+}
+
+/// Our runs of one cell with one algorithm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OurRow {
+    /// The cell's name within its study.
+    pub cell: String,
+    /// The algorithm's registry id.
+    pub algorithm: String,
+    /// What was set besides: empty for the profile as it is.
+    pub set: Vec<String>,
+    /// Trace hash of the run with the first seed, in hexadecimal.
+    pub first_trace_hash: String,
+    /// Flow completion times in seconds.
+    pub fct_s: Statistics,
+}
+
+/// Cell, algorithm and settings of runs to make.
+struct Part {
+    scenario: Scenario,
+    cell: String,
+    algorithm: String,
+    set: Vec<String>,
+}
+
+impl Ours {
+    /// Runs every printed cell with every algorithm of the scenario, and with each reading.
+    ///
+    /// `progress` hears (done, of all) after each run, from any thread.
+    pub fn compute(seeds: u64, progress: impl Fn(usize, usize) + Sync) -> Result<Self, Impossible> {
+        let parts = parts(&papers::thesis_fct());
+        let base = long(&[], None);
+        let all = parts.len() * usize::try_from(seeds).unwrap_or(usize::MAX);
+        let done = AtomicUsize::new(0);
+        let rows: Result<Vec<Option<OurRow>>, Impossible> = parts
+            .iter()
+            .map(|part| {
+                part.run(seeds, || {
+                    progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+                })
+            })
+            .collect();
+        Ok(Self {
+            command: "carob lab reproduce thesis --fresh --keep crates/lab/results/thesis.json"
+                .to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            scenario: base.name(),
+            scenario_hash: format!("{:016x}", base.hash()),
+            first_seed: base.first_seed(),
+            seeds,
+            rows: rows?.into_iter().flatten().collect(),
+        })
+    }
+
+    /// Those kept with the program.
+    pub fn kept() -> Self {
+        let text = include_str!("../../results/thesis.json");
+        serde_json::from_str(text).expect("a test reads the file")
+    }
+
+    /// As a file to keep.
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self).expect("text keys and finite numbers");
+        text + "\n"
+    }
+
+    /// Why the program would not compute the same today; nothing if it would.
+    ///
+    /// Makes the first run of every row again, which takes milliseconds: any change of scenario,
+    /// controller, protocol or simulator that matters shows in their trace hashes.
+    pub fn stale(&self) -> Vec<String> {
+        let mut why = Vec::new();
+        let hash = format!("{:016x}", long(&[], None).hash());
+        if self.scenario_hash != hash {
+            why.push(format!("{} has changed", self.scenario));
+        }
+        let parts = parts(&papers::thesis_fct());
+        for part in &parts {
+            let kept = self.rows.iter().find(|row| part.is_of(row));
+            let name = format!("{} with {}", part.cell, part.label());
+            match (kept, part.run(1, || {})) {
+                (Some(kept), Ok(Some(now))) if kept.first_trace_hash == now.first_trace_hash => {}
+                (None, _) => why.push(format!("{name} was not run")),
+                (Some(_), _) => why.push(format!("{name} runs differently now")),
+            }
+        }
+        why
+    }
+}
+
+impl Part {
+    fn is_of(&self, row: &OurRow) -> bool {
+        row.cell == self.cell && row.algorithm == self.algorithm && row.set == self.set
+    }
+
+    fn label(&self) -> String {
+        label(&self.algorithm, &self.set)
+    }
+
+    /// `None` if no flow completed.
+    fn run(&self, seeds: u64, progress: impl Fn() + Sync) -> Result<Option<OurRow>, Impossible> {
+        let selection = Selection {
+            cell: Some(self.cell.clone()),
+            everywhere: true,
+            seeds: Some(seeds),
+            ..Selection::default()
+        };
+        let Ok(plan) = Plan::new(&self.scenario, &selection) else {
+            return Ok(None);
+        };
+        let outcome = plan.execute(world::run, |_, _| progress())?;
+        let first = outcome.runs().next().map_or(0, |(_, r)| r.trace_hash);
+        let rows = outcome.rows();
+        let fct = rows.first().and_then(|row| row.metrics.get("fct_s"));
+        Ok(fct.map(|fct| OurRow {
+            cell: self.cell.clone(),
+            algorithm: self.algorithm.clone(),
+            set: self.set.clone(),
+            first_trace_hash: format!("{first:016x}"),
+            fct_s: *fct,
+        }))
+    }
+}
+
+/// `cocoa-001`, or `cocoa-001 (cc.vbf_on=init-dithered)`.
+pub fn label(algorithm: &str, set: &[String]) -> String {
+    if set.is_empty() {
+        algorithm.to_owned()
+    } else {
+        format!("{algorithm} ({})", set.join(", "))
+    }
+}
+
+fn long(set: &[String], algorithm: Option<&str>) -> Scenario {
+    let (file, _) = builtin::find("thesis/long").expect("it is built in");
+    let algorithms = algorithm.map(|a| vec![a.to_owned()]);
+    Scenario::with_algorithms(file.name, file.text, set, algorithms.as_deref())
+        .expect("a test reads the scenario with every reading")
+}
+
+/// Printed cells with the algorithms there are, in printed order; readings after the profile.
+fn parts(printed: &[Expected]) -> Vec<Part> {
+    let readings = thesis_readings();
+    let known = |row: &&Expected| carob_cc::registry::find(&row.algorithm).is_ok();
+    printed
+        .iter()
+        .filter(known)
+        .flat_map(|row| {
+            let own = readings.iter().filter(|r| r.algorithm == row.algorithm);
+            std::iter::once(Vec::new())
+                .chain(own.map(|r| r.set.clone()))
+                .map(|set| Part {
+                    scenario: long(&set, Some(&row.algorithm)),
+                    cell: row.cell.clone(),
+                    algorithm: row.algorithm.clone(),
+                    set,
+                })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_results_are_what_the_program_computes_today() {
+        let kept = Ours::kept();
+        let why = kept.stale();
+        assert!(
+            why.is_empty(),
+            "{}\nRun: cargo run --release -- {}",
+            why.join("\n"),
+            kept.command.trim_start_matches("carob ")
+        );
+    }
+
+    #[test]
+    fn changed_runs_are_stale() {
+        let mut kept = Ours::kept();
+        "0123".clone_into(&mut kept.rows[0].first_trace_hash);
+        "0123".clone_into(&mut kept.scenario_hash);
+        let why = kept.stale();
+        assert!(why[0].contains("thesis/long has changed"), "{why:?}");
+        assert!(why[1].contains("long-1c-none-2500 with default"), "{why:?}");
+    }
+
+    #[test]
+    fn both_readings_of_cocoa_are_run_in_each_printed_cell() {
+        let parts = parts(&papers::thesis_fct());
+        // Six cells with a buffer of 2500 bytes; default, and cocoa-001 in two readings.
+        assert_eq!(parts.len(), 6 * 3);
+        let readings = parts.iter().filter(|p| !p.set.is_empty()).count();
+        assert_eq!(readings, 6);
+    }
+}

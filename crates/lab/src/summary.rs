@@ -1,0 +1,429 @@
+//! What a run says in short: a table for people, and the reading of it in words.
+
+use std::fmt::Write as _;
+
+use carob_sim::spec::FlowRecord;
+
+use crate::papers::{self, Expected};
+use crate::run::{EachRow, Outcome, Row};
+use crate::statistics::{Statistic, Statistics};
+use crate::text::{Align, TextTable};
+
+/// Medians this near to each other are called the same.
+const SAME: f64 = 0.01;
+
+/// The studies' printed rows, to look ours up in.
+#[derive(Clone, Debug)]
+pub struct Print {
+    rows: Vec<Expected>,
+}
+
+impl Print {
+    /// Every printed row there is.
+    pub fn all() -> Self {
+        Self {
+            rows: papers::thesis_fct(),
+        }
+    }
+
+    /// What is printed for `<study>/<cell>` and an algorithm.
+    pub fn find(&self, cell: &str, algorithm: &str) -> Option<&Expected> {
+        let (study, cell) = cell.split_once('/')?;
+        self.rows
+            .iter()
+            .find(|row| row.study == study && row.cell == cell && row.algorithm == algorithm)
+    }
+}
+
+/// One line per cell and algorithm: completion times, print beside them, and what they cost.
+pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
+    let printed = |row: &Row| {
+        print
+            .find(&row.compare_with, &row.algorithm)?
+            .value(Statistic::P50)
+    };
+    let any_printed = rows.iter().any(|row| printed(row).is_some());
+    let unfinished = |row: &Row| {
+        row.metrics
+            .get("success_ratio")
+            .is_some_and(|s| s.mean < 1.0)
+    };
+    let any_unfinished = rows.iter().any(unfinished);
+    let left = ["cell", "algorithm"].map(|name| (name.to_owned(), Align::Left));
+    let right = |name: &str| (name.to_owned(), Align::Right);
+    let mut header = left.to_vec();
+    header.extend(["runs", "p10 s", "median s", "p90 s"].map(right));
+    if any_printed {
+        header.extend(["paper s", "ratio"].map(right));
+    }
+    header.extend(["retransmissions", "spurious"].map(right));
+    if any_unfinished {
+        header.push(right("done"));
+    }
+    if hashes {
+        header.push(("trace hash".to_owned(), Align::Left));
+    }
+    let mut table = TextTable::new(header);
+    let mut before = "";
+    for row in rows {
+        let fct = row.metrics.get("fct_s");
+        let time = |s: Statistic| fct.map_or_else(dash, |f| seconds(f.get(s)));
+        let mean = |metric: &str| {
+            let found = row.metrics.get(metric);
+            found.map_or_else(dash, |m| format!("{:.1}", m.mean))
+        };
+        let cell = if row.scenario == before {
+            ""
+        } else {
+            &row.scenario
+        };
+        before = &row.scenario;
+        let mut cells = vec![cell.to_owned(), row.algorithm.clone(), row.runs.to_string()];
+        cells.extend([Statistic::P10, Statistic::P50, Statistic::P90].map(time));
+        if any_printed {
+            let paper = printed(row);
+            let ratio = fct.zip(paper).map(|(ours, paper)| ours.p50 / paper);
+            cells.push(paper.map_or_else(dash, seconds));
+            cells.push(ratio.map_or_else(dash, |r| format!("{r:.3}")));
+        }
+        cells.extend([mean("retransmissions"), mean("spurious")]);
+        if any_unfinished {
+            let done = row.metrics.get("success_ratio");
+            cells.push(done.map_or_else(dash, |s| format!("{:.1} %", s.mean * 100.0)));
+        }
+        if hashes {
+            cells.push(row.trace_hash.clone());
+        }
+        table.add(cells);
+    }
+    table
+}
+
+/// One line per run, with its seed and trace hash.
+pub fn each_table(rows: &[EachRow]) -> TextTable {
+    let column = |name: &str| {
+        let left = ["cell", "algorithm", "trace hash"].contains(&name);
+        (
+            name.to_owned(),
+            if left { Align::Left } else { Align::Right },
+        )
+    };
+    let header = [
+        "cell",
+        "algorithm",
+        "seed",
+        "median s",
+        "max s",
+        "retransmissions",
+        "spurious",
+        "trace hash",
+    ];
+    let mut table = TextTable::new(header.map(column).to_vec());
+    let mut before = "";
+    for row in rows {
+        let fct = row.metrics.get("fct_s");
+        let sum = |metric: &str| {
+            let found = row.metrics.get(metric);
+            found.map_or_else(dash, |m| format!("{:.0}", m.mean * m.n as f64))
+        };
+        let cell = if row.scenario == before {
+            ""
+        } else {
+            &row.scenario
+        };
+        before = &row.scenario;
+        table.add(vec![
+            cell.to_owned(),
+            row.algorithm.clone(),
+            row.seed.to_string(),
+            fct.map_or_else(dash, |f| seconds(f.p50)),
+            fct.map_or_else(dash, |f| seconds(f.max)),
+            sum("retransmissions"),
+            sum("spurious"),
+            row.trace_hash.clone(),
+        ]);
+    }
+    table
+}
+
+/// What the columns of [`table`] mean.
+pub const COLUMNS: &str = "p10, median and p90 are of flow completion times; retransmissions and \
+spurious are per flow, spurious being those whose earlier copy and answer were not lost.";
+
+/// The outcome in a few sentences: where the choice of algorithm matters, and where it does not.
+pub fn reading(outcome: &Outcome<'_>) -> Vec<String> {
+    let rows = outcome.rows();
+    let cells = by_cell(&rows);
+    let several: Vec<&Ranked<'_>> = cells.iter().filter(|ranked| ranked.len() > 1).collect();
+    let mut sentences = Vec::new();
+    let widest = several
+        .iter()
+        .max_by(|a, b| spread(a).total_cmp(&spread(b)));
+    if let Some(ranked) = widest.filter(|ranked| spread(ranked) > 1.0 + SAME) {
+        let ((best, fastest), (worst, slowest)) = (ranked[0], ranked[ranked.len() - 1]);
+        let mut text = format!(
+            "The choice matters most with {}: {} takes {} s (median), {} {} s, {:.0} % longer",
+            label(&rows, best),
+            best.algorithm,
+            seconds(fastest.p50),
+            worst.algorithm,
+            seconds(slowest.p50),
+            (slowest.p50 / fastest.p50 - 1.0) * 100.0,
+        );
+        let (wins, pairs) = paired(outcome, best, worst);
+        if pairs > 1 {
+            // Writing to a String cannot fail.
+            let _ = write!(
+                text,
+                "; {} is faster in {wins} of {pairs} runs with the same seed",
+                best.algorithm
+            );
+        }
+        sentences.push(text + ".");
+        // Medians hide tails: say so where another algorithm has the longest.
+        let tail = ranked.iter().max_by(|a, b| a.1.p90.total_cmp(&b.1.p90));
+        if let Some((tail, long)) = tail.filter(|(row, s)| {
+            row.algorithm != worst.algorithm && s.p90 > slowest.p90 * (1.0 + SAME)
+        }) {
+            sentences.push(format!(
+                "In the slowest tenth of those runs it is {} that takes longest: from {} s (p90), \
+                 {} from {} s.",
+                tail.algorithm,
+                seconds(long.p90),
+                worst.algorithm,
+                seconds(slowest.p90),
+            ));
+        }
+    }
+    let same: Vec<String> = several
+        .iter()
+        .filter(|ranked| spread(ranked) <= 1.0 + SAME)
+        .map(|ranked| label(&rows, ranked[0].0))
+        .collect();
+    if !same.is_empty() {
+        let same: Vec<&str> = same.iter().map(String::as_str).collect();
+        sentences.push(format!(
+            "With {} it makes no difference: all medians are within {:.0} %.",
+            listed(&same),
+            SAME * 100.0,
+        ));
+    }
+    let unfinished: Vec<String> = rows
+        .iter()
+        .filter_map(|row| {
+            let done = row.metrics.get("success_ratio")?.mean;
+            let (name, cell) = (&row.algorithm, label(&rows, row));
+            (done < 1.0).then(|| format!("{name} with {cell} ({:.1} % done)", done * 100.0))
+        })
+        .collect();
+    if !unfinished.is_empty() {
+        let unfinished: Vec<&str> = unfinished.iter().map(String::as_str).collect();
+        sentences.push(format!(
+            "Not every transfer completed: {}. Times are of those that did.",
+            listed(&unfinished)
+        ));
+    }
+    sentences
+}
+
+/// What sets a cell apart from the others, such as `error high`, or its name.
+fn label(rows: &[Row], of: &Row) -> String {
+    let varies = |key: &str, value: &serde_json::Value| {
+        rows.iter().any(|row| row.cell.get(key) != Some(value))
+    };
+    let parts: Vec<String> = of
+        .cell
+        .iter()
+        .filter(|(key, value)| varies(key, value))
+        .map(|(key, value)| {
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            format!("{key} {text}")
+        })
+        .collect();
+    if parts.is_empty() {
+        short(&of.scenario).to_owned()
+    } else {
+        parts.join(", ")
+    }
+}
+
+/// The rows of one cell, fastest first.
+type Ranked<'a> = Vec<(&'a Row, &'a Statistics)>;
+
+/// The slowest median over the fastest.
+fn spread(ranked: &Ranked<'_>) -> f64 {
+    match (ranked.first(), ranked.last()) {
+        (Some(first), Some(last)) if first.1.p50 > 0.0 => last.1.p50 / first.1.p50,
+        _ => 1.0,
+    }
+}
+
+/// The cell in which algorithms differ most, by name within its study.
+pub fn widest_cell(rows: &[Row]) -> Option<&str> {
+    by_cell(rows)
+        .iter()
+        // The last of equals: sweeps go from mild to hard.
+        .max_by(|a, b| spread(a).total_cmp(&spread(b)))
+        .and_then(|ranked| Some(short(&ranked.first()?.0.scenario)))
+}
+
+/// The rows of each cell that completed flows, fastest first.
+fn by_cell(rows: &[Row]) -> Vec<Ranked<'_>> {
+    let mut cells: Vec<Ranked<'_>> = Vec::new();
+    for row in rows {
+        let Some(fct) = row.metrics.get("fct_s") else {
+            continue;
+        };
+        match cells.last_mut() {
+            Some(cell) if cell[0].0.scenario == row.scenario => cell.push((row, fct)),
+            _ => cells.push(vec![(row, fct)]),
+        }
+    }
+    for cell in &mut cells {
+        cell.sort_by(|a, b| a.1.p50.total_cmp(&b.1.p50));
+    }
+    cells
+}
+
+/// In how many seeds `a` was done before `b`, of how many both completed.
+fn paired(outcome: &Outcome<'_>, a: &Row, b: &Row) -> (usize, usize) {
+    let times = |row: &Row| -> Vec<Option<u64>> {
+        outcome
+            .of(short(&row.scenario), &row.algorithm)
+            .map(|(_, record)| {
+                let all = record.flows.iter().map(FlowRecord::completion);
+                all.map(|c| Some(c?.as_micros())).sum::<Option<u64>>()
+            })
+            .collect()
+    };
+    let pairs: Vec<(u64, u64)> = times(a)
+        .into_iter()
+        .zip(times(b))
+        .filter_map(|(a, b)| a.zip(b))
+        .collect();
+    (pairs.iter().filter(|(a, b)| a < b).count(), pairs.len())
+}
+
+/// A cell's name within its study.
+fn short(scenario: &str) -> &str {
+    scenario.split_once('/').map_or(scenario, |(_, cell)| cell)
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn listed(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// Four significant digits or more: 285.70, 1028.1.
+pub fn seconds(value: f64) -> String {
+    if value < 1_000.0 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.1}")
+    }
+}
+
+fn dash() -> String {
+    "–".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use carob_cc::time::{Duration, Instant};
+    use carob_sim::spec::RunRecord;
+
+    use super::*;
+    use crate::run::{Plan, Selection};
+    use crate::scenario::{Scenario, builtin};
+
+    /// An outcome with completion times in seconds by algorithm and cell.
+    fn with_outcome<T>(
+        fct: impl Fn(&str, f64) -> Option<u64> + Sync,
+        look: impl FnOnce(&Outcome<'_>) -> T,
+    ) -> T {
+        let (file, _) = builtin::find("thesis/long").expect("a scenario");
+        let scenario =
+            Scenario::read(file.name, file.text, &["clients=1".to_owned()]).expect("a valid one");
+        let selection = Selection {
+            seeds: Some(4),
+            ..Selection::default()
+        };
+        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        let outcome = plan
+            .execute(
+                |spec| {
+                    let error = spec.link.down.loss.mean_ratio();
+                    let seconds = fct(spec.controller.entry().name, error);
+                    let finished = seconds.map(|s| Instant::ZERO + Duration::from_secs(s));
+                    Ok(RunRecord {
+                        flows: vec![FlowRecord {
+                            finished,
+                            ..FlowRecord::default()
+                        }],
+                        ..RunRecord::default()
+                    })
+                },
+                |_, _| {},
+            )
+            .expect("possible");
+        look(&outcome)
+    }
+
+    #[test]
+    fn the_reading_says_where_the_choice_matters_and_where_not() {
+        let fct = |name: &str, error: f64| {
+            let cocoa = name != "default";
+            Some(if error > 0.15 && cocoa { 500 } else { 600 })
+        };
+        with_outcome(fct, |outcome| {
+            let text = reading(outcome).join(" ");
+            assert!(
+                text.starts_with(
+                    "The choice matters most with error high: cocoa-001 takes 500.00 s (median), \
+                     default 600.00 s, 20 % longer; cocoa-001 is faster in 4 of 4 runs"
+                ),
+                "{text}"
+            );
+            assert!(
+                text.contains("With error none, error low and error medium it makes no difference"),
+                "{text}"
+            );
+            assert_eq!(widest_cell(&outcome.rows()), Some("long-1c-high-2500"));
+        });
+    }
+
+    #[test]
+    fn transfers_that_did_not_complete_are_named() {
+        let fct = |name: &str, error: f64| (name != "default" || error < 0.15).then_some(300);
+        with_outcome(fct, |outcome| {
+            let text = reading(outcome).join(" ");
+            assert!(
+                text.contains("Not every transfer completed: default with error high (0.0 % done)"),
+                "{text}"
+            );
+            let table = table(&outcome.rows(), &Print::all(), false).to_string();
+            assert!(table.contains("done"), "{table}");
+        });
+    }
+
+    #[test]
+    fn the_table_shows_print_and_ratio() {
+        let fct = |_: &str, _: f64| Some(300);
+        with_outcome(fct, |outcome| {
+            let table = table(&outcome.rows(), &Print::all(), true).to_string();
+            let line = table.lines().nth(2).expect("a first row");
+            assert!(line.starts_with("thesis/long-1c-none-2500 "), "{table}");
+            assert!(line.contains("  285.69  1.050  "), "{table}");
+            assert!(
+                table.contains("trace hash") && !table.contains("done"),
+                "{table}"
+            );
+        });
+    }
+}
