@@ -13,7 +13,24 @@ struct Document {
     arguments: &'static [&'static str],
 }
 
-const DOCUMENTS: &[Document] = &[];
+const DOCUMENTS: &[Document] = &[
+    Document {
+        path: "docs/controllers.md",
+        arguments: &["cc", "list", "--markdown"],
+    },
+    Document {
+        path: "docs/default-comparison.svg",
+        arguments: &["lab", "run", "--svg"],
+    },
+    Document {
+        path: "docs/reproduction.md",
+        arguments: &["lab", "reproduce", "thesis", "--markdown"],
+    },
+    Document {
+        path: "docs/scenario-keys.md",
+        arguments: &["lab", "keys", "--markdown"],
+    },
+];
 
 pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();

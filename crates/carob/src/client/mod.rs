@@ -1,0 +1,297 @@
+//! Asking: the client, its requests, their bodies and replies.
+
+mod body;
+mod reply;
+mod request;
+mod resolve;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use carob_cc::TransmissionParameters;
+use carob_cc::controller::Gauge;
+use carob_proto::codec::{Code, Uri};
+use carob_proto::congestion::Choice;
+use carob_proto::endpoint::{Failure, Usage};
+use tokio::sync::oneshot;
+
+use crate::driver::{self, Command, Failed, Finish, Handle, Note, Ping, Why};
+use crate::error::{Error, OpenError};
+use crate::settings::Settings;
+
+pub use body::{Body, BodySender, BodySenderClosed};
+pub use reply::{BodyStream, Reply, StreamedReply};
+pub use request::RequestBuilder;
+
+/// Sends requests. Clones share one endpoint: its socket, its peers' controllers.
+///
+/// When the last of them is dropped, the socket closes.
+#[derive(Clone, Debug)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+/// A client to be opened.
+#[derive(Debug, Default)]
+pub struct ClientBuilder {
+    bind: Option<SocketAddr>,
+    settings: Settings,
+}
+
+impl ClientBuilder {
+    /// The address to send from; without it any, on IPv6 and IPv4.
+    pub fn bind(mut self, address: SocketAddr) -> Self {
+        self.bind = Some(address);
+        self
+    }
+
+    /// The endpoint's settings.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Opens the client on the current tokio runtime.
+    pub fn open(self) -> Result<Client, OpenError> {
+        driver::start(self.bind, self.settings, None).map(Client::over)
+    }
+}
+
+/// What a request is sent to: a URI, read or still to be read.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// Text; an error in it is reported when the request is sent.
+    Text(String),
+    /// A URI.
+    Uri(Uri),
+}
+
+impl From<&str> for Target {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Target {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&String> for Target {
+    fn from(text: &String) -> Self {
+        Self::Text(text.clone())
+    }
+}
+
+impl From<Uri> for Target {
+    fn from(uri: Uri) -> Self {
+        Self::Uri(uri)
+    }
+}
+
+impl Client {
+    /// A client with default settings, on the current tokio runtime.
+    pub fn open() -> Result<Self, OpenError> {
+        Self::builder().open()
+    }
+
+    /// A client to be described.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    pub(crate) fn over(handle: Arc<Handle>) -> Self {
+        Self { handle }
+    }
+
+    /// The address it sends from.
+    pub fn local_address(&self) -> SocketAddr {
+        self.handle.local()
+    }
+
+    /// A request with any method.
+    pub fn request(&self, method: Code, target: impl Into<Target>) -> RequestBuilder {
+        RequestBuilder::new(Arc::clone(&self.handle), method, target.into())
+    }
+
+    /// A GET.
+    pub fn get(&self, target: impl Into<Target>) -> RequestBuilder {
+        self.request(Code::GET, target)
+    }
+
+    /// A PUT.
+    pub fn put(&self, target: impl Into<Target>) -> RequestBuilder {
+        self.request(Code::PUT, target)
+    }
+
+    /// A POST.
+    pub fn post(&self, target: impl Into<Target>) -> RequestBuilder {
+        self.request(Code::POST, target)
+    }
+
+    /// A DELETE.
+    pub fn delete(&self, target: impl Into<Target>) -> RequestBuilder {
+        self.request(Code::DELETE, target)
+    }
+
+    /// A FETCH (RFC 8132).
+    pub fn fetch(&self, target: impl Into<Target>) -> RequestBuilder {
+        self.request(Code::FETCH, target)
+    }
+
+    /// Asks a host whether a CoAP endpoint is there (RFC 7252 4.3); the round-trip time.
+    ///
+    /// Of several addresses, the first that can be reached is asked.
+    pub async fn ping(&self, target: impl Into<Target>) -> Result<Duration, Error> {
+        let uri = resolve::read(target.into())?;
+        let peers = resolve::addresses(&uri, self.handle.local()).await?;
+        let mut outcome = Err(Error::Closed);
+        for peer in peers {
+            outcome = self.ping_address(peer).await;
+            if !matches!(outcome, Err(Error::Unreachable { .. })) {
+                break;
+            }
+        }
+        outcome
+    }
+
+    async fn ping_address(&self, peer: SocketAddr) -> Result<Duration, Error> {
+        let (reply, answer) = oneshot::channel();
+        let ticket = self.handle.ticket();
+        let answer = Answer::new(&self.handle, ticket, answer);
+        self.handle
+            .command(Command::Ping(Ping {
+                ticket,
+                to: peer,
+                reply,
+            }))
+            .await;
+        match answer.wait().await {
+            Some(Ok(round_trip)) => Ok(round_trip),
+            Some(Err(failed)) => Err(failed.for_people(peer)),
+            None => Err(Error::Closed),
+        }
+    }
+
+    /// Gives a peer its own controller and parameters from now on, where given. One that is known
+    /// already keeps its controller until it is forgotten.
+    pub async fn set_peer(
+        &self,
+        peer: SocketAddr,
+        controller: Option<Choice>,
+        parameters: Option<TransmissionParameters>,
+    ) -> Result<(), Error> {
+        let settings = Box::new((peer, controller, parameters));
+        let taken = self.handle.command(Command::SetPeer(settings)).await;
+        if taken { Ok(()) } else { Err(Error::Closed) }
+    }
+
+    /// The readings of a peer's controller, such as its RTO; nothing if the peer is not known.
+    pub async fn gauges(&self, peer: SocketAddr) -> Option<Vec<(&'static str, Gauge)>> {
+        self.handle
+            .ask(|reply| Command::Gauges(peer, reply))
+            .await?
+    }
+
+    /// What the endpoint's tables hold.
+    pub async fn usage(&self) -> Result<Usage, Error> {
+        self.handle.ask(Command::Usage).await.ok_or(Error::Closed)
+    }
+
+    /// Stops the endpoint for all clones: no new requests, those under way are finished, and
+    /// after `limit` at the latest everything is cut off.
+    pub async fn shut_down(self, limit: Duration) -> Finish {
+        let ended = self
+            .handle
+            .ask(|done| Command::ShutDown { limit, done })
+            .await;
+        ended.unwrap_or(Finish::Complete)
+    }
+}
+
+/// An answer to come; dropping it cancels what it is the answer to.
+#[derive(Debug)]
+struct Answer<T> {
+    receiver: Option<oneshot::Receiver<T>>,
+    cancel: Cancel,
+}
+
+/// Cancels a request when dropped, unless it has ended.
+#[derive(Debug)]
+struct Cancel {
+    handle: Arc<Handle>,
+    ticket: u64,
+    ended: bool,
+}
+
+impl<T> Answer<T> {
+    fn new(handle: &Arc<Handle>, ticket: u64, receiver: oneshot::Receiver<T>) -> Self {
+        let cancel = Cancel {
+            handle: Arc::clone(handle),
+            ticket,
+            ended: false,
+        };
+        Self {
+            receiver: Some(receiver),
+            cancel,
+        }
+    }
+
+    /// The answer, and with it the end of what it is the answer to.
+    async fn wait(mut self) -> Option<T> {
+        let answer = self.receive().await;
+        self.cancel.ended = true;
+        answer
+    }
+
+    /// The answer; nothing if the driver has stopped.
+    async fn receive(&mut self) -> Option<T> {
+        self.receiver.as_mut()?.await.ok()
+    }
+
+    /// Keeps only the duty to cancel.
+    fn into_cancel(mut self) -> Cancel {
+        self.receiver = None;
+        let Self { cancel, .. } = self;
+        cancel
+    }
+}
+
+impl Drop for Cancel {
+    fn drop(&mut self) {
+        if !self.ended {
+            // A driver that has stopped has nothing left to cancel.
+            let _ = self.handle.notes.send(Note::Cancel(self.ticket));
+        }
+    }
+}
+
+impl Failed {
+    /// The error an application gets.
+    fn for_people(self, peer: SocketAddr) -> Error {
+        let failure = match self.why {
+            Why::Refused(source) => return Error::NotSent { peer, source },
+            Why::Failure(failure) => failure,
+        };
+        match failure {
+            Failure::Unreachable => {
+                let source = self.os_error.map_or_else(
+                    || std::io::Error::other("the network says so"),
+                    std::io::Error::from_raw_os_error,
+                );
+                Error::Unreachable { peer, source }
+            }
+            Failure::TimedOut { .. } | Failure::NoResponse | Failure::DeadlinePassed => {
+                Error::NoAnswer {
+                    peer,
+                    after: self.after,
+                    failure,
+                }
+            }
+            Failure::ShutDown => Error::Closed,
+            _ => Error::Failed { peer, failure },
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What comes back.
+
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carob_proto::message::Response;
+use tokio::sync::mpsc;
+
+use super::Cancel;
+use crate::driver::{Failed, Note};
+use crate::error::Error;
+
+/// A response with what is known about how it came. It can be used like a [`Response`].
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The response.
+    pub response: Response,
+    /// Who sent it.
+    pub peer: SocketAddr,
+    /// Time from the request to the response, its whole body included.
+    pub after: Duration,
+}
+
+impl Reply {
+    /// The body as text, if it is.
+    pub fn text(&self) -> Option<&str> {
+        core::str::from_utf8(self.bytes()).ok()
+    }
+}
+
+impl Deref for Reply {
+    type Target = Response;
+
+    fn deref(&self) -> &Response {
+        &self.response
+    }
+}
+
+/// The beginning of a response whose body is read as it arrives.
+#[derive(Debug)]
+pub struct StreamedReply {
+    /// Code and options; the payload is empty.
+    pub head: Response,
+    /// Size of the body, if the server told.
+    pub size: Option<u64>,
+    /// Who sends it.
+    pub peer: SocketAddr,
+    /// Time from the request to this beginning.
+    pub after: Duration,
+    /// The body.
+    pub body: BodyStream,
+}
+
+/// A response's body as it arrives. Dropping it ends the transfer.
+#[derive(Debug)]
+pub struct BodyStream {
+    pub(super) parts: mpsc::UnboundedReceiver<Result<(Bytes, bool), Failed>>,
+    pub(super) cancel: Cancel,
+    pub(super) peer: SocketAddr,
+}
+
+impl BodyStream {
+    /// The next part; nothing after the last. A slow reader slows the transfer down.
+    ///
+    /// Dropping this future loses no part.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        if self.cancel.ended {
+            return Ok(None);
+        }
+        match self.parts.recv().await {
+            Some(Ok((bytes, last))) => {
+                if last {
+                    self.cancel.ended = true;
+                } else {
+                    // A driver that has stopped says so at the next part.
+                    let _ = self
+                        .cancel
+                        .handle
+                        .notes
+                        .send(Note::ReadOn(self.cancel.ticket));
+                }
+                Ok(Some(bytes))
+            }
+            Some(Err(failed)) => {
+                self.cancel.ended = true;
+                Err(failed.for_people(self.peer))
+            }
+            None => {
+                self.cancel.ended = true;
+                Err(Error::Closed)
+            }
+        }
+    }
+}

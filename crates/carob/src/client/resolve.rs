@@ -1,0 +1,76 @@
+//! From a URI to the addresses to try.
+
+use std::net::{IpAddr, SocketAddr};
+
+use carob_proto::codec::{Host, Scheme, Uri};
+use tokio::net::lookup_host;
+
+use super::Target;
+use crate::error::Error;
+use crate::socket::Socket;
+
+/// Addresses of one host that are tried at most.
+const ADDRESSES: usize = 8;
+
+/// The URI a request goes to.
+pub(super) fn read(target: Target) -> Result<Uri, Error> {
+    let uri = match target {
+        Target::Uri(uri) => uri,
+        Target::Text(text) => match Uri::parse(&text) {
+            Ok(uri) => uri,
+            Err(source) => return Err(Error::Uri { uri: text, source }),
+        },
+    };
+    if uri.scheme() != Scheme::Coap {
+        return Err(Error::Scheme {
+            scheme: uri.scheme().to_string(),
+        });
+    }
+    Ok(uri)
+}
+
+/// The addresses of a URI's host that a socket bound to `local` can reach, in the resolver's
+/// order.
+pub(super) async fn addresses(uri: &Uri, local: SocketAddr) -> Result<Vec<SocketAddr>, Error> {
+    let port = uri.port();
+    let found: Vec<SocketAddr> = match uri.host() {
+        Host::Ipv4(address) => vec![(IpAddr::V4(*address), port).into()],
+        Host::Ipv6 {
+            address,
+            zone: None,
+        } => vec![(IpAddr::V6(*address), port).into()],
+        host => {
+            // The resolver knows zones by name and by number.
+            let name = match host {
+                Host::Ipv6 {
+                    address,
+                    zone: Some(zone),
+                } => format!("{address}%{zone}"),
+                host => host.to_string(),
+            };
+            let found = lookup_host((name.as_str(), port)).await;
+            let found = found.and_then(|all| {
+                let all: Vec<_> = all.take(ADDRESSES).collect();
+                let none = || std::io::Error::other("the name has no address");
+                if all.is_empty() { Err(none()) } else { Ok(all) }
+            });
+            found.map_err(|source| Error::Resolve {
+                host: host.to_string(),
+                source,
+            })?
+        }
+    };
+    let mut usable = Vec::with_capacity(found.len());
+    for address in found {
+        if Socket::reaches(local, address) && !usable.contains(&address) {
+            usable.push(address);
+        }
+    }
+    if usable.is_empty() {
+        return Err(Error::Family {
+            host: uri.host().to_string(),
+            local,
+        });
+    }
+    Ok(usable)
+}

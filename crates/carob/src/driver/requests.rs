@@ -1,0 +1,292 @@
+//! Requests of our own: who waits for which.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carob_cc::time::Instant;
+use carob_proto::endpoint::{Endpoint, Event, Failure, RequestError, RequestId, Sending};
+use carob_proto::message::{Request, Response};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+/// A request that an application makes.
+pub(crate) struct NewRequest {
+    pub(crate) ticket: u64,
+    pub(crate) to: SocketAddr,
+    pub(crate) request: Request,
+    pub(crate) sending: Sending,
+    pub(crate) reply: ReplyTo,
+}
+
+/// A ping that an application makes.
+pub(crate) struct Ping {
+    pub(crate) ticket: u64,
+    pub(crate) to: SocketAddr,
+    pub(crate) reply: oneshot::Sender<Result<Duration, Failed>>,
+}
+
+/// Who hears of a request.
+pub(crate) struct ReplyTo {
+    /// The response, or its beginning.
+    pub(crate) head: oneshot::Sender<Result<Received, Failed>>,
+    /// The parts of its body, if streamed. The engine sends as many as were asked for with
+    /// `read_on` and sixteen more, which bounds this queue.
+    pub(crate) parts: Option<mpsc::UnboundedSender<Result<(Bytes, bool), Failed>>>,
+    /// Told when a streamed request body needs more.
+    pub(crate) starved: Option<Arc<Notify>>,
+}
+
+/// A response, or its beginning.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) response: Response,
+    /// Size of a streamed body, if the server told.
+    pub(crate) size: Option<u64>,
+    pub(crate) after: Duration,
+}
+
+/// A request without a response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failed {
+    pub(crate) why: Why,
+    /// The system's error number, where the system said why.
+    pub(crate) os_error: Option<i32>,
+    pub(crate) after: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Why {
+    Refused(RequestError),
+    Failure(Failure),
+}
+
+impl NewRequest {
+    pub(crate) fn refuse(self, why: Why) {
+        let _ = self.reply.head.send(Err(Failed::at_once(why)));
+    }
+}
+
+impl Ping {
+    pub(crate) fn refuse(self, why: Why) {
+        let _ = self.reply.send(Err(Failed::at_once(why)));
+    }
+}
+
+impl Failed {
+    fn at_once(why: Why) -> Self {
+        Self {
+            why,
+            os_error: None,
+            after: Duration::ZERO,
+        }
+    }
+}
+
+struct Pending {
+    ticket: u64,
+    began: Instant,
+    waiting: Waiting,
+}
+
+enum Waiting {
+    Response {
+        /// Taken once the response, or its beginning, was told.
+        head: Option<oneshot::Sender<Result<Received, Failed>>>,
+        parts: Option<mpsc::UnboundedSender<Result<(Bytes, bool), Failed>>>,
+        starved: Option<Arc<Notify>>,
+    },
+    Pong(oneshot::Sender<Result<Duration, Failed>>),
+}
+
+/// Requests under way; the engine's limit on them is this table's.
+pub(super) struct Requests {
+    pending: HashMap<RequestId, Pending, FixedState>,
+    ids: HashMap<u64, RequestId, FixedState>,
+    /// The system's error number, while the engine is told of it.
+    pub(super) os_error: Option<i32>,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        // The keys are our own numbers, so nobody can make them collide.
+        Self {
+            pending: HashMap::with_hasher(FixedState::default()),
+            ids: HashMap::with_hasher(FixedState::default()),
+            os_error: None,
+        }
+    }
+}
+
+impl Requests {
+    pub(super) fn begin(&mut self, endpoint: &mut Endpoint, now: Instant, new: NewRequest) {
+        // Who dropped the request before it began told so already, and was not understood.
+        if new.reply.head.is_closed() {
+            return;
+        }
+        let NewRequest {
+            ticket,
+            to,
+            request,
+            sending,
+            reply,
+        } = new;
+        match endpoint.request(now, to, request, sending) {
+            Ok(id) => {
+                let ReplyTo {
+                    head,
+                    parts,
+                    starved,
+                } = reply;
+                let waiting = Waiting::Response {
+                    head: Some(head),
+                    parts,
+                    starved,
+                };
+                self.add(now, id, ticket, waiting);
+            }
+            Err(error) => {
+                let _ = reply.head.send(Err(Failed::at_once(Why::Refused(error))));
+            }
+        }
+    }
+
+    pub(super) fn ping(&mut self, endpoint: &mut Endpoint, now: Instant, ping: Ping) {
+        if ping.reply.is_closed() {
+            return;
+        }
+        match endpoint.ping(now, ping.to) {
+            Ok(id) => self.add(now, id, ping.ticket, Waiting::Pong(ping.reply)),
+            Err(error) => ping.refuse(Why::Refused(error)),
+        }
+    }
+
+    fn add(&mut self, now: Instant, id: RequestId, ticket: u64, waiting: Waiting) {
+        self.ids.insert(ticket, id);
+        self.pending.insert(
+            id,
+            Pending {
+                ticket,
+                began: now,
+                waiting,
+            },
+        );
+    }
+
+    pub(super) fn find(&self, ticket: u64) -> Option<RequestId> {
+        self.ids.get(&ticket).copied()
+    }
+
+    pub(super) fn cancel(&mut self, endpoint: &mut Endpoint, now: Instant, ticket: u64) {
+        if let Some(id) = self.ids.remove(&ticket) {
+            self.pending.remove(&id);
+            endpoint.cancel(now, id);
+        }
+    }
+
+    fn remove(&mut self, id: RequestId) -> Option<Pending> {
+        let pending = self.pending.remove(&id)?;
+        self.ids.remove(&pending.ticket);
+        Some(pending)
+    }
+
+    /// Passes an event of the engine on. Whoever waited may have gone; then nobody needs it.
+    pub(super) fn take(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Response { id, response } => {
+                let Some(pending) = self.remove(id) else {
+                    return;
+                };
+                let after = now.since(pending.began).into();
+                if let Waiting::Response {
+                    head: Some(head), ..
+                } = pending.waiting
+                {
+                    let _ = head.send(Ok(Received {
+                        response,
+                        size: None,
+                        after,
+                    }));
+                }
+            }
+            Event::Head { id, response, size } => {
+                let Some(pending) = self.pending.get_mut(&id) else {
+                    return;
+                };
+                let after = now.since(pending.began).into();
+                if let Waiting::Response { head, .. } = &mut pending.waiting
+                    && let Some(head) = head.take()
+                {
+                    let _ = head.send(Ok(Received {
+                        response,
+                        size,
+                        after,
+                    }));
+                }
+            }
+            Event::Part { id, bytes, last } => {
+                if let Some(Pending {
+                    waiting:
+                        Waiting::Response {
+                            parts: Some(parts), ..
+                        },
+                    ..
+                }) = self.pending.get(&id)
+                {
+                    let _ = parts.send(Ok((bytes, last)));
+                }
+                if last {
+                    self.remove(id);
+                }
+            }
+            Event::Starved(id) => {
+                if let Some(Pending {
+                    waiting: Waiting::Response { starved, .. },
+                    ..
+                }) = self.pending.get(&id)
+                    && let Some(starved) = starved
+                {
+                    starved.notify_one();
+                }
+            }
+            Event::Pong(id) => {
+                let Some(pending) = self.remove(id) else {
+                    return;
+                };
+                if let Waiting::Pong(reply) = pending.waiting {
+                    let _ = reply.send(Ok(now.since(pending.began).into()));
+                }
+            }
+            Event::Failed { id, failure } => {
+                let Some(pending) = self.remove(id) else {
+                    return;
+                };
+                let failed = Failed {
+                    why: Why::Failure(failure),
+                    os_error: self.os_error,
+                    after: now.since(pending.began).into(),
+                };
+                match pending.waiting {
+                    Waiting::Response {
+                        head: Some(head), ..
+                    } => {
+                        let _ = head.send(Err(failed));
+                    }
+                    Waiting::Response {
+                        head: None, parts, ..
+                    } => {
+                        if let Some(parts) = parts {
+                            let _ = parts.send(Err(failed));
+                        }
+                    }
+                    Waiting::Pong(reply) => {
+                        let _ = reply.send(Err(failed));
+                    }
+                }
+            }
+            _ => debug_assert!(false, "an event unknown to this driver"),
+        }
+    }
+}

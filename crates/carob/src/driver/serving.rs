@@ -1,0 +1,338 @@
+//! Requests received: fixed content is answered here, everything else by a task of its own.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use bytes::Bytes;
+use carob_cc::time::Instant;
+use carob_proto::codec::{Code, MessageView, OptionNumber, Options};
+use carob_proto::endpoint::{Endpoint, Incoming, IncomingId};
+use carob_proto::message::Response;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::Note;
+use crate::server::{Action, Request, Router, Upload};
+
+pub(super) static NOT_FOUND: LazyLock<Response> =
+    LazyLock::new(|| Response::diagnostic(Code::NOT_FOUND, "no such resource"));
+static METHOD_NOT_ALLOWED: LazyLock<Response> =
+    LazyLock::new(|| Response::new(Code::METHOD_NOT_ALLOWED));
+static NOT_ACCEPTABLE: LazyLock<Response> = LazyLock::new(|| Response::new(Code::NOT_ACCEPTABLE));
+static BUSY: LazyLock<Response> = LazyLock::new(|| {
+    Response::diagnostic(
+        Code::SERVICE_UNAVAILABLE,
+        "as many requests as may be are being handled",
+    )
+});
+static STOPPING: LazyLock<Response> =
+    LazyLock::new(|| Response::diagnostic(Code::SERVICE_UNAVAILABLE, "the server is stopping"));
+static FAILED: LazyLock<Response> = LazyLock::new(|| Response::new(Code::INTERNAL_SERVER_ERROR));
+static LOST_TRACK: LazyLock<Response> = LazyLock::new(|| {
+    let text = "the blocks before this one are not here";
+    Response::diagnostic(Code::REQUEST_ENTITY_INCOMPLETE, text)
+});
+
+/// What makes the blocks of a streamed body one upload: peer, method, and options that matter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct UploadKey {
+    peer: SocketAddr,
+    bytes: Box<[u8]>,
+}
+
+/// When a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It has been.
+    Now,
+    /// By a handler, later.
+    Later,
+}
+
+/// One block of a streamed body.
+#[derive(Debug)]
+pub(crate) struct PartOf {
+    pub(crate) id: IncomingId,
+    pub(crate) bytes: Bytes,
+    pub(crate) more: bool,
+}
+
+/// The server's side of a driver.
+pub(super) struct Serving {
+    router: Arc<Router>,
+    notes: mpsc::UnboundedSender<Note>,
+    /// Handlers that may run at once; beyond, requests are answered 5.03.
+    limit: usize,
+    active: usize,
+    tasks: JoinSet<()>,
+    /// Streamed bodies on their way in, each with a handler; so `limit` bounds them.
+    uploads: HashMap<UploadKey, mpsc::Sender<PartOf>, FixedState>,
+    stopping: bool,
+    path: Vec<u8>,
+}
+
+impl Serving {
+    pub(super) fn new(
+        router: Arc<Router>,
+        limit: usize,
+        notes: mpsc::UnboundedSender<Note>,
+        seed: u64,
+    ) -> Self {
+        Self {
+            router,
+            notes,
+            limit,
+            active: 0,
+            tasks: JoinSet::new(),
+            uploads: HashMap::with_hasher(FixedState::with_seed(seed)),
+            stopping: false,
+            path: Vec::new(),
+        }
+    }
+
+    /// Handlers running.
+    pub(super) fn active(&self) -> usize {
+        self.active
+    }
+
+    /// Takes no new requests from now on.
+    pub(super) fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    pub(super) fn handler_done(&mut self, upload: Option<UploadKey>) {
+        self.active -= 1;
+        if let Some(key) = upload
+            // A newer upload may have taken the place.
+            && self.uploads.get(&key).is_some_and(mpsc::Sender::is_closed)
+        {
+            self.uploads.remove(&key);
+        }
+    }
+
+    /// Answers a request, or has it answered.
+    pub(super) fn take(&mut self, endpoint: &mut Endpoint, now: Instant, id: IncomingId) -> Answer {
+        let Some(incoming) = endpoint.incoming(id) else {
+            return Answer::Now;
+        };
+        let continues = incoming.part.is_some_and(|part| part.offset > 0);
+        if continues {
+            self.continue_upload(endpoint, now, id);
+            return Answer::Later;
+        }
+        if self.stopping {
+            endpoint.respond(now, id, &STOPPING);
+            return Answer::Now;
+        }
+        let asked = Asked::read(&incoming.message, &mut self.path);
+        let Some(resource) = self.router.find(&self.path) else {
+            endpoint.respond(now, id, &NOT_FOUND);
+            return Answer::Now;
+        };
+        let Some(action) = resource.action(incoming.message.code()) else {
+            endpoint.respond(now, id, &METHOD_NOT_ALLOWED);
+            return Answer::Now;
+        };
+        match action {
+            Action::Fixed(fixed) => {
+                let acceptable = asked.accept.is_none() || asked.accept == fixed.format;
+                let known = asked.etags
+                    && fixed.etag.as_deref().is_some_and(|etag| {
+                        incoming
+                            .message
+                            .values(OptionNumber::ETAG)
+                            .any(|known| known == etag)
+                    });
+                let response = match (acceptable, known) {
+                    (false, _) => &NOT_ACCEPTABLE,
+                    (true, true) => &fixed.valid,
+                    (true, false) => &fixed.response,
+                };
+                endpoint.respond(now, id, response);
+                return Answer::Now;
+            }
+            Action::Handler(handler) => {
+                let handler = Arc::clone(handler);
+                let Some(request) = self.admit(endpoint, now, id) else {
+                    return Answer::Now;
+                };
+                let responder = Responder::new(self.notes.clone(), id, None);
+                self.spawn(async move {
+                    let response = handler.call(request).await;
+                    responder.respond(response);
+                });
+            }
+            Action::Upload(handler) => {
+                let handler = Arc::clone(handler);
+                let part = incoming.part;
+                let key = UploadKey::of(&incoming);
+                let Some(mut request) = self.admit(endpoint, now, id) else {
+                    return Answer::Now;
+                };
+                let bytes = core::mem::take(&mut request.payload);
+                let more = part.is_some_and(|part| part.more);
+                // One block at a time: the next comes when this one is answered.
+                let (sender, parts) = mpsc::channel(1);
+                if more {
+                    if self.uploads.len() >= self.limit {
+                        self.uploads.retain(|_, parts| !parts.is_closed());
+                    }
+                    // A new beginning of the same body ends the one before.
+                    self.uploads.insert(key.clone(), sender);
+                }
+                let responder = Responder::new(self.notes.clone(), id, more.then_some(key));
+                let lifetime = endpoint.config().parameters.exchange_lifetime().into();
+                let first = PartOf { id, bytes, more };
+                let (current, notes) = (Arc::clone(&responder.current), self.notes.clone());
+                let upload = Upload::new(first, parts, current, notes, lifetime);
+                self.spawn(async move {
+                    let response = handler.call(request, upload).await;
+                    responder.respond(response);
+                });
+            }
+        }
+        Answer::Later
+    }
+
+    /// The request as a handler gets it, if there may be another handler.
+    fn admit(&self, endpoint: &mut Endpoint, now: Instant, id: IncomingId) -> Option<Request> {
+        if self.active >= self.limit {
+            endpoint.respond(now, id, &BUSY);
+            return None;
+        }
+        let incoming = endpoint.incoming(id)?;
+        let Ok(options) = Options::from_view(&incoming.message) else {
+            let text = "the options are too long";
+            endpoint.respond(now, id, &Response::diagnostic(Code::BAD_REQUEST, text));
+            return None;
+        };
+        let body = endpoint.incoming_body(id);
+        Some(Request {
+            method: incoming.message.code(),
+            options,
+            payload: body.unwrap_or_else(|| Bytes::copy_from_slice(incoming.body)),
+            peer: incoming.from,
+            wanted: incoming.wanted,
+        })
+    }
+
+    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        while self.tasks.try_join_next().is_some() {}
+        self.active += 1;
+        self.tasks.spawn(task);
+    }
+
+    fn continue_upload(&mut self, endpoint: &mut Endpoint, now: Instant, id: IncomingId) {
+        let Some(incoming) = endpoint.incoming(id) else {
+            return;
+        };
+        let key = UploadKey::of(&incoming);
+        let more = incoming.part.is_some_and(|part| part.more);
+        let bytes = Bytes::copy_from_slice(incoming.body);
+        let Some(parts) = self.uploads.get(&key) else {
+            return endpoint.respond(now, id, &LOST_TRACK);
+        };
+        match parts.try_send(PartOf { id, bytes, more }) {
+            Ok(()) => {
+                if !more {
+                    self.uploads.remove(&key);
+                }
+            }
+            Err(mpsc::error::TrySendError::Full(_)) => endpoint.respond(now, id, &BUSY),
+            Err(mpsc::error::TrySendError::Closed(_)) => {
+                self.uploads.remove(&key);
+                endpoint.respond(now, id, &LOST_TRACK);
+            }
+        }
+    }
+}
+
+/// What the options of a request say about which answer it gets.
+struct Asked {
+    accept: Option<u32>,
+    etags: bool,
+}
+
+impl Asked {
+    /// Reads them in one go, the path into `path` as [`Router::find`] wants it.
+    fn read(message: &MessageView<'_>, path: &mut Vec<u8>) -> Self {
+        path.clear();
+        let mut asked = Self {
+            accept: None,
+            etags: false,
+        };
+        for option in message.options() {
+            match option.number {
+                OptionNumber::URI_PATH => Router::push_segment(path, option.value),
+                OptionNumber::ACCEPT => asked.accept = option.uint(),
+                OptionNumber::ETAG => asked.etags = true,
+                _ => {}
+            }
+        }
+        asked
+    }
+}
+
+impl UploadKey {
+    fn of(incoming: &Incoming<'_>) -> Self {
+        let mut bytes = vec![incoming.message.code().0];
+        for option in incoming.message.options() {
+            let number = option.number;
+            let of_block = matches!(number, OptionNumber::BLOCK1 | OptionNumber::BLOCK2);
+            if !of_block && !number.is_no_cache_key() {
+                bytes.extend_from_slice(&number.0.to_be_bytes());
+                // No option is longer than a datagram.
+                bytes.extend_from_slice(&(option.value.len() as u16).to_be_bytes());
+                bytes.extend_from_slice(option.value);
+            }
+        }
+        Self {
+            peer: incoming.from,
+            bytes: bytes.into(),
+        }
+    }
+}
+
+/// Sees to it that a request is answered exactly once, even by a handler that panics.
+struct Responder {
+    notes: mpsc::UnboundedSender<Note>,
+    /// The request to be answered: with a streamed body, that of the latest block.
+    current: Arc<Mutex<Option<IncomingId>>>,
+    upload: Option<UploadKey>,
+}
+
+impl Responder {
+    fn new(notes: mpsc::UnboundedSender<Note>, id: IncomingId, upload: Option<UploadKey>) -> Self {
+        Self {
+            notes,
+            current: Arc::new(Mutex::new(Some(id))),
+            upload,
+        }
+    }
+
+    fn answer(&self, response: Response) {
+        let current = self
+            .current
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(id) = current {
+            // The driver may have stopped; then there is nobody to answer.
+            let _ = self.notes.send(Note::Respond(id, response));
+        }
+    }
+
+    fn respond(self, response: Response) {
+        self.answer(response);
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        // Still unanswered: the handler panicked.
+        self.answer(FAILED.clone());
+        let _ = self.notes.send(Note::HandlerDone(self.upload.take()));
+    }
+}

@@ -1,0 +1,108 @@
+//! Which address of ours a peer wrote to: what we answer must come from there.
+//!
+//! Only a socket bound to every address needs to know. Answers given at once need no memory;
+//! answers given later, by a handler or by a timer, do.
+
+use std::net::{IpAddr, SocketAddr};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+/// Peers remembered. At the limit all are forgotten, and the system chooses the address for what
+/// is still to be said to them; a client that does not take it from there asks again.
+const PEERS: usize = 4_096;
+
+/// Addresses by peer.
+#[derive(Debug)]
+pub(super) struct Sources {
+    /// Whose datagram is being handled, and where it went.
+    current: Option<(SocketAddr, IpAddr)>,
+    remembered: HashMap<SocketAddr, IpAddr, FixedState>,
+}
+
+impl Sources {
+    pub(super) fn new(seed: u64) -> Self {
+        let remembered = HashMap::with_hasher(FixedState::with_seed(seed));
+        Self {
+            current: None,
+            remembered,
+        }
+    }
+
+    /// A datagram from `peer` to `destination` is being handled.
+    pub(super) fn hear(&mut self, peer: SocketAddr, destination: Option<IpAddr>) {
+        // Nothing can be sent from the address of a group.
+        let of_one = |address: &IpAddr| match address {
+            IpAddr::V4(v4) => !v4.is_multicast() && !v4.is_broadcast(),
+            IpAddr::V6(v6) => {
+                let v4 = v6.to_ipv4_mapped();
+                !v6.is_multicast() && v4.is_none_or(|v4| !v4.is_multicast() && !v4.is_broadcast())
+            }
+        };
+        self.current = destination.filter(of_one).map(|address| (peer, address));
+    }
+
+    /// No datagram is being handled any more.
+    pub(super) fn hear_nobody(&mut self) {
+        self.current = None;
+    }
+
+    /// Something will be said to the current peer later.
+    pub(super) fn remember(&mut self) {
+        let Some((peer, address)) = self.current else {
+            return;
+        };
+        if self.remembered.len() >= PEERS && !self.remembered.contains_key(&peer) {
+            self.remembered.clear();
+        }
+        self.remembered.insert(peer, address);
+    }
+
+    /// The address to answer `peer` from, if it matters.
+    pub(super) fn of(&self, peer: SocketAddr) -> Option<IpAddr> {
+        match self.current {
+            Some((current, address)) if current == peer => Some(address),
+            _ if self.remembered.is_empty() => None,
+            _ => self.remembered.get(&peer).copied(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(n: usize) -> SocketAddr {
+        ([10, 1, (n >> 8) as u8, n as u8], 5683).into()
+    }
+
+    #[test]
+    fn what_is_said_later_comes_from_where_the_peer_wrote_to() {
+        let mut sources = Sources::new(1);
+        sources.hear(peer(1), Some([127, 0, 0, 7].into()));
+        assert_eq!(sources.of(peer(1)), Some([127, 0, 0, 7].into()));
+        assert_eq!(sources.of(peer(2)), None);
+        sources.remember();
+        sources.hear_nobody();
+        assert_eq!(sources.of(peer(1)), Some([127, 0, 0, 7].into()));
+    }
+
+    #[test]
+    fn nothing_comes_from_a_group() {
+        let mut sources = Sources::new(1);
+        for group in ["224.0.1.187", "ff02::fd", "255.255.255.255"] {
+            sources.hear(peer(1), Some(group.parse().unwrap()));
+            assert_eq!(sources.of(peer(1)), None, "{group}");
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut sources = Sources::new(1);
+        for n in 0..3 * PEERS {
+            sources.hear(peer(n), Some([127, 0, 0, 7].into()));
+            sources.remember();
+        }
+        assert!(sources.remembered.len() <= PEERS);
+    }
+}

@@ -1,0 +1,63 @@
+//! An asynchronous CoAP client and server whose congestion control you choose.
+//!
+//! An endpoint is one UDP socket and one task that drives the protocol engine
+//! ([`carob_proto`]); [`Client`] and [`Server`] are two ways to it, and a server's endpoint can
+//! send requests too ([`Server::client`]). Everything runs on tokio.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use carob::{Client, Settings};
+//!
+//! let settings = Settings::new().controller_named("cocoa-plus")?;
+//! let client = Client::builder().settings(settings).open()?;
+//! let reply = client.get("coap://example.org/sensors/temperature").await?;
+//! println!("{} {:?}", reply.code, reply.text());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use carob::Server;
+//! use carob::server::{Request, fixed, get};
+//!
+//! let server = Server::builder()
+//!     .bind("[::]:5683")
+//!     .resource("/hello", fixed("hello, world"))
+//!     .resource("/slow", get(|_: Request| async {
+//!         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+//!         "at last"
+//!     }))
+//!     .start()
+//!     .await?;
+//! tokio::time::sleep(std::time::Duration::from_secs(3_600)).await;
+//! server.shut_down(std::time::Duration::from_secs(5)).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Reading order: [`client`], [`server`], [`Settings`], [`Error`]; inside, `driver` (the task),
+//! `socket`, `clock`.
+//!
+//! What it refuses to do: block its task on an application, retry what the application did not
+//! ask for, or let any queue grow without a limit.
+// This crate is a driver: it reads the clock and draws the seed for everything below it.
+#![allow(clippy::disallowed_methods)]
+
+pub mod client;
+mod clock;
+mod driver;
+mod error;
+pub mod server;
+mod settings;
+mod socket;
+
+pub use carob_cc::TransmissionParameters;
+pub use carob_proto::codec::{BlockSize, Code, ContentFormat, OptionNumber, Options, Uri};
+pub use carob_proto::congestion::Choice;
+pub use carob_proto::message::{Payload, Response};
+pub use client::{Body, Client, Reply, StreamedReply};
+pub use driver::Finish;
+pub use error::{Error, OpenError};
+pub use server::{Resource, Server};
+pub use settings::Settings;

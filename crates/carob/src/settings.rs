@@ -1,0 +1,124 @@
+//! What an endpoint is told before it starts.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use carob_cc::TransmissionParameters;
+use carob_cc::registry::UnknownController;
+use carob_proto::codec::BlockSize;
+use carob_proto::congestion::Choice;
+use carob_proto::endpoint::Config;
+use carob_proto::trace::Trace;
+
+use crate::driver::PeerSettings;
+use crate::socket::RECEIVE_BUFFER;
+
+/// Hears protocol events.
+pub(crate) type OnTrace = Box<dyn FnMut(&Trace) + Send>;
+
+/// Settings of an endpoint, be it a client's or a server's.
+///
+/// Parameters come from three places, the nearest first: the request, the peer, the endpoint.
+pub struct Settings {
+    pub(crate) config: Config,
+    pub(crate) parameters: Option<TransmissionParameters>,
+    pub(crate) peers: Vec<PeerSettings>,
+    pub(crate) receive_buffer: usize,
+    pub(crate) on_trace: Option<OnTrace>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            config: Config::default(),
+            parameters: None,
+            peers: Vec::new(),
+            receive_buffer: RECEIVE_BUFFER,
+            on_trace: None,
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("config", &self.config)
+            .field("parameters", &self.parameters)
+            .field("peers", &self.peers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// The defaults: RFC 7252's controller and parameters, blocks of 1024 bytes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The controller of every peer that is not given its own.
+    pub fn controller(mut self, choice: Choice) -> Self {
+        self.config.controller = choice;
+        self
+    }
+
+    /// The same, by its name in the registry.
+    pub fn controller_named(self, name: &str) -> Result<Self, UnknownController<'_>> {
+        Choice::named(name).map(|choice| self.controller(choice))
+    }
+
+    /// The transmission parameters of every peer that is not given its own.
+    ///
+    /// Without them they are RFC 7252's defaults with what the controller's profile suggests.
+    pub fn parameters(mut self, parameters: TransmissionParameters) -> Self {
+        self.parameters = Some(parameters);
+        self
+    }
+
+    /// One peer's own controller and parameters, where given.
+    pub fn peer(
+        mut self,
+        peer: SocketAddr,
+        controller: Option<Choice>,
+        parameters: Option<TransmissionParameters>,
+    ) -> Self {
+        self.peers.push((peer, controller, parameters));
+        self
+    }
+
+    /// The largest block to send or ask for. Default 1024 bytes.
+    pub fn block_size(mut self, size: BlockSize) -> Self {
+        self.config.block_size = size;
+        self
+    }
+
+    /// Changes any other setting of the engine: limits, token length, early negotiation.
+    pub fn engine(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// The socket's receive buffer to ask the system for, in bytes. Default 4 MiB.
+    ///
+    /// A system's own default holds some 200 small datagrams; a burst of more is lost.
+    pub fn receive_buffer(mut self, bytes: usize) -> Self {
+        self.receive_buffer = bytes;
+        self
+    }
+
+    /// Hears every protocol event: copies sent, answers, duplicates. It must not block.
+    pub fn on_trace(mut self, hear: impl FnMut(&Trace) + Send + 'static) -> Self {
+        self.config.trace = true;
+        self.on_trace = Some(Box::new(hear));
+        self
+    }
+
+    /// The engine's settings, with the parameters in place.
+    pub(crate) fn finished_config(&self) -> Config {
+        let mut config = self.config.clone();
+        config.parameters = self.parameters.unwrap_or_else(|| match &config.controller {
+            Choice::Registered(entry) => entry.suggested.apply(config.parameters),
+            _ => config.parameters,
+        });
+        config
+    }
+}

@@ -1,0 +1,325 @@
+//! Linux: batches in one system call, and the error queue.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::os::fd::{AsRawFd, RawFd};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6,
+    SockaddrLike, SockaddrStorage, recvmmsg, recvmsg, sendmmsg, setsockopt, sockopt,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::{BATCH, DATAGRAM_BYTES, Datagram, Outbox, Unreachable, canonical};
+
+/// Errors read from the queue in one go; what is left makes the socket ready again.
+const ERRORS: usize = 64;
+
+/// The socket as the runtime watches it: for reading only.
+///
+/// If it were watched for writing too, the kernel would call the runtime's queue for every
+/// datagram that has left, which costs some 5 % of a small exchange.
+#[derive(Debug)]
+pub(super) struct Io(AsyncFd<UdpSocket>);
+
+impl Io {
+    #[allow(
+        deprecated,
+        reason = "what the successor asks for, a descriptor that stays the same, std's socket is"
+    )]
+    pub(super) fn new(socket: UdpSocket) -> io::Result<Self> {
+        AsyncFd::with_interest(socket, Interest::READABLE).map(Self)
+    }
+
+    /// Waits until there are datagrams or errors; whether errors.
+    pub(super) async fn ready(&self) -> io::Result<bool> {
+        let mut guard = self.0.ready(Interest::READABLE | Interest::ERROR).await?;
+        let error = guard.ready().is_error();
+        if error {
+            // What comes after this sets it again.
+            guard.clear_ready_matching(tokio::io::Ready::ERROR);
+        }
+        Ok(error)
+    }
+
+    /// Waits until datagrams can be sent, which is rare enough to be watched for only then.
+    #[allow(deprecated, reason = "as above")]
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        let other = self.0.get_ref().try_clone()?;
+        AsyncFd::with_interest(other, Interest::WRITABLE)?
+            .writable()
+            .await
+            .map(drop)
+    }
+
+    /// Reads, and remembers if there was nothing to read.
+    pub(super) fn try_read<T>(&self, read: impl FnOnce(&Self) -> io::Result<T>) -> io::Result<T> {
+        self.0.try_io(Interest::READABLE, |_| read(self))
+    }
+}
+
+impl AsRawFd for Io {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Scratch space of the system calls, one of each kind for a thread: it holds nothing between
+/// calls, and so belongs to no socket.
+struct Scratch<S> {
+    out: RefCell<MultiHeaders<S>>,
+    out_with_source: RefCell<MultiHeaders<S>>,
+    plain: RefCell<MultiHeaders<S>>,
+    with_destination: RefCell<MultiHeaders<S>>,
+}
+
+impl<S: SockaddrLike + Copy> Scratch<S> {
+    fn new() -> Self {
+        let info = nix::cmsg_space!(libc::in6_pktinfo);
+        Self {
+            out: RefCell::new(MultiHeaders::preallocate(BATCH, None)),
+            out_with_source: RefCell::new(MultiHeaders::preallocate(BATCH, Some(info.clone()))),
+            plain: RefCell::new(MultiHeaders::preallocate(BATCH, None)),
+            with_destination: RefCell::new(MultiHeaders::preallocate(BATCH, Some(info))),
+        }
+    }
+}
+
+thread_local! {
+    static V4: Scratch<SockaddrIn> = Scratch::new();
+    static V6: Scratch<SockaddrIn6> = Scratch::new();
+}
+
+/// Asks for the error queue and, if `any`, for the address each datagram was sent to.
+pub(super) fn prepare(socket: &socket2::Socket, v6: bool, any: bool) -> io::Result<()> {
+    // A socket for both families has the options of both.
+    setsockopt(socket, sockopt::Ipv4RecvErr, &true)?;
+    if v6 {
+        setsockopt(socket, sockopt::Ipv6RecvErr, &true)?;
+    }
+    match (any, v6) {
+        (false, _) => {}
+        (true, true) => setsockopt(socket, sockopt::Ipv6RecvPacketInfo, &true)?,
+        (true, false) => setsockopt(socket, sockopt::Ipv4PacketInfo, &true)?,
+    }
+    Ok(())
+}
+
+/// Takes a batch; how many there were.
+pub(super) fn receive(
+    io: &Io,
+    v6: bool,
+    any: bool,
+    buffers: &mut [u8],
+    take: impl FnMut(SocketAddr, Option<IpAddr>, &[u8]),
+) -> io::Result<usize> {
+    let fd = io.as_raw_fd();
+    if v6 {
+        V6.with(|scratch| {
+            receive_batch(fd, any, buffers, scratch, take, |from: SockaddrIn6| {
+                canonical(SocketAddrV6::from(from).into())
+            })
+        })
+    } else {
+        V4.with(|scratch| {
+            receive_batch(fd, any, buffers, scratch, take, |from: SockaddrIn| {
+                SocketAddr::V4(from.into())
+            })
+        })
+    }
+}
+
+fn receive_batch<S: SockaddrLike + Copy>(
+    fd: RawFd,
+    any: bool,
+    buffers: &mut [u8],
+    scratch: &Scratch<S>,
+    mut take: impl FnMut(SocketAddr, Option<IpAddr>, &[u8]),
+    address: impl Fn(S) -> SocketAddr,
+) -> io::Result<usize> {
+    let mut headers = if any {
+        &scratch.with_destination
+    } else {
+        &scratch.plain
+    }
+    .borrow_mut();
+    let mut chunks = buffers.chunks_exact_mut(DATAGRAM_BYTES);
+    let mut slices: [[IoSliceMut<'_>; 1]; BATCH] =
+        core::array::from_fn(|_| [IoSliceMut::new(chunks.next().unwrap_or_default())]);
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let received = recvmmsg(fd, &mut headers, slices.iter_mut(), flags, None)?;
+    let mut count = 0;
+    for message in received {
+        count += 1;
+        let Some(from) = message.address else {
+            continue;
+        };
+        if message.flags.contains(MsgFlags::MSG_TRUNC) {
+            tracing::debug!(from = %address(from), "datagram longer than {DATAGRAM_BYTES} bytes dropped");
+            continue;
+        }
+        let destination = if any {
+            message.cmsgs().ok().and_then(|mut all| {
+                all.find_map(|info| match info {
+                    ControlMessageOwned::Ipv6PacketInfo(info) => {
+                        Some(IpAddr::V6(Ipv6Addr::from(info.ipi6_addr.s6_addr)))
+                    }
+                    ControlMessageOwned::Ipv4PacketInfo(info) => {
+                        Some(IpAddr::V4(info.ipi_addr.s_addr.to_ne_bytes().into()))
+                    }
+                    _ => None,
+                })
+            })
+        } else {
+            None
+        };
+        take(
+            address(from),
+            destination,
+            message.iovs().next().unwrap_or_default(),
+        );
+    }
+    Ok(count)
+}
+
+/// Sends the first datagrams of `outbox`, as many as go in one call; how many went.
+pub(super) fn send(io: &Io, v6: bool, outbox: &Outbox) -> io::Result<usize> {
+    let fd = io.as_raw_fd();
+    if v6 {
+        V6.with(|scratch| {
+            send_batch(fd, outbox, scratch, |to| {
+                SockaddrIn6::from(match to {
+                    SocketAddr::V6(to) => to,
+                    SocketAddr::V4(to) => {
+                        SocketAddrV6::new(to.ip().to_ipv6_mapped(), to.port(), 0, 0)
+                    }
+                })
+            })
+        })
+    } else {
+        V4.with(|scratch| {
+            send_batch(fd, outbox, scratch, |to| {
+                SockaddrIn::from(match to {
+                    SocketAddr::V4(to) => to,
+                    // Nothing arrives from there and `Socket::reaches` keeps requests away; should one
+                    // pass, port 0 makes the system refuse it.
+                    SocketAddr::V6(_) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+                })
+            })
+        })
+    }
+}
+
+fn send_batch<S: SockaddrLike + Copy>(
+    fd: RawFd,
+    outbox: &Outbox,
+    scratch: &Scratch<S>,
+    address: impl Fn(SocketAddr) -> S,
+) -> io::Result<usize> {
+    let rest = outbox.rest();
+    // One call has one source: the batch ends where that changes.
+    let source = rest.first().and_then(|datagram| datagram.source);
+    let alike = |datagram: &&Datagram| datagram.source == source;
+    let count = rest.iter().take(BATCH).take_while(alike).count();
+    let batch = &rest[..count];
+    let mut slices: [[IoSlice<'_>; 1]; BATCH] = [[IoSlice::new(&[])]; BATCH];
+    let mut addresses: [Option<S>; BATCH] = [None; BATCH];
+    for (i, datagram) in batch.iter().enumerate() {
+        slices[i] = [IoSlice::new(outbox.bytes(datagram))];
+        addresses[i] = Some(address(datagram.to));
+    }
+    let (slices, addresses) = (&slices[..count], &addresses[..count]);
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let sent = match source {
+        None => sendmmsg(
+            fd,
+            &mut scratch.out.borrow_mut(),
+            slices,
+            addresses,
+            [],
+            flags,
+        )?
+        .count(),
+        Some(source) => {
+            let mut headers = scratch.out_with_source.borrow_mut();
+            match source {
+                IpAddr::V6(source) => {
+                    let info = libc::in6_pktinfo {
+                        ipi6_addr: libc::in6_addr {
+                            s6_addr: source.octets(),
+                        },
+                        ipi6_ifindex: 0,
+                    };
+                    let control = [ControlMessage::Ipv6PacketInfo(&info)];
+                    sendmmsg(fd, &mut headers, slices, addresses, control, flags)?.count()
+                }
+                IpAddr::V4(source) => {
+                    let info = libc::in_pktinfo {
+                        ipi_ifindex: 0,
+                        ipi_spec_dst: libc::in_addr {
+                            s_addr: u32::from_ne_bytes(source.octets()),
+                        },
+                        ipi_addr: libc::in_addr { s_addr: 0 },
+                    };
+                    let control = [ControlMessage::Ipv4PacketInfo(&info)];
+                    sendmmsg(fd, &mut headers, slices, addresses, control, flags)?.count()
+                }
+            }
+        }
+    };
+    Ok(sent)
+}
+
+/// Reads the error queue: what ICMP said about datagrams of ours, with where they went.
+pub(super) fn errors(io: &Io, unreachable: &mut Vec<Unreachable>) -> io::Result<()> {
+    // The error with who told it, and the address that the datagram came from.
+    let mut control = nix::cmsg_space!(
+        libc::sock_extended_err,
+        libc::sockaddr_in6,
+        libc::in6_pktinfo
+    );
+    for _ in 0..ERRORS {
+        let mut data = [0; 1];
+        let mut slices = [IoSliceMut::new(&mut data)];
+        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+        let message = match recvmsg::<SockaddrStorage>(
+            io.as_raw_fd(),
+            &mut slices,
+            Some(&mut control),
+            flags,
+        ) {
+            Err(Errno::EAGAIN) => return Ok(()),
+            other => other?,
+        };
+        let Some(peer) = message.address.and_then(socket_address) else {
+            continue;
+        };
+        let told = message.cmsgs()?.find_map(|control| match control {
+            ControlMessageOwned::Ipv4RecvErr(told, _)
+            | ControlMessageOwned::Ipv6RecvErr(told, _) => Some(told),
+            _ => None,
+        });
+        let Some(told) = told else { continue };
+        let icmp = [libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6].contains(&told.ee_origin);
+        let error = told.ee_errno.cast_signed();
+        tracing::debug!(%peer, error = %Errno::from_raw(error), "told by the network");
+        // Too large a datagram (EMSGSIZE) says nothing about the peer.
+        if icmp && error != libc::EMSGSIZE {
+            unreachable.push(Unreachable { peer, error });
+        }
+    }
+    Ok(())
+}
+
+fn socket_address(storage: SockaddrStorage) -> Option<SocketAddr> {
+    if let Some(v4) = storage.as_sockaddr_in() {
+        return Some(SocketAddr::V4((*v4).into()));
+    }
+    storage
+        .as_sockaddr_in6()
+        .map(|v6| canonical(SocketAddrV6::from(*v6).into()))
+}

@@ -1,0 +1,151 @@
+//! Every method and kind of message, over loopback.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests of a driver run on the real clock"
+)]
+
+mod common;
+
+use carob::{Code, ContentFormat, OptionNumber};
+use common::{client, limited, resources, start};
+
+#[tokio::test]
+async fn a_get_is_answered() {
+    let (_server, uri) = start(resources()).await;
+    let reply = limited(client().get(format!("{uri}/hello")).send())
+        .await
+        .unwrap();
+    assert_eq!((reply.code, reply.text()), (Code::CONTENT, Some("hello")));
+    assert_eq!(reply.format(), Some(ContentFormat::TEXT_PLAIN));
+}
+
+#[tokio::test]
+async fn every_method_reaches_its_handler_with_its_body() {
+    let (_server, uri) = start(resources()).await;
+    let client = client();
+    let all = [
+        (Code::PUT, Code::CREATED),
+        (Code::POST, Code::CHANGED),
+        (Code::FETCH, Code::CONTENT),
+        (Code::PATCH, Code::CHANGED),
+        (Code::IPATCH, Code::CHANGED),
+    ];
+    for (method, code) in all {
+        let request = client.request(method, format!("{uri}/echo"));
+        let request = request.body("a body").format(ContentFormat::JSON);
+        let reply = limited(request.send()).await.unwrap();
+        assert_eq!(
+            (reply.code, reply.text()),
+            (code, Some("a body")),
+            "{method:?}"
+        );
+        assert_eq!(reply.format(), Some(ContentFormat::JSON));
+    }
+    let reply = limited(client.delete(format!("{uri}/echo")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::DELETED);
+}
+
+#[tokio::test]
+async fn queries_and_options_arrive() {
+    let (_server, uri) = start(resources()).await;
+    let reply = limited(client().get(format!("{uri}/echo?a=1&b=%C3%BC")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.text(), Some("a=1&b=ü"));
+}
+
+#[tokio::test]
+async fn a_slow_answer_comes_separately_and_once_acknowledged_is_not_asked_for_again() {
+    let (_server, uri) = start(resources()).await;
+    let sent = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let counted = sent.clone();
+    let settings = carob::Settings::new()
+        .parameters(common::impatient())
+        .on_trace(move |trace| {
+            if matches!(trace.what, carob_proto::trace::What::Sent { .. }) {
+                counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        });
+    let client = common::client_with(settings.engine(|config| {
+        config.empty_ack_delay = carob_cc::time::Duration::from_millis(10);
+    }));
+    let reply = limited(client.get(format!("{uri}/slow")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.text(), Some("at last"));
+    // The server acknowledges after 100 ms, so impatience costs copies until then, not later.
+    assert!(sent.load(std::sync::atomic::Ordering::Relaxed) <= 3);
+}
+
+#[tokio::test]
+async fn a_non_is_answered_by_a_non() {
+    let (_server, uri) = start(resources()).await;
+    let request = client().get(format!("{uri}/hello")).confirmable(false);
+    assert_eq!(limited(request.send()).await.unwrap().text(), Some("hello"));
+}
+
+#[tokio::test]
+async fn a_ping_is_answered() {
+    let (_server, uri) = start(resources()).await;
+    let round_trip = limited(client().ping(&uri)).await.unwrap();
+    assert!(round_trip < std::time::Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn what_is_not_there_or_not_allowed_or_not_acceptable_is_said_so() {
+    let (_server, uri) = start(resources()).await;
+    let client = client();
+    let code = |request: carob::client::RequestBuilder| async {
+        limited(request.send()).await.unwrap().code
+    };
+    assert_eq!(
+        code(client.get(format!("{uri}/nowhere"))).await,
+        Code::NOT_FOUND
+    );
+    assert_eq!(
+        code(client.put(format!("{uri}/hello"))).await,
+        Code::METHOD_NOT_ALLOWED
+    );
+    let cbor = client
+        .get(format!("{uri}/hello"))
+        .accept(ContentFormat::CBOR);
+    assert_eq!(code(cbor).await, Code::NOT_ACCEPTABLE);
+    let unknown = client
+        .get(format!("{uri}/hello"))
+        .option(OptionNumber(65_001), *b"x");
+    assert_eq!(code(unknown).await, Code::BAD_OPTION);
+}
+
+#[tokio::test]
+async fn the_list_of_resources_can_be_read() {
+    let (_server, uri) = start(resources()).await;
+    let reply = limited(client().get(format!("{uri}/.well-known/core")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.format(), Some(ContentFormat::LINK_FORMAT));
+    let text = reply.text().unwrap();
+    assert!(
+        text.starts_with("</hello>;ct=0;sz=5,</echo>,</large>;ct=42;sz=1048576,"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_client_validates_what_it_has_by_its_entity_tag() {
+    let mut response = carob::Response::content(ContentFormat::TEXT_PLAIN, "text");
+    response.options.push(OptionNumber::ETAG, b"v1").unwrap();
+    let (_server, uri) =
+        start(resources().resource("/tagged", carob::server::fixed(response))).await;
+    let request = |etag: &[u8]| {
+        client()
+            .get(format!("{uri}/tagged"))
+            .option(OptionNumber::ETAG, etag)
+    };
+    let valid = limited(request(b"v1").send()).await.unwrap();
+    assert_eq!((valid.code, valid.bytes().len()), (Code::VALID, 0));
+    let stale = limited(request(b"v0").send()).await.unwrap();
+    assert_eq!((stale.code, stale.text()), (Code::CONTENT, Some("text")));
+}

@@ -1,0 +1,196 @@
+//! A server and its handlers.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests of a driver run on the real clock"
+)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use carob::server::{Request, get};
+use carob::{Code, Finish, Server, Settings};
+use common::{client, client_with, limited, resources, start};
+
+#[tokio::test]
+async fn a_handler_that_panics_answers_5_00_and_the_server_lives_on() {
+    let (_server, uri) = start(resources()).await;
+    let client = client();
+    let reply = limited(client.get(format!("{uri}/panic")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::INTERNAL_SERVER_ERROR);
+    let reply = limited(client.get(format!("{uri}/hello")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::CONTENT);
+}
+
+#[tokio::test]
+async fn handlers_that_wait_or_block_do_not_delay_others() {
+    let (_server, uri) = start(resources()).await;
+    let pending: Vec<_> = ["slow", "never", "blocking"]
+        .map(|path| tokio::spawn(client().get(format!("{uri}/{path}")).send()))
+        .into();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let began = Instant::now();
+    let reply = limited(client().get(format!("{uri}/hello")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::CONTENT);
+    assert!(
+        began.elapsed() < Duration::from_millis(80),
+        "{:?}",
+        began.elapsed()
+    );
+    for request in &pending {
+        request.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_blocking_handler_answers() {
+    let (_server, uri) = start(resources()).await;
+    let reply = limited(client().get(format!("{uri}/blocking")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.text(), Some("done"));
+}
+
+#[tokio::test]
+async fn beyond_the_limit_of_handlers_requests_are_answered_5_03() {
+    let (_server, uri) = start(resources().handlers(1)).await;
+    let never = tokio::spawn(client().get(format!("{uri}/never")).send());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let reply = limited(client().get(format!("{uri}/slow")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::SERVICE_UNAVAILABLE);
+    let reply = limited(client().get(format!("{uri}/hello")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::CONTENT, "fixed content is not counted");
+    never.abort();
+}
+
+#[tokio::test]
+async fn a_shutdown_lets_what_is_under_way_finish() {
+    let (server, uri) = start(resources()).await;
+    let slow = tokio::spawn(client().get(format!("{uri}/slow")).send());
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let ending = tokio::spawn(server.shut_down(Duration::from_secs(5)));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let reply = limited(client().get(format!("{uri}/hello")).send())
+        .await
+        .unwrap();
+    assert_eq!(
+        reply.code,
+        Code::SERVICE_UNAVAILABLE,
+        "nothing new is taken"
+    );
+    assert_eq!(
+        limited(slow).await.unwrap().unwrap().text(),
+        Some("at last")
+    );
+    assert_eq!(limited(ending).await.unwrap(), Finish::Complete);
+}
+
+#[tokio::test]
+async fn a_shutdown_cuts_off_what_takes_too_long() {
+    let (server, uri) = start(resources()).await;
+    let never = tokio::spawn(client().get(format!("{uri}/never")).send());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let address = server.local_address();
+    let began = Instant::now();
+    let finish = limited(server.shut_down(Duration::from_millis(100))).await;
+    assert!(
+        matches!(finish, Finish::CutOff { handlers: 1, .. }),
+        "{finish:?}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(
+        start(resources().bind(address)).await.0.local_address() == address,
+        "the port is free"
+    );
+    never.abort();
+}
+
+#[tokio::test]
+async fn ipv6_and_ipv4_are_served_by_one_socket() {
+    let (server, _) = start(resources().bind("[::]:0")).await;
+    let port = server.local_address().port();
+    for host in ["127.0.0.1", "127.0.0.2", "[::1]", "localhost"] {
+        let reply = limited(client().get(format!("coap://{host}:{port}/hello")).send()).await;
+        assert_eq!(reply.unwrap().text(), Some("hello"), "{host}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_answer_comes_from_the_address_that_was_asked() {
+    let (server, _) = start(resources().bind("0.0.0.0:0")).await;
+    let port = server.local_address().port();
+    // The client would not take an answer from elsewhere: 127.0.0.1 is what the system prefers.
+    for path in ["hello", "slow"] {
+        let reply = limited(
+            client()
+                .get(format!("coap://127.0.0.77:{port}/{path}"))
+                .send(),
+        )
+        .await;
+        assert_eq!(reply.unwrap().peer.ip().to_string(), "127.0.0.77");
+    }
+}
+
+#[tokio::test]
+async fn a_server_asks_from_its_own_address() {
+    let (there, uri) = start(resources().resource(
+        "/who",
+        get(|request: Request| async move { request.peer().to_string() }),
+    ))
+    .await;
+    let (here, _) = start(resources()).await;
+    let reply = limited(here.client().get(format!("{uri}/who")).send())
+        .await
+        .unwrap();
+    assert_eq!(
+        reply.text(),
+        Some(here.local_address().to_string().as_str())
+    );
+    drop(there);
+}
+
+#[tokio::test]
+async fn dropping_the_server_closes_its_port() {
+    let (server, _) = start(resources()).await;
+    let address = server.local_address();
+    drop(server);
+    limited(async {
+        while Server::builder().bind(address).start().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_clients_are_answered_at_once() {
+    let (_server, uri) = start(resources()).await;
+    let requests: Vec<_> = (0..50)
+        .flat_map(|n| {
+            let client = client_with(Settings::new());
+            (0..10)
+                .map(move |m| (client.clone(), n * 10 + m))
+                .collect::<Vec<_>>()
+        })
+        .map(|(client, n)| {
+            let request = client.post(format!("{uri}/echo")).body(n.to_string());
+            tokio::spawn(async move { (n, request.send().await) })
+        })
+        .collect();
+    for request in requests {
+        let (n, reply) = limited(request).await.unwrap();
+        assert_eq!(reply.unwrap().text(), Some(n.to_string().as_str()));
+    }
+}

@@ -1,0 +1,277 @@
+//! What can be typed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use carob::{BlockSize, Choice, ContentFormat};
+use clap::{Parser, Subcommand};
+
+use crate::commands::lab::LabCommand;
+use crate::failure::EXIT_CODES;
+
+const EXAMPLES: &str = "\
+Examples:
+  carob get coap://californium.eclipseprojects.io/test
+  carob get coap://[::1]/large -o large.bin --cc cocoa-03
+  carob put coap://localhost/notes.txt 'remember the milk'
+  carob put coap://localhost/firmware.bin --file firmware.bin
+  journalctl -n 5 | carob post coap://localhost/echo -
+  carob ping coap://192.0.2.7
+  carob serve --dir ./public
+  carob cc list
+  carob lab run thesis/long";
+
+/// CoAP with congestion control you can choose. Without a command: a comparison of controllers in
+/// the lab that takes seconds.
+#[derive(Debug, Parser)]
+#[command(
+    name = "carob",
+    version,
+    after_help = const_format(),
+    max_term_width = 100
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+fn const_format() -> String {
+    format!("{EXAMPLES}\n\n{EXIT_CODES}")
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Read a resource
+    #[command(after_help = EXIT_CODES)]
+    Get(RequestArgs),
+    /// Create or replace a resource
+    #[command(after_help = EXIT_CODES)]
+    Put(SendArgs),
+    /// Send something to a resource and show its answer
+    #[command(after_help = EXIT_CODES)]
+    Post(SendArgs),
+    /// Delete a resource
+    #[command(after_help = EXIT_CODES)]
+    Delete(RequestArgs),
+    /// Ask whether a CoAP endpoint is there
+    #[command(after_help = EXIT_CODES)]
+    Ping(PingArgs),
+    /// Serve demo resources, and files if given a folder
+    #[command(after_help = EXIT_CODES)]
+    Serve(ServeArgs),
+    /// List and explain the congestion controllers
+    #[command(after_help = EXIT_CODES)]
+    Cc {
+        #[command(subcommand)]
+        command: CcCommand,
+    },
+    /// Experiments on a simulated network: scenarios, reports, the studies' tables
+    Lab {
+        #[command(subcommand)]
+        command: LabCommand,
+    },
+}
+
+/// What every exchange can be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExchangeArgs {
+    /// What to ask: coap://HOST[:PORT]/PATH[?QUERY]
+    #[arg(value_name = "URI")]
+    pub(crate) uri: String,
+    /// The congestion controller (see `carob cc list`)
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) cc: String,
+    /// Give up after this long, such as 5s or 400ms
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) deadline: Option<Duration>,
+    /// Print one JSON object instead of the body
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show code, options and timing on stderr
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+/// What every request can be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RequestArgs {
+    #[command(flatten)]
+    pub(crate) exchange: ExchangeArgs,
+    /// Write the response's body to a file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The format to ask for, as media type or number
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    pub(crate) accept: Option<ContentFormat>,
+    /// The largest block to send or ask for, in bytes
+    #[arg(long, value_name = "BYTES", value_parser = block_size)]
+    pub(crate) block_size: Option<BlockSize>,
+    /// Send as NON: not repeated if lost
+    #[arg(long)]
+    pub(crate) non: bool,
+}
+
+/// What requests with a body can be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SendArgs {
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
+    /// The body; `-` reads it from stdin
+    #[arg(value_name = "PAYLOAD", conflicts_with = "file")]
+    pub(crate) payload: Option<String>,
+    /// Send a file as the body
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// The format of the body, as media type or number
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    pub(crate) format: Option<ContentFormat>,
+}
+
+/// What a ping can be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PingArgs {
+    #[command(flatten)]
+    pub(crate) exchange: ExchangeArgs,
+}
+
+/// What the server can be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// Where to listen; [::] takes IPv4 too
+    #[arg(long, value_name = "ADDRESS", default_value = "[::]:5683")]
+    pub(crate) bind: String,
+    /// Serve the files of this folder; links are not followed
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Let clients PUT and DELETE files
+    #[arg(long, requires = "dir")]
+    pub(crate) writable: bool,
+    /// The congestion controller (see `carob cc list`)
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) cc: String,
+    /// Print the ready line as a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What can be asked about controllers.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CcCommand {
+    /// List them
+    List {
+        /// Print a JSON array
+        #[arg(long)]
+        json: bool,
+        /// As the document docs/controllers.md
+        #[arg(long, hide = true, conflicts_with = "json")]
+        markdown: bool,
+    },
+    /// Explain one: its source and constants
+    Show {
+        /// Its name
+        name: String,
+        /// Print a JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let unit = "expected a time with its unit, such as 5s or 400ms";
+    let duration: carob_cc::time::Duration = text.parse().map_err(|_| unit)?;
+    if duration.is_zero() {
+        return Err("expected a time longer than 0".into());
+    }
+    Ok(duration.into())
+}
+
+fn block_size(text: &str) -> Result<BlockSize, String> {
+    let wrong = "expected 16, 32, 64, 128, 256, 512 or 1024";
+    let bytes: usize = text.parse().map_err(|_| wrong)?;
+    let size = BlockSize::from_bytes_at_most(bytes).filter(|size| size.bytes() == bytes);
+    size.ok_or_else(|| wrong.into())
+}
+
+fn format(text: &str) -> Result<ContentFormat, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(ContentFormat(number));
+    }
+    ContentFormat::by_media_type(text).ok_or_else(|| {
+        "expected a number or a media type with one, such as application/cbor".into()
+    })
+}
+
+/// An address as it is written in a URI.
+pub(crate) fn authority(address: SocketAddr) -> String {
+    format!("coap://{address}")
+}
+
+/// The controller of a name.
+pub(crate) fn controller(name: &str) -> Result<Choice, crate::failure::Failure> {
+    use crate::failure::{Failure, Kind};
+    Choice::named(name).map_err(|unknown| {
+        let failure = Failure::new(Kind::Usage, format_args!("--cc: {unknown}"));
+        match nearest(name) {
+            Some(near) => failure.hint(format_args!(
+                "did you mean \"{near}\"? `carob cc list` explains all"
+            )),
+            None => failure.hint("`carob cc list` explains all"),
+        }
+    })
+}
+
+/// The controller whose name is nearest, if any is near.
+fn nearest(name: &str) -> Option<&'static str> {
+    let limit = name.chars().count().div_ceil(2);
+    carob_cc::registry::entries()
+        .map(|entry| (distance(name, entry.name), entry.name))
+        .min()
+        .filter(|(distance, _)| *distance <= limit)
+        .map(|(_, name)| name)
+}
+
+/// Letters to change, add or drop (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_misspelt_controller_finds_its_neighbour() {
+        assert_eq!(nearest("cocoa-3"), Some("cocoa-03"));
+        assert_eq!(nearest("defualt"), Some("default"));
+        assert_eq!(nearest("xyzzy-quux-frobnicate"), None);
+    }
+
+    #[test]
+    fn times_need_units_and_block_sizes_are_powers_of_two() {
+        assert_eq!(duration("400ms"), Ok(Duration::from_millis(400)));
+        assert!(duration("5").is_err());
+        assert!(duration("0s").is_err());
+        assert_eq!(block_size("64").map(BlockSize::bytes), Ok(64));
+        assert!(block_size("100").is_err());
+        assert!(block_size("2048").is_err());
+    }
+}

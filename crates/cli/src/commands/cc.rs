@@ -1,0 +1,92 @@
+//! `carob cc list` and `carob cc show`: the congestion controllers.
+
+use carob_cc::registry::{Entry, entries};
+use serde::Serialize;
+
+use crate::args;
+use crate::failure::{Failure, Outcome};
+use crate::printer;
+
+/// A controller as the machine interface has it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Controller {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) source: &'static str,
+    /// Some constant has no source and is this project's choice.
+    pub(crate) project_choice: bool,
+    pub(crate) suggested: Suggested,
+    pub(crate) constants: Vec<Constant>,
+}
+
+/// Transmission parameters that a controller suggests.
+#[derive(Debug, Serialize)]
+pub(crate) struct Suggested {
+    pub(crate) max_retransmit: Option<u8>,
+    pub(crate) rto_max: Option<String>,
+}
+
+/// One constant of a controller.
+#[derive(Debug, Serialize)]
+pub(crate) struct Constant {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    pub(crate) kind: &'static str,
+    pub(crate) about: &'static str,
+}
+
+impl From<Entry> for Controller {
+    fn from(entry: Entry) -> Self {
+        let mut constants = Vec::new();
+        entry.settings.describe(&mut |constant| {
+            constants.push(Constant {
+                name: constant.name,
+                value: constant.value.to_string(),
+                kind: constant.kind,
+                about: constant.about,
+            });
+        });
+        let carob_cc::registry::Suggested {
+            max_retransmit,
+            rto_max,
+        } = entry.suggested;
+        let rto_max = rto_max.map(|time| time.to_string());
+        Self {
+            name: entry.name,
+            about: entry.about,
+            source: entry.source,
+            project_choice: entry.project_choice,
+            suggested: Suggested {
+                max_retransmit,
+                rto_max,
+            },
+            constants,
+        }
+    }
+}
+
+/// Lists every controller.
+pub(crate) fn list(json: bool) -> Outcome {
+    let all: Vec<Controller> = entries().map(Controller::from).collect();
+    if json {
+        printer::json(&all);
+    } else {
+        printer::controllers(&all);
+    }
+    Outcome::Done
+}
+
+/// Explains one.
+pub(crate) fn show(name: &str, json: bool) -> Result<Outcome, Failure> {
+    args::controller(name)?;
+    let found = entries()
+        .find(|entry| entry.name == name)
+        .map(Controller::from);
+    let controller = found.expect("the name was found just above");
+    if json {
+        printer::json(&controller);
+    } else {
+        printer::controller(&controller);
+    }
+    Ok(Outcome::Done)
+}

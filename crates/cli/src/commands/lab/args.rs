@@ -1,0 +1,141 @@
+//! What can be typed after `carob lab`.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  carob lab run thesis/long --seeds 200
+  carob lab run thesis/long-1c-high-2500 --algorithm default,cocoa-03
+  carob lab run thesis/long-1c-high-2500 --seed 7
+  carob lab run thesis/long --set 'extra_delay=10-20 ms' --set error=high --json
+  carob lab run ./my-link.toml --set cc.k_weak=4
+
+`carob lab show NAME` tells every key that --set takes, with its value.";
+
+/// The verbs of the lab.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// List the scenarios, study by study
+    List {
+        /// Print a JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Explain a scenario or one of its cells: every setting and where it comes from
+    Show {
+        /// A scenario, one of its cells, or a TOML file
+        name: String,
+        /// Change a setting first, as for `run`
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
+        /// Other algorithms than the scenario's own
+        #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+        algorithm: Vec<String>,
+        /// Print a JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a scenario: a table, and a report with figures
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Show a study's printed tables beside ours
+    Reproduce(ReproduceArgs),
+    /// Print the reference of scenario keys
+    #[command(hide = true)]
+    Keys {
+        /// As the document docs/scenario-keys.md
+        #[arg(long)]
+        markdown: bool,
+    },
+}
+
+/// What to run and how to show it.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct RunArgs {
+    /// A scenario (thesis/long), one of its cells (thesis/long-1c-none-2500), or a TOML file;
+    /// without it a small comparison that takes seconds
+    pub(crate) name: Option<String>,
+    /// Algorithms instead of the scenario's own (see `carob cc list`)
+    #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) algorithm: Vec<String>,
+    /// Runs per cell and algorithm
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: Option<u64>,
+    /// One run only, with this seed; the report shows it block by block
+    #[arg(long, value_name = "SEED", conflicts_with = "seeds")]
+    pub(crate) seed: Option<u64>,
+    /// Change a setting; units are written, as in 'down.rate=60 kbit/s'
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Print one JSON object per cell and algorithm, a line each
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+    /// Print comma-separated values, a line per metric
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Print the box plot as an SVG file
+    #[arg(long, hide = true, conflicts_with_all = ["json", "csv"])]
+    pub(crate) svg: bool,
+    /// One object, line or row per run, with its seed and trace hash
+    #[arg(long)]
+    pub(crate) each: bool,
+    /// Add hashes of scenario and traces, which tell whether two programs did the same
+    #[arg(long)]
+    pub(crate) hash: bool,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+    #[command(flatten)]
+    pub(crate) threads: ThreadArgs,
+}
+
+/// What study to compare with and how to show it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ReproduceArgs {
+    /// The study's short name (see `carob lab list`)
+    pub(crate) study: String,
+    /// Run everything again instead of showing the results kept with the program
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Runs per cell and algorithm; implies --fresh
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: Option<u64>,
+    /// Print one JSON object per printed value, a line each
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the results kept with the program as the document docs/reproduction.md
+    #[arg(long, hide = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
+    pub(crate) markdown: bool,
+    /// Write the results as the file that is kept with the program
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) keep: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+    #[command(flatten)]
+    pub(crate) threads: ThreadArgs,
+}
+
+/// Where the report goes.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// Write the report to this file instead of ./reports/NAME.html (with --json and --csv there
+    /// is none without this)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write no report
+    #[arg(long, conflicts_with = "report")]
+    pub(crate) no_report: bool,
+}
+
+/// How many threads run it.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct ThreadArgs {
+    /// Threads to run on; the outcome does not depend on it [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+}

@@ -1,0 +1,193 @@
+//! `carob lab reproduce`.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use carob_lab::papers::{self, Study};
+use carob_lab::report::reproduction;
+use carob_lab::reproduce::{self, Comparison, Ours, SEEDS, Tolerances};
+use carob_lab::statistics::Statistic;
+use indicatif::ProgressBar;
+
+use super::args::ReproduceArgs;
+use super::output::{self, json_lines, say};
+use crate::failure::{Failure, Kind, Outcome};
+
+/// Studies whose tables can be compared so far.
+const COMPARABLE: [&str; 1] = ["thesis"];
+
+pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
+    let Some(study) = papers::study(&args.study) else {
+        return Err(unknown(&args.study));
+    };
+    if !COMPARABLE.contains(&args.study.as_str()) {
+        let citation = study.citation();
+        let message = format!("{citation} ({}) has no scenario to run yet", args.study);
+        return Err(Failure::new(Kind::Usage, message)
+            .hint(format_args!("there is: {}", COMPARABLE.join(", "))));
+    }
+    let began = Instant::now();
+    let fresh = args.fresh || args.seeds.is_some() || args.keep.is_some();
+    let ours = if fresh { compute(args)? } else { Ours::kept() };
+    let stale = if fresh { Vec::new() } else { ours.stale() };
+    if let Some(file) = &args.keep {
+        output::write(file, &ours.to_json()).map_err(|e| Failure::file("write", file, &e))?;
+    }
+    let comparisons = reproduce::compare(&papers::thesis_fct(), &ours.rows, &Tolerances::thesis());
+    if args.markdown {
+        say(document(&study, &ours, &comparisons).trim_end());
+        return Ok(Outcome::Done);
+    }
+    if args.json {
+        json_lines(comparisons.iter().map(Comparison::to_json));
+    } else {
+        let origin = if fresh {
+            format!("run in {}", output::took(began.elapsed()))
+        } else {
+            format!(
+                "kept results of version {}; --fresh runs them again",
+                ours.version
+            )
+        };
+        say(format_args!(
+            "{}: \"{}\", {}",
+            study.authors.join(", "),
+            study.title,
+            study.year
+        ));
+        say(format_args!(
+            "{}, {} seeds, {origin}",
+            ours.scenario, ours.seeds
+        ));
+        for why in &stale {
+            say(format_args!("STALE: {why}; --fresh computes anew"));
+        }
+        tell(&comparisons);
+    }
+    output::report(
+        &args.report,
+        &format!("reproduce-{}", args.study),
+        args.json,
+        || {
+            let how = match args.seeds {
+                Some(seeds) => format!(" --seeds {seeds}"),
+                None if fresh => " --fresh".to_owned(),
+                None => String::new(),
+            };
+            let command = format!("carob lab reproduce {}{how}", args.study);
+            Ok(reproduction(&study, &ours, &comparisons, &stale, &command))
+        },
+    )?;
+    Ok(Outcome::Done)
+}
+
+fn compute(args: &ReproduceArgs) -> Result<Ours, Failure> {
+    // The number of runs is known with the first one done.
+    let bar: OnceLock<ProgressBar> = OnceLock::new();
+    let ours = output::with_threads(args.threads, || {
+        Ours::compute(args.seeds.unwrap_or(SEEDS), |_, all| {
+            bar.get_or_init(|| output::progress(all)).inc(1);
+        })
+    })?;
+    if let Some(bar) = bar.get() {
+        bar.finish_and_clear();
+    }
+    ours.map_err(|e| Failure::new(Kind::Usage, e))
+}
+
+fn tell(comparisons: &[Comparison]) {
+    let of_medians = reproduce::tally(comparisons.iter().filter(|c| c.statistic == Statistic::P50));
+    let all = reproduce::tally(comparisons);
+    say("\nMedians of flow completion time");
+    say(reproduce::medians(comparisons));
+    say("Readings of what the study leaves open, medians");
+    say(reproduce::readings(comparisons));
+    for sentence in reproduce::nearer(comparisons) {
+        say(sentence);
+    }
+    say("\nAll printed statistics, ours over print (✗: outside its tolerance)");
+    say(reproduce::all_statistics(comparisons));
+    say(format_args!(
+        "{} of {} medians hold, {} of {} values (tolerances: papers/thesis/tolerances.toml).",
+        of_medians.holds, of_medians.run, all.holds, all.run
+    ));
+    let not_run = reproduce::not_run(comparisons);
+    if !not_run.is_empty() {
+        say("\nUndecided, since not run");
+        for line in not_run {
+            say(format_args!("  {line}"));
+        }
+    }
+    say("");
+}
+
+/// The document docs/reproduction.md.
+fn document(study: &Study, ours: &Ours, comparisons: &[Comparison]) -> String {
+    let medians = comparisons.iter().filter(|c| c.statistic == Statistic::P50);
+    let (of_medians, all) = (reproduce::tally(medians), reproduce::tally(comparisons));
+    let readings: Vec<String> = reproduce::thesis_readings()
+        .into_iter()
+        .map(|r| format!("`{}`: {}", reproduce::label(&r.algorithm, &r.set), r.about))
+        .chain(reproduce::nearer(comparisons))
+        .collect();
+    let not_run: Vec<String> = reproduce::not_run(comparisons)
+        .into_iter()
+        .map(|line| format!("- {line}"))
+        .collect();
+    format!(
+        "\
+# {citation} beside ours
+
+Generated by `carob lab reproduce {name} --markdown`; `cargo xtask generate` rewrites it. The runs behind it were made by
+`{command}` and are kept in the program; a test checks that it would make the same runs today.
+
+{authors}: \"{title}\", {venue}, {year}. Ours: {scenario}, {seeds} seeds per cell and algorithm. Of the medians {median_holds}
+of {median_run} are within tolerance, of all printed values {holds} of {run}. The study states no tolerances; ours are in
+[tolerances.toml](../papers/{name}/tolerances.toml).
+
+## Medians of flow completion time
+
+{medians}
+## Readings of what the study leaves open
+
+{explained}
+
+{readings}
+## All printed statistics
+
+Ours over print. A cross marks a ratio outside its tolerance.
+
+{statistics}
+## Not run yet
+
+{not_run}
+",
+        citation = study.citation(),
+        name = study.short_name,
+        command = ours.command,
+        authors = study.authors.join(", "),
+        title = study.title,
+        venue = study.venue,
+        year = study.year,
+        scenario = ours.scenario,
+        seeds = ours.seeds,
+        median_holds = of_medians.holds,
+        median_run = of_medians.run,
+        holds = all.holds,
+        run = all.run,
+        medians = reproduce::medians(comparisons).markdown(),
+        explained = readings.join("\n\n"),
+        readings = reproduce::readings(comparisons).markdown(),
+        statistics = reproduce::all_statistics(comparisons).markdown(),
+        not_run = not_run.join("\n"),
+    )
+}
+
+fn unknown(name: &str) -> Failure {
+    let names: Vec<String> = papers::studies()
+        .into_iter()
+        .map(|s| s.short_name)
+        .collect();
+    Failure::new(Kind::Usage, format_args!("no study \"{name}\""))
+        .hint(format_args!("there are: {}", names.join(", ")))
+}

@@ -1,0 +1,208 @@
+//! `carob lab run`, and the default comparison.
+
+use std::time::Instant;
+
+use carob_lab::report::{Subject, comparison, figure};
+use carob_lab::run::{Outcome as Runs, Plan, Row, Selection};
+use carob_lab::scenario::builtin;
+use carob_lab::summary::{self, Print};
+use carob_lab::{export, world};
+
+use super::args::RunArgs;
+use super::output::{self, json_lines, say};
+use super::source::Source;
+use crate::failure::{Failure, Kind, Outcome};
+
+pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
+    let name = args.name.as_deref().unwrap_or(builtin::DEFAULT);
+    let source = Source::open(name, &args.set, &args.algorithm)?;
+    let selection = Selection {
+        cell: source.cell.clone(),
+        everywhere: source.cell.is_some() && !args.algorithm.is_empty(),
+        seed: args.seed,
+        seeds: args.seeds,
+        ..Selection::default()
+    };
+    let plan = Plan::new(&source.scenario, &selection).map_err(|e| Failure::new(Kind::Usage, e))?;
+    let bar = output::progress(plan.jobs().len());
+    let began = Instant::now();
+    let runs = output::with_threads(args.threads, || plan.execute(world::run, |_, _| bar.inc(1)))?;
+    bar.finish_and_clear();
+    let runs = runs.map_err(|e| Failure::new(Kind::Usage, e))?;
+    let took = output::took(began.elapsed());
+    let print = Print::all();
+    let rows = runs.rows();
+    let quiet = args.json || args.csv || args.svg;
+    show(args, &source, &runs, &rows, &print, &took);
+    let report_name = match args.seed {
+        Some(seed) => format!("{name}-seed{seed}"),
+        None => name.to_owned(),
+    };
+    output::report(&args.report, &report_name, quiet, || {
+        let subject = Subject {
+            name,
+            outcome: &runs,
+            set: &args.set,
+            command: command(args),
+        };
+        comparison(&subject, &print).map_err(|e| Failure::new(Kind::Usage, e))
+    })?;
+    if !quiet {
+        hints(args, name, &source, &runs, &rows);
+    }
+    Ok(Outcome::Done)
+}
+
+fn show(args: &RunArgs, source: &Source, runs: &Runs<'_>, rows: &[Row], print: &Print, took: &str) {
+    if args.json {
+        if args.each {
+            json_lines(runs.each());
+        } else if args.hash {
+            json_lines(rows.iter().map(Row::hashed));
+        } else {
+            json_lines(rows);
+        }
+        return;
+    }
+    if args.svg {
+        say(figure(runs, print).unwrap_or_default().trim_end());
+        return;
+    }
+    if args.csv {
+        let text = if args.each {
+            export::each_csv(&runs.each())
+        } else {
+            export::rows_csv(rows)
+        };
+        say(text.trim_end());
+        return;
+    }
+    say(format_args!("{}: {}", source.name, source.scenario.about()));
+    let count = match runs.plan().jobs().len() {
+        1 => "one run".to_owned(),
+        n => format!("{n} runs"),
+    };
+    say(format_args!("{count} in {took}\n"));
+    if args.each || args.seed.is_some() {
+        say(summary::each_table(&runs.each()));
+    } else {
+        say(summary::table(rows, print, args.hash));
+        say(format_args!("{}\n", summary::COLUMNS));
+    }
+    for sentence in summary::reading(runs) {
+        say(sentence);
+    }
+}
+
+/// What may be of interest next, depending on what was run.
+fn hints(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>, rows: &[Row]) {
+    let mut next: Vec<(String, &str)> = Vec::new();
+    let study = source.scenario.study();
+    let from_file = source.name != builtin::DEFAULT && builtin::find(&source.name).is_none();
+    if args.seed.is_none()
+        && !from_file
+        && let Some(cell) = summary::widest_cell(rows)
+        && let Some(row) = rows.iter().find(|row| row.scenario.ends_with(cell))
+        && let Some(job) = runs.typical(cell, &row.algorithm)
+    {
+        next.push((
+            format!(
+                "carob lab run {study}/{cell} --algorithm {} --seed {}",
+                row.algorithm, job.seed
+            ),
+            "one transfer, block by block",
+        ));
+    }
+    if args.seed.is_some() {
+        next.push((format!("carob lab run {name}"), "the same with many seeds"));
+    }
+    if args.set.is_empty() {
+        let set = "--set 'down.rate=60 kbit/s' --set 'block=64 B'";
+        next.push((
+            format!("carob lab run {name} {set}"),
+            "the same on another link",
+        ));
+    }
+    next.push((
+        format!("carob lab show {name}"),
+        "every setting and where it comes from",
+    ));
+    if rows
+        .iter()
+        .any(|row| row.compare_with.starts_with("thesis/"))
+    {
+        next.push((
+            "carob lab reproduce thesis".to_owned(),
+            "the study's tables beside ours",
+        ));
+    }
+    if args.name.is_none() {
+        next.push((
+            "carob --help".to_owned(),
+            "client, server and the rest of the lab",
+        ));
+    }
+    let width = next
+        .iter()
+        .map(|(command, _)| command.len())
+        .max()
+        .unwrap_or_default();
+    say("\nNext:");
+    for (command, about) in next {
+        say(format_args!("  {command:width$}  {about}"));
+    }
+}
+
+/// The command that repeats the run.
+fn command(args: &RunArgs) -> String {
+    let mut words = vec!["carob".to_owned(), "lab".to_owned(), "run".to_owned()];
+    words.extend(args.name.clone());
+    if !args.algorithm.is_empty() {
+        words.extend(["--algorithm".to_owned(), args.algorithm.join(",")]);
+    }
+    let number = |option: &str, value: Option<u64>| {
+        value
+            .map(|n| [option.to_owned(), n.to_string()])
+            .into_iter()
+            .flatten()
+    };
+    words.extend(number("--seeds", args.seeds));
+    words.extend(number("--seed", args.seed));
+    for set in &args.set {
+        words.extend(["--set".to_owned(), set.clone()]);
+    }
+    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    quoted.join(" ")
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_repeats_a_run_is_quoted_for_a_shell() {
+        let args = RunArgs {
+            name: Some("thesis/long".to_owned()),
+            algorithm: vec!["default".to_owned(), "cocoa-03".to_owned()],
+            seeds: Some(5),
+            set: vec!["down.rate=60 kbit/s".to_owned()],
+            ..RunArgs::default()
+        };
+        assert_eq!(
+            command(&args),
+            "carob lab run thesis/long --algorithm default,cocoa-03 --seeds 5 --set 'down.rate=60 kbit/s'"
+        );
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(command(&RunArgs::default()), "carob lab run");
+    }
+}

@@ -1,0 +1,97 @@
+//! From a name to a scenario, and what to say when there is none.
+
+use std::path::Path;
+
+use carob_lab::run::PlanError;
+use carob_lab::scenario::{Cell, Place, Scenario, ScenarioError, builtin};
+
+use crate::failure::{Failure, Kind};
+
+/// The largest scenario file, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// A scenario as it was asked for.
+pub(super) struct Source {
+    /// The name as typed, or the default's.
+    pub(super) name: String,
+    pub(super) scenario: Scenario,
+    /// The cell that was named.
+    pub(super) cell: Option<String>,
+}
+
+impl Source {
+    /// Finds and reads a scenario, with settings and algorithms of the command line.
+    pub(super) fn open(name: &str, set: &[String], algorithms: &[String]) -> Result<Self, Failure> {
+        let read = |file: &str, text: &str| {
+            let algorithms = Some(algorithms).filter(|a| !a.is_empty());
+            Scenario::with_algorithms(file, text, set, algorithms).map_err(|e| wrong(&e))
+        };
+        let path = Path::new(name);
+        if path
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("toml"))
+        {
+            let text = read_file(path)?;
+            return Ok(Self {
+                name: name.to_owned(),
+                scenario: read(name, &text)?,
+                cell: None,
+            });
+        }
+        let Some((built_in, cell)) = builtin::find(name) else {
+            return Err(unknown(name));
+        };
+        let scenario = read(built_in.name, built_in.text)?;
+        if let Some(cell) = cell.filter(|cell| scenario.cell(cell).is_none()) {
+            let problem = PlanError::unknown_cell(&scenario, cell);
+            return Err(
+                Failure::new(Kind::Usage, format_args!("{}: {problem}", built_in.name)).hint(
+                    format_args!("`carob lab show {}` names its cells", built_in.name),
+                ),
+            );
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            cell: cell.map(str::to_owned),
+            scenario,
+        })
+    }
+
+    /// The cell that was named.
+    pub(super) fn cell(&self) -> Option<&Cell> {
+        self.scenario.cell(self.cell.as_deref()?)
+    }
+}
+
+fn read_file(path: &Path) -> Result<String, Failure> {
+    let failed = |error: &std::io::Error| Failure::file("read", path, error);
+    let size = std::fs::metadata(path).map_err(|e| failed(&e))?.len();
+    if size > FILE_BYTES_MAX {
+        let shown = path.display();
+        return Err(Failure::new(
+            Kind::Usage,
+            format_args!("{shown}: a scenario file is at most 1 MiB"),
+        ));
+    }
+    std::fs::read_to_string(path).map_err(|e| failed(&e))
+}
+
+fn unknown(name: &str) -> Failure {
+    let failure = Failure::new(Kind::Usage, format_args!("no scenario \"{name}\""));
+    match builtin::nearest(name) {
+        Some(near) => failure.hint(format_args!(
+            "did you mean \"{near}\"? `carob lab list` names all"
+        )),
+        None => failure.hint("`carob lab list` names all; a file of your own ends in .toml"),
+    }
+}
+
+fn wrong(error: &ScenarioError) -> Failure {
+    let failure = Failure::new(Kind::Usage, error);
+    if matches!(error.place, Place::Algorithms(_)) {
+        return failure.hint("`carob cc list` explains all");
+    }
+    failure.hint(
+        "`carob lab show NAME` tells every key with its value; units are written, as in '400 ms'",
+    )
+}

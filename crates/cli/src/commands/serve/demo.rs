@@ -1,0 +1,94 @@
+//! The resources every `carob serve` has.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use carob::server::{Request, Resource, ServerBuilder, fixed, get};
+use carob::{Code, ContentFormat, OptionNumber, Response};
+
+/// 32 bytes.
+const HELLO: &str = "hello, this is 32 bytes of text\n";
+const WELCOME: &str = "Carob serves here. What there is: /.well-known/core\n";
+const ECHO: &str = "POST, PUT or FETCH something here and get it back.\n";
+/// Size of `/large` in bytes.
+const LARGE: usize = 1 << 20;
+/// How long `/slow` takes; well beyond the time an acknowledgement may be held back for it.
+const SLOW: Duration = Duration::from_millis(1_500);
+
+/// Adds them.
+pub(super) fn resources(builder: ServerBuilder) -> ServerBuilder {
+    builder
+        .resource("/", fixed(WELCOME).attribute("title", "what this is"))
+        .resource(
+            "/hello",
+            fixed(HELLO).attribute("title", "32 bytes of text"),
+        )
+        .resource(
+            "/echo",
+            echo().attribute("title", "returns what it is sent"),
+        )
+        .resource(
+            "/large",
+            fixed(with_etag(large())).attribute("title", "1 MiB in many blocks"),
+        )
+        .resource(
+            "/slow",
+            get(slow).attribute("title", "answers after 1.5 s, separately"),
+        )
+}
+
+/// It never changes, so any entity tag is right; it lets clients see that, and validate.
+fn with_etag(text: String) -> Response {
+    let mut response = Response::content(ContentFormat::TEXT_PLAIN, text);
+    response
+        .options
+        .set(OptionNumber::ETAG, b"1")
+        .expect("one short option always fits");
+    response
+}
+
+fn echo() -> Resource {
+    let back = |code| {
+        move |request: Request| async move {
+            let mut response = Response::new(code);
+            if let Some(format) = request.format() {
+                response.set_format(format);
+            }
+            response.payload = carob::Payload::Whole(request.payload().clone());
+            response
+        }
+    };
+    Resource::new()
+        .fixed(ECHO)
+        .post(back(Code::CHANGED))
+        .put(back(Code::CHANGED))
+        .on(Code::FETCH, back(Code::CONTENT))
+}
+
+/// Lines of 16 bytes, each its own offset in hexadecimal.
+fn large() -> String {
+    let mut text = String::with_capacity(LARGE);
+    for offset in (0..LARGE).step_by(16) {
+        let written = writeln!(text, "{offset:015x}");
+        debug_assert!(written.is_ok(), "writing to a string does not fail");
+    }
+    text
+}
+
+async fn slow(_: Request) -> &'static str {
+    tokio::time::sleep(SLOW).await;
+    "at last\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hello_is_32_bytes_and_large_a_mebibyte() {
+        assert_eq!(HELLO.len(), 32);
+        let large = large();
+        assert_eq!(large.len(), 1 << 20);
+        assert_eq!(&large[32..48], "000000000000020\n");
+    }
+}

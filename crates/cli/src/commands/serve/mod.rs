@@ -1,0 +1,117 @@
+//! `carob serve`: demo resources, and a folder's files.
+
+mod demo;
+#[cfg(unix)]
+mod files;
+#[cfg(unix)]
+mod folder;
+
+use std::path::Path;
+use std::time::Duration;
+
+use carob::server::ServerBuilder;
+use carob::{Finish, Server, Settings};
+
+use crate::args::{self, ServeArgs};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::printer;
+
+/// How long a stopping server waits for what is under way.
+const GRACE: Duration = Duration::from_secs(5);
+/// The largest body that blocks of 1024 bytes can carry (RFC 7959 2.2), in bytes.
+#[cfg(unix)]
+const LARGEST_BODY: usize = 1 << 30;
+
+/// Serves until interrupted.
+pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
+    let ServeArgs {
+        bind,
+        dir,
+        writable,
+        cc,
+        json,
+    } = args;
+    let mut settings = Settings::new().controller(args::controller(&cc)?);
+    let mut builder = demo::resources(Server::builder().bind(bind));
+    if let Some(folder) = dir {
+        (builder, settings) = with_folder(builder, settings, &folder, writable)?;
+    }
+    let server = builder.settings(settings).start().await.map_err(|error| {
+        let in_use = matches!(&error, carob::OpenError::Bind { source, .. }
+            if source.kind() == std::io::ErrorKind::AddrInUse);
+        let failure = Failure::from(error);
+        if in_use {
+            failure.hint("another program has this port; choose another with --bind [::]:PORT")
+        } else {
+            failure
+        }
+    })?;
+    printer::listening(&args::authority(server.local_address()), json);
+    if let Err(error) = asked_to_stop().await {
+        return Err(Failure::new(
+            Kind::Network,
+            format_args!("cannot wait for signals: {error}"),
+        ));
+    }
+    tokio::select! {
+        finish = server.shut_down(GRACE) => {
+            if let Finish::CutOff { handlers, requests, .. } = finish {
+                let cut = handlers + requests;
+                printer::remark(&format!("stopped with {cut} requests under way"));
+            }
+            Ok(Outcome::Done)
+        }
+        _ = asked_to_stop() => Ok(Outcome::Interrupted),
+    }
+}
+
+/// Waits for Ctrl-C or, where there is such a thing, SIGTERM.
+async fn asked_to_stop() -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted,
+            _ = terminate.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
+}
+
+#[cfg(unix)]
+fn with_folder(
+    builder: ServerBuilder,
+    settings: Settings,
+    folder: &Path,
+    writable: bool,
+) -> Result<(ServerBuilder, Settings), Failure> {
+    let root = folder::Folder::open(folder)
+        .map_err(|error| Failure::file("serve the folder", folder, &error))?;
+    let resource = files::resource(root, writable);
+    // Uploads are written to disk as they come, so memory is not what limits them.
+    let settings = settings.engine(|config| config.limits.upload_bytes = LARGEST_BODY);
+    let builder = builder.resource(
+        "/",
+        resource
+            .clone()
+            .attribute("ct", "40")
+            .attribute("title", "the folder served"),
+    );
+    Ok((builder.fallback(resource), settings))
+}
+
+#[cfg(not(unix))]
+fn with_folder(
+    _: ServerBuilder,
+    _: Settings,
+    folder: &Path,
+    _: bool,
+) -> Result<(ServerBuilder, Settings), Failure> {
+    let text = format!(
+        "cannot serve {}: --dir needs a Unix system",
+        folder.display()
+    );
+    Err(Failure::new(Kind::Usage, text))
+}

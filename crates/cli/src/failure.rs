@@ -1,0 +1,144 @@
+//! How a command ends, and the exit code that says so.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use carob::{Code, Error, OpenError};
+
+/// The exit codes as `--help` explains them; [`Outcome::exit_code`] is where they are made.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+    0  success (response 2.xx)
+    1  the response was 4.xx, or a file of yours could not be read or written
+    2  wrong usage
+    3  no answer in time
+    4  network error: cannot resolve, bind or reach
+    5  the response was 5.xx
+  130  interrupted";
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Done,
+    /// A response arrived; its code decides.
+    Response(Code),
+    Failed(Failure),
+    Interrupted,
+}
+
+/// What went wrong: one line, and one that helps.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: Kind,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+/// What kind of thing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A file of the user's.
+    File,
+    Usage,
+    NoAnswer,
+    Network,
+}
+
+impl Outcome {
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.number())
+    }
+
+    /// The exit code as a number.
+    pub(crate) fn number(&self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Response(code) if code.is_success() => 0,
+            Self::Response(code) if code.class() == 5 => 5,
+            Self::Response(_) => 1,
+            Self::Failed(failure) => match failure.kind {
+                Kind::File => 1,
+                Kind::Usage => 2,
+                Kind::NoAnswer => 3,
+                Kind::Network => 4,
+            },
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: impl fmt::Display) -> Self {
+        Self {
+            kind,
+            message: message.to_string(),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
+        self.hint = Some(hint.to_string());
+        self
+    }
+
+    /// A file that could not be used.
+    pub(crate) fn file(action: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
+        Self::new(
+            Kind::File,
+            format_args!("cannot {action} {}: {error}", path.display()),
+        )
+    }
+}
+
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::Uri { .. } | Error::Scheme { .. } | Error::Option { .. } => Kind::Usage,
+            Error::Body(_) => Kind::File,
+            error if error.is_timeout() => Kind::NoAnswer,
+            _ => Kind::Network,
+        };
+        let hint = error.remedy().map(str::to_owned);
+        Self {
+            kind,
+            message: error.to_string(),
+            hint,
+        }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        let hint = error.remedy().map(str::to_owned);
+        Self {
+            kind: Kind::Network,
+            message: error.to_string(),
+            hint,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_end_has_the_documented_exit_code() {
+        let of = |kind| Outcome::Failed(Failure::new(kind, "")).number();
+        assert_eq!(Outcome::Done.number(), 0);
+        assert_eq!(Outcome::Response(Code::CHANGED).number(), 0);
+        assert_eq!(Outcome::Response(Code::NOT_FOUND).number(), 1);
+        assert_eq!(Outcome::Response(Code::GATEWAY_TIMEOUT).number(), 5);
+        assert_eq!(
+            [Kind::Usage, Kind::NoAnswer, Kind::Network].map(of),
+            [2, 3, 4]
+        );
+        assert_eq!(Outcome::Interrupted.number(), 130);
+    }
+}

@@ -1,0 +1,27 @@
+//! The `carob` command: client, server and lab.
+//!
+//! `args` says what can be typed, `commands` does it, one file a verb, `printer` shows it, and
+//! `failure` is the one place that knows exit codes.
+// The command talks to people and to the world: it prints, and reads the clock.
+#![allow(clippy::disallowed_methods, clippy::print_stdout)]
+
+mod args;
+mod commands;
+mod failure;
+mod printer;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::Args;
+use crate::failure::Outcome;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let outcome = commands::run(args.command);
+    if let Outcome::Failed(failure) = &outcome {
+        printer::failure(failure);
+    }
+    outcome.exit_code()
+}

@@ -1,0 +1,174 @@
+//! Programs that a test starts: bounded in time, and ended with the test.
+
+use std::{
+    fs::{self, File},
+    net::UdpSocket,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicU16, AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+const POLL: Duration = Duration::from_millis(10);
+
+/// A folder for one test's files, removed when the test passes.
+pub(crate) struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("interop-{}-{count}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).expect("the build directory is writable");
+        Self { path }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Writes a file and returns its path.
+    pub(crate) fn with(&self, name: &str, contents: &[u8]) -> PathBuf {
+        let path = self.file(name);
+        fs::write(&path, contents).expect("the scratch folder is writable");
+        path
+    }
+
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        let path = self.file(name);
+        fs::create_dir_all(&path).expect("the scratch folder is writable");
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// A program in the background; it is killed when the value goes.
+pub(crate) struct Running {
+    child: Child,
+    output: PathBuf,
+}
+
+impl Running {
+    /// Starts a command whose stdout and stderr go to files, so that no pipe can fill up.
+    pub(crate) fn start(command: &mut Command, scratch: &Scratch, name: &str) -> Self {
+        let output = scratch.file(&format!("{name}.out"));
+        let stdout = File::create(&output).expect("the scratch folder is writable");
+        let stderr = File::create(output.with_extension("err")).expect("as above");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(stderr)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        Self { child, output }
+    }
+
+    pub(crate) fn stdout(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.output).unwrap_or_default()).into_owned()
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        let path = self.output.with_extension("err");
+        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    }
+
+    /// Everything the program said, for a failing test's message.
+    pub(crate) fn said(&self) -> String {
+        format!(
+            "stdout: {}\nstderr: {}",
+            tail(&self.stdout()),
+            tail(&self.stderr())
+        )
+    }
+
+    /// Waits until `ready` holds, for at most `limit`.
+    pub(crate) fn wait_until(&mut self, limit: Duration, mut ready: impl FnMut(&Self) -> bool) {
+        let deadline = Instant::now() + limit;
+        while !ready(self) {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                panic!("ended before it was ready: {status}\n{}", self.said());
+            }
+            assert!(
+                Instant::now() < deadline,
+                "not ready after {limit:?}\n{}",
+                self.said()
+            );
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Waits for the program's end, for at most `limit`.
+    pub(crate) fn finish(&mut self, limit: Duration) -> ExitStatus {
+        let deadline = Instant::now() + limit;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return status,
+                Ok(None) => {}
+                Err(error) => panic!("cannot wait for a child: {error}"),
+            }
+            assert!(
+                Instant::now() < deadline,
+                "still running after {limit:?}\n{}",
+                self.said()
+            );
+            thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn tail(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 2000;
+    let skip = text.chars().count().saturating_sub(CHARACTERS_MAX);
+    text.chars().skip(skip).collect()
+}
+
+/// A UDP port of 127.0.0.1 that nobody uses.
+///
+/// Counted upwards below the range the kernel hands out by itself, so that neither another test nor
+/// some client's source port takes it before the server does.
+pub(crate) fn free_port() -> u16 {
+    const FIRST: u16 = 20_000;
+    const COUNT: u16 = 10_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = (std::process::id() % 97) as u16 * 100;
+    for _ in 0..COUNT {
+        let port = FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
+        if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port between {FIRST} and {}", FIRST + COUNT);
+}
+
+/// Whether something answers an empty confirmable message on `port` (a CoAP ping: RFC 7252 4.3).
+pub(crate) fn answers_ping(port: u16) -> bool {
+    let ping = [0x40, 0x00, 0x13, 0x37];
+    let Ok(socket) = UdpSocket::bind("127.0.0.1:0") else {
+        return false;
+    };
+    let mut buffer = [0; 16];
+    socket.connect(("127.0.0.1", port)).is_ok()
+        && socket
+            .set_read_timeout(Some(Duration::from_millis(100)))
+            .is_ok()
+        && socket.send(&ping).is_ok()
+        && matches!(socket.recv(&mut buffer), Ok(4) if buffer[0] == 0x70 && buffer[2..4] == ping[2..4])
+}

@@ -1,0 +1,530 @@
+//! The lab as people and programs meet it.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A folder of a test's own, gone with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("carob-lab-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder for temporary files");
+        Self(path)
+    }
+
+    /// What the command does when it is called in this folder.
+    fn carob(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_carob"))
+            .args(arguments)
+            .current_dir(&self.0)
+            .output()
+            .expect("the command starts")
+    }
+
+    /// Stdout of a command that succeeds.
+    fn says(&self, arguments: &[&str]) -> String {
+        let output = self.carob(arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {error}");
+        assert_eq!(
+            error, "",
+            "{arguments:?}: nothing on stderr without a terminal"
+        );
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// Stdout of a command that succeeds, a JSON value a line.
+    fn lines(&self, arguments: &[&str]) -> Vec<Value> {
+        let read = |line: &str| serde_json::from_str(line).expect("nothing but JSON");
+        self.says(arguments).lines().map(read).collect()
+    }
+
+    /// Stderr of a command that is used wrongly.
+    fn refuses(&self, arguments: &[&str]) -> String {
+        let output = self.carob(arguments);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert_eq!(output.stdout, b"", "{arguments:?}: nothing on stdout");
+        error
+    }
+
+    fn files(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(&self.0)
+            .expect("the folder")
+            .map(|f| {
+                f.expect("an entry")
+                    .file_name()
+                    .to_string_lossy()
+                    .into_owned()
+            })
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    let object = value.as_object().expect("an object");
+    object.keys().map(String::as_str).collect()
+}
+
+const NONE: &str = "thesis/long-1c-none-2500";
+const HIGH: &str = "thesis/long-1c-high-2500";
+
+#[test]
+fn list_groups_scenarios_by_study_and_names_the_studies() {
+    let folder = Folder::new("list");
+    let text = folder.says(&["lab", "list"]);
+    assert!(
+        text.contains("Laura Pesola: \"An Experimental Evaluation"),
+        "{text}"
+    );
+    assert!(
+        text.contains("  thesis/long\n") && text.contains("  carob/default\n"),
+        "{text}"
+    );
+    assert!(text.contains("Studies without a scenario yet"), "{text}");
+    let all: Value = serde_json::from_str(&folder.says(&["lab", "list", "--json"])).expect("JSON");
+    let long = all
+        .as_array()
+        .expect("an array")
+        .iter()
+        .find(|s| s["name"] == "thesis/long");
+    let long = long.expect("thesis/long");
+    assert_eq!(
+        (&long["year"], &long["study"]),
+        (&2020.into(), &"thesis".into())
+    );
+    assert_eq!(long["cells"].as_array().map(Vec::len), Some(32));
+    assert_eq!(long["algorithms"][0], "default");
+}
+
+#[test]
+fn show_tells_every_key_with_unit_and_origin() {
+    let folder = Folder::new("show");
+    let text = folder.says(&["lab", "show", NONE, "--set", "block=64 B"]);
+    let line = |key: &str| {
+        let found = text.lines().find(|line| line.trim_start().starts_with(key));
+        found
+            .unwrap_or_else(|| panic!("{key} in {text}"))
+            .to_owned()
+    };
+    assert!(line("link.down.rate").contains("30 kbit/s"));
+    assert!(line("link.down.rate").contains("scenario, line "));
+    assert!(line("link.error_burst_time").ends_with("default"));
+    assert!(line("workload.clients").contains("sweep, line "));
+    assert!(
+        line("workload.block").contains("64 B") && line("workload.block").ends_with("command line")
+    );
+    assert!(
+        text.contains("rto_max 60 s (scenario, line ") && text.contains("rto_max 32 s (profile)")
+    );
+    assert!(text.contains("cc.k_weak 1") && text.contains(&format!("carob lab run {NONE}")));
+}
+
+#[test]
+fn show_marks_changed_constants_for_programs_too() {
+    let folder = Folder::new("show-json");
+    let arguments = [
+        "lab",
+        "show",
+        "thesis/long",
+        "--json",
+        "--set",
+        "cc.k_weak=4",
+    ];
+    let shown: Value = serde_json::from_str(&folder.says(&arguments)).expect("JSON");
+    assert_eq!(shown["cells"].as_array().map(Vec::len), Some(32));
+    let cocoa = &shown["algorithms"][1];
+    let k_weak = &cocoa["constants"]["k_weak"];
+    assert_eq!(
+        (&k_weak["value"], &k_weak["changed"]),
+        (&"4".into(), &true.into())
+    );
+    assert_eq!(cocoa["constants"]["k_strong"]["changed"], false);
+    assert_eq!(cocoa["transmission"]["rto_max"]["value"], "32 s");
+}
+
+#[test]
+fn run_json_has_exactly_the_fields_of_the_machine_interface() {
+    let folder = Folder::new("json");
+    let rows = folder.lines(&["lab", "run", NONE, "--seeds", "3", "--json"]);
+    assert_eq!(rows.len(), 2);
+    for (row, algorithm) in rows.iter().zip(["default", "cocoa-001"]) {
+        assert_eq!(
+            keys(row),
+            ["algorithm", "cell", "metrics", "runs", "scenario"]
+        );
+        assert_eq!(
+            (&row["scenario"], &row["algorithm"]),
+            (&NONE.into(), &algorithm.into())
+        );
+        assert_eq!(keys(&row["cell"]), ["buffer", "clients", "error"]);
+        assert_eq!(
+            (&row["cell"]["clients"], &row["runs"]),
+            (&1.into(), &3.into())
+        );
+        let statistics = keys(&row["metrics"]["fct_s"]);
+        let expected = [
+            "ci95", "max", "mean", "min", "n", "p10", "p25", "p50", "p75", "p90", "p95", "sd",
+        ];
+        assert_eq!(statistics, expected);
+        assert_eq!(row["metrics"]["fct_s"]["n"], 3);
+    }
+    // Programs get no report they did not ask for.
+    assert_eq!(folder.files(), [""; 0]);
+}
+
+#[test]
+fn each_adds_seed_and_trace_hash_and_hash_adds_hashes() {
+    let folder = Folder::new("each");
+    let algorithm = ["--algorithm", "default"];
+    let run = ["lab", "run", NONE, "--seeds", "2", "--json"];
+    let each = folder.lines(&[&run[..], &algorithm, &["--each"]].concat());
+    let fields = [
+        "algorithm",
+        "cell",
+        "metrics",
+        "scenario",
+        "seed",
+        "trace_hash",
+    ];
+    assert_eq!((keys(&each[0]), each.len()), (fields.to_vec(), 2));
+    assert_eq!((&each[0]["seed"], &each[1]["seed"]), (&1.into(), &2.into()));
+    assert_ne!(each[0]["trace_hash"], each[1]["trace_hash"]);
+    let hashed = folder.lines(&[&run[..], &algorithm, &["--hash"]].concat());
+    for hash in ["scenario_hash", "trace_hash"] {
+        assert_eq!(hashed[0][hash].as_str().map(str::len), Some(16), "{hash}");
+    }
+}
+
+#[test]
+fn a_seed_replays_one_run_with_the_same_trace_on_any_number_of_threads() {
+    let folder = Folder::new("seed");
+    let run = |threads: &str| {
+        let arguments = [
+            "lab",
+            "run",
+            HIGH,
+            "--seed",
+            "7",
+            "--threads",
+            threads,
+            "--no-report",
+        ];
+        let text = folder.says(&arguments);
+        let line = text
+            .lines()
+            .find(|l| l.contains("cocoa-001"))
+            .expect("its row");
+        line.split_whitespace().last().expect("a hash").to_owned()
+    };
+    let hash = run("1");
+    assert_eq!(
+        (hash.len(), run("1"), run("2")),
+        (16, hash.clone(), hash.clone())
+    );
+    let each = [
+        "lab",
+        "run",
+        HIGH,
+        "--seeds",
+        "7",
+        "--algorithm",
+        "cocoa-001",
+        "--each",
+        "--json",
+    ];
+    // Among many seeds it is the same run.
+    assert_eq!(folder.lines(&each)[6]["trace_hash"], *hash);
+    assert_eq!(folder.files(), [""; 0]);
+}
+
+#[test]
+fn set_changes_what_is_run() {
+    let folder = Folder::new("set");
+    let median = |set: &[&str]| {
+        let run = [
+            "lab",
+            "run",
+            NONE,
+            "--seed",
+            "1",
+            "--algorithm",
+            "default",
+            "--json",
+        ];
+        let row = folder.lines(&[&run[..], set].concat()).remove(0);
+        row["metrics"]["fct_s"]["p50"].as_f64().expect("a number")
+    };
+    let usual = median(&[]);
+    assert!((usual - 285.7).abs() < 1.5, "{usual}");
+    let half = median(&["--set", "workload.response=51200 B"]);
+    assert!((half - usual / 2.0).abs() < 1.0, "{half}");
+    // 85 ms more each way, 400 times.
+    let far = median(&["--set", "extra_delay=100 ms"]);
+    assert!((far - usual - 68.0).abs() < 0.5, "{far}");
+}
+
+#[test]
+fn run_writes_a_report_that_needs_nothing_else() {
+    let folder = Folder::new("report");
+    let text = folder.says(&[
+        "lab",
+        "run",
+        HIGH,
+        "--seeds",
+        "5",
+        "--algorithm",
+        "default,cocoa-03",
+    ]);
+    assert!(
+        text.contains("Report: reports/thesis-long-1c-high-2500.html\n"),
+        "{text}"
+    );
+    assert!(text.contains("Next:\n  carob lab run "), "{text}");
+    let file = folder.0.join("reports/thesis-long-1c-high-2500.html");
+    let html = std::fs::read_to_string(file).expect("the report");
+    assert!(html.starts_with("<!DOCTYPE html>") && html.contains("<svg class=\"figure\""));
+    for outside in ["<script", "<link", "@import", "src="] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+    let command = "carob lab run thesis/long-1c-high-2500 --algorithm default,cocoa-03 --seeds 5";
+    assert!(html.contains(command), "the command that repeats it");
+    assert!(html.len() < 5_000_000);
+}
+
+#[test]
+fn a_report_goes_where_it_is_told() {
+    let folder = Folder::new("report-file");
+    let run = [
+        "lab",
+        "run",
+        HIGH,
+        "--seed",
+        "3",
+        "--json",
+        "--report",
+        "deep/er.html",
+    ];
+    folder.says(&run);
+    let html = std::fs::read_to_string(folder.0.join("deep/er.html")).expect("the report");
+    assert!(html.contains("Blocks over time") && html.contains("Timers"));
+    let output = folder.carob(&[
+        "lab",
+        "run",
+        NONE,
+        "--seed",
+        "1",
+        "--report",
+        "deep/er.html/x",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("cannot write deep/er.html/x"), "{error}");
+}
+
+#[test]
+fn csv_has_a_line_per_metric() {
+    let folder = Folder::new("csv");
+    let text = folder.says(&["lab", "run", NONE, "--seeds", "2", "--csv"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("scenario,buffer,clients,error,algorithm,runs,metric,mean,"));
+    let fct: Vec<&&str> = lines.iter().filter(|l| l.contains(",fct_s,")).collect();
+    assert_eq!(fct.len(), 2, "{text}");
+    assert!(
+        fct[0].starts_with(&format!("{NONE},2500,1,none,default,2,fct_s,")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_scenario_of_ones_own_runs_from_its_file() {
+    let folder = Folder::new("own");
+    let text = "about = \"Mine.\"\nstudy = \"mine\"\nfamily = \"link\"\ncell = \"link-{error}\"\n\
+        [sweep]\nerror = [\"none\", \"low\"]\n[run]\nalgorithms = [\"default\"]\nseeds = 2\n\
+        [workload]\nkind = \"blockwise-get\"\nresponse = \"1 kB\"\n\
+        [link]\ndown.rate = \"30 kbit/s\"\nup.rate = \"60 kbit/s\"\n";
+    std::fs::write(folder.0.join("link.toml"), text).expect("a file");
+    let rows = folder.lines(&["lab", "run", "link.toml", "--json"]);
+    assert_eq!(
+        (rows.len(), &rows[1]["scenario"]),
+        (2, &"mine/link-low".into())
+    );
+    // What people see works for it too.
+    assert!(
+        folder
+            .says(&["lab", "run", "./link.toml"])
+            .contains("Report: reports/link.html")
+    );
+
+    let wrong = text.replace("down.rate", "down.rat");
+    std::fs::write(folder.0.join("link.toml"), wrong).expect("a file");
+    let error = folder.refuses(&["lab", "run", "link.toml"]);
+    assert!(error.contains("link.toml:14:"), "{error}");
+    assert!(
+        error.contains("did you mean \"link.down.rate\"?"),
+        "{error}"
+    );
+    let output = folder.carob(&["lab", "run", "missing.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn wrong_names_find_their_nearest() {
+    let folder = Folder::new("names");
+    for (arguments, expected) in [
+        (&["thesis/lon"][..], "did you mean \"thesis/long\"?"),
+        (&["long"], "did you mean \"thesis/long\"?"),
+        (
+            &["thesis/long-1c-non-2500"],
+            "did you mean \"long-1c-none-2500\"?",
+        ),
+        (
+            &[NONE, "--algorithm", "cocoa-3"],
+            "--algorithm cocoa-3: unknown controller \"cocoa-3\"; did you mean \"cocoa-03\"?",
+        ),
+        (
+            &[NONE, "--set", "rto_mx=3 s"],
+            "did you mean \"transmission.rto_max\"?",
+        ),
+        (
+            &[NONE, "--set", "rate=3 kbit/s"],
+            "may be link.down.rate or link.up.rate",
+        ),
+        (
+            &[NONE, "--set", "cc.k_week=1", "--algorithm", "cocoa-03"],
+            "cocoa-03 has no constant \"k_week\"",
+        ),
+        (&["zzz"], "no scenario \"zzz\""),
+    ] {
+        let error = folder.refuses(&[&["lab", "run"], arguments].concat());
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
+    let error = folder.refuses(&["lab", "reproduce", "thesys"]);
+    assert!(
+        error.contains("there are: ") && error.contains("thesis"),
+        "{error}"
+    );
+}
+
+#[test]
+fn wrong_values_name_what_is_expected() {
+    let folder = Folder::new("values");
+    for (set, expected) in [
+        (
+            "down.rate=30",
+            "link.down.rate = \"30\": expected a rate with its unit",
+        ),
+        (
+            "rto_max=3 furlongs",
+            "expected a time with its unit (us, ms, s, min, h)",
+        ),
+        ("error=severe", "expected none or low or medium or high"),
+        ("block=100 B", "a block is a power of two (RFC 7959)"),
+        ("buffer=100 B", "too small for a packet of link.mtu (296 B)"),
+        ("down.rate", "write key=value"),
+    ] {
+        let error = folder.refuses(&["lab", "run", NONE, "--set", set]);
+        assert!(error.contains(expected), "{set}: {error}");
+        assert!(error.contains(&format!("--set {set}")), "{set}: {error}");
+    }
+    for arguments in [
+        &["--seeds", "0"][..],
+        &["--seeds", "2", "--seed", "1"],
+        &["--threads", "0"],
+        &["--json", "--csv"],
+        &["--seeds", "99999999999"],
+    ] {
+        folder.refuses(&[&["lab", "run", NONE], arguments].concat());
+    }
+}
+
+#[test]
+fn without_arguments_it_compares_controllers_and_says_what_is_next() {
+    let folder = Folder::new("default");
+    let text = folder.says(&[]);
+    for part in [
+        "carob/default-high",
+        "The choice matters most with error high: ",
+        "Report: reports/carob-default.html\n",
+        "Next:\n",
+        "carob lab reproduce thesis",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(folder.0.join("reports/carob-default.html").exists());
+    // `carob lab run` is the same, and its rows are what `--json` prints.
+    let rows = folder.lines(&["lab", "run", "--json", "--seeds", "2"]);
+    assert_eq!(rows.len(), 4 * 3);
+}
+
+#[test]
+fn reproduce_shows_print_beside_ours_with_verdicts() {
+    let folder = Folder::new("reproduce");
+    let text = folder.says(&["lab", "reproduce", "thesis"]);
+    for part in [
+        "Laura Pesola: ",
+        "long-1c-high-2500",
+        "cocoa-001 (cc.vbf_on=init-dithered)",
+        "nearest to print in",
+        "needs tcp-newreno: 24 rows",
+        "Report: reports/reproduce-thesis.html\n",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("STALE"), "{text}");
+    let html = std::fs::read_to_string(folder.0.join("reports/reproduce-thesis.html"));
+    assert!(html.expect("the report").contains("<svg class=\"figure\""));
+}
+
+#[test]
+fn reproduce_json_has_the_fields_of_the_machine_interface() {
+    let folder = Folder::new("reproduce-json");
+    let rows = folder.lines(&["lab", "reproduce", "thesis", "--json"]);
+    let fields = [
+        "algorithm",
+        "ours",
+        "paper",
+        "ratio",
+        "row",
+        "study",
+        "table",
+        "verdict",
+    ];
+    let run: Vec<&Value> = rows
+        .iter()
+        .filter(|row| row["verdict"] != "undecided")
+        .collect();
+    assert_eq!(run.len(), 6 * 3 * 8);
+    for row in run {
+        assert_eq!(keys(row), fields);
+    }
+    let medians = rows.iter().filter(|row| row["row"]["statistic"] == "p50");
+    assert!(medians.clone().all(|row| row["verdict"] != "fails"));
+    let tcp = rows
+        .iter()
+        .find(|row| row["algorithm"] == "tcp-newreno")
+        .expect("in print");
+    assert_eq!(
+        (&tcp["ours"], &tcp["verdict"]),
+        (&Value::Null, &"undecided".into())
+    );
+    assert_eq!(tcp["note"], "needs tcp-newreno");
+}
+
+#[test]
+fn reproduce_runs_again_with_another_number_of_seeds() {
+    let folder = Folder::new("reproduce-fresh");
+    let text = folder.says(&["lab", "reproduce", "thesis", "--seeds", "3", "--no-report"]);
+    assert!(text.contains("thesis/long, 3 seeds, run in "), "{text}");
+}
