@@ -23,7 +23,8 @@ impl SlowestSoFar {
     const SHORTEST: Duration = Duration::from_millis(50);
 
     fn timeout(&self, otherwise: Duration) -> Duration {
-        self.slowest.map_or(otherwise, |slowest| slowest.times(2).max(Self::SHORTEST))
+        self.slowest
+            .map_or(otherwise, |slowest| slowest.times(2).max(Self::SHORTEST))
     }
 }
 
@@ -52,9 +53,13 @@ impl Controller for SlowestSoFar {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let uri = std::env::args().nth(1).unwrap_or_else(|| "coap://localhost/hello".into());
+    let uri = std::env::args()
+        .nth(1)
+        .unwrap_or_else(|| "coap://localhost/hello".into());
     let choice = Choice::Custom(Arc::new(|_peer| Box::new(SlowestSoFar { slowest: None })));
-    let client = Client::builder().settings(Settings::new().controller(choice)).open()?;
+    let client = Client::builder()
+        .settings(Settings::new().controller(choice))
+        .open()?;
     for _ in 0..10 {
         let reply = client.get(&uri).await?;
         let readings = client.gauges(reply.peer).await.unwrap_or_default();

@@ -174,16 +174,15 @@ impl Error {
                 failure: Failure::Body(_),
                 ..
             } => Some("read large bodies as a stream, or ask for smaller blocks"),
-            Self::NotSent { source: RequestError::BadAddress, .. } => {
-                Some("groups, the unspecified address and port 0 cannot be asked")
-            }
+            Self::NotSent {
+                source: RequestError::BadAddress,
+                ..
+            } => Some("groups, the unspecified address and port 0 cannot be asked"),
             Self::NotSent {
                 source:
                     RequestError::QueueFull | RequestError::RequestsFull | RequestError::PeersFull,
                 ..
-            } => {
-                Some("wait for earlier requests, or raise the limit")
-            }
+            } => Some("wait for earlier requests, or raise the limit"),
             _ => None,
         }
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use carob::{BlockSize, Choice, ContentFormat};
+use carob_lab::scenario::keys;
 use clap::{Parser, Subcommand};
 
 use crate::commands::lab::LabCommand;
@@ -12,7 +13,7 @@ use crate::failure::EXIT_CODES;
 
 const EXAMPLES: &str = "\
 Examples:
-  carob get coap://californium.eclipseprojects.io/test
+  carob get coap://device.example/temperature
   carob get coap://[::1]/large -o large.bin --cc cocoa-03
   carob put coap://localhost/notes.txt 'remember the milk'
   carob put coap://localhost/firmware.bin --file firmware.bin
@@ -226,26 +227,10 @@ pub(crate) fn controller(name: &str) -> Result<Choice, crate::failure::Failure> 
 fn nearest(name: &str) -> Option<&'static str> {
     let limit = name.chars().count().div_ceil(2);
     carob_cc::registry::entries()
-        .map(|entry| (distance(name, entry.name), entry.name))
+        .map(|entry| (keys::distance(name, entry.name), entry.name))
         .min()
         .filter(|(distance, _)| *distance <= limit)
         .map(|(_, name)| name)
-}
-
-/// Letters to change, add or drop (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

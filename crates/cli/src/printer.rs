@@ -176,7 +176,9 @@ pub(crate) fn end(bytes: u64, copies: u32, retransmissions: u32) {
         0 => "none repeated".to_owned(),
         count => format!("{count} of them repetitions"),
     };
-    note(&format!("{bytes} bytes; {copies} message{plural} sent, {again}"));
+    note(&format!(
+        "{bytes} bytes; {copies} message{plural} sent, {again}"
+    ));
 }
 
 /// A response that says no.

@@ -461,6 +461,41 @@ fn a_window_in_bytes_counts_what_the_answers_bring() {
 }
 
 #[test]
+fn a_streamed_download_holds_no_more_behind_a_lost_block_than_its_reader_asked_for() {
+    let mut net = Net::new(wide(64, u32::MAX), Config::default());
+    net.app.resources.insert("x".into(), pattern(1024 * 200));
+    net.drop_if = Some(|from_client, bytes| {
+        let block = MessageView::parse(bytes)
+            .unwrap()
+            .block_option(OptionNumber::BLOCK2);
+        !from_client && block.is_some_and(|block| block.unwrap().number == 1)
+    });
+    net.send_with(get("x"), streaming());
+    net.run_for(seconds(20));
+    let asked = blocks(&net.sent_by_client(), OptionNumber::BLOCK2);
+    let furthest = asked.iter().flatten().map(|(number, ..)| *number).max();
+    assert!(
+        furthest.is_some_and(|n| (8..=17).contains(&n)),
+        "asked up to {furthest:?}"
+    );
+    net.drop_if = None;
+    net.run_for(seconds(100));
+    let last = net
+        .events
+        .last()
+        .map(|(_, e)| matches!(e, Event::Part { last: true, .. }));
+    assert_eq!(last, Some(true), "and finishes once the block comes");
+}
+
+#[test]
+fn the_engine_s_own_options_do_not_reach_the_application() {
+    let mut net = Net::plain();
+    net.send(put("x", pattern(3_000)));
+    net.run_for(seconds(1));
+    assert!(net.response().unwrap().options.is_empty());
+}
+
+#[test]
 fn bodies_survive_loss_duplication_and_reordering() {
     for seed in 0..24 {
         let client = if seed % 2 == 0 {

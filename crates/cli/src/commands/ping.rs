@@ -11,11 +11,13 @@ pub(crate) async fn run(args: PingArgs) -> Result<Outcome, Failure> {
     let client = client(&exchange, |settings| settings)?;
     let asked = async { Ok(client.ping(&exchange.uri).await?) };
     let outcome = match exchange.deadline {
-        Some(deadline) => tokio::time::timeout(deadline, asked).await.unwrap_or_else(|_| {
-            let seconds = deadline.as_secs_f64();
-            let text = format!("{} did not answer within {seconds:.1} s", exchange.uri);
-            Err(Failure::new(Kind::NoAnswer, text).hint("allow more time with --deadline"))
-        }),
+        Some(deadline) => tokio::time::timeout(deadline, asked)
+            .await
+            .unwrap_or_else(|_| {
+                let seconds = deadline.as_secs_f64();
+                let text = format!("{} did not answer within {seconds:.1} s", exchange.uri);
+                Err(Failure::new(Kind::NoAnswer, text).hint("allow more time with --deadline"))
+            }),
         None => asked.await,
     };
     match outcome {

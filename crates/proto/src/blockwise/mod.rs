@@ -28,8 +28,6 @@ pub struct Wanted {
     pub offset: u64,
     /// The block size to answer with: the smaller of what was asked for and our own.
     pub size: BlockSize,
-    /// The request named a block; else this is the beginning in our own block size.
-    pub explicit: bool,
 }
 
 impl Wanted {
@@ -93,7 +91,6 @@ mod tests {
         let wanted = |offset| Wanted {
             offset,
             size: BlockSize::MIN,
-            explicit: true,
         };
         assert_eq!(wanted(0).slice(0), Some((0..0, false)));
         assert_eq!(wanted(0).slice(16), Some((0..16, false)));

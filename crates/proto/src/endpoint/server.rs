@@ -150,12 +150,10 @@ impl Endpoint {
                 Some(block) => Wanted {
                     offset: block.offset() as u64,
                     size: block.szx.min(own),
-                    explicit: true,
                 },
                 None => Wanted {
                     offset: 0,
                     size: own,
-                    explicit: false,
                 },
             },
         )
@@ -470,7 +468,6 @@ impl Endpoint {
         let fresh = Wanted {
             offset: 0,
             size: self.config.block_size,
-            explicit: false,
         };
         let wanted = request
             .as_ref()

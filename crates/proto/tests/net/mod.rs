@@ -104,6 +104,8 @@ pub struct Net {
     pub server_dead: bool,
     pub crossings: Vec<Crossing>,
     pub events: Vec<(Instant, Event)>,
+    /// Datagrams for which this says so are dropped; true with those from the client.
+    pub drop_if: Option<fn(bool, &[u8]) -> bool>,
     /// Tests that stream read on by themselves.
     pub read_on: bool,
     random: Stream,
@@ -131,6 +133,7 @@ impl Net {
             server_dead: false,
             crossings: Vec::new(),
             events: Vec::new(),
+            drop_if: None,
             read_on: true,
             random: Stream(3),
             flying: Vec::new(),
@@ -181,6 +184,9 @@ impl Net {
             from_client,
             bytes: bytes.to_vec(),
         });
+        if self.drop_if.is_some_and(|drop| drop(from_client, bytes)) {
+            return;
+        }
         let copies = if self.random.below(100) < self.faults.duplication {
             2
         } else {

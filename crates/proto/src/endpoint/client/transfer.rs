@@ -49,6 +49,17 @@ fn unknown_option(message: &MessageView<'_>) -> Option<OptionNumber> {
     message.options().find(unknown).map(|option| option.number)
 }
 
+/// The options that carried the transfer mean nothing to the application it was hidden from.
+fn remove_transfer_options(response: &mut Response) {
+    for number in [
+        OptionNumber::BLOCK1,
+        OptionNumber::BLOCK2,
+        OptionNumber::SIZE2,
+    ] {
+        response.options.remove(number);
+    }
+}
+
 impl Endpoint {
     /// Takes the response to one message of a request.
     pub(in crate::endpoint) fn handle_operation_response(
@@ -155,13 +166,7 @@ impl Endpoint {
                 Err(error) => return self.fail_operation(now, index, Failure::Options(error)),
             };
             head.payload = Payload::Whole(Bytes::new());
-            for number in [
-                OptionNumber::BLOCK1,
-                OptionNumber::BLOCK2,
-                OptionNumber::SIZE2,
-            ] {
-                head.options.remove(number);
-            }
+            remove_transfer_options(&mut head);
             if streamed {
                 let id = self.id(index);
                 self.event(Event::Head {
@@ -271,10 +276,13 @@ impl Endpoint {
 
     /// Delivers a response that needs nothing more.
     fn deliver_response(&mut self, now: Instant, index: u32, message: &MessageView<'_>) {
-        let response = match Response::from_view(message) {
+        let mut response = match Response::from_view(message) {
             Ok(response) => response,
             Err(error) => return self.fail_operation(now, index, Failure::Options(error)),
         };
+        if self.operations[index as usize].sending.blocks == BlockMode::Automatic {
+            remove_transfer_options(&mut response);
+        }
         let id = self.id(index);
         if self.operations[index as usize].sending.response_body == BodyMode::Streamed {
             let mut head = response;
