@@ -7,7 +7,7 @@
 //! dependency, so a controller measured in the simulator is the one that runs on a class-1 device.
 //!
 //! Reading order: [`time`], [`random`], [`evidence`], [`controller`], then
-//! [`algorithms::default`](algorithms::default) as the smallest complete example, and
+//! [`algorithms::default`] as the smallest complete example, and
 //! [`registry`] for how a name becomes a controller.
 //!
 //! ```

@@ -1,6 +1,6 @@
 //! The controllers, one file per family.
 //!
-//! To add one: a file here that implements [`Controller`] and [`Family`](crate::registry::Family),
+//! To add one: a file here that implements [`Controller`] and [`Family`],
 //! and one line in the table below. Command line, scenarios, documentation and the contract
 //! suite then know it.
 

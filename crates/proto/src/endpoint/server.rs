@@ -123,7 +123,7 @@ enum Verdict {
 }
 
 impl Endpoint {
-    /// A request that [`Event::Request`] announced, until it is answered.
+    /// A request that [`Event::Request`](super::Event::Request) announced, until it is answered.
     pub fn incoming(&self, id: IncomingId) -> Option<Incoming<'_>> {
         let slot = self.incoming.find(id)?;
         let message = MessageView::parse(&slot.bytes).ok()?;
