@@ -357,14 +357,6 @@ impl Endpoint {
             .unwrap_or(self.config.parameters)
     }
 
-    fn lifetimes(&self, parameters: &TransmissionParameters) -> Lifetimes {
-        if *parameters == self.config.parameters {
-            self.lifetimes
-        } else {
-            Lifetimes::of(parameters)
-        }
-    }
-
     fn window(&self, now: Instant, peer: PeerIndex) -> Window {
         let window = self.peers[peer]
             .congestion

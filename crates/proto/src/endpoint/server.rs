@@ -42,6 +42,7 @@ struct Slot {
     /// The Block1 option to echo.
     block1: Option<BlockValue>,
     part: Option<Part>,
+    wanted: Wanted,
 }
 
 /// Which part of a streamed request body a request carries.
@@ -127,14 +128,13 @@ impl Endpoint {
     pub fn incoming(&self, id: IncomingId) -> Option<Incoming<'_>> {
         let slot = self.incoming.find(id)?;
         let message = MessageView::parse(&slot.bytes).ok()?;
-        let wanted = self.wanted(&message).ok()?;
         let body = slot.body.as_deref().unwrap_or_else(|| message.payload());
         Some(Incoming {
             from: slot.from,
             message,
             body,
             part: slot.part,
-            wanted,
+            wanted: slot.wanted,
         })
     }
 
@@ -235,26 +235,23 @@ impl Endpoint {
         let Some(remembered) = self.dedup.remember(now, lifetime, from, id, repeatable) else {
             return self.overloaded(from, request);
         };
-        let incoming = self.accept(now, from, request, remembered);
-        let wanted = match self.wanted(request) {
+        let wanted = self.wanted(request);
+        let whole = Wanted {
+            offset: 0,
+            size: self.config.block_size,
+        };
+        let incoming = self.accept(now, from, request, remembered, wanted.unwrap_or(whole));
+        let wanted = match wanted {
             Ok(wanted) => wanted,
             Err(error) => {
-                return self.fail(
-                    now,
-                    incoming,
-                    Code::BAD_OPTION,
-                    &alloc::format!("Block2: {error}"),
-                );
+                let text = alloc::format!("Block2: {error}");
+                return self.fail(now, incoming, Code::BAD_OPTION, &text);
             }
         };
         match request.block_option(OptionNumber::BLOCK1).transpose() {
             Err(error) => {
-                return self.fail(
-                    now,
-                    incoming,
-                    Code::BAD_OPTION,
-                    &alloc::format!("Block1: {error}"),
-                );
+                let text = alloc::format!("Block1: {error}");
+                return self.fail(now, incoming, Code::BAD_OPTION, &text);
             }
             Ok(Some(block)) => return self.assemble(now, incoming, from, request, block),
             Ok(None) => {}
@@ -285,6 +282,7 @@ impl Endpoint {
         from: SocketAddr,
         request: &MessageView<'_>,
         remembered: Remembered,
+        wanted: Wanted,
     ) -> IncomingId {
         let serial = self.next_serial();
         let table = &mut self.incoming;
@@ -301,6 +299,7 @@ impl Endpoint {
             body: None,
             block1: None,
             part: None,
+            wanted,
         };
         let index = if let Some(index) = table.free.pop() {
             let place = &mut table.slots[index as usize];
@@ -460,34 +459,27 @@ impl Endpoint {
         };
         let (from, message_id, token) = (slot.from, slot.id, slot.token);
         let (confirmable, acknowledged) = (slot.confirmable, slot.acknowledged);
-        let (remembered, block1) = (slot.remembered, slot.block1);
+        let (remembered, block1, wanted) = (slot.remembered, slot.block1, slot.wanted);
         let piggyback = confirmable && !acknowledged;
 
         let mut scratch = core::mem::take(&mut self.scratch);
-        let request = MessageView::parse(&slot.bytes);
-        let fresh = Wanted {
-            offset: 0,
-            size: self.config.block_size,
-        };
-        let wanted = request
-            .as_ref()
-            .ok()
-            .and_then(|r| self.wanted(r).ok())
-            .unwrap_or(fresh);
         let written = write_response(&mut scratch, &token, response, wanted, block1);
         let (length, keep) = written.unwrap_or_else(|_| {
             let plain = Response::new(Code::INTERNAL_SERVER_ERROR);
             write_response(&mut scratch, &token, &plain, wanted, None)
                 .expect("a response without options or body fits")
         });
-        if keep && let (Payload::Whole(body), Ok(request)) = (&response.payload, &request) {
+        if keep
+            && let Payload::Whole(body) = &response.payload
+            && let Ok(request) = MessageView::parse(&slot.bytes)
+        {
             let Response { code, options, .. } = response;
             let kept = Kept {
                 code: *code,
                 options: options.clone(),
                 body: body.clone(),
             };
-            self.bodies.keep(now, from, request, kept);
+            self.bodies.keep(now, from, &request, kept);
         }
         self.incoming.remove(id);
         if piggyback {
@@ -583,9 +575,8 @@ fn write_response(
         payload,
     } = response;
     let body = payload.bytes();
-    let mut extra: smallvec::SmallVec<[(OptionNumber, u32); 3]> = smallvec::SmallVec::new();
     let mut bytes = &body[..];
-    let (mut code, mut size2, mut keep) = (*code, None, false);
+    let (mut code, mut block2, mut size2, mut keep) = (*code, None, None, false);
     if let Payload::Part {
         offset, more, size, ..
     } = payload
@@ -596,7 +587,7 @@ fn write_response(
             more: *more,
             szx: wanted.size,
         };
-        extra.push((OptionNumber::BLOCK2, block.to_uint()));
+        block2 = Some(block);
         size2 = size.filter(|_| *offset == 0);
     } else if body.len() > wanted.size.bytes() || (wanted.offset > 0 && code.is_success()) {
         // A body of one block goes without the option, even if a block size was asked for: its
@@ -609,7 +600,7 @@ fn write_response(
                 more,
                 szx: wanted.size,
             };
-            extra.push((OptionNumber::BLOCK2, block.to_uint()));
+            block2 = Some(block);
             size2 = (wanted.offset == 0 && more).then_some(body.len() as u64);
             keep = more && wanted.offset == 0;
             bytes = &body[range];
@@ -619,9 +610,12 @@ fn write_response(
             bytes = b"Block2: beyond the end";
         }
     }
-    extra.extend(block1.map(|block| (OptionNumber::BLOCK1, block.to_uint())));
     let size2 = size2.and_then(|size| u32::try_from(size).ok());
-    extra.extend(size2.map(|size| (OptionNumber::SIZE2, size)));
+    let extra = [
+        block2.map(|block| (OptionNumber::BLOCK2, block.to_uint())),
+        block1.map(|block| (OptionNumber::BLOCK1, block.to_uint())),
+        size2.map(|size| (OptionNumber::SIZE2, size)),
+    ];
     let mut writer = Writer::new(buffer, Type::NonConfirmable, code, MessageId(0), token)?;
     write_options(&mut writer, options, &extra)?;
     if !bytes.is_empty() {

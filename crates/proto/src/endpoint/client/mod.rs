@@ -355,10 +355,11 @@ impl Endpoint {
             (0, Some(block)) => block.szx.bytes() as u32 + 16,
             (named, _) => named,
         };
-        let mut extra: SmallVec<[(OptionNumber, u32); 3]> = SmallVec::new();
-        extra.extend(block2.map(|block| (OptionNumber::BLOCK2, block.to_uint())));
-        extra.extend(block1.map(|block| (OptionNumber::BLOCK1, block.to_uint())));
-        extra.extend(size1.map(|size| (OptionNumber::SIZE1, size)));
+        let extra = [
+            block2.map(|block| (OptionNumber::BLOCK2, block.to_uint())),
+            block1.map(|block| (OptionNumber::BLOCK1, block.to_uint())),
+            size1.map(|size| (OptionNumber::SIZE1, size)),
+        ];
         let mut bytes = self.spare.pop().unwrap_or_default();
         let Request { code, options, .. } = &operation.request;
         match encode(&mut self.scratch, &token, *code, options, &extra, payload) {
@@ -429,7 +430,7 @@ pub(super) fn encode(
     token: &Token,
     code: Code,
     options: &Options,
-    extra: &[(OptionNumber, u32)],
+    extra: &[Option<(OptionNumber, u32)>],
     payload: &[u8],
 ) -> Result<usize, EncodeError> {
     let mut writer = Writer::new(buffer, Type::Confirmable, code, MessageId(0), token)?;
@@ -444,9 +445,9 @@ pub(super) fn encode(
 pub(super) fn write_options(
     writer: &mut Writer<'_>,
     options: &Options,
-    extra: &[(OptionNumber, u32)],
+    extra: &[Option<(OptionNumber, u32)>],
 ) -> Result<(), EncodeError> {
-    let mut extra = extra.iter().peekable();
+    let mut extra = extra.iter().flatten().peekable();
     for option in options {
         while let Some((number, value)) = extra.next_if(|(number, _)| *number < option.number) {
             writer.uint_option(*number, *value)?;

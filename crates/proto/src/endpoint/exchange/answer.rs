@@ -65,7 +65,7 @@ impl Endpoint {
             if !purpose.wants_response() {
                 return self.end(now, index, false);
             }
-            let lifetime = self.exchange_parameters(index).exchange_lifetime();
+            let lifetime = self.exchange_lifetime(index);
             let exchange = &mut self.exchanges[index as usize];
             exchange.state = State::Waiting { counted: false };
             self.timers.set(exchange.timer_id, now + lifetime);

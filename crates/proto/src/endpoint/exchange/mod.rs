@@ -301,7 +301,7 @@ impl Endpoint {
         while let Some(&index) = self.peers[peer].queue.front() {
             let window = self.window(now, peer);
             let parameters = self.exchange_parameters(index);
-            let lifetime = self.lifetimes(&parameters).exchange;
+            let lifetime = self.exchange_lifetime(index);
             let exchange = &self.exchanges[index as usize];
             let state = &mut self.peers[peer];
             let bytes = state
@@ -346,6 +346,16 @@ impl Endpoint {
             .as_deref()
             .copied()
             .unwrap_or_else(|| self.parameters(exchange.peer))
+    }
+
+    /// EXCHANGE_LIFETIME of an exchange; computed only where its parameters are not the endpoint's.
+    fn exchange_lifetime(&self, index: u32) -> Duration {
+        let exchange = &self.exchanges[index as usize];
+        if exchange.parameters.is_none() && self.peers[exchange.peer].parameters.is_none() {
+            self.lifetimes.exchange
+        } else {
+            self.exchange_parameters(index).exchange_lifetime()
+        }
     }
 
     fn send_first(
