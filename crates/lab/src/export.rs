@@ -1,6 +1,8 @@
 //! Rows as comma-separated values: one line per metric, so that every line has the same columns.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
 
 use crate::papers;
 use crate::run::{EachRow, Row};
@@ -16,17 +18,8 @@ pub fn rows_csv(rows: &[Row]) -> String {
     header.extend(Statistic::ALL.map(|s| s.name().to_owned()));
     header.push("n".to_owned());
     let lines = rows.iter().flat_map(|row| {
-        row.metrics.iter().map(|(metric, statistics)| {
-            let mut line = vec![row.scenario.clone()];
-            line.extend(row.cell.values().map(plain));
-            line.extend([
-                row.algorithm.clone(),
-                row.runs.to_string(),
-                (*metric).to_owned(),
-            ]);
-            line.extend(numbers(statistics));
-            line
-        })
+        let own = [row.algorithm.clone(), row.runs.to_string()];
+        lines(&row.scenario, &row.cell, own, &row.metrics)
     });
     papers::csv_text(std::iter::once(header).chain(lines))
 }
@@ -41,23 +34,36 @@ pub fn each_csv(rows: &[EachRow]) -> String {
     header.extend(Statistic::ALL.map(|s| s.name().to_owned()));
     header.push("n".to_owned());
     let lines = rows.iter().flat_map(|row| {
-        row.metrics.iter().map(|(metric, statistics)| {
-            let mut line = vec![row.scenario.clone()];
-            line.extend(row.cell.values().map(plain));
-            line.extend([
-                row.algorithm.clone(),
-                row.seed.to_string(),
-                row.trace_hash.clone(),
-                (*metric).to_owned(),
-            ]);
-            line.extend(numbers(statistics));
-            line
-        })
+        let own = [
+            row.algorithm.clone(),
+            row.seed.to_string(),
+            row.trace_hash.clone(),
+        ];
+        lines(&row.scenario, &row.cell, own, &row.metrics)
     });
     papers::csv_text(std::iter::once(header).chain(lines))
 }
 
-fn head(cell: &serde_json::Map<String, Value>) -> Vec<String> {
+/// A line for each metric: the cell, the row's own columns, the statistics.
+fn lines<const N: usize>(
+    scenario: &str,
+    cell: &Map<String, Value>,
+    own: [String; N],
+    metrics: &BTreeMap<&'static str, Statistics>,
+) -> Vec<Vec<String>> {
+    let mut front = vec![scenario.to_owned()];
+    front.extend(cell.values().map(plain));
+    front.extend(own);
+    let line = |(metric, statistics): (&&'static str, &Statistics)| {
+        let mut line = front.clone();
+        line.push((*metric).to_owned());
+        line.extend(numbers(statistics));
+        line
+    };
+    metrics.iter().map(line).collect()
+}
+
+fn head(cell: &Map<String, Value>) -> Vec<String> {
     std::iter::once("scenario".to_owned())
         .chain(cell.keys().cloned())
         .collect()
