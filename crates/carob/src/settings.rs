@@ -107,7 +107,7 @@ impl Settings {
 
     /// Hears every protocol event: copies sent, answers, duplicates. It must not block.
     pub fn on_trace(mut self, hear: impl FnMut(&Trace) + Send + 'static) -> Self {
-        self.config.trace = true;
+        self.config.trace = carob_proto::endpoint::Tracing::Exchanges;
         self.on_trace = Some(Box::new(hear));
         self
     }

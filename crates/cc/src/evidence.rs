@@ -37,6 +37,9 @@ pub enum Kind {
     Request,
     /// A separate response of ours.
     Response,
+    /// A notification to an observer of a resource of ours (RFC 7641). As NON it is never
+    /// answered, so only its departure can be governed (RFC 7641 4.5.1).
+    Notification,
 }
 
 /// An exchange is about to send its first copy and asks for the timer of that copy.

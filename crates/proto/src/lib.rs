@@ -7,7 +7,7 @@
 //!
 //! Reading order: [`codec`] (the wire), [`message`] (owned requests and responses),
 //! [`endpoint`] (the engine), then its parts: [`congestion`] (who decides who may send when),
-//! [`message_id`], [`dedup`], [`timers`], [`blockwise`].
+//! [`message_id`], [`dedup`], [`timers`], [`blockwise`], [`observe`].
 //!
 //! What it refuses to do: read a clock, open a socket, draw randomness of its own, or keep
 //! anything without a named limit.
@@ -23,6 +23,7 @@ pub mod dedup;
 pub mod endpoint;
 pub mod message;
 pub mod message_id;
+pub mod observe;
 mod peer;
 mod recency;
 pub mod timers;

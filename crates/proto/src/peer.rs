@@ -42,8 +42,23 @@ pub(crate) struct Peer {
     pub(crate) outstanding_bytes: u32,
     /// Requests and exchanges of any state that refer to this peer.
     pub(crate) users: u32,
-    pub(crate) last_heard: Option<Instant>,
+    /// The first of its observations of our resources, by index; `NONE` if it has none.
+    pub(crate) first_observer: u32,
+    pub(crate) tally: Tally,
+    /// When something was last heard of it; the beginning of time if nothing ever was.
+    pub(crate) last_heard: Instant,
     pub(crate) last_sent: Instant,
+}
+
+/// What became of the messages we sent to a peer. Counts stop at their largest value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    /// Copies that left.
+    pub(crate) transmissions: u32,
+    /// Copies after the first of their exchange.
+    pub(crate) retransmissions: u32,
+    /// The last round-trip time that is certain, in microseconds; 0 if there was none.
+    pub(crate) round_trip: u32,
 }
 
 /// All peers, found by address in constant time, ordered by when we last sent to them.
@@ -110,7 +125,9 @@ impl Peers {
             outstanding: 0,
             outstanding_bytes: 0,
             users: 0,
-            last_heard: None,
+            first_observer: crate::observe::observers::NONE,
+            tally: Tally::default(),
+            last_heard: Instant::ZERO,
             last_sent: now,
         }) as u32;
         let hash = address::hash(&self.state, address, 0);

@@ -2,9 +2,10 @@
 
 use core::net::SocketAddr;
 
+use carob_cc::evidence::Kind;
 use carob_cc::time::{Duration, Instant};
 
-use crate::codec::{MessageId, Type};
+use crate::codec::{Code, MessageId, Type};
 
 /// One protocol event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub enum What {
         id: MessageId,
         /// CON or NON.
         kind: Type,
+        /// What it is: a request, a separate response or a notification.
+        purpose: Kind,
         /// 0 for the original.
         retransmissions: u8,
         /// The timer that now runs (CON only).
@@ -62,6 +65,35 @@ pub enum What {
         /// Its Message ID.
         id: MessageId,
     },
+    /// A message arrived. Reported only with
+    /// [`Tracing::Everything`](crate::endpoint::Tracing::Everything), like the next.
+    Received {
+        /// Its Message ID.
+        id: MessageId,
+        /// Its type.
+        kind: Type,
+        /// Its code.
+        code: Code,
+        /// Size of the message in bytes.
+        bytes: u32,
+    },
+    /// A message was answered with an acknowledgement, a piggybacked response or a reset.
+    Replied {
+        /// Its Message ID.
+        id: MessageId,
+        /// ACK or RST.
+        kind: Type,
+        /// Its code.
+        code: Code,
+        /// Size of the answer in bytes.
+        bytes: u32,
+    },
+    /// The peer observes a resource of ours.
+    Observed,
+    /// The peer observes a resource of ours no more.
+    Unobserved,
+    /// What we know of a resource of the peer's went stale.
+    Stale,
     /// A datagram was no CoAP message and was rejected or ignored.
     Malformed,
 }

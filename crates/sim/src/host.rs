@@ -171,7 +171,7 @@ fn config(spec: &RunSpec) -> Config {
     config.block_size =
         BlockSize::from_bytes_at_most(usize::from(*block_bytes)).unwrap_or(BlockSize::MAX);
     config.token_length = *token_bytes;
-    config.trace = true;
+    config.trace = carob_proto::endpoint::Tracing::Exchanges;
     config
 }
 
@@ -202,7 +202,7 @@ impl Host {
         let mut response = Response::new(Code::CONTENT);
         response.payload = Payload::Fixed(Bytes::from(body));
         let mut config = config(spec);
-        config.trace = false;
+        config.trace = carob_proto::endpoint::Tracing::Off;
         Self {
             endpoint: Endpoint::new(config, Stream::new(spec.seed, "server/endpoint")),
             address: address(number),

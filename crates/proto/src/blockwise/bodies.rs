@@ -86,18 +86,11 @@ impl Bodies {
         Some(self.slots[index as usize].kept.clone())
     }
 
-    /// Keeps a body for `peer`; one too large for the table is not kept.
-    pub(crate) fn keep(
-        &mut self,
-        now: Instant,
-        peer: SocketAddr,
-        request: &MessageView<'_>,
-        kept: Kept,
-    ) {
+    /// Keeps a body for requests with this key; one too large for the table is not kept.
+    pub(crate) fn keep(&mut self, now: Instant, key: Key, kept: Kept) {
         if kept.body.len() > self.bytes_limit || self.limit == 0 {
             return;
         }
-        let key = Key::of(peer, request);
         if let Some(before) = self.position(&key) {
             self.remove(before);
         }

@@ -52,6 +52,18 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn of(peer: SocketAddr, request: &MessageView<'_>) -> Self {
+        let bytes = Self::bytes_of(request);
+        Self { peer, bytes }
+    }
+
+    /// A key from its parts: a peer, and what [`bytes_of`](Self::bytes_of) said of its request.
+    pub(crate) fn from_parts(peer: SocketAddr, bytes: &[u8]) -> Self {
+        let bytes = Vec::from(bytes);
+        Self { peer, bytes }
+    }
+
+    /// What of a request makes its block-wise transfers one.
+    pub(crate) fn bytes_of(request: &MessageView<'_>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(32);
         bytes.push(request.code().0);
         for option in request.options() {
@@ -66,7 +78,7 @@ impl Key {
                 bytes.extend_from_slice(option.value);
             }
         }
-        Self { peer, bytes }
+        bytes
     }
 
     pub(crate) fn hash(&self, state: &FixedState) -> u64 {

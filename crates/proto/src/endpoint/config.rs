@@ -30,8 +30,8 @@ pub struct Config {
     pub empty_ack_delay: Duration,
     /// Critical options the application itself understands in requests, besides the engine's.
     pub understood: &'static [OptionNumber],
-    /// Report protocol events as [`Event::Trace`](super::Event::Trace).
-    pub trace: bool,
+    /// Which protocol events to report as [`Event::Trace`](super::Event::Trace). Default none.
+    pub trace: Tracing,
     /// What nothing may exceed.
     pub limits: Limits,
 }
@@ -46,10 +46,22 @@ impl Default for Config {
             token_length: 8,
             empty_ack_delay: Duration::from_millis(100),
             understood: &[],
-            trace: false,
+            trace: Tracing::Off,
             limits: Limits::default(),
         }
     }
+}
+
+/// Which protocol events an endpoint reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tracing {
+    /// None.
+    #[default]
+    Off,
+    /// What becomes of exchanges of its own: copies sent, answers, failures, duplicates.
+    Exchanges,
+    /// These, and every message that arrives or is sent in answer.
+    Everything,
 }
 
 /// Limits of an endpoint's tables, each with what happens at it.
@@ -85,6 +97,11 @@ pub struct Limits {
     pub download_bytes: usize,
     /// Blocks of one body in flight at most, whatever the controller allows.
     pub blocks_in_flight: usize,
+    /// Observations of our resources, all peers together. At it, who asks for another gets the
+    /// resource's state and no notifications (RFC 7641 4.1).
+    pub observers: usize,
+    /// Observations of our resources by one peer. At it, likewise.
+    pub observers_of_peer: usize,
 }
 
 impl Default for Limits {
@@ -103,6 +120,8 @@ impl Default for Limits {
             body_bytes: 64 << 20,
             download_bytes: 64 << 20,
             blocks_in_flight: 64,
+            observers: 32_768,
+            observers_of_peer: 256,
         }
     }
 }

@@ -9,6 +9,7 @@ use carob_cc::time::Instant;
 use crate::blockwise::download::DownloadError;
 use crate::codec::{Code, EncodeError, OptionNumber, OptionsError};
 use crate::message::Response;
+use crate::observe::Subject;
 use crate::trace::Trace;
 
 /// A request of ours, until its last event.
@@ -85,6 +86,25 @@ pub enum Event {
         /// Why.
         failure: Failure,
     },
+    /// A new state of a resource that we observe, or its first. The request lives on: more
+    /// follow, until a [`Response`](Self::Response) or [`Failed`](Self::Failed) ends it.
+    Notification {
+        /// The request that observes.
+        id: RequestId,
+        /// The state, its body complete.
+        response: Response,
+    },
+    /// What we know of a resource that we observe is older than its server promised it to be
+    /// (its Max-Age has passed), or a try to renew the observation has failed. The engine renews
+    /// it by itself, and goes on trying (RFC 7641 3.3.1).
+    Stale {
+        /// The request that observes.
+        id: RequestId,
+        /// How the last try to renew it failed, if one did.
+        failure: Option<Failure>,
+    },
+    /// Nobody observes this subject any more.
+    Unobserved(Subject),
     /// A protocol event, if [`Config::trace`](super::Config::trace) is set.
     Trace(Trace),
 }
@@ -108,6 +128,8 @@ pub enum Failure {
     Unreachable,
     /// The response has a critical option that we do not understand.
     UnknownOption(OptionNumber),
+    /// The server cannot answer now (4.29 or 5.03).
+    NotNow(Code),
     /// The response's body could not be put together.
     Body(DownloadError),
     /// The response has a malformed block option.
@@ -136,6 +158,7 @@ impl fmt::Display for Failure {
             Self::UnknownOption(number) => {
                 write!(f, "the response needs option {} to be understood", number.0)
             }
+            Self::NotNow(code) => write!(f, "the server answered {code}"),
             Self::Body(error) => write!(f, "{error}"),
             Self::BadBlock => f.write_str("the response has a malformed block option"),
             Self::Interrupted(code) => write!(f, "the server broke the transfer off with {code}"),
@@ -161,6 +184,8 @@ pub enum RequestError {
     PeersFull,
     /// The code is no request's.
     NotARequest,
+    /// Only GET and FETCH can observe (RFC 7641 2, RFC 8132 2.4).
+    NotObservable,
     /// The address cannot be sent to (multicast, unspecified, or port 0).
     BadAddress,
     /// The options do not fit a message.
@@ -174,6 +199,7 @@ impl fmt::Display for RequestError {
             Self::QueueFull => f.write_str("too many messages wait for this peer"),
             Self::PeersFull => f.write_str("too many peers in use"),
             Self::NotARequest => f.write_str("the code is not a request method"),
+            Self::NotObservable => f.write_str("only GET and FETCH can observe a resource"),
             Self::BadAddress => f.write_str("the address cannot be sent to"),
             Self::Encode(error) => write!(f, "the request cannot be built: {error}"),
         }

@@ -26,12 +26,14 @@
 //! ```
 //!
 //! Files: [`mod@self`] the public face and the way of a datagram, `exchange` sending and
-//! retransmission, and in `exchange::answer` matching, `client` requests and their bodies, `server` requests received.
+//! retransmission, and in `exchange::answer` matching, `client` requests, their bodies and our
+//! observations, `server` requests received, `observe` who observes our resources.
 
 mod client;
 mod config;
 mod event;
 mod exchange;
+mod observe;
 mod server;
 
 use alloc::boxed::Box;
@@ -51,17 +53,19 @@ use crate::blockwise::bodies::Bodies;
 use crate::codec::{Code, DecodeErrorKind, MessageId, MessageView, Type, parse_header};
 use crate::congestion::Choice;
 use crate::dedup::{Dedup, Known};
+use crate::observe::observers::Observers;
 use crate::peer::{PeerIndex, Peers};
 use crate::timers::Timers;
 use crate::trace::{Trace, What};
 
 pub use crate::blockwise::assembly::Delivery;
+pub use crate::observe::{Observe, Subject};
 pub use client::{BlockMode, BodyMode, Sending};
-pub use config::{Config, Limits, MESSAGE_BYTES};
+pub use config::{Config, Limits, MESSAGE_BYTES, Tracing};
 pub use event::{Event, Failure, IncomingId, Output, RequestError, RequestId};
 pub use server::{Incoming, Part};
 
-use client::Operation;
+use client::{ObservationIndex, Operation};
 use exchange::{Ended, Exchange, ExchangeIndex};
 use server::IncomingTable;
 
@@ -72,6 +76,7 @@ enum Owner {
     Peer(u32),
     Operation(u32),
     Assembly(u32),
+    Observation(u32),
 }
 
 /// Small, because every datagram and event passes through the queue.
@@ -123,6 +128,8 @@ pub struct Endpoint {
     index: ExchangeIndex,
     ended: VecDeque<Ended>,
     operations: Slab<Operation>,
+    observations: ObservationIndex,
+    observers: Observers,
     incoming: IncomingTable,
     dedup: Dedup,
     assemblies: Assemblies,
@@ -148,13 +155,21 @@ impl Endpoint {
             body_bytes: limits.upload_bytes,
             all_bytes: limits.all_upload_bytes,
         };
+        let (peers, index) = (seed(), seed());
         Self {
-            peers: Peers::new(seed(), limits.peers),
+            peers: Peers::new(peers, limits.peers),
             settings: BTreeMap::new(),
             exchanges: Slab::new(),
-            index: ExchangeIndex::new(seed()),
+            index: ExchangeIndex::new(index),
             ended: VecDeque::new(),
             operations: Slab::new(),
+            // Seeds of their own would shift every later draw.
+            observations: ObservationIndex::new(index.rotate_left(32)),
+            observers: Observers::new(
+                peers.rotate_left(32),
+                limits.observers,
+                limits.observers_of_peer,
+            ),
             incoming: IncomingTable::default(),
             dedup: Dedup::new(seed(), limits.recent, limits.lasting),
             assemblies: Assemblies::new(seed(), assembly),
@@ -207,13 +222,26 @@ impl Endpoint {
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
         let peer = self.peers.find(from);
         if let Some(peer) = peer {
-            self.peers[peer].last_heard = Some(now);
+            self.peers[peer].last_heard = now;
         }
         let message = match MessageView::parse(bytes) {
             Ok(message) => message,
             Err(error) => return self.handle_malformed(now, from, bytes, error.kind),
         };
         let (kind, code, id) = (message.kind(), message.code(), message.message_id());
+        if self.config.trace == Tracing::Everything {
+            let bytes = bytes.len() as u32;
+            self.trace(
+                now,
+                from,
+                What::Received {
+                    id,
+                    kind,
+                    code,
+                    bytes,
+                },
+            );
+        }
         match kind {
             Type::Acknowledgement => return self.handle_acknowledgement(now, from, peer, &message),
             Type::Reset => return self.handle_reset(now, from, id),
@@ -224,18 +252,19 @@ impl Endpoint {
             Known::InProgress { acknowledged } => {
                 self.trace(now, from, What::Duplicate { id });
                 if acknowledged {
-                    self.send_empty(from, Type::Acknowledgement, id);
+                    self.send_empty(now, from, Type::Acknowledgement, id);
                 }
                 return;
             }
             Known::Answered(answer) => {
-                if !answer.is_empty() {
-                    let start = self.out_bytes.len();
-                    self.out_bytes.extend_from_slice(answer);
-                    let range = start..self.out_bytes.len();
+                let start = self.out_bytes.len();
+                self.out_bytes.extend_from_slice(answer);
+                let range = start..self.out_bytes.len();
+                self.trace(now, from, What::Duplicate { id });
+                if !range.is_empty() {
                     self.out.push_back(Queued::Transmit { to: from, range });
                 }
-                return self.trace(now, from, What::Duplicate { id });
+                return;
             }
         }
         if code.is_request() {
@@ -244,7 +273,7 @@ impl Endpoint {
             self.handle_response(now, from, &message);
         } else if kind == Type::Confirmable {
             // A ping (RFC 7252 4.3), or a reserved code that cannot be processed (4.2).
-            self.send_empty(from, Type::Reset, id);
+            self.send_empty(now, from, Type::Reset, id);
         }
     }
 
@@ -264,7 +293,7 @@ impl Endpoint {
         if let Ok(header) = parse_header(bytes)
             && header.kind == Type::Confirmable
         {
-            self.send_empty(from, Type::Reset, header.message_id);
+            self.send_empty(now, from, Type::Reset, header.message_id);
         }
     }
 
@@ -284,6 +313,7 @@ impl Endpoint {
                 Owner::Operation(index) => {
                     self.fail_operation(now, index, Failure::DeadlinePassed);
                 }
+                Owner::Observation(index) => self.handle_observation_timer(now, index),
                 Owner::Assembly(index) => {
                     if let Some(timer) = self.assemblies.remove(index) {
                         self.timers.remove(timer);
@@ -292,6 +322,7 @@ impl Endpoint {
             }
         }
         self.acknowledge_overdue(now);
+        self.check_interest(now);
         self.bodies.expire(now, self.lifetimes.exchange);
     }
 
@@ -311,7 +342,8 @@ impl Endpoint {
                 let bodies = self.bodies.next_expiry(self.lifetimes.exchange);
                 let due = (self.timers.next().unwrap_or(never))
                     .min(self.incoming.next_acknowledgement().unwrap_or(never))
-                    .min(bodies.unwrap_or(never));
+                    .min(bodies.unwrap_or(never))
+                    .min(self.next_interest_check().unwrap_or(never));
                 Output::Wait((due < never).then_some(due))
             }
         }
@@ -332,6 +364,8 @@ impl Endpoint {
             remembered: self.dedup.len(),
             uploads: self.assemblies.held(),
             bodies: self.bodies.held(),
+            observers: self.observers.len(),
+            observations: self.observations.len(),
         }
     }
 
@@ -378,12 +412,25 @@ impl Endpoint {
     }
 
     fn trace(&mut self, at: Instant, peer: SocketAddr, what: What) {
-        if self.config.trace {
+        if self.config.trace != Tracing::Off {
             self.out.push_back(Queued::Trace(Trace { at, peer, what }));
         }
     }
 
-    fn transmit(&mut self, to: SocketAddr, bytes: &[u8]) {
+    /// Sends a message that is no exchange of ours: an acknowledgement, a piggybacked response, a
+    /// reset.
+    fn transmit(&mut self, now: Instant, to: SocketAddr, bytes: &[u8]) {
+        if self.config.trace == Tracing::Everything
+            && let Ok(header) = parse_header(bytes)
+        {
+            let what = What::Replied {
+                id: header.message_id,
+                kind: header.kind,
+                code: header.code,
+                bytes: bytes.len() as u32,
+            };
+            self.trace(now, to, what);
+        }
         let start = self.out_bytes.len();
         self.out_bytes.extend_from_slice(bytes);
         self.out.push_back(Queued::Transmit {
@@ -393,8 +440,8 @@ impl Endpoint {
     }
 
     /// Sends an empty ACK or RST.
-    fn send_empty(&mut self, to: SocketAddr, kind: Type, id: MessageId) {
-        self.transmit(to, &empty(kind, id));
+    fn send_empty(&mut self, now: Instant, to: SocketAddr, kind: Type, id: MessageId) {
+        self.transmit(now, to, &empty(kind, id));
     }
 }
 
@@ -422,6 +469,10 @@ pub struct Usage {
     pub uploads: (usize, usize),
     /// Response bodies being read, and their bytes.
     pub bodies: (usize, usize),
+    /// Observations of our resources.
+    pub observers: usize,
+    /// Observations of ours.
+    pub observations: usize,
 }
 
 impl core::fmt::Debug for Endpoint {

@@ -14,14 +14,15 @@ use carob_cc::time::Instant;
 use super::client::{encode, write_options};
 use super::exchange::{Purpose, Submission};
 use super::{Delivery, Endpoint, IncomingId, Owner, Queued};
-use crate::blockwise::Wanted;
 use crate::blockwise::assembly::Assembled;
 use crate::blockwise::bodies::Kept;
+use crate::blockwise::{Key, Wanted};
 use crate::codec::{
     BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Token, Type, Writer,
 };
 use crate::dedup::{Remembered, Repeatable};
 use crate::message::{Payload, Response};
+use crate::observe::Observe;
 use crate::trace::What;
 
 /// A request that waits for its response.
@@ -32,8 +33,7 @@ struct Slot {
     from: SocketAddr,
     id: MessageId,
     token: Token,
-    confirmable: bool,
-    acknowledged: bool,
+    acknowledgement: Acknowledgement,
     remembered: Option<Remembered>,
     /// The message, kept so that the application can look at it; the buffer is reused.
     bytes: Vec<u8>,
@@ -43,6 +43,21 @@ struct Slot {
     block1: Option<BlockValue>,
     part: Option<Part>,
     wanted: Wanted,
+    /// What it asks for with the Observe option.
+    observe: Option<Observe>,
+    /// The application has put its sender on the list of observers.
+    observing: bool,
+}
+
+/// Whether a request's acknowledgement has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Acknowledgement {
+    /// None is due: the request is NON.
+    None,
+    /// It is due, and the response may go with it.
+    Due,
+    /// It was sent empty; the response comes separately.
+    Sent,
 }
 
 /// Which part of a streamed request body a request carries.
@@ -78,6 +93,11 @@ impl IncomingTable {
             .filter(|slot| slot.live && slot.serial == id.serial)
     }
 
+    /// Notes that a request's sender is on the list of observers.
+    pub(super) fn set_observing(&mut self, id: IncomingId) {
+        self.slots[id.index as usize].observing = true;
+    }
+
     fn remove(&mut self, id: IncomingId) {
         let slot = &mut self.slots[id.index as usize];
         slot.live = false;
@@ -88,7 +108,8 @@ impl IncomingTable {
     /// Drops what is at the front of the line but has been answered.
     fn skip_answered(&mut self) {
         while let Some(&(_, id)) = self.unacknowledged.front() {
-            if self.find(id).is_some_and(|slot| !slot.acknowledged) {
+            let due = |slot: &Slot| slot.acknowledgement == Acknowledgement::Due;
+            if self.find(id).is_some_and(due) {
                 return;
             }
             self.unacknowledged.pop_front();
@@ -115,11 +136,14 @@ pub struct Incoming<'a> {
     pub part: Option<Part>,
     /// The part of the response body that is asked for.
     pub wanted: Wanted,
+    /// What is asked for with the Observe option, if anything (RFC 7641 2). Registration is the
+    /// application's choice: [`Endpoint::observe`].
+    pub observe: Option<Observe>,
 }
 
 /// What the options of a request lead to before anything else is looked at.
 enum Verdict {
-    Understood,
+    Understood(Option<Observe>),
     Refused(Code, OptionNumber),
 }
 
@@ -135,6 +159,7 @@ impl Endpoint {
             body,
             part: slot.part,
             wanted: slot.wanted,
+            observe: slot.observe,
         })
     }
 
@@ -160,7 +185,7 @@ impl Endpoint {
     }
 
     fn check_options(&self, request: &MessageView<'_>) -> Verdict {
-        let mut last = None;
+        let (mut last, mut observe) = (None, None);
         for option in request.options() {
             let number = option.number;
             if number.is_critical() {
@@ -180,9 +205,16 @@ impl Endpoint {
                     return Verdict::Refused(Code::BAD_OPTION, number);
                 }
             }
+            if number == OptionNumber::OBSERVE {
+                // Only GET and FETCH observe (RFC 7641 2, RFC 8132 2.4).
+                observe = option
+                    .uint()
+                    .and_then(Observe::from_value)
+                    .filter(|_| request.code().is_safe());
+            }
             last = Some(number);
         }
-        Verdict::Understood
+        Verdict::Understood(observe)
     }
 
     /// Whether the engine or the application acts on this critical option.
@@ -208,14 +240,17 @@ impl Endpoint {
         request: &MessageView<'_>,
     ) {
         let confirmable = request.kind() == Type::Confirmable;
-        if let Verdict::Refused(code, number) = self.check_options(request) {
-            // A NON with an option we must understand is dropped (RFC 7252 5.4.1).
-            if confirmable {
-                let text = alloc::format!("option {} is not understood", number.0);
-                self.refuse(from, request, &Response::diagnostic(code, &text));
+        let observe = match self.check_options(request) {
+            Verdict::Understood(observe) => observe,
+            Verdict::Refused(code, number) => {
+                // A NON with an option we must understand is dropped (RFC 7252 5.4.1).
+                if confirmable {
+                    let text = alloc::format!("option {} is not understood", number.0);
+                    self.refuse(now, from, request, &Response::diagnostic(code, &text));
+                }
+                return;
             }
-            return;
-        }
+        };
         let (lifetime, repeatable) = (
             if confirmable {
                 self.lifetimes.exchange
@@ -229,18 +264,22 @@ impl Endpoint {
             },
         );
         if self.incoming.len() >= self.config.limits.incoming {
-            return self.overloaded(from, request);
+            return self.overloaded(now, from, request);
         }
         let id = request.message_id();
         let Some(remembered) = self.dedup.remember(now, lifetime, from, id, repeatable) else {
-            return self.overloaded(from, request);
+            return self.overloaded(now, from, request);
         };
+        if observe == Some(Observe::Deregister) {
+            self.deregister(now, from, &request.token());
+        }
         let wanted = self.wanted(request);
         let whole = Wanted {
             offset: 0,
             size: self.config.block_size,
         };
         let incoming = self.accept(now, from, request, remembered, wanted.unwrap_or(whole));
+        self.incoming.slots[incoming.index as usize].observe = observe;
         let wanted = match wanted {
             Ok(wanted) => wanted,
             Err(error) => {
@@ -292,14 +331,19 @@ impl Endpoint {
             from,
             id: request.message_id(),
             token: request.token(),
-            confirmable: request.kind() == Type::Confirmable,
-            acknowledged: request.kind() != Type::Confirmable,
+            acknowledgement: if request.kind() == Type::Confirmable {
+                Acknowledgement::Due
+            } else {
+                Acknowledgement::None
+            },
             remembered: Some(remembered),
             bytes: Vec::new(),
             body: None,
             block1: None,
             part: None,
             wanted,
+            observe: None,
+            observing: false,
         };
         let index = if let Some(index) = table.free.pop() {
             let place = &mut table.slots[index as usize];
@@ -427,14 +471,25 @@ impl Endpoint {
     }
 
     /// Answers a request that gets no place: 5.03 to a CON, nothing to a NON.
-    fn overloaded(&mut self, from: SocketAddr, request: &MessageView<'_>) {
+    fn overloaded(&mut self, now: Instant, from: SocketAddr, request: &MessageView<'_>) {
         if request.kind() == Type::Confirmable {
-            self.refuse(from, request, &Response::new(Code::SERVICE_UNAVAILABLE));
+            self.refuse(
+                now,
+                from,
+                request,
+                &Response::new(Code::SERVICE_UNAVAILABLE),
+            );
         }
     }
 
     /// Answers a CON at once and remembers nothing.
-    fn refuse(&mut self, from: SocketAddr, request: &MessageView<'_>, response: &Response) {
+    fn refuse(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        request: &MessageView<'_>,
+        response: &Response,
+    ) {
         let (token, id) = (request.token(), request.message_id());
         let mut scratch = core::mem::take(&mut self.scratch);
         let Response {
@@ -444,7 +499,7 @@ impl Endpoint {
         } = response;
         if let Ok(length) = encode(&mut scratch, &token, *code, options, &[], payload.bytes()) {
             address(&mut scratch, Type::Acknowledgement, id);
-            self.transmit(from, &scratch[..length]);
+            self.transmit(now, from, &scratch[..length]);
         }
         self.scratch = scratch;
     }
@@ -458,17 +513,25 @@ impl Endpoint {
             return;
         };
         let (from, message_id, token) = (slot.from, slot.id, slot.token);
-        let (confirmable, acknowledged) = (slot.confirmable, slot.acknowledged);
+        let acknowledgement = slot.acknowledgement;
         let (remembered, block1, wanted) = (slot.remembered, slot.block1, slot.wanted);
-        let piggyback = confirmable && !acknowledged;
+        let registration = if slot.observing {
+            self.answer_registration(now, from, &token, response)
+        } else {
+            None
+        };
+        let observe = registration.map(|(_, sequence)| sequence);
 
         let mut scratch = core::mem::take(&mut self.scratch);
-        let written = write_response(&mut scratch, &token, response, wanted, block1);
+        let written = write_response(&mut scratch, &token, response, wanted, block1, observe);
         let (length, keep) = written.unwrap_or_else(|_| {
             let plain = Response::new(Code::INTERNAL_SERVER_ERROR);
-            write_response(&mut scratch, &token, &plain, wanted, None)
+            write_response(&mut scratch, &token, &plain, wanted, None, None)
                 .expect("a response without options or body fits")
         });
+        let Some(slot) = self.incoming.find(id) else {
+            return; // it was found above
+        };
         if keep
             && let Payload::Whole(body) = &response.payload
             && let Ok(request) = MessageView::parse(&slot.bytes)
@@ -479,16 +542,18 @@ impl Endpoint {
                 options: options.clone(),
                 body: body.clone(),
             };
-            self.bodies.keep(now, from, &request, kept);
+            self.bodies.keep(now, Key::of(from, &request), kept);
         }
         self.incoming.remove(id);
-        if piggyback {
+        if acknowledgement == Acknowledgement::Due {
             address(&mut scratch, Type::Acknowledgement, message_id);
             if let Some(at) = remembered {
                 self.dedup.answer(at, &scratch[..length]);
             }
-            self.transmit(from, &scratch[..length]);
+            self.transmit(now, from, &scratch[..length]);
+            self.scratch = scratch;
         } else {
+            let confirmable = acknowledgement == Acknowledgement::Sent;
             if let Some(at) = remembered {
                 let empty = super::empty(Type::Acknowledgement, message_id);
                 self.dedup
@@ -496,13 +561,17 @@ impl Endpoint {
             }
             let mut bytes = self.buffer();
             bytes.extend_from_slice(&scratch[..length]);
+            // What waits before it may have to be written anew.
+            self.scratch = scratch;
             self.send_separately(now, from, token, confirmable, bytes);
         }
-        self.scratch = scratch;
+        if let Some((observer, _)) = registration {
+            self.tell_what_changed(now, observer);
+        }
     }
 
     /// Sends a response as a message of its own, under the peer's controller.
-    fn send_separately(
+    pub(super) fn send_separately(
         &mut self,
         now: Instant,
         to: SocketAddr,
@@ -544,12 +613,12 @@ impl Endpoint {
             }
             self.incoming.unacknowledged.pop_front();
             let slot = &mut self.incoming.slots[id.index as usize];
-            slot.acknowledged = true;
+            slot.acknowledgement = Acknowledgement::Sent;
             let (from, message_id, remembered) = (slot.from, slot.id, slot.remembered);
             if let Some(remembered) = remembered {
                 self.dedup.acknowledge(remembered);
             }
-            self.send_empty(from, Type::Acknowledgement, message_id);
+            self.send_empty(now, from, Type::Acknowledgement, message_id);
         }
     }
 }
@@ -562,12 +631,13 @@ fn address(message: &mut [u8], kind: Type, id: MessageId) {
 
 /// Writes a response, cut to the block asked for; its length, and whether the rest of the body
 /// should be kept for the requests to come.
-fn write_response(
+pub(super) fn write_response(
     buffer: &mut [u8],
     token: &Token,
     response: &Response,
     wanted: Wanted,
     block1: Option<BlockValue>,
+    observe: Option<u32>,
 ) -> Result<(usize, bool), EncodeError> {
     let Response {
         code,
@@ -612,6 +682,7 @@ fn write_response(
     }
     let size2 = size2.and_then(|size| u32::try_from(size).ok());
     let extra = [
+        observe.map(|sequence| (OptionNumber::OBSERVE, sequence)),
         block2.map(|block| (OptionNumber::BLOCK2, block.to_uint())),
         block1.map(|block| (OptionNumber::BLOCK1, block.to_uint())),
         size2.map(|size| (OptionNumber::SIZE2, size)),

@@ -11,7 +11,9 @@ use bytes::Bytes;
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, MessageView, OptionNumber};
-use carob_proto::endpoint::{Config, Endpoint, Event, IncomingId, Output, RequestId, Sending};
+use carob_proto::endpoint::{
+    Config, Endpoint, Event, IncomingId, Output, RequestId, Sending, Subject,
+};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
 
@@ -74,6 +76,10 @@ pub struct App {
     pub mute: bool,
     /// Parts of streamed uploads.
     pub parts: Vec<(u64, usize, bool)>,
+    /// Resources that can be observed, by path.
+    pub observable: BTreeMap<String, Subject>,
+    /// Max-Age by path, where there is one.
+    pub max_ages: BTreeMap<String, u32>,
 }
 
 pub fn path_of(message: &MessageView<'_>) -> String {
@@ -104,6 +110,7 @@ pub struct Net {
     pub server_dead: bool,
     pub crossings: Vec<Crossing>,
     pub events: Vec<(Instant, Event)>,
+    pub server_events: Vec<(Instant, Event)>,
     /// Datagrams for which this says so are dropped; true with those from the client.
     pub drop_if: Option<fn(bool, &[u8]) -> bool>,
     /// Tests that stream read on by themselves.
@@ -127,12 +134,15 @@ impl Net {
                 executed: BTreeMap::new(),
                 mute: false,
                 parts: Vec::new(),
+                observable: BTreeMap::new(),
+                max_ages: BTreeMap::new(),
             },
             delay: millis(10),
             faults: Faults::default(),
             server_dead: false,
             crossings: Vec::new(),
             events: Vec::new(),
+            server_events: Vec::new(),
             drop_if: None,
             read_on: true,
             random: Stream(3),
@@ -235,13 +245,14 @@ impl Net {
             match self.server.poll() {
                 Output::Transmit { bytes, .. } => to_send.push((false, bytes.to_vec())),
                 Output::Event(Event::Request(id)) if !self.app.mute => {
+                    self.observe(id);
                     if self.app.delay.is_zero() {
                         self.answer(id);
                     } else {
                         self.pending.push((self.now + self.app.delay, id));
                     }
                 }
-                Output::Event(_) => {}
+                Output::Event(event) => self.server_events.push((self.now, event)),
                 Output::Wait(_) => break,
                 _ => unreachable!(),
             }
@@ -291,10 +302,79 @@ impl Net {
             }
             _ => Response::new(Code::METHOD_NOT_ALLOWED),
         };
-        if let Some(etag) = self.app.etags.get(&path) {
+        self.describe(&path, &mut response);
+        self.server.respond(self.now, id, &response);
+    }
+
+    /// Adds what is known of a resource besides its content.
+    fn describe(&self, path: &str, response: &mut Response) {
+        if let Some(etag) = self.app.etags.get(path) {
             response.options.set(OptionNumber::ETAG, etag).unwrap();
         }
-        self.server.respond(self.now, id, &response);
+        if let Some(max_age) = self.app.max_ages.get(path) {
+            response
+                .options
+                .set_uint(OptionNumber::MAX_AGE, *max_age)
+                .unwrap();
+        }
+    }
+
+    /// Lists who asks to observe an observable resource.
+    fn observe(&mut self, id: IncomingId) {
+        let Some(incoming) = self.server.incoming(id) else {
+            return;
+        };
+        let path = path_of(&incoming.message);
+        if let Some(subject) = self.app.observable.get(&path) {
+            self.server.observe(self.now, id, *subject);
+        }
+    }
+
+    /// Makes a resource observable.
+    pub fn observable(&mut self, path: &str, content: &'static str) {
+        let subject = Subject(self.app.observable.len() as u64);
+        self.app.observable.insert(path.into(), subject);
+        self.app.resources.insert(path.into(), content.into());
+    }
+
+    /// Gives a resource a new state and tells its observers; how many there were.
+    pub fn change(&mut self, path: &str, content: impl Into<Bytes>, confirmable: bool) -> usize {
+        let content = content.into();
+        self.app.resources.insert(path.into(), content.clone());
+        let mut response = Response::new(Code::CONTENT);
+        response.payload = Payload::Whole(content);
+        self.describe(path, &mut response);
+        let subject = self.app.observable[path];
+        let told = self
+            .server
+            .notify(self.now, subject, &response, confirmable)
+            .unwrap();
+        self.drain();
+        told
+    }
+
+    /// The server forgets everything, as one does that is restarted.
+    pub fn restart_server(&mut self, seed: u64) {
+        let config = self.server.config().clone();
+        self.server = Endpoint::new(config, Stream(seed));
+        self.pending.clear();
+    }
+
+    /// What the client was notified of, as text, each with its time in milliseconds.
+    pub fn notified(&self) -> Vec<(u64, String)> {
+        let text = |(at, event): &(Instant, Event)| match event {
+            Event::Notification { response, .. } => Some((
+                at.since(Instant::ZERO).as_millis(),
+                String::from_utf8_lossy(response.bytes()).into_owned(),
+            )),
+            _ => None,
+        };
+        self.events.iter().filter_map(text).collect()
+    }
+
+    /// The same without the times.
+    pub fn states(&self) -> Vec<String> {
+        self.notified().into_iter().map(|(_, text)| text).collect()
     }
 
     fn next_due(&mut self) -> Option<Instant> {

@@ -4,6 +4,7 @@
 //! after the other or, for a response body whose size is known, as many at once as the
 //! controller's window allows.
 
+mod observation;
 mod transfer;
 
 use alloc::boxed::Box;
@@ -26,6 +27,9 @@ use crate::codec::{
 use crate::message::{Request, Response};
 use crate::peer::PeerIndex;
 use crate::timers::TimerId;
+
+use observation::Observation;
+pub(super) use observation::ObservationIndex;
 
 /// Who cuts bodies into blocks and puts them together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +72,11 @@ pub struct Sending {
     pub parameters: Option<TransmissionParameters>,
     /// Bytes expected in answer, for controllers that care; 0 if unknown.
     pub answer_bytes: u32,
+    /// Observe the resource (RFC 7641): the request lives on, its events are
+    /// [`Event::Notification`] and [`Event::Stale`], until the server ends the observation or it
+    /// is [cancelled](Endpoint::cancel) or [given back](Endpoint::stop_observing). GET and FETCH
+    /// only; the response's body is delivered whole.
+    pub observe: bool,
 }
 
 impl Default for Sending {
@@ -80,6 +89,7 @@ impl Default for Sending {
             deadline: None,
             parameters: None,
             answer_bytes: 0,
+            observe: false,
         }
     }
 }
@@ -107,6 +117,7 @@ pub(super) struct Operation {
     credit: u32,
     /// The application was told that the upload is starved.
     starved: bool,
+    observation: Option<Box<Observation>>,
 }
 
 impl Endpoint {
@@ -120,6 +131,15 @@ impl Endpoint {
     ) -> Result<RequestId, RequestError> {
         if !request.code.is_request() {
             return Err(RequestError::NotARequest);
+        }
+        let mut sending = sending;
+        if sending.observe {
+            if !request.code.is_safe() {
+                return Err(RequestError::NotObservable);
+            }
+            // The engine puts notifications together and orders them, so it has their bodies.
+            sending.blocks = BlockMode::Automatic;
+            sending.response_body = BodyMode::Whole;
         }
         let size = self.config.block_size;
         let streamed = sending.request_body == BodyMode::Streamed;
@@ -203,7 +223,7 @@ impl Endpoint {
             return Err(RequestError::QueueFull);
         }
         let serial = self.next_serial();
-        let deadline = sending.deadline;
+        let (deadline, observes) = (sending.deadline, sending.observe);
         let index = self.operations.insert(Operation {
             serial,
             peer,
@@ -218,8 +238,12 @@ impl Endpoint {
             restarts: 0,
             credit: STREAM_CREDIT,
             starved: false,
+            observation: None,
         }) as u32;
         self.peers[peer].users += 1;
+        if observes {
+            self.begin_observation(index);
+        }
         if let Some(deadline) = deadline {
             let timer = self.timers.add(Owner::Operation(index));
             self.timers.set(timer, now + deadline);
@@ -346,7 +370,12 @@ impl Endpoint {
         if !self.has_room(peer) {
             return self.fail_operation(now, index, Failure::QueueFull);
         }
-        let token = self.fresh_token(peer);
+        // The messages that register carry the token that notifications will have.
+        let registration = self.registration(index, block2);
+        let token = match registration {
+            Some((token, _)) => token,
+            None => self.fresh_token(peer),
+        };
         let operation = &self.operations[index as usize];
         let sending = &operation.sending;
         let (confirmable, parameters) = (sending.confirmable, sending.parameters.map(Box::new));
@@ -356,6 +385,7 @@ impl Endpoint {
             (named, _) => named,
         };
         let extra = [
+            registration.map(|(_, observe)| (OptionNumber::OBSERVE, observe.value())),
             block2.map(|block| (OptionNumber::BLOCK2, block.to_uint())),
             block1.map(|block| (OptionNumber::BLOCK1, block.to_uint())),
             size1.map(|size| (OptionNumber::SIZE1, size)),
@@ -404,6 +434,9 @@ impl Endpoint {
         if let Some(timer) = operation.deadline {
             self.timers.remove(timer);
         }
+        if let Some(observation) = operation.observation {
+            self.end_observation(index, operation.peer, &observation);
+        }
     }
 
     /// An exchange of this request has ended.
@@ -414,7 +447,7 @@ impl Endpoint {
     }
 
     pub(super) fn fail_operation(&mut self, now: Instant, index: u32, failure: Failure) {
-        if self.operations.get(index as usize).is_none() {
+        if self.operations.get(index as usize).is_none() || self.survives(now, index, failure) {
             return;
         }
         let id = self.id(index);

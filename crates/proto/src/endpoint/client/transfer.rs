@@ -15,7 +15,7 @@ use crate::message::{Payload, Response};
 
 /// What the options of a response say about bodies, read in one pass.
 #[derive(Default)]
-struct Received<'a> {
+pub(super) struct Received<'a> {
     block1: Option<BlockValue>,
     block2: Option<BlockValue>,
     etag: Option<&'a [u8]>,
@@ -24,7 +24,7 @@ struct Received<'a> {
 
 impl<'a> Received<'a> {
     /// Reads them; fails if one is malformed or must be understood and is not.
-    fn read(message: &MessageView<'a>) -> Result<Self, Failure> {
+    pub(super) fn read(message: &MessageView<'a>) -> Result<Self, Failure> {
         let mut received = Self::default();
         let decode = |value| BlockValue::decode(value).map_err(|_| Failure::BadBlock);
         for option in message.options() {
@@ -44,7 +44,7 @@ impl<'a> Received<'a> {
 }
 
 /// A critical option of a response that is not known (RFC 7252 5.4.1).
-fn unknown_option(message: &MessageView<'_>) -> Option<OptionNumber> {
+pub(super) fn unknown_option(message: &MessageView<'_>) -> Option<OptionNumber> {
     let unknown = |o: &OptionView<'_>| o.number.is_critical() && o.recognized().is_none();
     message.options().find(unknown).map(|option| option.number)
 }
@@ -80,14 +80,30 @@ impl Endpoint {
             Ok(received) => received,
             Err(failure) => return self.fail_operation(now, index, failure),
         };
+        let registers = self.registration(index, block2).is_some();
         if let Some(sent) = block1
             && self.continue_upload(now, index, sent, received.block1, message.code())
         {
             return;
         }
+        if registers && !self.take_registration(now, index, message) {
+            return;
+        }
+        self.take_body(now, index, block2, &received, message);
+    }
+
+    /// Takes a block of a response's body, or the whole of it.
+    pub(super) fn take_body(
+        &mut self,
+        now: Instant,
+        index: u32,
+        block2: Option<BlockValue>,
+        received: &Received<'_>,
+        message: &MessageView<'_>,
+    ) {
         match received.block2 {
             Some(block) if message.code().is_success() => {
-                self.continue_download(now, index, block, block2, &received, message);
+                self.continue_download(now, index, block, block2, received, message);
             }
             _ if self.operations[index as usize].download.is_some() => {
                 self.interrupt_download(now, index, message);
@@ -154,7 +170,9 @@ impl Endpoint {
         if let Err(error) =
             download.accept(block, received.etag, received.size2, payload, &mut arrived)
         {
-            if error == DownloadError::Changed && !streamed && operation.restarts < RESTARTS {
+            // An observation is told of the change, and begins anew with that.
+            let restarts = !streamed && operation.observation.is_none();
+            if error == DownloadError::Changed && restarts && operation.restarts < RESTARTS {
                 return self.restart(now, index);
             }
             return self.fail_operation(now, index, Failure::Body(error));
@@ -199,7 +217,7 @@ impl Endpoint {
         let operation = &mut self.operations[index as usize];
         if let Some(mut response) = operation.head.take() {
             response.payload = Payload::Whole(join(core::mem::take(&mut operation.body)));
-            self.event(Event::Response { id, response });
+            return self.conclude(now, index, response);
         }
         self.finish(now, index);
     }
@@ -267,7 +285,9 @@ impl Endpoint {
 
     /// An error in the middle of a body.
     fn interrupt_download(&mut self, now: Instant, index: u32, message: &MessageView<'_>) {
-        if self.operations[index as usize].sending.response_body == BodyMode::Streamed {
+        let operation = &self.operations[index as usize];
+        let notified = operation.is_notified() && !message.code().is_success();
+        if notified || operation.sending.response_body == BodyMode::Streamed {
             let failure = Failure::Interrupted(message.code());
             return self.fail_operation(now, index, failure);
         }
@@ -299,9 +319,21 @@ impl Endpoint {
                 bytes,
                 last: true,
             });
+            self.finish(now, index);
+        } else {
+            self.conclude(now, index, response);
+        }
+    }
+
+    /// Delivers a response that is complete: the last word on a request, or one more on an
+    /// observation.
+    fn conclude(&mut self, now: Instant, index: u32, response: Response) {
+        let id = self.id(index);
+        if self.end_notification(index) {
+            self.event(Event::Notification { id, response });
         } else {
             self.event(Event::Response { id, response });
+            self.finish(now, index);
         }
-        self.finish(now, index);
     }
 }

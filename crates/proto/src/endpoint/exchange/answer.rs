@@ -3,14 +3,15 @@
 
 use core::net::SocketAddr;
 
+use carob_cc::TransmissionParameters;
 use carob_cc::controller::Timer;
-use carob_cc::evidence::{Answer, Answered, LateAnswer, Reason, Signal};
+use carob_cc::evidence::{Answer, Answered, LateAnswer, Matched, Reason, Signal};
 use carob_cc::time::{Duration, Instant};
 
 use super::{Purpose, State};
 use crate::codec::{Code, MessageId, MessageView, OptionNumber, Type};
 use crate::dedup::Repeatable;
-use crate::endpoint::{Endpoint, Failure, empty};
+use crate::endpoint::{Endpoint, Failure, Tracing, empty};
 use crate::peer::PeerIndex;
 use crate::trace::What;
 
@@ -21,15 +22,25 @@ impl Endpoint {
         let exchange = &self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
         let Timer { timeout, memo } = exchange.timer;
+        let latest = exchange.retransmissions();
+        // The Message ID says that it was one of the copies that had it.
+        let matched = match exchange.first_of_id {
+            earliest if earliest == latest => Matched::Exact(latest),
+            earliest => Matched::Ambiguous { earliest, latest },
+        };
         let answered = Answered::new(now, &parameters, memo, &exchange.transmissions, timeout)
+            .with_matched(matched)
             .with_answer(answer, bytes)
             .with_confirmable(exchange.confirmable);
+        if let Some(round_trip) = answered.round_trip() {
+            peer.tally.round_trip = round_trip.as_micros_u32();
+        }
         if first {
             peer.congestion.controller().on_answered(&answered);
         } else {
             peer.congestion.controller().on_response(&answered);
         }
-        if self.config.trace && first {
+        if self.config.trace != Tracing::Off && first {
             let what = What::Answered {
                 id: exchange.id.unwrap_or_default(),
                 retransmissions: exchange.retransmissions(),
@@ -63,7 +74,11 @@ impl Endpoint {
         if message.code().is_empty() {
             self.tell_answered(now, index, Answer::Empty, bytes, true);
             if !purpose.wants_response() {
-                return self.end(now, index, false);
+                self.end(now, index, false);
+                if let Purpose::Notification { observer } = purpose {
+                    self.notification_acknowledged(now, observer);
+                }
+                return;
             }
             let lifetime = self.exchange_lifetime(index);
             let exchange = &mut self.exchanges[index as usize];
@@ -91,6 +106,11 @@ impl Endpoint {
             return;
         };
         let Some(index) = self.index.find_id(&self.exchanges, peer, id) else {
+            // A notification sent as NON is refused like this (RFC 7641 3.6, 4.5).
+            let first = self.peers[peer].first_observer;
+            if let Some(observer) = self.observers.find_notified(first, id) {
+                self.remove_observer(now, observer);
+            }
             return;
         };
         let exchange = &self.exchanges[index as usize];
@@ -113,22 +133,51 @@ impl Endpoint {
         from: SocketAddr,
         message: &MessageView<'_>,
     ) {
-        let (kind, id) = (message.kind(), message.message_id());
-        let found = self
-            .peers
-            .find(from)
-            .and_then(|peer| {
-                self.index
-                    .find_token(&self.exchanges, peer, &message.token())
-            })
-            .filter(|&index| self.exchanges[index as usize].state != State::Queued);
+        let id = message.message_id();
+        let (peer, token) = (self.peers.find(from), message.token());
+        let observation = peer.and_then(|peer| self.find_observation(peer, &token));
+        let found = peer
+            .and_then(|peer| self.index.find_token(&self.exchanges, peer, &token))
+            .filter(|&index| {
+                let exchange = &self.exchanges[index as usize];
+                // While an observation is being renewed, its notifications still come; they are
+                // not the response that the renewal waits for.
+                let other = observation.is_some_and(|operation| {
+                    exchange.state == State::Unacknowledged
+                        && self.is_notification(operation, message)
+                });
+                exchange.state != State::Queued && !other
+            });
         let Some(index) = found else {
-            // Nobody waits for it; tell the server (RFC 7252 4.2, 4.3).
-            return self.send_empty(from, Type::Reset, id);
+            match observation {
+                Some(operation) => self.handle_notification(now, from, operation, message),
+                // Nobody waits for it; tell the server (RFC 7252 4.2, 4.3).
+                None => self.send_empty(now, from, Type::Reset, id),
+            }
+            return;
         };
-        let parameters = self.exchange_parameters(index);
-        let (lifetime, answer): (_, &[u8]) = if kind == Type::Confirmable {
-            self.send_empty(from, Type::Acknowledgement, id);
+        self.acknowledge_response(now, from, message, self.exchange_parameters(index));
+        let exchange = &self.exchanges[index as usize];
+        let first = exchange.state == State::Unacknowledged || !exchange.confirmable;
+        let (peer, purpose) = (exchange.peer, exchange.purpose);
+        let bytes = message.as_bytes().len() as u32;
+        self.tell_answered(now, index, Answer::Separate, bytes, first);
+        self.end(now, index, false);
+        self.deliver(now, peer, purpose, message);
+    }
+
+    /// Acknowledges a response that came in a message of its own, and remembers it, so that it is
+    /// delivered once.
+    pub(in crate::endpoint) fn acknowledge_response(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        message: &MessageView<'_>,
+        parameters: TransmissionParameters,
+    ) {
+        let id = message.message_id();
+        let (lifetime, answer): (_, &[u8]) = if message.kind() == Type::Confirmable {
+            self.send_empty(now, from, Type::Acknowledgement, id);
             (
                 parameters.exchange_lifetime(),
                 &empty(Type::Acknowledgement, id),
@@ -142,13 +191,6 @@ impl Endpoint {
         {
             self.dedup.answer(at, answer);
         }
-        let exchange = &self.exchanges[index as usize];
-        let first = exchange.state == State::Unacknowledged || !exchange.confirmable;
-        let (peer, purpose) = (exchange.peer, exchange.purpose);
-        let bytes = message.as_bytes().len() as u32;
-        self.tell_answered(now, index, Answer::Separate, bytes, first);
-        self.end(now, index, false);
-        self.deliver(now, peer, purpose, message);
     }
 
     fn deliver(

@@ -1,7 +1,7 @@
 //! Messages of our own: queued, sent, retransmitted, matched (RFC 7252 4, 5.3.2).
 //!
 //! An exchange is one message we originate and what comes of it: a request or one block of it, a
-//! separate response, a ping. Its life: queued at its peer until the controller's window and
+//! separate response, a notification, a ping. Its life: queued at its peer until the controller's window and
 //! pacing let it go; unacknowledged while its timer runs; waiting for a response once
 //! acknowledged; ended.
 
@@ -23,10 +23,11 @@ use hashbrown::HashTable;
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::{Endpoint, Failure, Owner, RequestError};
+use super::{Endpoint, Failure, Owner, RequestError, Tracing};
 use crate::codec::{BlockValue, MessageId, Token, Type};
 use crate::endpoint::config::{ENDED_REMEMBERED, SPARE_BUFFERS};
 use crate::message_id::MessageIds;
+use crate::observe::observers::ObserverIndex;
 use crate::peer::PeerIndex;
 use crate::timers::TimerId;
 use crate::trace::What;
@@ -44,6 +45,8 @@ pub(super) enum Purpose {
     Ping { operation: u32 },
     /// A separate response of ours.
     Response,
+    /// A notification to an observer of a resource of ours.
+    Notification { observer: ObserverIndex },
 }
 
 impl Purpose {
@@ -54,14 +57,22 @@ impl Purpose {
     fn kind(self) -> Kind {
         match self {
             Self::Response => Kind::Response,
-            _ => Kind::Request,
+            Self::Notification { .. } => Kind::Notification,
+            Self::Request { .. } | Self::Ping { .. } => Kind::Request,
         }
     }
 
     fn operation(self) -> Option<u32> {
         match self {
             Self::Request { operation, .. } | Self::Ping { operation } => Some(operation),
-            Self::Response => None,
+            Self::Response | Self::Notification { .. } => None,
+        }
+    }
+
+    fn observer(self) -> Option<ObserverIndex> {
+        match self {
+            Self::Notification { observer } => Some(observer),
+            _ => None,
         }
     }
 }
@@ -102,6 +113,9 @@ pub(super) struct Exchange {
     timer: Timer,
     timer_id: TimerId,
     transmissions: SmallVec<[Transmission; 2]>,
+    /// The first of `transmissions` that had the present Message ID: not 0 once a notification
+    /// was superseded by a newer one (RFC 7641 4.5.2).
+    first_of_id: u8,
 }
 
 impl Exchange {
@@ -152,7 +166,12 @@ impl ExchangeIndex {
         self.by_id.find(self.hash((peer, id.0)), matches).copied()
     }
 
-    fn find_token(&self, all: &Slab<Exchange>, peer: PeerIndex, token: &Token) -> Option<u32> {
+    pub(super) fn find_token(
+        &self,
+        all: &Slab<Exchange>,
+        peer: PeerIndex,
+        token: &Token,
+    ) -> Option<u32> {
         let matches = |&i: &u32| all[i as usize].token == *token && all[i as usize].peer == peer;
         self.by_token
             .find(self.hash((peer, token.as_slice())), matches)
@@ -181,7 +200,7 @@ impl ExchangeIndex {
         by_token.insert_unique(hash(index), index, |&i| hash(i));
     }
 
-    fn remove(&mut self, exchange: &Exchange, index: u32) {
+    fn remove_id(&mut self, exchange: &Exchange, index: u32) {
         if let Some(id) = exchange.id
             && let Ok(found) = self
                 .by_id
@@ -189,6 +208,10 @@ impl ExchangeIndex {
         {
             found.remove();
         }
+    }
+
+    fn remove(&mut self, exchange: &Exchange, index: u32) {
+        self.remove_id(exchange, index);
         let hash = self.hash((exchange.peer, exchange.token.as_slice()));
         if let Ok(found) = self.by_token.find_entry(hash, |&i| i == index) {
             found.remove();
@@ -229,11 +252,7 @@ impl Endpoint {
     pub(super) fn fresh_token(&mut self, peer: PeerIndex) -> Token {
         let mut length = usize::from(self.config.token_length.min(8));
         if length == 0 {
-            if self
-                .index
-                .find_token(&self.exchanges, peer, &Token::EMPTY)
-                .is_none()
-            {
+            if !self.is_token_in_use(peer, &Token::EMPTY) {
                 return Token::EMPTY;
             }
             length = 2;
@@ -244,16 +263,17 @@ impl Endpoint {
             high.copy_from_slice(&self.random.next_u32().to_be_bytes());
             low.copy_from_slice(&self.random.next_u32().to_be_bytes());
             let token = Token::new(&bytes[..length]).expect("at most 8 bytes");
-            if self
-                .index
-                .find_token(&self.exchanges, peer, &token)
-                .is_none()
-            {
+            if !self.is_token_in_use(peer, &token) {
                 return token;
             }
             // Taken, or a stream without entropy: a longer token always finds room.
             length = (length + 1).min(8);
         }
+    }
+
+    fn is_token_in_use(&self, peer: PeerIndex, token: &Token) -> bool {
+        let exchange = self.index.find_token(&self.exchanges, peer, token);
+        exchange.is_some() || self.find_observation(peer, token).is_some()
     }
 
     /// Whether a peer's queue takes another message.
@@ -286,7 +306,11 @@ impl Endpoint {
             timer: Timer::default(),
             timer_id: self.timers.add(Owner::Exchange(index)),
             transmissions: SmallVec::new(),
+            first_of_id: 0,
         });
+        if let Some(observer) = purpose.observer() {
+            self.observers[observer].exchange = index;
+        }
         if purpose.wants_response() {
             self.index.add_token(&self.exchanges, index);
         }
@@ -299,6 +323,7 @@ impl Endpoint {
     /// Lets messages of a peer's queue go as its controller allows.
     pub(super) fn pump(&mut self, now: Instant, peer: PeerIndex) {
         while let Some(&index) = self.peers[peer].queue.front() {
+            self.bring_up_to_date(now, index);
             let window = self.window(now, peer);
             let parameters = self.exchange_parameters(index);
             let lifetime = self.exchange_lifetime(index);
@@ -413,8 +438,52 @@ impl Endpoint {
         self.index.add_id(&self.exchanges, index);
         self.send_copy(now, index);
         if !answered {
+            if let Some(observer) = self.exchanges[index as usize].purpose.observer() {
+                self.observers[observer].last_id = Some(id);
+            }
             self.retire(index, false);
         }
+    }
+
+    /// Writes what a queued notification says anew if there is a newer state by now.
+    fn bring_up_to_date(&mut self, now: Instant, index: u32) {
+        let Some(observer) = self.exchanges[index as usize].purpose.observer() else {
+            return;
+        };
+        if self.observers.is_behind(observer) {
+            let mut bytes = core::mem::take(&mut self.exchanges[index as usize].bytes);
+            self.write_notification(now, observer, &mut bytes);
+            self.exchanges[index as usize].bytes = bytes;
+        }
+    }
+
+    /// Puts a newer state in the place of one that was sent and not acknowledged: as a message of
+    /// its own, which takes over the number of copies and the timer (RFC 7641 4.5.2).
+    fn supersede(&mut self, now: Instant, index: u32) {
+        let lifetime = self.exchange_lifetime(index);
+        let exchange = &self.exchanges[index as usize];
+        let behind = |observer| self.observers.is_behind(observer);
+        if !exchange.purpose.observer().is_some_and(behind) {
+            return;
+        }
+        // Without a free Message ID the older state is sent once more; the newer follows.
+        let peer = exchange.peer;
+        let Ok(id) = self.peers[peer].message_ids.next(now, lifetime) else {
+            return;
+        };
+        self.release(index);
+        self.bring_up_to_date(now, index);
+        self.index.remove_id(&self.exchanges[index as usize], index);
+        let exchange = &mut self.exchanges[index as usize];
+        exchange.id = Some(id);
+        exchange.first_of_id = exchange.transmissions.len() as u8;
+        exchange.bytes[0] = exchange.bytes[0] & 0xcf | (Type::Confirmable as u8) << 4;
+        exchange.bytes[2..4].copy_from_slice(&id.0.to_be_bytes());
+        let bytes = exchange.in_flight_bytes();
+        let peer = &mut self.peers[peer];
+        peer.outstanding += 1;
+        peer.outstanding_bytes = peer.outstanding_bytes.saturating_add(bytes);
+        self.index.add_id(&self.exchanges, index);
     }
 
     /// Sends one copy of an exchange's message and tells its controller.
@@ -434,12 +503,17 @@ impl Endpoint {
             .controller()
             .on_sent(&sent, &mut *self.random);
         exchange.transmissions.push(Transmission { at: now, stamp });
+        let tally = &mut peer.tally;
+        tally.transmissions = tally.transmissions.saturating_add(1);
+        tally.retransmissions = tally
+            .retransmissions
+            .saturating_add(u32::from(retransmissions > 0));
         let to = peer.address;
         let start = self.out_bytes.len();
         self.out_bytes.extend_from_slice(&exchange.bytes);
         let range = start..self.out_bytes.len();
         self.out.push_back(super::Queued::Transmit { to, range });
-        if self.config.trace {
+        if self.config.trace != Tracing::Off {
             let what = What::Sent {
                 id: exchange.id.unwrap_or_default(),
                 kind: if exchange.confirmable {
@@ -448,6 +522,7 @@ impl Endpoint {
                     Type::NonConfirmable
                 },
                 retransmissions,
+                purpose: exchange.purpose.kind(),
                 timeout: exchange.confirmable.then_some(exchange.timer.timeout),
                 bytes,
             };
@@ -465,7 +540,7 @@ impl Endpoint {
             State::Unacknowledged => {
                 let peer = &mut self.peers[exchange.peer];
                 let last = exchange.transmissions.last().copied().unwrap_or_default();
-                let silent = peer.last_heard.is_none_or(|heard| heard <= last.at);
+                let silent = peer.last_heard <= last.at;
                 let lost = Lost::new(now, last, exchange.bytes.len() as u32, silent);
                 peer.congestion.controller().on_lost(&lost);
                 if exchange.retransmissions() < parameters.max_retransmit {
@@ -513,6 +588,7 @@ impl Endpoint {
         }
         exchange.timer = timer;
         self.timers.set(exchange.timer_id, now + timer.timeout);
+        self.supersede(now, index);
         self.send_copy(now, index);
     }
 
@@ -529,11 +605,16 @@ impl Endpoint {
     /// Ends an exchange without an answer, and the request it was part of.
     fn abandon(&mut self, now: Instant, index: u32, reason: Reason, failure: Failure) {
         let exchange = &self.exchanges[index as usize];
-        let operation = exchange.purpose.operation();
+        let purpose = exchange.purpose;
         self.tell_abandoned(now, index, reason);
         self.end(now, index, true);
-        if let Some(operation) = operation {
+        if let Some(operation) = purpose.operation() {
             self.fail_operation(now, operation, failure);
+        }
+        // Who refuses a notification, or never acknowledges one, has no interest any more
+        // (RFC 7641 4.5).
+        if let Some(observer) = purpose.observer() {
+            self.remove_observer(now, observer);
         }
     }
 
@@ -587,6 +668,12 @@ impl Endpoint {
             }
             self.abandon(now, index, Reason::Unreachable, Failure::Unreachable);
         }
+        while let Some(observer) = self
+            .observers
+            .first_of_peer(self.peers[peer].first_observer)
+        {
+            self.remove_observer(now, observer);
+        }
     }
 
     /// Forgets an exchange and lets its peer's queue move on.
@@ -611,6 +698,9 @@ impl Endpoint {
         self.timers.remove(exchange.timer_id);
         let peer = &mut self.peers[exchange.peer];
         peer.users -= 1;
+        if let Some(observer) = exchange.purpose.observer() {
+            self.observers.leave(observer, index);
+        }
         if let Some(operation) = exchange.purpose.operation() {
             self.leave_operation(operation, index);
         }

@@ -1,0 +1,427 @@
+//! Resources that we observe (RFC 7641 3).
+//!
+//! An observation is a request that lives on. It registers with one message, whose token its
+//! notifications carry; it takes notifications, and the blocks of their bodies, in the order the
+//! server made them; when what it knows grows older than the server promised, or something goes
+//! wrong, it says so and registers again, until it is told to stop. So it outlives a restart of
+//! the server, which has forgotten it by then.
+
+use core::hash::BuildHasher;
+use core::net::SocketAddr;
+
+use carob_cc::random::uniform;
+use carob_cc::time::{Duration, Instant};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use slab::Slab;
+
+use super::transfer::{Received, unknown_option};
+use super::{Operation, RequestId};
+use crate::codec::{BlockValue, Code, MessageView, OptionNumber, Token, Type};
+use crate::endpoint::observe::has_observe;
+use crate::endpoint::{Endpoint, Event, Failure, Owner};
+use crate::observe::Observe;
+use crate::observe::freshness::Newest;
+use crate::peer::PeerIndex;
+use crate::timers::TimerId;
+use crate::trace::What;
+
+/// How long a response is fresh if it does not say (RFC 7252 5.10.5), in seconds.
+const MAX_AGE: u32 = 60;
+/// An observation is renewed this long after its newest state went stale, a random time between
+/// the two (RFC 7641 3.3.1), so that many do not do it at once.
+const RENEW_AFTER: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
+/// Each failure to renew doubles that time, this often at most: to 5 to 16 minutes.
+const DOUBLINGS: u8 = 6;
+
+/// A resource that we observe.
+#[derive(Debug)]
+pub(super) struct Observation {
+    /// The token of its registrations and notifications.
+    token: Token,
+    timer: TimerId,
+    phase: Phase,
+    /// The newest notification; none until the server has accepted the first registration.
+    newest: Option<Newest>,
+    /// A notification is being put together.
+    arriving: bool,
+    /// A notification has arrived since the last registration was sent.
+    heard: bool,
+    /// Failures to renew it since it was last heard of.
+    failures: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// A registration is under way.
+    Registering,
+    /// The timer runs until the newest state goes stale.
+    Fresh,
+    /// The timer runs until it is to be renewed.
+    Stale,
+    /// It is being given back.
+    Ending,
+}
+
+/// Observations by (peer, token).
+#[derive(Debug)]
+pub(in crate::endpoint) struct ObservationIndex {
+    state: FixedState,
+    table: HashTable<u32>,
+}
+
+impl ObservationIndex {
+    pub(in crate::endpoint) fn new(seed: u64) -> Self {
+        Self {
+            state: FixedState::with_seed(seed),
+            table: HashTable::new(),
+        }
+    }
+
+    pub(in crate::endpoint) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    fn hash(state: &FixedState, peer: PeerIndex, token: &Token) -> u64 {
+        state.hash_one((peer, token.as_slice()))
+    }
+
+    fn add(&mut self, operations: &Slab<Operation>, index: u32) {
+        let Self { state, table } = self;
+        let hash = |index: u32| {
+            let operation = &operations[index as usize];
+            let token = operation.observation.as_ref().map(|o| o.token);
+            Self::hash(state, operation.peer, &token.unwrap_or_default())
+        };
+        table.insert_unique(hash(index), index, |&i| hash(i));
+    }
+}
+
+impl Endpoint {
+    /// The request that observes with this token.
+    pub(in crate::endpoint) fn find_observation(
+        &self,
+        peer: PeerIndex,
+        token: &Token,
+    ) -> Option<u32> {
+        let ObservationIndex { state, table } = &self.observations;
+        if table.is_empty() {
+            return None;
+        }
+        let matches = |&i: &u32| {
+            let operation = &self.operations[i as usize];
+            operation.peer == peer
+                && operation
+                    .observation
+                    .as_ref()
+                    .is_some_and(|o| o.token == *token)
+        };
+        table
+            .find(ObservationIndex::hash(state, peer, token), matches)
+            .copied()
+    }
+
+    /// Makes a new request an observation.
+    pub(super) fn begin_observation(&mut self, index: u32) {
+        let token = self.fresh_token(self.operations[index as usize].peer);
+        let observation = Observation {
+            token,
+            timer: self.timers.add(Owner::Observation(index)),
+            phase: Phase::Registering,
+            newest: None,
+            arriving: false,
+            heard: false,
+            failures: 0,
+        };
+        self.operations[index as usize].observation = Some(alloc::boxed::Box::new(observation));
+        self.observations.add(&self.operations, index);
+    }
+
+    /// The request has ended, and with it its observation.
+    pub(super) fn end_observation(
+        &mut self,
+        index: u32,
+        peer: PeerIndex,
+        observation: &Observation,
+    ) {
+        self.timers.remove(observation.timer);
+        let ObservationIndex { state, table } = &mut self.observations;
+        let hash = ObservationIndex::hash(state, peer, &observation.token);
+        if let Ok(found) = table.find_entry(hash, |&i| i == index) {
+            found.remove();
+        }
+    }
+
+    /// The token and Observe value of a message of request `index` that asks for `block2`, if it
+    /// registers an observation or gives it back.
+    pub(super) fn registration(
+        &self,
+        index: u32,
+        block2: Option<BlockValue>,
+    ) -> Option<(Token, Observe)> {
+        let observation = self.operations[index as usize].observation.as_ref()?;
+        if block2.is_some_and(|block| block.number > 0) {
+            return None; // more of a notification's body
+        }
+        match observation.phase {
+            Phase::Registering => Some((observation.token, Observe::Register)),
+            Phase::Ending => Some((observation.token, Observe::Deregister)),
+            Phase::Fresh | Phase::Stale => None,
+        }
+    }
+
+    /// Gives an observation back: the server is told, and the state it answers with is the
+    /// request's last event. Whether the request was still under way.
+    ///
+    /// To end it without a message, [`cancel`](Self::cancel) it; the server then learns of it with
+    /// its next notification, which is refused (RFC 7641 3.6).
+    pub fn stop_observing(&mut self, now: Instant, id: RequestId) -> bool {
+        let Some(Operation {
+            observation: Some(observation),
+            ..
+        }) = self.operation(id)
+        else {
+            return self.cancel(now, id);
+        };
+        if observation.phase == Phase::Ending {
+            return true;
+        }
+        observation.phase = Phase::Ending;
+        let timer = observation.timer;
+        self.timers.cancel(timer);
+        self.drop_exchanges(now, id.index);
+        self.advance(now, id.index);
+        true
+    }
+
+    /// Whether a message to an observation that exists tells a state, rather than answers a
+    /// registration.
+    pub(in crate::endpoint) fn is_notification(
+        &self,
+        index: u32,
+        message: &MessageView<'_>,
+    ) -> bool {
+        let observation = self.operations[index as usize].observation.as_ref();
+        observation.is_some_and(|o| o.newest.is_some()) && has_observe(message)
+    }
+
+    /// A notification, or the last word on an observation.
+    pub(in crate::endpoint) fn handle_notification(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        index: u32,
+        message: &MessageView<'_>,
+    ) {
+        if let Some(number) = unknown_option(message) {
+            // What cannot be understood must be rejected (RFC 7252 5.4.1), which ends it.
+            self.send_empty(now, from, Type::Reset, message.message_id());
+            return self.fail_operation(now, index, Failure::UnknownOption(number));
+        }
+        let peer = self.operations[index as usize].peer;
+        let parameters = self.parameters(peer);
+        self.acknowledge_response(now, from, message, parameters);
+        let received = match Received::read(message) {
+            Ok(received) => received,
+            Err(failure) => return self.fail_operation(now, index, failure),
+        };
+        let Some(observation) = &mut self.operations[index as usize].observation else {
+            return;
+        };
+        if observation.phase == Phase::Ending {
+            return; // nobody wants to know any more
+        }
+        if let Some(sequence) = sequence(message) {
+            let newer = observation
+                .newest
+                .is_none_or(|newest| newest.is_older_than(sequence, now));
+            if !newer {
+                return;
+            }
+            observation.heard = true;
+            // A registration under way goes on; nothing else does.
+            let registering = observation.phase == Phase::Registering;
+            if !registering {
+                observation.phase = Phase::Fresh;
+                self.drop_exchanges(now, index);
+            }
+            self.begin_notification(now, index, sequence, message);
+        } else {
+            // The server has taken us off its list (RFC 7641 4.2).
+            self.drop_exchanges(now, index);
+            observation_ends(&mut self.operations[index as usize]);
+        }
+        self.take_body(now, index, None, &received, message);
+    }
+
+    /// Takes the first message of the response to a registration; whether it is to be delivered.
+    pub(super) fn take_registration(
+        &mut self,
+        now: Instant,
+        index: u32,
+        message: &MessageView<'_>,
+    ) -> bool {
+        let operation = &mut self.operations[index as usize];
+        let Some(observation) = &mut operation.observation else {
+            return true;
+        };
+        let code = message.code();
+        if observation.phase == Phase::Registering {
+            if let Some(sequence) = sequence(message) {
+                observation.phase = Phase::Fresh;
+                // A server that was restarted counts anew, so the response to a registration is
+                // the newest state whatever its number; unless a notification has overtaken it.
+                let overtaken = observation.newest.is_some_and(|newest| {
+                    observation.heard && !newest.is_older_than(sequence, now)
+                });
+                if overtaken {
+                    let fresh_until = now + Duration::from_secs(u64::from(max_age(message)));
+                    self.timers.set(observation.timer, fresh_until);
+                    return false;
+                }
+                self.drop_exchanges(now, index);
+                self.begin_notification(now, index, sequence, message);
+                return true;
+            }
+            let not_now = matches!(code, Code::SERVICE_UNAVAILABLE | Code::TOO_MANY_REQUESTS);
+            if not_now && observation.newest.is_some() {
+                let pause = Duration::from_secs(u64::from(max_age(message)));
+                self.renew_later(now, index, Some(Failure::NotNow(code)), pause);
+                return false;
+            }
+        }
+        // The server does not observe it for us: the response is like any other.
+        self.drop_exchanges(now, index);
+        observation_ends(&mut self.operations[index as usize]);
+        true
+    }
+
+    /// A newer state begins to arrive; what was on its way of an older one is void.
+    fn begin_notification(
+        &mut self,
+        now: Instant,
+        index: u32,
+        sequence: u32,
+        message: &MessageView<'_>,
+    ) {
+        let operation = &mut self.operations[index as usize];
+        operation.forget_body();
+        let Some(observation) = &mut operation.observation else {
+            return;
+        };
+        observation.newest = Some(Newest { sequence, at: now });
+        observation.arriving = true;
+        observation.failures = 0;
+        let fresh_until = now + Duration::from_secs(u64::from(max_age(message)));
+        if observation.phase == Phase::Fresh {
+            self.timers.set(observation.timer, fresh_until);
+        }
+    }
+
+    /// A response is complete; whether it was a state of something observed.
+    pub(super) fn end_notification(&mut self, index: u32) -> bool {
+        let operation = &mut self.operations[index as usize];
+        operation.download = None;
+        let Some(observation) = &mut operation.observation else {
+            return false;
+        };
+        core::mem::take(&mut observation.arriving)
+    }
+
+    pub(in crate::endpoint) fn handle_observation_timer(&mut self, now: Instant, index: u32) {
+        let Some(observation) = &mut self.operations[index as usize].observation else {
+            return;
+        };
+        match observation.phase {
+            Phase::Fresh => self.renew_later(now, index, None, Duration::ZERO),
+            Phase::Stale => {
+                observation.phase = Phase::Registering;
+                observation.heard = false;
+                self.drop_exchanges(now, index);
+                self.advance(now, index);
+            }
+            Phase::Registering | Phase::Ending => {}
+        }
+    }
+
+    /// Says that an observation is stale, or could not be renewed, and plans to register again, in
+    /// no less than `pause`.
+    fn renew_later(&mut self, now: Instant, index: u32, failure: Option<Failure>, pause: Duration) {
+        let id = self.id(index);
+        let Some(observation) = &mut self.operations[index as usize].observation else {
+            return;
+        };
+        let (low, high) = RENEW_AFTER;
+        let times = 1 << observation.failures.min(DOUBLINGS);
+        let after = uniform(&mut *self.random, low, high).times(times);
+        if failure.is_some() {
+            observation.failures = observation.failures.saturating_add(1);
+        }
+        observation.phase = Phase::Stale;
+        observation.arriving = false;
+        let timer = observation.timer;
+        self.timers.set(timer, now + after.max(pause));
+        self.event(Event::Stale { id, failure });
+        let peer = self.operations[index as usize].peer;
+        self.trace(now, self.peers[peer].address, What::Stale);
+    }
+
+    /// Whether a failure is no more than a setback to an observation that had begun.
+    pub(super) fn survives(&mut self, now: Instant, index: u32, failure: Failure) -> bool {
+        let Some(observation) = &self.operations[index as usize].observation else {
+            return false;
+        };
+        let last = matches!(
+            failure,
+            Failure::DeadlinePassed | Failure::ShutDown | Failure::UnknownOption(_)
+        );
+        if last || observation.newest.is_none() || observation.phase == Phase::Ending {
+            return false;
+        }
+        self.drop_exchanges(now, index);
+        self.operations[index as usize].forget_body();
+        self.renew_later(now, index, Some(failure), Duration::ZERO);
+        true
+    }
+
+    /// Ends whatever of a request is under way.
+    fn drop_exchanges(&mut self, now: Instant, index: u32) {
+        for exchange in core::mem::take(&mut self.operations[index as usize].exchanges) {
+            self.cancel_exchange(now, exchange);
+        }
+    }
+}
+
+impl Operation {
+    /// Forgets what has arrived of a body.
+    fn forget_body(&mut self) {
+        self.download = None;
+        self.head = None;
+        self.body.clear();
+    }
+
+    /// Whether a state of something observed is being put together.
+    pub(super) fn is_notified(&self) -> bool {
+        self.observation.as_ref().is_some_and(|o| o.arriving)
+    }
+}
+
+/// From here on a request is like any other: its response is its last event.
+fn observation_ends(operation: &mut Operation) {
+    operation.forget_body();
+    if let Some(observation) = &mut operation.observation {
+        observation.arriving = false;
+        observation.phase = Phase::Ending;
+    }
+}
+
+fn sequence(message: &MessageView<'_>) -> Option<u32> {
+    let value = message.uint_option(OptionNumber::OBSERVE);
+    value.filter(|_| message.code().is_success())
+}
+
+fn max_age(message: &MessageView<'_>) -> u32 {
+    message
+        .uint_option(OptionNumber::MAX_AGE)
+        .unwrap_or(MAX_AGE)
+}

@@ -1,0 +1,496 @@
+//! Who observes what, and how far each has been told (RFC 7641 4.1).
+//!
+//! An observer is a peer and a token. It stands in two lists: that of its subject, which is walked
+//! when the subject's state changes, and that of its peer, which is walked when something is heard
+//! of the peer. The second one has a limit of its own, so that walking it is cheap.
+//!
+//! A subject's state is kept once, with a version; of each observer, only which version it was
+//! told. States in between are skipped (RFC 7641 4.5.2), so nothing queues up for a slow observer.
+
+use alloc::sync::Arc;
+
+use carob_cc::time::{Duration, Instant};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use slab::Slab;
+
+use super::Subject;
+use super::freshness::SEQUENCE_MAX;
+use crate::codec::{BlockSize, ContentFormat, MessageId, Token};
+use crate::message::Response;
+use crate::peer::PeerIndex;
+use crate::recency::Recency;
+
+/// Index of an observer in its table.
+pub(crate) type ObserverIndex = u32;
+
+/// No observer, no exchange.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A server must see a sign of interest at least this often: a notification sent as CON and
+/// acknowledged, or a new registration (RFC 7641 4.5).
+pub(crate) const CONFIRM_INTEREST: Duration = Duration::from_secs(24 * 3_600);
+
+/// One observation of one peer.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    /// Known as long as the observer is listed, which counts among its users.
+    pub(crate) peer: PeerIndex,
+    pub(crate) token: Token,
+    /// The largest block it takes.
+    pub(crate) size: BlockSize,
+    /// The response to its registration has not been sent yet; notifications wait for it.
+    pub(crate) pending: bool,
+    /// The last NON notification, should an RST answer it.
+    pub(crate) last_id: Option<MessageId>,
+    subject: u32,
+    /// The Observe value it was sent last.
+    sequence: u32,
+    /// The version of its subject's state that it was sent last.
+    version: u32,
+    /// Its notification that waits to be sent or acknowledged; [`NONE`] if there is none.
+    pub(crate) exchange: u32,
+    /// Its neighbours among the observers of its subject, and of its peer.
+    of_subject: Links,
+    of_peer: Links,
+    /// When it last showed interest.
+    pub(crate) confirmed: Instant,
+    /// What its request's block-wise transfer is known by; most observers of a subject share it.
+    pub(crate) key: Arc<[u8]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    previous: u32,
+    next: u32,
+}
+
+/// What is observed, and its current state.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    subject: Subject,
+    first: u32,
+    observers: u32,
+    version: u32,
+    /// The state last told; none until one was.
+    pub(crate) state: Option<State>,
+}
+
+/// A state as its notifications tell it.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) response: Response,
+    /// Tell it in CON messages.
+    pub(crate) confirmable: bool,
+}
+
+/// A request to observe.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registration<'a> {
+    pub(crate) peer: PeerIndex,
+    pub(crate) token: Token,
+    pub(crate) size: BlockSize,
+    pub(crate) key: &'a [u8],
+}
+
+/// All observers.
+#[derive(Debug)]
+pub(crate) struct Observers {
+    state: FixedState,
+    subjects: HashTable<u32>,
+    observed: Slab<Observed>,
+    slots: Slab<Observer>,
+    by_interest: Recency,
+    limit: usize,
+    limit_of_peer: usize,
+}
+
+impl Observers {
+    pub(crate) fn new(seed: u64, limit: usize, limit_of_peer: usize) -> Self {
+        Self {
+            state: FixedState::with_seed(seed),
+            subjects: HashTable::new(),
+            observed: Slab::new(),
+            slots: Slab::new(),
+            by_interest: Recency::default(),
+            limit: limit.min(NONE as usize - 1),
+            limit_of_peer,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn hash(&self, subject: Subject) -> u64 {
+        core::hash::BuildHasher::hash_one(&self.state, subject.0)
+    }
+
+    /// Where a subject is, if anybody observes it.
+    pub(crate) fn find_subject(&self, subject: Subject) -> Option<u32> {
+        self.subjects
+            .find(self.hash(subject), |&i| {
+                self.observed[i as usize].subject == subject
+            })
+            .copied()
+    }
+
+    /// Observers of a subject.
+    pub(crate) fn count(&self, subject: Subject) -> usize {
+        self.find_subject(subject)
+            .map_or(0, |at| self.observed[at as usize].observers as usize)
+    }
+
+    /// The observers of a peer, from `first` on, as its peer has it.
+    fn of_peer(&self, first: u32) -> impl Iterator<Item = ObserverIndex> {
+        let mut next = first;
+        core::iter::from_fn(move || {
+            let index = next;
+            let observer = self.slots.get(index as usize)?;
+            next = observer.of_peer.next;
+            Some(index)
+        })
+    }
+
+    /// The observer with this token, among those of a peer.
+    pub(crate) fn find(&self, first: u32, token: &Token) -> Option<ObserverIndex> {
+        self.of_peer(first)
+            .find(|&i| self.slots[i as usize].token == *token)
+    }
+
+    /// The observer whose last NON notification had this Message ID.
+    pub(crate) fn find_notified(&self, first: u32, id: MessageId) -> Option<ObserverIndex> {
+        self.of_peer(first)
+            .find(|&i| self.slots[i as usize].last_id == Some(id))
+    }
+
+    pub(crate) fn first_of_peer(&self, first: u32) -> Option<ObserverIndex> {
+        self.of_peer(first).next()
+    }
+
+    /// Lists an observer, or refreshes the one with the same peer and token (RFC 7641 4.1).
+    /// `first` is the head of its peer's list. Nothing if a limit is reached.
+    ///
+    /// Whoever calls removes an observer of the same token from another subject before.
+    pub(crate) fn register(
+        &mut self,
+        now: Instant,
+        subject: Subject,
+        registration: Registration<'_>,
+        first: &mut u32,
+    ) -> Option<ObserverIndex> {
+        let Registration {
+            peer,
+            token,
+            size,
+            key,
+        } = registration;
+        if let Some(index) = self.find(*first, &token) {
+            let at = self.slots[index as usize].subject;
+            let version = self.observed[at as usize].version;
+            let observer = &mut self.slots[index as usize];
+            observer.size = size;
+            observer.pending = true;
+            observer.version = version;
+            observer.confirmed = now;
+            if *observer.key != *key {
+                observer.key = Arc::from(key);
+            }
+            self.by_interest.touch(index);
+            return Some(index);
+        }
+        let full =
+            self.slots.len() >= self.limit || self.of_peer(*first).count() >= self.limit_of_peer;
+        if full {
+            return None;
+        }
+        let at = self
+            .find_subject(subject)
+            .unwrap_or_else(|| self.add_subject(subject));
+        let head = self.observed[at as usize].first;
+        // Requests for one representation are mostly alike.
+        let key = match self.slots.get(head as usize) {
+            Some(other) if *other.key == *key => Arc::clone(&other.key),
+            _ => Arc::from(key),
+        };
+        let index = self.slots.insert(Observer {
+            peer,
+            token,
+            size,
+            pending: true,
+            last_id: None,
+            subject: at,
+            sequence: 0,
+            version: self.observed[at as usize].version,
+            exchange: NONE,
+            of_subject: Links {
+                previous: NONE,
+                next: head,
+            },
+            of_peer: Links {
+                previous: NONE,
+                next: *first,
+            },
+            confirmed: now,
+            key,
+        }) as u32;
+        if let Some(other) = self.slots.get_mut(head as usize) {
+            other.of_subject.previous = index;
+        }
+        if let Some(other) = self.slots.get_mut(*first as usize) {
+            other.of_peer.previous = index;
+        }
+        *first = index;
+        let observed = &mut self.observed[at as usize];
+        observed.first = index;
+        observed.observers += 1;
+        self.by_interest.add(index);
+        Some(index)
+    }
+
+    fn add_subject(&mut self, subject: Subject) -> u32 {
+        let at = self.observed.insert(Observed {
+            subject,
+            first: NONE,
+            observers: 0,
+            version: 0,
+            state: None,
+        }) as u32;
+        let hash = self.hash(subject);
+        let Self {
+            state,
+            subjects,
+            observed,
+            ..
+        } = self;
+        subjects.insert_unique(hash, at, |&i| {
+            core::hash::BuildHasher::hash_one(state, observed[i as usize].subject.0)
+        });
+        at
+    }
+
+    /// Takes an observer off the lists. `first` is the head of its peer's list. Besides the
+    /// observer, its subject if nobody observes that any more.
+    pub(crate) fn remove(
+        &mut self,
+        index: ObserverIndex,
+        first: &mut u32,
+    ) -> (Observer, Option<Subject>) {
+        let observer = self.slots.remove(index as usize);
+        self.by_interest.remove(index);
+        let Links { previous, next } = observer.of_peer;
+        match self.slots.get_mut(previous as usize) {
+            Some(other) => other.of_peer.next = next,
+            None => *first = next,
+        }
+        if let Some(other) = self.slots.get_mut(next as usize) {
+            other.of_peer.previous = previous;
+        }
+        let at = observer.subject as usize;
+        let Links { previous, next } = observer.of_subject;
+        match self.slots.get_mut(previous as usize) {
+            Some(other) => other.of_subject.next = next,
+            None => self.observed[at].first = next,
+        }
+        if let Some(other) = self.slots.get_mut(next as usize) {
+            other.of_subject.previous = previous;
+        }
+        self.observed[at].observers -= 1;
+        let forgotten = (self.observed[at].observers == 0).then(|| {
+            let Observed { subject, .. } = self.observed.remove(at);
+            let hash = self.hash(subject);
+            if let Ok(found) = self.subjects.find_entry(hash, |&i| i as usize == at) {
+                found.remove();
+            }
+            subject
+        });
+        (observer, forgotten)
+    }
+
+    /// Notes a new state of a subject; where it is, if anybody observes it.
+    pub(crate) fn change(&mut self, subject: Subject, state: State) -> Option<u32> {
+        let at = self.find_subject(subject)?;
+        let observed = &mut self.observed[at as usize];
+        observed.version = observed.version.wrapping_add(1);
+        observed.state = Some(state);
+        Some(at)
+    }
+
+    /// Keeps a state that was told in the response to a registration, unless one is kept already.
+    pub(crate) fn remember_state(&mut self, index: ObserverIndex, response: &Response) {
+        let at = self.slots[index as usize].subject;
+        self.observed[at as usize]
+            .state
+            .get_or_insert_with(|| State {
+                response: response.clone(),
+                confirmable: false,
+            });
+    }
+
+    /// The format that a subject's observers were told first (RFC 7641 4.2).
+    pub(crate) fn format(&self, subject: Subject) -> Option<ContentFormat> {
+        let at = self.find_subject(subject)?;
+        self.observed[at as usize].state.as_ref()?.response.format()
+    }
+
+    /// What an observer is to be told.
+    pub(crate) fn state(&self, index: ObserverIndex) -> Option<&State> {
+        let observer = self.slots.get(index as usize)?;
+        self.observed[observer.subject as usize].state.as_ref()
+    }
+
+    pub(crate) fn subject(&self, index: ObserverIndex) -> Subject {
+        self.observed[self.slots[index as usize].subject as usize].subject
+    }
+
+    /// The notification `exchange` of an observer is over; the observer may have gone already.
+    pub(crate) fn leave(&mut self, index: ObserverIndex, exchange: u32) {
+        if let Some(observer) = self.slots.get_mut(index as usize)
+            && observer.exchange == exchange
+        {
+            observer.exchange = NONE;
+        }
+    }
+
+    /// Whether there is a state that an observer has not been told.
+    pub(crate) fn is_behind(&self, index: ObserverIndex) -> bool {
+        let observer = &self.slots[index as usize];
+        observer.version != self.observed[observer.subject as usize].version
+    }
+
+    /// An observer is being told the current state: the Observe value to tell it with.
+    pub(crate) fn tell(&mut self, index: ObserverIndex) -> u32 {
+        let observer = &mut self.slots[index as usize];
+        observer.version = self.observed[observer.subject as usize].version;
+        observer.sequence = observer.sequence.wrapping_add(1) & SEQUENCE_MAX;
+        observer.sequence
+    }
+
+    /// The Observe value of the response to an observer's registration. What changed since the
+    /// registration remains to be told.
+    pub(crate) fn tell_registered(&mut self, index: ObserverIndex) -> u32 {
+        let observer = &mut self.slots[index as usize];
+        observer.pending = false;
+        observer.sequence = observer.sequence.wrapping_add(1) & SEQUENCE_MAX;
+        observer.sequence
+    }
+
+    /// An observer has shown interest.
+    pub(crate) fn confirm(&mut self, index: ObserverIndex, now: Instant) {
+        self.slots[index as usize].confirmed = now;
+        self.by_interest.touch(index);
+    }
+
+    /// The observer that showed interest longest ago, and when.
+    pub(crate) fn least_interested(&self) -> Option<(ObserverIndex, Instant)> {
+        let index = self.by_interest.oldest()?;
+        Some((index, self.slots[index as usize].confirmed))
+    }
+
+    /// The first observer of a subject, and after each the next.
+    pub(crate) fn first(&self, at: u32) -> Option<ObserverIndex> {
+        let first = self.observed.get(at as usize)?.first;
+        (first != NONE).then_some(first)
+    }
+
+    pub(crate) fn next(&self, index: ObserverIndex) -> Option<ObserverIndex> {
+        let next = self.slots[index as usize].of_subject.next;
+        (next != NONE).then_some(next)
+    }
+
+    pub(crate) fn get(&self, index: ObserverIndex) -> Option<&Observer> {
+        self.slots.get(index as usize)
+    }
+}
+
+impl core::ops::Index<ObserverIndex> for Observers {
+    type Output = Observer;
+    fn index(&self, index: ObserverIndex) -> &Observer {
+        &self.slots[index as usize]
+    }
+}
+
+impl core::ops::IndexMut<ObserverIndex> for Observers {
+    fn index_mut(&mut self, index: ObserverIndex) -> &mut Observer {
+        &mut self.slots[index as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn observers() -> Observers {
+        Observers::new(1, 100, 100)
+    }
+
+    fn register(observers: &mut Observers, peer: u32, subject: u64, head: &mut u32) -> u32 {
+        let token = Token::new(&(*head).to_be_bytes()).unwrap();
+        let registration = Registration {
+            peer,
+            token,
+            size: BlockSize::MAX,
+            key: b"key",
+        };
+        observers
+            .register(Instant::ZERO, Subject(subject), registration, head)
+            .unwrap()
+    }
+
+    fn of_subject(observers: &Observers, subject: u64) -> Vec<u32> {
+        let at = observers.find_subject(Subject(subject));
+        let first = at.and_then(|at| observers.first(at));
+        core::iter::successors(first, |&i| observers.next(i)).collect()
+    }
+
+    #[test]
+    fn an_observer_costs_less_than_100_bytes_beside_its_peer() {
+        let links = 8;
+        let entry = size_of::<Observer>() + links;
+        assert!(entry <= 100, "{entry} bytes");
+    }
+
+    #[test]
+    fn lists_hold_together_when_observers_leave_from_any_place() {
+        for leaving in 0..4 {
+            let mut observers = observers();
+            let mut heads = [NONE; 2];
+            let mut all: Vec<_> = (0..4)
+                .map(|n| register(&mut observers, n % 2, 7, &mut heads[n as usize % 2]))
+                .collect();
+            let gone = all.remove(leaving);
+            let peer = observers[gone].peer as usize;
+            let (_, forgotten) = observers.remove(gone, &mut heads[peer]);
+            assert_eq!(forgotten, None);
+            all.reverse(); // the newest comes first
+            assert_eq!(of_subject(&observers, 7), all);
+            let of_peers = heads.map(|head| observers.of_peer(head).count());
+            assert_eq!(of_peers.iter().sum::<usize>(), 3);
+            assert_eq!(of_peers[peer], 1);
+            assert_eq!(observers.count(Subject(7)), 3);
+        }
+    }
+
+    #[test]
+    fn a_subject_is_forgotten_with_its_last_observer() {
+        let mut observers = observers();
+        let mut head = NONE;
+        let first = register(&mut observers, 0, 7, &mut head);
+        let second = register(&mut observers, 0, 8, &mut head);
+        assert_eq!(observers.remove(first, &mut head).1, Some(Subject(7)));
+        assert_eq!(observers.find_subject(Subject(7)), None);
+        assert_eq!(observers.remove(second, &mut head).1, Some(Subject(8)));
+        assert_eq!((observers.len(), head), (0, NONE));
+        assert_eq!(observers.least_interested(), None);
+    }
+
+    #[test]
+    fn observers_of_one_subject_share_their_key() {
+        let mut observers = observers();
+        let mut head = NONE;
+        let first = register(&mut observers, 0, 7, &mut head);
+        let second = register(&mut observers, 0, 7, &mut head);
+        assert!(Arc::ptr_eq(&observers[first].key, &observers[second].key));
+    }
+}
