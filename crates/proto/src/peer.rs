@@ -90,6 +90,10 @@ impl Peers {
         self.slots.len()
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> {
+        self.slots.iter().map(|(_, peer)| peer)
+    }
+
     pub(crate) fn find(&self, address: SocketAddr) -> Option<PeerIndex> {
         if self.slots.is_empty() {
             return None; // a server that only piggybacks asks for every datagram

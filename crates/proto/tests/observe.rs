@@ -333,6 +333,37 @@ mod notifying {
     }
 
     #[test]
+    fn a_snapshot_shows_what_a_peer_is_sent_and_what_waits() {
+        let (mut net, _) = observed();
+        assert_eq!(net.server.peers().collect::<Vec<_>>(), [client_address()]);
+        net.change("light", "on", true);
+        net.run_for(seconds(1));
+        let calm = net.server.snapshot(net.now, client_address()).unwrap();
+        assert_eq!((calm.transmissions, calm.retransmissions), (1, 0));
+        assert_eq!(calm.round_trip, Some(millis(20)));
+        assert_eq!(
+            (calm.observations, calm.outstanding, calm.queued),
+            (1, 0, 0)
+        );
+        net.observable("door", "shut");
+        net.send_with(get("door"), observing());
+        net.run_for(seconds(1));
+        net.server_dead = true;
+        net.change("light", "dim", true);
+        net.change("door", "open", true);
+        net.run_for(seconds(4));
+        let busy = net.server.snapshot(net.now, client_address()).unwrap();
+        assert_eq!((busy.transmissions, busy.retransmissions), (3, 1));
+        assert_eq!(
+            (busy.observations, busy.outstanding, busy.queued),
+            (2, 1, 1)
+        );
+        assert_eq!(busy.window.exchanges, 1);
+        assert_eq!(busy.heard, Some(millis(4_990)));
+        assert_eq!(net.server.snapshot(net.now, net::server_address()), None);
+    }
+
+    #[test]
     fn an_error_is_the_last_notification() {
         let (mut net, _) = observed();
         let gone = Response::new(Code::NOT_FOUND);

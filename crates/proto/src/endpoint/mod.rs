@@ -54,7 +54,7 @@ use crate::codec::{Code, DecodeErrorKind, MessageId, MessageView, Type, parse_he
 use crate::congestion::Choice;
 use crate::dedup::{Dedup, Known};
 use crate::observe::observers::Observers;
-use crate::peer::{PeerIndex, Peers};
+use crate::peer::{Peer, PeerIndex, Peers};
 use crate::timers::Timers;
 use crate::trace::{Trace, What};
 
@@ -369,6 +369,42 @@ impl Endpoint {
         }
     }
 
+    /// The peers we know, which are those we have sent messages of our own to.
+    pub fn peers(&self) -> impl Iterator<Item = SocketAddr> {
+        self.peers.iter().map(|peer| peer.address)
+    }
+
+    /// What is known of a peer now; nothing if it is not known at all.
+    pub fn snapshot(&self, now: Instant, peer: SocketAddr) -> Option<Snapshot> {
+        let index = self.peers.find(peer)?;
+        let Peer {
+            congestion,
+            queue,
+            outstanding,
+            outstanding_bytes,
+            tally,
+            first_observer,
+            last_heard,
+            last_sent,
+            ..
+        } = &self.peers[index];
+        let since = |at: Instant| (at > Instant::ZERO).then(|| now.since(at));
+        Some(Snapshot {
+            rto: congestion.as_ref().rto(now),
+            round_trip: (tally.round_trip > 0)
+                .then(|| Duration::from_micros(u64::from(tally.round_trip))),
+            transmissions: tally.transmissions,
+            retransmissions: tally.retransmissions,
+            outstanding: *outstanding,
+            outstanding_bytes: *outstanding_bytes,
+            window: self.window(now, index),
+            queued: queue.len(),
+            observations: self.observers.count_of_peer(*first_observer),
+            heard: since(*last_heard),
+            sent: since(*last_sent),
+        })
+    }
+
     /// Names the readings of a peer's controller; whether the peer is known.
     pub fn gauges(
         &self,
@@ -449,6 +485,34 @@ impl Endpoint {
 fn empty(kind: Type, id: MessageId) -> [u8; 4] {
     let [high, low] = id.0.to_be_bytes();
     [0x40 | (kind as u8) << 4, Code::EMPTY.0, high, low]
+}
+
+/// What is known of a peer at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The controller's overall RTO before dithering, if it keeps one.
+    pub rto: Option<Duration>,
+    /// The last round-trip time that is certain: of an exchange without retransmissions.
+    pub round_trip: Option<Duration>,
+    /// Copies of our messages that left.
+    pub transmissions: u32,
+    /// Those after the first of their exchange.
+    pub retransmissions: u32,
+    /// Exchanges that count against the window now, and the bytes they put in flight.
+    pub outstanding: u16,
+    /// Bytes sent, and expected in answer, of those exchanges.
+    pub outstanding_bytes: u32,
+    /// How much may be outstanding.
+    pub window: Window,
+    /// Messages that wait to be sent.
+    pub queued: usize,
+    /// Observations of our resources.
+    pub observations: usize,
+    /// How long ago something was heard of it, if ever.
+    pub heard: Option<Duration>,
+    /// How long ago something was sent to it.
+    pub sent: Option<Duration>,
 }
 
 /// What an endpoint's tables hold; see [`Limits`] for what they may.

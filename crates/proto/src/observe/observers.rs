@@ -164,6 +164,10 @@ impl Observers {
             .find(|&i| self.slots[i as usize].last_id == Some(id))
     }
 
+    pub(crate) fn count_of_peer(&self, first: u32) -> usize {
+        self.of_peer(first).count()
+    }
+
     pub(crate) fn first_of_peer(&self, first: u32) -> Option<ObserverIndex> {
         self.of_peer(first).next()
     }

@@ -1,5 +1,7 @@
 //! Protocol events as data, for logs, figures and the simulator's records.
 
+mod json;
+
 use core::net::SocketAddr;
 
 use carob_cc::evidence::Kind;
@@ -16,6 +18,15 @@ pub struct Trace {
     pub peer: SocketAddr,
     /// What happened.
     pub what: What,
+}
+
+pub use json::Json;
+
+impl Trace {
+    /// The event as one line of JSON, for event logs.
+    pub fn json(&self) -> Json<'_> {
+        Json(self)
+    }
 }
 
 /// What happened.

@@ -1,0 +1,211 @@
+//! A protocol event as one line of JSON: the form of every event log, be its events from real
+//! sockets or from the simulator.
+//!
+//! Keys: `at_us` (microseconds since the endpoint's clock began), `peer`, `event`; then what the
+//! event has. Numbers are whole, times are in microseconds, and what is not known is left out.
+
+use core::fmt::{self, Display, Formatter};
+
+use carob_cc::evidence::Kind;
+use carob_cc::time::Duration;
+
+use super::{Trace, What};
+use crate::codec::{Code, MessageId, Type};
+
+/// Writes its event as a JSON object, without a line break.
+#[derive(Clone, Copy, Debug)]
+pub struct Json<'a>(pub(super) &'a Trace);
+
+/// The pieces of an object after its first.
+struct Object<'a, 'f>(&'a mut Formatter<'f>);
+
+impl Object<'_, '_> {
+    fn number(&mut self, key: &str, value: impl Into<u64>) -> fmt::Result {
+        write!(self.0, ",\"{key}\":{}", value.into())
+    }
+
+    /// A word of ours, or an address: nothing that would need escaping.
+    fn word(&mut self, key: &str, value: impl Display) -> fmt::Result {
+        write!(self.0, ",\"{key}\":\"{value}\"")
+    }
+
+    fn id(&mut self, id: MessageId) -> fmt::Result {
+        self.number("id", id.0)
+    }
+
+    fn time(&mut self, key: &str, time: Option<Duration>) -> fmt::Result {
+        time.map_or(Ok(()), |time| self.number(key, time.as_micros()))
+    }
+
+    fn message(&mut self, id: MessageId, kind: Type, code: Code, bytes: u32) -> fmt::Result {
+        self.id(id)?;
+        self.word("type", name_of(kind))?;
+        self.word("code", code)?;
+        self.number("bytes", bytes)
+    }
+}
+
+fn name_of(kind: Type) -> &'static str {
+    match kind {
+        Type::Confirmable => "CON",
+        Type::NonConfirmable => "NON",
+        Type::Acknowledgement => "ACK",
+        Type::Reset => "RST",
+    }
+}
+
+fn purpose_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Request => "request",
+        Kind::Response => "response",
+        Kind::Notification => "notification",
+        _ => "other",
+    }
+}
+
+impl Display for Json<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Trace { at, peer, what } = self.0;
+        let at = at.as_micros();
+        let event = what.name();
+        write!(
+            f,
+            "{{\"at_us\":{at},\"peer\":\"{peer}\",\"event\":\"{event}\""
+        )?;
+        let mut object = Object(f);
+        match *what {
+            What::Sent {
+                id,
+                kind,
+                purpose,
+                retransmissions,
+                timeout,
+                bytes,
+            } => {
+                object.id(id)?;
+                object.word("type", name_of(kind))?;
+                object.word("purpose", purpose_of(purpose))?;
+                object.number("retransmissions", retransmissions)?;
+                object.time("timeout_us", timeout)?;
+                object.number("bytes", bytes)?;
+            }
+            What::Answered {
+                id,
+                retransmissions,
+                since_original,
+                rto,
+            } => {
+                object.id(id)?;
+                object.number("retransmissions", retransmissions)?;
+                object.time("since_original_us", Some(since_original))?;
+                object.time("rto_us", rto)?;
+            }
+            What::Abandoned {
+                id,
+                retransmissions,
+            } => {
+                if let Some(id) = id {
+                    object.id(id)?;
+                }
+                object.number("retransmissions", retransmissions)?;
+            }
+            What::Received {
+                id,
+                kind,
+                code,
+                bytes,
+            }
+            | What::Replied {
+                id,
+                kind,
+                code,
+                bytes,
+            } => object.message(id, kind, code, bytes)?,
+            What::AnsweredAgain { id } | What::Duplicate { id } => object.id(id)?,
+            What::Observed | What::Unobserved | What::Stale | What::Malformed => {}
+        }
+        f.write_str("}")
+    }
+}
+
+impl What {
+    /// The event's name, as event logs have it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Sent { .. } => "sent",
+            Self::Answered { .. } => "answered",
+            Self::AnsweredAgain { .. } => "answered_again",
+            Self::Abandoned { .. } => "abandoned",
+            Self::Duplicate { .. } => "duplicate",
+            Self::Received { .. } => "received",
+            Self::Replied { .. } => "replied",
+            Self::Observed => "observed",
+            Self::Unobserved => "unobserved",
+            Self::Stale => "stale",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use carob_cc::time::Instant;
+
+    fn line(what: What) -> alloc::string::String {
+        let trace = Trace {
+            at: Instant::from_micros(1_500),
+            peer: "[fd00::1]:5683".parse().unwrap(),
+            what,
+        };
+        trace.json().to_string()
+    }
+
+    #[test]
+    fn a_copy_sent_is_one_object_with_its_timer() {
+        let sent = What::Sent {
+            id: MessageId(7),
+            kind: Type::Confirmable,
+            purpose: Kind::Request,
+            retransmissions: 1,
+            timeout: Some(Duration::from_millis(2_500)),
+            bytes: 14,
+        };
+        assert_eq!(
+            line(sent),
+            r#"{"at_us":1500,"peer":"[fd00::1]:5683","event":"sent","id":7,"type":"CON","purpose":"request","retransmissions":1,"timeout_us":2500000,"bytes":14}"#
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let abandoned = What::Abandoned {
+            id: None,
+            retransmissions: 0,
+        };
+        assert_eq!(
+            line(abandoned),
+            r#"{"at_us":1500,"peer":"[fd00::1]:5683","event":"abandoned","retransmissions":0}"#
+        );
+        assert_eq!(
+            line(What::Stale),
+            r#"{"at_us":1500,"peer":"[fd00::1]:5683","event":"stale"}"#
+        );
+    }
+
+    #[test]
+    fn a_message_received_has_type_and_code() {
+        let received = What::Received {
+            id: MessageId(9),
+            kind: Type::Acknowledgement,
+            code: Code::CONTENT,
+            bytes: 40,
+        };
+        let text = line(received);
+        assert!(
+            text.contains(r#""id":9,"type":"ACK","code":"2.05","bytes":40}"#),
+            "{text}"
+        );
+    }
+}
