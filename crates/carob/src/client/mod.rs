@@ -1,6 +1,7 @@
 //! Asking: the client, its requests, their bodies and replies.
 
 mod body;
+mod observation;
 mod reply;
 mod request;
 mod resolve;
@@ -13,7 +14,7 @@ use carob_cc::TransmissionParameters;
 use carob_cc::controller::Gauge;
 use carob_proto::codec::{Code, Uri};
 use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Failure, Usage};
+use carob_proto::endpoint::{Failure, Snapshot, Usage};
 use tokio::sync::oneshot;
 
 use crate::driver::{self, Command, Failed, Finish, Handle, Note, Ping, Why};
@@ -21,6 +22,7 @@ use crate::error::{Error, OpenError};
 use crate::settings::Settings;
 
 pub use body::{Body, BodySender, BodySenderClosed};
+pub use observation::{Observation, Update};
 pub use reply::{BodyStream, Reply, StreamedReply};
 pub use request::RequestBuilder;
 
@@ -193,6 +195,19 @@ impl Client {
         self.handle
             .ask(|reply| Command::Gauges(peer, reply))
             .await?
+    }
+
+    /// What is known of a peer now: its RTO and round-trip time, retransmissions, what waits;
+    /// nothing if the peer is not known.
+    pub async fn snapshot(&self, peer: SocketAddr) -> Option<Snapshot> {
+        self.handle
+            .ask(|reply| Command::Snapshot(peer, reply))
+            .await?
+    }
+
+    /// The peers the endpoint knows: those it has sent messages of its own to.
+    pub async fn peers(&self) -> Result<Vec<SocketAddr>, Error> {
+        self.handle.ask(Command::Peers).await.ok_or(Error::Closed)
     }
 
     /// What the endpoint's tables hold.

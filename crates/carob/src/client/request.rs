@@ -14,9 +14,10 @@ use carob_proto::message::{Payload, Request, Response};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::body::{Body, FIRST, Source};
+use super::observation::Observation;
 use super::reply::{BodyStream, Reply, StreamedReply};
 use super::{Answer, Target, resolve};
-use crate::driver::{Command, Failed, Handle, NewRequest, Note, Received, ReplyTo};
+use crate::driver::{Command, Failed, Handle, NewRequest, Note, Received, ReplyTo, Updates};
 use crate::error::Error;
 
 /// A request to be described and sent; awaiting it sends it.
@@ -34,6 +35,7 @@ pub struct RequestBuilder {
     range: Option<(u64, u64)>,
     sending: Sending,
     deadline: Option<Duration>,
+    updates: Option<Arc<Updates>>,
 }
 
 impl RequestBuilder {
@@ -48,6 +50,7 @@ impl RequestBuilder {
             range: None,
             sending: Sending::default(),
             deadline: None,
+            updates: None,
         }
     }
 
@@ -130,6 +133,28 @@ impl RequestBuilder {
     pub async fn send_streaming(self) -> Result<StreamedReply, Error> {
         let deadline = self.deadline;
         within(deadline, |began| self.send_streamed(began)).await
+    }
+
+    /// Observes the resource (RFC 7641): waits for its first state, and gives a stream of this and
+    /// all that follow.
+    ///
+    /// The deadline, if there is one, is for the first state. The observation outlives a restart of
+    /// the server: see [`Observation`].
+    pub async fn observe(mut self) -> Result<Observation, Error> {
+        let deadline = self.deadline.take();
+        within(deadline, |began| self.begin_observation(began)).await
+    }
+
+    async fn begin_observation(mut self, began: Instant) -> Result<Observation, Error> {
+        let updates = Arc::new(Updates::default());
+        self.sending.observe = true;
+        self.updates = Some(Arc::clone(&updates));
+        let (answer, received, peer, _) = self.exchange(began, BodyMode::Whole).await?;
+        let mut cancel = answer.into_cancel();
+        let observed = received.response.options.contains(OptionNumber::OBSERVE);
+        // The first state has arrived; more may follow.
+        cancel.ended = !observed;
+        Ok(Observation::new(cancel, peer, received, updates, observed))
     }
 
     async fn send_whole(mut self, began: Instant) -> Result<Reply, Error> {
@@ -274,6 +299,7 @@ impl RequestBuilder {
             head,
             parts: part_sender,
             starved: starved.clone(),
+            updates: self.updates.clone(),
         };
         let new = NewRequest {
             ticket,

@@ -9,6 +9,7 @@
 mod requests;
 mod serving;
 mod sources;
+mod updates;
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +22,7 @@ use carob_cc::TransmissionParameters;
 use carob_cc::controller::Gauge;
 use carob_cc::time::Instant;
 use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Endpoint, Event, Failure, IncomingId, Output, Usage};
+use carob_proto::endpoint::{Endpoint, Event, Failure, IncomingId, Output, Snapshot, Usage};
 use carob_proto::message::Response;
 use tokio::sync::{mpsc, oneshot};
 
@@ -36,6 +37,7 @@ pub(crate) use requests::{Failed, NewRequest, Ping, Received, ReplyTo, Why};
 use serving::{Answer, Serving};
 pub(crate) use serving::{PartOf, UploadKey};
 use sources::Sources;
+pub(crate) use updates::{Heard, Updates};
 
 /// Commands waiting for the driver; at the limit, senders wait.
 const COMMANDS: usize = 1_024;
@@ -56,6 +58,8 @@ pub(crate) enum Command {
         SocketAddr,
         oneshot::Sender<Option<Vec<(&'static str, Gauge)>>>,
     ),
+    Snapshot(SocketAddr, oneshot::Sender<Option<Snapshot>>),
+    Peers(oneshot::Sender<Vec<SocketAddr>>),
     Usage(oneshot::Sender<Usage>),
     ShutDown {
         limit: Duration,
@@ -67,6 +71,8 @@ pub(crate) enum Command {
 pub(crate) enum Note {
     /// Nobody waits for this request any more. At most one for a request.
     Cancel(u64),
+    /// An observation is to be given back. At most one for a request.
+    StopObserving(u64),
     /// More of a request's body. At most one for each `Starved`.
     Supply {
         ticket: u64,
@@ -377,6 +383,12 @@ impl Driver {
                 // Who asked may have gone, here and below; then nobody needs the answer.
                 let _ = reply.send(known.then_some(gauges));
             }
+            Command::Snapshot(peer, reply) => {
+                let _ = reply.send(self.endpoint.snapshot(now, peer));
+            }
+            Command::Peers(reply) => {
+                let _ = reply.send(self.endpoint.peers().collect());
+            }
             Command::Usage(reply) => {
                 let _ = reply.send(self.endpoint.usage());
             }
@@ -384,6 +396,7 @@ impl Driver {
                 if let Some(serving) = &mut self.serving {
                     serving.stop();
                 }
+                self.requests.end_observations(&mut self.endpoint, now);
                 let at = now + limit.into();
                 let ending = self.ending.get_or_insert(Ending {
                     at,
@@ -399,6 +412,10 @@ impl Driver {
     fn take_note(&mut self, now: Instant, note: Note) {
         match note {
             Note::Cancel(ticket) => self.requests.cancel(&mut self.endpoint, now, ticket),
+            Note::StopObserving(ticket) => {
+                self.requests
+                    .stop_observing(&mut self.endpoint, now, ticket);
+            }
             Note::Supply {
                 ticket,
                 bytes,

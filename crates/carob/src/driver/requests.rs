@@ -7,6 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use carob_cc::time::Instant;
 use carob_proto::endpoint::{Endpoint, Event, Failure, RequestError, RequestId, Sending};
+
+use super::updates::{Heard, Teller, Updates};
 use carob_proto::message::{Request, Response};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -37,6 +39,8 @@ pub(crate) struct ReplyTo {
     pub(crate) parts: Option<mpsc::UnboundedSender<Result<(Bytes, bool), Failed>>>,
     /// Told when a streamed request body needs more.
     pub(crate) starved: Option<Arc<Notify>>,
+    /// What an observation hears after its first state.
+    pub(crate) updates: Option<Arc<Updates>>,
 }
 
 /// A response, or its beginning.
@@ -97,6 +101,7 @@ enum Waiting {
         head: Option<oneshot::Sender<Result<Received, Failed>>>,
         parts: Option<mpsc::UnboundedSender<Result<(Bytes, bool), Failed>>>,
         starved: Option<Arc<Notify>>,
+        updates: Option<Teller>,
     },
     Pong(oneshot::Sender<Result<Duration, Failed>>),
 }
@@ -139,11 +144,13 @@ impl Requests {
                     head,
                     parts,
                     starved,
+                    updates,
                 } = reply;
                 let waiting = Waiting::Response {
                     head: Some(head),
                     parts,
                     starved,
+                    updates: updates.map(Teller),
                 };
                 self.add(now, id, ticket, waiting);
             }
@@ -179,6 +186,45 @@ impl Requests {
         self.ids.get(&ticket).copied()
     }
 
+    /// Gives an observation back; its last event will come.
+    pub(super) fn stop_observing(&self, endpoint: &mut Endpoint, now: Instant, ticket: u64) {
+        if let Some(id) = self.find(ticket) {
+            endpoint.stop_observing(now, id);
+        }
+    }
+
+    /// Ends every observation: they would never end by themselves.
+    pub(super) fn end_observations(&mut self, endpoint: &mut Endpoint, now: Instant) {
+        let observes = |pending: &Pending| {
+            matches!(
+                pending.waiting,
+                Waiting::Response {
+                    updates: Some(_),
+                    ..
+                }
+            )
+        };
+        let mut tickets: Vec<u64> = (self.pending.values())
+            .filter(|pending| observes(pending))
+            .map(|pending| pending.ticket)
+            .collect();
+        tickets.sort_unstable();
+        for ticket in tickets {
+            let Some(id) = self.ids.remove(&ticket) else {
+                continue;
+            };
+            endpoint.cancel(now, id);
+            if let Some(pending) = self.pending.remove(&id) {
+                let after = now.since(pending.began).into();
+                pending.fail(Failed {
+                    why: Why::Failure(Failure::ShutDown),
+                    os_error: None,
+                    after,
+                });
+            }
+        }
+    }
+
     pub(super) fn cancel(&mut self, endpoint: &mut Endpoint, now: Instant, ticket: u64) {
         if let Some(id) = self.ids.remove(&ticket) {
             self.pending.remove(&id);
@@ -199,16 +245,56 @@ impl Requests {
                 let Some(pending) = self.remove(id) else {
                     return;
                 };
-                let after = now.since(pending.began).into();
-                if let Waiting::Response {
-                    head: Some(head), ..
-                } = pending.waiting
+                let received = Received {
+                    response,
+                    size: None,
+                    after: now.since(pending.began).into(),
+                };
+                match pending.waiting {
+                    Waiting::Response {
+                        head: Some(head), ..
+                    } => {
+                        let _ = head.send(Ok(received));
+                    }
+                    Waiting::Response {
+                        updates: Some(updates),
+                        ..
+                    } => updates.end(Heard::Ended(received)),
+                    _ => {}
+                }
+            }
+            Event::Notification { id, response } => {
+                let Some(pending) = self.pending.get_mut(&id) else {
+                    return;
+                };
+                let received = Received {
+                    response,
+                    size: None,
+                    after: now.since(pending.began).into(),
+                };
+                if let Waiting::Response { head, updates, .. } = &mut pending.waiting {
+                    match (head.take(), updates) {
+                        (Some(head), _) => {
+                            let _ = head.send(Ok(received));
+                        }
+                        (None, Some(updates)) => updates.state(received),
+                        (None, None) => {}
+                    }
+                }
+            }
+            Event::Stale { id, failure } => {
+                if let Some(pending) = self.pending.get(&id)
+                    && let Waiting::Response {
+                        updates: Some(updates),
+                        ..
+                    } = &pending.waiting
                 {
-                    let _ = head.send(Ok(Received {
-                        response,
-                        size: None,
-                        after,
-                    }));
+                    let failed = failure.map(|failure| Failed {
+                        why: Why::Failure(failure),
+                        os_error: self.os_error,
+                        after: now.since(pending.began).into(),
+                    });
+                    updates.stale(failed);
                 }
             }
             Event::Head { id, response, size } => {
@@ -268,25 +354,35 @@ impl Requests {
                     os_error: self.os_error,
                     after: now.since(pending.began).into(),
                 };
-                match pending.waiting {
-                    Waiting::Response {
-                        head: Some(head), ..
-                    } => {
-                        let _ = head.send(Err(failed));
-                    }
-                    Waiting::Response {
-                        head: None, parts, ..
-                    } => {
-                        if let Some(parts) = parts {
-                            let _ = parts.send(Err(failed));
-                        }
-                    }
-                    Waiting::Pong(reply) => {
-                        let _ = reply.send(Err(failed));
-                    }
-                }
+                pending.fail(failed);
             }
             _ => debug_assert!(false, "an event unknown to this driver"),
+        }
+    }
+}
+
+impl Pending {
+    /// Tells whoever waits that nothing will come any more.
+    fn fail(self, failed: Failed) {
+        match self.waiting {
+            Waiting::Response {
+                head: Some(head), ..
+            } => {
+                let _ = head.send(Err(failed));
+            }
+            Waiting::Response {
+                parts: Some(parts), ..
+            } => {
+                let _ = parts.send(Err(failed));
+            }
+            Waiting::Response {
+                updates: Some(updates),
+                ..
+            } => updates.end(Heard::Failed(failed)),
+            Waiting::Response { .. } => {}
+            Waiting::Pong(reply) => {
+                let _ = reply.send(Err(failed));
+            }
         }
     }
 }
