@@ -7,7 +7,8 @@
 //!
 //! Reading order: [`codec`] (the wire), [`message`] (owned requests and responses),
 //! [`endpoint`] (the engine), then its parts: [`congestion`] (who decides who may send when),
-//! [`message_id`], [`dedup`], [`timers`], [`blockwise`], [`observe`].
+//! [`message_id`], [`dedup`], [`timers`], [`blockwise`], [`observe`]. Apart from these,
+//! [`link_format`] is what a server says about its resources.
 //!
 //! What it refuses to do: read a clock, open a socket, draw randomness of its own, or keep
 //! anything without a named limit.
@@ -21,6 +22,7 @@ pub mod codec;
 pub mod congestion;
 pub mod dedup;
 pub mod endpoint;
+pub mod link_format;
 pub mod message;
 pub mod message_id;
 pub mod observe;

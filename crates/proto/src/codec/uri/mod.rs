@@ -2,7 +2,7 @@
 
 mod error;
 mod host;
-mod percent;
+pub(crate) mod percent;
 mod scheme;
 
 use alloc::string::String;

@@ -2,12 +2,12 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt::{self, Write as _};
+use core::fmt;
 
 use super::error::{UriError, UriErrorKind, error};
 
 /// Percent-decodes a component in which only bytes that satisfy `allowed` stand for themselves.
-pub(super) fn decode_text(
+pub(crate) fn decode_text(
     text: &str,
     offset: usize,
     allowed: impl Fn(u8) -> bool,
@@ -30,44 +30,62 @@ pub(super) fn decode_text(
     String::from_utf8(decoded).map_err(|_| error(UriErrorKind::NotUtf8, offset))
 }
 
+/// Percent-decodes bytes; a percent sign without two digits stands for itself.
+pub(crate) fn percent_decoded(bytes: impl Iterator<Item = u8> + Clone) -> impl Iterator<Item = u8> {
+    let mut rest = bytes;
+    core::iter::from_fn(move || {
+        let byte = rest.next()?;
+        if byte == b'%' {
+            let mut ahead = rest.clone();
+            if let (Some(high), Some(low)) = (ahead.next(), ahead.next())
+                && let Some(value) = hex_pair(&[high, low])
+            {
+                rest = ahead;
+                return Some(value);
+            }
+        }
+        Some(byte)
+    })
+}
+
 /// The byte that the first two characters name in hexadecimal.
-pub(super) fn hex_pair(bytes: &[u8]) -> Option<u8> {
+pub(crate) fn hex_pair(bytes: &[u8]) -> Option<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let &[high, low] = bytes.first_chunk::<2>()?;
     u8::try_from(digit(high)? << 4 | digit(low)?).ok()
 }
 
 /// Writes bytes, percent-encoding all that do not satisfy `allowed`.
-pub(super) fn encode(
-    f: &mut fmt::Formatter<'_>,
+pub(crate) fn encode(
+    out: &mut impl fmt::Write,
     bytes: &[u8],
     allowed: impl Fn(u8) -> bool,
 ) -> fmt::Result {
     bytes.iter().try_for_each(|&byte| {
         if allowed(byte) {
-            f.write_char(byte.into())
+            out.write_char(byte.into())
         } else {
-            write!(f, "%{byte:02X}")
+            write!(out, "%{byte:02X}")
         }
     })
 }
 
 /// The characters that never need encoding (RFC 3986 2.3).
-pub(super) fn is_unreserved(byte: u8) -> bool {
+pub(crate) fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
 /// The characters of a host name: unreserved and sub-delimiters (RFC 3986 3.2.2).
-pub(super) fn is_name_byte(byte: u8) -> bool {
+pub(crate) fn is_name_byte(byte: u8) -> bool {
     is_unreserved(byte) || b"!$&'()*+,;=".contains(&byte)
 }
 
 /// The characters of a path segment (RFC 3986 3.3).
-pub(super) fn is_path_byte(byte: u8) -> bool {
+pub(crate) fn is_path_byte(byte: u8) -> bool {
     is_name_byte(byte) || b":@".contains(&byte)
 }
 
 /// The characters of a query (RFC 3986 3.4).
-pub(super) fn is_query_byte(byte: u8) -> bool {
+pub(crate) fn is_query_byte(byte: u8) -> bool {
     is_path_byte(byte) || b"/?".contains(&byte)
 }

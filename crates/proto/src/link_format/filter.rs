@@ -1,0 +1,176 @@
+//! Which links a query asks for (RFC 6690 4.1).
+
+use super::{Link, Links};
+use crate::codec::uri::percent::percent_decoded;
+
+/// One argument of a query, as a Uri-Query option has it: percent-decoded.
+///
+/// - `rt=temperature` asks for links with that value of the attribute, whatever its case is
+///   written in the name; `rt=temperature*` for values that begin so, `rt=*` for any.
+/// - Of the attributes that hold a list (`rel`, `rev`, `rt`, `if`, `ct`), one of the values is
+///   enough.
+/// - `href=/sensors*` looks at the target, as it is written or percent-decoded.
+/// - An attribute that a link does not have matches nothing, whatever is asked of it.
+/// - `obs`, an argument without `=`, asks for links that have the attribute. RFC 6690 gives it no
+///   meaning; this is the one that helps with attributes that have no value.
+/// - An empty argument, as of `?` at the end of a URI, asks for all links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filter<'a> {
+    name: &'a [u8],
+    pattern: Pattern<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pattern<'a> {
+    /// Any value, or none.
+    Present,
+    Exact(&'a [u8]),
+    Prefix(&'a [u8]),
+}
+
+impl<'a> Filter<'a> {
+    /// Reads an argument. Any is one; a `*` anywhere but at the end stands for itself.
+    pub fn new(argument: &'a [u8]) -> Self {
+        let mut parts = argument.splitn(2, |&byte| byte == b'=');
+        let name = parts.next().unwrap_or_default();
+        let pattern = match parts.next() {
+            None => Pattern::Present,
+            Some([prefix @ .., b'*']) => Pattern::Prefix(prefix),
+            Some(whole) => Pattern::Exact(whole),
+        };
+        Self { name, pattern }
+    }
+
+    /// Whether a link is asked for.
+    pub fn matches(&self, link: &Link<'_>) -> bool {
+        if self.name.is_empty() && self.pattern == Pattern::Present {
+            return true;
+        }
+        if self.name == b"href" {
+            let written = link.target().bytes();
+            return self.pattern.fits(written.clone())
+                || self.pattern.fits(percent_decoded(written));
+        }
+        // Attributes after the first of a name do not count (see `Link::attribute`).
+        let named = link
+            .attributes()
+            .find(|attribute| attribute.name.as_bytes().eq_ignore_ascii_case(self.name));
+        match named.map(|attribute| attribute.value) {
+            None => false,
+            Some(None) => self.pattern.fits(core::iter::empty()),
+            Some(Some(value)) => {
+                self.pattern.fits(value.bytes())
+                    || (self.asks_a_list() && value.words().any(|w| self.pattern.fits(w.bytes())))
+            }
+        }
+    }
+
+    fn asks_a_list(&self) -> bool {
+        const LISTS: [&[u8]; 5] = [b"rel", b"rev", b"rt", b"if", b"ct"];
+        LISTS
+            .iter()
+            .any(|name| self.name.eq_ignore_ascii_case(name))
+    }
+}
+
+impl Pattern<'_> {
+    fn fits(self, mut bytes: impl Iterator<Item = u8>) -> bool {
+        let mut begins = |wanted: &[u8]| wanted.iter().all(|&byte| bytes.next() == Some(byte));
+        match self {
+            Self::Present => true,
+            Self::Prefix(prefix) => begins(prefix),
+            Self::Exact(whole) => begins(whole) && bytes.next().is_none(),
+        }
+    }
+}
+
+/// The links of a text that match every argument of a query; all of them if there is no argument.
+///
+/// RFC 6690 4.1 knows one argument. Of several, RFC 9176 6.2 says that all must match, and this
+/// does the same. The text ends where it is not in the link format.
+pub fn matching<'t, 'q, I>(text: &'t str, query: I) -> impl Iterator<Item = Link<'t>>
+where
+    I: IntoIterator<Item = &'q [u8]> + Clone,
+{
+    let fits = move |link: &Link<'_>| {
+        let mut query = query.clone().into_iter();
+        query.all(|argument| Filter::new(argument).matches(link))
+    };
+    Links::new(text).map_while(Result::ok).filter(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    const TEXT: &str = "</sensors>;ct=40;title=\"Sensor Index\",\
+        </sensors/temp>;rt=\"temperature-c core.s\";if=sensor;obs,\
+        </a%20b>;ct=\"0 50\";RT=\"light\";rt=\"second\"";
+
+    fn targets(query: &[&str]) -> Vec<&'static str> {
+        let query = query.iter().map(|argument| argument.as_bytes());
+        matching(TEXT, query).map(|link| link.target()).collect()
+    }
+
+    #[test]
+    fn a_value_is_matched_whole_unless_a_star_ends_the_pattern() {
+        assert_eq!(targets(&["href=/sensors"]), ["/sensors"]);
+        assert_eq!(targets(&["href=/sensors*"]), ["/sensors", "/sensors/temp"]);
+        assert_eq!(targets(&["title=Sensor"]), [""; 0]);
+        assert_eq!(targets(&["title=Sensor*"]), ["/sensors"]);
+        assert_eq!(targets(&["title=*Index"]), [""; 0], "only at the end");
+        assert_eq!(targets(&["rt=*"]), ["/sensors/temp", "/a%20b"]);
+    }
+
+    #[test]
+    fn any_one_of_the_values_of_a_list_matches_but_not_a_word_of_a_text() {
+        assert_eq!(targets(&["rt=core.s"]), ["/sensors/temp"]);
+        assert_eq!(targets(&["rt=core*"]), ["/sensors/temp"]);
+        assert_eq!(targets(&["rt=temperature-c core.s"]), ["/sensors/temp"]);
+        assert_eq!(targets(&["rt=core"]), [""; 0]);
+        assert_eq!(targets(&["ct=50"]), ["/a%20b"]);
+        assert_eq!(targets(&["title=Index"]), [""; 0]);
+    }
+
+    #[test]
+    fn an_attribute_that_is_not_there_matches_nothing() {
+        assert_eq!(targets(&["foo=*"]), [""; 0]);
+        assert_eq!(targets(&["foo="]), [""; 0]);
+        assert_eq!(targets(&["=*"]), [""; 0]);
+        assert_eq!(
+            targets(&["rt=second"]),
+            [""; 0],
+            "the first of a name counts"
+        );
+    }
+
+    #[test]
+    fn an_attribute_without_a_value_is_asked_for_by_its_name() {
+        assert_eq!(targets(&["obs"]), ["/sensors/temp"]);
+        assert_eq!(targets(&["obs=*"]), ["/sensors/temp"]);
+        assert_eq!(targets(&["obs="]), ["/sensors/temp"]);
+        assert_eq!(targets(&["obs=1"]), [""; 0]);
+    }
+
+    #[test]
+    fn of_several_arguments_all_must_match() {
+        assert_eq!(targets(&["href=/s*", "ct=40"]), ["/sensors"]);
+        assert_eq!(targets(&["href=/s*", "ct=41"]), [""; 0]);
+        assert_eq!(targets(&[]).len(), 3);
+        assert_eq!(targets(&[""]).len(), 3);
+    }
+
+    #[test]
+    fn a_target_is_found_encoded_or_not() {
+        assert_eq!(targets(&["href=/a b"]), ["/a%20b"]);
+        assert_eq!(targets(&["href=/a%20b"]), ["/a%20b"]);
+    }
+
+    #[test]
+    fn names_are_matched_in_any_case_and_values_are_not() {
+        assert_eq!(targets(&["Rt=light"]), ["/a%20b"]);
+        assert_eq!(targets(&["rt=LIGHT"]), [""; 0]);
+    }
+}
