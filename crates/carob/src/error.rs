@@ -27,6 +27,14 @@ pub enum OpenError {
         /// What the system said.
         source: io::Error,
     },
+    /// A resource cannot be served as it was described.
+    #[error("cannot serve {path}: {problem}")]
+    Resource {
+        /// Its path.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// The system has no randomness to give.
     #[error("cannot start: {0}")]
     Entropy(io::Error),
@@ -47,7 +55,7 @@ impl OpenError {
                 _ => None,
             },
             Self::Address { .. } => Some("write it as IP:PORT, such as [::]:5683"),
-            Self::Entropy(_) => None,
+            Self::Resource { .. } | Self::Entropy(_) => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Reading order: [`Resource`] (what a path answers), [`Handler`] (how), [`Request`] and
 //! [`Upload`] (what a handler gets), [`ServerBuilder`] (putting it together).
 
+mod discovery;
 mod handler;
 mod request;
 mod resource;
@@ -166,7 +167,7 @@ impl ServerBuilder {
             mut router,
         } = self;
         let address = address.resolve().await?;
-        router.list();
+        router.finish()?;
         let handle = driver::start(Some(address), settings, Some((router, handlers)))?;
         Ok(Server { handle })
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use carob_proto::codec::{Code, OptionNumber};
+use carob_proto::link_format::{LinkEntry, is_attribute_name};
 use carob_proto::message::{Payload, Response};
 
 use super::handler::Blocking;
@@ -13,7 +14,8 @@ use super::{Handler, IntoResponse, Request, UploadHandler};
 #[derive(Clone, Debug, Default)]
 pub struct Resource {
     actions: Vec<(Code, Action)>,
-    attributes: Vec<(String, String)>,
+    /// Name, and value if it has one.
+    attributes: Vec<(String, Option<String>)>,
     unlisted: bool,
 }
 
@@ -129,9 +131,20 @@ impl Resource {
         self.with(method, Action::Upload(Arc::new(handler)))
     }
 
-    /// An attribute in `/.well-known/core`, such as `rt` or `if` (RFC 6690 3).
+    /// An attribute in `/.well-known/core`, such as `rt`, `if` or `title` (RFC 6690 3). A name that
+    /// is none ([`is_attribute_name`]) is an error when the server starts.
+    ///
+    /// `ct` and `sz` of fixed content are there already; given here, they take their place.
+    ///
+    /// [`is_attribute_name`]: carob_proto::link_format::is_attribute_name
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.attributes.push((name.into(), value.into()));
+        self.attributes.push((name.into(), Some(value.into())));
+        self
+    }
+
+    /// An attribute without a value in `/.well-known/core`.
+    pub fn flag(mut self, name: impl Into<String>) -> Self {
+        self.attributes.push((name.into(), None));
         self
     }
 
@@ -164,21 +177,36 @@ impl Resource {
             .any(|(_, action)| matches!(action, Action::Upload(_)))
     }
 
-    /// Its link's attributes, `ct` and `sz` of fixed content among them; nothing if unlisted.
-    pub(crate) fn link_attributes(&self) -> Option<Vec<(&str, String)>> {
-        if self.unlisted {
-            return None;
+    pub(crate) fn is_listed(&self) -> bool {
+        !self.unlisted
+    }
+
+    /// The first attribute whose name cannot be one.
+    pub(crate) fn bad_attribute(&self) -> Option<&str> {
+        let mut names = self.attributes.iter().map(|(name, _)| name.as_str());
+        names.find(|name| !is_attribute_name(name))
+    }
+
+    /// Says about itself what `/.well-known/core` tells: its own attributes, then `ct` and `sz` of
+    /// fixed content.
+    pub(crate) fn describe(&self, mut link: LinkEntry<'_>) {
+        for (name, value) in &self.attributes {
+            link = match value {
+                Some(value) => link.attribute(name, value),
+                None => link.flag(name),
+            };
         }
-        let mut all: Vec<_> = self
-            .attributes
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.clone()))
-            .collect();
+        let given = |name: &str| {
+            let mut names = self.attributes.iter().map(|(given, _)| given);
+            names.any(|given| given.eq_ignore_ascii_case(name))
+        };
         if let Some(Action::Fixed(fixed)) = self.action(Code::GET) {
-            let length = fixed.response.bytes().len();
-            all.extend(fixed.format.map(|format| ("ct", format.to_string())));
-            all.push(("sz", length.to_string()));
+            if let Some(format) = fixed.format.filter(|_| !given("ct")) {
+                link = link.number("ct", format.into());
+            }
+            if !given("sz") {
+                link.number("sz", fixed.response.bytes().len() as u64);
+            }
         }
-        Some(all)
     }
 }

@@ -1,16 +1,15 @@
-//! From a path to its resource, and the list of all (RFC 6690).
+//! From a path to its resource.
 
-use core::fmt::Write as _;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use carob_proto::codec::{ContentFormat, MessageView, OptionNumber};
+use carob_proto::codec::{MessageView, OptionNumber};
 use carob_proto::endpoint::Delivery;
-use carob_proto::message::Response;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::{Resource, resource};
+use super::{Resource, discovery};
+use crate::error::OpenError;
 
 /// Resources by path.
 #[derive(Debug)]
@@ -99,70 +98,32 @@ impl Router {
         }
     }
 
-    /// Adds `/.well-known/core`, unless it is there.
-    pub(crate) fn list(&mut self) {
-        const PATH: &str = "/.well-known/core";
-        if self
-            .resources
-            .iter()
-            .any(|(path, _)| path.as_slice() == [".well-known", "core"])
-        {
-            return;
-        }
-        let links = Response::content(ContentFormat::LINK_FORMAT, self.links());
-        self.add(PATH, resource::fixed(links).unlisted());
-    }
-
-    /// All listed resources in the link format (RFC 6690 2).
-    fn links(&self) -> String {
-        let mut links = String::new();
+    /// Makes it ready to serve: checks it, and adds `/.well-known/core` unless that is there.
+    pub(crate) fn finish(&mut self) -> Result<(), OpenError> {
         for (segments, resource) in &self.resources {
-            let Some(attributes) = resource.link_attributes() else {
-                continue;
-            };
-            if !links.is_empty() {
-                links.push(',');
-            }
-            links.push('<');
-            if segments.is_empty() {
-                links.push('/');
-            }
-            for segment in segments {
-                links.push('/');
-                push_encoded(&mut links, segment);
-            }
-            links.push('>');
-            for (name, value) in attributes {
-                let number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-                let quoted = value.replace('\\', "\\\\").replace('"', "\\\"");
-                let written = if number {
-                    write!(links, ";{name}={value}")
-                } else {
-                    write!(links, ";{name}=\"{quoted}\"")
-                };
-                debug_assert!(written.is_ok(), "writing to a string does not fail");
+            if let Some(name) = resource.bad_attribute() {
+                let path = segments.iter().flat_map(|segment| ["/", segment]).collect();
+                let problem = format!("\"{name}\" cannot be the name of an attribute");
+                return Err(OpenError::Resource { path, problem });
             }
         }
-        links
-    }
-}
-
-/// Percent-encodes what is not unreserved in a URI (RFC 3986 2.3).
-fn push_encoded(text: &mut String, segment: &str) {
-    for byte in segment.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            text.push(byte.into());
-        } else {
-            let written = write!(text, "%{byte:02X}");
-            debug_assert!(written.is_ok(), "writing to a string does not fail");
+        let own = |path: &[String]| path == [".well-known", "core"];
+        if !self.resources.iter().any(|(path, _)| own(path)) {
+            let links = discovery::links(
+                self.resources
+                    .iter()
+                    .map(|(segments, resource)| (segments.as_slice(), resource)),
+            );
+            self.add(discovery::PATH, discovery::resource(links));
         }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::{fixed, get};
+    use crate::server::fixed;
 
     fn key(segments: &[&str]) -> Vec<u8> {
         let mut key = Vec::new();
@@ -187,21 +148,6 @@ mod tests {
         assert!(
             router.find(&key(&[""])).is_some(),
             "the root written as an empty segment"
-        );
-    }
-
-    #[test]
-    fn the_list_names_every_resource_with_its_attributes() {
-        let mut router = Router::default();
-        router.add(
-            "/hello",
-            fixed("world").attribute("title", "a \"greeting\""),
-        );
-        router.add("/a b", get(|_| async { "x" }));
-        router.add("/hidden", fixed("").unlisted());
-        assert_eq!(
-            router.links(),
-            "</hello>;title=\"a \\\"greeting\\\"\";ct=0;sz=5,</a%20b>"
         );
     }
 }

@@ -1,6 +1,5 @@
 //! Files as resources.
 
-use std::fmt::Write as _;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -10,6 +9,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use carob::server::{IntoResponse, Request, Resource, Upload};
 use carob::{Code, ContentFormat, OptionNumber, Payload, Response};
+use carob_proto::link_format::LinkWriter;
 
 use super::folder::{Entry, Folder, Found, Partial, Refusal};
 
@@ -155,36 +155,29 @@ fn listing(folder: &Folder, request: &Request, segments: &[&[u8]]) -> Result<Res
     {
         return Err(Refused::with(Code::NOT_ACCEPTABLE));
     }
-    let mut base = String::from("/");
-    for segment in segments.iter().filter(|segment| !segment.is_empty()) {
-        push_encoded(&mut base, segment);
-        base.push('/');
-    }
-    let mut links = Vec::new();
+    let base: Vec<&[u8]> = segments
+        .iter()
+        .copied()
+        .filter(|segment| !segment.is_empty())
+        .collect();
+    let mut links = LinkWriter::new();
     for Entry { name, size } in folder.entries()? {
-        let mut path = base.clone();
-        push_encoded(&mut path, name.as_bytes());
-        links.push(match size {
-            Some(size) => format!("<{path}>;ct={};sz={size}", format_of(&name).0),
-            None => format!("<{path}/>;ct=40"),
-        });
+        let path = base.iter().copied().chain([name.as_bytes()]);
+        match size {
+            Some(size) => links
+                .path(path)
+                .number("ct", format_of(&name).0.into())
+                .number("sz", size),
+            // A folder's path ends with a slash, so that relative references start within it.
+            None => links
+                .path(path.chain([&b""[..]]))
+                .number("ct", ContentFormat::LINK_FORMAT.0.into()),
+        };
     }
     Ok(Response::content(
         ContentFormat::LINK_FORMAT,
-        links.join(","),
+        links.finish(),
     ))
-}
-
-/// Percent-encodes what is not unreserved in a URI (RFC 3986 2.3).
-fn push_encoded(text: &mut String, segment: &[u8]) {
-    for &byte in segment {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            text.push(byte.into());
-        } else {
-            let written = write!(text, "%{byte:02X}");
-            debug_assert!(written.is_ok(), "writing to a string does not fail");
-        }
-    }
 }
 
 /// Takes a file as it arrives.

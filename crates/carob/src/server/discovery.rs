@@ -1,0 +1,87 @@
+//! `/.well-known/core`: what there is on this server (RFC 6690 4).
+
+use bytes::Bytes;
+use carob_proto::codec::{Code, ContentFormat, OptionNumber};
+use carob_proto::link_format::{LinkWriter, matching};
+use carob_proto::message::{Payload, Response};
+
+use super::{Request, Resource};
+
+/// Where the list is (RFC 6690 7.1).
+pub(super) const PATH: &str = "/.well-known/core";
+
+/// The list of all resources that are to be listed, by path.
+pub(super) fn links<'r>(all: impl Iterator<Item = (&'r [String], &'r Resource)>) -> String {
+    let mut writer = LinkWriter::new();
+    for (segments, resource) in all.filter(|(_, resource)| resource.is_listed()) {
+        resource.describe(writer.path(segments));
+    }
+    writer.finish()
+}
+
+/// Serves a list: all of it, or the links that the query asks for (RFC 6690 4.1).
+///
+/// No match is 2.05 with an empty list, as libcoap has it: the list without links is a list, and
+/// RFC 6690 4.1 wants silence in answer to groups only, which are not served here.
+pub(super) fn resource(links: String) -> Resource {
+    let links = Bytes::from(links);
+    let list = move |request: Request| {
+        let links = links.clone();
+        async move { answer(&links, &request) }
+    };
+    Resource::new().get(list).unlisted()
+}
+
+fn answer(links: &Bytes, request: &Request) -> Response {
+    if request
+        .accept()
+        .is_some_and(|accept| accept != ContentFormat::LINK_FORMAT)
+    {
+        return Response::new(Code::NOT_ACCEPTABLE);
+    }
+    let query: Vec<&[u8]> = request.options().values(OptionNumber::URI_QUERY).collect();
+    let mut response = Response::content(ContentFormat::LINK_FORMAT, "");
+    // The same query gives the same list, so nothing need be kept for who reads it in blocks.
+    response.payload = Payload::Fixed(match core::str::from_utf8(links) {
+        Ok(text) if !query.is_empty() => {
+            let mut writer = LinkWriter::new();
+            for link in matching(text, query.iter().copied()) {
+                writer.copy(&link);
+            }
+            writer.finish().into()
+        }
+        _ => links.clone(),
+    });
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::{fixed, get};
+
+    #[test]
+    fn the_list_names_every_resource_with_its_attributes() {
+        let hello = fixed("world")
+            .attribute("title", "a \"greeting\"")
+            .flag("obs");
+        let slow = get(|_| async { "x" }).attribute("ct", "0 50");
+        let hidden = fixed("").unlisted();
+        let own = fixed("world").attribute("sz", "9");
+        let path = |text: &str| text.split('/').map(str::to_owned).collect::<Vec<_>>();
+        let all = [
+            (path("hello"), hello),
+            (path("a b"), slow),
+            (path("hidden"), hidden),
+            (path("own"), own),
+        ];
+        let all = all
+            .iter()
+            .map(|(path, resource)| (path.as_slice(), resource));
+        assert_eq!(
+            links(all),
+            "</hello>;title=\"a \\\"greeting\\\"\";obs;ct=0;sz=5,\
+             </a%20b>;ct=\"0 50\",</own>;sz=9;ct=0"
+        );
+    }
+}
