@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Note;
-use crate::server::{Action, Request, Router, Upload};
+use crate::server::{Action, Pattern, Request, Router, Upload};
 
 pub(super) static NOT_FOUND: LazyLock<Response> =
     LazyLock::new(|| Response::diagnostic(Code::NOT_FOUND, "no such resource"));
@@ -127,11 +127,11 @@ impl Serving {
             return Answer::Now;
         }
         let asked = Asked::read(&incoming.message, &mut self.path);
-        let Some(resource) = self.router.find(&self.path) else {
+        let Some(route) = self.router.find(&self.path) else {
             endpoint.respond(now, id, &NOT_FOUND);
             return Answer::Now;
         };
-        let Some(action) = resource.action(incoming.message.code()) else {
+        let Some(action) = route.resource.action(incoming.message.code()) else {
             endpoint.respond(now, id, &METHOD_NOT_ALLOWED);
             return Answer::Now;
         };
@@ -154,8 +154,8 @@ impl Serving {
                 return Answer::Now;
             }
             Action::Handler(handler) => {
-                let handler = Arc::clone(handler);
-                let Some(request) = self.admit(endpoint, now, id) else {
+                let (handler, route) = (Arc::clone(handler), Arc::clone(&route.pattern));
+                let Some(request) = self.admit(endpoint, now, id, route) else {
                     return Answer::Now;
                 };
                 let responder = Responder::new(self.notes.clone(), id, None);
@@ -165,10 +165,10 @@ impl Serving {
                 });
             }
             Action::Upload(handler) => {
-                let handler = Arc::clone(handler);
+                let (handler, route) = (Arc::clone(handler), Arc::clone(&route.pattern));
                 let part = incoming.part;
                 let key = UploadKey::of(&incoming);
-                let Some(mut request) = self.admit(endpoint, now, id) else {
+                let Some(mut request) = self.admit(endpoint, now, id, route) else {
                     return Answer::Now;
                 };
                 let bytes = core::mem::take(&mut request.payload);
@@ -197,7 +197,13 @@ impl Serving {
     }
 
     /// The request as a handler gets it, if there may be another handler.
-    fn admit(&self, endpoint: &mut Endpoint, now: Instant, id: IncomingId) -> Option<Request> {
+    fn admit(
+        &self,
+        endpoint: &mut Endpoint,
+        now: Instant,
+        id: IncomingId,
+        route: Arc<Pattern>,
+    ) -> Option<Request> {
         if self.active >= self.limit {
             endpoint.respond(now, id, &BUSY);
             return None;
@@ -215,6 +221,7 @@ impl Serving {
             payload: body.unwrap_or_else(|| Bytes::copy_from_slice(incoming.body)),
             peer: incoming.from,
             wanted: incoming.wanted,
+            route,
         })
     }
 

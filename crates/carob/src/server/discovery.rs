@@ -5,16 +5,20 @@ use carob_proto::codec::{Code, ContentFormat, OptionNumber};
 use carob_proto::link_format::{LinkWriter, matching};
 use carob_proto::message::{Payload, Response};
 
+use super::router::Route;
 use super::{Request, Resource};
 
 /// Where the list is (RFC 6690 7.1).
 pub(super) const PATH: &str = "/.well-known/core";
 
-/// The list of all resources that are to be listed, by path.
-pub(super) fn links<'r>(all: impl Iterator<Item = (&'r [String], &'r Resource)>) -> String {
+/// The list of the resources at literal paths that are to be listed. A link leads to one resource,
+/// so what stands for many cannot be told in one.
+pub(super) fn links<'r>(routes: impl Iterator<Item = &'r Route>) -> String {
     let mut writer = LinkWriter::new();
-    for (segments, resource) in all.filter(|(_, resource)| resource.is_listed()) {
-        resource.describe(writer.path(segments));
+    for Route { pattern, resource } in routes {
+        if let Some(path) = pattern.literals().filter(|_| resource.is_listed()) {
+            resource.describe(writer.path(path));
+        }
     }
     writer.finish()
 }
@@ -58,6 +62,7 @@ fn answer(links: &Bytes, request: &Request) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::pattern::Pattern;
     use crate::server::{fixed, get};
 
     #[test]
@@ -68,18 +73,19 @@ mod tests {
         let slow = get(|_| async { "x" }).attribute("ct", "0 50");
         let hidden = fixed("").unlisted();
         let own = fixed("world").attribute("sz", "9");
-        let path = |text: &str| text.split('/').map(str::to_owned).collect::<Vec<_>>();
         let all = [
-            (path("hello"), hello),
-            (path("a b"), slow),
-            (path("hidden"), hidden),
-            (path("own"), own),
+            ("/hello", hello),
+            ("/a b", slow),
+            ("/hidden", hidden),
+            ("/own", own),
+            ("/many/{x}", fixed("x")),
         ];
-        let all = all
-            .iter()
-            .map(|(path, resource)| (path.as_slice(), resource));
+        let all = all.map(|(path, resource)| Route {
+            pattern: Pattern::parse(path).unwrap().into(),
+            resource,
+        });
         assert_eq!(
-            links(all),
+            links(all.iter()),
             "</hello>;title=\"a \\\"greeting\\\"\";obs;ct=0;sz=5,\
              </a%20b>;ct=\"0 50\",</own>;sz=9;ct=0"
         );

@@ -5,6 +5,7 @@
 
 mod discovery;
 mod handler;
+mod pattern;
 mod request;
 mod resource;
 mod router;
@@ -22,6 +23,7 @@ use crate::error::OpenError;
 use crate::settings::Settings;
 
 pub use handler::{Handler, IntoResponse, UploadHandler};
+pub(crate) use pattern::Pattern;
 pub use request::Request;
 pub(crate) use resource::Action;
 pub use resource::{Resource, fixed, get};
@@ -146,13 +148,21 @@ impl ServerBuilder {
         self
     }
 
-    /// What `path` (`"/a/b"`, segments taken literally) answers; the last word on a path counts.
+    /// What `path` answers; the last word on a path counts.
+    ///
+    /// A segment is literal (`/a/b`; nothing is percent-decoded), a parameter (`/sensors/{id}`, see
+    /// [`Request::parameter`]) or, at the end, `*` for all further segments, be there none
+    /// (`/files/*`, see [`Request::rest`]). Of several paths that match, segment by segment from
+    /// the first on, a literal comes before a parameter and that before a rest. Only literal paths
+    /// are listed in `/.well-known/core`. A path that is none of this is an error when the server
+    /// starts.
     pub fn resource(mut self, path: &str, resource: Resource) -> Self {
         self.router.add(path, resource);
         self
     }
 
-    /// What every path answers that is not mentioned. It is not listed.
+    /// What every path answers that no other resource does: like `/*`, but for the root too, and
+    /// after everything else.
     pub fn fallback(mut self, resource: Resource) -> Self {
         self.router.set_fallback(resource);
         self

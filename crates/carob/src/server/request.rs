@@ -1,10 +1,13 @@
 //! A request as a handler gets it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use carob_proto::blockwise::Wanted;
 use carob_proto::codec::{Code, ContentFormat, OptionNumber, Options};
+
+use super::Pattern;
 
 /// A request received.
 #[derive(Clone, Debug)]
@@ -14,6 +17,7 @@ pub struct Request {
     pub(crate) payload: Bytes,
     pub(crate) peer: SocketAddr,
     pub(crate) wanted: Wanted,
+    pub(crate) route: Arc<Pattern>,
 }
 
 impl Request {
@@ -40,6 +44,33 @@ impl Request {
     /// The path's segments, as sent: they may hold anything, `..` and `/` included.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         self.options.values(OptionNumber::URI_PATH)
+    }
+
+    /// The segment that a parameter of the resource's path stands for: with `/sensors/{id}`, that
+    /// of `id`. Nothing if the path has no parameter of that name.
+    ///
+    /// It is text, and not empty: other segments are not at this path.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let segment = self.segments().nth(self.route.place_of(name)?)?;
+        core::str::from_utf8(segment).ok()
+    }
+
+    /// The segments that the `*` at the end of the resource's path stands for, as sent; all of them
+    /// for [`fallback`](super::ServerBuilder::fallback), none where the path has no `*`.
+    pub fn rest(&self) -> impl Iterator<Item = &[u8]> {
+        self.segments().skip(self.route.before_rest())
+    }
+
+    /// The value of the query's first argument of a name: `C` if that is `unit=C` and the name
+    /// `unit`. Nothing if there is none or it is not UTF-8.
+    ///
+    /// Options carry no percent-encoding, so there is none to undo (RFC 7252 5.10.1).
+    pub fn query_value(&self, name: &str) -> Option<&str> {
+        let value = self.query().find_map(|argument| {
+            let after = argument.strip_prefix(name.as_bytes())?;
+            after.strip_prefix(b"=")
+        });
+        core::str::from_utf8(value?).ok()
     }
 
     /// The query's arguments, such as `unit=C`.

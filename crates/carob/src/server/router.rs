@@ -1,6 +1,10 @@
 //! From a path to its resource.
+//!
+//! Paths without parameters are looked up in a table, in one step; only what is not found there
+//! goes down the tree of those with parameters.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use carob_proto::codec::{MessageView, OptionNumber};
@@ -8,16 +12,27 @@ use carob_proto::endpoint::Delivery;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use super::pattern::{Pattern, Segment};
 use super::{Resource, discovery};
 use crate::error::OpenError;
 
 /// Resources by path.
 #[derive(Debug)]
 pub(crate) struct Router {
-    /// By the path's segments, each with its length before it.
+    /// Literal paths: their segments, each with its length before it.
     table: HashMap<Box<[u8]>, usize, FixedState>,
-    resources: Vec<(Vec<String>, Resource)>,
-    fallback: Option<Resource>,
+    tree: Tree,
+    routes: Vec<Route>,
+    fallback: Option<Route>,
+    /// Paths that cannot be served, and why.
+    problems: Vec<(String, String)>,
+}
+
+/// A resource and where it is.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) pattern: Arc<Pattern>,
+    pub(crate) resource: Resource,
 }
 
 impl Default for Router {
@@ -26,8 +41,10 @@ impl Default for Router {
         let table = HashMap::with_hasher(FixedState::default());
         Self {
             table,
-            resources: Vec::new(),
+            tree: Tree::default(),
+            routes: Vec::new(),
             fallback: None,
+            problems: Vec::new(),
         }
     }
 }
@@ -41,43 +58,46 @@ impl Router {
     }
 
     pub(crate) fn add(&mut self, path: &str, resource: Resource) {
-        let segments: Vec<String> = path
-            .split('/')
-            .filter(|segment| !segment.is_empty())
-            .map(str::to_owned)
-            .collect();
-        let mut key = Vec::new();
-        for segment in &segments {
-            Self::push_segment(&mut key, segment.as_bytes());
-        }
-        if let Some(&place) = self.table.get(key.as_slice()) {
-            self.resources[place].1 = resource;
-        } else {
-            self.table.insert(key.into(), self.resources.len());
-            self.resources.push((segments, resource));
+        let pattern = match Pattern::parse(path) {
+            Ok(pattern) => Arc::new(pattern),
+            Err(problem) => return self.problems.push((path.to_owned(), problem)),
+        };
+        let next = self.routes.len();
+        let place = match pattern.literals() {
+            Some(segments) => {
+                let mut key = Vec::new();
+                for segment in segments {
+                    Self::push_segment(&mut key, segment.as_bytes());
+                }
+                *self.table.entry(key.into()).or_insert(next)
+            }
+            None => self.tree.add(pattern.segments(), next),
+        };
+        let route = Route { pattern, resource };
+        match self.routes.get_mut(place) {
+            Some(taken) => *taken = route,
+            None => self.routes.push(route),
         }
     }
 
     pub(crate) fn set_fallback(&mut self, resource: Resource) {
-        self.fallback = Some(resource);
+        let pattern = Arc::new(Pattern::anything());
+        self.fallback = Some(Route { pattern, resource });
     }
 
-    /// The resource at a path. The root has no segments, or a single empty one.
-    pub(crate) fn find(&self, key: &[u8]) -> Option<&Resource> {
+    /// What answers at a path: a literal one before one with a parameter, that before a rest, from
+    /// the first segment on; then the fallback. The root has no segments, or a single empty one.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<&Route> {
         let key = if key == [0, 0] { &[] } else { key };
-        match self.table.get(key) {
-            Some(&place) => Some(&self.resources[place].1),
+        match self.table.get(key).copied().or_else(|| self.tree.find(key)) {
+            Some(place) => self.routes.get(place),
             None => self.fallback.as_ref(),
         }
     }
 
     pub(crate) fn has_uploads(&self) -> bool {
-        let all = self
-            .resources
-            .iter()
-            .map(|(_, resource)| resource)
-            .chain(&self.fallback);
-        all.into_iter().any(Resource::has_uploads)
+        let mut all = self.routes.iter().chain(&self.fallback);
+        all.any(|route| route.resource.has_uploads())
     }
 
     /// The engine's question, whether a body is wanted block by block, answered.
@@ -92,7 +112,7 @@ impl Router {
                 Self::push_segment(&mut key, segment);
             }
             match router.find(&key) {
-                Some(resource) if resource.uploads(message.code()) => Delivery::Streamed,
+                Some(route) if route.resource.uploads(message.code()) => Delivery::Streamed,
                 _ => Delivery::Atomic,
             }
         }
@@ -100,24 +120,96 @@ impl Router {
 
     /// Makes it ready to serve: checks it, and adds `/.well-known/core` unless that is there.
     pub(crate) fn finish(&mut self) -> Result<(), OpenError> {
-        for (segments, resource) in &self.resources {
+        if let Some((path, problem)) = self.problems.pop() {
+            return Err(OpenError::Resource { path, problem });
+        }
+        for Route { pattern, resource } in &self.routes {
             if let Some(name) = resource.bad_attribute() {
-                let path = segments.iter().flat_map(|segment| ["/", segment]).collect();
+                let path = pattern.to_string();
                 let problem = format!("\"{name}\" cannot be the name of an attribute");
                 return Err(OpenError::Resource { path, problem });
             }
         }
-        let own = |path: &[String]| path == [".well-known", "core"];
-        if !self.resources.iter().any(|(path, _)| own(path)) {
-            let links = discovery::links(
-                self.resources
-                    .iter()
-                    .map(|(segments, resource)| (segments.as_slice(), resource)),
-            );
+        let own = |route: &Route| route.pattern.to_string() == discovery::PATH;
+        if !self.routes.iter().any(own) {
+            let links = discovery::links(self.routes.iter());
             self.add(discovery::PATH, discovery::resource(links));
         }
         Ok(())
     }
+}
+
+/// Paths with parameters, segment by segment.
+#[derive(Debug)]
+struct Tree {
+    /// The first is the root.
+    nodes: Vec<Node>,
+}
+
+/// A beginning of paths: what may come next, and what is there already.
+#[derive(Debug, Default)]
+struct Node {
+    literals: BTreeMap<Box<[u8]>, usize>,
+    parameter: Option<usize>,
+    /// The route that takes whatever comes.
+    rest: Option<usize>,
+    /// The route that ends here.
+    route: Option<usize>,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self {
+            nodes: vec![Node::default()],
+        }
+    }
+}
+
+impl Tree {
+    /// Adds a path unless one that matches the same is there; the route of either.
+    fn add(&mut self, segments: &[Segment], route: usize) -> usize {
+        let mut at = 0;
+        for segment in segments {
+            let new = self.nodes.len();
+            let node = &mut self.nodes[at];
+            at = match segment {
+                Segment::Literal(text) => {
+                    *node.literals.entry(text.as_bytes().into()).or_insert(new)
+                }
+                Segment::Parameter(_) => *node.parameter.get_or_insert(new),
+                Segment::Rest => return *node.rest.get_or_insert(route),
+            };
+            if at == new {
+                self.nodes.push(Node::default());
+            }
+        }
+        *self.nodes[at].route.get_or_insert(route)
+    }
+
+    fn find(&self, key: &[u8]) -> Option<usize> {
+        self.find_below(0, key)
+    }
+
+    /// No deeper than the longest path that was added, whatever is asked for; and no node is
+    /// visited twice.
+    fn find_below(&self, at: usize, key: &[u8]) -> Option<usize> {
+        let node = self.nodes.get(at)?;
+        let Some((segment, after)) = split(key) else {
+            return node.route.or(node.rest);
+        };
+        let literal = || self.find_below(*node.literals.get(segment)?, after);
+        let parameter = || {
+            let named = !segment.is_empty() && core::str::from_utf8(segment).is_ok();
+            self.find_below(node.parameter.filter(|_| named)?, after)
+        };
+        literal().or_else(parameter).or(node.rest)
+    }
+}
+
+/// The first segment of a key, and the others.
+fn split(key: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&length, rest) = key.split_first_chunk::<2>()?;
+    rest.split_at_checked(usize::from(u16::from_be_bytes(length)))
 }
 
 #[cfg(test)]
@@ -125,12 +217,26 @@ mod tests {
     use super::*;
     use crate::server::fixed;
 
-    fn key(segments: &[&str]) -> Vec<u8> {
+    fn key(path: &str) -> Vec<u8> {
         let mut key = Vec::new();
-        for segment in segments {
+        for segment in path.split('/').skip(1) {
             Router::push_segment(&mut key, segment.as_bytes());
         }
         key
+    }
+
+    /// A router for these paths, and the one that answers.
+    fn router(paths: &[&str]) -> impl Fn(&str) -> Option<String> {
+        let mut router = Router::default();
+        for path in paths {
+            router.add(path, fixed("x"));
+        }
+        assert!(router.problems.is_empty());
+        move |path| {
+            router
+                .find(&key(path))
+                .map(|route| route.pattern.to_string())
+        }
     }
 
     #[test]
@@ -138,16 +244,59 @@ mod tests {
         let mut router = Router::default();
         router.add("/a/b", fixed("one"));
         router.add("/", fixed("root"));
-        assert!(router.find(&key(&["a", "b"])).is_some());
-        assert!(router.find(&key(&["a"])).is_none());
+        assert!(router.find(&key("/a/b")).is_some());
+        assert!(router.find(&key("/a")).is_none());
+        let mut slash = Vec::new();
+        Router::push_segment(&mut slash, b"a/b");
+        assert!(router.find(&slash).is_none(), "a slash within a segment");
+        assert!(router.find(&[]).is_some());
         assert!(
-            router.find(&key(&["a/b"])).is_none(),
-            "a slash within a segment"
+            router.find(&key("/")).is_some(),
+            "the root as an empty segment"
         );
-        assert!(router.find(&key(&[])).is_some());
-        assert!(
-            router.find(&key(&[""])).is_some(),
-            "the root written as an empty segment"
+    }
+
+    #[test]
+    fn a_literal_comes_before_a_parameter_and_that_before_a_rest() {
+        let find = router(&["/s/{id}", "/s/all", "/s/*", "/s/{id}/value", "/{x}/all/y"]);
+        let found = |path: &str| find(path).unwrap_or_default();
+        assert_eq!(found("/s/all"), "/s/all");
+        assert_eq!(found("/s/7"), "/s/{id}");
+        assert_eq!(found("/s/7/value"), "/s/{id}/value");
+        assert_eq!(
+            found("/s/all/value"),
+            "/s/{id}/value",
+            "the literal leads no further"
         );
+        assert_eq!(found("/s/7/other"), "/s/*");
+        assert_eq!(found("/s"), "/s/*", "a rest of nothing");
+        assert_eq!(found("/s/"), "/s/*", "a parameter is not empty");
+        assert_eq!(found("/t/all/y"), "/{x}/all/y");
+        assert_eq!(found("/s/all/y"), "/s/*", "an earlier literal comes first");
+        assert_eq!(find("/t/all"), None);
+    }
+
+    #[test]
+    fn a_parameter_takes_text_only() {
+        let mut router = Router::default();
+        router.add("/{x}", fixed("x"));
+        let mut key = Vec::new();
+        Router::push_segment(&mut key, &[0xff]);
+        assert!(router.find(&key).is_none());
+    }
+
+    #[test]
+    fn the_last_word_on_a_path_counts_whatever_its_parameters_are_called() {
+        let find = router(&["/a/{x}", "/a/{y}", "/{z}/*", "/{w}/*"]);
+        assert_eq!(find("/a/1").as_deref(), Some("/a/{y}"));
+        assert_eq!(find("/b/1").as_deref(), Some("/{w}/*"));
+    }
+
+    #[test]
+    fn a_rest_of_everything_leaves_the_literals_alone() {
+        let find = router(&["/*", "/a"]);
+        assert_eq!(find("/a").as_deref(), Some("/a"));
+        assert_eq!(find("/").as_deref(), Some("/*"));
+        assert_eq!(find("/b/c/d").as_deref(), Some("/*"));
     }
 }
