@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use bytes::Bytes;
 use carob_cc::time::Instant;
-use carob_proto::codec::{Code, MessageView, OptionNumber, Options};
+use carob_proto::codec::{Code, OptionNumber, Options};
 use carob_proto::endpoint::{Endpoint, Incoming, IncomingId};
 use carob_proto::message::Response;
 use foldhash::fast::FixedState;
@@ -14,13 +14,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Note;
-use crate::server::{Action, Pattern, Request, Router, Upload};
+use crate::server::{Action, Asked, Frame, Pattern, Request, Router, Upload};
 
 pub(super) static NOT_FOUND: LazyLock<Response> =
     LazyLock::new(|| Response::diagnostic(Code::NOT_FOUND, "no such resource"));
-static METHOD_NOT_ALLOWED: LazyLock<Response> =
-    LazyLock::new(|| Response::new(Code::METHOD_NOT_ALLOWED));
-static NOT_ACCEPTABLE: LazyLock<Response> = LazyLock::new(|| Response::new(Code::NOT_ACCEPTABLE));
 static BUSY: LazyLock<Response> = LazyLock::new(|| {
     Response::diagnostic(
         Code::SERVICE_UNAVAILABLE,
@@ -131,13 +128,16 @@ impl Serving {
             endpoint.respond(now, id, &NOT_FOUND);
             return Answer::Now;
         };
-        let Some(action) = route.resource.action(incoming.message.code()) else {
-            endpoint.respond(now, id, &METHOD_NOT_ALLOWED);
-            return Answer::Now;
+        let offer = match route.resource.choose(incoming.message.code(), &asked) {
+            Ok(offer) => offer,
+            Err(refusal) => {
+                endpoint.respond(now, id, refusal);
+                return Answer::Now;
+            }
         };
-        match action {
+        let frame = Frame::new(offer);
+        match &offer.action {
             Action::Fixed(fixed) => {
-                let acceptable = asked.accept.is_none() || asked.accept == fixed.format;
                 let known = asked.etags
                     && fixed.etag.as_deref().is_some_and(|etag| {
                         incoming
@@ -145,11 +145,7 @@ impl Serving {
                             .values(OptionNumber::ETAG)
                             .any(|known| known == etag)
                     });
-                let response = match (acceptable, known) {
-                    (false, _) => &NOT_ACCEPTABLE,
-                    (true, true) => &fixed.valid,
-                    (true, false) => &fixed.response,
-                };
+                let response = if known { &fixed.valid } else { &fixed.response };
                 endpoint.respond(now, id, response);
                 return Answer::Now;
             }
@@ -160,8 +156,8 @@ impl Serving {
                 };
                 let responder = Responder::new(self.notes.clone(), id, None);
                 self.spawn(async move {
-                    let response = handler.call(request).await;
-                    responder.respond(response);
+                    let answer = |request| handler.call(request);
+                    responder.respond(frame.run(request, answer).await);
                 });
             }
             Action::Upload(handler) => {
@@ -188,8 +184,8 @@ impl Serving {
                 let (current, notes) = (Arc::clone(&responder.current), self.notes.clone());
                 let upload = Upload::new(first, parts, current, notes, lifetime);
                 self.spawn(async move {
-                    let response = handler.call(request, upload).await;
-                    responder.respond(response);
+                    let answer = |request| handler.call(request, upload);
+                    responder.respond(frame.run(request, answer).await);
                 });
             }
         }
@@ -253,32 +249,6 @@ impl Serving {
                 endpoint.respond(now, id, &LOST_TRACK);
             }
         }
-    }
-}
-
-/// What the options of a request say about which answer it gets.
-struct Asked {
-    accept: Option<u32>,
-    etags: bool,
-}
-
-impl Asked {
-    /// Reads them in one go, the path into `path` as [`Router::find`] wants it.
-    fn read(message: &MessageView<'_>, path: &mut Vec<u8>) -> Self {
-        path.clear();
-        let mut asked = Self {
-            accept: None,
-            etags: false,
-        };
-        for option in message.options() {
-            match option.number {
-                OptionNumber::URI_PATH => Router::push_segment(path, option.value),
-                OptionNumber::ACCEPT => asked.accept = option.uint(),
-                OptionNumber::ETAG => asked.etags = true,
-                _ => {}
-            }
-        }
-        asked
     }
 }
 

@@ -33,18 +33,14 @@ pub(super) fn resource(links: String) -> Resource {
         let links = links.clone();
         async move { answer(&links, &request) }
     };
-    Resource::new().get(list).unlisted()
+    Resource::new()
+        .get_as(ContentFormat::LINK_FORMAT, list)
+        .unlisted()
 }
 
 fn answer(links: &Bytes, request: &Request) -> Response {
-    if request
-        .accept()
-        .is_some_and(|accept| accept != ContentFormat::LINK_FORMAT)
-    {
-        return Response::new(Code::NOT_ACCEPTABLE);
-    }
     let query: Vec<&[u8]> = request.options().values(OptionNumber::URI_QUERY).collect();
-    let mut response = Response::content(ContentFormat::LINK_FORMAT, "");
+    let mut response = Response::new(Code::CONTENT);
     // The same query gives the same list, so nothing need be kept for who reads it in blocks.
     response.payload = Payload::Fixed(match core::str::from_utf8(links) {
         Ok(text) if !query.is_empty() => {

@@ -3,7 +3,9 @@
 //! Reading order: [`Resource`] (what a path answers), [`Handler`] (how), [`Request`] and
 //! [`Upload`] (what a handler gets), [`ServerBuilder`] (putting it together).
 
+mod choice;
 mod discovery;
+mod frame;
 mod handler;
 mod pattern;
 mod request;
@@ -22,6 +24,8 @@ use crate::driver::{self, Command, Finish, Handle};
 use crate::error::OpenError;
 use crate::settings::Settings;
 
+pub(crate) use choice::Asked;
+pub(crate) use frame::Frame;
 pub use handler::{Handler, IntoResponse, UploadHandler};
 pub(crate) use pattern::Pattern;
 pub use request::Request;

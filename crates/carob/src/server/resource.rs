@@ -3,23 +3,38 @@
 use std::fmt;
 use std::sync::Arc;
 
-use carob_proto::codec::{Code, OptionNumber};
+use carob_proto::codec::{Code, ContentFormat, OptionNumber};
 use carob_proto::link_format::{LinkEntry, is_attribute_name};
 use carob_proto::message::{Payload, Response};
 
+use super::choice::Offered;
 use super::handler::Blocking;
 use super::{Handler, IntoResponse, Request, UploadHandler};
 
 /// What a path answers, method by method; other methods are answered 4.05.
+///
+/// A method may be answered in several formats ([`get_as`](Self::get_as)): the request's Accept
+/// option chooses, the first is taken if there is none, and 4.06 is answered if what it asks for
+/// is not there (RFC 7252 5.10.4).
 #[derive(Clone, Debug, Default)]
 pub struct Resource {
-    actions: Vec<(Code, Action)>,
+    pub(super) offers: Vec<Offer>,
+    /// The formats of request bodies that methods take, where that was said.
+    pub(super) takes: Vec<(Code, Vec<ContentFormat>)>,
     /// Name, and value if it has one.
     attributes: Vec<(String, Option<String>)>,
     unlisted: bool,
 }
 
-/// How one method is answered.
+/// One answer to a method.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    pub(super) method: Code,
+    pub(crate) format: Offered,
+    pub(crate) action: Action,
+}
+
+/// How a method is answered.
 #[derive(Clone)]
 pub(crate) enum Action {
     /// In the driver itself, without a task or an allocation.
@@ -44,7 +59,6 @@ pub(crate) struct Fixed {
     pub(crate) response: Response,
     /// 2.03, for who has it already (RFC 7252 5.10.6.2).
     pub(crate) valid: Response,
-    pub(crate) format: Option<u32>,
     pub(crate) etag: Option<Box<[u8]>>,
 }
 
@@ -66,35 +80,32 @@ impl Resource {
 
     /// Answers GET with content that does not change: no task, no allocation, however often it is
     /// asked for. Accept (4.06) and ETag (2.03) are seen to.
+    ///
+    /// This and every other way to answer a method takes the place of what was said of the method
+    /// before, except those that name a format.
     pub fn fixed(self, content: impl IntoResponse) -> Self {
+        let response = content.into_response();
+        let format = response.format().map_or(Offered::Unnamed, Offered::Format);
+        self.with(Code::GET, format, Action::fixed(response))
+    }
+
+    /// Answers GET with content that does not change in this format, and those that were named
+    /// before in theirs.
+    pub fn fixed_as(self, format: ContentFormat, content: impl IntoResponse) -> Self {
         let mut response = content.into_response();
-        // The engine need not keep it for who reads it block by block.
-        if let Payload::Whole(bytes) = response.payload {
-            response.payload = Payload::Fixed(bytes);
-        }
-        let etag = response.options.first(OptionNumber::ETAG).map(Box::from);
-        let mut valid = Response::new(Code::VALID);
-        if let Some(etag) = &etag {
-            valid
-                .options
-                .push(OptionNumber::ETAG, etag)
-                .expect("it fitted the other response");
-        }
-        let format = response.options.uint(OptionNumber::CONTENT_FORMAT);
-        self.with(
-            Code::GET,
-            Action::Fixed(Arc::new(Fixed {
-                response,
-                valid,
-                format,
-                etag,
-            })),
-        )
+        response.set_format(format);
+        let format = Offered::Format(format);
+        self.with_another(Code::GET, format, Action::fixed(response))
     }
 
     /// Answers GET.
     pub fn get(self, handler: impl Handler) -> Self {
         self.on(Code::GET, handler)
+    }
+
+    /// Answers GET in this format, and in those that were named before.
+    pub fn get_as(self, format: ContentFormat, handler: impl Handler) -> Self {
+        self.on_as(Code::GET, format, handler)
     }
 
     /// Answers PUT.
@@ -112,9 +123,24 @@ impl Resource {
         self.on(Code::DELETE, handler)
     }
 
-    /// Answers a method, FETCH, PATCH and iPATCH among them.
+    /// Answers a method, whatever format is asked for: see [`Request::accept`].
     pub fn on(self, method: Code, handler: impl Handler) -> Self {
-        self.with(method, Action::Handler(Arc::new(handler)))
+        self.with(method, Offered::Any, Action::Handler(Arc::new(handler)))
+    }
+
+    /// Answers a method in this format, and in those that were named before. A 2.05 without a
+    /// Content-Format gets it (RFC 7252 5.10.3).
+    pub fn on_as(self, method: Code, format: ContentFormat, handler: impl Handler) -> Self {
+        let action = Action::Handler(Arc::new(handler));
+        self.with_another(method, Offered::Format(format), action)
+    }
+
+    /// Says in which formats a method takes bodies. Others are answered 4.15; a body whose format
+    /// is not told is taken (RFC 7252 5.5.1, 5.9.2.10).
+    pub fn takes(mut self, method: Code, formats: impl IntoIterator<Item = ContentFormat>) -> Self {
+        self.takes.retain(|(other, _)| *other != method);
+        self.takes.push((method, formats.into_iter().collect()));
+        self
     }
 
     /// Answers a method with a function that blocks: it runs on a thread for such.
@@ -128,7 +154,7 @@ impl Resource {
 
     /// Answers a method whose body is taken block by block as it arrives, however large.
     pub fn on_upload(self, method: Code, handler: impl UploadHandler) -> Self {
-        self.with(method, Action::Upload(Arc::new(handler)))
+        self.with(method, Offered::Any, Action::Upload(Arc::new(handler)))
     }
 
     /// An attribute in `/.well-known/core`, such as `rt`, `if` or `title` (RFC 6690 3). A name that
@@ -154,27 +180,41 @@ impl Resource {
         self
     }
 
-    fn with(mut self, method: Code, action: Action) -> Self {
-        self.actions.retain(|(other, _)| *other != method);
-        self.actions.push((method, action));
+    fn with(mut self, method: Code, format: Offered, action: Action) -> Self {
+        self.offers.retain(|offer| offer.method != method);
+        self.with_another(method, format, action)
+    }
+
+    fn with_another(mut self, method: Code, format: Offered, action: Action) -> Self {
+        let offer = Offer {
+            method,
+            format,
+            action,
+        };
+        // A body that arrives block by block is for one handler.
+        self.offers
+            .retain(|other| other.method != method || !matches!(other.action, Action::Upload(_)));
+        let same = |other: &&mut Offer| other.method == method && other.format == format;
+        match self.offers.iter_mut().find(same) {
+            Some(place) => *place = offer,
+            None => self.offers.push(offer),
+        }
         self
     }
 
-    pub(crate) fn action(&self, method: Code) -> Option<&Action> {
-        self.actions
-            .iter()
-            .find(|(other, _)| *other == method)
-            .map(|(_, action)| action)
+    pub(super) fn offers(&self, method: Code) -> impl Iterator<Item = &Offer> {
+        self.offers.iter().filter(move |o| o.method == method)
     }
 
     pub(crate) fn uploads(&self, method: Code) -> bool {
-        matches!(self.action(method), Some(Action::Upload(_)))
+        self.offers(method)
+            .any(|offer| matches!(offer.action, Action::Upload(_)))
     }
 
     pub(crate) fn has_uploads(&self) -> bool {
-        self.actions
+        self.offers
             .iter()
-            .any(|(_, action)| matches!(action, Action::Upload(_)))
+            .any(|offer| matches!(offer.action, Action::Upload(_)))
     }
 
     pub(crate) fn is_listed(&self) -> bool {
@@ -187,8 +227,9 @@ impl Resource {
         names.find(|name| !is_attribute_name(name))
     }
 
-    /// Says about itself what `/.well-known/core` tells: its own attributes, then `ct` and `sz` of
-    /// fixed content.
+    /// Says about itself what `/.well-known/core` tells: its own attributes; then `ct`, the formats
+    /// of GET that are known (RFC 7252 7.2.1), and `sz`, the size of the largest if all are fixed
+    /// (RFC 6690 3.3).
     pub(crate) fn describe(&self, mut link: LinkEntry<'_>) {
         for (name, value) in &self.attributes {
             link = match value {
@@ -200,13 +241,47 @@ impl Resource {
             let mut names = self.attributes.iter().map(|(given, _)| given);
             names.any(|given| given.eq_ignore_ascii_case(name))
         };
-        if let Some(Action::Fixed(fixed)) = self.action(Code::GET) {
-            if let Some(format) = fixed.format.filter(|_| !given("ct")) {
-                link = link.number("ct", format.into());
-            }
-            if !given("sz") {
-                link.number("sz", fixed.response.bytes().len() as u64);
-            }
+        let formats: Vec<_> = self
+            .offers(Code::GET)
+            .filter_map(|offer| match offer.format {
+                Offered::Format(format) => Some(format.0.to_string()),
+                _ => None,
+            })
+            .collect();
+        if !formats.is_empty() && !given("ct") {
+            link = link.attribute("ct", &formats.join(" "));
         }
+        let size = |offer: &Offer| match &offer.action {
+            Action::Fixed(fixed) => Some(fixed.response.bytes().len()),
+            _ => None,
+        };
+        let sizes: Option<Vec<_>> = self.offers(Code::GET).map(size).collect();
+        if let Some(largest) = sizes.and_then(|sizes| sizes.into_iter().max())
+            && !given("sz")
+        {
+            link.number("sz", largest as u64);
+        }
+    }
+}
+
+impl Action {
+    fn fixed(mut response: Response) -> Self {
+        // The engine need not keep it for who reads it block by block.
+        if let Payload::Whole(bytes) = response.payload {
+            response.payload = Payload::Fixed(bytes);
+        }
+        let etag = response.options.first(OptionNumber::ETAG).map(Box::from);
+        let mut valid = Response::new(Code::VALID);
+        if let Some(etag) = &etag {
+            valid
+                .options
+                .push(OptionNumber::ETAG, etag)
+                .expect("it fitted the other response");
+        }
+        Self::Fixed(Arc::new(Fixed {
+            response,
+            valid,
+            etag,
+        }))
     }
 }
