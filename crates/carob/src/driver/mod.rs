@@ -10,6 +10,7 @@ mod requests;
 mod serving;
 mod sources;
 mod updates;
+mod views;
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,13 +23,15 @@ use carob_cc::TransmissionParameters;
 use carob_cc::controller::Gauge;
 use carob_cc::time::Instant;
 use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Endpoint, Event, Failure, IncomingId, Output, Snapshot, Usage};
+use carob_proto::endpoint::{
+    Endpoint, Event, Failure, IncomingId, Output, Snapshot, Subject, Usage,
+};
 use carob_proto::message::Response;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::{Clock, Entropy};
 use crate::error::OpenError;
-use crate::server::Router;
+use crate::server::{Notifier, Router};
 use crate::settings::{OnTrace, Settings};
 use crate::socket::{Outbox, Socket, Unreachable};
 
@@ -83,6 +86,10 @@ pub(crate) enum Note {
     ReadOn(u64),
     /// The answer to a request. One for each.
     Respond(IncomingId, Response),
+    /// Something observable has changed. One at a time for each notifier.
+    Changed(Notifier, usize),
+    /// What the observers of a view are to be told. One for each call of its handler.
+    View(Subject, Response),
     /// A handler has ended. One for each.
     HandlerDone(Option<UploadKey>),
 }
@@ -431,6 +438,17 @@ impl Driver {
                 }
             }
             Note::Respond(id, response) => self.endpoint.respond(now, id, &response),
+            Note::Changed(notifier, place) => {
+                if let (Some(serving), Some(changes)) = (&mut self.serving, notifier.take(place)) {
+                    serving.views.changed(&notifier, &changes);
+                }
+            }
+            Note::View(subject, response) => {
+                if let Some(serving) = &mut self.serving {
+                    let endpoint = &mut self.endpoint;
+                    serving.views.tell(endpoint, now, subject, &response);
+                }
+            }
             Note::HandlerDone(upload) => {
                 if let Some(serving) = &mut self.serving {
                     serving.handler_done(upload);
@@ -500,6 +518,11 @@ fn drain(
                 }
                 None => endpoint.respond(now, id, &serving::NOT_FOUND),
             },
+            Output::Event(Event::Unobserved(subject)) => {
+                if let Some(serving) = serving {
+                    serving.views.forget(subject);
+                }
+            }
             Output::Event(Event::Trace(trace)) => {
                 if let Some(hear) = on_trace {
                     hear(&trace);

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Note;
+use super::views::{Answering, Views};
 use crate::server::{Action, Asked, Frame, Pattern, Request, Router, Upload};
 
 pub(super) static NOT_FOUND: LazyLock<Response> =
@@ -26,7 +27,8 @@ static BUSY: LazyLock<Response> = LazyLock::new(|| {
 });
 static STOPPING: LazyLock<Response> =
     LazyLock::new(|| Response::diagnostic(Code::SERVICE_UNAVAILABLE, "the server is stopping"));
-static FAILED: LazyLock<Response> = LazyLock::new(|| Response::new(Code::INTERNAL_SERVER_ERROR));
+pub(super) static FAILED: LazyLock<Response> =
+    LazyLock::new(|| Response::new(Code::INTERNAL_SERVER_ERROR));
 static LOST_TRACK: LazyLock<Response> = LazyLock::new(|| {
     let text = "the blocks before this one are not here";
     Response::diagnostic(Code::REQUEST_ENTITY_INCOMPLETE, text)
@@ -68,6 +70,7 @@ pub(super) struct Serving {
     uploads: HashMap<UploadKey, mpsc::Sender<PartOf>, FixedState>,
     stopping: bool,
     path: Vec<u8>,
+    pub(super) views: Views,
 }
 
 impl Serving {
@@ -77,7 +80,11 @@ impl Serving {
         notes: mpsc::UnboundedSender<Note>,
         seed: u64,
     ) -> Self {
+        for notifier in router.notifiers() {
+            notifier.attach(&notes);
+        }
         Self {
+            views: Views::new(notes.clone(), seed),
             router,
             notes,
             limit,
@@ -150,10 +157,21 @@ impl Serving {
                 return Answer::Now;
             }
             Action::Handler(handler) => {
-                let (handler, route) = (Arc::clone(handler), Arc::clone(&route.pattern));
+                let handler = Arc::clone(handler);
+                let observed = (route.resource.notifier())
+                    .map(|notifier| (notifier.clone(), Frame::new(offer)));
+                let route = Arc::clone(&route.pattern);
                 let Some(request) = self.admit(endpoint, now, id, route) else {
                     return Answer::Now;
                 };
+                if let Some((notifier, frame)) = observed {
+                    let view = || Answering {
+                        notifier,
+                        handler: Arc::clone(&handler),
+                        frame,
+                    };
+                    self.views.observe(endpoint, now, id, &request, view);
+                }
                 let responder = Responder::new(self.notes.clone(), id, None);
                 self.spawn(async move {
                     let answer = |request| handler.call(request);

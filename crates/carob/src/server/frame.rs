@@ -9,7 +9,7 @@ use super::handler::Answering;
 use super::resource::Offer;
 
 /// What surrounds the call of a handler.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Frame {
     /// The format of its answers that name none.
     format: Option<ContentFormat>,

@@ -9,7 +9,7 @@ use carob_proto::message::{Payload, Response};
 
 use super::choice::Offered;
 use super::handler::Blocking;
-use super::{Handler, IntoResponse, Request, UploadHandler};
+use super::{Handler, IntoResponse, Notifier, Request, UploadHandler};
 
 /// What a path answers, method by method; other methods are answered 4.05.
 ///
@@ -21,6 +21,7 @@ pub struct Resource {
     pub(super) offers: Vec<Offer>,
     /// The formats of request bodies that methods take, where that was said.
     pub(super) takes: Vec<(Code, Vec<ContentFormat>)>,
+    notifier: Option<Notifier>,
     /// Name, and value if it has one.
     attributes: Vec<(String, Option<String>)>,
     unlisted: bool,
@@ -174,6 +175,18 @@ impl Resource {
         self
     }
 
+    /// Lets clients observe the resource (RFC 7641): whenever `notifier` says that it has changed,
+    /// its GET or FETCH handler is called, and its observers are told. `/.well-known/core` says so
+    /// with the attribute `obs` (RFC 7641 6).
+    pub fn observable(mut self, notifier: &Notifier) -> Self {
+        self.notifier = Some(notifier.clone());
+        self
+    }
+
+    pub(crate) fn notifier(&self) -> Option<&Notifier> {
+        self.notifier.as_ref()
+    }
+
     /// Keeps the resource out of `/.well-known/core`.
     pub fn unlisted(mut self) -> Self {
         self.unlisted = true;
@@ -248,6 +261,9 @@ impl Resource {
                 _ => None,
             })
             .collect();
+        if self.notifier.is_some() && !given("obs") {
+            link = link.flag("obs");
+        }
         if !formats.is_empty() && !given("ct") {
             link = link.attribute("ct", &formats.join(" "));
         }

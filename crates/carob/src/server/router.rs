@@ -13,7 +13,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::pattern::{Pattern, Segment};
-use super::{Resource, discovery};
+use super::{Notifier, Resource, discovery};
 use crate::error::OpenError;
 
 /// Resources by path.
@@ -93,6 +93,12 @@ impl Router {
             Some(place) => self.routes.get(place),
             None => self.fallback.as_ref(),
         }
+    }
+
+    /// What says that resources have changed.
+    pub(crate) fn notifiers(&self) -> impl Iterator<Item = &Notifier> {
+        let all = self.routes.iter().chain(&self.fallback);
+        all.filter_map(|route| route.resource.notifier())
     }
 
     pub(crate) fn has_uploads(&self) -> bool {

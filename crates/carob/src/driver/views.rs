@@ -1,0 +1,253 @@
+//! What observers see: one view for each distinct request that observes a resource.
+//!
+//! When a resource changes, its handler is called once for each view, and the engine tells the
+//! answer to all observers of the view. A change during the call has it called once more.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carob_cc::time::Instant;
+use carob_proto::codec::{Code, OptionNumber, Options};
+use carob_proto::endpoint::{Endpoint, IncomingId, Observe, Subject};
+use carob_proto::message::Response;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::Note;
+use super::serving::FAILED;
+use crate::server::{Changes, Frame, Handler, Notifier, Request};
+
+/// Handlers called at once for views that have changed; the others wait for them.
+const AT_ONCE: usize = 64;
+
+/// What makes requests one view: method, what they ask for, and a FETCH's body.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ViewKey {
+    method: Code,
+    options: Options,
+    payload: Bytes,
+}
+
+struct View {
+    key: ViewKey,
+    notifier: Notifier,
+    request: Request,
+    handler: Arc<dyn Handler>,
+    frame: Frame,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Its observers have been told, or are being told, the newest state.
+    Told,
+    /// Its handler is to be called.
+    Due,
+    /// Its handler is at work; `again` if it has changed since.
+    Running { again: bool },
+}
+
+/// All views, as many at most as the engine has observers.
+pub(super) struct Views {
+    notes: mpsc::UnboundedSender<Note>,
+    by_key: HashMap<ViewKey, Subject, FixedState>,
+    by_notifier: HashMap<u64, Vec<Subject>, FixedState>,
+    views: HashMap<Subject, View, FixedState>,
+    next: u64,
+    due: VecDeque<Subject>,
+    running: usize,
+    tasks: JoinSet<()>,
+}
+
+/// What answers a request, as [`Views::observe`] needs it.
+pub(super) struct Answering {
+    pub(super) notifier: Notifier,
+    pub(super) handler: Arc<dyn Handler>,
+    pub(super) frame: Frame,
+}
+
+impl Views {
+    pub(super) fn new(notes: mpsc::UnboundedSender<Note>, seed: u64) -> Self {
+        let state = FixedState::with_seed(seed);
+        Self {
+            notes,
+            by_key: HashMap::with_hasher(state),
+            by_notifier: HashMap::with_hasher(FixedState::default()),
+            views: HashMap::with_hasher(FixedState::default()),
+            next: 0,
+            due: VecDeque::new(),
+            running: 0,
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// Puts who made a request on the list of observers, if that is what it asks for.
+    pub(super) fn observe(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Instant,
+        id: IncomingId,
+        request: &Request,
+        answering: impl FnOnce() -> Answering,
+    ) {
+        let asked = endpoint.incoming(id).and_then(|incoming| incoming.observe);
+        if asked != Some(Observe::Register) {
+            return;
+        }
+        let mut options = request.options().clone();
+        // What the one who asks has already, and how it wants blocks, is not for the others.
+        for number in [
+            OptionNumber::OBSERVE,
+            OptionNumber::ETAG,
+            OptionNumber::BLOCK2,
+        ] {
+            options.remove(number);
+        }
+        let key = ViewKey {
+            method: request.method(),
+            options,
+            payload: request.payload().clone(),
+        };
+        let known = self.by_key.get(&key).copied();
+        let subject = known.unwrap_or(Subject(self.next));
+        if !endpoint.observe(now, id, subject) || known.is_some() {
+            return;
+        }
+        self.next += 1;
+        let Answering {
+            notifier,
+            handler,
+            frame,
+        } = answering();
+        let mut request = request.clone();
+        request.options = key.options.clone();
+        self.by_key.insert(key.clone(), subject);
+        self.by_notifier
+            .entry(notifier.id())
+            .or_default()
+            .push(subject);
+        self.views.insert(
+            subject,
+            View {
+                key,
+                notifier,
+                request,
+                handler,
+                frame,
+                state: State::Told,
+            },
+        );
+    }
+
+    /// Nobody observes a view any more.
+    pub(super) fn forget(&mut self, subject: Subject) {
+        let Some(view) = self.views.remove(&subject) else {
+            return;
+        };
+        self.by_key.remove(&view.key);
+        let id = view.notifier.id();
+        if let Some(all) = self.by_notifier.get_mut(&id) {
+            all.retain(|other| *other != subject);
+            if all.is_empty() {
+                self.by_notifier.remove(&id);
+            }
+        }
+    }
+
+    /// Something has changed.
+    pub(super) fn changed(&mut self, notifier: &Notifier, changes: &Changes) {
+        let Some(subjects) = self.by_notifier.get(&notifier.id()) else {
+            return;
+        };
+        for subject in subjects {
+            let Some(view) = self.views.get_mut(subject) else {
+                continue;
+            };
+            if !changes.concern(&view.request) {
+                continue;
+            }
+            match &mut view.state {
+                State::Running { again } => *again = true,
+                State::Due => {}
+                told @ State::Told => {
+                    *told = State::Due;
+                    self.due.push_back(*subject);
+                }
+            }
+        }
+        self.call_handlers();
+    }
+
+    fn call_handlers(&mut self) {
+        while self.running < AT_ONCE
+            && let Some(subject) = self.due.pop_front()
+        {
+            let Some(view) = self.views.get_mut(&subject) else {
+                continue; // forgotten meanwhile
+            };
+            view.state = State::Running { again: false };
+            self.running += 1;
+            let teller = Teller {
+                notes: self.notes.clone(),
+                subject,
+                told: false,
+            };
+            let (handler, frame) = (Arc::clone(&view.handler), view.frame.clone());
+            let request = view.request.clone();
+            while self.tasks.try_join_next().is_some() {}
+            self.tasks.spawn(async move {
+                let answer = |request| handler.call(request);
+                teller.tell(frame.run(request, answer).await);
+            });
+        }
+    }
+
+    /// A view's handler has answered.
+    pub(super) fn tell(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Instant,
+        subject: Subject,
+        response: &Response,
+    ) {
+        self.running -= 1;
+        if let Some(view) = self.views.get_mut(&subject) {
+            let again = view.state == State::Running { again: true };
+            view.state = if again { State::Due } else { State::Told };
+            if again {
+                self.due.push_back(subject);
+            }
+            let confirmable = view.notifier.is_confirmable();
+            if let Err(error) = endpoint.notify(now, subject, response, confirmable) {
+                tracing::error!(%error, "a notification cannot be built");
+            }
+        }
+        self.call_handlers();
+    }
+}
+
+/// Sees to it that a call is answered exactly once, even by a handler that panics.
+struct Teller {
+    notes: mpsc::UnboundedSender<Note>,
+    subject: Subject,
+    told: bool,
+}
+
+impl Teller {
+    fn tell(mut self, response: Response) {
+        self.told = true;
+        // The driver may have stopped; then there is nobody to tell.
+        let _ = self.notes.send(Note::View(self.subject, response));
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        if !self.told {
+            let _ = self.notes.send(Note::View(self.subject, FAILED.clone()));
+        }
+    }
+}
