@@ -61,4 +61,4 @@ pub use client::{Body, Client, Reply, StreamedReply};
 pub use driver::Finish;
 pub use error::{Error, OpenError};
 pub use server::{Resource, Server};
-pub use settings::Settings;
+pub use settings::{Datagram, Settings};

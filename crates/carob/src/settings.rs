@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::registry::UnknownController;
 use carob_proto::codec::BlockSize;
 use carob_proto::congestion::Choice;
-use carob_proto::endpoint::Config;
+use carob_proto::endpoint::{Config, Tracing};
 use carob_proto::trace::Trace;
 
 use crate::driver::PeerSettings;
@@ -15,6 +16,25 @@ use crate::socket::RECEIVE_BUFFER;
 
 /// Hears protocol events.
 pub(crate) type OnTrace = Box<dyn FnMut(&Trace) + Send>;
+
+/// Sees datagrams.
+pub(crate) type OnDatagram = Box<dyn FnMut(&Datagram<'_>) + Send>;
+
+/// A datagram on its way in or out, as [`Settings::on_datagram`] sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Datagram<'a> {
+    /// When, since the endpoint was opened; on the same clock as [`Trace::at`].
+    pub at: Duration,
+    /// Whether it comes in.
+    pub incoming: bool,
+    /// The address of ours, as far as it is known.
+    pub local: SocketAddr,
+    /// The other end.
+    pub peer: SocketAddr,
+    /// The CoAP message, well-formed or not.
+    pub bytes: &'a [u8],
+}
 
 /// Settings of an endpoint, be it a client's or a server's.
 ///
@@ -25,6 +45,7 @@ pub struct Settings {
     pub(crate) peers: Vec<PeerSettings>,
     pub(crate) receive_buffer: usize,
     pub(crate) on_trace: Option<OnTrace>,
+    pub(crate) on_datagram: Option<OnDatagram>,
 }
 
 impl Default for Settings {
@@ -35,6 +56,7 @@ impl Default for Settings {
             peers: Vec::new(),
             receive_buffer: RECEIVE_BUFFER,
             on_trace: None,
+            on_datagram: None,
         }
     }
 }
@@ -105,10 +127,25 @@ impl Settings {
         self
     }
 
-    /// Hears every protocol event: copies sent, answers, duplicates. It must not block.
+    /// Hears what becomes of exchanges: copies sent, answers, failures, duplicates. It must not
+    /// block.
     pub fn on_trace(mut self, hear: impl FnMut(&Trace) + Send + 'static) -> Self {
-        self.config.trace = carob_proto::endpoint::Tracing::Exchanges;
+        self.config.trace = Tracing::Exchanges;
         self.on_trace = Some(Box::new(hear));
+        self
+    }
+
+    /// Hears every protocol event: what [`on_trace`](Self::on_trace) hears, and each message that
+    /// arrives or is sent in answer. It must not block.
+    pub fn on_every_trace(mut self, hear: impl FnMut(&Trace) + Send + 'static) -> Self {
+        self = self.on_trace(hear);
+        self.config.trace = Tracing::Everything;
+        self
+    }
+
+    /// Sees every datagram, for captures. It must not block.
+    pub fn on_datagram(mut self, see: impl FnMut(&Datagram<'_>) + Send + 'static) -> Self {
+        self.on_datagram = Some(Box::new(see));
         self
     }
 

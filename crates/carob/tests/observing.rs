@@ -391,3 +391,43 @@ async fn a_peer_is_seen_at_a_glance() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn captures_and_logs_see_both_directions() {
+    limited(async {
+        use std::sync::Mutex;
+        let counter = Counter::confirmable();
+        let (_server, uri) = counter.serve().await;
+        let (lines, datagrams) = <(Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<bool>>>)>::default();
+        let (log, capture) = (Arc::clone(&lines), Arc::clone(&datagrams));
+        let settings = Settings::new()
+            .on_every_trace(move |trace| log.lock().unwrap().push(trace.json().to_string()))
+            .on_datagram(move |datagram| capture.lock().unwrap().push(datagram.incoming));
+        let client = common::client_with(settings);
+        let mut observation = observe(&client, &format!("{uri}/count")).await;
+        counter.set(1);
+        until(&mut observation, 1).await;
+        // The acknowledgement leaves after the application was told.
+        while datagrams.lock().unwrap().len() < 4 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(*datagrams.lock().unwrap(), [false, true, true, false]);
+        let lines = lines.lock().unwrap();
+        let names: Vec<_> = lines
+            .iter()
+            .map(|line| {
+                line.split("\"event\":\"")
+                    .nth(1)
+                    .unwrap()
+                    .split('"')
+                    .next()
+                    .unwrap()
+            })
+            .collect();
+        assert_eq!(
+            names,
+            ["sent", "received", "answered", "received", "replied"]
+        );
+    })
+    .await;
+}

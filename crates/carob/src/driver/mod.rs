@@ -6,6 +6,7 @@
 //! limits on those bound them too. Nothing an application does can block it: handlers run in
 //! tasks of their own, and only fixed content is answered in here.
 
+mod ears;
 mod requests;
 mod serving;
 mod sources;
@@ -32,9 +33,10 @@ use tokio::sync::{mpsc, oneshot};
 use crate::clock::{Clock, Entropy};
 use crate::error::OpenError;
 use crate::server::{Notifier, Router};
-use crate::settings::{OnTrace, Settings};
+use crate::settings::Settings;
 use crate::socket::{Outbox, Socket, Unreachable};
 
+use ears::Ears;
 use requests::Requests;
 pub(crate) use requests::{Failed, NewRequest, Ping, Received, ReplyTo, Why};
 use serving::{Answer, Serving};
@@ -186,7 +188,11 @@ pub(crate) fn start(
         notes: note_queue,
         requests: Requests::default(),
         serving,
-        on_trace: settings.on_trace,
+        ears: Ears {
+            trace: settings.on_trace,
+            datagram: settings.on_datagram,
+            local,
+        },
         deadline: None,
         ending: None,
     };
@@ -216,7 +222,7 @@ struct Driver {
     notes: mpsc::UnboundedReceiver<Note>,
     requests: Requests,
     serving: Option<Serving>,
-    on_trace: Option<OnTrace>,
+    ears: Ears,
     /// When the engine wants to be called.
     deadline: Option<Instant>,
     ending: Option<Ending>,
@@ -318,14 +324,15 @@ impl Driver {
             sources,
             requests,
             serving,
-            on_trace,
+            ears,
             deadline,
             ..
         } = self;
         let received = socket.receive(|from, destination, bytes| {
+            ears.comes(now, from, destination, bytes);
             endpoint.handle_datagram(now, from, bytes);
             sources.hear(from, destination);
-            *deadline = drain(endpoint, outbox, sources, requests, serving, on_trace, now);
+            *deadline = drain(endpoint, outbox, sources, requests, serving, ears, now);
         });
         self.sources.hear_nobody();
         received.unwrap_or_else(|error| {
@@ -361,11 +368,11 @@ impl Driver {
             sources,
             requests,
             serving,
-            on_trace,
+            ears,
             deadline,
             ..
         } = self;
-        *deadline = drain(endpoint, outbox, sources, requests, serving, on_trace, now);
+        *deadline = drain(endpoint, outbox, sources, requests, serving, ears, now);
     }
 
     fn take_command(&mut self, now: Instant, command: Command) {
@@ -503,12 +510,16 @@ fn drain(
     sources: &mut Sources,
     requests: &mut Requests,
     serving: &mut Option<Serving>,
-    on_trace: &mut Option<OnTrace>,
+    ears: &mut Ears,
     now: Instant,
 ) -> Option<Instant> {
     loop {
         match endpoint.poll() {
-            Output::Transmit { to, bytes } => outbox.push(to, sources.of(to), bytes),
+            Output::Transmit { to, bytes } => {
+                let source = sources.of(to);
+                ears.goes(now, to, source, bytes);
+                outbox.push(to, source, bytes);
+            }
             Output::Wait(until) => return until,
             Output::Event(Event::Request(id)) => match serving {
                 Some(serving) => {
@@ -523,11 +534,7 @@ fn drain(
                     serving.views.forget(subject);
                 }
             }
-            Output::Event(Event::Trace(trace)) => {
-                if let Some(hear) = on_trace {
-                    hear(&trace);
-                }
-            }
+            Output::Event(Event::Trace(trace)) => ears.trace(&trace),
             Output::Event(event) => requests.take(now, event),
             _ => debug_assert!(false, "an output unknown to this driver"),
         }

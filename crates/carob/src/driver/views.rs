@@ -55,7 +55,7 @@ pub(super) struct Views {
     notes: mpsc::UnboundedSender<Note>,
     by_key: HashMap<ViewKey, Subject, FixedState>,
     by_notifier: HashMap<u64, Vec<Subject>, FixedState>,
-    views: HashMap<Subject, View, FixedState>,
+    all: HashMap<Subject, View, FixedState>,
     next: u64,
     due: VecDeque<Subject>,
     running: usize,
@@ -76,7 +76,7 @@ impl Views {
             notes,
             by_key: HashMap::with_hasher(state),
             by_notifier: HashMap::with_hasher(FixedState::default()),
-            views: HashMap::with_hasher(FixedState::default()),
+            all: HashMap::with_hasher(FixedState::default()),
             next: 0,
             due: VecDeque::new(),
             running: 0,
@@ -129,7 +129,7 @@ impl Views {
             .entry(notifier.id())
             .or_default()
             .push(subject);
-        self.views.insert(
+        self.all.insert(
             subject,
             View {
                 key,
@@ -144,7 +144,7 @@ impl Views {
 
     /// Nobody observes a view any more.
     pub(super) fn forget(&mut self, subject: Subject) {
-        let Some(view) = self.views.remove(&subject) else {
+        let Some(view) = self.all.remove(&subject) else {
             return;
         };
         self.by_key.remove(&view.key);
@@ -163,7 +163,7 @@ impl Views {
             return;
         };
         for subject in subjects {
-            let Some(view) = self.views.get_mut(subject) else {
+            let Some(view) = self.all.get_mut(subject) else {
                 continue;
             };
             if !changes.concern(&view.request) {
@@ -185,7 +185,7 @@ impl Views {
         while self.running < AT_ONCE
             && let Some(subject) = self.due.pop_front()
         {
-            let Some(view) = self.views.get_mut(&subject) else {
+            let Some(view) = self.all.get_mut(&subject) else {
                 continue; // forgotten meanwhile
             };
             view.state = State::Running { again: false };
@@ -214,7 +214,7 @@ impl Views {
         response: &Response,
     ) {
         self.running -= 1;
-        if let Some(view) = self.views.get_mut(&subject) {
+        if let Some(view) = self.all.get_mut(&subject) {
             let again = view.state == State::Running { again: true };
             view.state = if again { State::Due } else { State::Told };
             if again {

@@ -58,6 +58,7 @@ struct Attached {
 }
 
 /// Which observers are to be told.
+#[derive(Clone)]
 pub(crate) enum Changes {
     All,
     Some(Vec<Choice>),
@@ -84,6 +85,19 @@ impl fmt::Debug for Notifier {
 }
 
 impl Changes {
+    /// The two together.
+    fn and(self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Some(mut choices), Self::Some(more))
+                if choices.len() + more.len() <= CHOICES =>
+            {
+                choices.extend_from_slice(more);
+                Self::Some(choices)
+            }
+            _ => Self::All,
+        }
+    }
+
     /// Whether the observers that made this request are to be told.
     pub(crate) fn concern(&self, request: &Request) -> bool {
         match self {
@@ -111,16 +125,16 @@ impl Notifier {
 
     /// Everything has changed: all observers are told.
     pub fn changed(&self) {
-        self.note(None);
+        self.note(&Changes::All);
     }
 
     /// Something has changed that concerns some requests only, such as those for one of many
     /// things below a path with a parameter.
     pub fn changed_for(&self, concerns: impl Fn(&Request) -> bool + Send + Sync + 'static) {
-        self.note(Some(Arc::new(concerns)));
+        self.note(&Changes::Some(vec![Arc::new(concerns)]));
     }
 
-    fn note(&self, choice: Option<Choice>) {
+    fn note(&self, new: &Changes) {
         let mut all = self.lock();
         for (place, attached) in all.iter_mut().enumerate() {
             let Attached { notes, changes } = attached;
@@ -128,13 +142,9 @@ impl Notifier {
                 // One note at a time; a server that has stopped needs none.
                 let _ = notes.send(Note::Changed(self.clone(), place));
             }
-            *changes = Some(match (changes.take(), &choice) {
-                (None, Some(choice)) => Changes::Some(vec![Arc::clone(choice)]),
-                (Some(Changes::Some(mut choices)), Some(choice)) if choices.len() < CHOICES => {
-                    choices.push(Arc::clone(choice));
-                    Changes::Some(choices)
-                }
-                _ => Changes::All,
+            *changes = Some(match changes.take() {
+                None => new.clone(),
+                Some(before) => before.and(new),
             });
         }
     }
