@@ -8,7 +8,7 @@
 //!
 //! Reading order: [`random`] (streams that do not disturb each other), [`link`] (what happens to
 //! a packet on a constrained link), [`queue`] (what happens next), [`trace`] (what happened),
-//! [`spec`] (what a run is told and what it tells), [`world`] (a run).
+//! [`spec`] (what a run is told and what it tells), [`world`] (a run), [`script`] (what is said).
 //!
 //! ```
 //! use carob_cc::time::Instant;
@@ -24,6 +24,7 @@ mod host;
 pub mod link;
 pub mod queue;
 pub mod random;
+pub mod script;
 pub mod spec;
 pub mod trace;
 pub mod world;
