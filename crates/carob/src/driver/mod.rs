@@ -1,7 +1,8 @@
 //! The one task that owns the socket and the engine.
 //!
 //! It keeps the engine's law: after every input it drains [`Endpoint::poll`] until that says
-//! `Wait`. Applications talk to it through two queues: commands, bounded, whose senders wait; and
+//! `Wait`; only what comes in while a crowd of observers is told something has its turn between.
+//! Applications talk to it through two queues: commands, bounded, whose senders wait; and
 //! notes, of which every request and every handler under way has at most a few out, so that the
 //! limits on those bound them too. Nothing an application does can block it: handlers run in
 //! tasks of their own, and only fixed content is answered in here.
@@ -34,7 +35,7 @@ use crate::clock::{Clock, Entropy};
 use crate::error::OpenError;
 use crate::server::{Notifier, Router};
 use crate::settings::Settings;
-use crate::socket::{Outbox, Socket, Unreachable};
+use crate::socket::{BATCH, Outbox, Socket, Unreachable};
 
 use ears::Ears;
 use requests::Requests;
@@ -48,6 +49,9 @@ pub(crate) use updates::{Heard, Updates};
 const COMMANDS: usize = 1_024;
 /// Batches of datagrams taken before commands and timers have their turn.
 const BATCHES_A_TURN: usize = 8;
+/// Datagrams put in the outbox before they are sent and what has come in has its turn: what a
+/// crowd acknowledges would otherwise overflow the socket's buffer.
+const DATAGRAMS_A_TURN: usize = BATCH;
 /// Commands, and notes, taken before datagrams have their turn.
 const COMMANDS_A_TURN: usize = 256;
 
@@ -194,6 +198,7 @@ pub(crate) fn start(
             local,
         },
         deadline: None,
+        more: false,
         ending: None,
     };
     tokio::spawn(driver.run());
@@ -225,6 +230,8 @@ struct Driver {
     ears: Ears,
     /// When the engine wants to be called.
     deadline: Option<Instant>,
+    /// The engine has more to say than one turn takes.
+    more: bool,
     ending: Option<Ending>,
 }
 
@@ -245,6 +252,10 @@ impl Driver {
             self.flush().await?;
             if self.has_ended() {
                 return Ok(());
+            }
+            if self.more {
+                self.take_turn().await?;
+                continue;
             }
             let ending = self.ending.as_ref().map(|ending| ending.at);
             if let Some(at) = self.deadline.into_iter().chain(ending).min()
@@ -310,6 +321,8 @@ impl Driver {
         if self.deadline.is_some_and(|at| at <= now) {
             self.endpoint.handle_timeout(now);
             self.drain(now);
+        } else if self.more {
+            self.drain(now);
         }
         Ok(())
     }
@@ -326,13 +339,15 @@ impl Driver {
             serving,
             ears,
             deadline,
+            more,
             ..
         } = self;
         let received = socket.receive(|from, destination, bytes| {
             ears.comes(now, from, destination, bytes);
             endpoint.handle_datagram(now, from, bytes);
             sources.hear(from, destination);
-            *deadline = drain(endpoint, outbox, sources, requests, serving, ears, now);
+            let drained = drain(endpoint, outbox, sources, requests, serving, ears, now);
+            drained.note(deadline, more);
         });
         self.sources.hear_nobody();
         received.unwrap_or_else(|error| {
@@ -370,9 +385,11 @@ impl Driver {
             serving,
             ears,
             deadline,
+            more,
             ..
         } = self;
-        *deadline = drain(endpoint, outbox, sources, requests, serving, ears, now);
+        let drained = drain(endpoint, outbox, sources, requests, serving, ears, now);
+        drained.note(deadline, more);
     }
 
     fn take_command(&mut self, now: Instant, command: Command) {
@@ -503,7 +520,24 @@ impl Driver {
     }
 }
 
-/// Does what the engine says until it waits; until when.
+/// What the engine says in the end.
+enum Drained {
+    /// It waits until then.
+    Waits(Option<Instant>),
+    /// It would go on; first comes what it has said so far.
+    Goes,
+}
+
+impl Drained {
+    fn note(self, deadline: &mut Option<Instant>, more: &mut bool) {
+        match self {
+            Self::Waits(until) => (*deadline, *more) = (until, false),
+            Self::Goes => *more = true,
+        }
+    }
+}
+
+/// Does what the engine says until it waits, or has said enough for a turn.
 fn drain(
     endpoint: &mut Endpoint,
     outbox: &mut Outbox,
@@ -512,15 +546,18 @@ fn drain(
     serving: &mut Option<Serving>,
     ears: &mut Ears,
     now: Instant,
-) -> Option<Instant> {
+) -> Drained {
     loop {
+        if outbox.len() >= DATAGRAMS_A_TURN {
+            return Drained::Goes;
+        }
         match endpoint.poll() {
             Output::Transmit { to, bytes } => {
                 let source = sources.of(to);
                 ears.goes(now, to, source, bytes);
                 outbox.push(to, source, bytes);
             }
-            Output::Wait(until) => return until,
+            Output::Wait(until) => return Drained::Waits(until),
             Output::Event(Event::Request(id)) => match serving {
                 Some(serving) => {
                     if serving.take(endpoint, now, id) == Answer::Later {

@@ -241,7 +241,12 @@ impl Outbox {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.next == self.datagrams.len()
+        self.len() == 0
+    }
+
+    /// Datagrams not sent yet.
+    pub(crate) fn len(&self) -> usize {
+        self.datagrams.len() - self.next
     }
 
     fn rest(&self) -> &[Datagram] {

@@ -130,6 +130,8 @@ pub struct Endpoint {
     operations: Slab<Operation>,
     observations: ObservationIndex,
     observers: Observers,
+    /// When observers are told what has changed: the latest time we know.
+    notified_at: Instant,
     incoming: IncomingTable,
     dedup: Dedup,
     assemblies: Assemblies,
@@ -170,6 +172,7 @@ impl Endpoint {
                 limits.observers,
                 limits.observers_of_peer,
             ),
+            notified_at: Instant::ZERO,
             incoming: IncomingTable::default(),
             dedup: Dedup::new(seed(), limits.recent, limits.lasting),
             assemblies: Assemblies::new(seed(), assembly),
@@ -220,6 +223,7 @@ impl Endpoint {
 
     /// Takes a datagram.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        self.notified_at = now;
         let peer = self.peers.find(from);
         if let Some(peer) = peer {
             self.peers[peer].last_heard = now;
@@ -306,6 +310,7 @@ impl Endpoint {
 
     /// Lets time pass: does what is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.notified_at = now;
         while let Some(owner) = self.timers.expire(now) {
             match owner {
                 Owner::Exchange(index) => self.handle_exchange_timer(now, index),
@@ -328,6 +333,10 @@ impl Endpoint {
 
     /// The next thing to do, or how long there is nothing.
     pub fn poll(&mut self) -> Output<'_> {
+        if self.out.is_empty() {
+            self.out_bytes.clear();
+            while self.out.is_empty() && self.notify_some() {}
+        }
         match self.out.pop_front() {
             Some(Queued::Transmit { to, range }) => Output::Transmit {
                 to,
@@ -337,7 +346,6 @@ impl Endpoint {
             Some(Queued::Trace(trace)) => Output::Event(Event::Trace(trace)),
             Some(Queued::Event(event)) => Output::Event(*event),
             None => {
-                self.out_bytes.clear();
                 let never = Instant::FAR_FUTURE;
                 let bodies = self.bodies.next_expiry(self.lifetimes.exchange);
                 let due = (self.timers.next().unwrap_or(never))

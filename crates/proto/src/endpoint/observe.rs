@@ -107,14 +107,23 @@ impl Endpoint {
                 response: response.clone(),
                 confirmable,
             };
-            let at = self.observers.change(subject, state);
-            let mut next = at.and_then(|at| self.observers.first(at));
-            while let Some(observer) = next {
-                next = self.observers.next(observer);
-                self.notify_observer(now, observer);
-            }
+            self.observers.change(subject, state);
+            self.notified_at = now;
         }
         Ok(count)
+    }
+
+    /// Tells some more observers what has changed, once all else has been said; whether there were
+    /// any. So a crowd of observers needs no crowd of datagrams in memory.
+    pub(super) fn notify_some(&mut self) -> bool {
+        const AT_ONCE: usize = 16;
+        for told in 0..AT_ONCE {
+            let Some(observer) = self.observers.next_to_tell() else {
+                return told > 0;
+            };
+            self.notify_observer(self.notified_at, observer);
+        }
+        true
     }
 
     /// How many observe a subject.

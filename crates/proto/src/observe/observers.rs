@@ -7,6 +7,7 @@
 //! A subject's state is kept once, with a version; of each observer, only which version it was
 //! told. States in between are skipped (RFC 7641 4.5.2), so nothing queues up for a slow observer.
 
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
 use carob_cc::time::{Duration, Instant};
@@ -84,6 +85,13 @@ pub(crate) struct State {
     pub(crate) confirmable: bool,
 }
 
+/// Where telling a subject's observers has got to.
+#[derive(Clone, Copy, Debug)]
+struct Telling {
+    subject: u32,
+    next: u32,
+}
+
 /// A request to observe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registration<'a> {
@@ -101,6 +109,8 @@ pub(crate) struct Observers {
     observed: Slab<Observed>,
     slots: Slab<Observer>,
     by_interest: Recency,
+    /// Subjects whose observers are being told a new state, and who is next.
+    telling: VecDeque<Telling>,
     limit: usize,
     limit_of_peer: usize,
 }
@@ -113,6 +123,7 @@ impl Observers {
             observed: Slab::new(),
             slots: Slab::new(),
             by_interest: Recency::default(),
+            telling: VecDeque::new(),
             limit: limit.min(NONE as usize - 1),
             limit_of_peer,
         }
@@ -282,6 +293,12 @@ impl Observers {
     ) -> (Observer, Option<Subject>) {
         let observer = self.slots.remove(index as usize);
         self.by_interest.remove(index);
+        let following = observer.of_subject.next;
+        for telling in &mut self.telling {
+            if telling.next == index {
+                telling.next = following;
+            }
+        }
         let Links { previous, next } = observer.of_peer;
         match self.slots.get_mut(previous as usize) {
             Some(other) => other.of_peer.next = next,
@@ -302,6 +319,8 @@ impl Observers {
         self.observed[at].observers -= 1;
         let forgotten = (self.observed[at].observers == 0).then(|| {
             let Observed { subject, .. } = self.observed.remove(at);
+            self.telling
+                .retain(|telling| telling.subject as usize != at);
             let hash = self.hash(subject);
             if let Ok(found) = self.subjects.find_entry(hash, |&i| i as usize == at) {
                 found.remove();
@@ -311,13 +330,35 @@ impl Observers {
         (observer, forgotten)
     }
 
-    /// Notes a new state of a subject; where it is, if anybody observes it.
-    pub(crate) fn change(&mut self, subject: Subject, state: State) -> Option<u32> {
-        let at = self.find_subject(subject)?;
+    /// Notes a new state of a subject. [`next_to_tell`](Self::next_to_tell) names its observers.
+    pub(crate) fn change(&mut self, subject: Subject, state: State) {
+        let Some(at) = self.find_subject(subject) else {
+            return;
+        };
         let observed = &mut self.observed[at as usize];
         observed.version = observed.version.wrapping_add(1);
         observed.state = Some(state);
-        Some(at)
+        let next = observed.first;
+        // Those told already of a state that is old by now are told again.
+        match self.telling.iter_mut().find(|t| t.subject == at) {
+            Some(telling) => telling.next = next,
+            None => self.telling.push_back(Telling { subject: at, next }),
+        }
+    }
+
+    /// The next observer that is to be told a new state, subject by subject.
+    pub(crate) fn next_to_tell(&mut self) -> Option<ObserverIndex> {
+        loop {
+            let telling = self.telling.front_mut()?;
+            match self.slots.get(telling.next as usize) {
+                Some(observer) => {
+                    let index = telling.next;
+                    telling.next = observer.of_subject.next;
+                    return Some(index);
+                }
+                None => self.telling.pop_front(),
+            };
+        }
     }
 
     /// Keeps a state that was told in the response to a registration, unless one is kept already.
@@ -391,15 +432,10 @@ impl Observers {
         Some((index, self.slots[index as usize].confirmed))
     }
 
-    /// The first observer of a subject, and after each the next.
+    /// The first observer of a subject.
     pub(crate) fn first(&self, at: u32) -> Option<ObserverIndex> {
         let first = self.observed.get(at as usize)?.first;
         (first != NONE).then_some(first)
-    }
-
-    pub(crate) fn next(&self, index: ObserverIndex) -> Option<ObserverIndex> {
-        let next = self.slots[index as usize].of_subject.next;
-        (next != NONE).then_some(next)
     }
 
     pub(crate) fn get(&self, index: ObserverIndex) -> Option<&Observer> {
@@ -445,7 +481,12 @@ mod tests {
     fn of_subject(observers: &Observers, subject: u64) -> Vec<u32> {
         let at = observers.find_subject(Subject(subject));
         let first = at.and_then(|at| observers.first(at));
-        core::iter::successors(first, |&i| observers.next(i)).collect()
+        let next = |&i: &u32| {
+            observers
+                .get(observers[i].of_subject.next)
+                .map(|_| observers[i].of_subject.next)
+        };
+        core::iter::successors(first, next).collect()
     }
 
     #[test]
@@ -487,6 +528,36 @@ mod tests {
         assert_eq!(observers.remove(second, &mut head).1, Some(Subject(8)));
         assert_eq!((observers.len(), head), (0, NONE));
         assert_eq!(observers.least_interested(), None);
+    }
+
+    #[test]
+    fn everyone_is_told_once_whoever_leaves_meanwhile() {
+        let state = || State {
+            response: Response::new(crate::codec::Code::CONTENT),
+            confirmable: false,
+        };
+        let mut observers = observers();
+        let mut head = NONE;
+        let all: Vec<_> = (0..4)
+            .map(|_| register(&mut observers, 0, 7, &mut head))
+            .collect();
+        let other = register(&mut observers, 0, 8, &mut head);
+        observers.change(Subject(7), state());
+        observers.change(Subject(8), state());
+        assert_eq!(observers.next_to_tell(), Some(all[3]));
+        observers.remove(all[2], &mut head); // the next
+        observers.remove(all[3], &mut head); // the one before
+        assert_eq!(observers.next_to_tell(), Some(all[1]));
+        // A newer state begins from the beginning.
+        observers.change(Subject(7), state());
+        assert_eq!(observers.next_to_tell(), Some(all[1]));
+        assert_eq!(observers.next_to_tell(), Some(all[0]));
+        assert_eq!(observers.next_to_tell(), Some(other));
+        assert_eq!(observers.next_to_tell(), None);
+        // The last one leaves while its subject is being told.
+        observers.change(Subject(8), state());
+        observers.remove(other, &mut head);
+        assert_eq!(observers.next_to_tell(), None);
     }
 
     #[test]
