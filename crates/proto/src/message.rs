@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::codec::{Code, ContentFormat, MessageView, OptionNumber, Options, OptionsError};
+use core::time::Duration;
+
+use crate::codec::{Code, ContentFormat, ETag, MessageView, OptionNumber, Options, OptionsError};
 
 /// A request to be sent: method, options, body.
 ///
@@ -49,6 +51,9 @@ impl Request {
         self
     }
 }
+
+/// How long a response counts as fresh unless it says otherwise: 60 s (RFC 7252 5.10.5).
+pub const DEFAULT_MAX_AGE: Duration = Duration::from_secs(60);
 
 /// A response: to be sent by a server, or received by a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,11 +124,87 @@ impl Response {
         response
     }
 
-    /// Sets Content-Format.
+    /// The same with a body, of no stated format.
+    pub fn with_payload(mut self, payload: impl Into<Bytes>) -> Self {
+        self.payload = Payload::Whole(payload.into());
+        self
+    }
+
+    /// Sets Content-Format (RFC 7252 5.10.3).
     pub fn set_format(&mut self, format: ContentFormat) {
         self.options
             .set_uint(OptionNumber::CONTENT_FORMAT, u32::from(format.0))
             .expect("one short option always fits");
+    }
+
+    /// The same with a Content-Format.
+    pub fn with_format(mut self, format: ContentFormat) -> Self {
+        self.set_format(format);
+        self
+    }
+
+    /// The same with an entity tag: that of the representation, or of what Location-Path names
+    /// (RFC 7252 5.10.6.1).
+    pub fn with_etag(mut self, tag: ETag) -> Self {
+        self.options
+            .set(OptionNumber::ETAG, tag.as_slice())
+            .expect("one short option always fits");
+        self
+    }
+
+    /// The same with how long it counts as fresh, in whole seconds (RFC 7252 5.10.5); zero keeps
+    /// caches from answering with it.
+    pub fn with_max_age(mut self, age: Duration) -> Self {
+        let seconds = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
+        self.options
+            .set_uint(OptionNumber::MAX_AGE, seconds)
+            .expect("one short option always fits");
+        self
+    }
+
+    /// The same with where something was created (`"a/b"`; no percent-decoding), for 2.01
+    /// (RFC 7252 5.10.7). No segment may be `.` or `..`.
+    pub fn with_location_path(mut self, path: &str) -> Result<Self, OptionsError> {
+        for segment in path.split('/').filter(|s| !s.is_empty()) {
+            self.options
+                .push(OptionNumber::LOCATION_PATH, segment.as_bytes())?;
+        }
+        Ok(self)
+    }
+
+    /// The same with one more argument of the query of where something was created
+    /// (RFC 7252 5.10.7).
+    pub fn with_location_query(mut self, argument: &str) -> Result<Self, OptionsError> {
+        self.options
+            .push(OptionNumber::LOCATION_QUERY, argument.as_bytes())?;
+        Ok(self)
+    }
+
+    /// The entity tag, if the response has one.
+    pub fn etag(&self) -> Option<ETag> {
+        ETag::new(self.options.first(OptionNumber::ETAG)?)
+    }
+
+    /// How long it counts as fresh: what it says, or [`DEFAULT_MAX_AGE`].
+    pub fn max_age(&self) -> Duration {
+        self.options
+            .uint(OptionNumber::MAX_AGE)
+            .map_or(DEFAULT_MAX_AGE, |seconds| {
+                Duration::from_secs(seconds.into())
+            })
+    }
+
+    /// What says that this response is still the right one: 2.03 with its options but without its
+    /// body (RFC 7252 5.9.1.3). Nothing if it has no entity tag.
+    pub fn validated(&self) -> Option<Self> {
+        self.etag()?;
+        let mut options = self.options.clone();
+        options.remove(OptionNumber::CONTENT_FORMAT);
+        Some(Self {
+            code: Code::VALID,
+            options,
+            payload: Payload::Whole(Bytes::new()),
+        })
     }
 
     /// The Content-Format, if the response has one.
@@ -144,5 +225,54 @@ impl Response {
             options: Options::from_view(view)?,
             payload: Payload::Whole(Bytes::copy_from_slice(view.payload())),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_tells_its_age_and_tag() {
+        let tag = ETag::from(7);
+        let response = Response::content(ContentFormat::JSON, "{}");
+        assert_eq!(
+            (response.max_age(), response.etag()),
+            (DEFAULT_MAX_AGE, None)
+        );
+        let response = response
+            .with_max_age(Duration::from_millis(1_999))
+            .with_etag(tag);
+        assert_eq!(response.max_age(), Duration::from_secs(1), "whole seconds");
+        assert_eq!(response.etag(), Some(tag));
+        let forever = Response::new(Code::CONTENT).with_max_age(Duration::MAX);
+        assert_eq!(forever.max_age(), Duration::from_secs(u32::MAX.into()));
+    }
+
+    #[test]
+    fn a_validated_response_keeps_all_but_its_body() {
+        let response = Response::content(ContentFormat::JSON, "{}");
+        assert_eq!(response.validated(), None, "nothing identifies it");
+        let response = response
+            .with_etag(ETag::from(7))
+            .with_max_age(Duration::ZERO);
+        let valid = response.validated().expect("it has a tag");
+        assert_eq!((valid.code, valid.bytes().len()), (Code::VALID, 0));
+        assert_eq!(
+            (valid.etag(), valid.max_age()),
+            (response.etag(), Duration::ZERO)
+        );
+        assert_eq!(valid.format(), None);
+    }
+
+    #[test]
+    fn a_location_is_given_by_its_segments() {
+        let created = Response::new(Code::CREATED)
+            .with_location_path("/a/b c/")
+            .and_then(|response| response.with_location_query("x=1"))
+            .expect("they fit");
+        let values = |number| created.options.values(number);
+        assert!(values(OptionNumber::LOCATION_PATH).eq([&b"a"[..], b"b c"]));
+        assert!(values(OptionNumber::LOCATION_QUERY).eq([b"x=1"]));
     }
 }

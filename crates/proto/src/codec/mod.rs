@@ -27,6 +27,7 @@
 //! ```
 
 pub mod block;
+pub mod etag;
 pub mod header;
 pub mod numbers;
 pub mod options;
@@ -36,6 +37,7 @@ pub mod view;
 pub mod writer;
 
 pub use block::{BlockError, BlockSize, BlockValue};
+pub use etag::ETag;
 pub use header::{Header, MAX_TOKEN_LENGTH, MessageId, Token, Type};
 pub use numbers::{Code, ContentFormat, OptionDefinition, OptionFormat, OptionNumber};
 pub use options::{Options, OptionsError};
