@@ -2,12 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use carob_proto::codec::{Code, ContentFormat};
 use carob_proto::message::Response;
 
-use super::{Request, Upload};
+use super::{Refusal, Request, Upload};
 
 /// A future in a box, as handlers return it.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
@@ -51,7 +52,7 @@ where
 }
 
 /// A function that blocks its thread, on a thread that may be blocked.
-pub(crate) struct Blocking<F>(pub(crate) std::sync::Arc<F>);
+pub(super) struct Blocking<F>(pub(super) Arc<F>);
 
 impl<F, R> Handler for Blocking<F>
 where
@@ -59,14 +60,20 @@ where
     R: IntoResponse + 'static,
 {
     fn call(&self, request: Request) -> Answering {
-        let answer = std::sync::Arc::clone(&self.0);
+        let answer = Arc::clone(&self.0);
         Box::pin(async move {
-            let answered = tokio::task::spawn_blocking(move || answer(request).into_response());
-            answered
-                .await
-                .unwrap_or_else(|_| Response::new(Code::INTERNAL_SERVER_ERROR))
+            let answered = on_thread(move || Ok(answer(request).into_response()));
+            answered.await.unwrap_or_else(Refusal::into_response)
         })
     }
+}
+
+/// Does what blocks on a thread that may be blocked; 5.00 if it panics.
+pub(super) async fn on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(Refusal::internal_server_error("")))
 }
 
 /// What a handler may return.
