@@ -53,7 +53,7 @@ mod settings;
 mod socket;
 
 pub use carob_cc::TransmissionParameters;
-pub use carob_proto::codec::{BlockSize, Code, ContentFormat, OptionNumber, Options, Uri};
+pub use carob_proto::codec::{BlockSize, Code, ContentFormat, ETag, OptionNumber, Options, Uri};
 pub use carob_proto::congestion::Choice;
 pub use carob_proto::link_format;
 pub use carob_proto::message::{Payload, Response};

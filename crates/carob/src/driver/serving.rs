@@ -135,31 +135,26 @@ impl Serving {
             endpoint.respond(now, id, &NOT_FOUND);
             return Answer::Now;
         };
-        let offer = match route.resource.choose(incoming.message.code(), &asked) {
+        let offer = match route.resource.choose(&incoming.message, &asked) {
             Ok(offer) => offer,
             Err(refusal) => {
                 endpoint.respond(now, id, refusal);
                 return Answer::Now;
             }
         };
-        let frame = Frame::new(offer);
+        let frame = Frame::new(&route.resource, offer, &asked);
         match &offer.action {
             Action::Fixed(fixed) => {
-                let known = asked.etags
-                    && fixed.etag.as_deref().is_some_and(|etag| {
-                        incoming
-                            .message
-                            .values(OptionNumber::ETAG)
-                            .any(|known| known == etag)
-                    });
-                let response = if known { &fixed.valid } else { &fixed.response };
-                endpoint.respond(now, id, response);
+                endpoint.respond(now, id, fixed.answer(&incoming.message, &asked));
                 return Answer::Now;
             }
             Action::Handler(handler) => {
                 let handler = Arc::clone(handler);
-                let observed = (route.resource.notifier())
-                    .map(|notifier| (notifier.clone(), Frame::new(offer)));
+                // Conditions and entity tags are of one request, not of all that observe.
+                let observed = route.resource.notifier().map(|notifier| {
+                    let frame = Frame::new(&route.resource, offer, &Asked::default());
+                    (notifier.clone(), frame)
+                });
                 let route = Arc::clone(&route.pattern);
                 let Some(request) = self.admit(endpoint, now, id, route) else {
                     return Answer::Now;

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use carob_proto::codec::{Code, ContentFormat, MessageView, OptionNumber};
 use carob_proto::message::Response;
 
-use super::resource::Offer;
-use super::{Resource, Router};
+use super::resource::{Fixed, Offer};
+use super::{Action, Resource, Router, conditions};
 
 static METHOD_NOT_ALLOWED: LazyLock<Response> =
     LazyLock::new(|| Response::new(Code::METHOD_NOT_ALLOWED));
@@ -14,13 +14,23 @@ static NOT_ACCEPTABLE: LazyLock<Response> = LazyLock::new(|| Response::new(Code:
 static UNSUPPORTED_FORMAT: LazyLock<Response> =
     LazyLock::new(|| Response::new(Code::UNSUPPORTED_CONTENT_FORMAT));
 
+static CONDITION_FAILED: LazyLock<Response> =
+    LazyLock::new(|| Response::new(Code::PRECONDITION_FAILED));
+static NO_CONDITIONS: LazyLock<Response> = LazyLock::new(|| {
+    let text = "If-Match and If-None-Match are not understood here";
+    Response::diagnostic(Code::BAD_OPTION, text)
+});
+
 /// What the options of a request say about which answer it gets.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     accept: Option<ContentFormat>,
     /// The format of its body.
     format: Option<ContentFormat>,
-    pub(crate) etags: bool,
+    /// It has entity tags to be validated.
+    pub(super) etags: bool,
+    /// It is to be carried out under a condition.
+    pub(super) conditional: bool,
 }
 
 impl Asked {
@@ -37,6 +47,7 @@ impl Asked {
                 OptionNumber::ACCEPT => asked.accept = format(),
                 OptionNumber::CONTENT_FORMAT => asked.format = format(),
                 OptionNumber::ETAG => asked.etags = true,
+                OptionNumber::IF_MATCH | OptionNumber::IF_NONE_MATCH => asked.conditional = true,
                 _ => {}
             }
         }
@@ -66,7 +77,12 @@ impl Offered {
 
 impl Resource {
     /// The answer that a request gets, or why it gets none.
-    pub(crate) fn choose(&self, method: Code, asked: &Asked) -> Result<&Offer, &'static Response> {
+    pub(crate) fn choose(
+        &self,
+        request: &MessageView<'_>,
+        asked: &Asked,
+    ) -> Result<&Offer, &'static Response> {
+        let method = request.code();
         let mut offers = self.offers(method).peekable();
         if offers.peek().is_none() {
             return Err(&METHOD_NOT_ALLOWED);
@@ -78,6 +94,55 @@ impl Resource {
             }
         }
         let chosen = offers.find(|offer| offer.format.suits(asked.accept));
-        chosen.ok_or(&NOT_ACCEPTABLE)
+        let chosen = chosen.ok_or(&*NOT_ACCEPTABLE)?;
+        if asked.conditional {
+            self.check_fixed(request, chosen)?;
+        }
+        Ok(chosen)
+    }
+
+    /// Checks conditions as far as the state is known without asking for it: that of fixed content
+    /// never changes. Where the state can neither be known nor asked for, the options are not
+    /// understood, and they are critical (RFC 7252 5.4.1).
+    fn check_fixed(
+        &self,
+        request: &MessageView<'_>,
+        chosen: &Offer,
+    ) -> Result<(), &'static Response> {
+        let asks = !matches!(chosen.action, Action::Fixed(_));
+        if asks && (self.state.is_some() || self.own_conditions) {
+            return Ok(());
+        }
+        let mut fixed = self.offers.iter().filter_map(|offer| match &offer.action {
+            Action::Fixed(fixed) => Some(fixed),
+            _ => None,
+        });
+        let tags = fixed.clone().filter_map(|fixed| fixed.response.etag());
+        if fixed.next().is_none() {
+            return Err(&NO_CONDITIONS);
+        }
+        let is_current = |value: &[u8]| tags.clone().any(|tag| tag.as_slice() == value);
+        if conditions::hold(request.options(), true, is_current) {
+            Ok(())
+        } else {
+            Err(&CONDITION_FAILED)
+        }
+    }
+}
+
+impl Fixed {
+    /// The content, or 2.03 for who has it (RFC 7252 5.10.6.2).
+    pub(crate) fn answer(&self, request: &MessageView<'_>, asked: &Asked) -> &Response {
+        match &self.valid {
+            Some((tag, valid)) if asked.etags => {
+                let mut known = request.values(OptionNumber::ETAG);
+                if known.any(|known| known == tag.as_slice()) {
+                    valid
+                } else {
+                    &self.response
+                }
+            }
+            _ => &self.response,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! `/.well-known/core`: what there is on this server (RFC 6690 4).
 
 use bytes::Bytes;
-use carob_proto::codec::{Code, ContentFormat, OptionNumber};
+use carob_proto::codec::{Code, ContentFormat, ETag, OptionNumber};
 use carob_proto::link_format::{LinkWriter, matching};
 use carob_proto::message::{Payload, Response};
 
@@ -52,7 +52,8 @@ fn answer(links: &Bytes, request: &Request) -> Response {
         }
         _ => links.clone(),
     });
-    response
+    let tag = ETag::of(response.bytes());
+    response.with_etag(tag)
 }
 
 #[cfg(test)]

@@ -1,27 +1,36 @@
 //! What is done before and after a handler, so that handlers need not.
 
-use carob_proto::codec::{Code, ContentFormat};
+use std::sync::Arc;
+
+use carob_proto::codec::{Code, ContentFormat, ETag};
 use carob_proto::message::Response;
 
-use super::Request;
-use super::choice::Offered;
+use super::choice::{Asked, Offered};
 use super::handler::Answering;
 use super::resource::Offer;
+use super::{IntoResponse as _, Request, Resource, StateTag, conditions};
 
 /// What surrounds the call of a handler.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Frame {
-    /// The format of its answers that name none.
+    /// Tells the state that the request's conditions are about, if it has any.
+    state: Option<Arc<dyn StateTag>>,
+    /// The request has entity tags to be validated.
+    etags: bool,
+    /// The format of answers that name none.
     format: Option<ContentFormat>,
 }
 
 impl Frame {
-    pub(crate) fn new(offer: &Offer) -> Self {
-        let format = match offer.format {
-            Offered::Format(format) => Some(format),
-            Offered::Any | Offered::Unnamed => None,
-        };
-        Self { format }
+    pub(crate) fn new(resource: &Resource, offer: &Offer, asked: &Asked) -> Self {
+        Self {
+            state: resource.state.clone().filter(|_| asked.conditional),
+            etags: asked.etags && offer.method.is_safe(),
+            format: match offer.format {
+                Offered::Format(format) => Some(format),
+                Offered::Any | Offered::Unnamed => None,
+            },
+        }
     }
 
     /// Has a request answered.
@@ -30,11 +39,33 @@ impl Frame {
         request: Request,
         handler: impl FnOnce(Request) -> Answering,
     ) -> Response {
+        if let Some(state) = self.state {
+            let current = match state.state(request.clone()).await {
+                Ok(current) => current,
+                Err(refusal) => return refusal.into_response(),
+            };
+            let is_current = |value: &[u8]| current.is_some_and(|tag| tag.as_slice() == value);
+            if !conditions::hold(request.options().iter(), current.is_some(), is_current) {
+                return Response::new(Code::PRECONDITION_FAILED);
+            }
+        }
+        // A later block of a body is not validated: its beginning has been sent, so the client has
+        // another state.
+        let known: Vec<ETag> = if self.etags && request.wanted().offset == 0 {
+            request.etags().collect()
+        } else {
+            Vec::new()
+        };
         let mut response = handler(request).await;
-        if let Some(format) = self.format
-            && response.code == Code::CONTENT
-            && response.format().is_none()
+        if response.code != Code::CONTENT {
+            return response;
+        }
+        if let Some(valid) = response.validated()
+            && valid.etag().is_some_and(|tag| known.contains(&tag))
         {
+            return valid;
+        }
+        if let Some(format) = self.format.filter(|_| response.format().is_none()) {
             response.set_format(format);
         }
         response

@@ -4,6 +4,7 @@
 //! [`Upload`] (what a handler gets), [`ServerBuilder`] (putting it together).
 
 mod choice;
+mod conditions;
 mod discovery;
 mod frame;
 mod handler;
@@ -27,6 +28,7 @@ use crate::error::OpenError;
 use crate::settings::Settings;
 
 pub(crate) use choice::Asked;
+pub use conditions::{IntoState, StateTag};
 pub(crate) use frame::Frame;
 pub use handler::{Handler, IntoResponse, UploadHandler};
 pub(crate) use notifier::Changes;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carob_proto::blockwise::Wanted;
-use carob_proto::codec::{Code, ContentFormat, OptionNumber, Options};
+use carob_proto::codec::{Code, ContentFormat, ETag, OptionNumber, Options};
 
 use super::Pattern;
 
@@ -88,6 +88,14 @@ impl Request {
     pub fn accept(&self) -> Option<ContentFormat> {
         let number = self.options.uint(OptionNumber::ACCEPT)?;
         u16::try_from(number).ok().map(ContentFormat)
+    }
+
+    /// The entity tags of the representations that the client has (RFC 7252 5.10.6.2). A 2.05
+    /// with one of them becomes 2.03 by itself.
+    pub fn etags(&self) -> impl Iterator<Item = ETag> {
+        self.options
+            .values(OptionNumber::ETAG)
+            .filter_map(ETag::new)
     }
 
     /// The part of the response's body that is asked for, for handlers that answer with

@@ -3,28 +3,47 @@
 use std::fmt;
 use std::sync::Arc;
 
-use carob_proto::codec::{Code, ContentFormat, OptionNumber};
+use carob_proto::codec::{Code, ContentFormat, ETag};
 use carob_proto::link_format::{LinkEntry, is_attribute_name};
 use carob_proto::message::{Payload, Response};
 
 use super::choice::Offered;
+use super::conditions::BlockingState;
 use super::handler::Blocking;
-use super::{Handler, IntoResponse, Notifier, Request, UploadHandler};
+use super::{Handler, IntoResponse, IntoState, Notifier, Request, StateTag, UploadHandler};
 
 /// What a path answers, method by method; other methods are answered 4.05.
 ///
 /// A method may be answered in several formats ([`get_as`](Self::get_as)): the request's Accept
 /// option chooses, the first is taken if there is none, and 4.06 is answered if what it asks for
 /// is not there (RFC 7252 5.10.4).
-#[derive(Clone, Debug, Default)]
+///
+/// A 2.05 with an entity tag that the request names becomes 2.03 without its body
+/// (RFC 7252 5.10.6.2). Requests with If-Match or If-None-Match are answered 4.02 unless the state
+/// of the resource can be told: see [`state_tag`](Self::state_tag).
+#[derive(Clone, Default)]
 pub struct Resource {
     pub(super) offers: Vec<Offer>,
     /// The formats of request bodies that methods take, where that was said.
     pub(super) takes: Vec<(Code, Vec<ContentFormat>)>,
     notifier: Option<Notifier>,
+    pub(super) state: Option<Arc<dyn StateTag>>,
+    /// Its handlers check conditions themselves.
+    pub(super) own_conditions: bool,
     /// Name, and value if it has one.
     attributes: Vec<(String, Option<String>)>,
     unlisted: bool,
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resource")
+            .field("offers", &self.offers)
+            .field("takes", &self.takes)
+            .field("attributes", &self.attributes)
+            .field("unlisted", &self.unlisted)
+            .finish_non_exhaustive()
+    }
 }
 
 /// One answer to a method.
@@ -57,10 +76,9 @@ impl fmt::Debug for Action {
 /// Content that does not change.
 #[derive(Debug)]
 pub(crate) struct Fixed {
-    pub(crate) response: Response,
-    /// 2.03, for who has it already (RFC 7252 5.10.6.2).
-    pub(crate) valid: Response,
-    pub(crate) etag: Option<Box<[u8]>>,
+    pub(super) response: Response,
+    /// Its entity tag, and 2.03 for who has it already (RFC 7252 5.10.6.2).
+    pub(super) valid: Option<(ETag, Response)>,
 }
 
 /// A resource that answers GET with a handler.
@@ -156,6 +174,32 @@ impl Resource {
     /// Answers a method whose body is taken block by block as it arrives, however large.
     pub fn on_upload(self, method: Code, handler: impl UploadHandler) -> Self {
         self.with(method, Offered::Any, Action::Upload(Arc::new(handler)))
+    }
+
+    /// How to learn the resource's state: its current entity tag, or that it is not there.
+    ///
+    /// With it, If-Match and If-None-Match are checked before a handler of any method is called,
+    /// and 4.12 is answered if they do not hold (RFC 7252 5.10.8). It is asked for such requests
+    /// only. The state may change between this and the handler; a handler that others race with
+    /// must look again when it writes.
+    pub fn state_tag(mut self, state: impl StateTag) -> Self {
+        self.state = Some(Arc::new(state));
+        self
+    }
+
+    /// The same with a function that blocks: it runs on a thread for such.
+    pub fn state_tag_blocking<S: IntoState + 'static>(
+        self,
+        state: impl Fn(Request) -> S + Send + Sync + 'static,
+    ) -> Self {
+        self.state_tag(BlockingState(Arc::new(state)))
+    }
+
+    /// Leaves If-Match and If-None-Match to the handlers, which must look for them among the
+    /// request's options (RFC 7252 5.10.8).
+    pub fn own_conditions(mut self) -> Self {
+        self.own_conditions = true;
+        self
     }
 
     /// An attribute in `/.well-known/core`, such as `rt`, `if` or `title` (RFC 6690 3). A name that
@@ -286,18 +330,7 @@ impl Action {
         if let Payload::Whole(bytes) = response.payload {
             response.payload = Payload::Fixed(bytes);
         }
-        let etag = response.options.first(OptionNumber::ETAG).map(Box::from);
-        let mut valid = Response::new(Code::VALID);
-        if let Some(etag) = &etag {
-            valid
-                .options
-                .push(OptionNumber::ETAG, etag)
-                .expect("it fitted the other response");
-        }
-        Self::Fixed(Arc::new(Fixed {
-            response,
-            valid,
-            etag,
-        }))
+        let valid = response.etag().zip(response.validated());
+        Self::Fixed(Arc::new(Fixed { response, valid }))
     }
 }

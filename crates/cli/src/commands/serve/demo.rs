@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carob::server::{Request, Resource, ServerBuilder, fixed, get};
-use carob::{Code, ContentFormat, OptionNumber, Response};
+use carob::{Code, ContentFormat, ETag, Response};
 
 /// 32 bytes.
 const HELLO: &str = "hello, this is 32 bytes of text\n";
@@ -28,22 +28,12 @@ pub(super) fn resources(builder: ServerBuilder) -> ServerBuilder {
         )
         .resource(
             "/large",
-            fixed(with_etag(large())).attribute("title", "1 MiB in many blocks"),
+            fixed(large()).attribute("title", "1 MiB in many blocks"),
         )
         .resource(
             "/slow",
             get(slow).attribute("title", "answers after 1.5 s, separately"),
         )
-}
-
-/// It never changes, so any entity tag is right; it lets clients see that, and validate.
-fn with_etag(bytes: Vec<u8>) -> Response {
-    let mut response = Response::content(ContentFormat::OCTET_STREAM, bytes);
-    response
-        .options
-        .set(OptionNumber::ETAG, b"1")
-        .expect("one short option always fits");
-    response
 }
 
 fn echo() -> Resource {
@@ -65,8 +55,10 @@ fn echo() -> Resource {
 }
 
 /// Every byte is its own offset, modulo 256; so any block can be checked alone.
-fn large() -> Vec<u8> {
-    (0..LARGE).map(|offset| offset as u8).collect()
+fn large() -> Response {
+    let bytes: Vec<u8> = (0..LARGE).map(|offset| offset as u8).collect();
+    let tag = ETag::of(&bytes);
+    Response::content(ContentFormat::OCTET_STREAM, bytes).with_etag(tag)
 }
 
 async fn slow(_: Request) -> &'static str {
@@ -81,7 +73,7 @@ mod tests {
     #[test]
     fn hello_is_32_bytes_and_large_a_mebibyte() {
         assert_eq!(HELLO.len(), 32);
-        assert_eq!(large().len(), 1 << 20);
-        assert_eq!(large()[300..302], [44, 45]);
+        assert_eq!(large().bytes().len(), 1 << 20);
+        assert_eq!(large().bytes()[300..302], [44, 45]);
     }
 }

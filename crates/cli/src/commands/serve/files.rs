@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use carob::server::{IntoResponse, Request, Resource, Upload};
-use carob::{Code, ContentFormat, OptionNumber, Payload, Response};
+use carob::server::{Refusal, Request, Resource, Upload};
+use carob::{Code, ContentFormat, ETag, Payload, Response};
 use carob_proto::link_format::LinkWriter;
 
-use super::folder::{Entry, Folder, Found, Partial, Refusal};
+use super::folder::{Entry, Folder, Found, Partial, PathError};
 
 /// Files up to this size, in bytes, are read whole, so that all blocks are of one state; larger
 /// ones are read block by block as they are asked for.
@@ -22,11 +22,14 @@ const GATHER: usize = 64 << 10;
 /// The files of a folder: GET, and if `writable` PUT and DELETE.
 pub(super) fn resource(root: Folder, writable: bool) -> Resource {
     let root = Arc::new(root);
-    let (reading, writing, deleting) = (Arc::clone(&root), Arc::clone(&root), root);
-    let resource = Resource::new().on_blocking(Code::GET, move |request| read(&reading, &request));
+    let (reading, telling) = (Arc::clone(&root), Arc::clone(&root));
+    let resource = Resource::new()
+        .on_blocking(Code::GET, move |request| read(&reading, &request))
+        .state_tag_blocking(move |request| state(&telling, &request));
     if !writable {
         return resource;
     }
+    let (writing, deleting) = (Arc::clone(&root), root);
     resource
         .on_upload(Code::PUT, move |request, upload| {
             write(Arc::clone(&writing), request, upload)
@@ -38,16 +41,25 @@ fn segments(request: &Request) -> Vec<&[u8]> {
     request.segments().collect()
 }
 
-fn read(root: &Folder, request: &Request) -> Result<Response, Refused> {
+fn read(root: &Folder, request: &Request) -> Result<Response, Refusal> {
     let segments = segments(request);
     match root.find(&segments)? {
         Found::Folder(folder) => listing(&folder, request, &segments),
-        Found::File(file) => Ok(content(&file, request, &segments)?),
+        Found::File(file) => content(&file, request, &segments),
     }
 }
 
+/// The state of the file that a request is about.
+fn state(root: &Folder, request: &Request) -> Result<Option<ETag>, Refusal> {
+    let file = root.place(&segments(request))?.existing()?;
+    Ok(match file {
+        Some(file) => Some(etag(&file.metadata()?)),
+        None => None,
+    })
+}
+
 /// The file, or the part of it that is asked for.
-fn content(file: &File, request: &Request, segments: &[&[u8]]) -> io::Result<Response> {
+fn content(file: &File, request: &Request, segments: &[&[u8]]) -> Result<Response, Refusal> {
     let metadata = file.metadata()?;
     let name = segments
         .last()
@@ -55,20 +67,9 @@ fn content(file: &File, request: &Request, segments: &[&[u8]]) -> io::Result<Res
         .unwrap_or_default();
     let format = format_of(&name);
     if request.accept().is_some_and(|accept| accept != format) {
-        return Ok(Response::new(Code::NOT_ACCEPTABLE));
+        return Err(Refusal::not_acceptable(""));
     }
-    let etag = etag(&metadata);
-    let mut response = Response::new(Code::CONTENT);
-    push(&mut response, OptionNumber::ETAG, &etag);
-    if request
-        .options()
-        .values(OptionNumber::ETAG)
-        .any(|known| known == etag)
-    {
-        response.code = Code::VALID;
-        return Ok(response);
-    }
-    response.set_format(format);
+    let mut response = Response::content(format, "").with_etag(etag(&metadata));
     let size = metadata.len();
     if size <= WHOLE {
         response.payload = Payload::Whole(read_at(file, 0, size)?);
@@ -76,10 +77,7 @@ fn content(file: &File, request: &Request, segments: &[&[u8]]) -> io::Result<Res
     }
     let wanted = request.wanted();
     if wanted.offset >= size {
-        return Ok(Response::diagnostic(
-            Code::BAD_OPTION,
-            "Block2: beyond the end",
-        ));
+        return Err(Refusal::bad_option("Block2: beyond the end"));
     }
     let bytes = read_at(file, wanted.offset, wanted.size.bytes() as u64)?;
     let more = wanted.offset + (bytes.len() as u64) < size;
@@ -108,17 +106,15 @@ fn read_at(file: &File, offset: u64, length: u64) -> io::Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// Tells states of a file apart: time of change, size and identity, mixed (FNV-1a, 64 bits).
-fn etag(metadata: &Metadata) -> [u8; 8] {
+/// Tells states of a file apart: time of change, size and identity, mixed.
+fn etag(metadata: &Metadata) -> ETag {
     let words = [
         metadata.mtime().cast_unsigned(),
         metadata.mtime_nsec().cast_unsigned(),
         metadata.len(),
         metadata.ino(),
     ];
-    let bytes = words.iter().flat_map(|word| word.to_be_bytes());
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    bytes.fold(0xcbf2_9ce4_8422_2325, mix).to_be_bytes()
+    ETag::of(words.map(u64::to_be_bytes).as_flattened())
 }
 
 /// The content format by a name's extension.
@@ -148,12 +144,12 @@ fn format_of(name: &str) -> ContentFormat {
 }
 
 /// What is in a folder, as links (RFC 6690 2).
-fn listing(folder: &Folder, request: &Request, segments: &[&[u8]]) -> Result<Response, Refused> {
+fn listing(folder: &Folder, request: &Request, segments: &[&[u8]]) -> Result<Response, Refusal> {
     if request
         .accept()
         .is_some_and(|accept| accept != ContentFormat::LINK_FORMAT)
     {
-        return Err(Refused::with(Code::NOT_ACCEPTABLE));
+        return Err(Refusal::not_acceptable(""));
     }
     let base: Vec<&[u8]> = segments
         .iter()
@@ -185,24 +181,20 @@ async fn write(
     root: Arc<Folder>,
     request: Request,
     mut upload: Upload,
-) -> Result<Response, Refused> {
+) -> Result<Response, Refusal> {
     let begun = on_thread(move || {
         let place = root.place(&segments(&request))?;
-        let existing = place.existing()?;
-        if !condition_holds(&request, existing.as_ref())? {
-            return Ok(None);
-        }
-        place.begin().map(Some)
+        // A folder, or what is no file, cannot be written over.
+        place.existing()?;
+        place.begin()
     });
-    let Some(mut partial) = begun.await? else {
-        return Err(Refused::with(Code::PRECONDITION_FAILED));
-    };
+    let mut partial = begun.await?;
     let mut gathered = BytesMut::new();
     loop {
         let block = match upload.next().await {
             Ok(block) => block,
             Err(error) => {
-                return Err(Refused(Code::REQUEST_ENTITY_INCOMPLETE, error.to_string()));
+                return Err(Refusal::request_entity_incomplete(error.to_string()));
             }
         };
         let last = block.is_none();
@@ -228,81 +220,90 @@ async fn write(
     }))
 }
 
-/// If-Match and If-None-Match (RFC 7252 5.10.8).
-fn condition_holds(request: &Request, existing: Option<&File>) -> Result<bool, Refusal> {
-    let options = request.options();
-    if options.contains(OptionNumber::IF_NONE_MATCH) && existing.is_some() {
-        return Ok(false);
-    }
-    if !options.contains(OptionNumber::IF_MATCH) {
-        return Ok(true);
-    }
-    let Some(file) = existing else {
-        return Ok(false);
-    };
-    let etag = etag(&file.metadata()?);
-    // An empty value stands for any state.
-    Ok(options
-        .values(OptionNumber::IF_MATCH)
-        .any(|value| value.is_empty() || value == etag))
-}
-
-fn delete(root: &Folder, request: &Request) -> Result<Response, Refused> {
-    let place = root.place(&segments(request))?;
-    let existing = place.existing()?;
-    if !condition_holds(request, existing.as_ref())? {
-        return Err(Refused::with(Code::PRECONDITION_FAILED));
-    }
+fn delete(root: &Folder, request: &Request) -> Result<Response, Refusal> {
     // What is not there is deleted as well (RFC 7252 5.8.4).
-    place.remove()?;
+    root.place(&segments(request))?.remove()?;
     Ok(Response::new(Code::DELETED))
 }
 
 /// Does what blocks on a thread that may be blocked.
 async fn on_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refused> {
+    work: impl FnOnce() -> Result<T, PathError> + Send + 'static,
+) -> Result<T, Refusal> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => Ok(result?),
-        Err(_) => Err(Refused::with(Code::INTERNAL_SERVER_ERROR)),
+        Err(_) => Err(Refusal::internal_server_error("")),
     }
 }
 
-fn push(response: &mut Response, number: OptionNumber, value: &[u8]) {
-    response
-        .options
-        .push(number, value)
-        .expect("a short option always fits");
-}
-
-/// A request that is not carried out, and what is said about it.
-#[derive(Debug)]
-struct Refused(Code, String);
-
-impl Refused {
-    fn with(code: Code) -> Self {
-        Self(code, String::new())
-    }
-}
-
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::NotFound => Self(Code::NOT_FOUND, "no such file".into()),
-            Refusal::Forbidden => Self(Code::FORBIDDEN, "not a file of this folder".into()),
-            Refusal::Failed(error) => error.into(),
+impl From<PathError> for Refusal {
+    fn from(error: PathError) -> Self {
+        match error {
+            PathError::NotFound => Self::not_found("no such file"),
+            PathError::Forbidden => Self::forbidden("not a file of this folder"),
+            PathError::Failed(error) => error.into(),
         }
     }
 }
 
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Self {
-        Self(Code::INTERNAL_SERVER_ERROR, error.to_string())
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carob::{Client, OptionNumber, Reply, Server};
 
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        Response::diagnostic(self.0, &self.1)
+    /// Runs a test against a writable folder with a file and a folder in it.
+    fn served<F: Future<Output = ()>>(name: &str, test: impl FnOnce(Client, String) -> F) {
+        let root = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("sub")).unwrap();
+        std::fs::write(root.join("a b.json"), "{}").unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let files = resource(Folder::open(&root).unwrap(), true);
+            let builder = Server::builder().bind("127.0.0.1:0").fallback(files);
+            let server = builder.start().await.unwrap();
+            let uri = format!("coap://{}", server.local_address());
+            test(Client::open().unwrap(), uri).await;
+        });
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_changed_only_in_the_state_that_is_named() {
+        served("carob-files-state", |client, uri| async move {
+            let uri = format!("{uri}/a%20b.json");
+            let first: Reply = client.get(&uri).await.unwrap();
+            let tag = first.etag().unwrap();
+            let known = client.get(&uri).option(OptionNumber::ETAG, tag.as_slice());
+            assert_eq!(known.await.unwrap().code, Code::VALID);
+            let put = |body: &'static str| {
+                let request = client.put(&uri).body(body);
+                request.option(OptionNumber::IF_MATCH, tag.as_slice())
+            };
+            assert_eq!(put("[1]").await.unwrap().code, Code::CHANGED);
+            assert_eq!(put("[2]").await.unwrap().code, Code::PRECONDITION_FAILED);
+            let delete = client
+                .delete(&uri)
+                .option(OptionNumber::IF_NONE_MATCH, *b"");
+            assert_eq!(delete.await.unwrap().code, Code::PRECONDITION_FAILED);
+            let last = client.get(&uri).await.unwrap();
+            assert_eq!(last.text(), Some("[1]"));
+            assert_eq!(last.format(), Some(ContentFormat::JSON));
+        });
+    }
+
+    #[test]
+    fn a_folder_lists_its_files_as_links() {
+        served("carob-files-links", |client, uri| async move {
+            let list = client.get(&uri).await.unwrap();
+            assert_eq!(list.text(), Some("</a%20b.json>;ct=50;sz=2,</sub/>;ct=40"));
+            let refused = client.put(format!("{uri}/sub")).body("x").await.unwrap();
+            assert_eq!(refused.code, Code::FORBIDDEN);
+            let missing = client.get(format!("{uri}/sub/x")).await.unwrap();
+            let text = (missing.code, missing.text());
+            assert_eq!(text, (Code::NOT_FOUND, Some("no such file")));
+        });
     }
 }

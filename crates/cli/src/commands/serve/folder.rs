@@ -63,14 +63,14 @@ pub(super) struct Partial {
 
 /// Why a path leads nowhere.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum PathError {
     /// It leads, or would lead, outside; or to what is neither file nor folder.
     Forbidden,
     NotFound,
     Failed(io::Error),
 }
 
-impl From<Errno> for Refusal {
+impl From<Errno> for PathError {
     fn from(error: Errno) -> Self {
         match error {
             Errno::ENOENT | Errno::ENOTDIR | Errno::ENAMETOOLONG => Self::NotFound,
@@ -83,20 +83,20 @@ impl From<Errno> for Refusal {
     }
 }
 
-impl From<io::Error> for Refusal {
+impl From<io::Error> for PathError {
     fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }
 }
 
 /// A segment of a path as a file's name, unless it could mean anything else.
-fn name(segment: &[u8]) -> Result<&OsStr, Refusal> {
+fn name(segment: &[u8]) -> Result<&OsStr, PathError> {
     let special = segment.is_empty() || segment == b"." || segment == b"..";
     if special || segment.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0)) {
-        return Err(Refusal::Forbidden);
+        return Err(PathError::Forbidden);
     }
     if segment.starts_with(PARTIAL.as_bytes()) {
-        return Err(Refusal::NotFound);
+        return Err(PathError::NotFound);
     }
     Ok(OsStr::from_bytes(segment))
 }
@@ -115,7 +115,7 @@ impl Folder {
         Ok(Self(Arc::new(file.into())))
     }
 
-    fn step(&self, segment: &[u8]) -> Result<Self, Refusal> {
+    fn step(&self, segment: &[u8]) -> Result<Self, PathError> {
         let next = openat(
             self.0.as_fd(),
             name(segment)?,
@@ -127,7 +127,7 @@ impl Folder {
     }
 
     /// The folder and the name that the segments of a path lead to; none for the folder itself.
-    fn walk(&self, segments: &[&[u8]]) -> Result<Option<Place>, Refusal> {
+    fn walk(&self, segments: &[&[u8]]) -> Result<Option<Place>, PathError> {
         // "a/" has an empty segment at its end; so has "/".
         let segments = match segments {
             [rest @ .., b""] => rest,
@@ -137,7 +137,7 @@ impl Folder {
             return Ok(None);
         };
         if above.len() > DEPTH {
-            return Err(Refusal::NotFound);
+            return Err(PathError::NotFound);
         }
         let mut folder = self.clone();
         for segment in above {
@@ -150,7 +150,7 @@ impl Folder {
     }
 
     /// What a path leads to.
-    pub(super) fn find(&self, segments: &[&[u8]]) -> Result<Found, Refusal> {
+    pub(super) fn find(&self, segments: &[&[u8]]) -> Result<Found, PathError> {
         let Some(Place { folder, name }) = self.walk(segments)? else {
             return Ok(Found::Folder(self.clone()));
         };
@@ -163,17 +163,17 @@ impl Folder {
         } else if metadata.is_file() {
             Ok(Found::File(file))
         } else {
-            Err(Refusal::Forbidden)
+            Err(PathError::Forbidden)
         }
     }
 
     /// The place a path names, for writing; the folder it is in must be there.
-    pub(super) fn place(&self, segments: &[&[u8]]) -> Result<Place, Refusal> {
-        self.walk(segments)?.ok_or(Refusal::Forbidden)
+    pub(super) fn place(&self, segments: &[&[u8]]) -> Result<Place, PathError> {
+        self.walk(segments)?.ok_or(PathError::Forbidden)
     }
 
     /// Its files and folders by name, the first [`ENTRIES`] that the system gives.
-    pub(super) fn entries(&self) -> Result<Vec<Entry>, Refusal> {
+    pub(super) fn entries(&self) -> Result<Vec<Entry>, PathError> {
         // Reading moves a position that clones of a descriptor share, so this needs its own.
         let own = openat(
             self.0.as_fd(),
@@ -213,7 +213,7 @@ impl Folder {
 
 impl Place {
     /// The file that is there now, if one is.
-    pub(super) fn existing(&self) -> Result<Option<File>, Refusal> {
+    pub(super) fn existing(&self) -> Result<Option<File>, PathError> {
         let flags = READ | OFlag::O_NONBLOCK;
         match openat(self.folder.0.as_fd(), &*self.name, flags, Mode::empty()) {
             Ok(file) => {
@@ -221,7 +221,7 @@ impl Place {
                 if file.metadata()?.is_file() {
                     Ok(Some(file))
                 } else {
-                    Err(Refusal::Forbidden)
+                    Err(PathError::Forbidden)
                 }
             }
             Err(Errno::ENOENT) => Ok(None),
@@ -230,7 +230,7 @@ impl Place {
     }
 
     /// Removes the file; whether there was one.
-    pub(super) fn remove(&self) -> Result<bool, Refusal> {
+    pub(super) fn remove(&self) -> Result<bool, PathError> {
         if self.existing()?.is_none() {
             return Ok(false);
         }
@@ -246,7 +246,7 @@ impl Place {
     }
 
     /// Begins a file that will take this place when it is complete.
-    pub(super) fn begin(self) -> Result<Partial, Refusal> {
+    pub(super) fn begin(self) -> Result<Partial, PathError> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let temporary = format!("{PARTIAL}{}-{count}", std::process::id());
@@ -264,12 +264,12 @@ impl Place {
 
 impl Partial {
     /// Adds to the file.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), PathError> {
         Ok(self.file.write_all(bytes)?)
     }
 
     /// Puts the file in its place, all at once; whether it replaced one.
-    pub(super) fn complete(mut self) -> Result<bool, Refusal> {
+    pub(super) fn complete(mut self) -> Result<bool, PathError> {
         let replaced = self.place.existing()?.is_some();
         let folder = self.place.folder.0.as_fd();
         renameat(folder, self.temporary.as_str(), folder, &*self.place.name)?;
@@ -349,7 +349,7 @@ mod tests {
         let (root, folder) = tree("carob-folder-whole");
         let mut partial = folder.place(&[b"new"]).unwrap().begin().unwrap();
         partial.write(b"half").unwrap();
-        assert!(matches!(folder.find(&[b"new"]), Err(Refusal::NotFound)));
+        assert!(matches!(folder.find(&[b"new"]), Err(PathError::NotFound)));
         drop(partial);
         assert_eq!(
             fs::read_dir(root.join("served")).unwrap().count(),
