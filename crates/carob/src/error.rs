@@ -1,11 +1,13 @@
 //! What can go wrong, in words that name the place and, where there is one, the remedy.
 
+use std::fmt::{self, Write as _};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carob_proto::codec::UriError;
+use carob_proto::codec::{Code, UriError};
 use carob_proto::endpoint::{Failure, RequestError};
+use carob_proto::message::Response;
 
 /// Why an endpoint could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -60,9 +62,10 @@ impl OpenError {
     }
 }
 
-/// Why a request got no response.
+/// Why a request got no response, or not the one that was hoped for.
 ///
-/// A response with an error code (4.xx, 5.xx) is a response, not one of these.
+/// A response with an error code (4.xx, 5.xx) is a response like any other, until
+/// [`Reply::success`](crate::Reply::success) makes an error of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -147,12 +150,69 @@ pub enum Error {
     /// The source of the request's body failed.
     #[error("reading the request's body: {0}")]
     Body(io::Error),
+    /// The server refused, with a code of class 4 or 5 (RFC 7252 5.9.2, 5.9.3).
+    #[error("{}", Refused(*.code, .diagnostic.as_deref(), *.retry_after))]
+    Response {
+        /// The code.
+        code: Code,
+        /// What the server says about it, for people (RFC 7252 5.5.2); at most
+        /// [`DIAGNOSTIC_BYTES`] of it.
+        diagnostic: Option<String>,
+        /// After how long it is worth trying again: with 5.03 (RFC 7252 5.9.3.4) and 4.29
+        /// (RFC 8516 4), whose Max-Age is 60 s where it is not given.
+        retry_after: Option<Duration>,
+    },
     /// The endpoint has stopped.
     #[error("the endpoint was shut down")]
     Closed,
 }
 
+/// Bytes kept of a diagnostic payload; it is meant to be brief, and longer ones are cut.
+pub const DIAGNOSTIC_BYTES: usize = 1_024;
+
+/// Writes a refusal: code, name, and what the server says.
+struct Refused<'a>(Code, Option<&'a str>, Option<Duration>);
+
+impl fmt::Display for Refused<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(code, text, retry_after) = self;
+        write!(f, "{code:?}")?;
+        if let Some(text) = text {
+            f.write_str(": ")?;
+            // It comes from elsewhere and may go to a terminal.
+            for char in text.chars() {
+                f.write_char(if char.is_control() { ' ' } else { char })?;
+            }
+        }
+        if let Some(after) = retry_after {
+            write!(f, " (try again in {} s)", after.as_secs())?;
+        }
+        Ok(())
+    }
+}
+
 impl Error {
+    /// The error that a response is; nothing if its code is not of class 4 or 5.
+    pub(crate) fn of_response(response: &Response) -> Option<Self> {
+        let code = response.code;
+        if !matches!(code.class(), 4 | 5) {
+            return None;
+        }
+        let diagnostic = response.diagnostic_text().map(|text| {
+            let mut end = text.len().min(DIAGNOSTIC_BYTES);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.get(..end).unwrap_or_default().to_owned()
+        });
+        let waits = matches!(code, Code::SERVICE_UNAVAILABLE | Code::TOO_MANY_REQUESTS);
+        Some(Self::Response {
+            code,
+            diagnostic,
+            retry_after: waits.then(|| response.max_age()),
+        })
+    }
+
     /// What may help.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {

@@ -59,6 +59,6 @@ pub use carob_proto::link_format;
 pub use carob_proto::message::{Payload, Response};
 pub use client::{Body, Client, Reply, StreamedReply};
 pub use driver::Finish;
-pub use error::{Error, OpenError};
+pub use error::{DIAGNOSTIC_BYTES, Error, OpenError};
 pub use server::{Resource, Server};
 pub use settings::{Datagram, Settings};

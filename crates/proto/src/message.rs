@@ -130,6 +130,18 @@ impl Response {
         self
     }
 
+    /// The text in which an error explains itself: the payload of a response of class 4 or 5, if
+    /// that has no Content-Format, is UTF-8, and is there (RFC 7252 5.5.2).
+    pub fn diagnostic_text(&self) -> Option<&str> {
+        if !matches!(self.code.class(), 4 | 5)
+            || self.options.contains(OptionNumber::CONTENT_FORMAT)
+        {
+            return None;
+        }
+        let text = core::str::from_utf8(self.bytes()).ok()?;
+        (!text.is_empty()).then_some(text)
+    }
+
     /// Sets Content-Format (RFC 7252 5.10.3).
     pub fn set_format(&mut self, format: ContentFormat) {
         self.options
@@ -230,6 +242,8 @@ impl Response {
 
 #[cfg(test)]
 mod tests {
+    use alloc::borrow::ToOwned;
+
     use super::*;
 
     #[test]
@@ -263,6 +277,18 @@ mod tests {
             (response.etag(), Duration::ZERO)
         );
         assert_eq!(valid.format(), None);
+    }
+
+    #[test]
+    fn only_text_without_a_format_explains_an_error() {
+        let text = |response: &Response| response.diagnostic_text().map(ToOwned::to_owned);
+        let refused = Response::diagnostic(Code::NOT_FOUND, "no such sensor");
+        assert_eq!(text(&refused).as_deref(), Some("no such sensor"));
+        assert_eq!(text(&refused.with_format(ContentFormat::TEXT_PLAIN)), None);
+        assert_eq!(text(&Response::diagnostic(Code::CONTENT, "a body")), None);
+        assert_eq!(text(&Response::diagnostic(Code::NOT_FOUND, "")), None);
+        let binary = Response::new(Code::BAD_GATEWAY).with_payload(&b"\xff"[..]);
+        assert_eq!(text(&binary), None);
     }
 
     #[test]

@@ -28,6 +28,26 @@ impl Reply {
     pub fn text(&self) -> Option<&str> {
         core::str::from_utf8(self.bytes()).ok()
     }
+
+    /// The reply if its code is of class 2; the error that it is otherwise.
+    ///
+    /// ```no_run
+    /// # async fn example(client: carob::Client) -> Result<(), carob::Error> {
+    /// let reply = client.get("coap://[::1]/sensors/7").await?.success()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn success(self) -> Result<Self, Error> {
+        match self.error_for_code() {
+            Some(error) => Err(error),
+            None => Ok(self),
+        }
+    }
+
+    /// The error that the reply is, if its code is of class 4 or 5: [`Error::Response`].
+    pub fn error_for_code(&self) -> Option<Error> {
+        Error::of_response(&self.response)
+    }
 }
 
 impl Deref for Reply {
