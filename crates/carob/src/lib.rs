@@ -57,7 +57,7 @@ pub use carob_proto::codec::{BlockSize, Code, ContentFormat, ETag, OptionNumber,
 pub use carob_proto::congestion::Choice;
 pub use carob_proto::link_format;
 pub use carob_proto::message::{Payload, Response};
-pub use client::{Body, Client, Reply, StreamedReply};
+pub use client::{Body, CacheLimits, Client, Origin, Reply, StreamedReply};
 pub use driver::Finish;
 pub use error::{DIAGNOSTIC_BYTES, Error, OpenError};
 pub use server::{Resource, Server};

@@ -1,7 +1,9 @@
 //! Asking: the client, its requests, their bodies and replies.
 
 mod body;
+mod cache;
 mod observation;
+mod range;
 mod reply;
 mod request;
 mod resolve;
@@ -21,9 +23,12 @@ use crate::driver::{self, Command, Failed, Finish, Handle, Note, Ping, Why};
 use crate::error::{Error, OpenError};
 use crate::settings::Settings;
 
+use cache::SharedCache;
+
 pub use body::{Body, BodySender, BodySenderClosed};
+pub use cache::CacheLimits;
 pub use observation::{Observation, Update};
-pub use reply::{BodyStream, Reply, StreamedReply};
+pub use reply::{BodyStream, Origin, Reply, StreamedReply};
 pub use request::RequestBuilder;
 
 /// Sends requests. Clones share one endpoint: its socket, its peers' controllers.
@@ -32,6 +37,7 @@ pub use request::RequestBuilder;
 #[derive(Clone, Debug)]
 pub struct Client {
     handle: Arc<Handle>,
+    cache: Option<Arc<SharedCache>>,
 }
 
 /// A client to be opened.
@@ -39,6 +45,7 @@ pub struct Client {
 pub struct ClientBuilder {
     bind: Option<SocketAddr>,
     settings: Settings,
+    cache: Option<CacheLimits>,
 }
 
 impl ClientBuilder {
@@ -54,9 +61,23 @@ impl ClientBuilder {
         self
     }
 
+    /// Keeps responses to GET and FETCH within these limits, for all clones of the client
+    /// together, and answers with them as long as they are fresh; after that they are sent only if
+    /// they have changed (RFC 7252 5.6).
+    ///
+    /// A request that changes a resource through this client makes what is kept of it stale; what
+    /// others change is noticed when freshness ends, or with
+    /// [`reload`](RequestBuilder::reload). [`Reply::origin`] tells where a response came from.
+    pub fn cache(mut self, limits: CacheLimits) -> Self {
+        self.cache = Some(limits);
+        self
+    }
+
     /// Opens the client on the current tokio runtime.
     pub fn open(self) -> Result<Client, OpenError> {
-        driver::start(self.bind, self.settings, None).map(Client::over)
+        let handle = driver::start(self.bind, self.settings, None)?;
+        let cache = self.cache.map(|limits| Arc::new(SharedCache::new(limits)));
+        Ok(Client { handle, cache })
     }
 }
 
@@ -105,7 +126,10 @@ impl Client {
     }
 
     pub(crate) fn over(handle: Arc<Handle>) -> Self {
-        Self { handle }
+        Self {
+            handle,
+            cache: None,
+        }
     }
 
     /// The address it sends from.
@@ -115,7 +139,8 @@ impl Client {
 
     /// A request with any method.
     pub fn request(&self, method: Code, target: impl Into<Target>) -> RequestBuilder {
-        RequestBuilder::new(Arc::clone(&self.handle), method, target.into())
+        let (handle, cache) = (Arc::clone(&self.handle), self.cache.clone());
+        RequestBuilder::new(handle, cache, method, target.into())
     }
 
     /// A GET.

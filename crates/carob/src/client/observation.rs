@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use super::{Cancel, Reply};
+use super::{Cancel, Origin, Reply};
 use crate::driver::{Heard, Note, Received, Updates};
 use crate::error::Error;
 
@@ -125,6 +125,7 @@ impl Observation {
             response: received.response,
             peer: self.peer,
             after: received.after,
+            origin: Origin::Network,
         }
     }
 

@@ -2,25 +2,39 @@
 
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carob_proto::message::Response;
+use carob_proto::message::{Payload, Response};
 use tokio::sync::mpsc;
 
 use super::Cancel;
-use crate::driver::{Failed, Note};
+use crate::driver::{Failed, Handle, Note};
 use crate::error::Error;
+
+/// Where a response came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// From the server, just now.
+    Network,
+    /// From the client's cache: it is fresh, and nothing was sent (RFC 7252 5.6.1).
+    Fresh,
+    /// From the client's cache, after the server had found it valid (RFC 7252 5.6.2).
+    Validated,
+}
 
 /// A response with what is known about how it came. It can be used like a [`Response`].
 #[derive(Clone, Debug)]
 pub struct Reply {
     /// The response.
     pub response: Response,
-    /// Who sent it.
+    /// Who sent it; of a fresh one from the cache, at the time.
     pub peer: SocketAddr,
     /// Time from the request to the response, its whole body included.
     pub after: Duration,
+    /// Where it came from.
+    pub origin: Origin,
 }
 
 impl Reply {
@@ -69,8 +83,46 @@ pub struct StreamedReply {
     pub peer: SocketAddr,
     /// Time from the request to this beginning.
     pub after: Duration,
+    /// Where it came from.
+    pub origin: Origin,
     /// The body.
     pub body: BodyStream,
+}
+
+impl StreamedReply {
+    /// A reply that is here already, as one whose body is read.
+    pub(super) fn of(reply: Reply, handle: Arc<Handle>) -> Self {
+        let Reply {
+            mut response,
+            peer,
+            after,
+            origin,
+        } = reply;
+        let bytes = response.bytes().clone();
+        response.payload = Payload::Whole(Bytes::new());
+        let (sender, parts) = mpsc::unbounded_channel();
+        let size = Some(bytes.len() as u64);
+        // The receiver is in hand, so this cannot fail.
+        let _ = sender.send(Ok((bytes, true)));
+        // Nothing is under way under this ticket.
+        let cancel = Cancel {
+            ticket: handle.ticket(),
+            handle,
+            ended: false,
+        };
+        Self {
+            head: response,
+            size,
+            peer,
+            after,
+            origin,
+            body: BodyStream {
+                parts,
+                cancel,
+                peer,
+            },
+        }
+    }
 }
 
 /// A response's body as it arrives. Dropping it ends the transfer.

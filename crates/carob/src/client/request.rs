@@ -6,16 +6,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use carob_cc::TransmissionParameters;
-use carob_proto::codec::{BlockSize, BlockValue, Code, ContentFormat, OptionNumber, OptionsError};
-use carob_proto::endpoint::{BlockMode, BodyMode, Failure, Sending};
-use carob_proto::message::{Payload, Request, Response};
+use carob_proto::codec::{Code, ContentFormat, OptionNumber, Options, OptionsError, Uri};
+use carob_proto::endpoint::{BodyMode, Sending};
+use carob_proto::message::{Request, Response};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::body::{Body, FIRST, Source};
+use super::cache::{Asked, Looked, Missed, SharedCache};
 use super::observation::Observation;
-use super::reply::{BodyStream, Reply, StreamedReply};
+use super::reply::{BodyStream, Origin, Reply, StreamedReply};
 use super::{Answer, Target, resolve};
 use crate::driver::{Command, Failed, Handle, NewRequest, Note, Received, ReplyTo, Updates};
 use crate::error::Error;
@@ -26,22 +27,32 @@ use crate::error::Error;
 #[derive(Debug)]
 #[must_use = "a request is sent when it is awaited"]
 pub struct RequestBuilder {
-    handle: Arc<Handle>,
+    pub(super) handle: Arc<Handle>,
+    cache: Option<Arc<SharedCache>>,
+    /// What is fresh must be validated all the same.
+    reload: bool,
     method: Code,
     target: Target,
-    to: Option<SocketAddr>,
-    options: Vec<(OptionNumber, Vec<u8>)>,
+    pub(super) to: Option<SocketAddr>,
+    pub(super) options: Vec<(OptionNumber, Vec<u8>)>,
     body: Body,
     range: Option<(u64, u64)>,
-    sending: Sending,
+    pub(super) sending: Sending,
     deadline: Option<Duration>,
     updates: Option<Arc<Updates>>,
 }
 
 impl RequestBuilder {
-    pub(super) fn new(handle: Arc<Handle>, method: Code, target: Target) -> Self {
+    pub(super) fn new(
+        handle: Arc<Handle>,
+        cache: Option<Arc<SharedCache>>,
+        method: Code,
+        target: Target,
+    ) -> Self {
         Self {
             handle,
+            cache,
+            reload: false,
             method,
             target,
             to: None,
@@ -120,7 +131,15 @@ impl RequestBuilder {
         self
     }
 
+    /// Asks the server in any case, even if the client's cache has a fresh response.
+    pub fn reload(mut self) -> Self {
+        self.reload = true;
+        self
+    }
+
     /// Sends the request and waits for the whole response.
+    ///
+    /// With a [cache](super::ClientBuilder::cache), what that has may answer instead.
     pub async fn send(self) -> Result<Reply, Error> {
         let deadline = self.deadline;
         within(deadline, |began| self.send_whole(began)).await
@@ -129,7 +148,9 @@ impl RequestBuilder {
     /// Sends the request and waits for the beginning of the response, whose body is then read as
     /// it arrives, however large.
     ///
-    /// With [`range`](Self::range), the part is read before this returns.
+    /// With [`range`](Self::range), the part is read before this returns. What a
+    /// [cache](super::ClientBuilder::cache) has may answer this too, but what arrives as a stream
+    /// is not kept.
     pub async fn send_streaming(self) -> Result<StreamedReply, Error> {
         let deadline = self.deadline;
         within(deadline, |began| self.send_streamed(began)).await
@@ -161,47 +182,94 @@ impl RequestBuilder {
         if let Some((offset, length)) = self.range {
             return self.send_range(began, offset, length).await;
         }
+        let missed = match self.look_up()? {
+            Looked::Aside => return self.receive(began).await,
+            Looked::Fresh(response, peer) => return Ok(fresh(response, peer, began)),
+            Looked::Missed(missed) => missed,
+        };
+        let own_options = self.options.len();
+        self.options.extend(missed.etags());
+        let mut reply = self.receive(began).await?;
+        if missed.is_validated_by(&reply) {
+            if let Some(reply) = validated(&missed, &reply.response, reply.peer, reply.after) {
+                return Ok(reply);
+            }
+            // What is valid is not what we have: the server must say what it is.
+            self.options.truncate(own_options);
+            reply = self.receive(began).await?;
+        }
+        missed.insert(&reply);
+        Ok(reply)
+    }
+
+    /// Sends the request and waits for the whole response, whatever the cache has.
+    async fn receive(&mut self, began: Instant) -> Result<Reply, Error> {
         let (answer, received, peer, _) = self.exchange(began, BodyMode::Whole).await?;
         drop(answer);
         Ok(Reply {
             response: received.response,
             peer,
             after: received.after,
+            origin: Origin::Network,
         })
     }
 
-    async fn send_streamed(mut self, began: Instant) -> Result<StreamedReply, Error> {
-        if let Some((offset, length)) = self.range {
-            let handle = Arc::clone(&self.handle);
-            let Reply {
-                mut response,
-                peer,
-                after,
-            } = self.send_range(began, offset, length).await?;
-            let bytes = response.bytes().clone();
-            response.payload = Payload::Whole(Bytes::new());
-            let (sender, parts) = mpsc::unbounded_channel();
-            let size = Some(bytes.len() as u64);
-            // The receiver is in hand, so this cannot fail.
-            let _ = sender.send(Ok((bytes, true)));
-            let cancel = super::Cancel {
-                handle,
-                ticket: 0,
-                ended: false,
-            };
-            let body = BodyStream {
-                parts,
-                cancel,
-                peer,
-            };
-            return Ok(StreamedReply {
-                head: response,
-                size,
-                peer,
-                after,
-                body,
-            });
+    /// Looks into the cache, if there is one and the request is for it.
+    fn look_up(&self) -> Result<Looked, Error> {
+        let (Some(cache), Source::Bytes(body)) = (&self.cache, &self.body.0) else {
+            return Ok(Looked::Aside);
+        };
+        if !self.method.is_safe() {
+            return Ok(Looked::Aside);
         }
+        let uri = resolve::read(self.target.clone())?;
+        let options = self.with_options(uri.options().clone())?;
+        let asked = Asked {
+            uri: &uri,
+            to: self.to,
+            options: &options,
+        };
+        Ok(cache.find(&asked, self.method, body, self.reload))
+    }
+
+    /// The options of the URI and the request's own.
+    fn with_options(&self, mut options: Options) -> Result<Options, Error> {
+        for (number, value) in &self.options {
+            options
+                .push(*number, value)
+                .map_err(option_error(number.0))?;
+        }
+        Ok(options)
+    }
+
+    async fn send_streamed(mut self, began: Instant) -> Result<StreamedReply, Error> {
+        let handle = Arc::clone(&self.handle);
+        if let Some((offset, length)) = self.range {
+            let reply = self.send_range(began, offset, length).await?;
+            return Ok(StreamedReply::of(reply, handle));
+        }
+        let missed = match self.look_up()? {
+            Looked::Aside => return self.receive_streamed(began).await,
+            Looked::Fresh(response, peer) => {
+                return Ok(StreamedReply::of(fresh(response, peer, began), handle));
+            }
+            Looked::Missed(missed) => missed,
+        };
+        let own_options = self.options.len();
+        self.options.extend(missed.etags());
+        let reply = self.receive_streamed(began).await?;
+        if !missed.is_validated_by(&reply.head) {
+            return Ok(reply);
+        }
+        if let Some(reply) = validated(&missed, &reply.head, reply.peer, reply.after) {
+            return Ok(StreamedReply::of(reply, handle));
+        }
+        self.options.truncate(own_options);
+        self.receive_streamed(began).await
+    }
+
+    /// Sends the request and waits for the beginning of the response, whatever the cache has.
+    async fn receive_streamed(&mut self, began: Instant) -> Result<StreamedReply, Error> {
         let (answer, received, peer, parts) = self.exchange(began, BodyMode::Streamed).await?;
         let mut cancel = answer.into_cancel();
         // The head has arrived; the body has not.
@@ -212,6 +280,7 @@ impl RequestBuilder {
             size: received.size,
             peer,
             after: received.after,
+            origin: Origin::Network,
             body: BodyStream {
                 parts,
                 cancel,
@@ -221,20 +290,20 @@ impl RequestBuilder {
     }
 
     /// Tries the host's addresses in turn until one can be reached.
-    async fn exchange(&mut self, began: Instant, mode: BodyMode) -> Result<Exchanged, Error> {
+    pub(super) async fn exchange(
+        &mut self,
+        began: Instant,
+        mode: BodyMode,
+    ) -> Result<Exchanged, Error> {
         let uri = resolve::read(self.target.clone())?;
-        let (peers, mut options) = match self.to {
+        let (peers, options) = match self.to {
             Some(to) => (vec![to], uri.options_for(to).map_err(option_error(3))?),
             None => (
                 resolve::addresses(&uri, self.handle.local()).await?,
                 uri.options().clone(),
             ),
         };
-        for (number, value) in &self.options {
-            options
-                .push(*number, value)
-                .map_err(option_error(number.0))?;
-        }
+        let options = self.with_options(options)?;
         let mut sending = self.sending.clone();
         sending.response_body = mode;
         // The end of the deadline is kept by `within`; the engine learns of it too, so that a
@@ -268,7 +337,10 @@ impl RequestBuilder {
             let attempt = self.attempt(peer, request.clone(), sending.clone(), prefix);
             let (outcome, untouched) = attempt.await?;
             match outcome {
-                Ok((answer, received, parts)) => return Ok((answer, received, peer, parts)),
+                Ok((answer, received, parts)) => {
+                    self.tell_cache(&uri, &received.response)?;
+                    return Ok((answer, received, peer, parts));
+                }
                 Err(failed) => {
                     let error = failed.for_people(peer);
                     let again = matches!(error, Error::Unreachable { .. }) && untouched;
@@ -279,6 +351,23 @@ impl RequestBuilder {
             }
         }
         Err(Error::Closed)
+    }
+
+    /// Tells the cache if something was changed.
+    fn tell_cache(&self, uri: &Uri, response: &Response) -> Result<(), Error> {
+        if let Some(cache) = &self.cache
+            && !self.method.is_safe()
+            && response.code.is_success()
+        {
+            let options = self.with_options(uri.options().clone())?;
+            let asked = Asked {
+                uri,
+                to: self.to,
+                options: &options,
+            };
+            cache.changed(&asked, response);
+        }
+        Ok(())
     }
 
     /// Sends to one address. Besides the outcome, whether nothing of the body's source was read.
@@ -347,104 +436,31 @@ impl RequestBuilder {
             None => Err(Error::Closed),
         }
     }
+}
 
-    /// Reads block after block, beginning with the one that holds `offset`.
-    async fn send_range(
-        &mut self,
-        began: Instant,
-        offset: u64,
-        length: u64,
-    ) -> Result<Reply, Error> {
-        self.sending.blocks = BlockMode::Manual;
-        let own_options = self.options.len();
-        let mut size = BlockSize::MAX;
-        let mut position = offset - offset % size.bytes() as u64;
-        let mut bytes = BytesMut::new();
-        let mut first: Option<Reply> = None;
-        loop {
-            let number = position / size.bytes() as u64;
-            let block = u32::try_from(number)
-                .ok()
-                .and_then(|n| BlockValue::new(n, false, size).ok());
-            let Some(block) = block else {
-                let peer = first.map_or(self.handle.local(), |reply| reply.peer);
-                let failure =
-                    Failure::Body(carob_proto::blockwise::download::DownloadError::TooManyBlocks);
-                return Err(Error::Failed { peer, failure });
-            };
-            self.options.truncate(own_options);
-            self.options
-                .push((OptionNumber::BLOCK2, block.encode().as_slice().to_vec()));
-            let (answer, Received { response, .. }, peer, _) =
-                self.exchange(began, BodyMode::Whole).await?;
-            drop(answer);
-            // Later blocks come from where the first came from.
-            self.to = Some(peer);
-            let failed = |failure| Error::Failed { peer, failure };
-            if !response.code.is_success() {
-                if first.is_some() {
-                    return Err(failed(Failure::Interrupted(response.code)));
-                }
-                return Ok(Reply {
-                    response,
-                    peer,
-                    after: began.elapsed(),
-                });
-            }
-            let etag = response.options.first(OptionNumber::ETAG);
-            if first
-                .as_ref()
-                .is_some_and(|first| first.options.first(OptionNumber::ETAG) != etag)
-            {
-                let changed = carob_proto::blockwise::download::DownloadError::Changed;
-                return Err(failed(Failure::Body(changed)));
-            }
-            let answered = response.options.first(OptionNumber::BLOCK2);
-            let answered = answered.map(BlockValue::decode).transpose();
-            let answered = answered.map_err(|_| failed(Failure::BadBlock))?;
-            // Without the option, it is the whole representation.
-            let start = answered.map_or(0, |block| block.offset() as u64);
-            let more = answered.is_some_and(|block| block.more);
-            let wanted = offset + bytes.len() as u64;
-            let skip = wanted.saturating_sub(start);
-            if start > wanted {
-                let wrong =
-                    carob_proto::blockwise::download::DownloadError::WrongBlock { offset: start };
-                return Err(failed(Failure::Body(wrong)));
-            }
-            let part = response.bytes();
-            let skip = usize::try_from(skip).unwrap_or(usize::MAX).min(part.len());
-            let rest = usize::try_from(length - bytes.len() as u64).unwrap_or(usize::MAX);
-            let take = (part.len() - skip).min(rest);
-            bytes.extend_from_slice(&part[skip..skip + take]);
-            let end = start + part.len() as u64;
-            if let Some(block) = answered {
-                size = size.min(block.szx);
-            }
-            let reply = Reply {
-                response,
-                peer,
-                after: began.elapsed(),
-            };
-            let first = first.get_or_insert(reply);
-            if !more || bytes.len() as u64 >= length || part_is_stuck(end, position) {
-                let mut response: Response = first.response.clone();
-                response.options.remove(OptionNumber::BLOCK2);
-                response.payload = Payload::Whole(bytes.freeze());
-                return Ok(Reply {
-                    response,
-                    peer,
-                    after: began.elapsed(),
-                });
-            }
-            position = end - end % size.bytes() as u64;
-        }
+/// A response from the cache, as a reply.
+fn fresh(response: Response, peer: SocketAddr, began: Instant) -> Reply {
+    Reply {
+        response,
+        peer,
+        after: began.elapsed(),
+        origin: Origin::Fresh,
     }
 }
 
-/// Whether a block brought nothing new, which no server should do while there is more.
-fn part_is_stuck(end: u64, position: u64) -> bool {
-    end <= position
+/// The reply that a 2.03 stands for, if the cache has it.
+fn validated(
+    missed: &Missed,
+    valid: &Response,
+    peer: SocketAddr,
+    after: Duration,
+) -> Option<Reply> {
+    Some(Reply {
+        response: missed.validate(valid, peer)?,
+        peer,
+        after,
+        origin: Origin::Validated,
+    })
 }
 
 type Attempted = (Answer<Result<Received, Failed>>, Received, Option<Parts>);

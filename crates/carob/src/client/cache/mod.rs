@@ -1,0 +1,164 @@
+//! Requests by way of the cache: what it answers, what it learns.
+//!
+//! The cache itself, [`store`], and its [`key`]s are plain state; here they are shared and given
+//! the time.
+
+mod key;
+mod store;
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use carob_proto::codec::{Code, OptionNumber, Options, Uri};
+use carob_proto::message::Response;
+
+use super::reply::Reply;
+use crate::clock::Clock;
+
+use key::{Key, Target};
+pub use store::CacheLimits;
+use store::{Cache, Epoch, Found, Stored};
+
+/// A cache that the clones of a client share.
+#[derive(Debug)]
+pub(super) struct SharedCache {
+    cache: Mutex<Cache>,
+    clock: Clock,
+}
+
+/// A request that the cache could not answer.
+#[derive(Debug)]
+pub(super) struct Missed {
+    shared: Arc<SharedCache>,
+    key: Key,
+    epoch: Epoch,
+    /// What the server may find to be valid.
+    states: Vec<Stored>,
+}
+
+/// Where a request goes, and its options.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) uri: &'a Uri,
+    /// An address, if one was given besides the URI.
+    pub(super) to: Option<SocketAddr>,
+    pub(super) options: &'a Options,
+}
+
+impl Asked<'_> {
+    fn target(&self, options: &Options) -> Target {
+        let uri = self.uri;
+        let mut authority = format!("{}://{}:{}", uri.scheme(), uri.host(), uri.port());
+        if let Some(to) = self.to {
+            let written = write!(authority, " {to}");
+            debug_assert!(written.is_ok(), "writing to a string does not fail");
+        }
+        Target::new(&authority, options)
+    }
+}
+
+/// What the cache says to a request.
+#[derive(Debug)]
+pub(super) enum Looked {
+    /// It is not for a cache.
+    Aside,
+    Fresh(Response, SocketAddr),
+    Missed(Missed),
+}
+
+impl SharedCache {
+    pub(super) fn new(limits: CacheLimits) -> Self {
+        Self {
+            cache: Mutex::new(Cache::new(limits)),
+            clock: Clock::start(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks for the answer to a request.
+    pub(super) fn find(
+        self: &Arc<Self>,
+        asked: &Asked<'_>,
+        method: Code,
+        body: &[u8],
+        reload: bool,
+    ) -> Looked {
+        let target = asked.target(asked.options);
+        let Some(key) = Key::new(target, method, asked.options, body) else {
+            return Looked::Aside;
+        };
+        let now = self.clock.now();
+        let mut cache = self.lock();
+        match cache.find(now, &key, reload) {
+            Found::Fresh(response, peer) => Looked::Fresh(response, peer),
+            Found::Stale(states) => Looked::Missed(Missed {
+                shared: Arc::clone(self),
+                key,
+                epoch: cache.epoch(),
+                states,
+            }),
+        }
+    }
+
+    /// A request other than a safe one has succeeded: what is kept of its resource, and of what it
+    /// created, is not fresh any more (RFC 7252 5.9.1, 5.10.7).
+    pub(super) fn changed(&self, asked: &Asked<'_>, response: &Response) {
+        let mut cache = self.lock();
+        cache.invalidate(&asked.target(asked.options));
+        if let Some(created) = location(asked.options, response) {
+            cache.invalidate(&asked.target(&created));
+        }
+    }
+}
+
+impl Missed {
+    /// The entity tags to be validated, as options.
+    pub(super) fn etags(&self) -> impl Iterator<Item = (OptionNumber, Vec<u8>)> {
+        let tags = self.states.iter().filter_map(Stored::tag);
+        tags.map(|tag| (OptionNumber::ETAG, tag.as_slice().to_vec()))
+    }
+
+    /// Whether a response is about these.
+    pub(super) fn is_validated_by(&self, response: &Response) -> bool {
+        response.code == Code::VALID && !self.states.is_empty()
+    }
+
+    /// Takes a 2.03: what is valid. Nothing if it names nothing that is here.
+    pub(super) fn validate(&self, valid: &Response, peer: SocketAddr) -> Option<Response> {
+        let (now, key) = (self.shared.clock.now(), self.key.clone());
+        let mut cache = self.shared.lock();
+        cache.validate(now, self.epoch, key, &self.states, valid, peer)
+    }
+
+    /// Takes any other response.
+    pub(super) fn insert(self, reply: &Reply) {
+        let now = self.shared.clock.now();
+        let (response, peer) = (reply.response.clone(), reply.peer);
+        let mut cache = self.shared.lock();
+        cache.insert(now, self.epoch, self.key, response, peer);
+    }
+}
+
+/// The options of a request for what a response says was created, if it says so (RFC 7252 5.10.7).
+fn location(request: &Options, response: &Response) -> Option<Options> {
+    let moved = [
+        (OptionNumber::LOCATION_PATH, OptionNumber::URI_PATH),
+        (OptionNumber::LOCATION_QUERY, OptionNumber::URI_QUERY),
+    ];
+    let given = &response.options;
+    if !moved.iter().any(|(from, _)| given.contains(*from)) {
+        return None;
+    }
+    let mut options = request.clone();
+    for (from, to) in moved {
+        options.remove(to);
+        for value in given.values(from) {
+            options.push(to, value).ok()?;
+        }
+    }
+    Some(options)
+}
