@@ -77,7 +77,7 @@ fn server(seen: &Arc<Seen>) -> ServerBuilder {
         .bind("127.0.0.1:0")
         .resource("/state", get(read).put(write))
         .resource("/all", carob::Resource::new().post(create))
-        .resource("/fetch", carob::Resource::new().on(Code::FETCH, fetch))
+        .resource("/fetch", carob::Resource::new().fetch(fetch))
         .resource("/busy", get(fail))
         .resource("/large", get(load))
 }

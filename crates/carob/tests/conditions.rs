@@ -82,7 +82,7 @@ fn server() -> ServerBuilder {
                 deleting.set(None);
                 async { Code::DELETED }
             })
-            .on(Code::FETCH, move |_| {
+            .fetch(move |_| {
                 let answer = fetching.read();
                 async { answer }
             })

@@ -32,7 +32,14 @@ async fn every_method_reaches_its_handler_with_its_body() {
         (Code::IPATCH, Code::CHANGED),
     ];
     for (method, code) in all {
-        let request = client.request(method, format!("{uri}/echo"));
+        let uri = format!("{uri}/echo");
+        let request = match method {
+            Code::PUT => client.put(uri),
+            Code::POST => client.post(uri),
+            Code::FETCH => client.fetch(uri),
+            Code::PATCH => client.patch(uri),
+            _ => client.ipatch(uri),
+        };
         let request = request.body("a body").format(ContentFormat::JSON);
         let reply = limited(request.send()).await.unwrap();
         assert_eq!(

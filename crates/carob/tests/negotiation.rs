@@ -39,8 +39,8 @@ fn server() -> carob::server::ServerBuilder {
         .resource(
             "/patched",
             get(|_: Request| async { "x" })
-                .on(Code::PATCH, |_| async { Code::CHANGED })
-                .on(Code::PUT, |_| async { Code::CHANGED })
+                .patch(|_| async { Code::CHANGED })
+                .put(|_| async { Code::CHANGED })
                 .takes(
                     Code::PATCH,
                     [ContentFormat::MERGE_PATCH, ContentFormat::JSON_PATCH],

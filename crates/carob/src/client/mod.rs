@@ -163,9 +163,19 @@ impl Client {
         self.request(Code::DELETE, target)
     }
 
-    /// A FETCH (RFC 8132).
+    /// A FETCH: what a query in the body asks for (RFC 8132 2).
     pub fn fetch(&self, target: impl Into<Target>) -> RequestBuilder {
         self.request(Code::FETCH, target)
+    }
+
+    /// A PATCH: a change of a part; done twice, it may be another than done once (RFC 8132 3).
+    pub fn patch(&self, target: impl Into<Target>) -> RequestBuilder {
+        self.request(Code::PATCH, target)
+    }
+
+    /// An iPATCH: a change of a part that is the same done twice as done once (RFC 8132 3).
+    pub fn ipatch(&self, target: impl Into<Target>) -> RequestBuilder {
+        self.request(Code::IPATCH, target)
     }
 
     /// Asks a host whether a CoAP endpoint is there (RFC 7252 4.3); the round-trip time.

@@ -142,6 +142,24 @@ impl Resource {
         self.on(Code::DELETE, handler)
     }
 
+    /// Answers FETCH: with what the query in the body asks for (RFC 8132 2).
+    pub fn fetch(self, handler: impl Handler) -> Self {
+        self.on(Code::FETCH, handler)
+    }
+
+    /// Answers PATCH, a change of a part (RFC 8132 3): 2.04, or 2.01 if something was created;
+    /// 4.15 and 4.22 are for what cannot be applied, 4.09 for what the state does not allow
+    /// (RFC 8132 3.4).
+    pub fn patch(self, handler: impl Handler) -> Self {
+        self.on(Code::PATCH, handler)
+    }
+
+    /// Answers iPATCH, a change of a part that is the same done twice as done once (RFC 8132 3).
+    /// A repeated request may be passed on again, as with PUT.
+    pub fn ipatch(self, handler: impl Handler) -> Self {
+        self.on(Code::IPATCH, handler)
+    }
+
     /// Answers a method, whatever format is asked for: see [`Request::accept`].
     pub fn on(self, method: Code, handler: impl Handler) -> Self {
         self.with(method, Offered::Any, Action::Handler(Arc::new(handler)))

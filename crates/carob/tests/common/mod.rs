@@ -99,9 +99,9 @@ fn echo() -> Resource {
     Resource::new()
         .put(back(Code::CREATED))
         .post(back(Code::CHANGED))
-        .on(Code::FETCH, back(Code::CONTENT))
-        .on(Code::PATCH, back(Code::CHANGED))
-        .on(Code::IPATCH, back(Code::CHANGED))
+        .fetch(back(Code::CONTENT))
+        .patch(back(Code::CHANGED))
+        .ipatch(back(Code::CHANGED))
         .delete(|_: Request| async { Code::DELETED })
         .get(|request: Request| async move {
             let query: Vec<_> = request.query().map(String::from_utf8_lossy).collect();

@@ -8,7 +8,7 @@ use carob::{Code, ContentFormat, ETag, Response};
 /// 32 bytes.
 const HELLO: &str = "hello, this is 32 bytes of text\n";
 const WELCOME: &str = "Carob serves here. What there is: /.well-known/core\n";
-const ECHO: &str = "POST, PUT or FETCH something here and get it back.\n";
+const ECHO: &str = "Send something here by any method with a body, and get it back.\n";
 /// Size of `/large` in bytes.
 const LARGE: usize = 1 << 20;
 /// How long `/slow` takes; well beyond the time an acknowledgement may be held back for it.
@@ -51,7 +51,10 @@ fn echo() -> Resource {
         .fixed(ECHO)
         .post(back(Code::CHANGED))
         .put(back(Code::CHANGED))
-        .on(Code::FETCH, back(Code::CONTENT))
+        .fetch(back(Code::CONTENT))
+        // Whatever the patch, it is done: nothing is kept here (RFC 8132 3).
+        .patch(back(Code::CHANGED))
+        .ipatch(back(Code::CHANGED))
 }
 
 /// Every byte is its own offset, modulo 256; so any block can be checked alone.
