@@ -36,6 +36,52 @@
 //! # }
 //! ```
 //!
+//! A resource has a path, which may have parameters; formats, of which Accept chooses; a state,
+//! which conditional requests ask about; and handlers that refuse with `?`:
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use carob::server::{Refusal, Request, Resource};
+//! use carob::{Code, ContentFormat, ETag, Response, Server};
+//!
+//! async fn read(request: Request) -> Result<Response, Refusal> {
+//!     let id: u32 = request.parameter("id").unwrap_or_default().parse()?;
+//!     if id > 7 {
+//!         return Err(Refusal::not_found("no such sensor"));
+//!     }
+//!     let unit = request.query_value("unit").unwrap_or("C");
+//!     let text = format!("{{\"sensor\":{id},\"unit\":\"{unit}\"}}");
+//!     // Whoever names this tag gets 2.03 without the body.
+//!     Ok(Response::new(Code::CONTENT).with_etag(ETag::of(text.as_bytes())).with_payload(text))
+//! }
+//!
+//! let sensor = Resource::new()
+//!     .get_as(ContentFormat::JSON, read)
+//!     .put(|_: Request| async { Code::CHANGED })
+//!     .takes(Code::PUT, [ContentFormat::JSON])
+//!     // If-Match and If-None-Match are checked with it before the PUT.
+//!     .state_tag(|_: Request| async { ETag::from(1) });
+//! let server = Server::builder().resource("/sensors/{id}", sensor).start().await?;
+//! # drop(server);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A client may keep what it gets, and then asks only when it must:
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use carob::{CacheLimits, Client, Origin};
+//!
+//! let client = Client::builder().cache(CacheLimits::default()).open()?;
+//! let uri = "coap://[::1]/sensors/7";
+//! let reply = client.get(uri).await?.success()?;
+//! let again = client.get(uri).await?.success()?;
+//! assert_eq!(again.origin, Origin::Fresh);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Reading order: [`client`], [`server`], [`Settings`], [`Error`]; inside, `driver` (the task),
 //! `socket`, `clock`.
 //!

@@ -1,4 +1,4 @@
-//! Asking: the client, its requests, their bodies and replies.
+//! Asking: the client, its requests, their bodies and replies, and a cache of these.
 
 mod body;
 mod cache;

@@ -1,7 +1,10 @@
 //! Serving: resources, their handlers, and the server around them.
 //!
 //! Reading order: [`Resource`] (what a path answers), [`Handler`] (how), [`Request`] and
-//! [`Upload`] (what a handler gets), [`ServerBuilder`] (putting it together).
+//! [`Upload`] (what a handler gets), [`Refusal`] (what it returns if not an answer),
+//! [`ServerBuilder`] (putting it together). Inside: `router` and `pattern` (from a path to its
+//! resource), `choice` (from a request to one of its answers), `frame` and `conditions` (what is
+//! done around a handler), `discovery` (`/.well-known/core`).
 
 mod choice;
 mod conditions;
