@@ -18,6 +18,7 @@ Examples:
   carob put coap://localhost/notes.txt 'remember the milk'
   carob put coap://localhost/firmware.bin --file firmware.bin
   journalctl -n 5 | carob post coap://localhost/echo -
+  carob discover device.example --filter 'rt=temperature*'
   carob ping coap://192.0.2.7
   carob serve --dir ./public
   carob cc list
@@ -56,6 +57,9 @@ pub(crate) enum Command {
     /// Delete a resource
     #[command(after_help = EXIT_CODES)]
     Delete(RequestArgs),
+    /// List what a host offers
+    #[command(after_help = EXIT_CODES)]
+    Discover(DiscoverArgs),
     /// Ask whether a CoAP endpoint is there
     #[command(after_help = EXIT_CODES)]
     Ping(PingArgs),
@@ -128,6 +132,30 @@ pub(crate) struct SendArgs {
     /// The format of the body, as media type or number
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     pub(crate) format: Option<ContentFormat>,
+}
+
+/// What a discovery can be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiscoverArgs {
+    /// Whom to ask: HOST[:PORT], or a URI, whose path may name another list than
+    /// /.well-known/core
+    #[arg(value_name = "HOST")]
+    pub(crate) host: String,
+    /// Only what matches, such as rt=temperature*, href=/sensors/* or obs; of several, all must
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) filter: Vec<String>,
+    /// Print links as they are, a line each
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) raw: bool,
+    /// The congestion controller (see `carob cc list`)
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) cc: String,
+    /// Give up after this long, such as 5s or 400ms
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) deadline: Option<Duration>,
+    /// Print a JSON array instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What a ping can be told.

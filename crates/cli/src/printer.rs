@@ -228,6 +228,23 @@ pub(crate) fn pong(uri: &str, round_trip: Duration, as_json: bool) {
     }
 }
 
+/// Links in the link format, a line each: line breaks are no part of it, and programs that read it
+/// pass over them.
+pub(crate) fn links<'a>(links: impl Iterator<Item = &'a str>) {
+    let all = links.collect::<Vec<_>>().join(",\n");
+    if io::stdout().is_terminal() {
+        let control = |c: char| c.is_control() && c != '\n';
+        line(&all.replace(control, " "));
+    } else {
+        line(&all);
+    }
+}
+
+/// A table.
+pub(crate) fn table(table: &carob_lab::text::TextTable) {
+    let _ = write!(io::stdout().lock(), "{table}");
+}
+
 /// The server's ready line.
 pub(crate) fn listening(uri: &str, as_json: bool) {
     let mut stdout = io::stdout().lock();

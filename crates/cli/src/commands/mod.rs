@@ -2,6 +2,7 @@
 
 pub(crate) mod cc;
 mod controllers;
+mod discover;
 pub(crate) mod lab;
 mod ping;
 pub(crate) mod request;
@@ -24,6 +25,7 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Delete(args) => until_interrupted(request::run(Code::DELETE, args, None)),
         Command::Put(args) => until_interrupted(request::send(Code::PUT, args)),
         Command::Post(args) => until_interrupted(request::send(Code::POST, args)),
+        Command::Discover(args) => until_interrupted(discover::run(args)),
         Command::Ping(args) => until_interrupted(ping::run(args)),
         Command::Serve(args) => on_runtime(serve::run(args)),
         Command::Cc {

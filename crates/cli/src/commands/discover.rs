@@ -1,0 +1,262 @@
+//! `carob discover`: what a host offers, by its `/.well-known/core` (RFC 6690).
+
+use std::net::Ipv6Addr;
+
+use carob::link_format::{Link, LinkError, Links, matching};
+use carob::{Code, ContentFormat, OptionNumber, Uri};
+use carob_lab::text::{Align, TextTable};
+use serde::Serialize;
+
+use super::client;
+use crate::args::{DiscoverArgs, ExchangeArgs};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::printer;
+
+const LIST: &str = "/.well-known/core";
+
+/// Asks for the list and shows it.
+pub(crate) async fn run(args: DiscoverArgs) -> Result<Outcome, Failure> {
+    let DiscoverArgs {
+        host,
+        filter,
+        raw,
+        cc,
+        deadline,
+        json,
+    } = args;
+    let exchange = ExchangeArgs {
+        uri: uri_of(&host),
+        cc,
+        deadline,
+        json,
+        verbose: false,
+    };
+    let outcome = ask(&exchange, &filter, raw).await;
+    if let (Err(failure), true) = (&outcome, json) {
+        printer::failure_json(failure);
+    }
+    outcome
+}
+
+async fn ask(exchange: &ExchangeArgs, filter: &[String], raw: bool) -> Result<Outcome, Failure> {
+    let client = client(exchange, |settings| settings)?;
+    let mut request = client.get(&exchange.uri).accept(ContentFormat::LINK_FORMAT);
+    // RFC 6690 4.1 knows one argument. Servers need not heed even that, so the others, and that
+    // once more, are seen to here.
+    if let Some(first) = filter.first() {
+        request = request.option(OptionNumber::URI_QUERY, first.as_bytes());
+    }
+    if let Some(deadline) = exchange.deadline {
+        request = request.deadline(deadline);
+    }
+    let reply = request.await?;
+    if let Some(error) = reply.error_for_code() {
+        if exchange.json {
+            printer::failure_json(&Failure::new(Kind::Network, error));
+        } else {
+            printer::refusal(&exchange.uri, &reply, reply.bytes());
+        }
+        return Ok(Outcome::Response(reply.code));
+    }
+    let text = read(reply.bytes()).map_err(|error| {
+        let text = format!("{} is no list of links: {error}", exchange.uri);
+        Failure::new(Kind::Network, text).hint(format_args!("carob get {} shows it", exchange.uri))
+    })?;
+    let query = filter.iter().map(String::as_bytes);
+    let links: Vec<Link<'_>> = matching(text, query).collect();
+    if exchange.json {
+        printer::json(&links.iter().map(Entry::of).collect::<Vec<_>>());
+    } else if raw {
+        printer::links(links.iter().map(Link::source));
+    } else if links.is_empty() {
+        printer::remark(&format!("{}: no resources", exchange.uri));
+    } else {
+        printer::table(&table(&links));
+    }
+    Ok(Outcome::Response(Code::CONTENT))
+}
+
+/// The text, if all of it can be read.
+fn read(bytes: &[u8]) -> Result<&str, LinkError> {
+    for link in Links::from_bytes(bytes)? {
+        link?;
+    }
+    Ok(core::str::from_utf8(bytes).unwrap_or_default())
+}
+
+/// Where a host's list is: a URI with a path names another list, such as that of a collection.
+fn uri_of(host: &str) -> String {
+    let whole = if host.contains("://") {
+        host.to_owned()
+    } else if host.parse::<Ipv6Addr>().is_ok() {
+        format!("coap://[{host}]")
+    } else {
+        format!("coap://{host}")
+    };
+    // What is wrong with it is said when it is asked.
+    match Uri::parse(&whole) {
+        Ok(uri) if uri.options().is_empty() || uri.path().next().is_none() => {
+            format!("{}{LIST}", whole.trim_end_matches('/'))
+        }
+        _ => whole,
+    }
+}
+
+/// A link as the machine interface has it.
+#[derive(Debug, Serialize)]
+struct Entry {
+    target: String,
+    title: Option<String>,
+    rt: Vec<String>,
+    #[serde(rename = "if")]
+    interfaces: Vec<String>,
+    ct: Vec<u16>,
+    sz: Option<u64>,
+    obs: bool,
+    /// All attributes as they are, in their order.
+    attributes: Vec<(String, Option<String>)>,
+}
+
+impl Entry {
+    fn of(link: &Link<'_>) -> Self {
+        let texts = |name| link.words(name).map(|word| word.to_string()).collect();
+        let attributes = link.attributes().map(|attribute| {
+            let value = attribute.value.map(|value| value.to_string());
+            (attribute.name.to_owned(), value)
+        });
+        Self {
+            target: link.target().to_owned(),
+            title: link.value("title").map(|title| title.to_string()),
+            rt: texts("rt"),
+            interfaces: texts("if"),
+            ct: link.content_formats().map(|format| format.0).collect(),
+            sz: link.size(),
+            obs: link.is_observable(),
+            attributes: attributes.collect(),
+        }
+    }
+}
+
+/// The links for people: a column for whatever at least one of them says.
+fn table(links: &[Link<'_>]) -> TextTable {
+    let rows: Vec<[String; 7]> = links.iter().map(row).collect();
+    let columns = ["path", "title", "rt", "if", "ct", "sz", "obs"];
+    let said = |column: &usize| *column == 0 || rows.iter().any(|row| !row[*column].is_empty());
+    let shown: Vec<usize> = (0..columns.len()).filter(said).collect();
+    let align = |column| {
+        if column == 5 {
+            Align::Right
+        } else {
+            Align::Left
+        }
+    };
+    let header = shown.iter().map(|&n| (columns[n].to_owned(), align(n)));
+    let mut table = TextTable::new(header.collect());
+    for row in &rows {
+        // It comes from elsewhere and goes to a terminal.
+        let plain = |cell: &str| cell.replace(char::is_control, " ");
+        table.add(shown.iter().map(|&n| plain(&row[n])).collect());
+    }
+    table
+}
+
+fn row(link: &Link<'_>) -> [String; 7] {
+    let Entry {
+        target,
+        title,
+        rt,
+        interfaces,
+        sz,
+        obs,
+        ..
+    } = Entry::of(link);
+    let formats: Vec<_> = link.content_formats().map(|f| f.to_string()).collect();
+    [
+        target,
+        title.unwrap_or_default(),
+        rt.join(" "),
+        interfaces.join(" "),
+        formats.join(", "),
+        sz.map(|size| size.to_string()).unwrap_or_default(),
+        if obs { "yes" } else { "" }.to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "</sensors/temp>;rt=\"temperature-c core.s\";obs;ct=\"0 50\",\
+                        </large>;title=\"1 \u{1b}MiB\";ct=42;sz=1048576";
+
+    fn links() -> Vec<Link<'static>> {
+        Links::new(TEXT).map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn a_host_may_be_written_in_many_ways() {
+        for (host, uri) in [
+            ("example.net", "coap://example.net/.well-known/core"),
+            (
+                "example.net:5684",
+                "coap://example.net:5684/.well-known/core",
+            ),
+            ("::1", "coap://[::1]/.well-known/core"),
+            ("[::1]:5", "coap://[::1]:5/.well-known/core"),
+            ("coap://127.0.0.1", "coap://127.0.0.1/.well-known/core"),
+            ("coap://h/", "coap://h/.well-known/core"),
+            ("coap://h/sensors", "coap://h/sensors"),
+            ("h/sensors/", "coap://h/sensors/"),
+            ("no host", "coap://no host"),
+        ] {
+            assert_eq!(uri_of(host), uri, "{host}");
+        }
+    }
+
+    #[test]
+    fn the_table_has_the_columns_that_say_something() {
+        let text = table(&links()).to_string();
+        let lines: Vec<_> = text.lines().collect();
+        let columns: Vec<_> = lines[0].split_whitespace().collect();
+        assert_eq!(
+            columns,
+            ["path", "title", "rt", "ct", "sz", "obs"],
+            "nobody says \"if\""
+        );
+        let place = |name: &str| lines[0].find(name).unwrap();
+        let formats = "text/plain; charset=utf-8, application/json";
+        assert_eq!(lines[2].find("/sensors/temp"), Some(0));
+        assert_eq!(lines[2].find("temperature-c core.s"), Some(place("rt")));
+        assert_eq!(lines[2].find(formats), Some(place("ct")));
+        assert_eq!(lines[2].find("yes"), Some(place("obs")));
+        assert_eq!(
+            lines[3].find("1  MiB"),
+            Some(place("title")),
+            "no control characters"
+        );
+        assert_eq!(
+            lines[3].find("1048576"),
+            Some(place("sz") + 2 - 7),
+            "to the right"
+        );
+    }
+
+    #[test]
+    fn programs_get_what_is_said_by_meaning_and_as_it_is() {
+        let entry = serde_json::to_value(Entry::of(&links()[0])).unwrap();
+        assert_eq!(
+            entry,
+            serde_json::json!({
+                "target": "/sensors/temp", "title": null, "rt": ["temperature-c", "core.s"],
+                "if": [], "ct": [0, 50], "sz": null, "obs": true,
+                "attributes": [["rt", "temperature-c core.s"], ["obs", null], ["ct", "0 50"]],
+            })
+        );
+    }
+
+    #[test]
+    fn a_list_that_breaks_off_is_an_error() {
+        assert_eq!(read(b"</a>,</b").unwrap_err().offset, 8);
+        assert_eq!(read(b"</a>,</b>"), Ok("</a>,</b>"));
+    }
+}
