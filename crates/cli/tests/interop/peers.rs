@@ -115,7 +115,7 @@ fn libcoap(request: Request<'_>, payload: Option<&Path>, output: &Path) -> Comma
 fn aiocoap(request: Request<'_>, payload: Option<&Path>, output: &Path) -> Command {
     let mut command = Command::new(python());
     command
-        .arg(script("client.py"))
+        .arg(script("aiocoap/client.py"))
         .args([request.method, request.uri])
         .arg("--output")
         .arg(output);

@@ -85,7 +85,7 @@ impl Server {
             }
             Peer::Aiocoap => {
                 let mut command = Command::new(python());
-                command.arg(script("server.py")).arg(port.to_string());
+                command.arg(script("aiocoap/server.py")).arg(port.to_string());
                 let paths = Paths {
                     hello: "hello",
                     store: STORE,
