@@ -26,7 +26,7 @@ cargo xtask COMMAND
   test [STEP...]      everything that passes or fails; steps: fmt clippy tidy test interop doc no-std deny
   tidy                layering, dead files, links, stale documents, markers, words
   generate            rewrite the generated documents
-  peers               install the programs the interop tests talk to (libcoap, aiocoap)
+  peers               install and build the programs the interop tests talk to
   bench server        CPU per request beside a bare socket loop and libcoap; `bench server --help`
   bench codec         decode and encode times beside libcoap
   long [NAME]         runs too long for every day; without a name, the list

@@ -1,74 +1,78 @@
-//! The programs the interop tests talk to: where they are and how they are installed.
+//! `cargo xtask peers`: installs and builds the programs the interop tests talk to.
 
-use std::{env, fs, path::PathBuf, process::Command};
+#[path = "../../crates/cli/tests/interop/installed.rs"]
+mod installed;
+
+use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
+use installed::Peer;
 
 use crate::{process, workspace::Workspace};
 
-/// The version the interop tests were written against.
-const AIOCOAP: &str = "aiocoap==0.4.17";
-const DEBIAN_PACKAGES: &[&str] = &["libcoap3-bin", "libcoap3-dev", "python3-venv"];
-const LIBCOAP_PROGRAMS: &[&str] = &["coap-client-notls", "coap-server-notls"];
+const LIBCOAP_PACKAGES: &[&str] = &["libcoap3-bin", "libcoap3-dev"];
 
-/// Where the Python environment of the peers lives.
-///
-/// `CAROB_PEERS_DIR`, or `target/peers` below the repository. The interop tests use the same rule.
-pub(crate) fn directory(workspace: &Workspace) -> PathBuf {
-    match env::var_os("CAROB_PEERS_DIR") {
-        Some(directory) => PathBuf::from(directory),
-        None => workspace.root.join("target/peers"),
-    }
-}
-
-/// The names of the peers that are not installed.
+/// The names of the peers that are not installed, or not as their sources are now.
 pub(crate) fn missing(workspace: &Workspace) -> Vec<&'static str> {
-    let mut names = Vec::new();
-    if LIBCOAP_PROGRAMS
-        .iter()
-        .any(|program| process::find(program).is_none())
-    {
-        names.push("libcoap");
-    }
-    if !has_aiocoap(workspace) {
-        names.push("aiocoap");
-    }
-    names
+    let root = &workspace.root;
+    let all = Peer::ALL.into_iter();
+    all.filter(|peer| !peer.is_current(root))
+        .map(Peer::name)
+        .collect()
 }
 
-/// Installs whatever is missing and says what it did.
+/// Installs whatever is missing or out of date and says what it did.
 ///
 /// # Errors
-/// When an installer fails, or is not there (then the message says what to install by hand).
+/// When a peer could not be installed; the others are all the same.
 pub(crate) fn install(workspace: &Workspace) -> Result<()> {
-    if missing(workspace).contains(&"libcoap") {
-        install_packages()?;
-    } else {
-        println!("libcoap: already installed");
-    }
-    if missing(workspace).contains(&"aiocoap") {
-        install_aiocoap(workspace)?;
-    } else {
-        println!(
-            "aiocoap: already installed in {}",
-            directory(workspace).display()
-        );
+    let root = &workspace.root;
+    for peer in Peer::ALL {
+        let name = peer.name();
+        if peer.is_current(root) {
+            println!("{name}: already installed");
+            continue;
+        }
+        println!("{name}: installing");
+        if let Err(error) = install_one(root, peer) {
+            println!("{name}: NOT installed: {error:#}");
+        }
     }
     match missing(workspace).as_slice() {
         [] => Ok(()),
-        names => bail!("still missing after the installation: {}", names.join(", ")),
+        names => bail!("not installed: {}", names.join(", ")),
     }
 }
 
+fn install_one(root: &Path, peer: Peer) -> Result<()> {
+    if peer == Peer::Libcoap {
+        return install_packages();
+    }
+    let (sources, built) = (peer.sources(root), peer.built(root));
+    fs::create_dir_all(&built).with_context(|| format!("cannot create {}", built.display()))?;
+    // Taken before the build: what is changed during it is built the next time.
+    let stamp = peer.stamp(root)?;
+    let stamp_file = peer.stamp_file(root);
+    if stamp_file.exists() {
+        // Half a build must not look like the last whole one.
+        fs::remove_file(&stamp_file)?;
+    }
+    match peer {
+        Peer::Libcoap => {}
+        Peer::Aiocoap => download_aiocoap(&sources, &built)?,
+        Peer::Californium => build_californium(&sources, &built)?,
+        Peer::GoCoap => build_go_coap(&sources, &built)?,
+    }
+    fs::write(&stamp_file, stamp).with_context(|| format!("cannot write {}", stamp_file.display()))
+}
+
 fn install_packages() -> Result<()> {
-    let by_hand = format!("apt-get install {}", DEBIAN_PACKAGES.join(" "));
+    let by_hand = format!("apt-get install {}", LIBCOAP_PACKAGES.join(" "));
     if process::find("apt-get").is_none() {
         bail!(
-            "libcoap's programs {} are not on the PATH and there is no apt-get; on Debian it would be `{by_hand}`",
-            LIBCOAP_PROGRAMS.join(" and ")
+            "its example programs are not on the PATH and there is no apt-get; on Debian it would be `{by_hand}`"
         );
     }
-    println!("libcoap: {by_hand}");
     let mut command = Command::new("apt-get");
     command
         .env("DEBIAN_FRONTEND", "noninteractive")
@@ -80,29 +84,56 @@ fn install_packages() -> Result<()> {
             "-o",
             "DPkg::Lock::Timeout=300",
         ])
-        .args(DEBIAN_PACKAGES);
+        .args(LIBCOAP_PACKAGES);
     process::must(&mut command)
         .with_context(|| format!("as root and after `apt-get update`, `{by_hand}` should do it"))
 }
 
-fn install_aiocoap(workspace: &Workspace) -> Result<()> {
-    let directory = directory(workspace);
-    fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot create {}", directory.display()))?;
-    let venv = directory.join("venv");
-    println!("aiocoap: {AIOCOAP} into {}", venv.display());
+fn download_aiocoap(sources: &Path, built: &Path) -> Result<()> {
+    need("python3", "Debian: `apt-get install python3 python3-venv`")?;
+    let venv = built.join("venv");
     let mut create = Command::new("python3");
     process::must(create.args(["-m", "venv"]).arg(&venv))
         .context("Python's venv is needed (Debian: `apt-get install python3-venv`)")?;
     let mut install = Command::new(venv.join("bin/pip"));
-    process::must(install.args(["install", "--quiet", "--disable-pip-version-check", AIOCOAP]))
+    install.args(["install", "--quiet", "--disable-pip-version-check", "-r"]);
+    process::must(install.arg(sources.join("requirements.txt")))
 }
 
-fn has_aiocoap(workspace: &Workspace) -> bool {
-    let python = directory(workspace).join("venv/bin/python");
-    python.is_file()
-        && Command::new(python)
-            .args(["-c", "import aiocoap"])
-            .output()
-            .is_ok_and(|output| output.status.success())
+fn build_californium(sources: &Path, built: &Path) -> Result<()> {
+    let remedy = "Debian: `apt-get install maven openjdk-17-jdk-headless`";
+    need("mvn", remedy)?;
+    need("java", remedy)?;
+    // Classes and libraries of an earlier version would otherwise stay among the new ones.
+    for folder in ["classes", "lib", "maven-status"] {
+        let folder = built.join(folder);
+        if folder.exists() {
+            fs::remove_dir_all(folder)?;
+        }
+    }
+    let mut out = std::ffi::OsString::from("-Dout=");
+    out.push(std::path::absolute(built)?);
+    let mut maven = Command::new("mvn");
+    maven
+        .args(["--batch-mode", "--quiet", "-Dstyle.color=never"])
+        .arg(out)
+        .args(["compiler:compile", "dependency:copy-dependencies"]);
+    process::must(maven.current_dir(sources))
+}
+
+fn build_go_coap(sources: &Path, built: &Path) -> Result<()> {
+    need("go", "Go 1.21 or newer; Debian 12 has it in its backports")?;
+    let mut go = Command::new("go");
+    // Without a version-control stamp, which needs a repository that git trusts.
+    go.args(["build", "-buildvcs=false", "-o"])
+        .arg(std::path::absolute(built)?)
+        .arg("./...");
+    process::must(go.current_dir(sources))
+}
+
+fn need(program: &str, remedy: &str) -> Result<()> {
+    if process::find(program).is_none() {
+        bail!("`{program}` is not on the PATH ({remedy})");
+    }
+    Ok(())
 }

@@ -131,7 +131,7 @@ pub(crate) fn python() -> PathBuf {
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers"),
         PathBuf::from,
     );
-    directory.join("venv/bin/python")
+    directory.join("aiocoap/venv/bin/python")
 }
 
 pub(crate) fn script(name: &str) -> PathBuf {

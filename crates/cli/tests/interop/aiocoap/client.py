@@ -1,41 +1,109 @@
-"""One request by aiocoap.
-
-Usage: client.py METHOD URI [--payload FILE] [--output FILE]. Prints the response code, as in `2.05`; the
-exit code is 0 whatever the server answered, and 1 when there was no answer.
-"""
+"""One request, or one observation, by aiocoap; see README.md one folder up."""
 
 import argparse
 import asyncio
 import pathlib
 import sys
+import zlib
 
 import aiocoap
 
+TEXT_MAX = 64
+# aiocoap writes this one with a small letter.
+METHODS = {"observe": aiocoap.GET, "ipatch": aiocoap.iPATCH}
 
-async def main():
+
+def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("method")
     parser.add_argument("uri")
     parser.add_argument("--payload", type=pathlib.Path)
     parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--non", action="store_true")
+    parser.add_argument("--accept", type=int)
+    parser.add_argument("--content-format", type=int)
+    parser.add_argument("--if-match", type=bytes.fromhex, action="append", default=[])
+    parser.add_argument("--if-none-match", action="store_true")
+    parser.add_argument("--etag", type=bytes.fromhex, action="append", default=[])
+    parser.add_argument("--block-size", type=int, default=1024)
+    parser.add_argument("--timeout", type=float, default=90)
+    parser.add_argument("--count", type=int, default=1)
+    parser.add_argument("--cancel", choices=["get", "rst", "none"], default="rst")
+    parser.add_argument("--linger", type=float, default=0)
     arguments = parser.parse_args()
+    if arguments.method == "observe" and arguments.cancel == "get":
+        # Tokens are its own business, and this GET would have to repeat the registration's.
+        parser.error("aiocoap cannot cancel an observation by a GET")
+    return arguments
 
-    context = await aiocoap.Context.create_client_context()
+
+def build(arguments):
+    method = arguments.method
     request = aiocoap.Message(
-        code=getattr(aiocoap, arguments.method.upper()),
+        code=METHODS.get(method) or getattr(aiocoap, method.upper()),
         uri=arguments.uri,
         payload=arguments.payload.read_bytes() if arguments.payload else b"",
+        transport_tuning=aiocoap.Unreliable if arguments.non else aiocoap.Reliable,
     )
+    request.opt.accept = arguments.accept
+    request.opt.content_format = arguments.content_format
+    request.opt.if_match = arguments.if_match
+    request.opt.if_none_match = arguments.if_none_match
+    request.opt.etags = arguments.etag
+    if method == "observe":
+        request.opt.observe = 0
+    return request
+
+
+def line(payload):
+    if len(payload) <= TEXT_MAX:
+        return payload.decode()
+    return f"{len(payload)} bytes crc32 {zlib.crc32(payload):08x}"
+
+
+async def ask(request, arguments):
+    response = await request.response
+    if arguments.output:
+        arguments.output.write_bytes(response.payload)
+    print(response.code.dotted)
+    if response.opt.etag is not None:
+        print(f"etag {response.opt.etag.hex()}")
+    if response.opt.content_format is not None:
+        print(f"content-format {int(response.opt.content_format)}")
+
+
+async def observe(request, arguments):
+    # Set up before the response is waited for, since the iterator keeps only what comes later.
+    notifications = aiter(request.observation)
+    response = await request.response
+    print(line(response.payload), flush=True)
+    for _ in range(arguments.count - 1):
+        notification = await anext(notifications)
+        print(line(notification.payload), flush=True)
+
+
+async def main():
+    arguments = parse()
+    message = build(arguments)
+    context = await aiocoap.Context.create_client_context()
+    exponent = (arguments.block_size // 16).bit_length() - 1
+    if arguments.block_size < 1024 and message.code == aiocoap.GET:
+        message.opt.block2 = (0, False, exponent)
+    await context.find_remote_and_interface(message)
+    message.remote.maximum_block_size_exp = exponent
+    request = context.request(message)
+    does = observe if arguments.method == "observe" else ask
     try:
-        response = await context.request(request).response
-    except aiocoap.error.Error as error:
+        await asyncio.wait_for(does(request, arguments), arguments.timeout)
+        if arguments.method == "observe" and arguments.cancel == "rst":
+            # The next notification is answered by a Reset, if it is confirmable.
+            request.observation.cancel()
+        await asyncio.sleep(arguments.linger)
+    except (aiocoap.error.Error, TimeoutError) as error:
         print(f"no response: {error!r}", file=sys.stderr)
         return 1
     finally:
         await context.shutdown()
-    if arguments.output:
-        arguments.output.write_bytes(response.payload)
-    print(response.code.dotted)
     return 0
 
 

@@ -1,0 +1,145 @@
+package interop;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HexFormat;
+import java.util.Locale;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.eclipse.californium.core.CoapClient;
+import org.eclipse.californium.core.CoapHandler;
+import org.eclipse.californium.core.CoapObserveRelation;
+import org.eclipse.californium.core.CoapResponse;
+import org.eclipse.californium.core.coap.BlockOption;
+import org.eclipse.californium.core.coap.CoAP.Code;
+import org.eclipse.californium.core.coap.CoAP.Type;
+import org.eclipse.californium.core.coap.OptionSet;
+import org.eclipse.californium.core.coap.Request;
+import org.eclipse.californium.core.coap.Response;
+import org.eclipse.californium.core.network.CoapEndpoint;
+
+/** One request, or one observation, by Californium; see README.md two folders up. */
+final class Client {
+  private static final int TEXT_MAX = 64;
+
+  private final Request request;
+  private Path output;
+  private int blockSize = 1024;
+  private double timeout = 90;
+  private double linger;
+  private int count = 1;
+  private String cancel = "get";
+
+  private Client(Request request) {
+    this.request = request;
+  }
+
+  public static void main(String[] arguments) throws Exception {
+    boolean observe = arguments[0].equals("observe");
+    Code code = observe ? Code.GET : Code.valueOf(arguments[0].toUpperCase(Locale.ROOT));
+    Client client = new Client(new Request(code));
+    client.request.setURI(arguments[1]);
+    client.parse(arguments);
+
+    CoapEndpoint.Builder builder = new CoapEndpoint.Builder();
+    builder.setConfiguration(Server.configuration(client.blockSize));
+    CoapEndpoint endpoint = builder.build();
+    endpoint.start();
+    int status = observe ? client.observe(endpoint) : client.ask(endpoint);
+    System.out.flush();
+    // Not by returning: the library's threads would keep the process for a while.
+    System.exit(status);
+  }
+
+  private void parse(String[] arguments) throws IOException {
+    OptionSet options = request.getOptions();
+    for (int i = 2; i < arguments.length; i++) {
+      switch (arguments[i]) {
+        case "--payload" -> request.setPayload(Files.readAllBytes(Path.of(arguments[++i])));
+        case "--output" -> output = Path.of(arguments[++i]);
+        case "--non" -> request.setType(Type.NON);
+        case "--accept" -> options.setAccept(Integer.parseInt(arguments[++i]));
+        case "--content-format" -> options.setContentFormat(Integer.parseInt(arguments[++i]));
+        case "--if-match" -> options.addIfMatch(HexFormat.of().parseHex(arguments[++i]));
+        case "--if-none-match" -> options.setIfNoneMatch(true);
+        case "--etag" -> options.addETag(HexFormat.of().parseHex(arguments[++i]));
+        case "--block-size" -> {
+          blockSize = Integer.parseInt(arguments[++i]);
+          if (request.getCode() == Code.GET) {
+            options.setBlock2(BlockOption.size2Szx(blockSize), false, 0);
+          }
+        }
+        case "--timeout" -> timeout = Double.parseDouble(arguments[++i]);
+        case "--count" -> count = Integer.parseInt(arguments[++i]);
+        case "--cancel" -> cancel = arguments[++i];
+        case "--linger" -> linger = Double.parseDouble(arguments[++i]);
+        default -> throw new IllegalArgumentException("unknown: " + arguments[i]);
+      }
+    }
+  }
+
+  private int ask(CoapEndpoint endpoint) throws InterruptedException, IOException {
+    request.send(endpoint);
+    Response response = request.waitForResponse((long) (timeout * 1000));
+    if (response == null) {
+      System.err.println("no response: " + request);
+      return 1;
+    }
+    if (output != null) {
+      Files.write(output, response.getPayload());
+    }
+    OptionSet options = response.getOptions();
+    System.out.println(response.getCode().text);
+    for (byte[] etag : options.getETags()) {
+      System.out.println("etag " + HexFormat.of().formatHex(etag));
+    }
+    if (options.hasContentFormat()) {
+      System.out.println("content-format " + options.getContentFormat());
+    }
+    return 0;
+  }
+
+  private int observe(CoapEndpoint endpoint) throws InterruptedException {
+    request.setObserve();
+    CountDownLatch wanted = new CountDownLatch(count);
+    CoapClient client = new CoapClient().setEndpoint(endpoint);
+    CoapObserveRelation relation =
+        client.observe(
+            request,
+            new CoapHandler() {
+              @Override
+              public synchronized void onLoad(CoapResponse response) {
+                if (wanted.getCount() > 0) {
+                  System.out.println(line(response.getPayload()));
+                  System.out.flush();
+                  wanted.countDown();
+                }
+              }
+
+              @Override
+              public void onError() {
+                System.err.println("the observation failed");
+              }
+            });
+    boolean all = wanted.await((long) (timeout * 1000), TimeUnit.MILLISECONDS);
+    switch (cancel) {
+      case "get" -> relation.proactiveCancel();
+      // The next notification is answered by a Reset.
+      case "rst" -> relation.reactiveCancel();
+      default -> {}
+    }
+    // The cancelling GET is answered within this time on loopback.
+    long least = cancel.equals("get") ? 500 : 0;
+    Thread.sleep(Math.max(least, (long) (linger * 1000)));
+    return all ? 0 : 1;
+  }
+
+  private static String line(byte[] payload) {
+    if (payload.length <= TEXT_MAX) {
+      return new String(payload, StandardCharsets.UTF_8);
+    }
+    return payload.length + " bytes crc32 " + HexFormat.of().formatHex(Server.etag(payload));
+  }
+}
