@@ -10,10 +10,10 @@
 
 #[path = "interop/cases.rs"]
 mod cases;
+#[path = "interop/clients.rs"]
+mod clients;
 #[path = "interop/matrix.rs"]
 mod matrix;
-#[path = "interop/peers.rs"]
-mod peers;
 #[path = "interop/process.rs"]
 mod process;
 #[path = "interop/proxy.rs"]

@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::{
+    clients::{self, Answer, Client, Request},
     matrix::{self, Case, Direction, Outcome, Peer},
-    peers::{self, Answer, Client, Request},
     process::Scratch,
     proxy::{Faults, Proxy},
     servers::Server,
@@ -95,7 +95,7 @@ fn can_run(peers: &[Peer]) -> bool {
     let required = env::var_os("CAROB_REQUIRE_PEERS").is_some_and(|value| value == "1");
     let mut all = true;
     for peer in peers {
-        if !peers::is_installed(*peer) {
+        if !clients::is_installed(*peer) {
             let text = format!("skipped: {} (install: cargo xtask peers)", peer.name());
             assert!(!required, "{text}, but CAROB_REQUIRE_PEERS=1");
             matrix::say(&text);

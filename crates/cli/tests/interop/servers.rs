@@ -3,8 +3,8 @@
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use crate::{
+    clients::{python, script},
     matrix::Peer,
-    peers::{python, script},
     process::{Running, Scratch, answers_ping, free_port},
 };
 
@@ -85,7 +85,9 @@ impl Server {
             }
             Peer::Aiocoap => {
                 let mut command = Command::new(python());
-                command.arg(script("aiocoap/server.py")).arg(port.to_string());
+                command
+                    .arg(script("aiocoap/server.py"))
+                    .arg(port.to_string());
                 let paths = Paths {
                     hello: "hello",
                     store: STORE,
