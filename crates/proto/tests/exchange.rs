@@ -222,6 +222,20 @@ fn a_ping_is_answered_by_a_reset() {
 }
 
 #[test]
+fn a_ping_that_is_acknowledged_was_answered_too() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    net.client.ping(net.now, net::server_address()).unwrap();
+    net.run_for(seconds(1));
+    let id = MessageView::parse(net.sent_by_client()[0])
+        .unwrap()
+        .message_id();
+    net.inject_to_client(&message(Type::Acknowledgement, Code::EMPTY, id.0, &[], &[]));
+    assert!(matches!(net.events[..], [(_, Event::Pong(_))]));
+    assert!(net.client.is_idle());
+}
+
+#[test]
 fn a_malformed_confirmable_is_rejected_and_everything_else_ignored() {
     let mut net = Net::plain();
     let broken = |first: u8| vec![first, 0x01, 0x12, 0x34, 0xff]; // a payload marker, no payload

@@ -75,8 +75,14 @@ impl Endpoint {
             self.tell_answered(now, index, Answer::Empty, bytes, true);
             if !purpose.wants_response() {
                 self.end(now, index, false);
-                if let Purpose::Notification { observer } = purpose {
-                    self.notification_acknowledged(now, observer);
+                match purpose {
+                    Purpose::Notification { observer } => {
+                        self.notification_acknowledged(now, observer);
+                    }
+                    // A Reset would be right (RFC 7252 4.3), but go-coap 3.3.6 acknowledges, and
+                    // either way somebody is there.
+                    Purpose::Ping { operation } => self.finish_ping(operation),
+                    Purpose::Response | Purpose::Request { .. } => {}
                 }
                 return;
             }
