@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod interop;
 mod long;
 mod peers;
 mod process;
@@ -26,6 +27,7 @@ cargo xtask COMMAND
   test [STEP...]      everything that passes or fails; steps: fmt clippy tidy test interop doc no-std deny
   tidy                layering, dead files, links, stale documents, markers, words
   generate            rewrite the generated documents
+  interop             the tests with other implementations, and their table in docs/interoperability.md
   peers               install and build the programs the interop tests talk to
   bench server        CPU per request beside a bare socket loop and libcoap; `bench server --help`
   bench codec         decode and encode times beside libcoap
@@ -62,6 +64,10 @@ fn run(arguments: &[String]) -> Result<bool> {
             no_arguments(command, rest)?;
             tidy::generate(&workspace)?;
             Ok(true)
+        }
+        "interop" => {
+            no_arguments(command, rest)?;
+            Ok(interop::update(&workspace)? != steps::Outcome::Failed)
         }
         "peers" => {
             no_arguments(command, rest)?;

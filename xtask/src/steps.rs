@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use crate::{peers, process, tidy, workspace::Workspace};
+use crate::{interop, process, tidy, workspace::Workspace};
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "interop",
-        run: interop,
+        run: interop::check,
     },
     Step {
         name: "doc",
@@ -207,26 +207,6 @@ fn test(workspace: &Workspace) -> Result<Outcome> {
     let mut command = process::cargo();
     command.args(["test", "--workspace", "--", "--skip", INTEROP_PREFIX]);
     process::succeeds(command.current_dir(&workspace.root)).map(Outcome::of)
-}
-
-fn interop(workspace: &Workspace) -> Result<Outcome> {
-    let mut command = process::cargo();
-    // The lossy transfers mostly wait for retransmission timers, so many run side by side.
-    command.args(["test", "--package", "carob-cli", "--test", "interop"]);
-    command.args(["--", "--test-threads", "12"]);
-    if !process::succeeds(command.current_dir(&workspace.root))? {
-        return Ok(Outcome::Failed);
-    }
-    Ok(match peers::missing(workspace).as_slice() {
-        [] => Outcome::Passed,
-        names => {
-            let note = format!(
-                "without {} (install: cargo xtask peers)",
-                names.join(" and ")
-            );
-            Outcome::PassedExcept(note)
-        }
-    })
 }
 
 fn doc(workspace: &Workspace) -> Result<Outcome> {

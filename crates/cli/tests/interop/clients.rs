@@ -1,38 +1,111 @@
 //! The clients: ours and the peers', each one request a process.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{ffi::OsString, fmt::Write as _, fs, path::Path, process::Command, time::Duration};
 
 use crate::{
-    matrix::Peer,
+    installed::Peer,
     process::{Running, Scratch},
 };
 
-/// One request and what is to become of it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Request<'a> {
-    /// `get`, `put`, `post` or `delete`.
-    pub(crate) method: &'static str,
-    pub(crate) uri: &'a str,
-    pub(crate) payload: Option<&'a [u8]>,
-    pub(crate) limit: Duration,
+/// Enough for a request over loopback on a busy machine.
+const LIMIT: Duration = Duration::from_secs(90);
+/// How long a client may outlive the time it was given for an answer.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// One request.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    method: &'static str,
+    path: &'a str,
+    payload: Option<&'a [u8]>,
+    non: bool,
+    accept: Option<u16>,
+    if_match: Option<&'a [u8]>,
+    if_none_match: bool,
+    block_size: Option<u16>,
+    limit: Duration,
+}
+
+impl<'a> Ask<'a> {
+    /// `get`, `put`, `post`, `delete` or `fetch`, and a path without its first slash.
+    pub(crate) fn new(method: &'static str, path: &'a str) -> Self {
+        Self {
+            method,
+            path,
+            payload: None,
+            non: false,
+            accept: None,
+            if_match: None,
+            if_none_match: false,
+            block_size: None,
+            limit: LIMIT,
+        }
+    }
+
+    pub(crate) fn payload(self, payload: &'a [u8]) -> Self {
+        let payload = Some(payload);
+        Self { payload, ..self }
+    }
+
+    pub(crate) fn non(self) -> Self {
+        Self { non: true, ..self }
+    }
+
+    pub(crate) fn accept(self, format: u16) -> Self {
+        let accept = Some(format);
+        Self { accept, ..self }
+    }
+
+    pub(crate) fn if_match(self, etag: &'a [u8]) -> Self {
+        let if_match = Some(etag);
+        Self { if_match, ..self }
+    }
+
+    pub(crate) fn if_none_match(self) -> Self {
+        Self {
+            if_none_match: true,
+            ..self
+        }
+    }
+
+    /// Of what is asked for.
+    pub(crate) fn block_size(self, bytes: u16) -> Self {
+        let block_size = Some(bytes);
+        Self { block_size, ..self }
+    }
+
+    /// The longest wait for the answer.
+    pub(crate) fn limit(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+}
+
+impl core::fmt::Debug for Ask<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // What a failing test needs; the payload may be a mebibyte.
+        write!(f, "{} {}", self.method, self.path)
+    }
 }
 
 /// What came of a request that was answered at all.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// Whether the response code was a 2.xx.
-    pub(crate) success: bool,
+    /// As in `2.05`; just `2` where the client does not tell which success it was.
+    pub(crate) code: String,
     pub(crate) payload: Vec<u8>,
+    /// Where the client tells it.
+    pub(crate) etag: Option<Vec<u8>>,
     /// What the client printed, for a failing test's message.
     pub(crate) said: String,
 }
 
-/// Whose client asks.
+impl Answer {
+    pub(crate) fn is_success(&self) -> bool {
+        self.code.starts_with('2')
+    }
+}
+
+/// Whose client asks; also, whose server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
     Carob,
@@ -41,119 +114,191 @@ pub(crate) enum Client {
 
 impl Client {
     /// Runs the client to its end.
-    pub(crate) fn ask(self, scratch: &Scratch, request: Request<'_>) -> Answer {
-        let payload = request.payload.map(|bytes| scratch.with("request", bytes));
+    pub(crate) fn ask(self, scratch: &Scratch, port: u16, ask: &Ask<'_>) -> Answer {
+        let payload = ask.payload.map(|bytes| scratch.with("request", bytes));
         let output = scratch.file("response");
         let _ = fs::remove_file(&output);
+        let uri = format!("coap://127.0.0.1:{port}/{}", ask.path);
         let mut command = match self {
-            Self::Carob => carob(request, payload.as_deref(), &output),
-            Self::Of(Peer::Libcoap) => libcoap(request, payload.as_deref(), &output),
-            Self::Of(Peer::Aiocoap) => aiocoap(request, payload.as_deref(), &output),
+            Self::Carob => carob(ask, &uri),
+            Self::Of(Peer::Libcoap) => libcoap(ask),
+            Self::Of(peer) => ours(peer, ask, &uri),
         };
+        let (file, output_to) = match self {
+            Self::Carob => ("--file", "--output"),
+            Self::Of(Peer::Libcoap) => ("-f", "-o"),
+            Self::Of(_) => ("--payload", "--output"),
+        };
+        if let Some(payload) = payload {
+            command.arg(file).arg(payload);
+        }
+        command.arg(output_to).arg(&output);
+        if self == Self::Of(Peer::Libcoap) {
+            // It takes no options after the URI.
+            command.arg(&uri);
+        }
         let mut running = Running::start(&mut command, scratch, "client");
-        let status = running.finish(request.limit);
-        let success = match self {
-            Self::Carob => match status.code() {
-                Some(0) => true,
-                // Exit codes of the command: an error response is an answer, silence is not.
-                Some(1 | 5) => false,
-                _ => panic!("{request:?} was not answered: {status}\n{}", running.said()),
-            },
-            Self::Of(Peer::Libcoap) => {
-                // It exits with 0 whatever happens; an error response is a line on stderr.
-                let said = running.stderr();
-                assert!(status.success(), "{status}\n{}", running.said());
-                !said.lines().any(is_code_line)
+        let status = running.finish(ask.limit + GRACE);
+        let (stdout, stderr) = (running.stdout(), running.stderr());
+        let unanswered = || panic!("{ask:?} was not answered: {status}\n{}", running.said());
+        let code = match self {
+            // Exit codes of the command: an error response is an answer, silence is not.
+            Self::Carob if matches!(status.code(), Some(0 | 1 | 5)) => {
+                code_line(&stderr).unwrap_or_else(unanswered)
             }
-            Self::Of(Peer::Aiocoap) => {
-                assert!(
-                    status.success(),
-                    "{request:?} was not answered\n{}",
-                    running.said()
-                );
-                running.stdout().starts_with("2.")
+            // It exits with 0 whatever happens, and tells only codes of errors.
+            Self::Of(Peer::Libcoap) if status.success() => {
+                code_line(&stderr).unwrap_or_else(|| "2".to_owned())
             }
+            Self::Of(_) if status.success() => code_line(&stdout).unwrap_or_else(unanswered),
+            _ => unanswered(),
         };
+        let told = if self == Self::Carob { stderr } else { stdout };
         Answer {
-            success,
+            code,
             payload: fs::read(&output).unwrap_or_default(),
+            etag: etag_line(&told),
             said: running.said(),
         }
     }
 }
 
-fn is_code_line(line: &str) -> bool {
-    let mut characters = line.chars();
-    matches!(characters.next(), Some('4' | '5')) && characters.next() == Some('.')
-}
-
-fn carob(request: Request<'_>, payload: Option<&Path>, output: &Path) -> Command {
+/// Runs `carob ping`, which fails when nobody answers.
+pub(crate) fn ping(scratch: &Scratch, port: u16) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-    command.args([request.method, request.uri]);
-    if let Some(payload) = payload {
-        command.arg("--file").arg(payload);
-    }
-    if matches!(request.method, "get" | "post") {
-        command.arg("-o").arg(output);
-    }
-    command
+    command.args(["ping", &format!("coap://127.0.0.1:{port}")]);
+    let mut running = Running::start(&mut command, scratch, "ping");
+    let status = running.finish(LIMIT);
+    assert!(status.success(), "{status}\n{}", running.said());
 }
 
-fn libcoap(request: Request<'_>, payload: Option<&Path>, output: &Path) -> Command {
-    let mut command = Command::new("coap-client-notls");
-    let seconds = request.limit.as_secs().to_string();
-    command
-        .args(["-m", request.method, "-b", "1024", "-B", &seconds, "-o"])
-        .arg(output);
-    if let Some(payload) = payload {
-        command.arg("-f").arg(payload);
-    }
-    command.arg(request.uri);
-    command
+/// The first line that begins with a response code.
+fn code_line(text: &str) -> Option<String> {
+    let code = text.lines().find_map(|line| match line.as_bytes() {
+        [b'2' | b'4' | b'5', b'.', tens, ones, ..] if (*tens, *ones) <= (b'3', b'9') => {
+            line.get(..4)
+        }
+        _ => None,
+    });
+    code.map(str::to_owned)
 }
 
-fn aiocoap(request: Request<'_>, payload: Option<&Path>, output: &Path) -> Command {
-    let mut command = Command::new(python());
-    command
-        .arg(script("aiocoap/client.py"))
-        .args([request.method, request.uri])
-        .arg("--output")
-        .arg(output);
-    if let Some(payload) = payload {
-        command.arg("--payload").arg(payload);
-    }
-    command
+/// What stands on a line behind `etag` or, as Carob writes it, `ETag:`.
+fn etag_line(text: &str) -> Option<Vec<u8>> {
+    let mut words = text.lines().map(|line| line.trim().split_once(' '));
+    let value = words.find_map(|pair| match pair? {
+        ("etag" | "ETag:", value) => Some(value),
+        _ => None,
+    })?;
+    let digits = value.as_bytes().chunks(2);
+    digits
+        .map(|pair| u8::from_str_radix(core::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
 }
 
-/// The Python that has aiocoap: the same rule as `cargo xtask peers`.
-pub(crate) fn python() -> PathBuf {
-    let directory = env::var_os("CAROB_PEERS_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers"),
-        PathBuf::from,
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // a String takes every write
+        text
+    })
+}
+
+fn carob(ask: &Ask<'_>, uri: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
+    command.args([ask.method, uri, "--verbose"]);
+    assert!(
+        ask.if_match.is_none() && !ask.if_none_match,
+        "carob cannot ask for {ask:?}"
     );
-    directory.join("aiocoap/venv/bin/python")
-}
-
-pub(crate) fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/interop")
-        .join(name)
-}
-
-/// Whether a peer can be run here.
-pub(crate) fn is_installed(peer: Peer) -> bool {
-    match peer {
-        Peer::Libcoap => ["coap-client-notls", "coap-server-notls"]
-            .into_iter()
-            .all(is_on_path),
-        Peer::Aiocoap => Command::new(python())
-            .args(["-c", "import aiocoap"])
-            .output()
-            .is_ok_and(|output| output.status.success()),
+    if ask.non {
+        command.arg("--non");
     }
+    if let Some(format) = ask.accept {
+        command.args(["--accept", &format.to_string()]);
+    }
+    if let Some(bytes) = ask.block_size {
+        command.args(["--block-size", &bytes.to_string()]);
+    }
+    command
 }
 
-fn is_on_path(program: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|directory| directory.join(program).is_file())
+fn libcoap(ask: &Ask<'_>) -> Command {
+    let mut command = program(Peer::Libcoap, "client");
+    let seconds = ask.limit.as_secs().to_string();
+    let block = ask.block_size.unwrap_or(1024).to_string();
+    command.args(["-m", ask.method, "-b", &block, "-B", &seconds]);
+    if ask.non {
+        command.arg("-N");
+    }
+    if let Some(format) = ask.accept {
+        command.args(["-A", &format.to_string()]);
+    }
+    // Options by their numbers.
+    if let Some(etag) = ask.if_match {
+        command.args(["-O", &format!("1,0x{}", hex(etag))]);
+    }
+    if ask.if_none_match {
+        command.args(["-O", "5,"]);
+    }
+    command
+}
+
+/// A client of ours on a peer's library; README.md here says what it can be told.
+fn ours(peer: Peer, ask: &Ask<'_>, uri: &str) -> Command {
+    let mut command = program(peer, "client");
+    command.args([ask.method, uri]);
+    command.args(["--timeout", &ask.limit.as_secs().to_string()]);
+    if ask.non {
+        command.arg("--non");
+    }
+    if let Some(format) = ask.accept {
+        command.args(["--accept", &format.to_string()]);
+    }
+    if let Some(etag) = ask.if_match {
+        command.args(["--if-match", &hex(etag)]);
+    }
+    if ask.if_none_match {
+        command.arg("--if-none-match");
+    }
+    if let Some(bytes) = ask.block_size {
+        command.args(["--block-size", &bytes.to_string()]);
+    }
+    command
+}
+
+/// The repository's folder.
+pub(crate) fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package
+        .ancestors()
+        .nth(2)
+        .expect("this package is two folders down")
+}
+
+/// A peer's `client` or `server`: libcoap's own, or one of ours.
+pub(crate) fn program(peer: Peer, name: &str) -> Command {
+    let built = peer.built(root());
+    match peer {
+        Peer::Libcoap => Command::new(format!("coap-{name}-notls")),
+        Peer::Aiocoap => {
+            let mut command = Command::new(built.join("venv/bin/python"));
+            command.arg(peer.sources(root()).join(format!("{name}.py")));
+            command
+        }
+        Peer::Californium => {
+            let class = match name {
+                "client" => "interop.Client",
+                _ => "interop.Server",
+            };
+            let mut path = OsString::from(built.join("classes"));
+            path.push(":");
+            path.push(built.join("lib/*"));
+            let mut command = Command::new("java");
+            // What starts fastest: one compiler, and the collector with the fewest threads.
+            command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"]);
+            command.arg(path).arg(class);
+            command
+        }
+        Peer::GoCoap => Command::new(built.join(name)),
+    }
 }

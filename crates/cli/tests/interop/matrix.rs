@@ -1,24 +1,13 @@
-//! What is tested against whom, and the table that is printed when all of it is done.
+//! How everything ended, and the tables that are made of it when all of it is done.
 
-use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, sync::Mutex, time::Duration};
+use std::{
+    collections::BTreeMap, env, fmt::Write as _, fs, io::Write as _, sync::Mutex, time::Duration,
+};
 
-/// Another implementation of CoAP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Peer {
-    Libcoap,
-    Aiocoap,
-}
-
-impl Peer {
-    pub(crate) const ALL: [Self; 2] = [Self::Libcoap, Self::Aiocoap];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Libcoap => "libcoap",
-            Self::Aiocoap => "aiocoap",
-        }
-    }
-}
+use crate::{
+    cases::{CASES, Case},
+    installed::Peer,
+};
 
 /// Who asks: the peer's client our server, or our client the peer's server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,36 +18,13 @@ pub(crate) enum Direction {
 
 impl Direction {
     const ALL: [Self; 2] = [Self::TheirClient, Self::OurClient];
-}
 
-/// One thing that must work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Case {
-    Get,
-    Put,
-    Post,
-    Delete,
-    Separate,
-    LargeDown,
-    LargeUp,
-    LossyDown,
-    LossyUp,
-    Once,
-}
-
-impl Case {
-    const ALL: [(Self, &'static str); 10] = [
-        (Self::Get, "GET"),
-        (Self::Put, "PUT"),
-        (Self::Post, "POST"),
-        (Self::Delete, "DELETE"),
-        (Self::Separate, "separate response"),
-        (Self::LargeDown, "1 MiB down"),
-        (Self::LargeUp, "1 MiB up"),
-        (Self::LossyDown, "64 KiB down, loss and duplication"),
-        (Self::LossyUp, "64 KiB up, loss and duplication"),
-        (Self::Once, "every request duplicated"),
-    ];
+    fn title(self) -> &'static str {
+        match self {
+            Self::TheirClient => "their client, `carob serve`",
+            Self::OurClient => "`carob`'s client, their server",
+        }
+    }
 }
 
 /// How a case ended.
@@ -66,23 +32,30 @@ impl Case {
 pub(crate) enum Outcome {
     Passed(Duration),
     Failed,
+    /// The peer is not installed.
     Skipped,
+    /// One of the two cannot do it; the text says why.
+    NotOffered(&'static str),
 }
 
-type Key = (Case, Peer, Direction);
+type Results = BTreeMap<(&'static str, Peer, Direction), Outcome>;
 
-static RESULTS: Mutex<BTreeMap<Key, Outcome>> = Mutex::new(BTreeMap::new());
+static RESULTS: Mutex<Results> = Mutex::new(BTreeMap::new());
 
 /// Notes an outcome; the last one to come in prints the table.
 ///
 /// With a filter on the command line some never come in, and there is no table.
-pub(crate) fn record(peer: Peer, direction: Direction, case: Case, outcome: Outcome) {
+pub(crate) fn record(peer: Peer, direction: Direction, case: &'static str, outcome: Outcome) {
     let mut results = RESULTS
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     results.insert((case, peer, direction), outcome);
-    if results.len() == Case::ALL.len() * Peer::ALL.len() * Direction::ALL.len() {
-        say(&table(&results));
+    if results.len() < CASES.len() * Peer::ALL.len() * Direction::ALL.len() {
+        return;
+    }
+    say(&table(&results));
+    if let Some(file) = env::var_os("CAROB_INTEROP_TABLE") {
+        fs::write(file, markdown(&results)).expect("CAROB_INTEROP_TABLE can be written");
     }
 }
 
@@ -92,32 +65,109 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-fn table(results: &BTreeMap<Key, Outcome>) -> String {
-    let mut text = format!("\n{:<34}", "");
-    for (peer, direction) in columns() {
-        let heading = match direction {
-            Direction::TheirClient => format!("{} -> carob", peer.name()),
-            Direction::OurClient => format!("carob -> {}", peer.name()),
-        };
-        let _ = write!(text, "{heading:>18}");
+/// For a person at a terminal: with times, their client and ours side by side.
+fn table(results: &Results) -> String {
+    let mut text = format!("\nseconds with their client / with ours\n{:<34}", "");
+    for peer in Peer::ALL {
+        let _ = write!(text, "{:>18}", peer.name());
     }
-    for (case, name) in Case::ALL {
-        let _ = write!(text, "\n{name:<34}");
-        for (peer, direction) in columns() {
-            let cell = match results.get(&(case, peer, direction)) {
-                Some(Outcome::Passed(took)) => format!("ok {:.1} s", took.as_secs_f64()),
-                Some(Outcome::Failed) => "FAILED".to_owned(),
-                Some(Outcome::Skipped) => "skipped".to_owned(),
-                None => "-".to_owned(),
-            };
-            let _ = write!(text, "{cell:>18}");
+    for case in CASES {
+        let _ = write!(text, "\n{:<34}", case.title);
+        for peer in Peer::ALL {
+            let [theirs, ours] =
+                Direction::ALL.map(|direction| match results[&(case.name, peer, direction)] {
+                    Outcome::Passed(took) => format!("{:.1}", took.as_secs_f64()),
+                    Outcome::Failed => "FAILED".to_owned(),
+                    Outcome::Skipped => "skipped".to_owned(),
+                    Outcome::NotOffered(_) => "-".to_owned(),
+                });
+            let _ = write!(text, "{:>18}", format!("{theirs} / {ours}"));
         }
     }
     text
 }
 
-fn columns() -> impl Iterator<Item = (Peer, Direction)> {
-    Peer::ALL
-        .into_iter()
-        .flat_map(|peer| Direction::ALL.map(|direction| (peer, direction)))
+/// For a document: without times, which are never the same twice, and with the reasons.
+fn markdown(results: &Results) -> String {
+    let mut reasons = Vec::new();
+    let mut text = String::new();
+    for direction in Direction::ALL {
+        let _ = write!(text, "| {} |", direction.title());
+        for peer in Peer::ALL {
+            let _ = write!(text, " {} |", peer.name());
+        }
+        let _ = writeln!(text, "\n|---|{}", "---|".repeat(Peer::ALL.len()));
+        for case in CASES {
+            let _ = writeln!(text, "{}", row(results, case, direction, &mut reasons));
+        }
+        text.push('\n');
+    }
+    for (index, reason) in reasons.iter().enumerate() {
+        let _ = writeln!(text, "{}. Not offered: {reason}.", index + 1);
+    }
+    text
+}
+
+fn row(
+    results: &Results,
+    case: &Case,
+    direction: Direction,
+    reasons: &mut Vec<&'static str>,
+) -> String {
+    let mut text = format!("| {} |", case.title);
+    for peer in Peer::ALL {
+        let cell = match results[&(case.name, peer, direction)] {
+            Outcome::Passed(_) => "yes".to_owned(),
+            Outcome::Failed => "FAILED".to_owned(),
+            Outcome::Skipped => "skipped".to_owned(),
+            Outcome::NotOffered(reason) => {
+                let known = reasons.iter().position(|known| *known == reason);
+                let index = known.unwrap_or_else(|| {
+                    reasons.push(reason);
+                    reasons.len() - 1
+                });
+                format!("not offered ({})", index + 1)
+            }
+        };
+        let _ = write!(text, " {cell} |");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(outcome: Outcome) -> Results {
+        let cells = CASES.iter().flat_map(|case| {
+            Peer::ALL
+                .into_iter()
+                .flat_map(|peer| Direction::ALL.map(|direction| (case.name, peer, direction)))
+        });
+        cells.map(|cell| (cell, outcome)).collect()
+    }
+
+    #[test]
+    fn a_reason_is_told_once_and_each_cell_points_to_it() {
+        let mut results = all(Outcome::Passed(Duration::from_secs(1)));
+        for peer in [Peer::Libcoap, Peer::GoCoap] {
+            let cell = (CASES[0].name, peer, Direction::OurClient);
+            results.insert(cell, Outcome::NotOffered("it is Sunday"));
+        }
+        let text = markdown(&results);
+        assert_eq!(text.matches("not offered (1)").count(), 2, "{text}");
+        assert!(
+            text.ends_with("\n1. Not offered: it is Sunday.\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_failure_shows_in_both_tables() {
+        let mut results = all(Outcome::Passed(Duration::from_secs(1)));
+        let cell = (CASES[1].name, Peer::Aiocoap, Direction::TheirClient);
+        results.insert(cell, Outcome::Failed);
+        assert!(table(&results).contains("FAILED / 1.0"));
+        assert_eq!(markdown(&results).matches("FAILED").count(), 1);
+    }
 }

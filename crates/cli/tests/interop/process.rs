@@ -159,6 +159,8 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// Whether something answers an empty confirmable message on `port` (a CoAP ping: RFC 7252 4.3).
+///
+/// The answer should be a Reset; go-coap sends an acknowledgement.
 pub(crate) fn answers_ping(port: u16) -> bool {
     let ping = [0x40, 0x00, 0x13, 0x37];
     let Ok(socket) = UdpSocket::bind("127.0.0.1:0") else {
@@ -170,5 +172,5 @@ pub(crate) fn answers_ping(port: u16) -> bool {
             .set_read_timeout(Some(Duration::from_millis(100)))
             .is_ok()
         && socket.send(&ping).is_ok()
-        && matches!(socket.recv(&mut buffer), Ok(4) if buffer[0] == 0x70 && buffer[2..4] == ping[2..4])
+        && matches!(socket.recv(&mut buffer), Ok(4) if matches!(buffer[0], 0x60 | 0x70) && buffer[2..4] == ping[2..4])
 }

@@ -34,7 +34,11 @@ pub(crate) struct Seen {
     pub(crate) lost: u32,
     pub(crate) duplicated: u32,
     pub(crate) reordered: u32,
+    pub(crate) confirmable: u32,
+    pub(crate) non_confirmable: u32,
     pub(crate) empty_acknowledgements: u32,
+    /// The length of the longest datagram, in bytes.
+    pub(crate) longest: usize,
     /// The acknowledgements with a response in them, by message ID, each distinct text once.
     replies: BTreeMap<u16, Vec<Vec<u8>>>,
 }
@@ -52,11 +56,23 @@ impl Seen {
     }
 
     fn note(&mut self, datagram: &[u8]) {
+        const CONFIRMABLE: u8 = 0;
+        const NON_CONFIRMABLE: u8 = 1;
         const ACKNOWLEDGEMENT: u8 = 2;
         self.datagrams += 1;
-        if datagram.len() < 4 || (datagram[0] >> 4) & 3 != ACKNOWLEDGEMENT {
+        self.longest = self.longest.max(datagram.len());
+        if datagram.len() < 4 {
             return;
         }
+        match (datagram[0] >> 4) & 3 {
+            CONFIRMABLE => self.confirmable += 1,
+            NON_CONFIRMABLE => self.non_confirmable += 1,
+            ACKNOWLEDGEMENT => self.note_acknowledgement(datagram),
+            _ => {} // a Reset
+        }
+    }
+
+    fn note_acknowledgement(&mut self, datagram: &[u8]) {
         if datagram[1] == 0 {
             self.empty_acknowledgements += 1;
             return;

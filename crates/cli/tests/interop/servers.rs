@@ -3,8 +3,8 @@
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use crate::{
-    clients::{python, script},
-    matrix::Peer,
+    clients::program,
+    installed::Peer,
     process::{Running, Scratch, answers_ping, free_port},
 };
 
@@ -23,6 +23,10 @@ pub(crate) struct Paths {
     pub(crate) echo: Option<&'static str>,
     /// POST counts and answers with the count, GET gives it, where the server has such a thing.
     pub(crate) counter: Option<&'static str>,
+    /// GET gives the pattern of so many bytes as the query says, where the server has such a thing.
+    pub(crate) large: Option<&'static str>,
+    /// GET gives JSON or text as Accept says, where the server has such a thing.
+    pub(crate) negotiate: Option<&'static str>,
 }
 
 /// A server that is ready; it is killed when the value goes.
@@ -57,6 +61,8 @@ impl Server {
             slow: "slow",
             echo: Some("echo"),
             counter: None,
+            large: None,
+            negotiate: None,
         };
         Self {
             port,
@@ -69,33 +75,29 @@ impl Server {
     /// Starts a peer's server.
     pub(crate) fn of(peer: Peer, scratch: &Scratch) -> Self {
         let port = free_port();
-        let (mut command, paths) = match peer {
-            Peer::Libcoap => {
-                let mut command = Command::new("coap-server-notls");
-                // `-d`: a PUT or POST to a new path creates a resource.
-                command.args(["-A", "127.0.0.1", "-p", &port.to_string(), "-d", "10"]);
-                let paths = Paths {
-                    hello: "",
-                    store: STORE,
-                    slow: "async?2",
-                    echo: None,
-                    counter: None,
-                };
-                (command, paths)
+        let mut command = program(peer, "server");
+        let paths = if peer == Peer::Libcoap {
+            // `-d`: a PUT or POST to a new path creates a resource.
+            command.args(["-A", "127.0.0.1", "-p", &port.to_string(), "-d", "10"]);
+            Paths {
+                hello: "",
+                store: STORE,
+                slow: "async?2",
+                echo: None,
+                counter: None,
+                large: None,
+                negotiate: None,
             }
-            Peer::Aiocoap => {
-                let mut command = Command::new(python());
-                command
-                    .arg(script("aiocoap/server.py"))
-                    .arg(port.to_string());
-                let paths = Paths {
-                    hello: "hello",
-                    store: STORE,
-                    slow: "slow",
-                    echo: Some("echo"),
-                    counter: Some("counter"),
-                };
-                (command, paths)
+        } else {
+            command.arg(port.to_string());
+            Paths {
+                hello: "hello",
+                store: STORE,
+                slow: "slow",
+                echo: Some("echo"),
+                counter: Some("counter"),
+                large: Some("large"),
+                negotiate: Some("negotiate"),
             }
         };
         let mut running = Running::start(&mut command, scratch, "server");
@@ -111,6 +113,15 @@ impl Server {
     /// What the server's folder holds under `paths.store`; `None` without a folder or a file.
     pub(crate) fn stored(&self) -> Option<Vec<u8>> {
         fs::read(self.folder.as_ref()?.join(STORE)).ok()
+    }
+
+    /// Puts a file into the server's folder, if it has one; says whether it has.
+    pub(crate) fn place(&self, name: &str, contents: &[u8]) -> bool {
+        let Some(folder) = &self.folder else {
+            return false;
+        };
+        fs::write(folder.join(name), contents).expect("the scratch folder is writable");
+        true
     }
 
     pub(crate) fn has_folder(&self) -> bool {

@@ -1,0 +1,203 @@
+//! One client, one server and the path between them, and what a case may do with them.
+
+use std::{
+    borrow::Cow,
+    cell::OnceCell,
+    env,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    time::Instant,
+};
+
+use crate::{
+    cases,
+    clients::{self, Answer, Ask, Client, root},
+    installed::Peer,
+    matrix::{self, Direction, Outcome},
+    offers,
+    process::Scratch,
+    proxy::{Faults, Proxy},
+    servers::Server,
+};
+
+pub(crate) const SMALL: &[u8] = b"a payload that fits one datagram";
+
+/// Chosen so that both directions lose and duplicate something among their first sixty datagrams.
+const SEED: u64 = 11;
+
+/// Who talks to whom, with a folder for their files.
+pub(crate) struct Bench {
+    client: Client,
+    pub(crate) server: Server,
+    proxy: OnceCell<Proxy>,
+    scratch: Scratch,
+}
+
+/// Runs a case, or notes that its peer is not installed or cannot do it.
+pub(crate) fn run(peer: Peer, direction: Direction, case: &'static str) {
+    let note = |outcome| matrix::record(peer, direction, case, outcome);
+    if let Some(reason) = offers::not_offered(peer, direction, case) {
+        return note(Outcome::NotOffered(reason));
+    }
+    if !can_run(&[peer]) {
+        return note(Outcome::Skipped);
+    }
+    let start = Instant::now();
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let bench = match direction {
+            Direction::TheirClient => Bench::of(Client::Of(peer), Client::Carob),
+            Direction::OurClient => Bench::of(Client::Carob, Client::Of(peer)),
+        };
+        (cases::named(case).run)(&bench);
+    }));
+    note(if result.is_ok() {
+        Outcome::Passed(start.elapsed())
+    } else {
+        Outcome::Failed
+    });
+    if let Err(panic) = result {
+        resume_unwind(panic);
+    }
+}
+
+/// Whether all of the peers are here; names those that are not.
+pub(crate) fn can_run(peers: &[Peer]) -> bool {
+    let required = env::var_os("CAROB_REQUIRE_PEERS").is_some_and(|value| value == "1");
+    let mut all = true;
+    for peer in peers {
+        if !peer.is_current(root()) {
+            let text = format!("skipped: {} (install: cargo xtask peers)", peer.name());
+            assert!(!required, "{text}, but CAROB_REQUIRE_PEERS=1");
+            matrix::say(&text);
+            all = false;
+        }
+    }
+    all
+}
+
+impl Bench {
+    /// A client of one implementation and a server of another.
+    pub(crate) fn of(client: Client, server: Client) -> Self {
+        let scratch = Scratch::new();
+        let server = match server {
+            Client::Carob => Server::carob(&scratch),
+            Client::Of(peer) => Server::of(peer, &scratch),
+        };
+        Self {
+            client,
+            server,
+            proxy: OnceCell::new(),
+            scratch,
+        }
+    }
+
+    /// From now on, requests go through a proxy, the same for the rest of the case.
+    pub(crate) fn interpose(&self, to_server: Faults, to_client: Faults) {
+        self.proxy
+            .get_or_init(|| Proxy::start(self.server.port, to_server, to_client, SEED));
+    }
+
+    pub(crate) fn proxy(&self) -> &Proxy {
+        self.proxy.get().expect("the case interposed a proxy")
+    }
+
+    /// Asks through the proxy, if there is one.
+    pub(crate) fn ask(&self, ask: &Ask<'_>) -> Answer {
+        let port = self.proxy.get().map_or(self.server.port, Proxy::port);
+        self.client.ask(&self.scratch, port, ask)
+    }
+
+    /// Asks the server itself, to see what became of an earlier request.
+    pub(crate) fn ask_directly(&self, ask: &Ask<'_>) -> Answer {
+        self.client.ask(&self.scratch, self.server.port, ask)
+    }
+
+    /// Asks, and has to get a 2.xx.
+    pub(crate) fn succeed(&self, ask: &Ask<'_>) -> Answer {
+        let answer = self.ask(ask);
+        assert!(answer.is_success(), "{ask:?} failed\n{}", answer.said);
+        answer
+    }
+
+    /// Asks, and has to get this code.
+    pub(crate) fn refuse(&self, ask: &Ask<'_>, code: &str) {
+        let answer = self.ask(ask);
+        assert_eq!(answer.code, code, "{ask:?}\n{}", answer.said);
+    }
+
+    /// Pings the server with our own client, which has to hear from it.
+    pub(crate) fn ping(&self) {
+        clients::ping(&self.scratch, self.server.port);
+    }
+
+    /// Puts something under the store's path and checks that it was accepted.
+    pub(crate) fn store(&self, payload: &[u8]) {
+        self.succeed(&Ask::new("put", self.server.paths.store).payload(payload));
+    }
+
+    /// Checks what the server holds, on its disk where it has one.
+    pub(crate) fn assert_stored(&self, expected: &[u8]) {
+        let found = if self.server.has_folder() {
+            self.server.stored().expect("the file exists")
+        } else {
+            let answer = self.ask_directly(&Ask::new("get", self.server.paths.store));
+            assert!(
+                answer.is_success(),
+                "the resource is missing\n{}",
+                answer.said
+            );
+            answer.payload
+        };
+        assert_same(&found, expected);
+    }
+
+    /// A resource of so many bytes: its path and its contents.
+    ///
+    /// It comes another way than by the client's upload wherever the server has such a way.
+    pub(crate) fn source(&self, length: usize) -> (Cow<'static, str>, Vec<u8>) {
+        let contents = pattern(length);
+        let store = self.server.paths.store;
+        let path = if let Some(large) = self.server.paths.large {
+            format!("{large}?{length}").into()
+        } else {
+            if !self.server.place(store, &contents) {
+                self.store(&contents);
+            }
+            store.into()
+        };
+        (path, contents)
+    }
+
+    /// A resource that can be had as JSON and not as CBOR, and what it then is.
+    pub(crate) fn negotiable(&self) -> (&'static str, &'static [u8]) {
+        if let Some(path) = self.server.paths.negotiate {
+            return (path, br#"{"as":"json"}"#);
+        }
+        let (path, json): (_, &[u8]) = ("page.json", br#"{"from":"a file"}"#);
+        assert!(self.server.place(path, json), "no folder and no /negotiate");
+        (path, json)
+    }
+
+    /// The entity tag of what the server holds, as our own client sees it.
+    pub(crate) fn etag(&self, path: &str) -> Vec<u8> {
+        let ask = Ask::new("get", path);
+        let answer = Client::Carob.ask(&self.scratch, self.server.port, &ask);
+        answer.etag.expect("the response has an entity tag")
+    }
+}
+
+/// `assert_eq!` for payloads too long to print.
+pub(crate) fn assert_same(found: &[u8], expected: &[u8]) {
+    assert_eq!(found.len(), expected.len(), "length");
+    let first = found
+        .iter()
+        .zip(expected)
+        .position(|(found, expected)| found != expected);
+    assert_eq!(first, None, "first byte that differs");
+}
+
+/// Bytes without a period that a block size could hide in; the peers' `/large` has the same.
+pub(crate) fn pattern(length: usize) -> Vec<u8> {
+    (0..length as u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect()
+}

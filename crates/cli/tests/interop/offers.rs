@@ -1,0 +1,91 @@
+//! What is not tried with whom, and why.
+
+use crate::{
+    installed::Peer,
+    matrix::Direction::{self, OurClient, TheirClient},
+};
+
+struct Row {
+    peers: &'static [Peer],
+    direction: Direction,
+    cases: &'static [&'static str],
+    reason: &'static str,
+}
+
+const ROWS: &[Row] = &[
+    Row {
+        peers: &Peer::ALL,
+        direction: OurClient,
+        cases: &[
+            "fetches_with_a_payload",
+            "creates_only_what_is_absent",
+            "replaces_only_what_is_unchanged",
+        ],
+        reason: "the command `carob` cannot ask for it",
+    },
+    Row {
+        peers: &Peer::ALL,
+        direction: TheirClient,
+        cases: &["answers_a_ping"],
+        reason: "their clients, as they are here, do not ping",
+    },
+    Row {
+        peers: &[Peer::Libcoap],
+        direction: OurClient,
+        cases: &["gets_the_format_it_accepts"],
+        reason: "libcoap's example server ignores Accept",
+    },
+    Row {
+        peers: &[Peer::GoCoap],
+        direction: TheirClient,
+        cases: &[
+            "downloads_through_loss_and_duplication",
+            "uploads_through_loss_and_duplication",
+        ],
+        reason: "go-coap sends every block after the first only once, so one loss ends the transfer",
+    },
+    Row {
+        peers: &[Peer::GoCoap],
+        direction: OurClient,
+        cases: &[
+            "uploads_one_mebibyte",
+            "uploads_through_loss_and_duplication",
+        ],
+        reason: "go-coap puts a request's body together by its token, and takes the last block for \
+            all of it when each block has a token of its own, as RFC 7959 allows",
+    },
+];
+
+/// Why a case is not run with a peer; `None` when it is.
+pub(crate) fn not_offered(peer: Peer, direction: Direction, case: &str) -> Option<&'static str> {
+    ROWS.iter()
+        .find(|row| {
+            row.direction == direction && row.peers.contains(&peer) && row.cases.contains(&case)
+        })
+        .map(|row| row.reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases;
+
+    #[test]
+    fn every_exception_is_about_a_case_there_is() {
+        for name in ROWS.iter().flat_map(|row| row.cases) {
+            cases::named(name);
+        }
+    }
+
+    #[test]
+    fn no_case_is_an_exception_everywhere() {
+        for case in cases::CASES {
+            let offered = [TheirClient, OurClient].into_iter().any(|direction| {
+                Peer::ALL
+                    .into_iter()
+                    .any(|peer| not_offered(peer, direction, case.name).is_none())
+            });
+            assert!(offered, "{} is tried with nobody", case.name);
+        }
+    }
+}
