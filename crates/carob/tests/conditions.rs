@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carob::client::RequestBuilder;
-use carob::server::{Refusal, Request, Resource, ServerBuilder, Upload, fixed, get};
+use carob::server::{Notifier, Refusal, Request, Resource, ServerBuilder, Upload, fixed, get};
 use carob::{Body, Code, ContentFormat, ETag, OptionNumber, Payload, Reply, Response, Server};
 use common::{client, large, limited, start};
 
@@ -247,6 +247,33 @@ async fn who_tells_the_state_may_refuse_instead() {
         (reply.code, reply.text()),
         (Code::FORBIDDEN, Some("not for you"))
     );
+}
+
+#[tokio::test]
+async fn an_observer_that_has_the_first_state_is_told_the_next_with_its_body() {
+    let (state, changes) = (Arc::new(AtomicU64::new(0)), Notifier::new());
+    let shown = state.clone();
+    let read = move |_: Request| {
+        let state = shown.load(Ordering::Relaxed);
+        let response = Response::content(ContentFormat::TEXT_PLAIN, state.to_string());
+        async move { response.with_etag(state.into()) }
+    };
+    let resource = get(read).observable(&changes);
+    let (_server, uri) = start(server().resource("/state", resource)).await;
+    let request = client().get(format!("{uri}/state"));
+    // It has the state that comes next, too: that one is told to all observers alike.
+    let request = request.option(OptionNumber::ETAG, [0]);
+    let request = request.option(OptionNumber::ETAG, [1]);
+    let mut observation = limited(request.observe()).await.unwrap();
+    let first = limited(observation.next()).await.unwrap().unwrap();
+    let first = first.reply().unwrap();
+    assert_eq!((first.code, first.etag()), (Code::VALID, Some(0.into())));
+    assert!(observation.is_observed());
+    state.store(1, Ordering::Relaxed);
+    changes.changed();
+    let next = limited(observation.next()).await.unwrap().unwrap();
+    let next = next.reply().unwrap();
+    assert_eq!((next.code, next.text()), (Code::CONTENT, Some("1")));
 }
 
 #[tokio::test]
