@@ -4,6 +4,8 @@
 #![allow(unreachable_pub, reason = "shared by several test programs")]
 #![allow(clippy::unwrap_used, reason = "a test stops where it is surprised")]
 
+pub mod wire;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
