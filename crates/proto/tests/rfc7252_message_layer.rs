@@ -139,6 +139,18 @@ fn acknowledgements_and_resets_are_never_answered() {
 }
 
 #[test]
+fn a_reset_that_is_not_empty_is_ignored() {
+    let (mut net, id, request) = waiting();
+    let mut reset = ack(Code::CONTENT, id).token_of(&request).bytes();
+    reset[0] |= 0x30;
+    assert_eq!(shapes(&[&reset]), ["RST 2.05"]);
+    net.inject_to_client(&reset);
+    assert!(net.events.is_empty());
+    net.inject_to_client(&empty(Type::Reset, id));
+    assert_eq!(net.failure(), Some(Failure::Reset));
+}
+
+#[test]
 fn an_answer_with_another_message_id_or_from_elsewhere_matches_nothing() {
     let (mut net, id, request) = waiting();
     let elsewhere = std::net::SocketAddr::from(([10, 0, 0, 2], 5684));

@@ -248,7 +248,9 @@ impl Endpoint {
         }
         match kind {
             Type::Acknowledgement => return self.handle_acknowledgement(now, from, peer, &message),
-            Type::Reset => return self.handle_reset(now, from, id),
+            Type::Reset if code.is_empty() => return self.handle_reset(now, from, id),
+            // A Reset with content is rejected, which is to ignore it (RFC 7252 4.2).
+            Type::Reset => return,
             Type::Confirmable | Type::NonConfirmable => {}
         }
         match self.dedup.look_up(now, from, id) {
