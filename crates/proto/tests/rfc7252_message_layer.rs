@@ -233,6 +233,22 @@ fn a_separate_response_is_repeated_until_it_is_acknowledged_or_reset() {
 }
 
 #[test]
+fn code_and_payload_of_an_acknowledgement_to_a_response_mean_nothing() {
+    for code in [Code::CONTENT, Code::NOT_FOUND] {
+        let (mut net, response) = responding();
+        let id = view(&response).message_id().0;
+        // A request in an ACK is another matter: such a message is rejected.
+        net.inject_to_server(&ack(Code::GET, id).bytes());
+        assert!(!net.server.is_idle());
+        let strange = ack(code, id).token(&[1, 2]).payload(b"ignore me");
+        net.inject_to_server(&strange.bytes());
+        assert!(net.server.is_idle(), "{code}");
+        net.run_for(seconds(300));
+        assert_eq!(net.sent_by_server().len(), 2, "{code}");
+    }
+}
+
+#[test]
 fn a_non_is_never_acknowledged_nor_repeated() {
     let mut net = Net::plain();
     net.app.delay = seconds(1);

@@ -71,7 +71,9 @@ impl Endpoint {
         let exchange = &self.exchanges[index as usize];
         let purpose = exchange.purpose;
         let bytes = message.as_bytes().len() as u32;
-        if message.code().is_empty() {
+        // To a response of ours, a code or payload in the ACK adds nothing (RFC 7252 5.2.2).
+        let overlooked = purpose == Purpose::Response && message.code().is_response();
+        if message.code().is_empty() || overlooked {
             self.tell_answered(now, index, Answer::Empty, bytes, true);
             if !purpose.wants_response() {
                 self.end(now, index, false);
