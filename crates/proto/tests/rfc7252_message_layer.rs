@@ -200,6 +200,21 @@ fn an_endpoint_called_late_sends_no_burst_of_copies() {
 }
 
 #[test]
+fn an_endpoint_called_too_late_misses_its_opportunity_to_transmit() {
+    let (mut net, ..) = waiting();
+    for (wake, copies) in [(20, 2), (26, 3), (40, 4)] {
+        net.now = Instant::ZERO + seconds(wake);
+        net.client.handle_timeout(net.now);
+        net.drain();
+        assert_eq!(net.sent_by_client().len(), copies);
+    }
+    // The fifth copy is due some 20 s later, when MAX_TRANSMIT_SPAN (45 s) is over.
+    net.run_for(seconds(300));
+    assert_eq!(net.sent_by_client().len(), 4);
+    assert_eq!(net.failure(), Some(Failure::TimedOut { copies: 4 }));
+}
+
+#[test]
 fn a_request_is_acknowledged_again_after_its_separate_response_was() {
     let (mut net, response) = responding();
     let id = view(&response).message_id().0;

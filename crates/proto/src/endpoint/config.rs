@@ -131,6 +131,10 @@ impl Default for Limits {
 /// RFC 7252 4.6 suggests 1152; larger ones only leave if the application's options ask for it.
 pub const MESSAGE_BYTES: usize = 1_472;
 
+/// Lateness of timers that passes for inaccuracy of the clock, on which RFC 7252 4.2 makes no
+/// strong requirements. Beyond it, copies that would leave MAX_TRANSMIT_SPAN are not sent.
+pub(crate) const LATENESS: Duration = Duration::from_secs(1);
+
 /// Exchanges that ended after retransmissions and are remembered, so that a second answer can be
 /// told to the controller. At the limit the oldest is forgotten.
 pub(crate) const ENDED_REMEMBERED: usize = 64;

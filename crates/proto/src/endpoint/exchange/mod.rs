@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 
 use super::{Endpoint, Failure, Owner, RequestError, Tracing};
 use crate::codec::{BlockValue, MessageId, Token, Type};
-use crate::endpoint::config::{ENDED_REMEMBERED, SPARE_BUFFERS};
+use crate::endpoint::config::{ENDED_REMEMBERED, LATENESS, SPARE_BUFFERS};
 use crate::message_id::MessageIds;
 use crate::observe::observers::ObserverIndex;
 use crate::peer::PeerIndex;
@@ -112,6 +112,8 @@ pub(super) struct Exchange {
     parameters: Option<Box<TransmissionParameters>>,
     timer: Timer,
     timer_id: TimerId,
+    /// By how much its timers were served late, all together.
+    late: Duration,
     transmissions: SmallVec<[Transmission; 2]>,
     /// The first of `transmissions` that had the present Message ID: not 0 once a notification
     /// was superseded by a newer one (RFC 7641 4.5.2).
@@ -121,6 +123,20 @@ pub(super) struct Exchange {
 impl Exchange {
     fn in_flight_bytes(&self) -> u32 {
         (self.bytes.len() as u32).saturating_add(self.answer_bytes)
+    }
+
+    /// Whether another copy would leave MAX_TRANSMIT_SPAN for no other reason than that we were
+    /// called late: that opportunity is missed (RFC 7252 4.2). A controller whose timers reach
+    /// beyond the span by themselves is not held back.
+    fn missed(&mut self, now: Instant, span: Duration) -> bool {
+        let (Some(first), Some(last)) = (self.transmissions.first(), self.transmissions.last())
+        else {
+            return false;
+        };
+        let late = now.since(last.at).saturating_sub(self.timer.timeout);
+        self.late += late;
+        let since = now.since(first.at);
+        self.late > LATENESS && since > span && since.saturating_sub(self.late) <= span
     }
 
     fn retransmissions(&self) -> u8 {
@@ -305,6 +321,7 @@ impl Endpoint {
             parameters,
             timer: Timer::default(),
             timer_id: self.timers.add(Owner::Exchange(index)),
+            late: Duration::ZERO,
             transmissions: SmallVec::new(),
             first_of_id: 0,
         });
@@ -543,7 +560,8 @@ impl Endpoint {
                 let silent = peer.last_heard <= last.at;
                 let lost = Lost::new(now, last, exchange.bytes.len() as u32, silent);
                 peer.congestion.controller().on_lost(&lost);
-                if exchange.retransmissions() < parameters.max_retransmit {
+                let missed = exchange.missed(now, parameters.max_transmit_span());
+                if exchange.retransmissions() < parameters.max_retransmit && !missed {
                     self.retransmit(now, index, &parameters, silent);
                 } else {
                     let copies = exchange.transmissions.len() as u8;
