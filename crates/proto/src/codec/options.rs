@@ -5,7 +5,7 @@ use core::fmt;
 use smallvec::SmallVec;
 
 use super::numbers::OptionNumber;
-use super::uint::{decode_uint, encode_uint};
+use super::uint::{decode_option, encode_uint};
 use super::view::{MessageView, OptionIter, OptionList, OptionView};
 use super::writer::{EncodeError, OptionHead, Writer};
 
@@ -166,9 +166,10 @@ impl Options {
             .map(|option| option.value)
     }
 
-    /// The first option of this number as an integer; none when absent or longer than four bytes.
+    /// The first option of this number as an integer; none when absent or of a length that its
+    /// definition does not permit.
     pub fn uint(&self, number: OptionNumber) -> Option<u32> {
-        decode_uint(self.first(number)?)
+        decode_option(number, self.first(number)?)
     }
 
     /// Whether an option of this number is present.

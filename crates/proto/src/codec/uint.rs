@@ -1,5 +1,7 @@
 //! Unsigned integers in option values: network byte order, as few bytes as possible (RFC 7252 3.2).
 
+use super::numbers::{OptionDefinition, OptionNumber};
+
 /// The bytes of an encoded option integer, 0 to 4 of them, stored inline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UintBytes {
@@ -35,6 +37,20 @@ pub fn decode_uint(bytes: &[u8]) -> Option<u32> {
             .iter()
             .fold(0, |value, &byte| value << 8 | u32::from(byte)),
     )
+}
+
+/// Decodes the value of option `number`; none also when its length is outside the option's
+/// definition, because the option then counts as unrecognized (RFC 7252 5.4.3).
+#[inline]
+pub fn decode_option(number: OptionNumber, value: &[u8]) -> Option<u32> {
+    let fits = |definition: &OptionDefinition| definition.accepts_length(value.len());
+    if number
+        .definition()
+        .is_some_and(|definition| !fits(definition))
+    {
+        return None;
+    }
+    decode_uint(value)
 }
 
 #[cfg(test)]

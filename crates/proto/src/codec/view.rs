@@ -5,7 +5,7 @@ use core::fmt;
 use super::block::{BlockError, BlockValue};
 use super::header::{HEADER_LENGTH, Header, MAX_TOKEN_LENGTH, MessageId, Token, Type, VERSION};
 use super::numbers::{Code, OptionDefinition, OptionNumber};
-use super::uint::decode_uint;
+use super::uint::decode_option;
 
 /// The byte that separates options from payload.
 pub(super) const PAYLOAD_MARKER: u8 = 0xff;
@@ -219,9 +219,10 @@ impl<'a> MessageView<'a> {
             .map(|option| option.value)
     }
 
-    /// The first option with this number as an integer; none when absent or longer than four bytes.
+    /// The first option with this number as an integer; none when absent or of a length that its
+    /// definition does not permit.
     pub fn uint_option(&self, number: OptionNumber) -> Option<u32> {
-        decode_uint(self.option(number)?)
+        decode_option(number, self.option(number)?)
     }
 
     /// The first option with this number as a block value, if the option is present.
@@ -276,9 +277,9 @@ pub struct OptionView<'a> {
 }
 
 impl OptionView<'_> {
-    /// The value as an integer; none when it is longer than four bytes.
+    /// The value as an integer; none when its length is not what the definition permits.
     pub fn uint(&self) -> Option<u32> {
-        decode_uint(self.value)
+        decode_option(self.number, self.value)
     }
 
     /// The definition of this option if its number is in the table and its length permitted.

@@ -31,8 +31,11 @@ impl<'a> Received<'a> {
             match option.number {
                 OptionNumber::BLOCK1 => received.block1 = Some(decode(option.value)?),
                 OptionNumber::BLOCK2 => received.block2 = Some(decode(option.value)?),
-                OptionNumber::ETAG => received.etag = received.etag.or(Some(option.value)),
-                OptionNumber::SIZE2 => received.size2 = option.uint(),
+                OptionNumber::ETAG if option.recognized().is_some() => {
+                    received.etag = received.etag.or(Some(option.value));
+                }
+                // Of several, the first counts (RFC 7252 5.4.5).
+                OptionNumber::SIZE2 => received.size2 = received.size2.or(option.uint()),
                 number if number.is_critical() && option.recognized().is_none() => {
                     return Err(Failure::UnknownOption(number));
                 }

@@ -1,0 +1,229 @@
+//! RFC 7252 sections 5.4, 5.5 and 5.10, requirement by requirement, on the wire
+//! (`vectors/requirements.toml`).
+
+#![allow(clippy::unwrap_used, reason = "a test stops where it is surprised")]
+
+mod net;
+
+use bytes::Bytes;
+use carob_proto::codec::{Code, ContentFormat, OptionNumber, Options};
+use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestError, Sending};
+use carob_proto::{Request, Response};
+use net::wire::{Wire, ack, con, non, shapes, view};
+use net::{Net, Stream, get, seconds};
+
+const UNKNOWN: u16 = 2049;
+const ELECTIVE: u16 = 65_000;
+
+/// A server that has `x`, and its answers to a message.
+fn answers(messages: &[Wire]) -> (Net, Vec<String>) {
+    let mut net = Net::plain();
+    net.app
+        .resources
+        .insert("x".into(), Bytes::from_static(b"y"));
+    for message in messages {
+        net.inject_to_server(&message.bytes());
+    }
+    let answers = shapes(&net.sent_by_server());
+    (net, answers)
+}
+
+/// A client that waits, and what came of this answer to it.
+fn received(sending: Sending, answer: impl FnOnce(u16) -> Wire) -> Net {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    net.send_with(get("x"), sending);
+    let request = net.sent_by_client()[0].to_vec();
+    let id = view(&request).message_id().0;
+    net.inject_to_client(&answer(id).token_of(&request).bytes());
+    net
+}
+
+fn as_non() -> Sending {
+    let mut sending = Sending::default();
+    sending.confirmable = false;
+    sending
+}
+
+/// What a server sends when its application answers `GET x` like this.
+fn responded(response: &Response) -> Vec<u8> {
+    responded_to(&con(Code::GET, 1).path("x"), response)
+}
+
+fn responded_to(request: &Wire, response: &Response) -> Vec<u8> {
+    let mut server = Endpoint::new(Config::default(), Stream(1));
+    let now = carob_cc::time::Instant::ZERO;
+    server.handle_datagram(now, net::client_address(), &request.bytes());
+    let Output::Event(Event::Request(id)) = server.poll() else {
+        panic!("the request reaches the application");
+    };
+    server.respond(now, id, response);
+    let Output::Transmit { bytes, .. } = server.poll() else {
+        panic!("it is answered");
+    };
+    bytes.to_vec()
+}
+
+fn with_options(code: Code, options: &[(OptionNumber, &[u8])]) -> Response {
+    let mut response = Response::new(code);
+    for (number, value) in options {
+        response.options.push(*number, value).unwrap();
+    }
+    response
+}
+
+/// What comes of asking with these options.
+fn asked(options: &[(OptionNumber, &[u8])]) -> Result<Vec<u8>, RequestError> {
+    let mut request = Request::get();
+    for (number, value) in options {
+        request.options.push(*number, value).unwrap();
+    }
+    let mut client = Endpoint::new(Config::default(), Stream(1));
+    let now = carob_cc::time::Instant::ZERO;
+    client.request(now, net::server_address(), request, Sending::default())?;
+    let Output::Transmit { bytes, .. } = client.poll() else {
+        panic!("it is sent at once");
+    };
+    Ok(bytes.to_vec())
+}
+
+#[test]
+fn an_unknown_elective_option_is_ignored_on_both_sides() {
+    let get =
+        |kind: fn(Code, u16) -> Wire, id| kind(Code::GET, id).path("x").option(ELECTIVE, b"?");
+    let (_, seen) = answers(&[get(con, 1), get(non, 2)]);
+    assert_eq!(seen, ["ACK 2.05", "NON 2.05"]);
+    let net = received(Sending::default(), |id| {
+        ack(Code::CONTENT, id).option(ELECTIVE, b"?").payload(b"z")
+    });
+    assert_eq!(&net.response().unwrap().bytes()[..], b"z");
+}
+
+#[test]
+fn an_unknown_critical_option_in_a_con_request_is_answered_4_02_and_named() {
+    let (net, seen) = answers(&[con(Code::GET, 1).path("x").option(UNKNOWN, b"?")]);
+    assert_eq!(seen, ["ACK 4.02"]);
+    let text = String::from_utf8(view(net.sent_by_server()[0]).payload().to_vec()).unwrap();
+    assert!(text.contains("2049"), "{text}");
+    assert!(net.app.executed.is_empty());
+}
+
+#[test]
+fn an_unknown_critical_option_in_a_piggybacked_response_has_it_rejected_in_silence() {
+    let mut net = received(Sending::default(), |id| {
+        ack(Code::CONTENT, id).option(UNKNOWN, b"?")
+    });
+    assert_eq!(
+        net.failure(),
+        Some(Failure::UnknownOption(OptionNumber(UNKNOWN)))
+    );
+    net.run_for(seconds(300));
+    assert_eq!(net.sent_by_client().len(), 1);
+}
+
+#[test]
+fn an_unknown_critical_option_in_a_non_has_it_rejected() {
+    let (net, seen) = answers(&[non(Code::GET, 1).path("x").option(UNKNOWN, b"?")]);
+    assert!(seen.is_empty() && net.app.executed.is_empty());
+    let net = received(as_non(), |_| non(Code::CONTENT, 9).option(UNKNOWN, b"?"));
+    assert!(net.response().is_none());
+    let kinds = shapes(&net.sent_by_client());
+    assert!(
+        kinds.iter().all(|kind| !kind.starts_with("ACK")),
+        "{kinds:?}"
+    );
+}
+
+#[test]
+fn an_option_of_wrong_length_counts_as_unknown() {
+    // Critical: refused.
+    let long = [b'a'; 256];
+    let wrong: [(u16, &[u8]); 7] = [
+        (1, &[0; 9]),
+        (3, b""),
+        (5, b"x"),
+        (7, &[0, 0, 1]),
+        (11, &long),
+        (17, &[0, 0, 0]),
+        (23, &[0, 0, 0, 0]),
+    ];
+    for (number, value) in wrong {
+        let (_, seen) = answers(&[con(Code::GET, 1).option(number, value)]);
+        assert_eq!(seen, ["ACK 4.02"], "{number}");
+    }
+    // Elective: as if it were not there.
+    let request = con(Code::PUT, 1)
+        .path("x")
+        .option(12, &[0, 0, 50])
+        .option(60, &[0, 0, 0, 0, 1])
+        .bytes();
+    let message = view(&request);
+    assert_eq!(message.uint_option(OptionNumber::CONTENT_FORMAT), None);
+    assert_eq!(message.uint_option(OptionNumber::SIZE1), None);
+    let options = Options::from_view(&message).unwrap();
+    assert_eq!(options.uint(OptionNumber::CONTENT_FORMAT), None);
+}
+
+#[test]
+fn a_repeatable_option_may_be_there_many_times() {
+    let mut request = con(Code::GET, 1).option(1, b"").option(1, b"a");
+    for n in 0..40_u8 {
+        request = request
+            .option(11, &[b'a' + n % 26])
+            .option(15, &[b'0' + n % 10]);
+    }
+    let (_, seen) = answers(&[request]);
+    assert_eq!(seen, ["ACK 4.04"]);
+}
+
+#[test]
+fn integers_are_sent_short_and_read_with_leading_zeros() {
+    let request = asked(&[(OptionNumber::URI_PATH, b"x")]).unwrap();
+    assert_eq!(
+        view(&request).options().count(),
+        1,
+        "no default is spelt out"
+    );
+    let mut response = with_options(Code::CONTENT, &[]);
+    response.set_format(ContentFormat::TEXT_PLAIN);
+    response
+        .options
+        .push_uint(OptionNumber::MAX_AGE, 0)
+        .unwrap();
+    let sent = responded(&response);
+    let values: Vec<_> = view(&sent).options().map(|o| o.value.to_vec()).collect();
+    assert_eq!(values, [b"", b""]);
+    // Accept 50 and Block2 0/0/64, each with zeros before it.
+    let padded = con(Code::GET, 1).path("x").option(17, &[0, 50]);
+    let (_, seen) = answers(&[padded.option(23, &[0, 0, 2])]);
+    assert_eq!(seen, ["ACK 2.05"]);
+}
+
+#[test]
+fn an_entity_tag_is_any_bytes() {
+    let tag: &[u8] = &[0xff, 0, 0xfe, 0x80, 0, 0, 0, 0xc3];
+    let sent = responded(&with_options(Code::CONTENT, &[(OptionNumber::ETAG, tag)]));
+    assert_eq!(view(&sent).option(OptionNumber::ETAG), Some(tag));
+    let net = received(Sending::default(), |id| {
+        ack(Code::CONTENT, id).option(4, tag)
+    });
+    assert_eq!(
+        net.response().unwrap().options.first(OptionNumber::ETAG),
+        Some(tag)
+    );
+}
+
+#[test]
+fn no_number_for_experiments_is_in_the_table() {
+    use carob_proto::codec::numbers::{ContentFormatDefinition, OptionDefinition};
+    assert!(
+        OptionDefinition::ALL
+            .iter()
+            .all(|row| row.number.0 < 65_000)
+    );
+    assert!(
+        ContentFormatDefinition::ALL
+            .iter()
+            .all(|row| row.format.0 < 65_000)
+    );
+}
