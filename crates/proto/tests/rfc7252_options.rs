@@ -6,10 +6,10 @@
 mod net;
 
 use bytes::Bytes;
-use carob_proto::codec::{Code, ContentFormat, OptionNumber, Options};
+use carob_proto::codec::{Code, ContentFormat, OptionNumber, Options, Type};
 use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestError, Sending};
 use carob_proto::{Request, Response};
-use net::wire::{Wire, ack, con, non, shapes, view};
+use net::wire::{Wire, ack, con, empty, non, shapes, view};
 use net::{Net, Stream, get, seconds};
 
 const UNKNOWN: u16 = 2049;
@@ -109,6 +109,20 @@ fn an_unknown_critical_option_in_a_con_request_is_answered_4_02_and_named() {
 }
 
 #[test]
+fn an_unknown_critical_option_in_a_con_response_has_it_reset() {
+    let mut net = received(Sending::default(), |_| {
+        con(Code::CONTENT, 9).option(UNKNOWN, b"?")
+    });
+    assert_eq!(shapes(&net.sent_by_client()), ["CON 0.01", "RST 0.00"]);
+    let failure = Failure::UnknownOption(OptionNumber(UNKNOWN));
+    assert_eq!(net.failure(), Some(failure));
+    let request = net.sent_by_client()[0].to_vec();
+    let again = con(Code::CONTENT, 9).option(UNKNOWN, b"?");
+    net.inject_to_client(&again.token_of(&request).bytes());
+    assert_eq!(net.sent_by_client()[2], &empty(Type::Reset, 9)[..]);
+}
+
+#[test]
 fn an_unknown_critical_option_in_a_piggybacked_response_has_it_rejected_in_silence() {
     let mut net = received(Sending::default(), |id| {
         ack(Code::CONTENT, id).option(UNKNOWN, b"?")
@@ -132,6 +146,26 @@ fn an_unknown_critical_option_in_a_non_has_it_rejected() {
         kinds.iter().all(|kind| !kind.starts_with("ACK")),
         "{kinds:?}"
     );
+}
+
+#[test]
+fn an_option_the_application_understands_is_let_through_both_ways() {
+    const OWN: OptionNumber = OptionNumber(UNKNOWN);
+    let mut config = Config::default();
+    config.understood = &[OWN];
+    let mut net = Net::new(config.clone(), config);
+    let mut request = get("x");
+    request.options.push(OWN, b"?").unwrap();
+    net.send(request);
+    net.run_for(seconds(1));
+    assert_eq!(net.response().unwrap().code, Code::NOT_FOUND);
+    net.send(get("x"));
+    let request = net.sent_by_client()[1].to_vec();
+    let id = view(&request).message_id().0;
+    let answer = ack(Code::CONTENT, id).option(UNKNOWN, b"?");
+    net.inject_to_client(&answer.token_of(&request).bytes());
+    let options = &net.responses()[1].options;
+    assert_eq!(options.first(OWN), Some(&b"?"[..]));
 }
 
 #[test]
@@ -165,6 +199,31 @@ fn an_option_of_wrong_length_counts_as_unknown() {
 }
 
 #[test]
+fn a_supernumerary_option_counts_as_unknown() {
+    // Critical ones, that may be there once.
+    let twice: [(u16, &[u8]); 5] = [(3, b"h"), (5, b""), (7, b"a"), (17, b""), (23, b"")];
+    for (number, value) in twice {
+        let request = con(Code::GET, 1).option(number, value);
+        let (_, seen) = answers(&[request.option(number, value)]);
+        assert_eq!(seen, ["ACK 4.02"], "{number}");
+    }
+    let net = received(Sending::default(), |id| {
+        let block = ack(Code::CONTENT, id).option(23, b"").option(23, b"");
+        block.payload(b"z")
+    });
+    let failure = Failure::UnknownOption(OptionNumber::BLOCK2);
+    assert_eq!(net.failure(), Some(failure));
+    // Elective ones: the first counts.
+    let net = received(Sending::default(), |id| {
+        let aged = ack(Code::CONTENT, id).option(14, &[7]).option(14, &[8]);
+        aged.option(12, &[50]).option(12, &[60])
+    });
+    let response = net.response().unwrap();
+    assert_eq!(response.options.uint(OptionNumber::MAX_AGE), Some(7));
+    assert_eq!(response.format(), Some(ContentFormat::JSON));
+}
+
+#[test]
 fn a_repeatable_option_may_be_there_many_times() {
     let mut request = con(Code::GET, 1).option(1, b"").option(1, b"a");
     for n in 0..40_u8 {
@@ -174,6 +233,23 @@ fn a_repeatable_option_may_be_there_many_times() {
     }
     let (_, seen) = answers(&[request]);
     assert_eq!(seen, ["ACK 4.04"]);
+}
+
+#[test]
+fn an_option_of_the_other_direction_counts_as_unknown() {
+    // Those of requests, in a response, are critical.
+    for number in [1_u16, 3, 5, 7, 11, 15, 17, 35, 39] {
+        let net = received(Sending::default(), |id| {
+            let value: &[u8] = if number == 5 { b"" } else { b"x" };
+            ack(Code::CONTENT, id).option(number, value)
+        });
+        let failure = Failure::UnknownOption(OptionNumber(number));
+        assert_eq!(net.failure(), Some(failure));
+    }
+    // Those of responses, in a request, are elective.
+    let request = con(Code::GET, 1).path("x").option(8, b"a").option(20, b"b");
+    let (_, seen) = answers(&[request.option(14, &[60])]);
+    assert_eq!(seen, ["ACK 2.05"]);
 }
 
 #[test]

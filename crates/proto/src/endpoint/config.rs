@@ -28,7 +28,8 @@ pub struct Config {
     /// Later than this the peer's timer may run out; earlier, answers that could have been
     /// piggybacked become separate (RFC 7252 5.2.2).
     pub empty_ack_delay: Duration,
-    /// Critical options the application itself understands in requests, besides the engine's.
+    /// Critical options the application itself understands, in requests and in responses, besides
+    /// the engine's.
     pub understood: &'static [OptionNumber],
     /// Which protocol events to report as [`Event::Trace`](super::Event::Trace). Default none.
     pub trace: Tracing,

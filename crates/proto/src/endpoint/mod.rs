@@ -34,6 +34,7 @@ mod config;
 mod event;
 mod exchange;
 mod observe;
+mod options;
 mod server;
 
 use alloc::boxed::Box;

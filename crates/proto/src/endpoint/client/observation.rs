@@ -15,9 +15,9 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
 
-use super::transfer::{Received, unknown_option};
+use super::transfer::Received;
 use super::{Operation, RequestId};
-use crate::codec::{BlockValue, Code, MessageView, OptionNumber, Token, Type};
+use crate::codec::{BlockValue, Code, MessageView, OptionNumber, Token};
 use crate::endpoint::observe::has_observe;
 use crate::endpoint::{Endpoint, Event, Failure, Owner};
 use crate::observe::Observe;
@@ -213,14 +213,12 @@ impl Endpoint {
         index: u32,
         message: &MessageView<'_>,
     ) {
-        if let Some(number) = unknown_option(message) {
-            // What cannot be understood must be rejected (RFC 7252 5.4.1), which ends it.
-            self.send_empty(now, from, Type::Reset, message.message_id());
-            return self.fail_operation(now, index, Failure::UnknownOption(number));
-        }
         let peer = self.operations[index as usize].peer;
         let parameters = self.parameters(peer);
         self.acknowledge_response(now, from, message, parameters);
+        if let Some(number) = self.not_understood(message) {
+            return self.fail_operation(now, index, Failure::UnknownOption(number));
+        }
         let received = match Received::read(message) {
             Ok(received) => received,
             Err(failure) => return self.fail_operation(now, index, failure),

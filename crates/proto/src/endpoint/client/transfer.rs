@@ -8,7 +8,7 @@ use carob_cc::time::Instant;
 use super::{BlockMode, BodyMode};
 use crate::blockwise::bodies::join;
 use crate::blockwise::download::{Download, DownloadError};
-use crate::codec::{BlockValue, Code, MessageView, OptionNumber, OptionView};
+use crate::codec::{BlockValue, Code, MessageView, OptionNumber};
 use crate::endpoint::config::RESTARTS;
 use crate::endpoint::{Endpoint, Event, Failure};
 use crate::message::{Payload, Response};
@@ -23,7 +23,7 @@ pub(super) struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
-    /// Reads them; fails if one is malformed or must be understood and is not.
+    /// Reads them; fails if one is malformed.
     pub(super) fn read(message: &MessageView<'a>) -> Result<Self, Failure> {
         let mut received = Self::default();
         let decode = |value| BlockValue::decode(value).map_err(|_| Failure::BadBlock);
@@ -36,20 +36,11 @@ impl<'a> Received<'a> {
                 }
                 // Of several, the first counts (RFC 7252 5.4.5).
                 OptionNumber::SIZE2 => received.size2 = received.size2.or(option.uint()),
-                number if number.is_critical() && option.recognized().is_none() => {
-                    return Err(Failure::UnknownOption(number));
-                }
                 _ => {}
             }
         }
         Ok(received)
     }
-}
-
-/// A critical option of a response that is not known (RFC 7252 5.4.1).
-pub(super) fn unknown_option(message: &MessageView<'_>) -> Option<OptionNumber> {
-    let unknown = |o: &OptionView<'_>| o.number.is_critical() && o.recognized().is_none();
-    message.options().find(unknown).map(|option| option.number)
 }
 
 /// The options that carried the transfer mean nothing to the application it was hidden from.
@@ -73,11 +64,11 @@ impl Endpoint {
         block2: Option<BlockValue>,
         message: &MessageView<'_>,
     ) {
+        if let Some(number) = self.not_understood(message) {
+            return self.fail_operation(now, index, Failure::UnknownOption(number));
+        }
         if self.operations[index as usize].sending.blocks == BlockMode::Manual {
-            return match unknown_option(message) {
-                Some(number) => self.fail_operation(now, index, Failure::UnknownOption(number)),
-                None => self.deliver_response(now, index, message),
-            };
+            return self.deliver_response(now, index, message);
         }
         let received = match Received::read(message) {
             Ok(received) => received,

@@ -184,12 +184,14 @@ impl Endpoint {
         parameters: TransmissionParameters,
     ) {
         let id = message.message_id();
+        // What is not understood is rejected, not acknowledged (RFC 7252 5.4.1).
+        let verdict = match self.not_understood(message) {
+            Some(_) => Type::Reset,
+            None => Type::Acknowledgement,
+        };
         let (lifetime, answer): (_, &[u8]) = if message.kind() == Type::Confirmable {
-            self.send_empty(now, from, Type::Acknowledgement, id);
-            (
-                parameters.exchange_lifetime(),
-                &empty(Type::Acknowledgement, id),
-            )
+            self.send_empty(now, from, verdict, id);
+            (parameters.exchange_lifetime(), &empty(verdict, id))
         } else {
             (parameters.non_lifetime(), &[])
         };
