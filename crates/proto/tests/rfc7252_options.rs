@@ -6,8 +6,9 @@
 mod net;
 
 use bytes::Bytes;
-use carob_proto::codec::{Code, ContentFormat, OptionNumber, Options, Type};
+use carob_proto::codec::{Code, ContentFormat, EncodeError, OptionNumber, Options, Type};
 use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestError, Sending};
+use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
 use net::wire::{Wire, ack, con, empty, non, shapes, view};
 use net::{Net, Stream, get, seconds};
@@ -85,6 +86,10 @@ fn asked(options: &[(OptionNumber, &[u8])]) -> Result<Vec<u8>, RequestError> {
         panic!("it is sent at once");
     };
     Ok(bytes.to_vec())
+}
+
+fn not_allowed(number: OptionNumber) -> Result<Vec<u8>, RequestError> {
+    Err(RequestError::Encode(EncodeError::NotAllowed(number)))
 }
 
 #[test]
@@ -250,6 +255,98 @@ fn an_option_of_the_other_direction_counts_as_unknown() {
     let request = con(Code::GET, 1).path("x").option(8, b"a").option(20, b"b");
     let (_, seen) = answers(&[request.option(14, &[60])]);
     assert_eq!(seen, ["ACK 2.05"]);
+}
+
+#[test]
+fn a_client_sends_no_option_that_its_request_may_not_have() {
+    for number in [
+        OptionNumber::LOCATION_PATH,
+        OptionNumber::LOCATION_QUERY,
+        OptionNumber::MAX_AGE,
+    ] {
+        assert_eq!(asked(&[(number, b"x")]), not_allowed(number));
+    }
+    for number in [
+        OptionNumber::URI_HOST,
+        OptionNumber::ACCEPT,
+        OptionNumber::CONTENT_FORMAT,
+    ] {
+        assert_eq!(
+            asked(&[(number, b"x"), (number, b"y")]),
+            not_allowed(number)
+        );
+    }
+    for segment in [&b"."[..], b".."] {
+        let path = OptionNumber::URI_PATH;
+        assert_eq!(asked(&[(path, b"a"), (path, segment)]), not_allowed(path));
+    }
+    let proxy = OptionNumber::PROXY_URI;
+    for number in [
+        OptionNumber::URI_HOST,
+        OptionNumber::URI_PORT,
+        OptionNumber::URI_PATH,
+        OptionNumber::URI_QUERY,
+    ] {
+        let both: [(OptionNumber, &[u8]); 2] = [(number, b"x"), (proxy, b"coap://y/z")];
+        assert_eq!(asked(&both), not_allowed(proxy));
+    }
+    let alone = asked(&[(proxy, b"coap://y/z")]).unwrap();
+    assert_eq!(view(&alone).option(proxy), Some(&b"coap://y/z"[..]));
+    let many: [(OptionNumber, &[u8]); 4] = [
+        (OptionNumber::URI_PATH, b"..."),
+        (OptionNumber::URI_PATH, b"..."),
+        (OptionNumber::ETAG, b"1"),
+        (OptionNumber::ETAG, b"2"),
+    ];
+    assert!(asked(&many).is_ok());
+}
+
+#[test]
+fn a_server_sends_no_option_that_its_response_may_not_have() {
+    let wrong: [&[(OptionNumber, &[u8])]; 6] = [
+        &[(OptionNumber::ETAG, b"1"), (OptionNumber::ETAG, b"2")],
+        &[(OptionNumber::MAX_AGE, b"1"), (OptionNumber::MAX_AGE, b"2")],
+        &[(OptionNumber::LOCATION_PATH, b"..")],
+        &[(OptionNumber::LOCATION_PATH, b".")],
+        &[(OptionNumber::URI_PATH, b"x")],
+        &[(OptionNumber::ACCEPT, b"")],
+    ];
+    for options in wrong {
+        let sent = responded(&with_options(Code::CREATED, options));
+        assert_eq!(shapes(&[&sent]), ["ACK 5.00"], "{options:?}");
+    }
+    let created: [(OptionNumber, &[u8]); 4] = [
+        (OptionNumber::LOCATION_PATH, b"a"),
+        (OptionNumber::LOCATION_PATH, b"..."),
+        (OptionNumber::ETAG, b"1"),
+        (OptionNumber::LOCATION_QUERY, b".."),
+    ];
+    let sent = responded(&with_options(Code::CREATED, &created));
+    assert_eq!(shapes(&[&sent]), ["ACK 2.01"]);
+    assert!(
+        view(&sent)
+            .values(OptionNumber::LOCATION_PATH)
+            .eq([&b"a"[..], b"..."])
+    );
+}
+
+#[test]
+fn options_of_the_engine_replace_the_application_s() {
+    let mut net = Net::plain();
+    let mut request = net::put("x", net::pattern(2_000));
+    request.options.push_uint(OptionNumber::SIZE1, 1).unwrap();
+    net.send(request);
+    net.run_for(seconds(5));
+    let sizes: Vec<_> = view(net.sent_by_client()[0])
+        .values(OptionNumber::SIZE1)
+        .map(<[u8]>::to_vec)
+        .collect();
+    assert_eq!(sizes, [2_000_u16.to_be_bytes()]);
+    let mut response = with_options(Code::CONTENT, &[(OptionNumber::SIZE2, b"1")]);
+    response.payload = Payload::Whole(net::pattern(2_000));
+    let sent = responded(&response);
+    assert_eq!(view(&sent).values(OptionNumber::SIZE2).count(), 1);
+    assert_eq!(view(&sent).uint_option(OptionNumber::SIZE2), Some(2_000));
 }
 
 #[test]

@@ -67,6 +67,30 @@ impl OptionNumber {
         self.0 & 0x1e == 0x1c
     }
 
+    /// Whether the option is defined for requests; those of responses alone are not (RFC 7252 5.4).
+    pub const fn is_for_requests(self) -> bool {
+        !matches!(
+            self,
+            Self::LOCATION_PATH | Self::LOCATION_QUERY | Self::MAX_AGE
+        )
+    }
+
+    /// Whether the option is defined for responses; those of requests alone are not (RFC 7252 5.4).
+    pub const fn is_for_responses(self) -> bool {
+        !matches!(
+            self,
+            Self::IF_MATCH
+                | Self::URI_HOST
+                | Self::IF_NONE_MATCH
+                | Self::URI_PORT
+                | Self::URI_PATH
+                | Self::URI_QUERY
+                | Self::ACCEPT
+                | Self::PROXY_URI
+                | Self::PROXY_SCHEME
+        )
+    }
+
     /// The registered name, or nothing for a number this table does not hold.
     pub const fn name(self) -> Option<&'static str> {
         match self.definition() {

@@ -26,11 +26,15 @@ pub enum EncodeError {
     AfterPayload,
     /// A token, option or payload in a message with code 0.00 (RFC 7252 4.1).
     EmptyMessage,
+    /// The message may not have this option, or not once more, or not with this value; the
+    /// endpoint says so, a writer writes anything (RFC 7252 5.4, 5.10).
+    NotAllowed(OptionNumber),
 }
 
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::NotAllowed(number) => return write!(f, "{number} may not be there like this"),
             Self::BufferTooSmall => "buffer is too small for the message",
             Self::OutOfOrder => "option number is below the previous one",
             Self::ValueTooLong => "option value is too long to encode",

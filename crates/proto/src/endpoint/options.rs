@@ -1,7 +1,50 @@
-//! Which options a response may ask us to understand (RFC 7252 5.4).
+//! Which options a message may have, for its sender, and which of a response we must understand
+//! (RFC 7252 5.4, 5.10).
 
 use super::Endpoint;
-use crate::codec::{MessageView, OptionNumber};
+use crate::codec::{Code, EncodeError, MessageView, OptionNumber, OptionView};
+
+/// What the options written so far say about the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Allowed {
+    last: Option<OptionNumber>,
+    /// Uri-* options that Proxy-Uri excludes.
+    uri: bool,
+}
+
+impl Allowed {
+    /// Refuses an option that a message with this code must not carry.
+    pub(super) fn next(&mut self, code: Code, option: &OptionView<'_>) -> Result<(), EncodeError> {
+        let number = option.number;
+        let repeated = self.last == Some(number);
+        let (placed, once) = if code.is_request() {
+            (number.is_for_requests(), false)
+        } else {
+            // A response is of one state (RFC 7252 5.10.6.1).
+            (number.is_for_responses(), number == OptionNumber::ETAG)
+        };
+        let repeatable = || !once && number.definition().is_none_or(|known| known.repeatable);
+        let fits = match number {
+            OptionNumber::URI_PATH | OptionNumber::LOCATION_PATH => {
+                !matches!(option.value, b"." | b"..")
+            }
+            OptionNumber::PROXY_URI => !self.uri,
+            _ => true,
+        };
+        if !placed || !fits || (repeated && !repeatable()) {
+            return Err(EncodeError::NotAllowed(number));
+        }
+        self.last = Some(number);
+        self.uri |= matches!(
+            number,
+            OptionNumber::URI_HOST
+                | OptionNumber::URI_PORT
+                | OptionNumber::URI_PATH
+                | OptionNumber::URI_QUERY
+        );
+        Ok(())
+    }
+}
 
 impl Endpoint {
     /// The first option of a response that must be understood and is not (RFC 7252 5.4.1): an

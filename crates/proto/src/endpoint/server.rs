@@ -506,8 +506,8 @@ impl Endpoint {
 
     /// Answers a request. One that is unknown, or answered already, is left alone.
     ///
-    /// A body larger than the block asked for is cut; one that cannot be built at all is
-    /// answered 5.00.
+    /// A body larger than the block asked for is cut; a response that cannot be built, or has
+    /// options it may not have, becomes 5.00.
     pub fn respond(&mut self, now: Instant, id: IncomingId, response: &Response) {
         let Some(slot) = self.incoming.find(id) else {
             return;
@@ -688,7 +688,7 @@ pub(super) fn write_response(
         size2.map(|size| (OptionNumber::SIZE2, size)),
     ];
     let mut writer = Writer::new(buffer, Type::NonConfirmable, code, MessageId(0), token)?;
-    write_options(&mut writer, options, &extra)?;
+    write_options(&mut writer, code, options, &extra)?;
     if !bytes.is_empty() {
         writer.payload(bytes)?;
     }

@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 
 use super::config::MESSAGE_BYTES;
 use super::exchange::{Purpose, Submission};
+use super::options::Allowed;
 use super::{Endpoint, Event, Failure, Owner, RequestError, RequestId};
 use crate::blockwise::download::{Download, DownloadError};
 use crate::blockwise::upload::Upload;
@@ -467,25 +468,34 @@ pub(super) fn encode(
     payload: &[u8],
 ) -> Result<usize, EncodeError> {
     let mut writer = Writer::new(buffer, Type::Confirmable, code, MessageId(0), token)?;
-    write_options(&mut writer, options, extra)?;
+    write_options(&mut writer, code, options, extra)?;
     if !payload.is_empty() {
         writer.payload(payload)?;
     }
     Ok(writer.finish())
 }
 
-/// Writes options in order, the engine's own (sorted) merged in.
+/// Writes options in order, the engine's own (sorted) merged in, in the place of the
+/// application's.
 pub(super) fn write_options(
     writer: &mut Writer<'_>,
+    code: Code,
     options: &Options,
     extra: &[Option<(OptionNumber, u32)>],
 ) -> Result<(), EncodeError> {
+    let mut allowed = Allowed::default();
     let mut extra = extra.iter().flatten().peekable();
     for option in options {
         while let Some((number, value)) = extra.next_if(|(number, _)| *number < option.number) {
             writer.uint_option(*number, *value)?;
         }
-        writer.option(option.number, option.value)?;
+        allowed.next(code, &option)?;
+        if extra
+            .peek()
+            .is_none_or(|(number, _)| *number != option.number)
+        {
+            writer.option(option.number, option.value)?;
+        }
     }
     for (number, value) in extra {
         writer.uint_option(*number, *value)?;
