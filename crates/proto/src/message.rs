@@ -230,12 +230,18 @@ impl Response {
         self.payload.bytes()
     }
 
-    /// The owned form of a message received.
+    /// The owned form of a message received, without a payload that its code does not provide
+    /// for (RFC 7252 5.5).
     pub fn from_view(view: &MessageView<'_>) -> Result<Self, OptionsError> {
+        let payload = if view.code().has_payload() {
+            view.payload()
+        } else {
+            &[]
+        };
         Ok(Self {
             code: view.code(),
             options: Options::from_view(view)?,
-            payload: Payload::Whole(Bytes::copy_from_slice(view.payload())),
+            payload: Payload::Whole(Bytes::copy_from_slice(payload)),
         })
     }
 }

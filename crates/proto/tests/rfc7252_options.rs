@@ -11,7 +11,7 @@ use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestErr
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
 use net::wire::{Wire, ack, con, empty, non, shapes, view};
-use net::{Net, Stream, get, seconds};
+use net::{Net, Stream, get, post, seconds};
 
 const UNKNOWN: u16 = 2049;
 const ELECTIVE: u16 = 65_000;
@@ -370,6 +370,47 @@ fn integers_are_sent_short_and_read_with_leading_zeros() {
     let padded = con(Code::GET, 1).path("x").option(17, &[0, 50]);
     let (_, seen) = answers(&[padded.option(23, &[0, 0, 2])]);
     assert_eq!(seen, ["ACK 2.05"]);
+}
+
+#[test]
+fn a_method_without_a_payload_is_sent_none_and_any_received_is_ignored() {
+    for method in [Code::GET, Code::DELETE] {
+        let mut client = Endpoint::new(Config::default(), Stream(1));
+        let request = Request::new(method).with_payload("no");
+        let now = carob_cc::time::Instant::ZERO;
+        let refused = client.request(now, net::server_address(), request, Sending::default());
+        assert_eq!(refused, Err(RequestError::PayloadNotAllowed));
+        let mut server = Endpoint::new(Config::default(), Stream(1));
+        let received = con(method, 1).path("x").payload(b"no").bytes();
+        server.handle_datagram(now, net::client_address(), &received);
+        let Output::Event(Event::Request(id)) = server.poll() else {
+            panic!("the request reaches the application");
+        };
+        assert_eq!(server.incoming(id).unwrap().body, b"");
+        // And Block1 is about a payload: here it is an option nobody knows.
+        let (_, seen) = answers(&[con(method, 1).path("x").option(27, &[0])]);
+        assert_eq!(seen, ["ACK 4.02"]);
+    }
+    let (mut net, _) = answers(&[]);
+    net.send(post("x", Bytes::from_static(b"yes")));
+    net.run_for(seconds(1));
+    assert_eq!(&net.response().unwrap().bytes()[..], b"yes");
+}
+
+#[test]
+fn a_2_03_has_no_payload_and_any_received_is_ignored() {
+    let mut valid = with_options(Code::VALID, &[(OptionNumber::ETAG, b"1")]);
+    valid.payload = Payload::Whole(Bytes::from_static(b"no"));
+    let sent = responded(&valid);
+    assert_eq!(view(&sent).payload(), b"");
+    assert_eq!(view(&sent).option(OptionNumber::ETAG), Some(&b"1"[..]));
+    // Not even of the block that was asked for.
+    let third = con(Code::GET, 1).path("x").option(23, &[0x36]);
+    assert_eq!(shapes(&[&responded_to(&third, &valid)]), ["ACK 2.03"]);
+    let net = received(Sending::default(), |id| {
+        ack(Code::VALID, id).option(4, b"1").payload(b"no")
+    });
+    assert_eq!(net.response().unwrap().bytes().len(), 0);
 }
 
 #[test]

@@ -276,6 +276,15 @@ impl Code {
         self.class() == 2
     }
 
+    /// Whether messages with this code may have a payload (RFC 7252 5.5): GET, DELETE, 2.03 and
+    /// 2.31 (RFC 7959 2.9.1) are not defined to, and neither is Empty.
+    pub const fn has_payload(self) -> bool {
+        !matches!(
+            self,
+            Self::EMPTY | Self::GET | Self::DELETE | Self::VALID | Self::CONTINUE
+        )
+    }
+
     /// Whether this is a signalling code, valid on reliable transports only (RFC 8323 5.1).
     pub const fn is_signalling(self) -> bool {
         self.class() == 7

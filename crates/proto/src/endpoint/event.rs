@@ -186,6 +186,8 @@ pub enum RequestError {
     NotARequest,
     /// Only GET and FETCH can observe (RFC 7641 2, RFC 8132 2.4).
     NotObservable,
+    /// The method is not defined to have a payload (RFC 7252 5.5).
+    PayloadNotAllowed,
     /// The address cannot be sent to (multicast, unspecified, or port 0).
     BadAddress,
     /// The options do not fit a message.
@@ -200,6 +202,7 @@ impl fmt::Display for RequestError {
             Self::PeersFull => f.write_str("too many peers in use"),
             Self::NotARequest => f.write_str("the code is not a request method"),
             Self::NotObservable => f.write_str("only GET and FETCH can observe a resource"),
+            Self::PayloadNotAllowed => f.write_str("a request with this method has no payload"),
             Self::BadAddress => f.write_str("the address cannot be sent to"),
             Self::Encode(error) => write!(f, "the request cannot be built: {error}"),
         }

@@ -130,7 +130,8 @@ pub struct Incoming<'a> {
     pub from: SocketAddr,
     /// The message: method, options, and the payload of its last block.
     pub message: MessageView<'a>,
-    /// The body: whole, or the part that [`part`](Self::part) says.
+    /// The body: whole, or the part that [`part`](Self::part) says; empty where the method is not
+    /// defined to have one (RFC 7252 5.5).
     pub body: &'a [u8],
     /// Set if the body is streamed: which part this is.
     pub part: Option<Part>,
@@ -152,7 +153,11 @@ impl Endpoint {
     pub fn incoming(&self, id: IncomingId) -> Option<Incoming<'_>> {
         let slot = self.incoming.find(id)?;
         let message = MessageView::parse(&slot.bytes).ok()?;
-        let body = slot.body.as_deref().unwrap_or_else(|| message.payload());
+        let body = match slot.body.as_deref() {
+            Some(body) => body,
+            None if message.code().has_payload() => message.payload(),
+            None => &[],
+        };
         Some(Incoming {
             from: slot.from,
             message,
@@ -194,7 +199,7 @@ impl Endpoint {
                     // A further occurrence of what must not repeat counts as not recognised
                     // (RFC 7252 5.4.5).
                     Some(definition) => {
-                        self.handles(number) && (definition.repeatable || !repeated)
+                        self.handles(number, request.code()) && (definition.repeatable || !repeated)
                     }
                     None => self.config.understood.contains(&number),
                 };
@@ -218,7 +223,11 @@ impl Endpoint {
     }
 
     /// Whether the engine or the application acts on this critical option.
-    fn handles(&self, number: OptionNumber) -> bool {
+    fn handles(&self, number: OptionNumber, method: Code) -> bool {
+        // Block1 is about a payload, and not defined where there is none.
+        if number == OptionNumber::BLOCK1 && !method.has_payload() {
+            return false;
+        }
         matches!(
             number,
             OptionNumber::IF_MATCH
@@ -644,12 +653,17 @@ pub(super) fn write_response(
         options,
         payload,
     } = response;
-    let body = payload.bytes();
-    let mut bytes = &body[..];
+    let body = if code.has_payload() {
+        &payload.bytes()[..]
+    } else {
+        &[]
+    };
+    let mut bytes = body;
     let (mut code, mut block2, mut size2, mut keep) = (*code, None, None, false);
     if let Payload::Part {
         offset, more, size, ..
     } = payload
+        && code.has_payload()
     {
         let number = offset / wanted.size.bytes() as u64;
         let block = BlockValue {
@@ -659,7 +673,9 @@ pub(super) fn write_response(
         };
         block2 = Some(block);
         size2 = size.filter(|_| *offset == 0);
-    } else if body.len() > wanted.size.bytes() || (wanted.offset > 0 && code.is_success()) {
+    } else if body.len() > wanted.size.bytes()
+        || (wanted.offset > 0 && code.is_success() && code.has_payload())
+    {
         // A body of one block goes without the option, even if a block size was asked for: its
         // absence means the same (RFC 7959 2.2), and libcoap 4.3.1 loses a separate response
         // that has it.

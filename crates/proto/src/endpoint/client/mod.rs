@@ -144,6 +144,9 @@ impl Endpoint {
         }
         let size = self.config.block_size;
         let streamed = sending.request_body == BodyMode::Streamed;
+        if (streamed || !request.payload.is_empty()) && !request.code.has_payload() {
+            return Err(RequestError::PayloadNotAllowed);
+        }
         let cut = streamed || request.payload.len() > size.bytes();
         let upload = (cut && sending.blocks == BlockMode::Automatic).then(|| {
             if streamed {
