@@ -414,6 +414,22 @@ fn a_2_03_has_no_payload_and_any_received_is_ignored() {
 }
 
 #[test]
+fn what_proxies_are_asked_for_is_answered_5_05_whatever_else_is_asked() {
+    for (number, value) in [(35, &b"coap://other/y"[..]), (39, b"http")] {
+        let asked = |message: Wire| message.path("x").option(number, value);
+        let (net, seen) = answers(&[asked(con(Code::GET, 1)), asked(non(Code::GET, 2))]);
+        assert_eq!(seen, ["ACK 5.05", "NON 5.05"]);
+        assert!(net.app.executed.is_empty());
+        let token = |bytes: &&[u8]| view(bytes).token();
+        assert!(
+            net.sent_by_server()
+                .iter()
+                .all(|b| token(b).as_slice() == [7])
+        );
+    }
+}
+
+#[test]
 fn an_entity_tag_is_any_bytes() {
     let tag: &[u8] = &[0xff, 0, 0xfe, 0x80, 0, 0, 0, 0xc3];
     let sent = responded(&with_options(Code::CONTENT, &[(OptionNumber::ETAG, tag)]));

@@ -143,6 +143,7 @@ pub struct Incoming<'a> {
 }
 
 /// What the options of a request lead to before anything else is looked at.
+#[derive(Clone, Copy)]
 enum Verdict {
     Understood(Option<Observe>),
     Refused(Code, OptionNumber),
@@ -249,17 +250,17 @@ impl Endpoint {
         request: &MessageView<'_>,
     ) {
         let confirmable = request.kind() == Type::Confirmable;
-        let observe = match self.check_options(request) {
-            Verdict::Understood(observe) => observe,
-            Verdict::Refused(code, number) => {
-                // A NON with an option we must understand is dropped (RFC 7252 5.4.1).
-                if confirmable {
-                    let text = alloc::format!("option {} is not understood", number.0);
-                    self.refuse(now, from, request, &Response::diagnostic(code, &text));
-                }
-                return;
-            }
-        };
+        let verdict = self.check_options(request);
+        if let Verdict::Refused(code, number) = verdict
+            && confirmable
+        {
+            let text = alloc::format!("option {} is not understood", number.0);
+            return self.refuse(now, from, request, &Response::diagnostic(code, &text));
+        }
+        if let Verdict::Refused(Code::BAD_OPTION, _) = verdict {
+            // A NON with an option we must understand is rejected (RFC 7252 5.4.1).
+            return;
+        }
         let (lifetime, repeatable) = (
             if confirmable {
                 self.lifetimes.exchange
@@ -279,7 +280,7 @@ impl Endpoint {
         let Some(remembered) = self.dedup.remember(now, lifetime, from, id, repeatable) else {
             return self.overloaded(now, from, request);
         };
-        if observe == Some(Observe::Deregister) {
+        if let Verdict::Understood(Some(Observe::Deregister)) = verdict {
             self.deregister(now, from, &request.token());
         }
         let wanted = self.wanted(request);
@@ -288,7 +289,15 @@ impl Endpoint {
             size: self.config.block_size,
         };
         let incoming = self.accept(now, from, request, remembered, wanted.unwrap_or(whole));
-        self.incoming.slots[incoming.index as usize].observe = observe;
+        match verdict {
+            Verdict::Understood(observe) => {
+                self.incoming.slots[incoming.index as usize].observe = observe;
+            }
+            // Who asks for a proxy is told that there is none, a NON too (RFC 7252 5.10.2).
+            Verdict::Refused(code, _) => {
+                return self.fail(now, incoming, code, "no proxy is here");
+            }
+        }
         let wanted = match wanted {
             Ok(wanted) => wanted,
             Err(error) => {
