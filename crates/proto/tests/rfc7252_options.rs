@@ -430,6 +430,24 @@ fn what_proxies_are_asked_for_is_answered_5_05_whatever_else_is_asked() {
 }
 
 #[test]
+fn a_reserved_location_option_beside_location_is_not_overlooked() {
+    for number in [128, 132, 136, 140] {
+        let request = con(Code::GET, 1).path("x");
+        let (_, seen) = answers(&[request.clone().option(8, b"a").option(number, b"?")]);
+        assert_eq!(seen, ["ACK 4.02"]);
+        let (_, seen) = answers(&[request.clone().option(20, b"a").option(number, b"?")]);
+        assert_eq!(seen, ["ACK 4.02"]);
+        let (_, seen) = answers(&[request.option(number, b"?")]);
+        assert_eq!(seen, ["ACK 2.05"], "elective where there is no Location");
+        let net = received(Sending::default(), |id| {
+            ack(Code::CREATED, id).option(8, b"a").option(number, b"?")
+        });
+        let failure = Failure::UnknownOption(OptionNumber(number));
+        assert_eq!(net.failure(), Some(failure));
+    }
+}
+
+#[test]
 fn an_entity_tag_is_any_bytes() {
     let tag: &[u8] = &[0xff, 0, 0xfe, 0x80, 0, 0, 0, 0xc3];
     let sent = responded(&with_options(Code::CONTENT, &[(OptionNumber::ETAG, tag)]));

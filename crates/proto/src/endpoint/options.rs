@@ -4,6 +4,20 @@
 use super::Endpoint;
 use crate::codec::{Code, EncodeError, MessageView, OptionNumber, OptionView};
 
+/// Numbers reserved for more Location-* options (RFC 7252 5.10.7): elective, but not to be
+/// overlooked beside Location-Path or Location-Query, as the location would be another.
+pub(super) fn is_reserved_location(number: OptionNumber) -> bool {
+    matches!(number.0, 128 | 132 | 136 | 140)
+}
+
+/// Whether this is an option that those add to.
+pub(super) fn is_location(number: OptionNumber) -> bool {
+    matches!(
+        number,
+        OptionNumber::LOCATION_PATH | OptionNumber::LOCATION_QUERY
+    )
+}
+
 /// What the options written so far say about the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Allowed {
@@ -50,7 +64,7 @@ impl Endpoint {
     /// The first option of a response that must be understood and is not (RFC 7252 5.4.1): an
     /// unknown one, one of requests, one of a wrong length, or one too many.
     pub(super) fn not_understood(&self, response: &MessageView<'_>) -> Option<OptionNumber> {
-        let mut last = None;
+        let (mut last, mut located) = (None, false);
         for option in response.options() {
             let number = option.number;
             if number.is_critical() {
@@ -66,7 +80,10 @@ impl Endpoint {
                 if !understood {
                     return Some(number);
                 }
+            } else if located && is_reserved_location(number) {
+                return Some(number);
             }
+            located |= is_location(number);
             last = Some(number);
         }
         None

@@ -13,6 +13,7 @@ use carob_cc::time::Instant;
 
 use super::client::{encode, write_options};
 use super::exchange::{Purpose, Submission};
+use super::options::{is_location, is_reserved_location};
 use super::{Delivery, Endpoint, IncomingId, Owner, Queued};
 use crate::blockwise::assembly::Assembled;
 use crate::blockwise::bodies::Kept;
@@ -191,7 +192,7 @@ impl Endpoint {
     }
 
     fn check_options(&self, request: &MessageView<'_>) -> Verdict {
-        let (mut last, mut observe) = (None, None);
+        let (mut last, mut observe, mut located) = (None, None, false);
         for option in request.options() {
             let number = option.number;
             if number.is_critical() {
@@ -210,6 +211,8 @@ impl Endpoint {
                 if !understood {
                     return Verdict::Refused(Code::BAD_OPTION, number);
                 }
+            } else if located && is_reserved_location(number) {
+                return Verdict::Refused(Code::BAD_OPTION, number);
             }
             if number == OptionNumber::OBSERVE {
                 // Only GET and FETCH observe (RFC 7641 2, RFC 8132 2.4).
@@ -218,6 +221,7 @@ impl Endpoint {
                     .and_then(Observe::from_value)
                     .filter(|_| request.code().is_safe());
             }
+            located |= is_location(number);
             last = Some(number);
         }
         Verdict::Understood(observe)
