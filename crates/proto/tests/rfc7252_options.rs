@@ -448,6 +448,31 @@ fn a_reserved_location_option_beside_location_is_not_overlooked() {
 }
 
 #[test]
+fn a_representation_other_than_the_one_accepted_becomes_4_06() {
+    let json = Response::content(ContentFormat::JSON, "{}");
+    let accept = |format: u8| con(Code::GET, 1).path("x").option(17, &[format]);
+    let shape = |request: Wire, response| shapes(&[&responded_to(&request, response)]).remove(0);
+    assert_eq!(shape(accept(50), &json), "ACK 2.05");
+    assert_eq!(shape(accept(60), &json), "ACK 4.06");
+    assert_eq!(shape(con(Code::GET, 1).path("x"), &json), "ACK 2.05");
+    // Another error comes first; and what has been done is not denied.
+    let missing = Response::content(ContentFormat::JSON, "{}");
+    let missing = Response {
+        code: Code::NOT_FOUND,
+        ..missing
+    };
+    assert_eq!(shape(accept(60), &missing), "ACK 4.04");
+    let changed = Response {
+        code: Code::CHANGED,
+        ..json.clone()
+    };
+    let posted = con(Code::POST, 1).path("x").option(17, &[60]);
+    assert_eq!(shape(posted, &changed), "ACK 2.04");
+    let refused = responded_to(&accept(60), &json);
+    assert!(view(&refused).payload().is_empty() && view(&refused).options().count() == 0);
+}
+
+#[test]
 fn an_entity_tag_is_any_bytes() {
     let tag: &[u8] = &[0xff, 0, 0xfe, 0x80, 0, 0, 0, 0xc3];
     let sent = responded(&with_options(Code::CONTENT, &[(OptionNumber::ETAG, tag)]));
@@ -458,6 +483,27 @@ fn an_entity_tag_is_any_bytes() {
     assert_eq!(
         net.response().unwrap().options.first(OptionNumber::ETAG),
         Some(tag)
+    );
+}
+
+#[test]
+fn a_diagnostic_is_utf_8_and_absent_where_the_code_says_all() {
+    let (net, _) = answers(&[
+        con(Code::GET, 1).option(UNKNOWN, b"\xff\xfe"),
+        con(Code::GET, 2).option(35, b"\xff"),
+        con(Code::GET, 3).path("x").option(23, &[0xff, 0xf6]),
+        con(Code::PUT, 4)
+            .path("x")
+            .option(27, &[0x3e])
+            .payload(b"\xff"),
+    ]);
+    for answer in net.sent_by_server() {
+        let text = core::str::from_utf8(view(answer).payload()).unwrap();
+        assert!(!text.is_empty() && text.is_ascii());
+    }
+    assert_eq!(
+        view(&responded(&Response::new(Code::NOT_FOUND))).payload(),
+        b""
     );
 }
 

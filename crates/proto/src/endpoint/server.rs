@@ -44,6 +44,8 @@ struct Slot {
     block1: Option<BlockValue>,
     part: Option<Part>,
     wanted: Wanted,
+    /// The Content-Format asked for.
+    accept: Option<u32>,
     /// What it asks for with the Observe option.
     observe: Option<Observe>,
     /// The application has put its sender on the list of observers.
@@ -146,7 +148,10 @@ pub struct Incoming<'a> {
 /// What the options of a request lead to before anything else is looked at.
 #[derive(Clone, Copy)]
 enum Verdict {
-    Understood(Option<Observe>),
+    Understood {
+        accept: Option<u32>,
+        observe: Option<Observe>,
+    },
     Refused(Code, OptionNumber),
 }
 
@@ -192,7 +197,8 @@ impl Endpoint {
     }
 
     fn check_options(&self, request: &MessageView<'_>) -> Verdict {
-        let (mut last, mut observe, mut located) = (None, None, false);
+        let (mut last, mut located) = (None, false);
+        let (mut accept, mut observe) = (None, None);
         for option in request.options() {
             let number = option.number;
             if number.is_critical() {
@@ -211,6 +217,9 @@ impl Endpoint {
                 if !understood {
                     return Verdict::Refused(Code::BAD_OPTION, number);
                 }
+                if number == OptionNumber::ACCEPT {
+                    accept = option.uint();
+                }
             } else if located && is_reserved_location(number) {
                 return Verdict::Refused(Code::BAD_OPTION, number);
             }
@@ -224,7 +233,7 @@ impl Endpoint {
             located |= is_location(number);
             last = Some(number);
         }
-        Verdict::Understood(observe)
+        Verdict::Understood { accept, observe }
     }
 
     /// Whether the engine or the application acts on this critical option.
@@ -284,7 +293,8 @@ impl Endpoint {
         let Some(remembered) = self.dedup.remember(now, lifetime, from, id, repeatable) else {
             return self.overloaded(now, from, request);
         };
-        if let Verdict::Understood(Some(Observe::Deregister)) = verdict {
+        let deregister = Some(Observe::Deregister);
+        if matches!(verdict, Verdict::Understood { observe, .. } if observe == deregister) {
             self.deregister(now, from, &request.token());
         }
         let wanted = self.wanted(request);
@@ -294,8 +304,9 @@ impl Endpoint {
         };
         let incoming = self.accept(now, from, request, remembered, wanted.unwrap_or(whole));
         match verdict {
-            Verdict::Understood(observe) => {
-                self.incoming.slots[incoming.index as usize].observe = observe;
+            Verdict::Understood { accept, observe } => {
+                let slot = &mut self.incoming.slots[incoming.index as usize];
+                (slot.accept, slot.observe) = (accept, observe);
             }
             // Who asks for a proxy is told that there is none, a NON too (RFC 7252 5.10.2).
             Verdict::Refused(code, _) => {
@@ -364,6 +375,7 @@ impl Endpoint {
             block1: None,
             part: None,
             wanted,
+            accept: None,
             observe: None,
             observing: false,
         };
@@ -528,8 +540,9 @@ impl Endpoint {
 
     /// Answers a request. One that is unknown, or answered already, is left alone.
     ///
-    /// A body larger than the block asked for is cut; a response that cannot be built, or has
-    /// options it may not have, becomes 5.00.
+    /// A body larger than the block asked for is cut. A 2.05 of another format than the one
+    /// accepted becomes 4.06 (RFC 7252 5.10.4); a response that cannot be built, or has options
+    /// it may not have, 5.00.
     pub fn respond(&mut self, now: Instant, id: IncomingId, response: &Response) {
         let Some(slot) = self.incoming.find(id) else {
             return;
@@ -537,7 +550,14 @@ impl Endpoint {
         let (from, message_id, token) = (slot.from, slot.id, slot.token);
         let acknowledgement = slot.acknowledgement;
         let (remembered, block1, wanted) = (slot.remembered, slot.block1, slot.wanted);
-        let registration = if slot.observing {
+        let format = || response.options.uint(OptionNumber::CONTENT_FORMAT);
+        let refused = slot.accept.is_some_and(|accept| {
+            response.code == Code::CONTENT && format().is_some_and(|format| format != accept)
+        });
+        let observing = slot.observing;
+        let not_acceptable = Response::new(Code::NOT_ACCEPTABLE);
+        let response = if refused { &not_acceptable } else { response };
+        let registration = if observing {
             self.answer_registration(now, from, &token, response)
         } else {
             None
