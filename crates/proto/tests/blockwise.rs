@@ -233,7 +233,7 @@ fn a_block_number_of_twenty_bits_and_a_reserved_size() {
         net.responses().last().unwrap().code
     };
     assert_eq!(ask(0xf_ffff << 4), Code::BAD_OPTION, "beyond the end");
-    assert_eq!(ask(7), Code::BAD_OPTION, "SZX 7 is reserved");
+    assert_eq!(ask(7), Code::BAD_REQUEST, "SZX 7 is reserved");
     assert_eq!(ask(0), Code::CONTENT);
 }
 

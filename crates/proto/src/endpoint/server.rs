@@ -316,14 +316,15 @@ impl Endpoint {
         let wanted = match wanted {
             Ok(wanted) => wanted,
             Err(error) => {
+                // Too long a value was refused above; what is left is SZX 7 (RFC 7959 2.2).
                 let text = alloc::format!("Block2: {error}");
-                return self.fail(now, incoming, Code::BAD_OPTION, &text);
+                return self.fail(now, incoming, Code::BAD_REQUEST, &text);
             }
         };
         match request.block_option(OptionNumber::BLOCK1).transpose() {
             Err(error) => {
                 let text = alloc::format!("Block1: {error}");
-                return self.fail(now, incoming, Code::BAD_OPTION, &text);
+                return self.fail(now, incoming, Code::BAD_REQUEST, &text);
             }
             Ok(Some(block)) => return self.assemble(now, incoming, from, request, block),
             Ok(None) => {}
