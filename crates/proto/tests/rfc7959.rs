@@ -6,6 +6,7 @@ mod net;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::{Controller, Timer, Window};
 use carob_cc::evidence::{Expired, Start};
@@ -384,6 +385,70 @@ fn a_body_whose_entity_tag_changes_is_not_put_together() {
         });
         assert!(net.response().is_none());
     }
+}
+
+#[test]
+fn a_request_that_changes_something_is_not_made_again_for_its_response_s_sake() {
+    let mut net = answered(post("x", Bytes::from_static(b"once")), |id| {
+        ack(Code::CHANGED, id)
+            .block(BLOCK2, (0, true, 64))
+            .option(4, b"1")
+            .payload(&[0; 64])
+    });
+    answer_next(&mut net, |id| {
+        ack(Code::CHANGED, id)
+            .block(BLOCK2, (1, true, 64))
+            .option(4, b"2")
+            .payload(&[0; 64])
+    });
+    assert_eq!(net.failure(), Some(Failure::Body(DownloadError::Changed)));
+    assert_eq!(net.sent_by_client().len(), 2);
+}
+
+#[test]
+fn a_fetch_read_again_says_again_what_it_is_for() {
+    let request = Request::new(Code::FETCH).with_path("x").unwrap();
+    let mut net = answered(request.with_payload("what"), |id| {
+        content(id, (0, true, 64), 64).option(4, b"1")
+    });
+    answer_next(&mut net, |id| {
+        content(id, (1, true, 64), 64).option(4, b"2")
+    });
+    assert!(
+        net.sent_by_client()
+            .iter()
+            .all(|m| view(m).payload() == b"what")
+    );
+    assert_eq!(net.sent_by_client().len(), 3);
+}
+
+#[test]
+fn the_response_to_an_upload_is_read_one_block_after_the_other() {
+    let mut config = with_blocks(64);
+    config.controller = Choice::Custom(Arc::new(|_| Box::new(Wide)));
+    let mut net = Net::new(config.clone(), with_blocks(64));
+    net.send(post("echo", pattern(1_000)));
+    net.run_for(seconds(60));
+    assert_eq!(net.response().unwrap().bytes(), &pattern(1_000));
+    let asked = blocks(&net.sent_by_client(), BLOCK2);
+    let numbers: Vec<_> = asked.into_iter().flatten().map(|block| block.0).collect();
+    assert_eq!(numbers, (1..16).collect::<Vec<_>>());
+    let times = net.client_times();
+    assert!(
+        times.windows(2).all(|pair| pair[0] < pair[1]),
+        "never two at once"
+    );
+    // A GET of the same body has eight blocks in flight.
+    let mut net = Net::new(config, with_blocks(64));
+    net.app.resources.insert("x".into(), pattern(1_000));
+    net.send(get("x"));
+    net.run_for(seconds(60));
+    let at_once = net
+        .client_times()
+        .iter()
+        .filter(|at| **at == millis(20))
+        .count();
+    assert_eq!(at_once, 8);
 }
 
 #[test]

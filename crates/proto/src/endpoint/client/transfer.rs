@@ -164,9 +164,13 @@ impl Endpoint {
         if let Err(error) =
             download.accept(block, received.etag, received.size2, payload, &mut arrived)
         {
-            // An observation is told of the change, and begins anew with that.
-            let restarts = !streamed && operation.observation.is_none();
-            if error == DownloadError::Changed && restarts && operation.restarts < RESTARTS {
+            // Only what changes nothing may be asked for once more, and only in one message; an
+            // observation is told of the change, and begins anew with that.
+            let again = operation.request.code.is_safe()
+                && operation.upload.is_none()
+                && operation.observation.is_none();
+            let restarts = if again { RESTARTS } else { 0 };
+            if error == DownloadError::Changed && !streamed && operation.restarts < restarts {
                 return self.restart(now, index);
             }
             return self.fail_operation(now, index, Failure::Body(error));
@@ -224,6 +228,10 @@ impl Endpoint {
             let operation = &mut self.operations[index as usize];
             let flying = operation.exchanges.len();
             let mut allowed = window.min(self.config.limits.blocks_in_flight).max(1);
+            if operation.upload.is_some() {
+                // The response to a body in blocks is read in order (RFC 7959 2.7).
+                allowed = 1;
+            }
             if operation.sending.response_body == BodyMode::Streamed {
                 // Blocks held back behind a lost one will be delivered with it, so they use
                 // credit already.
@@ -274,7 +282,8 @@ impl Endpoint {
             more: false,
             szx: self.config.block_size,
         };
-        self.send_part(now, index, None, Some(block2), None, &[]);
+        let payload = self.operations[index as usize].request.payload.clone();
+        self.send_part(now, index, None, Some(block2), None, &payload);
     }
 
     /// An error in the middle of a body.
