@@ -15,7 +15,8 @@ use carob_cc::time::Instant;
 use carob_proto::blockwise::download::DownloadError;
 use carob_proto::codec::{BlockSize, Code, ContentFormat, OptionNumber};
 use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output};
+use carob_proto::endpoint::{Config, Delivery, Endpoint, Event, Failure, Output};
+use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
 use net::wire::{Wire, ack, blocks, con, shapes, view};
 use net::{Net, Stream, get, millis, pattern, post, put, seconds};
@@ -65,6 +66,21 @@ fn told(config: Config, messages: &[Wire]) -> (Net, Vec<String>) {
 fn put_block(id: u16, block: (u32, bool, usize), bytes: usize) -> Wire {
     let message = con(Code::PUT, id).path("x").block(BLOCK1, block);
     message.payload(&pattern(4_096)[..bytes])
+}
+
+/// What a server says to a request when its application answers like this.
+fn responded(request: &Wire, response: &Response) -> Vec<u8> {
+    let mut server = Endpoint::new(Config::default(), Stream(1));
+    server.deliver_by(|_| Delivery::Streamed);
+    server.handle_datagram(Instant::ZERO, net::client_address(), &request.bytes());
+    let Output::Event(Event::Request(id)) = server.poll() else {
+        panic!("the request reaches the application");
+    };
+    server.respond(Instant::ZERO, id, response);
+    let Output::Transmit { bytes, .. } = server.poll() else {
+        panic!("it is answered");
+    };
+    bytes.to_vec()
 }
 
 /// Allows eight messages in flight.
@@ -154,6 +170,38 @@ fn the_reserved_size_is_refused_with_4_00_and_never_sent() {
 }
 
 #[test]
+fn a_block_with_more_to_come_is_as_long_as_it_says() {
+    let mut net = Net::new(with_blocks(128), with_blocks(64));
+    net.send(post("echo", pattern(1_000)));
+    net.run_for(seconds(60));
+    assert_eq!(net.response().unwrap().bytes().len(), 1_000);
+    let mut checked = 0;
+    for crossing in &net.crossings {
+        let message = view(&crossing.bytes);
+        let carried = if crossing.from_client { BLOCK1 } else { BLOCK2 };
+        if let Some(block) = message.block_option(carried).transpose().unwrap()
+            && block.more
+        {
+            assert_eq!(message.payload().len(), block.szx.bytes());
+            checked += 1;
+        }
+    }
+    assert!(checked >= 20, "{checked}");
+    // An application that cuts its response itself is held to it.
+    let mut response = Response::new(Code::CONTENT);
+    for (length, code) in [(64, "ACK 2.05"), (63, "ACK 5.00"), (65, "ACK 5.00")] {
+        response.payload = Payload::Part {
+            offset: 64,
+            bytes: pattern(length),
+            more: true,
+            size: None,
+        };
+        let request = con(Code::GET, 1).path("x").block(BLOCK2, (1, false, 64));
+        assert_eq!(shapes(&[&responded(&request, &response)]), [code]);
+    }
+}
+
+#[test]
 fn a_block_of_another_length_than_it_says_is_refused() {
     for (block, length) in [((0, true, 64), 63), ((0, true, 64), 65), ((0, true, 64), 0)] {
         let (_, seen) = told(Config::default(), &[put_block(1, block, length)]);
@@ -204,6 +252,22 @@ fn a_server_counts_in_its_own_size_when_a_later_block_is_asked_for_in_a_larger_o
     );
     let payload = view(net.sent_by_server()[0]).payload();
     assert_eq!(payload, &pattern(2_000)[768..832]);
+}
+
+#[test]
+fn an_answer_that_asks_for_more_carries_no_block_of_a_response() {
+    let first = put_block(1, (0, true, 64), 64);
+    let mut response = Response::new(Code::CONTINUE);
+    response.payload = Payload::Whole(pattern(3_000));
+    let sent = responded(&first, &response);
+    assert_eq!(blocks(&[&sent], BLOCK1), [Some((0, true, 64))]);
+    assert_eq!(blocks(&[&sent], BLOCK2), [None]);
+    assert!(view(&sent).payload().is_empty());
+    // A final answer in the middle says so, and may have a body of any size.
+    response.code = Code::CHANGED;
+    let sent = responded(&first, &response);
+    assert_eq!(blocks(&[&sent], BLOCK1), [Some((0, false, 64))]);
+    assert_eq!(blocks(&[&sent], BLOCK2), [Some((0, true, 1024))]);
 }
 
 #[test]

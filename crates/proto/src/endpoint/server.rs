@@ -543,7 +543,7 @@ impl Endpoint {
     ///
     /// A body larger than the block asked for is cut. A 2.05 of another format than the one
     /// accepted becomes 4.06 (RFC 7252 5.10.4); a response that cannot be built, or has options
-    /// it may not have, 5.00.
+    /// or a part it may not have, 5.00.
     pub fn respond(&mut self, now: Instant, id: IncomingId, response: &Response) {
         let Some(slot) = self.incoming.find(id) else {
             return;
@@ -699,6 +699,12 @@ pub(super) fn write_response(
     } = payload
         && code.has_payload()
     {
+        // RFC 7959 2.3; a client could do nothing with it.
+        let place = offset % wanted.size.bytes() as u64;
+        let length = body.len();
+        if place != 0 || length > wanted.size.bytes() || (*more && length < wanted.size.bytes()) {
+            return Err(EncodeError::NotAllowed(OptionNumber::BLOCK2));
+        }
         let number = offset / wanted.size.bytes() as u64;
         let block = BlockValue {
             number: number as u32,
@@ -731,6 +737,12 @@ pub(super) fn write_response(
         }
     }
     let size2 = size2.and_then(|size| u32::try_from(size).ok());
+    // More to come means that this is not the final answer, which 2.31 alone is not
+    // (RFC 7959 2.3).
+    let block1 = block1.map(|block| BlockValue {
+        more: block.more && code == Code::CONTINUE,
+        ..block
+    });
     let extra = [
         observe.map(|sequence| (OptionNumber::OBSERVE, sequence)),
         block2.map(|block| (OptionNumber::BLOCK2, block.to_uint())),
