@@ -536,6 +536,58 @@ fn a_body_too_large_is_refused_with_the_largest_size() {
 }
 
 #[test]
+fn if_none_match_is_sent_with_the_first_block_alone() {
+    let mut net = Net::plain();
+    let mut request = put("x", pattern(3_000));
+    request
+        .options
+        .push(OptionNumber::IF_NONE_MATCH, b"")
+        .unwrap();
+    net.send(request);
+    net.run_for(seconds(5));
+    assert_eq!(net.response().unwrap().code, Code::CHANGED);
+    let has = |bytes: &&[u8]| view(bytes).option(OptionNumber::IF_NONE_MATCH).is_some();
+    let seen: Vec<_> = net.sent_by_client().iter().map(has).collect();
+    assert_eq!(seen, [true, false, false]);
+    assert_eq!(
+        net.app.resources["x"],
+        pattern(3_000),
+        "the server takes it all the same"
+    );
+}
+
+#[test]
+fn a_condition_that_came_with_the_first_block_reaches_the_application() {
+    let mut server = Endpoint::new(Config::default(), Stream(1));
+    let first = put_block(1, (0, true, 64), 64).option(5, b"");
+    for message in [first, put_block(2, (1, false, 64), 10)] {
+        server.handle_datagram(Instant::ZERO, net::client_address(), &message.bytes());
+    }
+    assert!(matches!(server.poll(), Output::Transmit { .. }));
+    let Output::Event(Event::Request(id)) = server.poll() else {
+        panic!("the body is complete");
+    };
+    let incoming = server.incoming(id).unwrap();
+    assert!(
+        incoming
+            .message
+            .option(OptionNumber::IF_NONE_MATCH)
+            .is_some()
+    );
+    assert_eq!(
+        incoming.body,
+        &[&pattern(64)[..], &pattern(10)].concat()[..]
+    );
+    server.respond(Instant::ZERO, id, &Response::new(Code::CREATED));
+    let Output::Transmit { bytes, .. } = server.poll() else {
+        panic!("it is answered");
+    };
+    assert_eq!(shapes(&[bytes]), ["ACK 2.01"]);
+    assert_eq!(view(bytes).message_id().0, 2);
+    assert_eq!(server.usage().uploads, (0, 0));
+}
+
+#[test]
 fn a_new_beginning_replaces_the_body_begun_before() {
     let messages = [
         put_block(1, (0, true, 64), 64),

@@ -270,7 +270,11 @@ impl UploadKey {
         let mut bytes = vec![incoming.message.code().0];
         for option in incoming.message.options() {
             let number = option.number;
-            let of_block = matches!(number, OptionNumber::BLOCK1 | OptionNumber::BLOCK2);
+            // If-None-Match comes with the first block alone (RFC 7959 2.10).
+            let of_block = matches!(
+                number,
+                OptionNumber::BLOCK1 | OptionNumber::BLOCK2 | OptionNumber::IF_NONE_MATCH
+            );
             if !of_block && !number.is_no_cache_key() {
                 bytes.extend_from_slice(&number.0.to_be_bytes());
                 // No option is longer than a datagram.

@@ -4,6 +4,7 @@
 //! When a limit is reached, the newest comer is refused (4.13 for its own size, 5.03 for ours);
 //! what peers have begun is kept until it is complete or its time runs out.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -13,7 +14,7 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::Key;
-use crate::codec::{BlockValue, MessageView};
+use crate::codec::{BlockValue, MessageView, OptionNumber};
 use crate::timers::TimerId;
 
 /// How a server wants a request body.
@@ -53,6 +54,8 @@ struct Body {
     /// Bytes received in order; equals `bytes.len()` unless streamed.
     received: u64,
     timer: TimerId,
+    /// The message of the first block, kept if it has a condition that the others have not.
+    conditional: Option<Box<[u8]>>,
 }
 
 /// Limits of the table.
@@ -118,6 +121,7 @@ impl Assemblies {
             bytes: Vec::new(),
             received: 0,
             timer: timer(index),
+            conditional: None,
         });
         let Self {
             index: table,
@@ -127,6 +131,24 @@ impl Assemblies {
         } = self;
         table.insert_unique(hash, index, |&i| slots[i as usize].key.hash(state));
         Some(index)
+    }
+
+    /// Remembers the first block's message, if the rest of the body will lack its If-None-Match
+    /// (RFC 7959 2.10).
+    pub(crate) fn note_condition(&mut self, index: u32, first: &MessageView<'_>) {
+        let _ = self.take_condition(index);
+        if first.option(OptionNumber::IF_NONE_MATCH).is_some() {
+            let message = first.as_bytes();
+            self.all_bytes += message.len();
+            self.slots[index as usize].conditional = Some(message.into());
+        }
+    }
+
+    /// What [`note_condition`](Self::note_condition) remembered.
+    pub(crate) fn take_condition(&mut self, index: u32) -> Option<Box<[u8]>> {
+        let taken = self.slots[index as usize].conditional.take();
+        self.all_bytes -= taken.as_deref().map_or(0, <[u8]>::len);
+        taken
     }
 
     /// Takes the block that `request` carries into body `index`.
@@ -183,7 +205,9 @@ impl Assemblies {
 
     /// Ends a body's life.
     pub(crate) fn remove(&mut self, index: u32) -> Option<TimerId> {
-        let body = self.slots.try_remove(index as usize)?;
+        self.slots.get(index as usize)?;
+        let _ = self.take_condition(index);
+        let body = self.slots.remove(index as usize);
         self.all_bytes -= body.bytes.len() + body.key.len();
         let hash = body.key.hash(&self.state);
         if let Ok(found) = self.index.find_entry(hash, |&i| i == index) {

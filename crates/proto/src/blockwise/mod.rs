@@ -43,7 +43,8 @@ impl Wanted {
 }
 
 /// What makes two block-wise requests parts of one: peer, method and cache key
-/// (RFC 7959 2.4, RFC 7252 5.4.2), the block and size options left out.
+/// (RFC 7959 2.4, RFC 7252 5.4.2), the block and size options left out, and If-None-Match, which
+/// only the first block has (RFC 7959 2.10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     peer: SocketAddr,
@@ -71,6 +72,7 @@ impl Key {
             let transfer = number == OptionNumber::BLOCK1
                 || number == OptionNumber::BLOCK2
                 || number == OptionNumber::OBSERVE
+                || number == OptionNumber::IF_NONE_MATCH
                 || number.is_no_cache_key();
             if !transfer {
                 bytes.extend_from_slice(&number.0.to_be_bytes());

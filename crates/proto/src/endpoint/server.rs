@@ -131,7 +131,8 @@ impl IncomingTable {
 pub struct Incoming<'a> {
     /// Who sent it.
     pub from: SocketAddr,
-    /// The message: method, options, and the payload of its last block.
+    /// The message: method and options. Of a body in several blocks, it is that of the last, or
+    /// of the first if that alone has If-None-Match (RFC 7959 2.10).
     pub message: MessageView<'a>,
     /// The body: whole, or the part that [`part`](Self::part) says; empty where the method is not
     /// defined to have one (RFC 7252 5.5).
@@ -446,6 +447,9 @@ impl Endpoint {
             .as_ref()
             .map_or(Delivery::Atomic, |rule| rule(request));
         let announced = request.uint_option(OptionNumber::SIZE1);
+        if block.number == 0 {
+            self.assemblies.note_condition(index, request);
+        }
         let taken = self
             .assemblies
             .accept(index, block, request.payload(), announced, delivery);
@@ -457,6 +461,10 @@ impl Endpoint {
             Assembled::Part(_) => block.more,
             _ => false,
         };
+        let conditional = match &taken {
+            Assembled::Whole(_) => self.assemblies.take_condition(index),
+            _ => None,
+        };
         if !keep && let Some(timer) = self.assemblies.remove(index) {
             self.timers.remove(timer);
         }
@@ -465,6 +473,10 @@ impl Endpoint {
             Assembled::Continue => self.respond(now, incoming, &Response::new(Code::CONTINUE)),
             Assembled::Whole(body) => {
                 slot.body = Some(body);
+                if let Some(first) = conditional {
+                    slot.bytes.clear();
+                    slot.bytes.extend_from_slice(&first);
+                }
                 self.out.push_back(Queued::Request(incoming));
             }
             Assembled::Part(offset) => {

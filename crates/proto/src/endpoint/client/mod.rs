@@ -396,6 +396,15 @@ impl Endpoint {
         ];
         let mut bytes = self.spare.pop().unwrap_or_default();
         let Request { code, options, .. } = &operation.request;
+        // What the first block has brought about would fail this condition (RFC 7959 2.10).
+        let later = |block: Option<BlockValue>| block.is_some_and(|block| block.number > 0);
+        let mut unconditional = None;
+        if (later(block1) || later(block2)) && options.contains(OptionNumber::IF_NONE_MATCH) {
+            let mut rest = options.clone();
+            rest.remove(OptionNumber::IF_NONE_MATCH);
+            unconditional = Some(rest);
+        }
+        let options = unconditional.as_ref().unwrap_or(options);
         match encode(&mut self.scratch, &token, *code, options, &extra, payload) {
             Ok(length) => bytes.extend_from_slice(&self.scratch[..length]),
             Err(error) => return self.fail_operation(now, index, Failure::Encode(error)),
