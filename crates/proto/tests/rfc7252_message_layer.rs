@@ -5,6 +5,7 @@
 mod net;
 
 use bytes::Bytes;
+use carob_cc::ratio::Ratio;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, Type};
 use carob_proto::endpoint::{Config, Endpoint, Failure, Sending};
@@ -407,6 +408,31 @@ fn a_full_block_with_usual_options_fits_the_smallest_mtu_of_ipv6() {
     assert_eq!(net.responses().len(), 2);
     let longest = net.crossings.iter().map(|c| c.bytes.len()).max();
     assert!((1_024..=1_152).contains(&longest.unwrap()), "{longest:?}");
+}
+
+#[test]
+fn a_random_factor_below_one_counts_as_one() {
+    let mut below = Config::default().parameters;
+    below.ack_random_factor = Ratio::new(1, 2);
+    for place in ["endpoint", "peer", "request"] {
+        let mut config = Config::default();
+        let mut sending = Sending::default();
+        if place == "endpoint" {
+            config.parameters = below;
+        }
+        let mut net = Net::new(config, Config::default());
+        match place {
+            "peer" => net
+                .client
+                .set_peer(net::server_address(), None, Some(below)),
+            "request" => sending.parameters = Some(below),
+            _ => {}
+        }
+        net.server_dead = true;
+        net.send_with(get("x"), sending);
+        net.run_for(seconds(3));
+        assert_eq!(net.client_times(), [seconds(0), seconds(2)], "{place}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What an endpoint is told once: its controller, its parameters, its limits.
 
 use carob_cc::TransmissionParameters;
+use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 
 use crate::codec::{BlockSize, OptionNumber};
@@ -12,7 +13,8 @@ use crate::congestion::Choice;
 pub struct Config {
     /// The controller every peer gets unless it is given its own.
     pub controller: Choice,
-    /// Transmission parameters of every peer unless it is given its own.
+    /// Transmission parameters of every peer unless it is given its own. Here, of a peer and of a
+    /// request, an ACK_RANDOM_FACTOR below 1 counts as 1 (RFC 7252 4.8.1).
     pub parameters: TransmissionParameters,
     /// The largest block to send or ask for (RFC 7959 2.2). Default 1024 bytes.
     pub block_size: BlockSize,
@@ -125,6 +127,16 @@ impl Default for Limits {
             observers_of_peer: 256,
         }
     }
+}
+
+/// Parameters as the endpoint uses them: ACK_RANDOM_FACTOR is at least 1 (RFC 7252 4.8.1), or
+/// first timers would be shorter than ACK_TIMEOUT.
+pub(crate) fn admissible(mut parameters: TransmissionParameters) -> TransmissionParameters {
+    const WHOLE: u64 = 1 << 32;
+    if parameters.ack_random_factor.of(WHOLE) < WHOLE {
+        parameters.ack_random_factor = Ratio::ONE;
+    }
+    parameters
 }
 
 /// The largest message the endpoint sends, in bytes: a payload of 1024 and generous options.

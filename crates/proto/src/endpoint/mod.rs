@@ -67,6 +67,7 @@ pub use event::{Event, Failure, IncomingId, Output, RequestError, RequestId};
 pub use server::{Incoming, Part};
 
 use client::{ObservationIndex, Operation};
+use config::admissible;
 use exchange::{Ended, Exchange, ExchangeIndex};
 use server::IncomingTable;
 
@@ -150,7 +151,8 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// An endpoint whose tokens, Message IDs and dithering come from `random`.
-    pub fn new(config: Config, mut random: impl Random + Send + 'static) -> Self {
+    pub fn new(mut config: Config, mut random: impl Random + Send + 'static) -> Self {
+        config.parameters = admissible(config.parameters);
         let mut seed = || u64::from(random.next_u32()) << 32 | u64::from(random.next_u32());
         let limits = config.limits;
         let assembly = AssemblyLimits {
@@ -210,6 +212,7 @@ impl Endpoint {
         controller: Option<Choice>,
         parameters: Option<TransmissionParameters>,
     ) {
+        let parameters = parameters.map(admissible);
         if let Some(index) = self.peers.find(peer) {
             self.peers[index].parameters = parameters.map(Box::new);
         }

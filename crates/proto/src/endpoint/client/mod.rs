@@ -16,7 +16,7 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::{Duration, Instant};
 use smallvec::SmallVec;
 
-use super::config::MESSAGE_BYTES;
+use super::config::{MESSAGE_BYTES, admissible};
 use super::exchange::{Purpose, Submission};
 use super::options::Allowed;
 use super::{Endpoint, Event, Failure, Owner, RequestError, RequestId};
@@ -382,7 +382,8 @@ impl Endpoint {
         };
         let operation = &self.operations[index as usize];
         let sending = &operation.sending;
-        let (confirmable, parameters) = (sending.confirmable, sending.parameters.map(Box::new));
+        let confirmable = sending.confirmable;
+        let parameters = sending.parameters.map(|own| Box::new(admissible(own)));
         // Once blocks flow, what one brings is known well enough.
         let answer_bytes = match (sending.answer_bytes, block2) {
             (0, Some(block)) => block.szx.bytes() as u32 + 16,
