@@ -7,9 +7,11 @@ mod net;
 use bytes::Bytes;
 use carob_cc::ratio::Ratio;
 use carob_cc::time::{Duration, Instant};
-use carob_proto::codec::{Code, Type};
-use carob_proto::endpoint::{Config, Endpoint, Failure, Sending};
-use net::wire::{ack, con, empty, non, shapes, view};
+use carob_proto::Response;
+use carob_proto::codec::{Code, OptionNumber, Type};
+use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, Sending};
+use carob_proto::message::Payload;
+use net::wire::{ack, blocks, con, empty, non, shapes, view};
 use net::{Net, Stream, get, millis, post, seconds};
 
 fn as_non() -> Sending {
@@ -408,6 +410,40 @@ fn a_full_block_with_usual_options_fits_the_smallest_mtu_of_ipv6() {
     assert_eq!(net.responses().len(), 2);
     let longest = net.crossings.iter().map(|c| c.bytes.len()).max();
     assert!((1_024..=1_152).contains(&longest.unwrap()), "{longest:?}");
+}
+
+#[test]
+fn long_options_make_blocks_smaller_rather_than_messages_longer() {
+    let mut net = Net::plain();
+    let mut request = net::put("x", net::pattern(3_000));
+    for _ in 0..3 {
+        let query = OptionNumber::URI_QUERY;
+        request.options.push(query, &[b'q'; 200]).unwrap();
+    }
+    net.send(request);
+    net.run_for(seconds(60));
+    assert_eq!(net.app.resources["x"], net::pattern(3_000));
+    let mut response = Response::new(Code::CONTENT);
+    response.payload = Payload::Whole(net::pattern(3_000));
+    for _ in 0..4 {
+        let location = OptionNumber::LOCATION_PATH;
+        response.options.push(location, &[b'l'; 150]).unwrap();
+    }
+    let request = con(Code::GET, 1).path("y").bytes();
+    net.server
+        .handle_datagram(net.now, net::client_address(), &request);
+    let Output::Event(Event::Request(id)) = net.server.poll() else {
+        panic!("the request reaches the application");
+    };
+    net.server.respond(net.now, id, &response);
+    net.drain();
+    let answer = net.sent_by_server().last().unwrap().to_vec();
+    assert_eq!(
+        blocks(&[&answer], OptionNumber::BLOCK2),
+        [Some((0, true, 512))]
+    );
+    let longest = net.crossings.iter().map(|c| c.bytes.len()).max();
+    assert!(longest.unwrap() <= 1_232, "{longest:?}");
 }
 
 #[test]

@@ -24,8 +24,8 @@ pub(crate) const BATCH: usize = 64;
 
 /// The largest datagram that is read, in bytes; a longer one is dropped.
 ///
-/// The engine never sends more than 1472, and a body in blocks never needs more than 1152
-/// (RFC 7252 4.6); twice that leaves room for peers that are less careful.
+/// The engine never sends more than 1232, and a body in blocks never needs more than 1152
+/// (RFC 7252 4.6); more than twice that leaves room for peers that are less careful.
 pub(crate) const DATAGRAM_BYTES: usize = 4_096;
 
 /// The receive buffer asked of the system, in bytes; it may grant less.

@@ -8,7 +8,7 @@ use super::numbers::Code;
 pub const MAX_TOKEN_LENGTH: usize = 8;
 
 /// The length of the fixed header before the token, in bytes.
-pub(super) const HEADER_LENGTH: usize = 4;
+pub(crate) const HEADER_LENGTH: usize = 4;
 
 /// The protocol version in the two highest bits of the first byte.
 pub(super) const VERSION: u8 = 1;

@@ -139,10 +139,15 @@ pub(crate) fn admissible(mut parameters: TransmissionParameters) -> Transmission
     parameters
 }
 
-/// The largest message the endpoint sends, in bytes: a payload of 1024 and generous options.
+/// The largest message the endpoint sends, in bytes: what an IPv6 packet of 1280 bytes, the MTU to
+/// be assumed, has room for beside its IP and UDP headers (RFC 7252 4.6).
 ///
-/// RFC 7252 4.6 suggests 1152; larger ones only leave if the application's options ask for it.
-pub const MESSAGE_BYTES: usize = 1_472;
+/// Where the options leave no room for a block of the size set, blocks are smaller.
+pub const MESSAGE_BYTES: usize = 1_232;
+
+/// Room for what the engine adds to a message: a token, the payload marker, and at most two block
+/// options and a size option.
+pub(crate) const ENGINE_BYTES: usize = 24;
 
 /// Lateness of timers that passes for inaccuracy of the clock, on which RFC 7252 4.2 makes no
 /// strong requirements. Beyond it, copies that would leave MAX_TRANSMIT_SPAN are not sent.

@@ -11,13 +11,14 @@ use core::net::SocketAddr;
 use bytes::Bytes;
 use carob_cc::time::Instant;
 
-use super::client::{encode, write_options};
+use super::client::{block_size_beside, encode, write_options};
 use super::exchange::{Purpose, Submission};
 use super::options::{is_location, is_reserved_location};
 use super::{Delivery, Endpoint, IncomingId, Owner, Queued};
 use crate::blockwise::assembly::Assembled;
 use crate::blockwise::bodies::Kept;
 use crate::blockwise::{Key, Wanted};
+use crate::codec::header::HEADER_LENGTH;
 use crate::codec::{
     BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Token, Type, Writer,
 };
@@ -699,6 +700,10 @@ pub(super) fn write_response(
         options,
         payload,
     } = response;
+    let mut wanted = wanted;
+    if !matches!(payload, Payload::Part { .. }) {
+        wanted.size = block_size_beside(HEADER_LENGTH + options.encoded_len(), wanted.size);
+    }
     let body = if code.has_payload() {
         &payload.bytes()[..]
     } else {

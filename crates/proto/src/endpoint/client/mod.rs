@@ -16,14 +16,14 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::{Duration, Instant};
 use smallvec::SmallVec;
 
-use super::config::{MESSAGE_BYTES, admissible};
+use super::config::{ENGINE_BYTES, MESSAGE_BYTES, admissible};
 use super::exchange::{Purpose, Submission};
 use super::options::Allowed;
 use super::{Endpoint, Event, Failure, Owner, RequestError, RequestId};
 use crate::blockwise::download::{Download, DownloadError};
 use crate::blockwise::upload::Upload;
 use crate::codec::{
-    BlockValue, Code, EncodeError, MessageId, OptionNumber, Options, Token, Type, Writer,
+    BlockSize, BlockValue, Code, EncodeError, MessageId, OptionNumber, Options, Token, Type, Writer,
 };
 use crate::message::{Request, Response};
 use crate::peer::PeerIndex;
@@ -142,45 +142,35 @@ impl Endpoint {
             sending.blocks = BlockMode::Automatic;
             sending.response_body = BodyMode::Whole;
         }
-        let size = self.config.block_size;
         let streamed = sending.request_body == BodyMode::Streamed;
-        if (streamed || !request.payload.is_empty()) && !request.code.has_payload() {
+        let Request {
+            code,
+            options,
+            payload,
+        } = &request;
+        if (streamed || !payload.is_empty()) && !code.has_payload() {
             return Err(RequestError::PayloadNotAllowed);
         }
-        let cut = streamed || request.payload.len() > size.bytes();
-        let upload = (cut && sending.blocks == BlockMode::Automatic).then(|| {
-            if streamed {
-                let mut upload = Upload::streaming(size);
-                upload.supply(request.payload.clone(), false);
-                upload
-            } else {
-                Upload::whole(size, request.payload.clone())
-            }
-        });
         // Find out now what could not be sent later.
-        let payload = if upload.is_some() {
-            &[][..]
-        } else {
-            &request.payload[..]
-        };
-        let extra = if upload.is_some() {
-            size.bytes() + 16
-        } else {
-            16
-        };
-        let Request { code, options, .. } = &request;
-        let length = encode(
-            &mut self.scratch,
-            &Token::EMPTY,
-            *code,
-            options,
-            &[],
-            payload,
-        )
-        .map_err(RequestError::Encode)?;
-        if length + extra > MESSAGE_BYTES {
+        let scratch = &mut self.scratch;
+        let head = encode(scratch, &Token::EMPTY, *code, options, &[], &[])
+            .map_err(RequestError::Encode)?;
+        let size = block_size_beside(head, self.config.block_size);
+        let cut =
+            sending.blocks == BlockMode::Automatic && (streamed || payload.len() > size.bytes());
+        let length = if cut { size.bytes() } else { payload.len() };
+        if head + ENGINE_BYTES + length > MESSAGE_BYTES {
             return Err(RequestError::Encode(EncodeError::BufferTooSmall));
         }
+        let upload = cut.then(|| {
+            if streamed {
+                let mut upload = Upload::streaming(size);
+                upload.supply(payload.clone(), false);
+                upload
+            } else {
+                Upload::whole(size, payload.clone())
+            }
+        });
         let id = self.begin(now, to, request, sending, upload)?;
         self.advance(now, id.index);
         Ok(id)
@@ -468,6 +458,13 @@ impl Endpoint {
         self.event(Event::Failed { id, failure });
         self.finish(now, index);
     }
+}
+
+/// The largest block size, up to `own`, that fits a message beside this many bytes of header and
+/// options; `own` if none does.
+pub(super) fn block_size_beside(head: usize, own: BlockSize) -> BlockSize {
+    let room = MESSAGE_BYTES.saturating_sub(head + ENGINE_BYTES);
+    BlockSize::from_bytes_at_most(room).map_or(own, |fits| fits.min(own))
 }
 
 /// Writes a request message with the engine's own options merged in; type and Message ID are
