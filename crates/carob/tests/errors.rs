@@ -149,6 +149,16 @@ async fn a_port_in_use_is_named_with_a_remedy() {
 }
 
 #[tokio::test]
+async fn the_address_of_a_group_cannot_be_bound() {
+    let error = Server::builder()
+        .bind("224.0.1.187:0")
+        .start()
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("224.0.1.187"), "{error}");
+}
+
+#[tokio::test]
 async fn a_full_queue_refuses_at_once() {
     let (_peer, address) = silent_peer();
     let client = client_with(Settings::new().engine(|config| config.limits.queue = 2));

@@ -143,6 +143,48 @@ async fn an_answer_comes_from_the_address_that_was_asked() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_is_sent_to_a_group_is_ignored() {
+    let (server, _) = start(resources().bind("0.0.0.0:0")).await;
+    let port = server.local_address().port();
+    // Somebody else hears what is sent to the group, so it does arrive.
+    let witness = tokio::net::UdpSocket::bind("0.0.0.0:0").await.unwrap();
+    let witness_port = witness.local_addr().unwrap().port();
+    let asker = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
+    asker
+        .set_multicast_if_v4(&std::net::Ipv4Addr::LOCALHOST)
+        .unwrap();
+    asker.set_broadcast(true).unwrap();
+    asker.set_nonblocking(true).unwrap();
+    let asker = tokio::net::UdpSocket::from_std(asker.into()).unwrap();
+    // A NON GET, a CON GET, a ping, and a NON that is malformed.
+    let get = |first: u8, id: u8| [&[first, 1, 0, id, 7, 0xb5][..], b"hello"].concat();
+    let messages = [
+        get(0x51, 1),
+        get(0x41, 2),
+        vec![0x40, 0, 0, 3],
+        vec![0x50, 1, 0, 4, 0xff],
+    ];
+    let mut buffer = [0; 64];
+    for group in ["224.0.0.1", "127.255.255.255"] {
+        for message in &messages {
+            asker.send_to(message, (group, witness_port)).await.unwrap();
+            let heard = limited(witness.recv(&mut buffer)).await.unwrap();
+            assert_eq!(buffer[..heard], message[..], "{group}");
+            asker.send_to(message, (group, port)).await.unwrap();
+        }
+    }
+    asker
+        .send_to(&get(0x51, 9), ("127.0.0.1", port))
+        .await
+        .unwrap();
+    let length = limited(asker.recv(&mut buffer)).await.unwrap();
+    assert!(buffer[..length].ends_with(b"hello"), "the first answer");
+    let more = tokio::time::timeout(Duration::from_millis(200), asker.recv(&mut buffer)).await;
+    assert!(more.is_err(), "and the only one");
+}
+
 #[tokio::test]
 async fn a_server_asks_from_its_own_address() {
     let (there, uri) = start(resources().resource(

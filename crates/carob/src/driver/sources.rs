@@ -8,6 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use crate::socket::is_group;
+
 /// Peers remembered. At the limit all are forgotten, and the system chooses the address for what
 /// is still to be said to them; a client that does not take it from there asks again.
 const PEERS: usize = 4_096;
@@ -32,13 +34,7 @@ impl Sources {
     /// A datagram from `peer` to `destination` is being handled.
     pub(super) fn hear(&mut self, peer: SocketAddr, destination: Option<IpAddr>) {
         // Nothing can be sent from the address of a group.
-        let of_one = |address: &IpAddr| match address {
-            IpAddr::V4(v4) => !v4.is_multicast() && !v4.is_broadcast(),
-            IpAddr::V6(v6) => {
-                let v4 = v6.to_ipv4_mapped();
-                !v6.is_multicast() && v4.is_none_or(|v4| !v4.is_multicast() && !v4.is_broadcast())
-            }
-        };
+        let of_one = |address: &IpAddr| !is_group(*address);
         self.current = destination.filter(of_one).map(|address| (peer, address));
     }
 

@@ -14,7 +14,7 @@ use nix::sys::socket::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::{BATCH, DATAGRAM_BYTES, Datagram, Outbox, Unreachable, canonical};
+use super::{BATCH, DATAGRAM_BYTES, Datagram, Outbox, Unreachable, canonical, is_group};
 
 /// Errors read from the queue in one go; what is left makes the socket ready again.
 const ERRORS: usize = 64;
@@ -163,20 +163,18 @@ fn receive_batch<S: SockaddrLike + Copy>(
             continue;
         }
         let destination = if any {
-            message.cmsgs().ok().and_then(|mut all| {
-                all.find_map(|info| match info {
-                    ControlMessageOwned::Ipv6PacketInfo(info) => {
-                        Some(IpAddr::V6(Ipv6Addr::from(info.ipi6_addr.s6_addr)))
-                    }
-                    ControlMessageOwned::Ipv4PacketInfo(info) => {
-                        Some(IpAddr::V4(info.ipi_addr.s_addr.to_ne_bytes().into()))
-                    }
-                    _ => None,
-                })
-            })
+            message
+                .cmsgs()
+                .ok()
+                .and_then(|mut all| all.find_map(|info| destination(&info)))
         } else {
             None
         };
+        let (destination, to_group) = destination.unzip();
+        if to_group == Some(true) {
+            tracing::debug!(from = %address(from), "datagram to a group ignored");
+            continue;
+        }
         take(
             address(from),
             destination,
@@ -184,6 +182,23 @@ fn receive_batch<S: SockaddrLike + Copy>(
         );
     }
     Ok(count)
+}
+
+/// The address a datagram was sent to, and whether that stands for more than this host.
+fn destination(info: &ControlMessageOwned) -> Option<(IpAddr, bool)> {
+    match info {
+        ControlMessageOwned::Ipv6PacketInfo(info) => {
+            let to = IpAddr::V6(Ipv6Addr::from(info.ipi6_addr.s6_addr));
+            Some((to, is_group(to)))
+        }
+        ControlMessageOwned::Ipv4PacketInfo(info) => {
+            let address = |raw: libc::in_addr| Ipv4Addr::from(raw.s_addr.to_ne_bytes());
+            let (to, own) = (address(info.ipi_addr), address(info.ipi_spec_dst));
+            // They differ for broadcasts, too, which cannot be told by the address alone.
+            Some((IpAddr::V4(to), to != own || is_group(to.into())))
+        }
+        _ => None,
+    }
 }
 
 /// Sends the first datagrams of `outbox`, as many as go in one call; how many went.

@@ -52,6 +52,10 @@ pub(crate) struct Socket {
 impl Socket {
     /// Opens a socket at `address`; the unspecified IPv6 address takes IPv4 as well.
     pub(crate) fn open(address: SocketAddr, receive_buffer: usize) -> io::Result<Self> {
+        if is_group(address.ip()) {
+            let text = "the address of a group is no endpoint's";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
         let socket = socket2::Socket::new(
             Domain::for_address(address),
             Type::DGRAM,
@@ -183,6 +187,17 @@ impl Socket {
         if let Err(error) = system::errors(&self.io, unreachable) {
             tracing::debug!(%error, "the error queue cannot be read");
         }
+    }
+}
+
+/// Whether an address stands for more than one host.
+///
+/// What was sent to one is ignored where the system tells (RFC 7252 8): Carob offers nothing to
+/// groups, and whoever asks one cannot be told from whoever forged the request (11.3).
+pub(crate) fn is_group(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.is_multicast() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_multicast(),
     }
 }
 
