@@ -173,6 +173,28 @@ fn an_answer_with_another_message_id_or_from_elsewhere_matches_nothing() {
 }
 
 #[test]
+fn what_icmp_quotes_is_held_against_the_messages_under_way() {
+    let (mut net, id, request) = waiting();
+    let peer = net::server_address();
+    let elsewhere = std::net::SocketAddr::from(([10, 0, 0, 9], 5683));
+    let length = 4 + view(&request).token().len();
+    assert!(net.client.is_under_way(peer, &request));
+    assert!(net.client.is_under_way(peer, &request[..length]));
+    assert!(!net.client.is_under_way(elsewhere, &request));
+    // Too little is quoted; or another type, code, Message ID or token.
+    for short in [0, 3, 4, length - 1] {
+        assert!(!net.client.is_under_way(peer, &request[..short]));
+    }
+    for place in [0, 1, 3, 5] {
+        let mut other = request.clone();
+        other[place] ^= 0x10;
+        assert!(!net.client.is_under_way(peer, &other), "{place}");
+    }
+    net.inject_to_client(&ack(Code::CONTENT, id).token_of(&request).bytes());
+    assert!(!net.client.is_under_way(peer, &request), "it is answered");
+}
+
+#[test]
 fn copies_of_a_confirmable_stay_in_the_envelope_of_max_transmit_span() {
     for seed in 0..50 {
         let mut net = Net::plain();

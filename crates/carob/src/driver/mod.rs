@@ -365,9 +365,18 @@ impl Driver {
                 debug_assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
                 self.socket.writable().await?;
             }
-            let Some(Unreachable { peer, error }) = self.unreachable.pop() else {
+            let Some(Unreachable {
+                peer,
+                error,
+                quoted,
+            }) = self.unreachable.pop()
+            else {
                 return Ok(());
             };
+            // Only who saw a message of ours can quote it (RFC 7252 4.2).
+            if quoted.is_some_and(|quoted| !self.endpoint.is_under_way(peer, quoted.as_slice())) {
+                continue;
+            }
             let now = self.clock.now();
             self.requests.os_error = Some(error);
             self.endpoint.handle_unreachable(now, peer);

@@ -14,7 +14,9 @@ use nix::sys::socket::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::{BATCH, DATAGRAM_BYTES, Datagram, Outbox, Unreachable, canonical, is_group};
+use super::{
+    BATCH, DATAGRAM_BYTES, Datagram, Outbox, QUOTED, Quoted, Unreachable, canonical, is_group,
+};
 
 /// Errors read from the queue in one go; what is left makes the socket ready again.
 const ERRORS: usize = 64;
@@ -298,7 +300,7 @@ pub(super) fn errors(io: &Io, unreachable: &mut Vec<Unreachable>) -> io::Result<
         libc::in6_pktinfo
     );
     for _ in 0..ERRORS {
-        let mut data = [0; 1];
+        let mut data = [0; QUOTED];
         let mut slices = [IoSliceMut::new(&mut data)];
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         let message = match recvmsg::<SockaddrStorage>(
@@ -310,7 +312,8 @@ pub(super) fn errors(io: &Io, unreachable: &mut Vec<Unreachable>) -> io::Result<
             Err(Errno::EAGAIN) => return Ok(()),
             other => other?,
         };
-        let Some(peer) = message.address.and_then(socket_address) else {
+        let (peer, length) = (message.address.and_then(socket_address), message.bytes);
+        let Some(peer) = peer else {
             continue;
         };
         let told = message.cmsgs()?.find_map(|control| match control {
@@ -319,15 +322,34 @@ pub(super) fn errors(io: &Io, unreachable: &mut Vec<Unreachable>) -> io::Result<
             _ => None,
         });
         let Some(told) = told else { continue };
-        let icmp = [libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6].contains(&told.ee_origin);
         let error = told.ee_errno.cast_signed();
         tracing::debug!(%peer, error = %Errno::from_raw(error), "told by the network");
-        // Too large a datagram (EMSGSIZE) says nothing about the peer.
-        if icmp && error != libc::EMSGSIZE {
-            unreachable.push(Unreachable { peer, error });
+        if says_unreachable(told.ee_origin, told.ee_type, told.ee_code) {
+            let quoted = Some(Quoted {
+                bytes: data,
+                length: length.min(QUOTED),
+            });
+            unreachable.push(Unreachable {
+                peer,
+                error,
+                quoted,
+            });
         }
     }
     Ok(())
+}
+
+/// Whether an ICMP message says that its datagram could not be delivered, and nothing else: a
+/// datagram too large, Time Exceeded and Source Quench are ignored (RFC 7252 4.2).
+fn says_unreachable(origin: u8, kind: u8, code: u8) -> bool {
+    const V4_UNREACHABLE: u8 = 3;
+    const V4_FRAGMENTATION_NEEDED: u8 = 4;
+    const V6_UNREACHABLE: u8 = 1;
+    match origin {
+        libc::SO_EE_ORIGIN_ICMP => kind == V4_UNREACHABLE && code != V4_FRAGMENTATION_NEEDED,
+        libc::SO_EE_ORIGIN_ICMP6 => kind == V6_UNREACHABLE,
+        _ => false,
+    }
 }
 
 fn socket_address(storage: SockaddrStorage) -> Option<SocketAddr> {
@@ -337,4 +359,27 @@ fn socket_address(storage: SockaddrStorage) -> Option<SocketAddr> {
     storage
         .as_sockaddr_in6()
         .map(|v6| canonical(SocketAddrV6::from(*v6).into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_unreachable_destination_is_told_of() {
+        let (v4, v6) = (libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6);
+        for code in [0, 1, 2, 3, 13] {
+            assert!(says_unreachable(v4, 3, code), "{code}");
+        }
+        for code in [0, 1, 3, 4] {
+            assert!(says_unreachable(v6, 1, code), "{code}");
+        }
+        // Fragmentation needed, Source Quench, Time Exceeded; Packet Too Big, Time Exceeded; our
+        // own system.
+        let others = [(v4, 3, 4), (v4, 4, 0), (v4, 11, 0), (v6, 2, 0), (v6, 3, 0)];
+        for (origin, kind, code) in others {
+            assert!(!says_unreachable(origin, kind, code), "{kind} {code}");
+        }
+        assert!(!says_unreachable(libc::SO_EE_ORIGIN_LOCAL, 3, 3));
+    }
 }

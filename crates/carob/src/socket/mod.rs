@@ -37,6 +37,28 @@ pub(crate) struct Unreachable {
     pub(crate) peer: SocketAddr,
     /// The system's error number.
     pub(crate) error: i32,
+    /// If ICMP says so, what it quotes of the message; anybody can send ICMP.
+    pub(crate) quoted: Option<Quoted>,
+}
+
+/// Bytes of a message that are kept of an ICMP message: its header and the longest token.
+pub(crate) const QUOTED: usize = 12;
+
+/// The beginning of a message of ours.
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "other systems tell of no ICMP")
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quoted {
+    bytes: [u8; QUOTED],
+    length: usize,
+}
+
+impl Quoted {
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
 }
 
 /// A non-blocking UDP socket.
@@ -170,7 +192,11 @@ impl Socket {
                         tracing::debug!(%peer, %error, "datagram not sent");
                         if is_unreachable(&error) {
                             let error = error.raw_os_error().unwrap_or_default();
-                            unreachable.push(Unreachable { peer, error });
+                            unreachable.push(Unreachable {
+                                peer,
+                                error,
+                                quoted: None,
+                            });
                         }
                         outbox.advance(1);
                         again = true;

@@ -307,7 +307,8 @@ impl Endpoint {
         }
     }
 
-    /// The network reports that `peer` cannot be reached (ICMP): its exchanges end.
+    /// The network reports that `peer` cannot be reached (ICMP): its exchanges end. A driver
+    /// holds what ICMP quotes against [`is_under_way`](Self::is_under_way) first.
     pub fn handle_unreachable(&mut self, now: Instant, peer: SocketAddr) {
         if let Some(peer) = self.peers.find(peer) {
             self.abandon_all(now, peer);

@@ -9,13 +9,33 @@ use carob_cc::evidence::{Answer, Answered, LateAnswer, Matched, Reason, Signal};
 use carob_cc::time::{Duration, Instant};
 
 use super::{Purpose, State};
-use crate::codec::{Code, MessageId, MessageView, OptionNumber, Type};
+use crate::codec::header::HEADER_LENGTH;
+use crate::codec::{Code, MessageId, MessageView, OptionNumber, Type, parse_header};
 use crate::dedup::Repeatable;
 use crate::endpoint::{Endpoint, Failure, Tracing, empty};
 use crate::peer::PeerIndex;
 use crate::trace::What;
 
 impl Endpoint {
+    /// Whether these bytes begin like a message of ours to `peer` that waits for an answer: type,
+    /// code, Message ID and token. What ICMP quotes is to be held against this (RFC 7252 4.2).
+    pub fn is_under_way(&self, peer: SocketAddr, quoted: &[u8]) -> bool {
+        let Ok(header) = parse_header(quoted) else {
+            return false;
+        };
+        let found = self
+            .peers
+            .find(peer)
+            .and_then(|peer| self.index.find_id(&self.exchanges, peer, header.message_id));
+        found.is_some_and(|index| {
+            let sent = &self.exchanges[index as usize].bytes;
+            let length = HEADER_LENGTH + usize::from(header.token_length);
+            quoted
+                .get(..length)
+                .is_some_and(|quoted| sent.starts_with(quoted))
+        })
+    }
+
     /// Tells the controller that an exchange was answered.
     fn tell_answered(&mut self, now: Instant, index: u32, answer: Answer, bytes: u32, first: bool) {
         let parameters = self.exchange_parameters(index);
