@@ -7,6 +7,10 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use carob::server::{Request, Resource, get};
 use carob::{Code, ContentFormat, OptionNumber};
 use common::{client, limited, resources, start};
 
@@ -67,13 +71,13 @@ async fn queries_and_options_arrive() {
 #[tokio::test]
 async fn a_slow_answer_comes_separately_and_once_acknowledged_is_not_asked_for_again() {
     let (_server, uri) = start(resources()).await;
-    let sent = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let sent = Arc::new(AtomicU32::new(0));
     let counted = sent.clone();
     let settings = carob::Settings::new()
         .parameters(common::impatient())
         .on_trace(move |trace| {
             if matches!(trace.what, carob_proto::trace::What::Sent { .. }) {
-                counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                counted.fetch_add(1, Ordering::Relaxed);
             }
         });
     let client = common::client_with(settings.engine(|config| {
@@ -84,7 +88,7 @@ async fn a_slow_answer_comes_separately_and_once_acknowledged_is_not_asked_for_a
         .unwrap();
     assert_eq!(reply.text(), Some("at last"));
     // The server acknowledges after 100 ms, so impatience costs copies until then, not later.
-    assert!(sent.load(std::sync::atomic::Ordering::Relaxed) <= 3);
+    assert!(sent.load(Ordering::Relaxed) <= 3);
 }
 
 #[tokio::test]
@@ -124,6 +128,89 @@ async fn what_is_not_there_or_not_allowed_or_not_acceptable_is_said_so() {
         .get(format!("{uri}/hello"))
         .option(OptionNumber(65_001), *b"x");
     assert_eq!(code(unknown).await, Code::BAD_OPTION);
+}
+
+#[tokio::test]
+async fn a_method_that_nobody_knows_is_not_allowed_anywhere() {
+    let (_server, uri) = start(resources()).await;
+    let unknown = Code::from_parts(0, 30).unwrap();
+    for path in ["hello", "echo", "nowhere"] {
+        let request = client().request(unknown, format!("{uri}/{path}"));
+        let reply = limited(request.send()).await.unwrap();
+        assert_eq!(reply.code, Code::METHOD_NOT_ALLOWED, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_tells_where_what_it_made_is() {
+    let made = |_: Request| async {
+        let mut response = carob::Response::new(Code::CREATED);
+        for segment in ["things", "7"] {
+            let number = OptionNumber::LOCATION_PATH;
+            response.options.push(number, segment.as_bytes()).unwrap();
+        }
+        response
+            .options
+            .push(OptionNumber::LOCATION_QUERY, b"v=1")
+            .unwrap();
+        response
+    };
+    let (_server, uri) = start(resources().resource("/things", Resource::new().post(made))).await;
+    let reply = limited(client().post(format!("{uri}/things")).body("x").send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::CREATED);
+    let path = reply.options.values(OptionNumber::LOCATION_PATH);
+    assert!(path.eq([&b"things"[..], b"7"]));
+    let query = reply.options.first(OptionNumber::LOCATION_QUERY);
+    assert_eq!(query, Some(&b"v=1"[..]));
+}
+
+#[tokio::test]
+async fn a_refused_request_is_not_made_again() {
+    let count = Arc::new(AtomicU32::new(0));
+    for code in [
+        Code::UNAUTHORIZED,
+        Code::BAD_OPTION,
+        Code::SERVICE_UNAVAILABLE,
+    ] {
+        let counted = Arc::clone(&count);
+        let refuse = move |_: Request| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async move { code }
+        };
+        let (_server, uri) = start(resources().resource("/no", get(refuse))).await;
+        let reply = limited(client().get(format!("{uri}/no")).send()).await;
+        assert_eq!(reply.unwrap().code, code);
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        assert_eq!(count.swap(0, Ordering::Relaxed), 1, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn fixed_content_heeds_conditions() {
+    let mut tagged = carob::Response::content(ContentFormat::TEXT_PLAIN, "text");
+    tagged.options.push(OptionNumber::ETAG, b"v1").unwrap();
+    let builder = resources().resource("/tagged", carob::server::fixed(tagged));
+    let (_server, uri) = start(builder).await;
+    let ask = |path: &str, number, value: &'static [u8]| {
+        let request = client().get(format!("{uri}/{path}")).option(number, value);
+        async { limited(request.send()).await.unwrap().code }
+    };
+    let (matches, none) = (OptionNumber::IF_MATCH, OptionNumber::IF_NONE_MATCH);
+    assert_eq!(ask("tagged", matches, b"v1").await, Code::CONTENT);
+    assert_eq!(ask("tagged", matches, b"").await, Code::CONTENT);
+    assert_eq!(
+        ask("tagged", matches, b"v0").await,
+        Code::PRECONDITION_FAILED
+    );
+    assert_eq!(ask("tagged", none, b"").await, Code::PRECONDITION_FAILED);
+    assert_eq!(ask("hello", matches, b"").await, Code::CONTENT);
+    assert_eq!(
+        ask("hello", matches, b"v1").await,
+        Code::PRECONDITION_FAILED
+    );
+    assert_eq!(ask("hello", none, b"").await, Code::PRECONDITION_FAILED);
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::Note;
 use super::views::{Answering, Views};
-use crate::server::{Action, Asked, Frame, Pattern, Request, Router, Upload};
+use crate::server::{Action, Asked, Frame, METHOD_NOT_ALLOWED, Pattern, Request, Router, Upload};
 
 pub(super) static NOT_FOUND: LazyLock<Response> =
     LazyLock::new(|| Response::diagnostic(Code::NOT_FOUND, "no such resource"));
@@ -132,7 +132,14 @@ impl Serving {
         }
         let asked = Asked::read(&incoming.message, &mut self.path);
         let Some(route) = self.router.find(&self.path) else {
-            endpoint.respond(now, id, &NOT_FOUND);
+            // A method that nobody knows is not allowed wherever it goes (RFC 7252 5.8).
+            let known = incoming.message.code().name().is_some();
+            let response = if known {
+                &NOT_FOUND
+            } else {
+                &METHOD_NOT_ALLOWED
+            };
+            endpoint.respond(now, id, response);
             return Answer::Now;
         };
         let offer = match route.resource.choose(&incoming.message, &asked) {

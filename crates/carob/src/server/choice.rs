@@ -8,7 +8,7 @@ use carob_proto::message::Response;
 use super::resource::{Fixed, Offer};
 use super::{Action, Resource, Router, conditions};
 
-static METHOD_NOT_ALLOWED: LazyLock<Response> =
+pub(crate) static METHOD_NOT_ALLOWED: LazyLock<Response> =
     LazyLock::new(|| Response::new(Code::METHOD_NOT_ALLOWED));
 static NOT_ACCEPTABLE: LazyLock<Response> = LazyLock::new(|| Response::new(Code::NOT_ACCEPTABLE));
 static UNSUPPORTED_FORMAT: LazyLock<Response> =

@@ -30,7 +30,7 @@ use crate::driver::{self, Command, Finish, Handle};
 use crate::error::OpenError;
 use crate::settings::Settings;
 
-pub(crate) use choice::Asked;
+pub(crate) use choice::{Asked, METHOD_NOT_ALLOWED};
 pub use conditions::{IntoState, StateTag};
 pub(crate) use frame::Frame;
 pub use handler::{Handler, IntoResponse, UploadHandler};
