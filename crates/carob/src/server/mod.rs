@@ -196,3 +196,17 @@ impl ServerBuilder {
         Ok(Server { handle })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_listens_on_the_default_port_of_every_address_unless_told_otherwise() {
+        let Address::Socket(address) = Server::builder().address else {
+            panic!("it is no name");
+        };
+        assert_eq!(address.port(), 5683);
+        assert!(address.ip().is_unspecified());
+    }
+}
