@@ -25,7 +25,8 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test [STEP...]      everything that passes or fails; steps: fmt clippy tidy test interop doc no-std deny
-  tidy                layering, dead files, links, stale documents, markers, words
+  tidy                layering, dead files, links, stale documents, markers, words,
+                      requirements of the RFCs and their tests
   generate            rewrite the generated documents
   interop             the tests with other implementations, and their table in docs/interoperability.md
   peers               install and build the programs the interop tests talk to

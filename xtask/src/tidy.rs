@@ -11,6 +11,7 @@ mod layering;
 mod length;
 mod links;
 mod markers;
+mod requirements;
 mod rust_source;
 mod tree;
 mod words;
@@ -72,6 +73,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("words", words::check),
     ("decision records", adr::check),
     ("changelog", changelog::check),
+    ("requirements", requirements::check),
 ];
 
 /// Runs every check, prints the findings and says whether there were none.
@@ -84,6 +86,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<bool> {
     clean &= report("generated documents", generated::check(workspace, &tree)?);
     let longest = length::longest(&tree, 5);
     println!("longest files: {}", longest.join(", "));
+    for line in requirements::summary(&tree) {
+        println!("{line}");
+    }
     Ok(clean)
 }
 

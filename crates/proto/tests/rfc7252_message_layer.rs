@@ -62,7 +62,7 @@ fn a_message_of_another_version_is_ignored_by_both_sides() {
 }
 
 #[test]
-fn everything_sent_is_of_version_1() {
+fn everything_sent_is_of_version_1_and_no_non_is_empty() {
     let mut net = Net::plain();
     net.app.delay = seconds(1);
     net.send(get("x"));
@@ -72,6 +72,8 @@ fn everything_sent_is_of_version_1() {
     net.run_for(seconds(300));
     assert!(net.crossings.len() >= 10);
     assert!(net.crossings.iter().all(|c| c.bytes[0] >> 6 == 1));
+    let all: Vec<_> = net.crossings.iter().map(|c| &c.bytes[..]).collect();
+    assert!(shapes(&all).iter().all(|shape| shape != "NON 0.00"));
 }
 
 #[test]
