@@ -5,19 +5,13 @@
 mod net;
 
 use bytes::Bytes;
-use carob_cc::TransmissionParameters;
-use carob_cc::controller::{Controller, Timer, Window};
-use carob_cc::evidence::{Expired, Start};
-use carob_cc::random::Random;
-use carob_cc::time::Instant;
 use carob_proto::blockwise::download::DownloadError;
 use carob_proto::codec::{BlockSize, BlockValue, Code, MessageView, OptionNumber};
-use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{BodyMode, Config, Delivery, Event, Failure, Sending};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
+use net::wide::wide;
 use net::{Faults, Net, get, millis, path_of, pattern, put, seconds};
-use std::sync::Arc;
 
 fn size(bytes: usize) -> BlockSize {
     BlockSize::from_bytes_at_most(bytes).unwrap()
@@ -399,33 +393,6 @@ fn a_peer_that_dies_in_the_middle_fails_the_transfer() {
         );
         assert_eq!(net.server.usage().bodies, (0, 0));
     }
-}
-
-/// Allows `0` blocks in flight and times them like default CoAP.
-#[derive(Debug)]
-struct Wide(u16, u32);
-
-impl Controller for Wide {
-    fn first_timeout(&mut self, start: &Start<'_>, _: &mut dyn Random) -> Timer {
-        start.parameters.ack_timeout.into()
-    }
-
-    fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
-        expired.timeout.times(2).into()
-    }
-
-    fn window(&self, _: Instant, _: &TransmissionParameters) -> Window {
-        Window {
-            exchanges: self.0,
-            bytes: self.1,
-        }
-    }
-}
-
-fn wide(exchanges: u16, bytes: u32) -> Config {
-    let mut config = Config::default();
-    config.controller = Choice::Custom(Arc::new(move |_| Box::new(Wide(exchanges, bytes))));
-    config
 }
 
 #[test]

@@ -123,25 +123,25 @@ fn a_token_of_any_length_and_content_is_echoed_in_every_kind_of_response() {
     }
 }
 
-#[test]
-fn tokens_in_use_are_unique_and_random() {
+/// The tokens of this many requests of at least `length` bytes each, all of them in use at once.
+fn tokens_in_use(count: u16, length: u8) -> BTreeSet<Vec<u8>> {
     let mut config = Config::default();
-    config.parameters.nstart = 500;
+    config.parameters.nstart = count;
+    config.token_length = length;
     let mut net = Net::new(config, Config::default());
     net.app.mute = true;
-    for _ in 0..500 {
+    for _ in 0..count {
         net.send(get("x"));
     }
-    let tokens: BTreeSet<_> = net
-        .sent_by_client()
-        .iter()
-        .map(|message| view(message).token().as_slice().to_vec())
-        .collect();
+    let token = |message: &&[u8]| view(message).token().as_slice().to_vec();
+    net.sent_by_client().iter().map(token).collect()
+}
+
+#[test]
+fn tokens_in_use_are_unique_and_random() {
+    let tokens = tokens_in_use(500, Config::default().token_length);
     assert_eq!(tokens.len(), 500);
-    assert!(
-        tokens.iter().all(|token| token.len() >= 4),
-        "at least 32 bits"
-    );
+    assert!(tokens.iter().all(|t| t.len() >= 4), "at least 32 bits");
     // Each bit is set about half the time.
     for bit in 0..64 {
         let set = tokens.iter().filter(|t| t[bit / 8] >> (bit % 8) & 1 == 1);
@@ -151,19 +151,7 @@ fn tokens_in_use_are_unique_and_random() {
 
 #[test]
 fn short_tokens_in_use_are_unique_too() {
-    let mut config = Config::default();
-    config.parameters.nstart = 300;
-    config.token_length = 1;
-    let mut net = Net::new(config, Config::default());
-    net.app.mute = true;
-    for _ in 0..300 {
-        net.send(get("x"));
-    }
-    let tokens: BTreeSet<_> = net
-        .sent_by_client()
-        .iter()
-        .map(|message| view(message).token().as_slice().to_vec())
-        .collect();
+    let tokens = tokens_in_use(300, 1);
     assert_eq!(tokens.len(), 300, "more than one byte tells apart");
 }
 

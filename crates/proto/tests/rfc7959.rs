@@ -4,20 +4,14 @@
 
 mod net;
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use carob_cc::TransmissionParameters;
-use carob_cc::controller::{Controller, Timer, Window};
-use carob_cc::evidence::{Expired, Start};
-use carob_cc::random::Random;
 use carob_cc::time::Instant;
 use carob_proto::blockwise::download::DownloadError;
 use carob_proto::codec::{BlockSize, Code, ContentFormat, OptionNumber};
-use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Config, Delivery, Endpoint, Event, Failure, Output};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
+use net::wide::wide;
 use net::wire::{Wire, ack, blocks, con, shapes, view};
 use net::{Net, Stream, get, millis, pattern, post, put, seconds};
 
@@ -81,27 +75,6 @@ fn responded(request: &Wire, response: &Response) -> Vec<u8> {
         panic!("it is answered");
     };
     bytes.to_vec()
-}
-
-/// Allows eight messages in flight.
-#[derive(Debug)]
-struct Wide;
-
-impl Controller for Wide {
-    fn first_timeout(&mut self, start: &Start<'_>, _: &mut dyn Random) -> Timer {
-        start.parameters.ack_timeout.into()
-    }
-
-    fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
-        expired.timeout.times(2).into()
-    }
-
-    fn window(&self, _: Instant, _: &TransmissionParameters) -> Window {
-        Window {
-            exchanges: 8,
-            bytes: u32::MAX,
-        }
-    }
 }
 
 #[test]
@@ -385,9 +358,7 @@ fn a_last_block_without_all_before_it_is_answered_4_08() {
 
 #[test]
 fn a_client_begins_with_block_zero_and_goes_on_in_order_at_once() {
-    let mut config = Config::default();
-    config.controller = Choice::Custom(Arc::new(|_| Box::new(Wide)));
-    let mut net = Net::new(config, Config::default());
+    let mut net = Net::new(wide(8, u32::MAX), Config::default());
     net.send(put("x", pattern(10_000)));
     net.run_for(seconds(5));
     let numbers: Vec<_> = blocks(&net.sent_by_client(), BLOCK1)
@@ -488,8 +459,8 @@ fn a_fetch_read_again_says_again_what_it_is_for() {
 
 #[test]
 fn the_response_to_an_upload_is_read_one_block_after_the_other() {
-    let mut config = with_blocks(64);
-    config.controller = Choice::Custom(Arc::new(|_| Box::new(Wide)));
+    let mut config = wide(8, u32::MAX);
+    config.block_size = with_blocks(64).block_size;
     let mut net = Net::new(config.clone(), with_blocks(64));
     net.send(post("echo", pattern(1_000)));
     net.run_for(seconds(60));

@@ -61,6 +61,21 @@ impl Allowed {
 }
 
 impl Endpoint {
+    /// Whether a critical option is understood: `handled` by the engine or the application's own,
+    /// of a length that is permitted, and not one too many (RFC 7252 5.4.3, 5.4.5).
+    pub(super) fn understands(
+        &self,
+        option: &OptionView<'_>,
+        repeated: bool,
+        handled: bool,
+    ) -> bool {
+        let own = || self.config.understood.contains(&option.number);
+        match option.recognized() {
+            Some(definition) => (handled || own()) && (definition.repeatable || !repeated),
+            None => own(),
+        }
+    }
+
     /// The first option of a response that must be understood and is not (RFC 7252 5.4.1): an
     /// unknown one, one of requests, one of a wrong length, or one too many.
     pub(super) fn not_understood(&self, response: &MessageView<'_>) -> Option<OptionNumber> {
@@ -68,16 +83,8 @@ impl Endpoint {
         for option in response.options() {
             let number = option.number;
             if number.is_critical() {
-                let repeated = last == Some(number);
-                let understood = match option.recognized() {
-                    Some(definition) => {
-                        let handled = matches!(number, OptionNumber::BLOCK1 | OptionNumber::BLOCK2)
-                            || self.config.understood.contains(&number);
-                        handled && (definition.repeatable || !repeated)
-                    }
-                    None => self.config.understood.contains(&number),
-                };
-                if !understood {
+                let handled = matches!(number, OptionNumber::BLOCK1 | OptionNumber::BLOCK2);
+                if !self.understands(&option, last == Some(number), handled) {
                     return Some(number);
                 }
             } else if located && is_reserved_location(number) {

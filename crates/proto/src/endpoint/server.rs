@@ -157,6 +157,23 @@ enum Verdict {
     Refused(Code, OptionNumber),
 }
 
+/// Whether the engine, or the application by its contract, acts on this critical option.
+fn handles(number: OptionNumber, method: Code) -> bool {
+    match number {
+        // Block1 is about a payload, and not defined where there is none.
+        OptionNumber::BLOCK1 => method.has_payload(),
+        OptionNumber::IF_MATCH
+        | OptionNumber::URI_HOST
+        | OptionNumber::IF_NONE_MATCH
+        | OptionNumber::URI_PORT
+        | OptionNumber::URI_PATH
+        | OptionNumber::URI_QUERY
+        | OptionNumber::ACCEPT
+        | OptionNumber::BLOCK2 => true,
+        _ => false,
+    }
+}
+
 impl Endpoint {
     /// A request that [`Event::Request`](super::Event::Request) announced, until it is answered.
     pub fn incoming(&self, id: IncomingId) -> Option<Incoming<'_>> {
@@ -204,19 +221,11 @@ impl Endpoint {
         for option in request.options() {
             let number = option.number;
             if number.is_critical() {
-                let repeated = last == Some(number);
-                let understood = match option.recognized() {
-                    // A further occurrence of what must not repeat counts as not recognised
-                    // (RFC 7252 5.4.5).
-                    Some(definition) => {
-                        self.handles(number, request.code()) && (definition.repeatable || !repeated)
-                    }
-                    None => self.config.understood.contains(&number),
-                };
                 if number == OptionNumber::PROXY_URI || number == OptionNumber::PROXY_SCHEME {
                     return Verdict::Refused(Code::PROXYING_NOT_SUPPORTED, number);
                 }
-                if !understood {
+                let handled = handles(number, request.code());
+                if !self.understands(&option, last == Some(number), handled) {
                     return Verdict::Refused(Code::BAD_OPTION, number);
                 }
                 if number == OptionNumber::ACCEPT {
@@ -236,26 +245,6 @@ impl Endpoint {
             last = Some(number);
         }
         Verdict::Understood { accept, observe }
-    }
-
-    /// Whether the engine or the application acts on this critical option.
-    fn handles(&self, number: OptionNumber, method: Code) -> bool {
-        // Block1 is about a payload, and not defined where there is none.
-        if number == OptionNumber::BLOCK1 && !method.has_payload() {
-            return false;
-        }
-        matches!(
-            number,
-            OptionNumber::IF_MATCH
-                | OptionNumber::URI_HOST
-                | OptionNumber::IF_NONE_MATCH
-                | OptionNumber::URI_PORT
-                | OptionNumber::URI_PATH
-                | OptionNumber::URI_QUERY
-                | OptionNumber::ACCEPT
-                | OptionNumber::BLOCK1
-                | OptionNumber::BLOCK2
-        ) || self.config.understood.contains(&number)
     }
 
     pub(super) fn handle_request(
