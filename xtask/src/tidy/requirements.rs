@@ -11,7 +11,7 @@ use super::{Finding, tree::Tree};
 
 const LEDGER: &str = "vectors/requirements.toml";
 /// The programs whose tests are made by a macro, from the cases it is given.
-const CASES: &str = "crates/cli/tests/interop";
+const CASES: &str = "crates/cli/tests/interop/";
 
 /// The RFCs of the ledger, in its order, with the number of their last section.
 const RFCS: &[(&str, u32)] = &[("rfc7252", 13), ("rfc7959", 8), ("rfc7641", 8)];
@@ -359,22 +359,15 @@ fn is_test_attribute(tokens: &[String]) -> bool {
     matches!(path, ["test"] | ["tokio", ":", ":", "test"])
 }
 
-/// The names that a macro's arm `(@case ..., name, ...)` is called with.
+/// The tests that a macro makes of a list of cases, a line each: `name => "title", ...`.
 fn cases_of(text: &str) -> BTreeSet<String> {
-    let tokens = tokens(&code(text, false));
-    let mut names = BTreeSet::new();
-    for (at, pair) in tokens.windows(2).enumerate() {
-        if pair[0] != "@" || pair[1] != "case" {
-            continue;
-        }
-        let arguments = tokens[at + 2..].iter().take_while(|token| *token != ")");
-        let is_name = |word: &&String| {
-            let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-            word.contains('_') && word.chars().all(lower)
-        };
-        names.extend(arguments.filter(is_name).cloned());
-    }
-    names
+    let is_name = |name: &str| {
+        let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        !name.is_empty() && name.chars().all(lower)
+    };
+    let lines = text.lines().filter_map(|line| line.split_once(" => \""));
+    let names = lines.map(|(name, _)| name.trim().to_owned());
+    names.filter(|name| is_name(name)).collect()
 }
 
 #[cfg(test)]

@@ -39,11 +39,11 @@ fn ledger(entries: &[&str], counted: usize) -> String {
 }
 
 fn messages(ledger: &str) -> Vec<String> {
-    let interop = "interop!(@case $peer, $direction, gets_a_resource, Get);";
+    let interop = "    gets_a_resource => \"GET\", methods::get;";
     let tree = Tree::of(&[
         (LEDGER, ledger),
         ("crates/x/tests/x.rs", TESTS),
-        ("crates/cli/tests/interop.rs", interop),
+        ("crates/cli/tests/interop/cases.rs", interop),
     ]);
     check(&tree).into_iter().map(|f| f.message).collect()
 }
@@ -74,7 +74,7 @@ fn a_good_ledger_has_no_findings() {
     );
     assert_eq!(tests("\"crates/x/tests/x.rs::a_third_thing\""), [""; 0]);
     assert_eq!(
-        tests("\"crates/cli/tests/interop.rs::gets_a_resource\""),
+        tests("\"crates/cli/tests/interop/cases.rs::gets_a_resource\""),
         [""; 0]
     );
 }
