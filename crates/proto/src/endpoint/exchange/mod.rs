@@ -6,26 +6,24 @@
 //! acknowledged; ended.
 
 mod answer;
+mod end;
+mod index;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::hash::{BuildHasher, Hash};
 use core::net::SocketAddr;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::Timer;
-use carob_cc::evidence::{
-    Abandoned, Departure, Expired, Kind, Lost, Reason, Sent, Signal, Start, Transmission,
-};
+use carob_cc::evidence::{Departure, Expired, Kind, Lost, Reason, Sent, Start, Transmission};
 use carob_cc::time::{Duration, Instant};
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
-use slab::Slab;
 use smallvec::SmallVec;
+
+pub(super) use index::ExchangeIndex;
 
 use super::{Endpoint, Failure, Owner, RequestError, Tracing};
 use crate::codec::{BlockValue, MessageId, Token, Type};
-use crate::endpoint::config::{ENDED_REMEMBERED, LATENESS, SPARE_BUFFERS};
+use crate::endpoint::config::LATENESS;
 use crate::message_id::MessageIds;
 use crate::observe::observers::ObserverIndex;
 use crate::peer::PeerIndex;
@@ -153,86 +151,6 @@ pub(super) struct Ended {
     sent: u8,
     answers: u8,
     abandoned: bool,
-}
-
-/// Exchanges by (peer, Message ID) and by (peer, token).
-#[derive(Debug)]
-pub(super) struct ExchangeIndex {
-    state: FixedState,
-    by_id: HashTable<u32>,
-    by_token: HashTable<u32>,
-}
-
-impl ExchangeIndex {
-    pub(super) fn new(seed: u64) -> Self {
-        let state = FixedState::with_seed(seed);
-        Self {
-            state,
-            by_id: HashTable::new(),
-            by_token: HashTable::new(),
-        }
-    }
-
-    fn hash(&self, key: impl Hash) -> u64 {
-        self.state.hash_one(key)
-    }
-
-    fn find_id(&self, all: &Slab<Exchange>, peer: PeerIndex, id: MessageId) -> Option<u32> {
-        let matches = |&i: &u32| all[i as usize].id == Some(id) && all[i as usize].peer == peer;
-        self.by_id.find(self.hash((peer, id.0)), matches).copied()
-    }
-
-    pub(super) fn find_token(
-        &self,
-        all: &Slab<Exchange>,
-        peer: PeerIndex,
-        token: &Token,
-    ) -> Option<u32> {
-        let matches = |&i: &u32| all[i as usize].token == *token && all[i as usize].peer == peer;
-        self.by_token
-            .find(self.hash((peer, token.as_slice())), matches)
-            .copied()
-    }
-
-    fn add_id(&mut self, all: &Slab<Exchange>, index: u32) {
-        let Self { state, by_id, .. } = self;
-        let key = |i: u32| {
-            (
-                all[i as usize].peer,
-                all[i as usize].id.map(|id| id.0).unwrap_or_default(),
-            )
-        };
-        by_id.insert_unique(state.hash_one(key(index)), index, |&i| {
-            state.hash_one(key(i))
-        });
-    }
-
-    fn add_token(&mut self, all: &Slab<Exchange>, index: u32) {
-        let Self {
-            state, by_token, ..
-        } = self;
-        let hash =
-            |i: u32| state.hash_one((all[i as usize].peer, all[i as usize].token.as_slice()));
-        by_token.insert_unique(hash(index), index, |&i| hash(i));
-    }
-
-    fn remove_id(&mut self, exchange: &Exchange, index: u32) {
-        if let Some(id) = exchange.id
-            && let Ok(found) = self
-                .by_id
-                .find_entry(self.hash((exchange.peer, id.0)), |&i| i == index)
-        {
-            found.remove();
-        }
-    }
-
-    fn remove(&mut self, exchange: &Exchange, index: u32) {
-        self.remove_id(exchange, index);
-        let hash = self.hash((exchange.peer, exchange.token.as_slice()));
-        if let Ok(found) = self.by_token.find_entry(hash, |&i| i == index) {
-            found.remove();
-        }
-    }
 }
 
 impl Endpoint {
@@ -608,140 +526,6 @@ impl Endpoint {
         self.timers.set(exchange.timer_id, now + timer.timeout);
         self.supersede(now, index);
         self.send_copy(now, index);
-    }
-
-    /// Gives back what an exchange counted for in its peer's window.
-    fn release(&mut self, index: u32) {
-        let exchange = &self.exchanges[index as usize];
-        let peer = &mut self.peers[exchange.peer];
-        peer.outstanding = peer.outstanding.saturating_sub(1);
-        peer.outstanding_bytes = peer
-            .outstanding_bytes
-            .saturating_sub(exchange.in_flight_bytes());
-    }
-
-    /// Ends an exchange without an answer, and the request it was part of.
-    fn abandon(&mut self, now: Instant, index: u32, reason: Reason, failure: Failure) {
-        let exchange = &self.exchanges[index as usize];
-        let purpose = exchange.purpose;
-        self.tell_abandoned(now, index, reason);
-        self.end(now, index, true);
-        if let Some(operation) = purpose.operation() {
-            self.fail_operation(now, operation, failure);
-        }
-        // Who refuses a notification, or never acknowledges one, has no interest any more
-        // (RFC 7641 4.5).
-        if let Some(observer) = purpose.observer() {
-            self.remove_observer(now, observer);
-        }
-    }
-
-    fn tell_abandoned(&mut self, now: Instant, index: u32, reason: Reason) {
-        let exchange = &self.exchanges[index as usize];
-        let peer = &mut self.peers[exchange.peer];
-        let retransmissions = exchange.retransmissions();
-        if exchange.state == State::Unacknowledged {
-            let Timer { timeout, memo } = exchange.timer;
-            let abandoned = Abandoned::new(now, memo, reason, retransmissions, timeout);
-            peer.congestion.controller().on_abandoned(&abandoned);
-        }
-        let (address, id) = (peer.address, exchange.id);
-        self.trace(
-            now,
-            address,
-            What::Abandoned {
-                id,
-                retransmissions,
-            },
-        );
-    }
-
-    /// Ends an exchange because nobody wants its answer any more.
-    pub(super) fn cancel_exchange(&mut self, now: Instant, index: u32) {
-        let exchange = &self.exchanges[index as usize];
-        if exchange.state == State::Queued {
-            let peer = exchange.peer;
-            self.peers[peer].queue.retain(|&queued| queued != index);
-        } else {
-            self.tell_abandoned(now, index, Reason::Cancelled);
-        }
-        self.end(now, index, true);
-    }
-
-    /// Every exchange with a peer ends: the network says it is not there.
-    pub(super) fn abandon_all(&mut self, now: Instant, peer: PeerIndex) {
-        self.peers[peer]
-            .congestion
-            .controller()
-            .on_signal(now, Signal::Unreachable);
-        let ours = self.exchanges.iter().filter(|(_, e)| e.peer == peer);
-        let all: Vec<u32> = ours.map(|(index, _)| index as u32).collect();
-        for index in all {
-            // Failing one operation may have ended other exchanges of this list already.
-            let Some(exchange) = self.exchanges.get(index as usize) else {
-                continue;
-            };
-            if exchange.state == State::Queued {
-                self.peers[peer].queue.retain(|&queued| queued != index);
-            }
-            self.abandon(now, index, Reason::Unreachable, Failure::Unreachable);
-        }
-        while let Some(observer) = self
-            .observers
-            .first_of_peer(self.peers[peer].first_observer)
-        {
-            self.remove_observer(now, observer);
-        }
-    }
-
-    /// Forgets an exchange and lets its peer's queue move on.
-    fn end(&mut self, now: Instant, index: u32, abandoned: bool) {
-        let peer = self.retire(index, abandoned);
-        self.pump(now, peer);
-    }
-
-    /// Forgets an exchange.
-    fn retire(&mut self, index: u32, abandoned: bool) -> PeerIndex {
-        let state = self.exchanges[index as usize].state;
-        if matches!(
-            state,
-            State::Unacknowledged | State::Waiting { counted: true }
-        ) && (self.exchanges[index as usize].confirmable
-            || self.exchanges[index as usize].purpose.wants_response())
-        {
-            self.release(index);
-        }
-        let mut exchange = self.exchanges.remove(index as usize);
-        self.index.remove(&exchange, index);
-        self.timers.remove(exchange.timer_id);
-        let peer = &mut self.peers[exchange.peer];
-        peer.users -= 1;
-        if let Some(observer) = exchange.purpose.observer() {
-            self.observers.leave(observer, index);
-        }
-        if let Some(operation) = exchange.purpose.operation() {
-            self.leave_operation(operation, index);
-        }
-        if let (Some(id), Some(first)) = (exchange.id, exchange.transmissions.first())
-            && exchange.transmissions.len() > 1
-        {
-            if self.ended.len() >= ENDED_REMEMBERED {
-                self.ended.pop_front();
-            }
-            self.ended.push_back(Ended {
-                peer: self.peers[exchange.peer].address,
-                id,
-                began: first.at,
-                sent: exchange.transmissions.len() as u8,
-                answers: u8::from(!abandoned),
-                abandoned,
-            });
-        }
-        if self.spare.len() < SPARE_BUFFERS {
-            exchange.bytes.clear();
-            self.spare.push(exchange.bytes);
-        }
-        exchange.peer
     }
 
     /// A buffer for a message, reused where possible.

@@ -1,0 +1,96 @@
+//! Exchanges by (peer, Message ID) and by (peer, token).
+
+use core::hash::{BuildHasher, Hash};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use slab::Slab;
+
+use super::Exchange;
+use crate::codec::{MessageId, Token};
+use crate::peer::PeerIndex;
+
+/// Exchanges by (peer, Message ID) and by (peer, token).
+#[derive(Debug)]
+pub(in crate::endpoint) struct ExchangeIndex {
+    state: FixedState,
+    by_id: HashTable<u32>,
+    by_token: HashTable<u32>,
+}
+
+impl ExchangeIndex {
+    pub(in crate::endpoint) fn new(seed: u64) -> Self {
+        let state = FixedState::with_seed(seed);
+        Self {
+            state,
+            by_id: HashTable::new(),
+            by_token: HashTable::new(),
+        }
+    }
+
+    fn hash(&self, key: impl Hash) -> u64 {
+        self.state.hash_one(key)
+    }
+
+    pub(super) fn find_id(
+        &self,
+        all: &Slab<Exchange>,
+        peer: PeerIndex,
+        id: MessageId,
+    ) -> Option<u32> {
+        let matches = |&i: &u32| all[i as usize].id == Some(id) && all[i as usize].peer == peer;
+        self.by_id.find(self.hash((peer, id.0)), matches).copied()
+    }
+
+    pub(in crate::endpoint) fn find_token(
+        &self,
+        all: &Slab<Exchange>,
+        peer: PeerIndex,
+        token: &Token,
+    ) -> Option<u32> {
+        let matches = |&i: &u32| all[i as usize].token == *token && all[i as usize].peer == peer;
+        self.by_token
+            .find(self.hash((peer, token.as_slice())), matches)
+            .copied()
+    }
+
+    pub(super) fn add_id(&mut self, all: &Slab<Exchange>, index: u32) {
+        let Self { state, by_id, .. } = self;
+        let key = |i: u32| {
+            (
+                all[i as usize].peer,
+                all[i as usize].id.map(|id| id.0).unwrap_or_default(),
+            )
+        };
+        by_id.insert_unique(state.hash_one(key(index)), index, |&i| {
+            state.hash_one(key(i))
+        });
+    }
+
+    pub(super) fn add_token(&mut self, all: &Slab<Exchange>, index: u32) {
+        let Self {
+            state, by_token, ..
+        } = self;
+        let hash =
+            |i: u32| state.hash_one((all[i as usize].peer, all[i as usize].token.as_slice()));
+        by_token.insert_unique(hash(index), index, |&i| hash(i));
+    }
+
+    pub(super) fn remove_id(&mut self, exchange: &Exchange, index: u32) {
+        if let Some(id) = exchange.id
+            && let Ok(found) = self
+                .by_id
+                .find_entry(self.hash((exchange.peer, id.0)), |&i| i == index)
+        {
+            found.remove();
+        }
+    }
+
+    pub(super) fn remove(&mut self, exchange: &Exchange, index: u32) {
+        self.remove_id(exchange, index);
+        let hash = self.hash((exchange.peer, exchange.token.as_slice()));
+        if let Ok(found) = self.by_token.find_entry(hash, |&i| i == index) {
+            found.remove();
+        }
+    }
+}

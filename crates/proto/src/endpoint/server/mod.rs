@@ -1,0 +1,309 @@
+//! Requests received: checked, put together, answered once.
+//!
+//! The way of a request: duplicate? (before this file) - options understood? - a block of a body
+//! being read or written? - to the application. The way of its response: cut to the block asked
+//! for - piggybacked if the ACK is still due, else as a message of its own.
+//!
+//! Files: [`mod@self`] the way in, `table` what waits, `body` blocks of a request, `response` the
+//! way out.
+
+mod body;
+mod response;
+mod table;
+
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use bytes::Bytes;
+use carob_cc::time::Instant;
+
+use super::options::{is_location, is_reserved_location};
+use super::{Endpoint, IncomingId, Queued};
+use crate::blockwise::Wanted;
+use crate::blockwise::bodies::Kept;
+use crate::codec::{Code, MessageView, OptionNumber, Type};
+use crate::dedup::{Remembered, Repeatable};
+use crate::message::{Payload, Response};
+use crate::observe::Observe;
+
+pub(super) use response::write_response;
+pub(super) use table::IncomingTable;
+use table::{Acknowledgement, Slot};
+
+/// Which part of a streamed request body a request carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where it begins, in bytes.
+    pub offset: u64,
+    /// More parts follow; answer this one with [`Code::CONTINUE`] to get them.
+    pub more: bool,
+}
+
+/// A request received, as the application sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Incoming<'a> {
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// The message: method and options. Of a body in several blocks, it is that of the last, or
+    /// of the first if that alone has If-None-Match (RFC 7959 2.10).
+    pub message: MessageView<'a>,
+    /// The body: whole, or the part that [`part`](Self::part) says; empty where the method is not
+    /// defined to have one (RFC 7252 5.5).
+    pub body: &'a [u8],
+    /// Set if the body is streamed: which part this is.
+    pub part: Option<Part>,
+    /// The part of the response body that is asked for.
+    pub wanted: Wanted,
+    /// What is asked for with the Observe option, if anything (RFC 7641 2). Registration is the
+    /// application's choice: [`Endpoint::observe`].
+    pub observe: Option<Observe>,
+}
+
+/// What the options of a request lead to before anything else is looked at.
+#[derive(Clone, Copy)]
+enum Verdict {
+    Understood {
+        accept: Option<u32>,
+        observe: Option<Observe>,
+    },
+    Refused(Code, OptionNumber),
+}
+
+/// Whether the engine, or the application by its contract, acts on this critical option.
+fn handles(number: OptionNumber, method: Code) -> bool {
+    match number {
+        // Block1 is about a payload, and not defined where there is none.
+        OptionNumber::BLOCK1 => method.has_payload(),
+        OptionNumber::IF_MATCH
+        | OptionNumber::URI_HOST
+        | OptionNumber::IF_NONE_MATCH
+        | OptionNumber::URI_PORT
+        | OptionNumber::URI_PATH
+        | OptionNumber::URI_QUERY
+        | OptionNumber::ACCEPT
+        | OptionNumber::BLOCK2 => true,
+        _ => false,
+    }
+}
+
+impl Endpoint {
+    /// A request that [`Event::Request`](super::Event::Request) announced, until it is answered.
+    pub fn incoming(&self, id: IncomingId) -> Option<Incoming<'_>> {
+        let slot = self.incoming.find(id)?;
+        let message = MessageView::parse(&slot.bytes).ok()?;
+        let body = match slot.body.as_deref() {
+            Some(body) => body,
+            None if message.code().has_payload() => message.payload(),
+            None => &[],
+        };
+        Some(Incoming {
+            from: slot.from,
+            message,
+            body,
+            part: slot.part,
+            wanted: slot.wanted,
+            observe: slot.observe,
+        })
+    }
+
+    /// The whole body of a request that came in several blocks, without copying it.
+    pub fn incoming_body(&self, id: IncomingId) -> Option<Bytes> {
+        self.incoming.find(id)?.body.clone()
+    }
+
+    fn wanted(&self, request: &MessageView<'_>) -> Result<Wanted, crate::codec::BlockError> {
+        let own = self.config.block_size;
+        Ok(
+            match request.block_option(OptionNumber::BLOCK2).transpose()? {
+                Some(block) => Wanted {
+                    offset: block.offset() as u64,
+                    size: block.szx.min(own),
+                },
+                None => Wanted {
+                    offset: 0,
+                    size: own,
+                },
+            },
+        )
+    }
+
+    fn check_options(&self, request: &MessageView<'_>) -> Verdict {
+        let (mut last, mut located) = (None, false);
+        let (mut accept, mut observe) = (None, None);
+        for option in request.options() {
+            let number = option.number;
+            if number.is_critical() {
+                if number == OptionNumber::PROXY_URI || number == OptionNumber::PROXY_SCHEME {
+                    return Verdict::Refused(Code::PROXYING_NOT_SUPPORTED, number);
+                }
+                let handled = handles(number, request.code());
+                if !self.understands(&option, last == Some(number), handled) {
+                    return Verdict::Refused(Code::BAD_OPTION, number);
+                }
+                if number == OptionNumber::ACCEPT {
+                    accept = option.uint();
+                }
+            } else if located && is_reserved_location(number) {
+                return Verdict::Refused(Code::BAD_OPTION, number);
+            }
+            if number == OptionNumber::OBSERVE {
+                // Only GET and FETCH observe (RFC 7641 2, RFC 8132 2.4).
+                observe = option
+                    .uint()
+                    .and_then(Observe::from_value)
+                    .filter(|_| request.code().is_safe());
+            }
+            located |= is_location(number);
+            last = Some(number);
+        }
+        Verdict::Understood { accept, observe }
+    }
+
+    pub(super) fn handle_request(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        request: &MessageView<'_>,
+    ) {
+        let confirmable = request.kind() == Type::Confirmable;
+        let verdict = self.check_options(request);
+        if let Verdict::Refused(code, number) = verdict
+            && confirmable
+        {
+            let text = alloc::format!("option {} is not understood", number.0);
+            return self.refuse(now, from, request, &Response::diagnostic(code, &text));
+        }
+        if let Verdict::Refused(Code::BAD_OPTION, _) = verdict {
+            // A NON with an option we must understand is rejected (RFC 7252 5.4.1).
+            return;
+        }
+        let (lifetime, repeatable) = (
+            if confirmable {
+                self.lifetimes.exchange
+            } else {
+                self.lifetimes.non
+            },
+            if request.code().is_idempotent() {
+                Repeatable::Yes
+            } else {
+                Repeatable::No
+            },
+        );
+        if self.incoming.len() >= self.config.limits.incoming {
+            return self.overloaded(now, from, request);
+        }
+        let id = request.message_id();
+        let Some(remembered) = self.dedup.remember(now, lifetime, from, id, repeatable) else {
+            return self.overloaded(now, from, request);
+        };
+        let deregister = Some(Observe::Deregister);
+        if matches!(verdict, Verdict::Understood { observe, .. } if observe == deregister) {
+            self.deregister(now, from, &request.token());
+        }
+        let wanted = self.wanted(request);
+        let whole = Wanted {
+            offset: 0,
+            size: self.config.block_size,
+        };
+        let incoming = self.accept(now, from, request, remembered, wanted.unwrap_or(whole));
+        match verdict {
+            Verdict::Understood { accept, observe } => {
+                let slot = &mut self.incoming.slots[incoming.index as usize];
+                (slot.accept, slot.observe) = (accept, observe);
+            }
+            // Who asks for a proxy is told that there is none, a NON too (RFC 7252 5.10.2).
+            Verdict::Refused(code, _) => {
+                return self.fail(now, incoming, code, "no proxy is here");
+            }
+        }
+        let wanted = match wanted {
+            Ok(wanted) => wanted,
+            Err(error) => {
+                // Too long a value was refused above; what is left is SZX 7 (RFC 7959 2.2).
+                let text = alloc::format!("Block2: {error}");
+                return self.fail(now, incoming, Code::BAD_REQUEST, &text);
+            }
+        };
+        match request.block_option(OptionNumber::BLOCK1).transpose() {
+            Err(error) => {
+                let text = alloc::format!("Block1: {error}");
+                return self.fail(now, incoming, Code::BAD_REQUEST, &text);
+            }
+            Ok(Some(block)) => return self.assemble(now, incoming, from, request, block),
+            Ok(None) => {}
+        }
+        if wanted.offset > 0 {
+            let lifetime = self.lifetimes.exchange;
+            if let Some(kept) = self.bodies.find(now, lifetime, from, request) {
+                let Kept {
+                    code,
+                    options,
+                    body,
+                } = kept;
+                let response = Response {
+                    code,
+                    options,
+                    payload: Payload::Fixed(body),
+                };
+                return self.respond(now, incoming, &response);
+            }
+        }
+        self.out.push_back(Queued::Request(incoming));
+    }
+
+    /// Gives a request a place and an identity.
+    fn accept(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        request: &MessageView<'_>,
+        remembered: Remembered,
+        wanted: Wanted,
+    ) -> IncomingId {
+        let serial = self.next_serial();
+        let table = &mut self.incoming;
+        let slot = Slot {
+            serial,
+            live: true,
+            from,
+            id: request.message_id(),
+            token: request.token(),
+            acknowledgement: if request.kind() == Type::Confirmable {
+                Acknowledgement::Due
+            } else {
+                Acknowledgement::None
+            },
+            remembered: Some(remembered),
+            bytes: Vec::new(),
+            body: None,
+            block1: None,
+            part: None,
+            wanted,
+            accept: None,
+            observe: None,
+            observing: false,
+        };
+        let index = if let Some(index) = table.free.pop() {
+            let place = &mut table.slots[index as usize];
+            let mut bytes = core::mem::take(&mut place.bytes);
+            bytes.clear();
+            *place = Slot { bytes, ..slot };
+            index
+        } else {
+            table.slots.push(slot);
+            table.slots.len() as u32 - 1
+        };
+        table.slots[index as usize]
+            .bytes
+            .extend_from_slice(request.as_bytes());
+        let id = IncomingId { index, serial };
+        if request.kind() == Type::Confirmable {
+            table.skip_answered();
+            table
+                .unacknowledged
+                .push_back((now + self.config.empty_ack_delay, id));
+        }
+        id
+    }
+}

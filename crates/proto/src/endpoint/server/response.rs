@@ -1,0 +1,281 @@
+//! Responses: cut to the block asked for, piggybacked while the ACK is due, else messages of their
+//! own (RFC 7252 5.2, RFC 7959 2.4).
+
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use carob_cc::time::Instant;
+
+use super::table::Acknowledgement;
+use crate::blockwise::bodies::Kept;
+use crate::blockwise::{Key, Wanted};
+use crate::codec::header::HEADER_LENGTH;
+use crate::codec::{
+    BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Token, Type, Writer,
+};
+use crate::endpoint::client::{block_size_beside, encode, write_options};
+use crate::endpoint::exchange::{Purpose, Submission};
+use crate::endpoint::{Endpoint, IncomingId};
+use crate::message::{Payload, Response};
+use crate::trace::What;
+
+impl Endpoint {
+    pub(super) fn fail(&mut self, now: Instant, incoming: IncomingId, code: Code, text: &str) {
+        self.respond(now, incoming, &Response::diagnostic(code, text));
+    }
+
+    /// Answers a request that gets no place: 5.03 to a CON, nothing to a NON.
+    pub(super) fn overloaded(&mut self, now: Instant, from: SocketAddr, request: &MessageView<'_>) {
+        if request.kind() == Type::Confirmable {
+            self.refuse(
+                now,
+                from,
+                request,
+                &Response::new(Code::SERVICE_UNAVAILABLE),
+            );
+        }
+    }
+
+    /// Answers a CON at once and remembers nothing.
+    pub(super) fn refuse(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        request: &MessageView<'_>,
+        response: &Response,
+    ) {
+        let (token, id) = (request.token(), request.message_id());
+        let mut scratch = core::mem::take(&mut self.scratch);
+        let Response {
+            code,
+            options,
+            payload,
+        } = response;
+        if let Ok(length) = encode(&mut scratch, &token, *code, options, &[], payload.bytes()) {
+            address(&mut scratch, Type::Acknowledgement, id);
+            self.transmit(now, from, &scratch[..length]);
+        }
+        self.scratch = scratch;
+    }
+
+    /// Answers a request. One that is unknown, or answered already, is left alone.
+    ///
+    /// A body larger than the block asked for is cut. A 2.05 of another format than the one
+    /// accepted becomes 4.06 (RFC 7252 5.10.4); a response that cannot be built, or has options
+    /// or a part it may not have, 5.00.
+    pub fn respond(&mut self, now: Instant, id: IncomingId, response: &Response) {
+        let Some(slot) = self.incoming.find(id) else {
+            return;
+        };
+        let (from, message_id, token) = (slot.from, slot.id, slot.token);
+        let acknowledgement = slot.acknowledgement;
+        let (remembered, block1, wanted) = (slot.remembered, slot.block1, slot.wanted);
+        let format = || response.options.uint(OptionNumber::CONTENT_FORMAT);
+        let refused = slot.accept.is_some_and(|accept| {
+            response.code == Code::CONTENT && format().is_some_and(|format| format != accept)
+        });
+        let observing = slot.observing;
+        let not_acceptable = Response::new(Code::NOT_ACCEPTABLE);
+        let response = if refused { &not_acceptable } else { response };
+        let registration = if observing {
+            self.answer_registration(now, from, &token, response)
+        } else {
+            None
+        };
+        let observe = registration.map(|(_, sequence)| sequence);
+
+        let mut scratch = core::mem::take(&mut self.scratch);
+        let written = write_response(&mut scratch, &token, response, wanted, block1, observe);
+        let (length, keep) = written.unwrap_or_else(|_| {
+            let plain = Response::new(Code::INTERNAL_SERVER_ERROR);
+            write_response(&mut scratch, &token, &plain, wanted, None, None)
+                .expect("a response without options or body fits")
+        });
+        let Some(slot) = self.incoming.find(id) else {
+            return; // it was found above
+        };
+        if keep
+            && let Payload::Whole(body) = &response.payload
+            && let Ok(request) = MessageView::parse(&slot.bytes)
+        {
+            let Response { code, options, .. } = response;
+            let kept = Kept {
+                code: *code,
+                options: options.clone(),
+                body: body.clone(),
+            };
+            self.bodies.keep(now, Key::of(from, &request), kept);
+        }
+        self.incoming.remove(id);
+        if acknowledgement == Acknowledgement::Due {
+            address(&mut scratch, Type::Acknowledgement, message_id);
+            if let Some(at) = remembered {
+                self.dedup.answer(at, &scratch[..length]);
+            }
+            self.transmit(now, from, &scratch[..length]);
+            self.scratch = scratch;
+        } else {
+            let confirmable = acknowledgement == Acknowledgement::Sent;
+            if let Some(at) = remembered {
+                let empty = crate::endpoint::empty(Type::Acknowledgement, message_id);
+                self.dedup
+                    .answer(at, if confirmable { &empty } else { &[] });
+            }
+            let mut bytes = self.buffer();
+            bytes.extend_from_slice(&scratch[..length]);
+            // What waits before it may have to be written anew.
+            self.scratch = scratch;
+            self.send_separately(now, from, token, confirmable, bytes);
+        }
+        if let Some((observer, _)) = registration {
+            self.tell_what_changed(now, observer);
+        }
+    }
+
+    /// Sends a response as a message of its own, under the peer's controller.
+    pub(in crate::endpoint) fn send_separately(
+        &mut self,
+        now: Instant,
+        to: SocketAddr,
+        token: Token,
+        confirmable: bool,
+        bytes: Vec<u8>,
+    ) {
+        let Some(peer) = self.peer(now, to).ok().filter(|&peer| self.has_room(peer)) else {
+            // No room to keep it until it is acknowledged: the client will ask again.
+            return self.trace(
+                now,
+                to,
+                What::Abandoned {
+                    id: None,
+                    retransmissions: 0,
+                },
+            );
+        };
+        let submission = Submission {
+            purpose: Purpose::Response,
+            confirmable,
+            token,
+            bytes,
+            answer_bytes: 4,
+            parameters: None,
+        };
+        self.submit(now, peer, submission);
+    }
+
+    /// Sends the empty ACKs that are due.
+    pub(in crate::endpoint) fn acknowledge_overdue(&mut self, now: Instant) {
+        loop {
+            self.incoming.skip_answered();
+            let Some(&(at, id)) = self.incoming.unacknowledged.front() else {
+                return;
+            };
+            if at > now {
+                return;
+            }
+            self.incoming.unacknowledged.pop_front();
+            let slot = &mut self.incoming.slots[id.index as usize];
+            slot.acknowledgement = Acknowledgement::Sent;
+            let (from, message_id, remembered) = (slot.from, slot.id, slot.remembered);
+            if let Some(remembered) = remembered {
+                self.dedup.acknowledge(remembered);
+            }
+            self.send_empty(now, from, Type::Acknowledgement, message_id);
+        }
+    }
+}
+
+/// Sets the type and Message ID of a message written with others.
+fn address(message: &mut [u8], kind: Type, id: MessageId) {
+    message[0] = message[0] & 0xcf | (kind as u8) << 4;
+    message[2..4].copy_from_slice(&id.0.to_be_bytes());
+}
+
+/// Writes a response, cut to the block asked for; its length, and whether the rest of the body
+/// should be kept for the requests to come.
+pub(in crate::endpoint) fn write_response(
+    buffer: &mut [u8],
+    token: &Token,
+    response: &Response,
+    wanted: Wanted,
+    block1: Option<BlockValue>,
+    observe: Option<u32>,
+) -> Result<(usize, bool), EncodeError> {
+    let Response {
+        code,
+        options,
+        payload,
+    } = response;
+    let mut wanted = wanted;
+    if !matches!(payload, Payload::Part { .. }) {
+        wanted.size = block_size_beside(HEADER_LENGTH + options.encoded_len(), wanted.size);
+    }
+    let body = if code.has_payload() {
+        &payload.bytes()[..]
+    } else {
+        &[]
+    };
+    let mut bytes = body;
+    let (mut code, mut block2, mut size2, mut keep) = (*code, None, None, false);
+    if let Payload::Part {
+        offset, more, size, ..
+    } = payload
+        && code.has_payload()
+    {
+        // RFC 7959 2.3; a client could do nothing with it.
+        let place = offset % wanted.size.bytes() as u64;
+        let length = body.len();
+        if place != 0 || length > wanted.size.bytes() || (*more && length < wanted.size.bytes()) {
+            return Err(EncodeError::NotAllowed(OptionNumber::BLOCK2));
+        }
+        let number = offset / wanted.size.bytes() as u64;
+        let block = BlockValue {
+            number: number as u32,
+            more: *more,
+            szx: wanted.size,
+        };
+        block2 = Some(block);
+        size2 = size.filter(|_| *offset == 0);
+    } else if body.len() > wanted.size.bytes()
+        || (wanted.offset > 0 && code.is_success() && code.has_payload())
+    {
+        // A body of one block goes without the option, even if a block size was asked for: its
+        // absence means the same (RFC 7959 2.2), and libcoap 4.3.1 loses a separate response
+        // that has it.
+        if let Some((range, more)) = wanted.slice(body.len()) {
+            let number = wanted.offset / wanted.size.bytes() as u64;
+            let block = BlockValue {
+                number: number as u32,
+                more,
+                szx: wanted.size,
+            };
+            block2 = Some(block);
+            size2 = (wanted.offset == 0 && more).then_some(body.len() as u64);
+            keep = more && wanted.offset == 0;
+            bytes = &body[range];
+        } else {
+            // The block asked for lies beyond the end.
+            code = Code::BAD_OPTION;
+            bytes = b"Block2: beyond the end";
+        }
+    }
+    let size2 = size2.and_then(|size| u32::try_from(size).ok());
+    // More to come means that this is not the final answer, which 2.31 alone is not
+    // (RFC 7959 2.3).
+    let block1 = block1.map(|block| BlockValue {
+        more: block.more && code == Code::CONTINUE,
+        ..block
+    });
+    let extra = [
+        observe.map(|sequence| (OptionNumber::OBSERVE, sequence)),
+        block2.map(|block| (OptionNumber::BLOCK2, block.to_uint())),
+        block1.map(|block| (OptionNumber::BLOCK1, block.to_uint())),
+        size2.map(|size| (OptionNumber::SIZE2, size)),
+    ];
+    let mut writer = Writer::new(buffer, Type::NonConfirmable, code, MessageId(0), token)?;
+    write_options(&mut writer, code, options, &extra)?;
+    if !bytes.is_empty() {
+        writer.payload(bytes)?;
+    }
+    Ok((writer.finish(), keep))
+}

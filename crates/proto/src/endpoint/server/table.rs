@@ -1,0 +1,105 @@
+//! Requests received that wait for their responses.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use bytes::Bytes;
+use carob_cc::time::Instant;
+
+use super::Part;
+use crate::blockwise::Wanted;
+use crate::codec::{BlockValue, MessageId, Token};
+use crate::dedup::Remembered;
+use crate::endpoint::IncomingId;
+use crate::observe::Observe;
+
+/// A request that waits for its response.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) serial: u32,
+    pub(super) live: bool,
+    pub(super) from: SocketAddr,
+    pub(super) id: MessageId,
+    pub(super) token: Token,
+    pub(super) acknowledgement: Acknowledgement,
+    pub(super) remembered: Option<Remembered>,
+    /// The message, kept so that the application can look at it; the buffer is reused.
+    pub(super) bytes: Vec<u8>,
+    /// The whole body, where it came in several blocks.
+    pub(super) body: Option<Bytes>,
+    /// The Block1 option to echo.
+    pub(super) block1: Option<BlockValue>,
+    pub(super) part: Option<Part>,
+    pub(super) wanted: Wanted,
+    /// The Content-Format asked for.
+    pub(super) accept: Option<u32>,
+    /// What it asks for with the Observe option.
+    pub(super) observe: Option<Observe>,
+    /// The application has put its sender on the list of observers.
+    pub(super) observing: bool,
+}
+
+/// Whether a request's acknowledgement has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Acknowledgement {
+    /// None is due: the request is NON.
+    None,
+    /// It is due, and the response may go with it.
+    Due,
+    /// It was sent empty; the response comes separately.
+    Sent,
+}
+
+/// Requests that wait for their responses; places and buffers are reused.
+#[derive(Debug, Default)]
+pub(in crate::endpoint) struct IncomingTable {
+    pub(super) slots: Vec<Slot>,
+    pub(super) free: Vec<u32>,
+    /// Requests whose empty ACK is due at a time; some may be answered by then.
+    pub(super) unacknowledged: VecDeque<(Instant, IncomingId)>,
+}
+
+impl IncomingTable {
+    pub(in crate::endpoint) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(in crate::endpoint) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn find(&self, id: IncomingId) -> Option<&Slot> {
+        self.slots
+            .get(id.index as usize)
+            .filter(|slot| slot.live && slot.serial == id.serial)
+    }
+
+    /// Notes that a request's sender is on the list of observers.
+    pub(in crate::endpoint) fn set_observing(&mut self, id: IncomingId) {
+        self.slots[id.index as usize].observing = true;
+    }
+
+    pub(super) fn remove(&mut self, id: IncomingId) {
+        let slot = &mut self.slots[id.index as usize];
+        slot.live = false;
+        slot.body = None;
+        self.free.push(id.index);
+    }
+
+    /// Drops what is at the front of the line but has been answered.
+    pub(super) fn skip_answered(&mut self) {
+        while let Some(&(_, id)) = self.unacknowledged.front() {
+            let due = |slot: &Slot| slot.acknowledgement == Acknowledgement::Due;
+            if self.find(id).is_some_and(due) {
+                return;
+            }
+            self.unacknowledged.pop_front();
+        }
+    }
+
+    pub(in crate::endpoint) fn next_acknowledgement(&mut self) -> Option<Instant> {
+        self.skip_answered();
+        self.unacknowledged.front().map(|&(at, _)| at)
+    }
+}
