@@ -8,7 +8,7 @@ use bytes::Bytes;
 use carob_cc::time::Instant;
 use carob_proto::blockwise::download::DownloadError;
 use carob_proto::codec::{BlockSize, Code, ContentFormat, OptionNumber};
-use carob_proto::endpoint::{Config, Delivery, Endpoint, Event, Failure, Output};
+use carob_proto::endpoint::{Config, Delivery, Endpoint, Event, Failure, Output, Sending};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
 use net::wide::wide;
@@ -615,4 +615,98 @@ fn a_server_s_state_for_bodies_is_bounded_and_passes() {
     net.run_for(net.server.config().parameters.exchange_lifetime());
     let usage = net.server.usage();
     assert_eq!((usage.uploads, usage.bodies), ((0, 0), (0, 0)));
+}
+
+#[test]
+fn bodies_to_one_resource_take_turns_and_others_do_not_wait() {
+    let mut config = Config::default();
+    config.parameters.nstart = 8;
+    let mut net = Net::new(config, Config::default());
+    let body = |n: u8| Bytes::from(vec![n; 5_000]);
+    for (path, n) in [("x", 1), ("x", 2), ("y", 3), ("x", 4)] {
+        net.send(put(path, body(n)));
+    }
+    net.send(put("x", Bytes::from_static(b"short")));
+    assert_eq!(
+        net.sent_by_client().len(),
+        3,
+        "x, y and what needs no blocks"
+    );
+    net.run_for(seconds(60));
+    assert_eq!(net.responses().len(), 5);
+    let all_changed = net.responses().iter().all(|r| r.code == Code::CHANGED);
+    assert!(all_changed);
+    assert_eq!(net.app.resources["x"], body(4), "the last one, unmixed");
+    assert_eq!(net.app.resources["y"], body(3));
+    assert_eq!((net.app.executed["x"], net.app.executed["y"]), (4, 1));
+    assert!(net.client.is_idle());
+}
+
+#[test]
+fn a_body_that_fails_or_is_given_up_lets_the_next_one_go() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    let first = net.send(put("x", pattern(5_000)));
+    let second = net.send(put("x", pattern(4_000)));
+    let mut hurried = Sending::default();
+    hurried.deadline = Some(seconds(1));
+    net.send_with(put("x", pattern(3_500)), hurried);
+    net.send(put("x", pattern(3_000)));
+    // One that waits may be given up, and its deadline passes as always.
+    assert!(net.client.cancel(net.now, second));
+    net.run_for(seconds(2));
+    assert_eq!(net.failure(), Some(Failure::DeadlinePassed));
+    assert_eq!(net.sent_by_client().len(), 1);
+    net.server_dead = false;
+    assert!(net.client.cancel(net.now, first));
+    net.run_for(seconds(60));
+    assert_eq!(net.app.resources["x"], pattern(3_000));
+    assert!(net.client.is_idle());
+}
+
+#[test]
+fn many_bodies_that_cannot_be_sent_all_fail() {
+    let mut config = Config::default();
+    config.limits.queue = 1;
+    let mut net = Net::new(config, Config::default());
+    net.app.mute = true;
+    let first = net.send(put("x", pattern(5_000)));
+    for _ in 0..20_000 {
+        net.client
+            .request(
+                net.now,
+                net::server_address(),
+                put("x", pattern(5_000)),
+                Sending::default(),
+            )
+            .unwrap();
+    }
+    // The peer's queue is full when their turn comes.
+    net.send(get("y"));
+    net.client.cancel(net.now, first);
+    net.drain();
+    net.client.shut_down(net.now);
+    net.drain();
+    assert!(net.client.is_idle());
+}
+
+#[test]
+fn a_last_block_is_of_any_length_up_to_its_size() {
+    for length in [0, 1, 63, 64] {
+        let blocks = [
+            put_block(1, (0, true, 64), 64),
+            put_block(2, (1, false, 64), length),
+        ];
+        let (net, seen) = told(Config::default(), &blocks);
+        assert_eq!(seen, ["ACK 2.31", "ACK 2.04"], "{length}");
+        assert_eq!(net.app.resources["x"].len(), 64 + length);
+        let mut net = answered(get("x"), |id| content(id, (0, true, 64), 64));
+        answer_next(&mut net, |id| content(id, (1, false, 64), length));
+        assert_eq!(net.response().unwrap().bytes().len(), 64 + length);
+    }
+    let blocks = [
+        put_block(1, (0, true, 64), 64),
+        put_block(2, (1, false, 64), 65),
+    ];
+    assert_eq!(told(Config::default(), &blocks).1, ["ACK 2.31", "ACK 4.00"]);
 }

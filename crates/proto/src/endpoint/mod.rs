@@ -66,7 +66,7 @@ pub use config::{Config, Limits, MESSAGE_BYTES, Tracing};
 pub use event::{Event, Failure, IncomingId, Output, RequestError, RequestId};
 pub use server::{Incoming, Part};
 
-use client::{ObservationIndex, Operation};
+use client::{ObservationIndex, Operation, Turns};
 use config::admissible;
 use exchange::{Ended, Exchange, ExchangeIndex};
 use server::IncomingTable;
@@ -134,6 +134,7 @@ pub struct Endpoint {
     observers: Observers,
     /// When observers are told what has changed: the latest time we know.
     notified_at: Instant,
+    turns: Turns,
     incoming: IncomingTable,
     dedup: Dedup,
     assemblies: Assemblies,
@@ -176,6 +177,7 @@ impl Endpoint {
                 limits.observers_of_peer,
             ),
             notified_at: Instant::ZERO,
+            turns: Turns::new(index.rotate_left(16)),
             incoming: IncomingTable::default(),
             dedup: Dedup::new(seed(), limits.recent, limits.lasting),
             assemblies: Assemblies::new(seed(), assembly),

@@ -83,6 +83,8 @@ pub struct App {
     pub observable: BTreeMap<String, Subject>,
     /// Max-Age by path, where there is one.
     pub max_ages: BTreeMap<String, u32>,
+    /// Answer FETCH with its body 300 times over.
+    pub echo_fetch: bool,
 }
 
 pub fn path_of(message: &MessageView<'_>) -> String {
@@ -139,6 +141,7 @@ impl Net {
                 parts: Vec::new(),
                 observable: BTreeMap::new(),
                 max_ages: BTreeMap::new(),
+                echo_fetch: false,
             },
             delay: millis(10),
             faults: Faults::default(),
@@ -275,6 +278,11 @@ impl Net {
         let part = incoming.part;
         *self.app.executed.entry(path.clone()).or_default() += 1;
         let mut response = match (code, self.app.resources.get(&path)) {
+            (Code::FETCH, _) if self.app.echo_fetch => {
+                let mut response = Response::new(Code::CONTENT);
+                response.payload = Payload::Whole(body.repeat(300).into());
+                response
+            }
             (Code::GET | Code::FETCH, Some(bytes)) => {
                 let mut response = Response::new(Code::CONTENT);
                 response.payload = Payload::Whole(bytes.clone());

@@ -6,6 +6,7 @@
 
 mod observation;
 mod transfer;
+mod turns;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -31,6 +32,7 @@ use crate::timers::TimerId;
 
 use observation::Observation;
 pub(super) use observation::ObservationIndex;
+pub(super) use turns::Turns;
 
 /// Who cuts bodies into blocks and puts them together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,6 +121,8 @@ pub(super) struct Operation {
     /// The application was told that the upload is starved.
     starved: bool,
     observation: Option<Box<Observation>>,
+    /// Another body is on its way to the same resource; nothing has been sent.
+    held: bool,
 }
 
 impl Endpoint {
@@ -233,10 +237,16 @@ impl Endpoint {
             credit: STREAM_CREDIT,
             starved: false,
             observation: None,
+            held: false,
         }) as u32;
         self.peers[peer].users += 1;
         if observes {
             self.begin_observation(index);
+        }
+        let operation = &mut self.operations[index as usize];
+        if operation.upload.is_some() {
+            let options = &operation.request.options;
+            operation.held = !self.turns.join(peer, options, index);
         }
         if let Some(deadline) = deadline {
             let timer = self.timers.add(Owner::Operation(index));
@@ -302,6 +312,7 @@ impl Endpoint {
             .iter()
             .map(|(index, _)| index as u32)
             .collect();
+        self.turns.clear();
         for index in all {
             self.fail_operation(now, index, Failure::ShutDown);
         }
@@ -310,6 +321,9 @@ impl Endpoint {
     /// Sends the request's first message, or the next block of its body.
     fn advance(&mut self, now: Instant, index: u32) {
         let operation = &mut self.operations[index as usize];
+        if operation.held {
+            return;
+        }
         let automatic = operation.sending.blocks == BlockMode::Automatic;
         if let Some(upload) = &operation.upload {
             let (announce, starved) = (upload.announce(), upload.is_starved());
@@ -429,7 +443,18 @@ impl Endpoint {
         for exchange in exchanges {
             self.cancel_exchange(now, exchange);
         }
+        let operation = &self.operations[index as usize];
+        if operation.upload.is_some() {
+            let options = &operation.request.options;
+            self.turns.leave(operation.peer, options, index);
+        }
         self.remove_operation(index);
+        if self.turns.serve() {
+            while let Some(next) = self.turns.next() {
+                self.operations[next as usize].held = false;
+                self.advance(now, next);
+            }
+        }
     }
 
     fn remove_operation(&mut self, index: u32) {
