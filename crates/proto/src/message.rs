@@ -71,7 +71,8 @@ pub struct Response {
 #[non_exhaustive]
 pub enum Payload {
     /// The whole representation. If it needs several blocks, the engine keeps it for the peer
-    /// that is reading it, so that all blocks are of one state.
+    /// that is reading it, so that all blocks are of one state, and a 2.05 without an entity tag
+    /// gets one that tells states apart. Such a tag means nothing in If-Match.
     Whole(Bytes),
     /// The whole representation, which every request for it will produce alike; the engine
     /// keeps nothing.

@@ -690,6 +690,90 @@ fn many_bodies_that_cannot_be_sent_all_fail() {
     assert!(net.client.is_idle());
 }
 
+/// Whether a body of 3,000 bytes is of one state.
+fn is_unmixed(body: &[u8]) -> bool {
+    body.len() == 3_000 && body.iter().all(|byte| *byte == body[0])
+}
+
+#[test]
+fn one_resource_asked_for_twice_at_once_is_told_apart_by_what_is_asked() {
+    let mut config = Config::default();
+    config.parameters.nstart = 8;
+    let mut net = Net::new(config, Config::default());
+    net.app.echo_fetch = true;
+    let fetch = |n: u8| {
+        let request = Request::new(Code::FETCH).with_path("x").unwrap();
+        request.with_payload(vec![n; 10])
+    };
+    net.send(fetch(1));
+    net.send(fetch(2));
+    net.run_for(seconds(60));
+    assert_eq!(net.responses().len(), 2);
+    let first = |n: usize| net.responses()[n].bytes()[0];
+    assert_ne!(first(0), first(1));
+    assert!(net.responses().iter().all(|r| is_unmixed(r.bytes())));
+}
+
+#[test]
+fn a_representation_without_a_tag_gets_one_when_it_is_cut() {
+    let cut = responded(
+        &con(Code::GET, 1).path("x"),
+        &Response::content(ContentFormat::JSON, pattern(3_000)),
+    );
+    let tag = |bytes: &[u8]| view(bytes).option(OptionNumber::ETAG).map(<[u8]>::to_vec);
+    assert!(tag(&cut).is_some_and(|tag| tag.len() == 4));
+    let other = Response::content(ContentFormat::JSON, pattern(3_001));
+    assert_ne!(
+        tag(&responded(&con(Code::GET, 1).path("x"), &other)),
+        tag(&cut)
+    );
+    // The same state has the same tag, in whichever block.
+    let third = con(Code::GET, 2).path("x").block(BLOCK2, (2, false, 1024));
+    let again = responded(
+        &third,
+        &Response::content(ContentFormat::JSON, pattern(3_000)),
+    );
+    assert_eq!(tag(&again), tag(&cut));
+    // What fits one message, never changes, or is no representation needs none.
+    let short = Response::content(ContentFormat::JSON, pattern(100));
+    assert_eq!(tag(&responded(&con(Code::GET, 1).path("x"), &short)), None);
+    let mut fixed = Response::new(Code::CONTENT);
+    fixed.payload = Payload::Fixed(pattern(3_000));
+    assert_eq!(tag(&responded(&con(Code::GET, 1).path("x"), &fixed)), None);
+    let mut changed = Response::new(Code::CHANGED);
+    changed.payload = Payload::Whole(pattern(3_000));
+    assert_eq!(
+        tag(&responded(&con(Code::POST, 1).path("x"), &changed)),
+        None
+    );
+    // The application's own comes first.
+    let mut own = Response::content(ContentFormat::JSON, pattern(3_000));
+    own.options.push(OptionNumber::ETAG, b"own").unwrap();
+    assert_eq!(
+        tag(&responded(&con(Code::GET, 1).path("x"), &own)).unwrap(),
+        b"own"
+    );
+}
+
+#[test]
+fn a_resource_that_changes_between_two_readings_at_once_is_never_mixed() {
+    let mut config = Config::default();
+    config.parameters.nstart = 2;
+    let mut net = Net::new(config, Config::default());
+    net.app
+        .resources
+        .insert("x".into(), Bytes::from(vec![1; 3_000]));
+    net.send(get("x"));
+    net.run_for(millis(15));
+    net.app
+        .resources
+        .insert("x".into(), Bytes::from(vec![2; 3_000]));
+    net.send(get("x"));
+    net.run_for(seconds(60));
+    assert_eq!(net.responses().len(), 2);
+    assert!(net.responses().iter().all(|r| is_unmixed(r.bytes())));
+}
+
 #[test]
 fn a_last_block_is_of_any_length_up_to_its_size() {
     for length in [0, 1, 63, 64] {

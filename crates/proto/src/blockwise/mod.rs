@@ -19,7 +19,7 @@ use core::net::SocketAddr;
 
 use foldhash::fast::FixedState;
 
-use crate::codec::{BlockSize, MessageView, OptionNumber};
+use crate::codec::{BlockSize, Code, MessageView, OptionNumber};
 
 /// The part of a response body a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +79,10 @@ impl Key {
                 bytes.extend_from_slice(&(option.value.len() as u32).to_be_bytes());
                 bytes.extend_from_slice(option.value);
             }
+        }
+        // FETCH says in its payload what it wants, with every block it asks for (RFC 8132 2.1).
+        if request.code() == Code::FETCH && request.option(OptionNumber::BLOCK1).is_none() {
+            bytes.extend_from_slice(request.payload());
         }
         bytes
     }

@@ -94,6 +94,8 @@ impl Endpoint {
             offset: 0,
             size: self.config.block_size,
         };
+        let tagged = self.tagged(response, wanted);
+        let response = tagged.as_ref().unwrap_or(response);
         let longest = Token::new(&[0; 8]).expect("8 bytes are a token");
         write_response(&mut self.scratch, &longest, response, wanted, None, Some(0))?;
         let format = self.observers.format(subject);

@@ -77,6 +77,8 @@ impl Endpoint {
         let observing = slot.observing;
         let not_acceptable = Response::new(Code::NOT_ACCEPTABLE);
         let response = if refused { &not_acceptable } else { response };
+        let tagged = self.tagged(response, wanted);
+        let response = tagged.as_ref().unwrap_or(response);
         let registration = if observing {
             self.answer_registration(now, from, &token, response)
         } else {
@@ -130,6 +132,26 @@ impl Endpoint {
         if let Some((observer, _)) = registration {
             self.tell_what_changed(now, observer);
         }
+    }
+
+    /// The same response with an entity tag, if it is a representation in several blocks without
+    /// one: a client that reads two states of it at once must not mix them (RFC 7959 2.4).
+    pub(in crate::endpoint) fn tagged(
+        &self,
+        response: &Response,
+        wanted: Wanted,
+    ) -> Option<Response> {
+        let Payload::Whole(body) = &response.payload else {
+            return None;
+        };
+        let cut = wanted.offset > 0 || body.len() > wanted.size.bytes();
+        if !cut || response.code != Code::CONTENT || response.options.contains(OptionNumber::ETAG) {
+            return None;
+        }
+        let mut tagged = response.clone();
+        let tag = self.bodies.tag(body);
+        let added = tagged.options.push_uint(OptionNumber::ETAG, tag);
+        added.ok().map(|()| tagged)
     }
 
     /// Sends a response as a message of its own, under the peer's controller.
