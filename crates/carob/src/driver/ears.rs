@@ -5,18 +5,23 @@ use std::net::{IpAddr, SocketAddr};
 use carob_cc::time::Instant;
 use carob_proto::trace::Trace;
 
+use super::spans::Spans;
 use crate::settings::{Datagram, OnDatagram, OnTrace};
 
 /// The listeners of an endpoint, if it has any.
 pub(super) struct Ears {
     pub(super) trace: Option<OnTrace>,
     pub(super) datagram: Option<OnDatagram>,
+    pub(super) spans: Option<Spans>,
     /// Our address, where none is said of a datagram.
     pub(super) local: SocketAddr,
 }
 
 impl Ears {
     pub(super) fn trace(&mut self, trace: &Trace) {
+        if let Some(spans) = &mut self.spans {
+            spans.hear(trace);
+        }
         if let Some(hear) = &mut self.trace {
             hear(trace);
         }

@@ -11,6 +11,7 @@ mod ears;
 mod requests;
 mod serving;
 mod sources;
+mod spans;
 mod updates;
 mod views;
 
@@ -26,7 +27,7 @@ use carob_cc::controller::Gauge;
 use carob_cc::time::Instant;
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{
-    Endpoint, Event, Failure, IncomingId, Output, Snapshot, Subject, Usage,
+    Endpoint, Event, Failure, IncomingId, Output, Snapshot, Subject, Tracing, Usage,
 };
 use carob_proto::message::Response;
 use tokio::sync::{mpsc, oneshot};
@@ -43,6 +44,7 @@ pub(crate) use requests::{Failed, NewRequest, Ping, Received, ReplyTo, Why};
 use serving::{Answer, Serving};
 pub(crate) use serving::{PartOf, UploadKey};
 use sources::Sources;
+use spans::Spans;
 pub(crate) use updates::{Heard, Updates};
 
 /// Commands waiting for the driver; at the limit, senders wait.
@@ -167,7 +169,12 @@ pub(crate) fn start(
     };
     let mut entropy = Entropy::from_system().map_err(OpenError::Entropy)?;
     let seed = entropy.next_u64();
-    let mut endpoint = Endpoint::new(settings.finished_config(), entropy);
+    let spans = Spans::if_wanted();
+    let mut config = settings.finished_config();
+    if spans.is_some() && config.trace == Tracing::Off {
+        config.trace = Tracing::Exchanges;
+    }
+    let mut endpoint = Endpoint::new(config, entropy);
     for (peer, controller, parameters) in settings.peers {
         endpoint.set_peer(peer, controller, parameters);
     }
@@ -195,6 +202,7 @@ pub(crate) fn start(
         ears: Ears {
             trace: settings.on_trace,
             datagram: settings.on_datagram,
+            spans,
             local,
         },
         deadline: None,

@@ -12,6 +12,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tracing::{Instrument as _, Span, debug_span};
 
 use super::Note;
 use super::views::{Answering, Views};
@@ -177,7 +178,8 @@ impl Serving {
                 let responder = Responder::new(self.notes.clone(), id, None);
                 self.spawn(async move {
                     let answer = |request| handler.call(request);
-                    responder.respond(frame.run(request, answer).await);
+                    let span = span_of(&request);
+                    responder.respond(frame.run(request, answer).instrument(span).await);
                 });
             }
             Action::Upload(handler) => {
@@ -205,7 +207,8 @@ impl Serving {
                 let upload = Upload::new(first, parts, current, notes, lifetime);
                 self.spawn(async move {
                     let answer = |request| handler.call(request, upload);
-                    responder.respond(frame.run(request, answer).await);
+                    let span = span_of(&request);
+                    responder.respond(frame.run(request, answer).instrument(span).await);
                 });
             }
         }
@@ -269,6 +272,19 @@ impl Serving {
                 endpoint.respond(now, id, &LOST_TRACK);
             }
         }
+    }
+}
+
+/// The span in which a request is handled: target `carob::request`, level debug.
+fn span_of(request: &Request) -> Span {
+    let path = request.segments().map(String::from_utf8_lossy);
+    let path = || path.fold(String::new(), |path, segment| path + "/" + &segment);
+    let method = request.method();
+    let method = method.name().unwrap_or("unknown");
+    if tracing::enabled!(target: "carob::request", tracing::Level::DEBUG) {
+        debug_span!(target: "carob::request", "request", peer = %request.peer(), method, path = path())
+    } else {
+        Span::none()
     }
 }
 

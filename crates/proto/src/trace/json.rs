@@ -121,7 +121,9 @@ impl Display for Json<'_> {
                 code,
                 bytes,
             } => object.message(id, kind, code, bytes)?,
-            What::AnsweredAgain { id } | What::Duplicate { id } => object.id(id)?,
+            What::AnsweredAgain { id } | What::Superseded { id } | What::Duplicate { id } => {
+                object.id(id)?;
+            }
             What::Observed | What::Unobserved | What::Stale | What::Malformed => {}
         }
         f.write_str("}")
@@ -135,6 +137,7 @@ impl What {
             Self::Sent { .. } => "sent",
             Self::Answered { .. } => "answered",
             Self::AnsweredAgain { .. } => "answered_again",
+            Self::Superseded { .. } => "superseded",
             Self::Abandoned { .. } => "abandoned",
             Self::Duplicate { .. } => "duplicate",
             Self::Received { .. } => "received",

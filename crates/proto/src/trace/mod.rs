@@ -64,6 +64,12 @@ pub enum What {
         /// Its Message ID.
         id: MessageId,
     },
+    /// A notification that nobody acknowledged gives way to a newer one, in a message of its own;
+    /// its count and timer go on with that.
+    Superseded {
+        /// Its Message ID.
+        id: MessageId,
+    },
     /// An exchange of ours was given up.
     Abandoned {
         /// Its Message ID, if it ever left.

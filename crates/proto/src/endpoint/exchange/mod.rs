@@ -410,7 +410,7 @@ impl Endpoint {
         self.bring_up_to_date(now, index);
         self.index.remove_id(&self.exchanges[index as usize], index);
         let exchange = &mut self.exchanges[index as usize];
-        exchange.id = Some(id);
+        let before = exchange.id.replace(id);
         exchange.first_of_id = exchange.transmissions.len() as u8;
         exchange.bytes[0] = exchange.bytes[0] & 0xcf | (Type::Confirmable as u8) << 4;
         exchange.bytes[2..4].copy_from_slice(&id.0.to_be_bytes());
@@ -418,7 +418,11 @@ impl Endpoint {
         let peer = &mut self.peers[peer];
         peer.outstanding += 1;
         peer.outstanding_bytes = peer.outstanding_bytes.saturating_add(bytes);
+        let address = peer.address;
         self.index.add_id(&self.exchanges, index);
+        if let Some(id) = before {
+            self.trace(now, address, What::Superseded { id });
+        }
     }
 
     /// Sends one copy of an exchange's message and tells its controller.
