@@ -151,5 +151,5 @@ async fn an_answer_without_a_format_takes_the_place_of_those_before_it() {
     assert_eq!(get_in(&uri, "/new", None).await.text(), Some("new"));
     // Its text is no JSON, so whoever accepts nothing else gets nothing (RFC 7252 5.10.4).
     let refused = get_in(&uri, "/new", Some(JSON)).await;
-    assert_eq!(refused.code, carob::Code::NOT_ACCEPTABLE);
+    assert_eq!(refused.code, Code::NOT_ACCEPTABLE);
 }
