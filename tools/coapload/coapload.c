@@ -900,6 +900,9 @@ static void run_block(void) { /* S parallel downloads, nn downloads each */
            z.rss);
 }
 
+/* POST, or PUT of a number with -X, for servers that change a resource only so. */
+static u8 trigger_code = 2;
+
 static void run_observe(void) {
     int N = S;
 
@@ -953,7 +956,7 @@ static void run_observe(void) {
         int n = 8;
         mid++;
         b[0] = 0x44;
-        b[1] = 2;
+        b[1] = trigger_code;
         b[2] = mid >> 8;
         b[3] = mid;
         b[4] = 0xee;
@@ -961,6 +964,8 @@ static void run_observe(void) {
         b[6] = rd >> 8;
         b[7] = rd;
         n += mk_opts(b + 8, -1, trig, -1);
+        if (trigger_code == 3)
+            n += sprintf((char *)b + n, "\xff%d", rd);
         u64 t0 = now(), t = t0, first = 0;
         if (send(c, b, n, 0) < 0)
             sendfail++;
@@ -1035,7 +1040,7 @@ static void run_observe(void) {
 
 int main(int argc, char **argv) {
     int c;
-    while ((c = getopt(argc, argv, "p:u:q:w:s:d:W:t:m:r:b:P:kz:n:x:eg")) != -1)
+    while ((c = getopt(argc, argv, "p:u:q:w:s:d:W:t:m:r:b:P:kz:n:x:Xeg")) != -1)
         switch (c) {
         case 'p':
             port = atoi(optarg);
@@ -1085,6 +1090,9 @@ int main(int argc, char **argv) {
         case 'x':
             trig = optarg;
             break;
+        case 'X':
+            trigger_code = 3;
+            break;
         case 'e':
             extra = 1;
             break;
@@ -1094,7 +1102,7 @@ int main(int argc, char **argv) {
         default:
             fprintf(stderr, "usage: coapload -m con|non|tcp|block|observe|peers -p PORT -u PATH -w "
                             "OUTSTANDING -s SOCKETS -d SECS -W WARMUP -t TIMEOUT_MS -r "
-                            "MSGS_PER_PORT -b BASEPORT -P SERVER_PID -n COUNT -x TRIGGER -z SZX "
+                            "MSGS_PER_PORT -b BASEPORT -P SERVER_PID -n COUNT -x TRIGGER [-X] -z SZX "
                             "[-q QUERY] [-e more options] [-g GSO/GRO] [-k sleep]\n");
             return 1;
         }

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: our programs and their peers, alternating in one run.
 
 mod codec;
+mod observe;
 mod server;
 mod statistics;
 
@@ -12,8 +13,11 @@ use crate::workspace::Workspace;
 pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((name, rest)) if name == "server" => server::run(workspace, rest),
+        Some((name, rest)) if name == "observe" => observe::run(workspace, rest),
         Some((name, rest)) if name == "codec" => codec::run(workspace, rest),
-        Some((name, _)) => bail!("no benchmark is called `{name}`; there are server and codec"),
-        None => bail!("name a benchmark: server or codec"),
+        Some((name, _)) => {
+            bail!("no benchmark is called `{name}`; there are server, observe and codec")
+        }
+        None => bail!("name a benchmark: server, observe or codec"),
     }
 }

@@ -31,6 +31,7 @@ cargo xtask COMMAND
   interop             the tests with other implementations, and their table in docs/interoperability.md
   peers               install and build the programs the interop tests talk to
   bench server        CPU per request beside a bare socket loop and libcoap; `bench server --help`
+  bench observe       a crowd of observers told, beside libcoap; `bench observe --help`
   bench codec         decode and encode times beside libcoap
   long [NAME]         runs too long for every day; without a name, the list
   help                this text

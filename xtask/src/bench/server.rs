@@ -61,7 +61,7 @@ const CONTENT: u8 = 0x45;
 const PAYLOAD_BYTES: usize = 32;
 /// A source port never gets this number from the generator, which starts above.
 const FIRST_SERVER_PORT: u16 = 5700;
-const FIRST_SOURCE_PORT: u64 = 10_000;
+pub(super) const FIRST_SOURCE_PORT: u64 = 10_000;
 
 pub(super) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     let Some(options) = parse(arguments)? else {
@@ -156,7 +156,7 @@ fn parse(arguments: &[String]) -> Result<Option<Options>> {
     Ok(Some(options))
 }
 
-fn on_core(core: u8, program: &Path) -> Command {
+pub(super) fn on_core(core: u8, program: &Path) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", &core.to_string()]).arg(program);
     command
@@ -198,7 +198,7 @@ fn start_carob(workspace: &Workspace, options: &Options) -> Result<Subject> {
     Subject::ready("carob", &mut command, port)
 }
 
-fn free_port() -> Result<u16> {
+pub(super) fn free_port() -> Result<u16> {
     // The kernel's own choice could be one of the generator's, which run from 10000 upwards.
     (FIRST_SERVER_PORT..9999)
         .find(|port| UdpSocket::bind(("127.0.0.1", *port)).is_ok())
@@ -305,7 +305,7 @@ fn measure(generator: &Path, options: &Options, subject: &mut Subject) -> Result
     Ok(())
 }
 
-fn number(slice: &Value, key: &str) -> f64 {
+pub(super) fn number(slice: &Value, key: &str) -> f64 {
     slice[key].as_f64().unwrap_or(f64::NAN)
 }
 
