@@ -13,7 +13,7 @@ use carob::{Code, Server};
 
 /// What the handlers share.
 #[derive(Clone, Default)]
-struct Counter {
+pub(crate) struct Counter {
     value: Arc<AtomicI64>,
     changes: Notifier,
 }
@@ -43,7 +43,7 @@ impl Counter {
         Ok(Code::CHANGED)
     }
 
-    fn resource(&self) -> Resource {
+    pub(crate) fn resource(&self) -> Resource {
         let (reading, setting, adding) = (self.clone(), self.clone(), self.clone());
         Resource::new()
             .get(move |_: Request| ready(reading.read()))
