@@ -127,6 +127,10 @@ pub(super) struct Operation {
 
 impl Endpoint {
     /// Sends a request. Its events carry the returned id; the last of them ends its life.
+    ///
+    /// Two bodies that need blocks and go to one resource take turns. Two small requests that
+    /// change something (POST, say) may go at once; but should the responses of both need blocks,
+    /// the protocol cannot tell these apart (RFC 7959 2.4): make such requests one by one.
     pub fn request(
         &mut self,
         now: Instant,
