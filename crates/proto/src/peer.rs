@@ -19,6 +19,7 @@ use slab::Slab;
 use crate::address;
 use crate::congestion::Congestion;
 use crate::message_id::MessageIds;
+use crate::observe::freshness::SEQUENCE_MAX;
 use crate::recency::Recency;
 use crate::timers::TimerId;
 
@@ -44,10 +45,24 @@ pub(crate) struct Peer {
     pub(crate) users: u32,
     /// The first of its observations of our resources, by index; `NONE` if it has none.
     pub(crate) first_observer: u32,
+    /// The number of the last notification it was sent; see [`next_number`](Self::next_number).
+    pub(crate) notified: u32,
     pub(crate) tally: Tally,
     /// When something was last heard of it; the beginning of time if nothing ever was.
     pub(crate) last_heard: Instant,
     pub(crate) last_sent: Instant,
+}
+
+impl Peer {
+    /// The Observe value of the next notification.
+    ///
+    /// All observations of a peer count together, and the count outlives them: so one that was
+    /// forgotten and is registered again with its old token goes on counting, and a late
+    /// notification of the time before is not taken for newer (RFC 7641 4.4).
+    pub(crate) fn next_number(&mut self) -> u32 {
+        self.notified = self.notified.wrapping_add(1) & SEQUENCE_MAX;
+        self.notified
+    }
 }
 
 /// What became of the messages we sent to a peer. Counts stop at their largest value.
@@ -127,6 +142,7 @@ impl Peers {
             wake: None,
             parameters: None,
             outstanding: 0,
+            notified: 0,
             outstanding_bytes: 0,
             users: 0,
             first_observer: crate::observe::observers::NONE,

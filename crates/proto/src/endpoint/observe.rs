@@ -200,8 +200,9 @@ impl Endpoint {
         bytes: &mut Vec<u8>,
     ) {
         bytes.clear();
-        let sequence = self.observers.tell(index);
+        self.observers.tell(index);
         let observer = &self.observers[index];
+        let sequence = self.peers[observer.peer].next_number();
         let wanted = Wanted {
             offset: 0,
             size: observer.size,
@@ -246,7 +247,8 @@ impl Endpoint {
             return None;
         }
         self.observers.remember_state(index, response);
-        Some((index, self.observers.tell_registered(index)))
+        self.observers.tell_registered(index);
+        Some((index, self.peers[peer].next_number()))
     }
 
     /// What changed while a registration was being answered is told now.

@@ -16,7 +16,6 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::Subject;
-use super::freshness::SEQUENCE_MAX;
 use crate::codec::{BlockSize, ContentFormat, MessageId, Token};
 use crate::message::Response;
 use crate::peer::PeerIndex;
@@ -45,8 +44,6 @@ pub(crate) struct Observer {
     /// The last NON notification, should an RST answer it.
     pub(crate) last_id: Option<MessageId>,
     subject: u32,
-    /// The Observe value it was sent last.
-    sequence: u32,
     /// The version of its subject's state that it was sent last.
     version: u32,
     /// Its notification that waits to be sent or acknowledged; [`NONE`] if there is none.
@@ -235,7 +232,6 @@ impl Observers {
             pending: true,
             last_id: None,
             subject: at,
-            sequence: 0,
             version: self.observed[at as usize].version,
             exchange: NONE,
             of_subject: Links {
@@ -403,21 +399,16 @@ impl Observers {
         observer.version != self.observed[observer.subject as usize].version
     }
 
-    /// An observer is being told the current state: the Observe value to tell it with.
-    pub(crate) fn tell(&mut self, index: ObserverIndex) -> u32 {
+    /// An observer is being told the current state.
+    pub(crate) fn tell(&mut self, index: ObserverIndex) {
         let observer = &mut self.slots[index as usize];
         observer.version = self.observed[observer.subject as usize].version;
-        observer.sequence = observer.sequence.wrapping_add(1) & SEQUENCE_MAX;
-        observer.sequence
     }
 
-    /// The Observe value of the response to an observer's registration. What changed since the
-    /// registration remains to be told.
-    pub(crate) fn tell_registered(&mut self, index: ObserverIndex) -> u32 {
-        let observer = &mut self.slots[index as usize];
-        observer.pending = false;
-        observer.sequence = observer.sequence.wrapping_add(1) & SEQUENCE_MAX;
-        observer.sequence
+    /// An observer's registration is being answered. What changed since the registration remains
+    /// to be told.
+    pub(crate) fn tell_registered(&mut self, index: ObserverIndex) {
+        self.slots[index as usize].pending = false;
     }
 
     /// An observer has shown interest.

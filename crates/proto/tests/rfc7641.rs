@@ -1,0 +1,224 @@
+//! RFC 7641, requirement by requirement, on the wire (`vectors/requirements.toml`); what
+//! `observe.rs` does not show.
+
+#![allow(clippy::unwrap_used, reason = "a test stops where it is surprised")]
+
+mod net;
+
+use carob_cc::time::Instant;
+use carob_proto::codec::{Code, ContentFormat, OptionNumber, Type};
+use carob_proto::endpoint::{Config, RequestId, Sending, Subject};
+use carob_proto::{Request, Response};
+use net::wire::{blocks, con, empty, shapes, view};
+use net::{Net, get, millis, pattern, seconds};
+
+fn observing() -> Sending {
+    let mut sending = Sending::default();
+    sending.observe = true;
+    sending
+}
+
+/// A client that observes `/light`, whose state is "off"; the first exchange is over.
+fn observed(request: Request) -> (Net, RequestId) {
+    let mut net = Net::plain();
+    net.observable("light", "off");
+    let id = net.send_with(request, observing());
+    net.run_for(seconds(1));
+    assert_eq!(net.server.observers(Subject(0)), 1);
+    (net, id)
+}
+
+fn number(message: &[u8]) -> Option<u32> {
+    view(message).uint_option(OptionNumber::OBSERVE)
+}
+
+/// The options of a message without its Observe option.
+fn others(message: &[u8]) -> Vec<(u16, Vec<u8>)> {
+    let all = view(message).options();
+    let rest = all.filter(|option| option.number != OptionNumber::OBSERVE);
+    rest.map(|option| (option.number.0, option.value.to_vec()))
+        .collect()
+}
+
+/// A GET of `/light` with options of every kind.
+fn particular() -> Request {
+    let mut request = get("light");
+    let options = &mut request.options;
+    options.push(OptionNumber::URI_HOST, b"h").unwrap();
+    options.push(OptionNumber::URI_QUERY, b"a=1").unwrap();
+    options.push(OptionNumber::URI_QUERY, b"b").unwrap();
+    options.push(OptionNumber(65_000), b"own").unwrap();
+    request
+}
+
+#[test]
+fn a_registration_is_renewed_with_its_token_and_options() {
+    let (mut net, _) = observed(particular());
+    net.run_for(seconds(80));
+    let [first, second] = net.sent_by_client()[..] else {
+        panic!("one registration and one renewal");
+    };
+    assert_eq!((number(first), number(second)), (Some(0), Some(0)));
+    assert_eq!(view(first).token(), view(second).token());
+    assert_eq!(others(first), others(second));
+    assert!(others(first).len() >= 5);
+}
+
+#[test]
+fn an_observation_is_given_back_with_its_token_and_options_and_answered_without_observe() {
+    let (mut net, id) = observed(particular());
+    assert!(net.client.stop_observing(net.now, id));
+    net.run_for(seconds(1));
+    let [first, second] = net.sent_by_client()[..] else {
+        panic!("one registration and one that takes it back");
+    };
+    assert_eq!((number(first), number(second)), (Some(0), Some(1)));
+    assert_eq!(view(first).token(), view(second).token());
+    assert_eq!(others(first), others(second));
+    let answer = net.sent_by_server()[1];
+    assert_eq!(
+        (view(answer).payload(), number(answer)),
+        (&b"off"[..], None)
+    );
+    assert_eq!(net.server.observers(Subject(0)), 0);
+}
+
+#[test]
+fn who_is_not_listed_is_answered_without_observe() {
+    let mut config = Config::default();
+    config.limits.observers = 0;
+    let mut net = Net::new(Config::default(), config);
+    net.observable("light", "off");
+    net.send_with(get("light"), observing());
+    net.run_for(seconds(1));
+    let answer = net.sent_by_server()[0];
+    assert_eq!((view(answer).code(), number(answer)), (Code::CONTENT, None));
+    assert_eq!(net.change("light", "on", false), 0);
+}
+
+#[test]
+fn a_second_registration_with_the_same_token_replaces_the_first() {
+    let (mut net, _) = observed(get("light"));
+    let registration = net.sent_by_client()[0].to_vec();
+    let again = con(Code::GET, 0x700).token_of(&registration).option(6, b"");
+    net.inject_to_server(&again.path("light").bytes());
+    assert_eq!(net.server.usage().observers, 1);
+    let before = net.sent_by_server().len();
+    net.change("light", "on", false);
+    net.run_for(seconds(1));
+    assert_eq!(net.sent_by_server().len(), before + 1, "told once");
+}
+
+#[test]
+fn every_notification_has_the_token_a_greater_number_and_the_first_format() {
+    let mut net = Net::plain();
+    net.observable("light", "off");
+    net.send_with(get("light"), observing());
+    net.run_for(seconds(1));
+    for n in 0..20 {
+        let state = Response::content(ContentFormat::JSON, format!("{n}"));
+        net.server
+            .notify(net.now, Subject(0), &state, n % 3 == 0)
+            .unwrap();
+        net.run_for(seconds(5));
+    }
+    let token = view(net.sent_by_client()[0]).token();
+    let mut last = 0;
+    let notifications = &net.sent_by_server()[1..];
+    assert_eq!(notifications.len(), 20);
+    for message in notifications {
+        let message_view = view(message);
+        assert_eq!(
+            (message_view.code(), message_view.token()),
+            (Code::CONTENT, token)
+        );
+        assert_eq!(
+            message_view.uint_option(OptionNumber::CONTENT_FORMAT),
+            Some(50)
+        );
+        let number = number(message).unwrap();
+        assert!(number > last, "{number} after {last}");
+        last = number;
+    }
+}
+
+#[test]
+fn numbers_go_on_when_an_observer_that_was_forgotten_comes_back() {
+    let (mut net, _) = observed(get("light"));
+    for state in ["on", "dim"] {
+        net.change("light", state, false);
+        net.run_for(seconds(1));
+    }
+    // The client cannot be reached for a while and is taken off the list.
+    net.drop_if = Some(|from_client, _| !from_client);
+    net.change("light", "lost", true);
+    net.run_until(Instant::ZERO + seconds(110));
+    assert_eq!(net.server.observers(Subject(0)), 0);
+    net.drop_if = None;
+    net.run_for(seconds(600));
+    assert_eq!(
+        net.server.observers(Subject(0)),
+        1,
+        "it has registered again"
+    );
+    let token = view(net.sent_by_client()[0]).token();
+    let numbers: Vec<_> = net
+        .sent_by_server()
+        .iter()
+        .filter(|message| view(message).token() == token)
+        .filter_map(|message| number(message))
+        .collect();
+    assert!(numbers.len() >= 9, "{numbers:?}");
+    // Copies of one notification have its number.
+    assert!(numbers.is_sorted(), "{numbers:?}");
+    assert!(numbers.last() > numbers.get(2), "{numbers:?}");
+}
+
+#[test]
+fn a_notification_with_an_unknown_token_is_reset_and_others_are_acknowledged() {
+    let (mut net, _) = observed(get("light"));
+    let registration = net.sent_by_client()[0].to_vec();
+    let told = |id, observe: u8| {
+        let message = con(Code::CONTENT, id).option(6, &[observe]);
+        message.payload(b"x")
+    };
+    net.inject_to_client(&told(0x900, 200).token(b"unknown").bytes());
+    net.inject_to_client(&told(0x901, 201).token_of(&registration).bytes());
+    // An older one is acknowledged, too, and so is what comes twice.
+    net.inject_to_client(&told(0x902, 150).token_of(&registration).bytes());
+    net.inject_to_client(&told(0x902, 150).token_of(&registration).bytes());
+    let expected = [
+        empty(Type::Reset, 0x900),
+        empty(Type::Acknowledgement, 0x901),
+        empty(Type::Acknowledgement, 0x902),
+        empty(Type::Acknowledgement, 0x902),
+    ];
+    assert_eq!(net.sent_by_client()[1..], expected);
+    assert_eq!(net.states(), ["off", "x"]);
+}
+
+#[test]
+fn a_notification_in_blocks_has_a_tag_and_its_rest_is_asked_for_at_once() {
+    let mut net = Net::plain();
+    net.observable("light", "");
+    net.app.resources.insert("light".into(), pattern(100));
+    net.send_with(get("light"), observing());
+    net.run_for(seconds(1));
+    for (n, confirmable) in [false, true].into_iter().enumerate() {
+        net.crossings.clear();
+        net.change("light", pattern(5_000 + n), confirmable);
+        net.run_for(seconds(2));
+        let tags: Vec<_> = net
+            .sent_by_server()
+            .iter()
+            .map(|message| view(message).option(OptionNumber::ETAG).map(<[u8]>::to_vec))
+            .collect();
+        assert_eq!(tags.len(), 5);
+        assert!(tags[0].is_some() && tags.iter().all(|tag| *tag == tags[0]));
+        let asked = blocks(&net.sent_by_client(), OptionNumber::BLOCK2);
+        assert_eq!(asked.iter().flatten().count(), 4);
+        let began = net.crossings[0].at;
+        let ended = net.crossings.last().unwrap().at;
+        assert_eq!(ended.since(began), millis(20 * 4));
+    }
+}
