@@ -9,7 +9,7 @@ use carob_cc::time::Instant;
 use carob_proto::codec::{Code, ContentFormat, OptionNumber, Type};
 use carob_proto::endpoint::{Config, RequestId, Sending, Subject};
 use carob_proto::{Request, Response};
-use net::wire::{blocks, con, empty, shapes, view};
+use net::wire::{ack, blocks, con, empty, shapes, view};
 use net::{Net, get, millis, pattern, seconds};
 
 fn observing() -> Sending {
@@ -172,6 +172,19 @@ fn numbers_go_on_when_an_observer_that_was_forgotten_comes_back() {
     // Copies of one notification have its number.
     assert!(numbers.is_sorted(), "{numbers:?}");
     assert!(numbers.last() > numbers.get(2), "{numbers:?}");
+}
+
+#[test]
+fn an_acknowledgement_of_a_notification_counts_whatever_it_carries() {
+    let (mut net, _) = observed(get("light"));
+    net.drop_if = Some(|_, _| true);
+    net.change("light", "on", true);
+    let notification = net.sent_by_server()[1].to_vec();
+    let id = view(&notification).message_id().0;
+    net.inject_to_server(&ack(Code::CONTENT, id).payload(b"ignore me").bytes());
+    net.run_for(seconds(200));
+    assert_eq!(shapes(&net.sent_by_server()), ["ACK 2.05", "CON 2.05"]);
+    assert_eq!(net.server.observers(Subject(0)), 1);
 }
 
 #[test]

@@ -92,7 +92,8 @@ impl Endpoint {
         let purpose = exchange.purpose;
         let bytes = message.as_bytes().len() as u32;
         // To a response of ours, a code or payload in the ACK adds nothing (RFC 7252 5.2.2).
-        let overlooked = purpose == Purpose::Response && message.code().is_response();
+        let response = matches!(purpose, Purpose::Response | Purpose::Notification { .. });
+        let overlooked = response && message.code().is_response();
         if message.code().is_empty() || overlooked {
             self.tell_answered(now, index, Answer::Empty, bytes, true);
             if !purpose.wants_response() {
