@@ -175,6 +175,50 @@ fn numbers_go_on_when_an_observer_that_was_forgotten_comes_back() {
 }
 
 #[test]
+fn unconfirmed_notifications_are_few_between_confirmed_ones() {
+    let (mut net, _) = observed(get("light"));
+    for n in 0..100 {
+        net.change("light", format!("{n}"), false);
+        net.run_for(millis(500));
+    }
+    let kinds = shapes(&net.sent_by_server()[1..]);
+    assert_eq!(kinds.len(), 100);
+    let runs: Vec<_> = kinds
+        .split(|kind| kind == "CON 2.05")
+        .map(<[String]>::len)
+        .collect();
+    assert_eq!(runs, [32, 32, 32, 1], "NON between CON");
+    assert_eq!(net.states().last().unwrap(), "99");
+    // Who does not acknowledge is told no more.
+    net.drop_if = Some(|from_client, _| from_client);
+    net.crossings.clear();
+    for n in 0..100 {
+        net.change("light", format!("{n}"), false);
+        net.run_for(seconds(5));
+    }
+    let told = net.sent_by_server();
+    assert!(told.len() <= 32 + 5, "{} messages", told.len());
+    assert_eq!(net.server.observers(Subject(0)), 0);
+}
+
+#[test]
+fn a_state_whose_notification_was_lost_is_learnt_in_the_end_without_asking() {
+    let mut net = Net::plain();
+    net.observable("light", "off");
+    // A client that trusts what it knows for a week, and so never asks.
+    net.app.max_ages.insert("light".into(), 7 * 86_400);
+    net.send_with(get("light"), observing());
+    net.run_for(seconds(1));
+    net.drop_if = Some(|_, _| true);
+    net.change("light", "on", false);
+    net.drop_if = None;
+    net.run_for(seconds(25 * 3_600));
+    assert_eq!(net.states(), ["off", "on"]);
+    let kinds = shapes(&net.sent_by_client());
+    assert_eq!(kinds, ["CON 0.01", "ACK 0.00"], "it was told, and said so");
+}
+
+#[test]
 fn an_acknowledgement_of_a_notification_counts_whatever_it_carries() {
     let (mut net, _) = observed(get("light"));
     net.drop_if = Some(|_, _| true);

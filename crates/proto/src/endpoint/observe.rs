@@ -17,7 +17,9 @@ use crate::blockwise::bodies::Kept;
 use crate::blockwise::{Key, Wanted};
 use crate::codec::{Code, EncodeError, MessageView, Token};
 use crate::message::{Payload, Response};
-use crate::observe::observers::{CONFIRM_INTEREST, NONE, ObserverIndex, Registration, State};
+use crate::observe::observers::{
+    CONFIRM_INTEREST, NONE, ObserverIndex, Registration, State, UNCONFIRMED_MAX,
+};
 use crate::observe::{Observe, Subject};
 use crate::trace::What;
 
@@ -170,7 +172,8 @@ impl Endpoint {
         if observer.pending || observer.exchange != NONE {
             return;
         }
-        let overdue = now.since(observer.confirmed) >= CONFIRM_INTEREST;
+        let overdue = now.since(observer.confirmed) >= CONFIRM_INTEREST
+            || observer.unconfirmed >= UNCONFIRMED_MAX;
         let (peer, token) = (observer.peer, observer.token);
         let confirmable = overdue || self.observers.state(index).is_some_and(|s| s.confirmable);
         let mut bytes = self.buffer();

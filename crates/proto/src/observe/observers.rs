@@ -31,6 +31,10 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// acknowledged, or a new registration (RFC 7641 4.5).
 pub(crate) const CONFIRM_INTEREST: Duration = Duration::from_secs(24 * 3_600);
 
+/// NON notifications between signs of interest; the next one is sent as CON. A forged registration
+/// brings its victim no more than these (RFC 7641 7).
+pub(crate) const UNCONFIRMED_MAX: u16 = 32;
+
 /// One observation of one peer.
 #[derive(Debug)]
 pub(crate) struct Observer {
@@ -53,6 +57,8 @@ pub(crate) struct Observer {
     of_peer: Links,
     /// When it last showed interest.
     pub(crate) confirmed: Instant,
+    /// NON notifications since then.
+    pub(crate) unconfirmed: u16,
     /// What its request's block-wise transfer is known by; most observers of a subject share it.
     pub(crate) key: Arc<[u8]>,
 }
@@ -205,6 +211,7 @@ impl Observers {
             observer.pending = true;
             observer.version = version;
             observer.confirmed = now;
+            observer.unconfirmed = 0;
             if *observer.key != *key {
                 observer.key = Arc::from(key);
             }
@@ -243,6 +250,7 @@ impl Observers {
                 next: *first,
             },
             confirmed: now,
+            unconfirmed: 0,
             key,
         }) as u32;
         if let Some(other) = self.slots.get_mut(head as usize) {
@@ -413,7 +421,9 @@ impl Observers {
 
     /// An observer has shown interest.
     pub(crate) fn confirm(&mut self, index: ObserverIndex, now: Instant) {
-        self.slots[index as usize].confirmed = now;
+        let observer = &mut self.slots[index as usize];
+        observer.confirmed = now;
+        observer.unconfirmed = 0;
         self.by_interest.touch(index);
     }
 

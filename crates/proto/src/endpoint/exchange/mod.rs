@@ -374,7 +374,9 @@ impl Endpoint {
         self.send_copy(now, index);
         if !answered {
             if let Some(observer) = self.exchanges[index as usize].purpose.observer() {
-                self.observers[observer].last_id = Some(id);
+                let observer = &mut self.observers[observer];
+                observer.last_id = Some(id);
+                observer.unconfirmed = observer.unconfirmed.saturating_add(1);
             }
             self.retire(index, false);
         }
