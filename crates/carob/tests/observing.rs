@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use carob::client::{Observation, Update};
-use carob::server::{Notifier, Request, Resource, get};
+use carob::server::{Notifier, Request, Resource, ServerBuilder, get};
 use carob::{Client, Code, ContentFormat, OptionNumber, Response, Server, Settings};
 use common::{client, limited, start};
 
@@ -61,6 +61,24 @@ impl Counter {
     }
 }
 
+/// A server of `/thing`, which is there while `alive` is 1.
+fn mortal(alive: &Arc<AtomicU32>, changes: &Notifier) -> ServerBuilder {
+    let alive = Arc::clone(alive);
+    let handler = move |_: Request| {
+        let there = alive.load(Ordering::Relaxed) == 1;
+        async move {
+            if there {
+                Ok("here")
+            } else {
+                Err(Code::NOT_FOUND)
+            }
+        }
+    };
+    Server::builder()
+        .bind("127.0.0.1:0")
+        .resource("/thing", get(handler).observable(changes))
+}
+
 async fn observe(client: &Client, uri: &str) -> Observation {
     let mut observation = client.get(uri).observe().await.unwrap();
     assert!(observation.is_observed());
@@ -103,6 +121,68 @@ async fn every_observer_is_told_each_change() {
             }
             let calls = counter.calls.load(Ordering::Relaxed);
             assert_eq!(calls, 5 + 10, "once a registration and once a change");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn those_who_observe_the_same_share_one_registration() {
+    limited(async {
+        let counter = Counter::default();
+        let (server, uri) = counter.serve().await;
+        let uri = format!("{uri}/count");
+        let client = client();
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            all.push(observe(&client, &uri).await);
+        }
+        let observers = || async { server.client().usage().await.unwrap().observers };
+        assert_eq!(observers().await, 1);
+        counter.set(1);
+        for observation in &mut all {
+            assert_eq!(number(observation).await, 1);
+        }
+        // Who comes later is told what is known, and who goes leaves the others be.
+        let mut late = client.get(&uri).observe().await.unwrap();
+        assert_eq!(number(&mut late).await, 1);
+        drop(all.pop());
+        let stopped = all.pop().unwrap().stop().await.unwrap().unwrap();
+        assert_eq!(stopped.text(), Some("1"));
+        counter.set(2);
+        assert_eq!(number(&mut late).await, 2);
+        assert_eq!(number(&mut all[0]).await, 2);
+        assert_eq!(observers().await, 1);
+        // The last one ends it; and then it can begin anew.
+        drop(late);
+        let last = all.pop().unwrap().stop().await.unwrap().unwrap();
+        assert_eq!(last.text(), Some("2"));
+        assert_eq!(observers().await, 0);
+        let again = observe(&client, &uri).await;
+        assert_eq!(observers().await, 1);
+        // Of another query, or another client, there is another.
+        let _other = observe(&client, &format!("{uri}?x")).await;
+        let _stranger = observe(&common::client(), &uri).await;
+        assert_eq!(observers().await, 3);
+        drop(again);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn those_who_share_an_observation_share_its_end() {
+    limited(async {
+        let (alive, changes) = (Arc::new(AtomicU32::new(1)), Notifier::new());
+        let builder = mortal(&alive, &changes);
+        let (_server, uri) = start(builder).await;
+        let (client, uri) = (client(), format!("{uri}/thing"));
+        let mut both = [observe(&client, &uri).await, observe(&client, &uri).await];
+        alive.store(0, Ordering::Relaxed);
+        changes.changed();
+        for observation in &mut both {
+            let last = observation.next().await.unwrap().unwrap();
+            assert!(matches!(&last, Update::Ended(reply) if reply.code == Code::NOT_FOUND));
+            assert!(observation.next().await.is_none());
         }
     })
     .await;
@@ -199,22 +279,8 @@ async fn stopping_takes_it_off_at_once() {
 #[tokio::test]
 async fn a_resource_that_is_gone_ends_its_observations() {
     limited(async {
-        let changes = Notifier::new();
-        let alive = Arc::new(AtomicU32::new(1));
-        let there = Arc::clone(&alive);
-        let handler = move |_: Request| {
-            let there = there.load(Ordering::Relaxed) == 1;
-            async move {
-                if there {
-                    Ok("here")
-                } else {
-                    Err(Code::NOT_FOUND)
-                }
-            }
-        };
-        let builder = Server::builder()
-            .bind("127.0.0.1:0")
-            .resource("/thing", get(handler).observable(&changes));
+        let (alive, changes) = (Arc::new(AtomicU32::new(1)), Notifier::new());
+        let builder = mortal(&alive, &changes);
         let (server, uri) = start(builder).await;
         let mut observation = observe(&client(), &format!("{uri}/thing")).await;
         alive.store(0, Ordering::Relaxed);

@@ -26,6 +26,9 @@ use crate::error::Error;
 /// Dropping it sends nothing: the server learns of it with its next notification, which is refused
 /// (RFC 7641 3.6). [`stop`](Self::stop) tells the server at once.
 ///
+/// Observations of the same thing by one client and its clones share one registration: the server
+/// knows one observer (RFC 7641 3.1). Each is told everything, and the last of them ends it.
+///
 /// An application that takes updates more slowly than they come gets the newest; the states
 /// between are [skipped](Self::skipped).
 #[derive(Debug)]

@@ -10,6 +10,7 @@
 mod ears;
 mod requests;
 mod serving;
+mod shared;
 mod sources;
 mod spans;
 mod updates;

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use carob_cc::time::Instant;
 use carob_proto::endpoint::{Endpoint, Event, Failure, RequestError, RequestId, Sending};
 
-use super::updates::{Heard, Teller, Updates};
+use super::shared::{Listener, Shared, Target};
+use super::updates::{Teller, Updates};
 use carob_proto::message::{Request, Response};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -44,7 +45,7 @@ pub(crate) struct ReplyTo {
 }
 
 /// A response, or its beginning.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) response: Response,
     /// Size of a streamed body, if the server told.
@@ -90,26 +91,31 @@ impl Failed {
 }
 
 struct Pending {
-    ticket: u64,
     began: Instant,
     waiting: Waiting,
 }
 
 enum Waiting {
     Response {
+        ticket: u64,
         /// Taken once the response, or its beginning, was told.
         head: Option<oneshot::Sender<Result<Received, Failed>>>,
         parts: Option<mpsc::UnboundedSender<Result<(Bytes, bool), Failed>>>,
         starved: Option<Arc<Notify>>,
-        updates: Option<Teller>,
     },
-    Pong(oneshot::Sender<Result<Duration, Failed>>),
+    Observation(Box<Shared>),
+    Pong {
+        ticket: u64,
+        reply: oneshot::Sender<Result<Duration, Failed>>,
+    },
 }
 
 /// Requests under way; the engine's limit on them is this table's.
 pub(super) struct Requests {
     pending: HashMap<RequestId, Pending, FixedState>,
     ids: HashMap<u64, RequestId, FixedState>,
+    /// What is observed. An observation that is being given back is not here any more.
+    observed: HashMap<Target, RequestId, FixedState>,
     /// The system's error number, while the engine is told of it.
     pub(super) os_error: Option<i32>,
 }
@@ -120,6 +126,7 @@ impl Default for Requests {
         Self {
             pending: HashMap::with_hasher(FixedState::default()),
             ids: HashMap::with_hasher(FixedState::default()),
+            observed: HashMap::with_hasher(FixedState::default()),
             os_error: None,
         }
     }
@@ -138,25 +145,44 @@ impl Requests {
             sending,
             reply,
         } = new;
+        let ReplyTo {
+            head,
+            parts,
+            starved,
+            updates,
+        } = reply;
+        let waiting = if let Some(updates) = updates {
+            let listener = Listener {
+                ticket,
+                head: Some(head),
+                updates: Teller(updates),
+            };
+            let target = Target::of(to, &request);
+            if let Some(id) = self.observed.get(&target)
+                && let Some(Pending {
+                    waiting: Waiting::Observation(shared),
+                    ..
+                }) = self.pending.get_mut(id)
+            {
+                self.ids.insert(ticket, *id);
+                return shared.join(listener);
+            }
+            Waiting::Observation(Box::new(Shared::new(target, listener)))
+        } else {
+            Waiting::Response {
+                ticket,
+                head: Some(head),
+                parts,
+                starved,
+            }
+        };
+        let pending = Pending {
+            began: now,
+            waiting,
+        };
         match endpoint.request(now, to, request, sending) {
-            Ok(id) => {
-                let ReplyTo {
-                    head,
-                    parts,
-                    starved,
-                    updates,
-                } = reply;
-                let waiting = Waiting::Response {
-                    head: Some(head),
-                    parts,
-                    starved,
-                    updates: updates.map(Teller),
-                };
-                self.add(now, id, ticket, waiting);
-            }
-            Err(error) => {
-                let _ = reply.head.send(Err(Failed::at_once(Why::Refused(error))));
-            }
+            Ok(id) => self.add(id, pending),
+            Err(error) => pending.fail(Failed::at_once(Why::Refused(error))),
         }
     }
 
@@ -165,56 +191,56 @@ impl Requests {
             return;
         }
         match endpoint.ping(now, ping.to) {
-            Ok(id) => self.add(now, id, ping.ticket, Waiting::Pong(ping.reply)),
+            Ok(id) => {
+                let Ping { ticket, reply, .. } = ping;
+                let waiting = Waiting::Pong { ticket, reply };
+                let began = now;
+                self.add(id, Pending { began, waiting });
+            }
             Err(error) => ping.refuse(Why::Refused(error)),
         }
     }
 
-    fn add(&mut self, now: Instant, id: RequestId, ticket: u64, waiting: Waiting) {
-        self.ids.insert(ticket, id);
-        self.pending.insert(
-            id,
-            Pending {
-                ticket,
-                began: now,
-                waiting,
-            },
-        );
+    fn add(&mut self, id: RequestId, pending: Pending) {
+        pending.each_ticket(|ticket| _ = self.ids.insert(ticket, id));
+        if let Waiting::Observation(shared) = &pending.waiting {
+            self.observed.insert(shared.target.clone(), id);
+        }
+        self.pending.insert(id, pending);
     }
 
     pub(super) fn find(&self, ticket: u64) -> Option<RequestId> {
         self.ids.get(&ticket).copied()
     }
 
-    /// Gives an observation back; its last event will come.
-    pub(super) fn stop_observing(&self, endpoint: &mut Endpoint, now: Instant, ticket: u64) {
-        if let Some(id) = self.find(ticket) {
-            endpoint.stop_observing(now, id);
+    /// Gives an observation back for one who observes; its last event will come.
+    pub(super) fn stop_observing(&mut self, endpoint: &mut Endpoint, now: Instant, ticket: u64) {
+        let Some(id) = self.find(ticket) else { return };
+        if let Some(Pending {
+            waiting: Waiting::Observation(shared),
+            ..
+        }) = self.pending.get_mut(&id)
+        {
+            if shared.part(ticket) {
+                self.ids.remove(&ticket);
+                return;
+            }
+            self.observed.remove(&shared.target);
         }
+        endpoint.stop_observing(now, id);
     }
 
     /// Ends every observation: they would never end by themselves.
     pub(super) fn end_observations(&mut self, endpoint: &mut Endpoint, now: Instant) {
-        let observes = |pending: &Pending| {
-            matches!(
-                pending.waiting,
-                Waiting::Response {
-                    updates: Some(_),
-                    ..
-                }
-            )
-        };
-        let mut tickets: Vec<u64> = (self.pending.values())
-            .filter(|pending| observes(pending))
-            .map(|pending| pending.ticket)
+        let observes = |pending: &Pending| matches!(pending.waiting, Waiting::Observation(_));
+        let mut all: Vec<RequestId> = (self.pending.iter())
+            .filter(|(_, pending)| observes(pending))
+            .map(|(id, _)| *id)
             .collect();
-        tickets.sort_unstable();
-        for ticket in tickets {
-            let Some(id) = self.ids.remove(&ticket) else {
-                continue;
-            };
+        all.sort_unstable();
+        for id in all {
             endpoint.cancel(now, id);
-            if let Some(pending) = self.pending.remove(&id) {
+            if let Some(pending) = self.remove(id) {
                 let after = now.since(pending.began).into();
                 pending.fail(Failed {
                     why: Why::Failure(Failure::ShutDown),
@@ -226,15 +252,31 @@ impl Requests {
     }
 
     pub(super) fn cancel(&mut self, endpoint: &mut Endpoint, now: Instant, ticket: u64) {
-        if let Some(id) = self.ids.remove(&ticket) {
-            self.pending.remove(&id);
-            endpoint.cancel(now, id);
+        let Some(id) = self.ids.remove(&ticket) else {
+            return;
+        };
+        if let Some(Pending {
+            waiting: Waiting::Observation(shared),
+            ..
+        }) = self.pending.get_mut(&id)
+        {
+            shared.leave(ticket);
+            if !shared.is_deserted() {
+                return;
+            }
         }
+        self.remove(id);
+        endpoint.cancel(now, id);
     }
 
     fn remove(&mut self, id: RequestId) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
-        self.ids.remove(&pending.ticket);
+        pending.each_ticket(|ticket| _ = self.ids.remove(&ticket));
+        if let Waiting::Observation(shared) = &pending.waiting
+            && self.observed.get(&shared.target) == Some(&id)
+        {
+            self.observed.remove(&shared.target);
+        }
         Some(pending)
     }
 
@@ -256,45 +298,34 @@ impl Requests {
                     } => {
                         let _ = head.send(Ok(received));
                     }
-                    Waiting::Response {
-                        updates: Some(updates),
-                        ..
-                    } => updates.end(Heard::Ended(received)),
+                    Waiting::Observation(shared) => shared.end(&received),
                     _ => {}
                 }
             }
             Event::Notification { id, response } => {
-                let Some(pending) = self.pending.get_mut(&id) else {
-                    return;
-                };
-                let received = Received {
-                    response,
-                    size: None,
-                    after: now.since(pending.began).into(),
-                };
-                if let Waiting::Response { head, updates, .. } = &mut pending.waiting {
-                    match (head.take(), updates) {
-                        (Some(head), _) => {
-                            let _ = head.send(Ok(received));
-                        }
-                        (None, Some(updates)) => updates.state(received),
-                        (None, None) => {}
-                    }
+                if let Some(Pending {
+                    began,
+                    waiting: Waiting::Observation(shared),
+                }) = self.pending.get_mut(&id)
+                {
+                    shared.state(Received {
+                        response,
+                        size: None,
+                        after: now.since(*began).into(),
+                    });
                 }
             }
             Event::Stale { id, failure } => {
-                if let Some(pending) = self.pending.get(&id)
-                    && let Waiting::Response {
-                        updates: Some(updates),
-                        ..
-                    } = &pending.waiting
+                if let Some(Pending {
+                    began,
+                    waiting: Waiting::Observation(shared),
+                }) = self.pending.get_mut(&id)
                 {
-                    let failed = failure.map(|failure| Failed {
+                    shared.stale(failure.map(|failure| Failed {
                         why: Why::Failure(failure),
                         os_error: self.os_error,
-                        after: now.since(pending.began).into(),
-                    });
-                    updates.stale(failed);
+                        after: now.since(*began).into(),
+                    }));
                 }
             }
             Event::Head { id, response, size } => {
@@ -341,7 +372,7 @@ impl Requests {
                 let Some(pending) = self.remove(id) else {
                     return;
                 };
-                if let Waiting::Pong(reply) = pending.waiting {
+                if let Waiting::Pong { reply, .. } = pending.waiting {
                     let _ = reply.send(Ok(now.since(pending.began).into()));
                 }
             }
@@ -362,6 +393,14 @@ impl Requests {
 }
 
 impl Pending {
+    /// Visits those who wait.
+    fn each_ticket(&self, mut visit: impl FnMut(u64)) {
+        match &self.waiting {
+            Waiting::Response { ticket, .. } | Waiting::Pong { ticket, .. } => visit(*ticket),
+            Waiting::Observation(shared) => shared.tickets().for_each(visit),
+        }
+    }
+
     /// Tells whoever waits that nothing will come any more.
     fn fail(self, failed: Failed) {
         match self.waiting {
@@ -375,12 +414,9 @@ impl Pending {
             } => {
                 let _ = parts.send(Err(failed));
             }
-            Waiting::Response {
-                updates: Some(updates),
-                ..
-            } => updates.end(Heard::Failed(failed)),
+            Waiting::Observation(shared) => shared.fail(failed),
             Waiting::Response { .. } => {}
-            Waiting::Pong(reply) => {
+            Waiting::Pong { reply, .. } => {
                 let _ = reply.send(Err(failed));
             }
         }
