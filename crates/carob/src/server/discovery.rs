@@ -60,7 +60,31 @@ fn answer(links: &Bytes, request: &Request) -> Response {
 mod tests {
     use super::*;
     use crate::server::pattern::Pattern;
-    use crate::server::{fixed, get};
+    use crate::server::{Notifier, Resource, fixed, get};
+
+    fn listed(path: &str, resource: Resource) -> String {
+        let route = Route {
+            pattern: Pattern::parse(path).unwrap().into(),
+            resource,
+        };
+        links([route].iter())
+    }
+
+    #[test]
+    fn obs_is_there_once_and_without_a_value_however_it_is_given() {
+        let changes = Notifier::new();
+        let resource = || get(|_| async { "x" });
+        let all = [
+            resource().observable(&changes),
+            resource().flag("obs"),
+            resource().attribute("obs", "1").flag("OBS").flag("obs"),
+            resource().attribute("obs", "1").observable(&changes),
+        ];
+        for resource in all {
+            assert_eq!(listed("/a", resource), "</a>;obs");
+        }
+        assert_eq!(listed("/a", resource()), "</a>");
+    }
 
     #[test]
     fn the_list_names_every_resource_with_its_attributes() {

@@ -306,7 +306,8 @@ impl Resource {
     /// of GET that are known (RFC 7252 7.2.1), and `sz`, the size of the largest if all are fixed
     /// (RFC 6690 3.3).
     pub(crate) fn describe(&self, mut link: LinkEntry<'_>) {
-        for (name, value) in &self.attributes {
+        let is_obs = |name: &str| name.eq_ignore_ascii_case("obs");
+        for (name, value) in self.attributes.iter().filter(|(name, _)| !is_obs(name)) {
             link = match value {
                 Some(value) => link.attribute(name, value),
                 None => link.flag(name),
@@ -323,7 +324,8 @@ impl Resource {
                 _ => None,
             })
             .collect();
-        if self.notifier.is_some() && !given("obs") {
+        // Once, and without a value, however it was given (RFC 7641 6).
+        if self.notifier.is_some() || given("obs") {
             link = link.flag("obs");
         }
         if !formats.is_empty() && !given("ct") {

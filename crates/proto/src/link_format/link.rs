@@ -202,6 +202,8 @@ mod tests {
         );
         assert_eq!(link.size(), Some(9));
         assert!(link.is_observable());
+        // A value, or another one, means nothing (RFC 7641 6).
+        assert!(one("</x>;obs=0").is_observable() && one("</x>;obs;obs=\"no\"").is_observable());
         assert_eq!(link.anchor().as_deref(), Some("/y"));
         let plain = one("</x>");
         assert_eq!(texts(plain.relations().collect()), ["hosts"]);
