@@ -143,6 +143,29 @@ fn every_notification_has_the_token_a_greater_number_and_the_first_format() {
 }
 
 #[test]
+fn numbers_count_messages_and_so_grow_slowly() {
+    let (mut net, _) = observed(get("light"));
+    net.observable("door", "shut");
+    net.send_with(get("door"), observing());
+    net.run_for(seconds(1));
+    for n in 0..500 {
+        net.change(
+            if n % 2 == 0 { "light" } else { "door" },
+            format!("{n}"),
+            false,
+        );
+        net.run_for(millis(20));
+    }
+    let numbers: Vec<_> = net
+        .sent_by_server()
+        .iter()
+        .filter_map(|m| number(m))
+        .collect();
+    let (first, last) = (numbers[0], *numbers.last().unwrap());
+    assert!(numbers.len() >= 502 && (last - first) as usize <= numbers.len());
+}
+
+#[test]
 fn numbers_go_on_when_an_observer_that_was_forgotten_comes_back() {
     let (mut net, _) = observed(get("light"));
     for state in ["on", "dim"] {
