@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods, clippy::print_stdout)]
 
 mod args;
+mod clock;
 mod commands;
 mod failure;
 mod printer;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use carob::server::{Refusal, Request, Resource, Upload};
+use carob::server::{Notifier, Refusal, Request, Resource, Upload};
 use carob::{Code, ContentFormat, ETag, Payload, Response};
 use carob_proto::link_format::LinkWriter;
 
@@ -19,7 +19,7 @@ const WHOLE: u64 = 64 << 10;
 /// Bytes of an upload that are gathered before they are written.
 const GATHER: usize = 64 << 10;
 
-/// The files of a folder: GET, and if `writable` PUT and DELETE.
+/// The files of a folder: GET, and if `writable` PUT and DELETE, of which observers are told.
 pub(super) fn resource(root: Folder, writable: bool) -> Resource {
     let root = Arc::new(root);
     let (reading, telling) = (Arc::clone(&root), Arc::clone(&root));
@@ -27,14 +27,47 @@ pub(super) fn resource(root: Folder, writable: bool) -> Resource {
         .on_blocking(Code::GET, move |request| read(&reading, &request))
         .state_tag_blocking(move |request| state(&telling, &request));
     if !writable {
+        // What others do to the files is not noticed, so there would be nothing to tell.
         return resource;
     }
     let (writing, deleting) = (Arc::clone(&root), root);
+    let changes = Notifier::new();
+    let (written, deleted) = (changes.clone(), changes.clone());
     resource
-        .on_upload(Code::PUT, move |request, upload| {
-            write(Arc::clone(&writing), request, upload)
+        .on_upload(Code::PUT, move |request: Request, upload| {
+            let (changes, path) = (written.clone(), path(&request));
+            let writing = write(Arc::clone(&writing), request, upload);
+            async move {
+                let answer = writing.await;
+                if answer.is_ok() {
+                    tell(&changes, path);
+                }
+                answer
+            }
         })
-        .on_blocking(Code::DELETE, move |request| delete(&deleting, &request))
+        .on_blocking(Code::DELETE, move |request| {
+            let answer = delete(&deleting, &request);
+            if answer.is_ok() {
+                tell(&deleted, path(&request));
+            }
+            answer
+        })
+        .observable(&changes)
+}
+
+/// The segments of a request's path that name something: a folder's may end with an empty one.
+fn path(request: &Request) -> Vec<Vec<u8>> {
+    let segments = request.segments().filter(|segment| !segment.is_empty());
+    segments.map(<[u8]>::to_vec).collect()
+}
+
+/// Tells those who observe a file, or the folder it is in, that it has changed.
+fn tell(changes: &Notifier, changed: Vec<Vec<u8>>) {
+    changes.changed_for(move |request| {
+        let observed = path(request);
+        let folder = changed.split_last().map(|(_, folder)| folder);
+        observed == changed || Some(&*observed) == folder
+    });
 }
 
 fn segments(request: &Request) -> Vec<&[u8]> {

@@ -5,6 +5,7 @@ mod demo;
 mod files;
 #[cfg(unix)]
 mod folder;
+mod live;
 
 use std::path::Path;
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         json,
     } = args;
     let mut settings = Settings::new().controller(args::controller(&cc)?);
-    let mut builder = demo::resources(Server::builder().bind(bind));
+    let mut builder = live::resources(demo::resources(Server::builder().bind(bind)));
     if let Some(folder) = dir {
         (builder, settings) = with_folder(builder, settings, &folder, writable)?;
     }

@@ -1,0 +1,247 @@
+//! Starts the built binary, with bounded waits.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes on a busy machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(5);
+
+/// A folder of a test's own, gone with it.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("commands-{}-{count}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The path as an argument.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a file; its path as an argument.
+    pub(crate) fn with(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
+        fs::write(self.path(name), contents).unwrap();
+        self.text(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a command said and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    #[track_caller]
+    pub(crate) fn stdout(&self) -> &str {
+        core::str::from_utf8(&self.bytes).expect("text on stdout")
+    }
+
+    /// Stdout of a command that succeeded and said nothing on stderr.
+    #[track_caller]
+    pub(crate) fn quiet(&self) -> &str {
+        assert_eq!((self.code, &*self.stderr), (Some(0), ""), "{self:?}");
+        self.stdout()
+    }
+
+    /// Stdout as one JSON value a line.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Vec<serde_json::Value> {
+        let read = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        self.stdout().lines().map(read).collect()
+    }
+
+    /// Stderr of a command that failed with this code and said nothing on stdout.
+    #[track_caller]
+    pub(crate) fn refused(&self, code: i32) -> &str {
+        assert_eq!((self.code, self.stdout()), (Some(code), ""), "{self:?}");
+        &self.stderr
+    }
+}
+
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
+    command.args(arguments).env_remove("NO_COLOR");
+    command
+}
+
+/// Runs `carob` to its end.
+#[track_caller]
+pub(crate) fn carob(arguments: &[&str]) -> Ran {
+    carob_reading(arguments, b"")
+}
+
+/// Runs it with this on stdin.
+#[track_caller]
+pub(crate) fn carob_reading(arguments: &[&str], stdin: &[u8]) -> Ran {
+    let mut running = Running::start(arguments);
+    let mut input = running.child.stdin.take().unwrap();
+    // A command that does not read its stdin may be gone already.
+    let _ = input.write_all(stdin);
+    drop(input);
+    running.finish()
+}
+
+/// A command under way; killed when the value goes.
+pub(crate) struct Running {
+    child: Child,
+    stdout: Receiver<Vec<u8>>,
+    taken: Vec<u8>,
+    stderr: Option<JoinHandle<String>>,
+}
+
+impl Running {
+    #[track_caller]
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut child = command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let (sender, stdout) = channel();
+        let out = child.stdout.take().unwrap();
+        thread::spawn(move || {
+            let mut out = BufReader::new(out);
+            loop {
+                let mut line = Vec::new();
+                match out.read_until(b'\n', &mut line) {
+                    Ok(1..) if sender.send(line).is_ok() => {}
+                    _ => return,
+                }
+            }
+        });
+        let mut error = child.stderr.take().unwrap();
+        let stderr = thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = error.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        Self {
+            child,
+            stdout,
+            taken: Vec::new(),
+            stderr: Some(stderr),
+        }
+    }
+
+    /// The next line of stdout, without its end.
+    #[track_caller]
+    pub(crate) fn line(&mut self) -> String {
+        let Ok(line) = self.stdout.recv_timeout(LIMIT) else {
+            let _ = self.child.kill();
+            let stderr = self.stderr.take().unwrap().join().unwrap();
+            panic!("no further line on stdout; stderr: {stderr}");
+        };
+        self.taken.extend_from_slice(&line);
+        String::from_utf8(line).unwrap().trim_end().to_owned()
+    }
+
+    /// Sends it a signal by name, such as `INT`.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let kill = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(kill.unwrap().success());
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub(crate) fn finish(mut self) -> Ran {
+        let status = self.wait();
+        while let Ok(line) = self.stdout.recv_timeout(LIMIT) {
+            self.taken.extend_from_slice(&line);
+        }
+        Ran {
+            code: status.code(),
+            bytes: core::mem::take(&mut self.taken),
+            stderr: self.stderr.take().unwrap().join().unwrap(),
+        }
+    }
+
+    #[track_caller]
+    fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "still running after {LIMIT:?}");
+            thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `carob serve` on a port of its own.
+pub(crate) struct Server {
+    running: Running,
+    /// Without a slash at the end.
+    pub(crate) uri: String,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// With more arguments.
+    #[track_caller]
+    pub(crate) fn with(arguments: &[&str]) -> Self {
+        Self::at("127.0.0.1:0", arguments)
+    }
+
+    #[track_caller]
+    pub(crate) fn at(address: &str, arguments: &[&str]) -> Self {
+        let mut running =
+            Running::start(&[&["serve", "--bind", address, "--json"], arguments].concat());
+        let ready: serde_json::Value = serde_json::from_str(&running.line()).unwrap();
+        let uri = ready["listening"].as_str().unwrap().to_owned();
+        Self { running, uri }
+    }
+
+    pub(crate) fn path(&self, path: &str) -> String {
+        format!("{}/{path}", self.uri)
+    }
+
+    /// Stops it as Ctrl-C does.
+    #[track_caller]
+    pub(crate) fn stop(self) -> Ran {
+        self.running.signal("INT");
+        self.running.finish()
+    }
+}

@@ -1,0 +1,9 @@
+//! The client commands and the server as people and programs meet them: stdout, stderr, exit code.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "these tests wait for real programs on real sockets"
+)]
+
+mod harness;
+mod serving;

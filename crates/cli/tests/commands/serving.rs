@@ -1,0 +1,88 @@
+//! `carob serve` and its demo resources.
+
+use serde_json::Value;
+
+use crate::harness::{Scratch, Server, carob};
+
+#[test]
+fn posts_add_to_the_count() {
+    let server = Server::start();
+    let count = server.path("count");
+    assert_eq!(carob(&["get", &count]).quiet(), "0");
+    assert_eq!(carob(&["post", &count]).quiet(), "1");
+    assert_eq!(carob(&["post", &count, "41"]).quiet(), "42");
+    assert_eq!(carob(&["get", &count]).quiet(), "42");
+    let refused = carob(&["post", &count, "many"]);
+    assert!(
+        refused
+            .refused(1)
+            .contains("4.00 Bad Request: expected a whole number"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn the_time_is_a_moment_in_utc() {
+    let server = Server::start();
+    let ran = carob(&["get", &server.path("time")]);
+    let text = ran.quiet().trim_end();
+    assert_eq!(text.len(), "2026-11-21T21:04:51Z".len(), "{text}");
+    assert!(text.ends_with('Z') && text.as_bytes()[10] == b'T', "{text}");
+}
+
+#[test]
+fn sensors_come_in_the_format_asked_for() {
+    let server = Server::start();
+    let sensors = server.path("sensors");
+    for accept in [
+        &[][..],
+        &["--accept", "50"],
+        &["--accept", "application/senml+json"],
+    ] {
+        let arguments = [&["get", &*sensors], accept].concat();
+        let ran = carob(&arguments);
+        let records: Value = serde_json::from_str(ran.quiet()).unwrap();
+        assert_eq!(records[0]["u"], "Cel");
+    }
+    for accept in ["60", "112"] {
+        let ran = carob(&["get", &sensors, "--accept", accept]);
+        assert_eq!(
+            ran.bytes[..3],
+            [0x82, 0xa4, 0x21],
+            "two records, the first with bn"
+        );
+    }
+    let xml = carob(&["get", &sensors, "--accept", "application/xml"]);
+    assert!(xml.refused(1).contains("4.06 Not Acceptable"), "{xml:?}");
+}
+
+#[test]
+fn what_can_be_observed_is_listed_as_such() {
+    let scratch = Scratch::new();
+    let folder = scratch.text("");
+    for (arguments, root) in [
+        (vec![], false),
+        (vec!["--dir", &*folder], false),
+        (vec!["--dir", &*folder, "--writable"], true),
+    ] {
+        let server = Server::with(&arguments);
+        let ran = carob(&["get", &server.path(".well-known/core")]);
+        let observable: Vec<_> = ran
+            .quiet()
+            .split(",<")
+            .filter(|link| link.contains(";obs"))
+            .map(|link| link.trim_start_matches('<').split('>').next().unwrap())
+            .collect();
+        let mut expected = vec!["/time", "/count"];
+        if root {
+            expected.insert(0, "/");
+        }
+        assert_eq!(observable, expected, "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_server_ends_well() {
+    let ran = Server::start().stop();
+    assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
+}
