@@ -9,6 +9,7 @@ mod args;
 mod clock;
 mod commands;
 mod failure;
+mod formats;
 mod printer;
 
 use std::process::ExitCode;

@@ -1,15 +1,18 @@
 //! What can be typed.
 
-use std::net::SocketAddr;
+mod values;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carob::{BlockSize, Choice, ContentFormat};
-use carob_lab::scenario::keys;
+use carob::{BlockSize, ContentFormat};
 use clap::{Parser, Subcommand};
 
 use crate::commands::lab::LabCommand;
 use crate::failure::EXIT_CODES;
+use crate::formats;
+
+pub(crate) use values::{authority, controller, nearest};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,7 +92,7 @@ pub(crate) struct ExchangeArgs {
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub(crate) cc: String,
     /// Give up after this long, such as 5s or 400ms
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) deadline: Option<Duration>,
     /// Print one JSON object instead of the body
     #[arg(long)]
@@ -107,11 +110,11 @@ pub(crate) struct RequestArgs {
     /// Write the response's body to a file
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// The format to ask for, as media type or number
-    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    /// The format to ask for: json, cbor, text, link, ..., a media type or a number
+    #[arg(long, value_name = "FORMAT", value_parser = formats::parse)]
     pub(crate) accept: Option<ContentFormat>,
     /// The largest block to send or ask for, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = block_size)]
+    #[arg(long, value_name = "BYTES", value_parser = values::block_size)]
     pub(crate) block_size: Option<BlockSize>,
     /// Send as NON: not repeated if lost
     #[arg(long)]
@@ -129,8 +132,8 @@ pub(crate) struct SendArgs {
     /// Send a file as the body
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// The format of the body, as media type or number
-    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    /// The format of the body: see --accept
+    #[arg(long, value_name = "FORMAT", value_parser = formats::parse)]
     pub(crate) format: Option<ContentFormat>,
 }
 
@@ -151,7 +154,7 @@ pub(crate) struct DiscoverArgs {
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub(crate) cc: String,
     /// Give up after this long, such as 5s or 400ms
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) deadline: Option<Duration>,
     /// Print a JSON array instead of a table
     #[arg(long)]
@@ -207,60 +210,6 @@ pub(crate) enum CcCommand {
     },
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    let unit = "expected a time with its unit, such as 5s or 400ms";
-    let duration: carob_cc::time::Duration = text.parse().map_err(|_| unit)?;
-    if duration.is_zero() {
-        return Err("expected a time longer than 0".into());
-    }
-    Ok(duration.into())
-}
-
-fn block_size(text: &str) -> Result<BlockSize, String> {
-    let wrong = "expected 16, 32, 64, 128, 256, 512 or 1024";
-    let bytes: usize = text.parse().map_err(|_| wrong)?;
-    let size = BlockSize::from_bytes_at_most(bytes).filter(|size| size.bytes() == bytes);
-    size.ok_or_else(|| wrong.into())
-}
-
-fn format(text: &str) -> Result<ContentFormat, String> {
-    if let Ok(number) = text.parse() {
-        return Ok(ContentFormat(number));
-    }
-    ContentFormat::by_media_type(text).ok_or_else(|| {
-        "expected a number or a media type with one, such as application/cbor".into()
-    })
-}
-
-/// An address as it is written in a URI.
-pub(crate) fn authority(address: SocketAddr) -> String {
-    format!("coap://{address}")
-}
-
-/// The controller of a name.
-pub(crate) fn controller(name: &str) -> Result<Choice, crate::failure::Failure> {
-    use crate::failure::{Failure, Kind};
-    Choice::named(name).map_err(|unknown| {
-        let failure = Failure::new(Kind::Usage, format_args!("--cc: {unknown}"));
-        match nearest(name) {
-            Some(near) => failure.hint(format_args!(
-                "did you mean \"{near}\"? `carob cc list` explains all"
-            )),
-            None => failure.hint("`carob cc list` explains all"),
-        }
-    })
-}
-
-/// The controller whose name is nearest, if any is near.
-fn nearest(name: &str) -> Option<&'static str> {
-    let limit = name.chars().count().div_ceil(2);
-    carob_cc::registry::entries()
-        .map(|entry| (keys::distance(name, entry.name), entry.name))
-        .min()
-        .filter(|(distance, _)| *distance <= limit)
-        .map(|(_, name)| name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,22 +218,5 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Args::command().debug_assert();
-    }
-
-    #[test]
-    fn a_misspelt_controller_finds_its_neighbour() {
-        assert_eq!(nearest("cocoa-3"), Some("cocoa-03"));
-        assert_eq!(nearest("defualt"), Some("default"));
-        assert_eq!(nearest("xyzzy-quux-frobnicate"), None);
-    }
-
-    #[test]
-    fn times_need_units_and_block_sizes_are_powers_of_two() {
-        assert_eq!(duration("400ms"), Ok(Duration::from_millis(400)));
-        assert!(duration("5").is_err());
-        assert!(duration("0s").is_err());
-        assert_eq!(block_size("64").map(BlockSize::bytes), Ok(64));
-        assert!(block_size("100").is_err());
-        assert!(block_size("2048").is_err());
     }
 }

@@ -12,6 +12,7 @@ use carob::{Code, ContentFormat, ETag, Payload, Response};
 use carob_proto::link_format::LinkWriter;
 
 use super::folder::{Entry, Folder, Found, Partial, PathError};
+use crate::formats;
 
 /// Files up to this size, in bytes, are read whole, so that all blocks are of one state; larger
 /// ones are read block by block as they are asked for.
@@ -152,28 +153,7 @@ fn etag(metadata: &Metadata) -> ETag {
 
 /// The content format by a name's extension.
 fn format_of(name: &str) -> ContentFormat {
-    let extension = Path::new(name)
-        .extension()
-        .and_then(|text| text.to_str())
-        .unwrap_or_default();
-    let media_type = match extension.to_ascii_lowercase().as_str() {
-        "txt" | "text" | "md" | "log" | "csv" => "text/plain",
-        "json" => "application/json",
-        "xml" => "application/xml",
-        "cbor" => "application/cbor",
-        "senml" => "application/senml+json",
-        "senmlc" => "application/senml+cbor",
-        "wlnk" => "application/link-format",
-        "exi" => "application/exi",
-        "js" => "application/javascript",
-        "css" => "text/css",
-        "svg" => "image/svg+xml",
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "gif" => "image/gif",
-        _ => "application/octet-stream",
-    };
-    ContentFormat::by_media_type(media_type).unwrap_or(ContentFormat::OCTET_STREAM)
+    formats::of_file(Path::new(name)).unwrap_or(ContentFormat::OCTET_STREAM)
 }
 
 /// What is in a folder, as links (RFC 6690 2).
