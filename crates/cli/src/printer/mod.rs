@@ -1,8 +1,12 @@
 //! What people and programs read: bodies and JSON on stdout, everything else on stderr.
 
+mod body;
+mod cbor;
 mod controllers;
+mod layout;
 mod report;
 mod response;
+mod style;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -12,18 +16,20 @@ use serde_json::json;
 
 use crate::failure::Failure;
 
+pub(crate) use body::body;
 pub(crate) use controllers::{controller, controllers};
 pub(crate) use report::{Report, report};
-pub(crate) use response::{body, code, end, head, refusal};
+pub(crate) use response::{code, end, head, refusal};
 
-/// Prints a line on stdout. A reader that has gone away is not told.
+/// Prints a line on stdout, in colour where that is wanted. A reader that has gone away is not
+/// told.
 fn line(text: &str) {
-    let _ = writeln!(io::stdout().lock(), "{text}");
+    let _ = writeln!(anstream::stdout().lock(), "{text}");
 }
 
-/// Prints a line on stderr.
+/// Prints a line on stderr, in colour where that is wanted.
 fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
 /// Prints a value as one line of JSON, or several on a terminal.

@@ -1,15 +1,14 @@
 //! A response as people read it.
 
-use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use carob::{Code, ContentFormat, OptionNumber, Response};
 use serde_json::Value;
 
+use super::body::is_text;
 use super::note;
 use super::report::option_value;
-use crate::commands::request::is_text;
 
 /// `2.05 Content`.
 fn code_text(code: Code) -> String {
@@ -70,26 +69,4 @@ pub(crate) fn refusal(uri: &str, head: &Response, text: &[u8]) {
         "carob: {uri} answered {}{separator}{why}",
         code_text(head.code)
     ));
-}
-
-/// A body on a terminal.
-pub(crate) fn body(head: &Response, bytes: &[u8]) {
-    if bytes.is_empty() {
-        return;
-    }
-    if !is_text(head, bytes) {
-        let format = head
-            .format()
-            .map_or_else(|| "binary".to_owned(), |format| format.to_string());
-        note(&format!(
-            "{} bytes of {format} not shown on a terminal; write them with -o FILE",
-            bytes.len()
-        ));
-        return;
-    }
-    let mut stdout = io::stdout().lock();
-    let _ = stdout.write_all(bytes);
-    if !bytes.ends_with(b"\n") {
-        let _ = stdout.write_all(b"\n");
-    }
 }

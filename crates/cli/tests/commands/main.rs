@@ -7,3 +7,5 @@
 
 mod harness;
 mod serving;
+#[cfg(unix)]
+mod terminal;

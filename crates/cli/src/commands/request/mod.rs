@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use carob::client::BodyStream;
-use carob::{Body, Code, ContentFormat, Response, StreamedReply};
+use carob::{Body, Code, ContentFormat, StreamedReply};
 use carob_proto::trace::{Trace, What};
 use tokio::fs::File;
 use tokio::io::{AsyncWriteExt as _, stdin};
@@ -239,12 +239,4 @@ impl Drop for Partial {
             let _ = std::fs::remove_file(partial);
         }
     }
-}
-
-/// Whether a body can be shown on a terminal.
-pub(crate) fn is_text(head: &Response, bytes: &[u8]) -> bool {
-    let control = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
-    let media_type = head.format().and_then(ContentFormat::media_type);
-    let binary = media_type.is_some_and(|name| name.starts_with("image/"));
-    !binary && core::str::from_utf8(bytes).is_ok_and(|text| !text.chars().any(control))
 }

@@ -1,0 +1,164 @@
+//! Bodies on a terminal: laid out where their format is known, and never what it would obey.
+
+use std::borrow::Cow;
+
+use carob::link_format::{Link, Links};
+use carob::{ContentFormat, Response};
+
+use super::{cbor, layout, line, note};
+
+/// Larger bodies are not laid out.
+const LAID_OUT: usize = 1 << 20;
+
+/// Prints a body on a terminal.
+pub(crate) fn body(head: &Response, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    if let Some(text) = shown(head, bytes) {
+        return line(text.strip_suffix('\n').unwrap_or(&text));
+    }
+    let format = head
+        .format()
+        .map_or_else(|| "binary data".to_owned(), |format| format.to_string());
+    note(&format!(
+        "{} bytes of {format} not shown: write them with -o FILE",
+        bytes.len()
+    ));
+}
+
+/// A body as a terminal shows it, if it can.
+pub(super) fn shown<'a>(head: &Response, bytes: &'a [u8]) -> Option<Cow<'a, str>> {
+    let kind = Kind::of(head.format());
+    if kind == Kind::Cbor
+        && bytes.len() <= LAID_OUT
+        && let Ok(items) = cbor::diagnostic(bytes)
+    {
+        let items: Vec<_> = items.iter().map(|item| layout::lay_out(item)).collect();
+        return Some(items.join("\n").into());
+    }
+    if !is_text(head, bytes) {
+        return None;
+    }
+    let text = core::str::from_utf8(bytes).ok()?;
+    let is_json = |text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    Some(match kind {
+        Kind::Json if text.len() <= LAID_OUT && is_json(text) => layout::lay_out(text).into(),
+        Kind::Links => links(text).map_or(text.into(), Into::into),
+        _ => text.into(),
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Cbor,
+    Links,
+    Other,
+}
+
+impl Kind {
+    fn of(format: Option<ContentFormat>) -> Self {
+        let Some(definition) = format.and_then(ContentFormat::definition) else {
+            return Self::Other;
+        };
+        let media_type = definition.media_type.split(';').next().unwrap_or_default();
+        let is = |suffix: &str| {
+            media_type
+                .strip_prefix("application/")
+                .is_some_and(|name| name == suffix || name.ends_with(&format!("+{suffix}")))
+        };
+        match media_type {
+            // Compressed content is neither.
+            _ if !definition.coding.is_empty() => Self::Other,
+            "application/link-format" => Self::Links,
+            "application/cwt"
+            | "application/cose"
+            | "application/cose-key"
+            | "application/cose-key-set"
+            | "application/multipart-core" => Self::Cbor,
+            _ if is("json") => Self::Json,
+            _ if is("cbor") || is("cbor-seq") => Self::Cbor,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Links, a line each; nothing if they are not well-formed.
+fn links(text: &str) -> Option<String> {
+    let links: Result<Vec<_>, _> = Links::new(text).collect();
+    let lines: Vec<_> = links.ok()?.iter().map(Link::source).collect();
+    Some(lines.join(",\n"))
+}
+
+/// Whether a body can be shown on a terminal as it is.
+pub(super) fn is_text(head: &Response, bytes: &[u8]) -> bool {
+    let control = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+    let media_type = head.format().and_then(ContentFormat::media_type);
+    let binary =
+        media_type.is_some_and(|name| name.starts_with("image/") && !name.ends_with("xml"));
+    !binary && core::str::from_utf8(bytes).is_ok_and(|text| !text.chars().any(control))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carob::Code;
+
+    fn plain(format: Option<ContentFormat>, bytes: &[u8]) -> Option<String> {
+        let mut head = Response::new(Code::CONTENT);
+        if let Some(format) = format {
+            head.set_format(format);
+        }
+        let text = shown(&head, bytes)?;
+        Some(anstream::adapter::strip_str(&text).to_string())
+    }
+
+    #[test]
+    fn json_and_cbor_are_laid_out_by_their_format() {
+        let json = br#"{"a":1}"#;
+        for format in [
+            ContentFormat::JSON,
+            ContentFormat::SENML_JSON,
+            ContentFormat::TD_JSON,
+        ] {
+            assert_eq!(plain(Some(format), json).as_deref(), Some(r#"{"a": 1}"#));
+        }
+        let cbor = b"\xa1\x61a\x01";
+        for format in [
+            ContentFormat::CBOR,
+            ContentFormat::SENML_CBOR,
+            ContentFormat::CBOR_SEQ,
+        ] {
+            assert_eq!(plain(Some(format), cbor).as_deref(), Some(r#"{"a": 1}"#));
+        }
+        assert_eq!(
+            plain(None, json).as_deref(),
+            Some(r#"{"a":1}"#),
+            "it may be anything"
+        );
+    }
+
+    #[test]
+    fn what_is_not_what_it_says_is_shown_as_it_is_or_not_at_all() {
+        assert_eq!(
+            plain(Some(ContentFormat::JSON), b"{\"a\":").as_deref(),
+            Some("{\"a\":")
+        );
+        assert_eq!(plain(Some(ContentFormat::CBOR), b"\xa1\x61"), None);
+        assert_eq!(
+            plain(Some(ContentFormat::CBOR_DEFLATE), b"\xa1\x61a\x01"),
+            None
+        );
+        assert_eq!(plain(Some(ContentFormat::TEXT_PLAIN), b"\x1b[2J"), None);
+    }
+
+    #[test]
+    fn links_have_a_line_each() {
+        let text = plain(
+            Some(ContentFormat::LINK_FORMAT),
+            b"</a>;title=\"x,y\",</b>;obs",
+        );
+        assert_eq!(text.as_deref(), Some("</a>;title=\"x,y\",\n</b>;obs"));
+    }
+}

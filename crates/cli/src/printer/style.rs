@@ -1,0 +1,21 @@
+//! Colours. Those who print through [`super::line`] and [`super::note`] may use them freely: where
+//! they are not wanted (no terminal, NO_COLOR) they are taken out.
+
+use std::fmt;
+
+use anstyle::{AnsiColor, Style};
+
+const fn colour(colour: AnsiColor) -> Style {
+    colour.on_default()
+}
+
+/// Parts of a body: names of members, strings, numbers, words.
+pub(super) const KEY: Style = colour(AnsiColor::Blue).bold();
+pub(super) const STRING: Style = colour(AnsiColor::Green);
+pub(super) const NUMBER: Style = colour(AnsiColor::Cyan);
+pub(super) const WORD: Style = colour(AnsiColor::Magenta);
+
+/// The text in that style.
+pub(super) fn paint(style: Style, text: impl fmt::Display) -> String {
+    format!("{style}{text}{style:#}")
+}

@@ -1,0 +1,110 @@
+//! What people see, on a terminal.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::process::Stdio;
+
+use nix::pty::openpty;
+
+use crate::harness::{Scratch, Server, carob, command};
+
+/// What a command shows on a terminal that has both its stdout and stderr; its exit code.
+fn on_terminal(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let pty = openpty(None, None).unwrap();
+    let side = || Stdio::from(pty.slave.try_clone().unwrap());
+    let mut child = command(arguments)
+        .env("TERM", "xterm-256color")
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(side())
+        .stderr(side())
+        .spawn()
+        .unwrap();
+    drop(pty.slave);
+    let mut shown = Vec::new();
+    // With its last writer a terminal ends in an error on Linux.
+    let _ = File::from(pty.master).read_to_end(&mut shown);
+    let code = child.wait().unwrap().code();
+    (
+        code,
+        String::from_utf8(shown).unwrap().replace("\r\n", "\n"),
+    )
+}
+
+fn without_colours(arguments: &[&str]) -> String {
+    let (_, text) = on_terminal(arguments, &[("NO_COLOR", "1")]);
+    assert!(!text.contains('\x1b'), "{text:?}");
+    text
+}
+
+#[test]
+fn json_and_cbor_are_laid_out() {
+    let server = Server::start();
+    let sensors = server.path("sensors");
+    assert_eq!(
+        without_colours(&["get", &sensors]),
+        r#"[
+  {
+    "bn": "urn:dev:ow:10e2073a01080063:",
+    "n": "temperature",
+    "u": "Cel",
+    "v": 21.5
+  },
+  {"n": "humidity", "u": "%RH", "v": 48.0}
+]
+"#
+    );
+    assert_eq!(
+        without_colours(&["get", &sensors, "--accept", "cbor"]),
+        r#"[
+  {-2: "urn:dev:ow:10e2073a01080063:", 0: "temperature", 1: "Cel", 2: 21.5},
+  {0: "humidity", 1: "%RH", 2: 48.0}
+]
+"#
+    );
+    let piped = carob(&["get", &sensors]);
+    assert!(!piped.quiet().contains('\n'));
+}
+
+#[test]
+fn links_have_a_line_each() {
+    let server = Server::start();
+    let text = without_colours(&["get", &server.path(".well-known/core")]);
+    assert_eq!(text.lines().count(), text.matches('<').count());
+    assert!(text.lines().all(|line| line.starts_with("</")), "{text}");
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let server = Server::start();
+    let arguments = ["get", &server.path("sensors")];
+    let (_, coloured) = on_terminal(&arguments, &[]);
+    assert!(coloured.contains("\x1b[32m\"Cel\"\x1b[0m"), "{coloured:?}");
+    without_colours(&arguments);
+    let piped = carob(&arguments);
+    assert!(
+        !piped.stdout().contains('\x1b') && !piped.stderr.contains('\x1b'),
+        "{piped:?}"
+    );
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_not_shown_to_it() {
+    let scratch = Scratch::new();
+    let (folder, evil) = (scratch.text(""), "\x1b]0;title\x07");
+    scratch.with("evil.txt", evil);
+    scratch.with("evil.json", format!("[\"{evil}\"]"));
+    scratch.with("evil.cbor", [&[0x6a], evil.as_bytes()].concat());
+    let server = Server::with(&["--dir", &folder]);
+    for name in ["evil.txt", "evil.json", "evil.cbor"] {
+        let text = without_colours(&["get", &server.path(name)]);
+        assert!(!text.contains('\x07'), "{text:?}");
+    }
+    let text = without_colours(&["get", &server.path("evil.cbor")]);
+    assert_eq!(text, "\"\\u001b]0;title\\u0007\"\n");
+    let text = without_colours(&["get", &server.path("evil.txt")]);
+    assert!(
+        text.contains("10 bytes of text/plain; charset=utf-8 not shown"),
+        "{text}"
+    );
+}
