@@ -7,6 +7,7 @@ pub(crate) mod lab;
 mod ping;
 pub(crate) mod request;
 mod serve;
+mod stop;
 
 use std::future::Future;
 

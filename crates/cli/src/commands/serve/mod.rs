@@ -14,8 +14,12 @@ use carob::server::ServerBuilder;
 use carob::{Finish, Server, Settings};
 
 use crate::args::{self, ServeArgs};
-use crate::failure::{Failure, Kind, Outcome};
+#[cfg(not(unix))]
+use crate::failure::Kind;
+use crate::failure::{Failure, Outcome};
 use crate::printer;
+
+use super::stop::Stop;
 
 /// How long a stopping server waits for what is under way.
 const GRACE: Duration = Duration::from_secs(5);
@@ -47,13 +51,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
             failure
         }
     })?;
+    // Whoever reads that line may ask at once.
+    let mut stop = Stop::listen()?;
     printer::listening(&args::authority(server.local_address()), json);
-    if let Err(error) = asked_to_stop().await {
-        return Err(Failure::new(
-            Kind::Network,
-            format_args!("cannot wait for signals: {error}"),
-        ));
-    }
+    stop.asked().await;
     tokio::select! {
         finish = server.shut_down(GRACE) => {
             if let Finish::CutOff { handlers, requests, .. } = finish {
@@ -62,23 +63,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
             }
             Ok(Outcome::Done)
         }
-        _ = asked_to_stop() => Ok(Outcome::Interrupted),
+        () = stop.asked() => Ok(Outcome::Interrupted),
     }
-}
-
-/// Waits for Ctrl-C or, where there is such a thing, SIGTERM.
-async fn asked_to_stop() -> std::io::Result<()> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => interrupted,
-            _ = terminate.recv() => Ok(()),
-        }
-    }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
 }
 
 #[cfg(unix)]
