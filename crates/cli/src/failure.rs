@@ -4,17 +4,21 @@ use std::fmt;
 use std::process::ExitCode;
 
 use carob::{Code, Error, OpenError};
+use carob_proto::endpoint::RequestError;
 
 /// The exit codes as `--help` explains them; [`Outcome::exit_code`] is where they are made.
-pub(crate) const EXIT_CODES: &str = "\
-Exit codes:
-    0  success (response 2.xx)
-    1  the response was 4.xx, or a file of yours could not be read or written
-    2  wrong usage
-    3  no answer in time
-    4  network error: cannot resolve, bind or reach
-    5  the response was 5.xx
-  130  interrupted";
+pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
+    (0, "success (response 2.xx)"),
+    (
+        1,
+        "the response was 4.xx, or a file of yours could not be read or written",
+    ),
+    (2, "wrong usage"),
+    (3, "no answer in time"),
+    (4, "network error: cannot resolve, bind or reach"),
+    (5, "the response was 5.xx"),
+    (130, "interrupted"),
+];
 
 /// How a command ended.
 #[derive(Debug)]
@@ -23,6 +27,8 @@ pub(crate) enum Outcome {
     /// A response arrived; its code decides.
     Response(Code),
     Failed(Failure),
+    /// Everything has been said; this is the exit code.
+    Told(u8),
     Interrupted,
 }
 
@@ -62,6 +68,7 @@ impl Outcome {
                 Kind::NoAnswer => 3,
                 Kind::Network => 4,
             },
+            Self::Told(number) => *number,
             Self::Interrupted => 130,
         }
     }
@@ -101,10 +108,24 @@ impl From<Error> for Failure {
         let kind = match &error {
             Error::Uri { .. } | Error::Scheme { .. } | Error::Option { .. } => Kind::Usage,
             Error::Body(_) => Kind::File,
+            // What is full may have room later; all else is wrong with the request itself.
+            Error::NotSent { source, .. }
+                if !matches!(
+                    source,
+                    RequestError::RequestsFull | RequestError::QueueFull | RequestError::PeersFull
+                ) =>
+            {
+                Kind::Usage
+            }
             error if error.is_timeout() => Kind::NoAnswer,
             _ => Kind::Network,
         };
-        let hint = error.remedy().map(str::to_owned);
+        let hint = match &error {
+            Error::Uri { uri, .. } if !uri.contains("://") => {
+                Some(format!("did you mean coap://{uri}?"))
+            }
+            error => error.remedy().map(str::to_owned),
+        };
         Self {
             kind,
             message: error.to_string(),

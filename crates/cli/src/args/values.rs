@@ -3,10 +3,25 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carob::{BlockSize, Choice};
+use carob::{BlockSize, Choice, OptionNumber};
 use carob_lab::scenario::keys::distance;
+use carob_proto::codec::{OptionDefinition, OptionFormat};
 
 use crate::failure::{Failure, Kind};
+
+/// An option as it will be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OptionValue {
+    pub(crate) number: OptionNumber,
+    pub(crate) value: Vec<u8>,
+}
+
+/// An entity tag, or any state there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Any,
+    Is(Vec<u8>),
+}
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let unit = "expected a time with its unit, such as 5s or 400ms";
@@ -22,6 +37,75 @@ pub(super) fn block_size(text: &str) -> Result<BlockSize, String> {
     let bytes: usize = text.parse().map_err(|_| wrong)?;
     let size = BlockSize::from_bytes_at_most(bytes).filter(|size| size.bytes() == bytes);
     size.ok_or_else(|| wrong.into())
+}
+
+/// An entity tag: 1 to 8 bytes (RFC 7252 5.10.6), with or without 0x.
+pub(super) fn etag(text: &str) -> Result<Vec<u8>, String> {
+    let bytes = hex(text.strip_prefix("0x").unwrap_or(text));
+    let fits = bytes.filter(|bytes| (1..=8).contains(&bytes.len()));
+    fits.ok_or_else(|| "expected 1 to 8 bytes in hexadecimal, such as 9c31".into())
+}
+
+pub(super) fn tag(text: &str) -> Result<Tag, String> {
+    if text.eq_ignore_ascii_case("any") {
+        return Ok(Tag::Any);
+    }
+    etag(text)
+        .map(Tag::Is)
+        .map_err(|wrong| format!("{wrong}, or any"))
+}
+
+/// `NUMBER=VALUE`; the number may be a name, too.
+pub(super) fn option(text: &str) -> Result<OptionValue, String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("expected NUMBER=VALUE, such as 65000=0x01 or Hop-Limit=16")?;
+    let by_name = || {
+        let mut all = OptionDefinition::ALL.iter();
+        all.find(|definition| definition.name.eq_ignore_ascii_case(name))
+    };
+    let number = match name.parse() {
+        Ok(number) => OptionNumber(number),
+        Err(_) => by_name().map(|known| known.number).ok_or_else(|| {
+            let names = OptionDefinition::ALL
+                .iter()
+                .map(|definition| definition.name);
+            let near = nearest(name, names)
+                .map(|near| format!("; did you mean {near}?"))
+                .unwrap_or_default();
+            format!("no option has the name or number \"{name}\"{near}")
+        })?,
+    };
+    let is_uint = || {
+        number
+            .definition()
+            .is_some_and(|d| d.format == OptionFormat::Uint)
+    };
+    let value = if let Some(digits) = value.strip_prefix("0x") {
+        hex(digits).ok_or("expected an even number of hexadecimal digits after 0x")?
+    } else if is_uint() {
+        let wrong =
+            || format!("{number} is a number: expected one of up to 32 bits, or hex with 0x");
+        let value: u32 = value.parse().map_err(|_| wrong())?;
+        let bytes = value.to_be_bytes();
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        bytes[zeros..].to_vec()
+    } else {
+        value.into()
+    };
+    Ok(OptionValue { number, value })
+}
+
+fn hex(digits: &str) -> Option<Vec<u8>> {
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    let pairs = digits.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| {
+        let digit = |n: usize| char::from(pair[n]).to_digit(16);
+        u8::try_from(digit(0)? << 4 | digit(1)?).ok()
+    };
+    pairs.map(byte).collect()
 }
 
 /// An address as it is written in a URI.
@@ -77,5 +161,30 @@ mod tests {
         assert_eq!(block_size("64").map(BlockSize::bytes), Ok(64));
         assert!(block_size("100").is_err());
         assert!(block_size("2048").is_err());
+    }
+
+    #[test]
+    fn entity_tags_are_one_to_eight_bytes_of_hexadecimal() {
+        assert_eq!(etag("9c31"), Ok(vec![0x9c, 0x31]));
+        assert_eq!(etag("0x9C31"), Ok(vec![0x9c, 0x31]));
+        assert_eq!(tag("any"), Ok(Tag::Any));
+        for wrong in ["", "9", "9g", "+1", "0x", "010203040506070809"] {
+            assert!(etag(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn options_are_text_hexadecimal_or_numbers() {
+        let option = |text| option(text).map(|option| (option.number.0, option.value));
+        assert_eq!(option("65000=some=text"), Ok((65000, b"some=text".into())));
+        assert_eq!(option("65000=0x00ff"), Ok((65000, vec![0, 0xff])));
+        assert_eq!(option("65000="), Ok((65000, vec![])));
+        assert_eq!(option("max-age=300"), Ok((14, vec![1, 44])));
+        assert_eq!(option("14=0"), Ok((14, vec![])));
+        assert_eq!(option("Uri-Query=a=1"), Ok((15, b"a=1".into())));
+        assert!(option("65536=x").is_err() && option("Max-Age=soon").is_err());
+        assert!(option("65000").is_err() && option("65000=0xf").is_err());
+        let unknown = option("Max-Ege=1").unwrap_err();
+        assert!(unknown.contains("did you mean Max-Age?"), "{unknown}");
     }
 }

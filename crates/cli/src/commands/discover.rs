@@ -8,68 +8,56 @@ use carob_lab::text::{Align, TextTable};
 use serde::Serialize;
 
 use super::client;
-use crate::args::{DiscoverArgs, ExchangeArgs};
+use crate::args::DiscoverArgs;
 use crate::failure::{Failure, Kind, Outcome};
+use crate::monitor::Monitor;
 use crate::printer;
 
 const LIST: &str = "/.well-known/core";
 
 /// Asks for the list and shows it.
 pub(crate) async fn run(args: DiscoverArgs) -> Result<Outcome, Failure> {
-    let DiscoverArgs {
-        host,
-        filter,
-        raw,
-        cc,
-        deadline,
-        json,
-    } = args;
-    let exchange = ExchangeArgs {
-        uri: uri_of(&host),
-        cc,
-        deadline,
-        json,
-        verbose: false,
-    };
-    let outcome = ask(&exchange, &filter, raw).await;
-    if let (Err(failure), true) = (&outcome, json) {
-        printer::failure_json(failure);
+    let uri = uri_of(&args.host);
+    let outcome = ask(&uri, &args).await;
+    if let (Err(failure), true) = (&outcome, args.json) {
+        printer::failure_json(&uri, failure, None);
     }
     outcome
 }
 
-async fn ask(exchange: &ExchangeArgs, filter: &[String], raw: bool) -> Result<Outcome, Failure> {
-    let client = client(exchange, |settings| settings)?;
-    let mut request = client.get(&exchange.uri).accept(ContentFormat::LINK_FORMAT);
+async fn ask(uri: &str, args: &DiscoverArgs) -> Result<Outcome, Failure> {
+    let monitor = Monitor::open(&args.watch)?;
+    let client = client(&args.network, &monitor, |settings| settings)?;
+    let mut request = client.get(uri).accept(ContentFormat::LINK_FORMAT);
     // RFC 6690 4.1 knows one argument. Servers need not heed even that, so the others, and that
     // once more, are seen to here.
-    if let Some(first) = filter.first() {
+    if let Some(first) = args.filter.first() {
         request = request.option(OptionNumber::URI_QUERY, first.as_bytes());
     }
-    if let Some(deadline) = exchange.deadline {
+    if let Some(deadline) = args.network.deadline {
         request = request.deadline(deadline);
     }
     let reply = request.await?;
     if let Some(error) = reply.error_for_code() {
-        if exchange.json {
-            printer::failure_json(&Failure::new(Kind::Network, error));
+        if args.json {
+            printer::failure_json(uri, &Failure::new(Kind::Network, error), None);
         } else {
-            printer::refusal(&exchange.uri, &reply, reply.bytes());
+            printer::refusal(uri, &reply, reply.bytes());
         }
         return Ok(Outcome::Response(reply.code));
     }
     let text = read(reply.bytes()).map_err(|error| {
-        let text = format!("{} is no list of links: {error}", exchange.uri);
-        Failure::new(Kind::Network, text).hint(format_args!("carob get {} shows it", exchange.uri))
+        let text = format!("{uri} is no list of links: {error}");
+        Failure::new(Kind::Network, text).hint(format_args!("carob get {uri} shows it"))
     })?;
-    let query = filter.iter().map(String::as_bytes);
+    let query = args.filter.iter().map(String::as_bytes);
     let links: Vec<Link<'_>> = matching(text, query).collect();
-    if exchange.json {
+    if args.json {
         printer::json(&links.iter().map(Entry::of).collect::<Vec<_>>());
-    } else if raw {
+    } else if args.raw {
         printer::links(links.iter().map(Link::source));
     } else if links.is_empty() {
-        printer::remark(&format!("{}: no resources", exchange.uri));
+        printer::remark(&format!("{uri}: no resources"));
     } else {
         printer::table(&table(&links));
     }

@@ -5,16 +5,19 @@ mod controllers;
 mod discover;
 pub(crate) mod lab;
 mod ping;
-pub(crate) mod request;
+mod request;
 mod serve;
 mod stop;
 
 use std::future::Future;
+use std::io::IsTerminal as _;
 
-use carob::{Client, Code, Settings};
+use carob::{Client, Code, Error, Settings, Uri};
 
-use crate::args::{self, CcCommand, Command, ExchangeArgs};
+use crate::args::{self, CcCommand, Command, MessageArgs, NetworkArgs};
 use crate::failure::{Failure, Kind, Outcome};
+use crate::monitor::Monitor;
+use crate::printer;
 
 /// Runs a command to its end; without one, the lab's default comparison.
 pub(crate) fn run(command: Option<Command>) -> Outcome {
@@ -22,10 +25,13 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         return settle(lab::default());
     };
     match command {
-        Command::Get(args) => until_interrupted(request::run(Code::GET, args, None)),
-        Command::Delete(args) => until_interrupted(request::run(Code::DELETE, args, None)),
+        Command::Get(args) => until_interrupted(request::ask(Code::GET, args)),
+        Command::Delete(args) => until_interrupted(request::ask(Code::DELETE, args)),
         Command::Put(args) => until_interrupted(request::send(Code::PUT, args)),
         Command::Post(args) => until_interrupted(request::send(Code::POST, args)),
+        Command::Fetch(args) => until_interrupted(request::send(Code::FETCH, args)),
+        Command::Patch(args) => until_interrupted(request::send(Code::PATCH, args)),
+        Command::Ipatch(args) => until_interrupted(request::send(Code::IPATCH, args)),
         Command::Discover(args) => until_interrupted(discover::run(args)),
         Command::Ping(args) => until_interrupted(ping::run(args)),
         Command::Serve(args) => on_runtime(serve::run(args)),
@@ -73,13 +79,56 @@ fn until_interrupted(command: impl Future<Output = Result<Outcome, Failure>>) ->
     })
 }
 
-/// A client as the options describe it.
+/// A client as the options describe it, watched.
 fn client(
-    args: &ExchangeArgs,
+    args: &NetworkArgs,
+    monitor: &Monitor,
     settings: impl FnOnce(Settings) -> Settings,
 ) -> Result<Client, Failure> {
     let with_controller = Settings::new().controller(args::controller(&args.cc)?);
-    Ok(Client::builder()
-        .settings(settings(with_controller))
-        .open()?)
+    let settings = settings(monitor.of_client(with_controller));
+    Ok(Client::builder().settings(settings).open()?)
+}
+
+/// Settings with the blocks that were asked for.
+fn sized(settings: Settings, args: &MessageArgs) -> Settings {
+    match args.block_size {
+        Some(size) => settings
+            .block_size(size)
+            .engine(|config| config.negotiate_early = true),
+        None => settings,
+    }
+}
+
+/// Does the same for each URI, one after the other; the command ends as the worst of them.
+///
+/// With `titled`, a terminal shows each URI before its answer.
+async fn each(
+    uris: &[String],
+    titled: bool,
+    one: impl AsyncFn(&str) -> Result<Outcome, Failure>,
+) -> Result<Outcome, Failure> {
+    if let [uri] = uris {
+        return one(uri).await;
+    }
+    // One that cannot be understood is found before anything is sent.
+    for uri in uris {
+        Uri::parse(uri).map_err(|source| Error::Uri {
+            uri: uri.clone(),
+            source,
+        })?;
+    }
+    let titled = titled && std::io::stdout().is_terminal();
+    let mut worst = 0;
+    for uri in uris {
+        if titled {
+            printer::uri(uri);
+        }
+        let outcome = settle(one(uri).await);
+        if let Outcome::Failed(failure) = &outcome {
+            printer::failure(failure);
+        }
+        worst = worst.max(outcome.number());
+    }
+    Ok(Outcome::Told(worst))
 }

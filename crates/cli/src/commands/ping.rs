@@ -1,35 +1,59 @@
 //! `carob ping`: is a CoAP endpoint there?
 
-use super::client;
+use std::time::Instant;
+
+use super::{client, each};
 use crate::args::PingArgs;
 use crate::failure::{Failure, Kind, Outcome};
+use crate::monitor::{Monitor, Timing};
 use crate::printer;
 
-/// Pings once and shows the round-trip time.
+/// Pings each once and shows the round-trip time.
 pub(crate) async fn run(args: PingArgs) -> Result<Outcome, Failure> {
-    let exchange = args.exchange;
-    let client = client(&exchange, |settings| settings)?;
-    let asked = async { Ok(client.ping(&exchange.uri).await?) };
-    let outcome = match exchange.deadline {
-        Some(deadline) => tokio::time::timeout(deadline, asked)
-            .await
-            .unwrap_or_else(|_| {
-                let seconds = deadline.as_secs_f64();
-                let text = format!("{} did not answer within {seconds:.1} s", exchange.uri);
-                Err(Failure::new(Kind::NoAnswer, text).hint("allow more time with --deadline"))
-            }),
-        None => asked.await,
-    };
-    match outcome {
-        Ok(round_trip) => {
-            printer::pong(&exchange.uri, round_trip, exchange.json);
-            Ok(Outcome::Done)
-        }
-        Err(failure) => {
-            if exchange.json {
-                printer::failure_json(&failure);
+    let PingArgs {
+        uris,
+        show,
+        network,
+        watch,
+    } = args;
+    let monitor = Monitor::open(&watch)?;
+    let client = client(&network, &monitor, |settings| settings)?;
+    let one = async |uri: &str| {
+        monitor.reset_tally();
+        let began = Instant::now();
+        let asked = async { Ok(client.ping(uri).await?) };
+        let outcome = match network.deadline {
+            Some(deadline) => tokio::time::timeout(deadline, asked)
+                .await
+                .unwrap_or_else(|_| {
+                    let seconds = deadline.as_secs_f64();
+                    let text = format!("{uri} did not answer within {seconds:.1} s");
+                    let failure = Failure::new(Kind::NoAnswer, text);
+                    Err(failure.hint("allow more time with --deadline"))
+                }),
+            None => asked.await,
+        };
+        let timing = if show.timing {
+            Some(Timing::gather(&client, &monitor.tally(), began.elapsed()).await)
+        } else {
+            None
+        };
+        let timing = timing.as_ref();
+        match outcome {
+            Ok(round_trip) if show.json => printer::pong_json(uri, round_trip, timing),
+            Ok(round_trip) => printer::pong(uri, round_trip),
+            Err(failure) => {
+                if show.json {
+                    printer::failure_json(uri, &failure, timing);
+                }
+                return Err(failure);
             }
-            Err(failure)
         }
-    }
+        if let Some(timing) = timing.filter(|_| !show.json) {
+            printer::timing(timing);
+        }
+        Ok(Outcome::Done)
+    };
+    // What is printed names the URI.
+    each(&uris, false, one).await
 }

@@ -22,13 +22,13 @@ pub(crate) fn body(head: &Response, bytes: &[u8]) {
         .format()
         .map_or_else(|| "binary data".to_owned(), |format| format.to_string());
     note(&format!(
-        "{} bytes of {format} not shown: write them with -o FILE",
+        "{} bytes of {format} not shown: write them with -o FILE, or see them with --raw",
         bytes.len()
     ));
 }
 
 /// A body as a terminal shows it, if it can.
-pub(super) fn shown<'a>(head: &Response, bytes: &'a [u8]) -> Option<Cow<'a, str>> {
+fn shown<'a>(head: &Response, bytes: &'a [u8]) -> Option<Cow<'a, str>> {
     let kind = Kind::of(head.format());
     if kind == Kind::Cbor
         && bytes.len() <= LAID_OUT

@@ -7,6 +7,8 @@ mod layout;
 mod report;
 mod response;
 mod style;
+mod timing;
+mod wire;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -15,11 +17,16 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::monitor::{Timing, millis};
+
+use style::{BAD, paint};
 
 pub(crate) use body::body;
 pub(crate) use controllers::{controller, controllers};
-pub(crate) use report::{Report, report};
-pub(crate) use response::{code, end, head, refusal};
+pub(crate) use report::{Answer, Report};
+pub(crate) use response::{code, refusal, uri};
+pub(crate) use timing::{time, timing};
+pub(crate) use wire::message;
 
 /// Prints a line on stdout, in colour where that is wanted. A reader that has gone away is not
 /// told.
@@ -44,25 +51,33 @@ pub(crate) fn json(value: &impl Serialize) {
 
 /// Says what went wrong, and what may help.
 pub(crate) fn failure(failure: &Failure) {
-    note(&format!("carob: {}", failure.message));
+    note(&format!("{} {}", paint(BAD, "carob:"), failure.message));
     if let Some(hint) = &failure.hint {
         note(&format!("  hint: {hint}"));
     }
 }
 
 /// The same for programs.
-pub(crate) fn failure_json(failure: &Failure) {
-    json(&json!({ "error": failure.message, "hint": failure.hint }));
+pub(crate) fn failure_json(uri: &str, failure: &Failure, timing: Option<&Timing>) {
+    let mut object = json!({ "uri": uri, "error": failure.message, "hint": failure.hint });
+    if let Some(timing) = timing {
+        object["timing"] = json!(timing);
+    }
+    json(&object);
 }
 
 /// The answer to a ping.
-pub(crate) fn pong(uri: &str, round_trip: Duration, as_json: bool) {
-    let millis = round_trip.as_secs_f64() * 1e3;
-    if as_json {
-        json(&json!({ "uri": uri, "rtt_ms": millis }));
-    } else {
-        line(&format!("{uri} is there: {millis:.1} ms"));
+pub(crate) fn pong(uri: &str, round_trip: Duration) {
+    line(&format!("{uri} is there: {}", time(round_trip)));
+}
+
+/// The same for programs.
+pub(crate) fn pong_json(uri: &str, round_trip: Duration, timing: Option<&Timing>) {
+    let mut object = json!({ "uri": uri, "rtt_ms": millis(round_trip) });
+    if let Some(timing) = timing {
+        object["timing"] = json!(timing);
     }
+    json(&object);
 }
 
 /// Links in the link format, a line each: line breaks are no part of it, and programs that read it
@@ -93,7 +108,7 @@ pub(crate) fn listening(uri: &str, as_json: bool) {
     let _ = stdout.flush();
 }
 
-/// A remark of the server's.
+/// A remark in passing.
 pub(crate) fn remark(text: &str) {
     note(&format!("carob: {text}"));
 }

@@ -1,17 +1,20 @@
 //! A response as programs read it.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::path::Path;
 
 use carob::{OptionNumber, Response};
 use carob_proto::codec::OptionFormat;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::monitor::Timing;
+
 /// A response as the machine interface has it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct Answer {
     code: String,
     name: Option<&'static str>,
     options: Vec<Value>,
@@ -22,16 +25,27 @@ pub(crate) struct Report {
     encoding: Option<&'static str>,
     /// Where the payload was written instead.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) file: Option<String>,
-    pub(crate) bytes: u64,
+    file: Option<String>,
+    bytes: u64,
     peer: String,
-    rtt_ms: f64,
-    attempts: u32,
-    retransmissions: u32,
 }
 
-impl Report {
-    pub(crate) fn new(head: &Response, peer: SocketAddr, after: Duration) -> Self {
+/// What became of a request, as the machine interface has it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report<'a> {
+    pub(crate) uri: &'a str,
+    #[serde(flatten)]
+    pub(crate) answer: Answer,
+    /// From the request to the head of the response.
+    pub(crate) rtt_ms: f64,
+    pub(crate) attempts: u32,
+    pub(crate) retransmissions: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) timing: Option<Timing>,
+}
+
+impl Answer {
+    pub(crate) fn new(head: &Response, peer: SocketAddr) -> Self {
         let options = head.options.iter().map(|option| {
             let number = option.number;
             json!({
@@ -49,29 +63,26 @@ impl Report {
             file: None,
             bytes: 0,
             peer: peer.to_string(),
-            rtt_ms: after.as_secs_f64() * 1e3,
-            attempts: 0,
-            retransmissions: 0,
         }
     }
 
-    pub(crate) fn payload(&mut self, bytes: &[u8]) {
+    /// The same with its body.
+    pub(crate) fn with_payload(mut self, bytes: &[u8]) -> Self {
         self.bytes = bytes.len() as u64;
         let (text, encoding) = match core::str::from_utf8(bytes) {
             Ok(text) => (text.to_owned(), "utf8"),
             Err(_) => (base64(bytes), "base64"),
         };
         (self.payload, self.encoding) = (Some(text), Some(encoding));
+        self
     }
 
-    /// Copies of messages sent, the repeated ones among them.
-    pub(crate) fn copies(&mut self, all: u32, retransmissions: u32) {
-        (self.attempts, self.retransmissions) = (all, retransmissions);
+    /// The same with where its body is.
+    pub(crate) fn with_file(mut self, file: &Path, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self.file = Some(file.display().to_string());
+        self
     }
-}
-
-pub(crate) fn report(report: &Report) {
-    super::json(report);
 }
 
 /// An option's value as its format has it; bytes in hexadecimal.
@@ -95,6 +106,31 @@ pub(super) fn option_value(number: OptionNumber, value: &[u8]) -> Value {
         },
         _ => hex().into(),
     }
+}
+
+/// An option's value on a line, with nothing in it that a terminal obeys.
+pub(super) fn option_text(number: OptionNumber, value: &[u8]) -> String {
+    match option_value(number, value) {
+        Value::String(text) => harmless(&text).into_owned(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// The text with control characters escaped.
+pub(super) fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    let escape = |c: char| {
+        let (escaped, plain) = if c.is_control() {
+            (Some(c.escape_default()), None)
+        } else {
+            (None, Some(c))
+        };
+        escaped.into_iter().flatten().chain(plain)
+    };
+    text.chars().flat_map(escape).collect()
 }
 
 /// RFC 4648 base64 with padding.

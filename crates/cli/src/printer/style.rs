@@ -9,6 +9,13 @@ const fn colour(colour: AnsiColor) -> Style {
     colour.on_default()
 }
 
+pub(super) const STRONG: Style = Style::new().bold();
+pub(super) const FAINT: Style = Style::new().dimmed();
+pub(super) const GOOD: Style = colour(AnsiColor::Green);
+pub(super) const BAD: Style = colour(AnsiColor::Red);
+/// Something we sent, and something we received.
+pub(super) const OUT: Style = colour(AnsiColor::Cyan);
+pub(super) const IN: Style = colour(AnsiColor::Magenta);
 /// Parts of a body: names of members, strings, numbers, words.
 pub(super) const KEY: Style = colour(AnsiColor::Blue).bold();
 pub(super) const STRING: Style = colour(AnsiColor::Green);

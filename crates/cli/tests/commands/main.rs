@@ -6,6 +6,10 @@
 )]
 
 mod harness;
+#[cfg(unix)]
+mod help;
+mod requests;
 mod serving;
 #[cfg(unix)]
 mod terminal;
+mod watching;

@@ -63,6 +63,7 @@ fn json_and_cbor_are_laid_out() {
 "#
     );
     let piped = carob(&["get", &sensors]);
+    assert_eq!(without_colours(&["get", &sensors, "--raw"]), piped.quiet());
     assert!(!piped.quiet().contains('\n'));
 }
 
@@ -77,7 +78,7 @@ fn links_have_a_line_each() {
 #[test]
 fn colours_are_for_terminals_that_want_them() {
     let server = Server::start();
-    let arguments = ["get", &server.path("sensors")];
+    let arguments = ["get", &server.path("sensors"), "-v"];
     let (_, coloured) = on_terminal(&arguments, &[]);
     assert!(coloured.contains("\x1b[32m\"Cel\"\x1b[0m"), "{coloured:?}");
     without_colours(&arguments);
@@ -107,4 +108,21 @@ fn what_a_terminal_would_obey_is_not_shown_to_it() {
         text.contains("10 bytes of text/plain; charset=utf-8 not shown"),
         "{text}"
     );
+}
+
+#[test]
+fn several_answers_are_told_apart_by_their_uris() {
+    let server = Server::start();
+    let [hello, count] = ["hello", "count"].map(|path| server.path(path));
+    let text = without_colours(&["get", &hello, &count]);
+    let expected = format!("{hello}:\nhello, this is 32 bytes of text\n{count}:\n0\n");
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn one_json_object_a_line_is_for_programs_and_several_lines_for_people() {
+    let server = Server::start();
+    let arguments = ["get", &server.path("count"), "--json"];
+    assert!(without_colours(&arguments).lines().count() > 10);
+    assert_eq!(carob(&arguments).quiet().lines().count(), 1);
 }

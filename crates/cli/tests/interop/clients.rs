@@ -140,24 +140,25 @@ impl Client {
         let mut running = Running::start(&mut command, scratch, "client");
         let status = running.finish(ask.limit + GRACE);
         let (stdout, stderr) = (running.stdout(), running.stderr());
-        let unanswered = || panic!("{ask:?} was not answered: {status}\n{}", running.said());
+        let unanswered =
+            || -> ! { panic!("{ask:?} was not answered: {status}\n{}", running.said()) };
         let code = match self {
             // Exit codes of the command: an error response is an answer, silence is not.
             Self::Carob if matches!(status.code(), Some(0 | 1 | 5)) => {
-                code_line(&stderr).unwrap_or_else(unanswered)
+                return told_by_carob(&stdout, &output, running.said())
+                    .unwrap_or_else(|| unanswered());
             }
             // It exits with 0 whatever happens, and tells only codes of errors.
             Self::Of(Peer::Libcoap) if status.success() => {
                 code_line(&stderr).unwrap_or_else(|| "2".to_owned())
             }
-            Self::Of(_) if status.success() => code_line(&stdout).unwrap_or_else(unanswered),
+            Self::Of(_) if status.success() => code_line(&stdout).unwrap_or_else(|| unanswered()),
             _ => unanswered(),
         };
-        let told = if self == Self::Carob { stderr } else { stdout };
         Answer {
             code,
             payload: fs::read(&output).unwrap_or_default(),
-            etag: etag_line(&told),
+            etag: etag_line(&stdout),
             said: running.said(),
         }
     }
@@ -183,14 +184,27 @@ fn code_line(text: &str) -> Option<String> {
     code.map(str::to_owned)
 }
 
-/// What stands on a line behind `etag` or, as Carob writes it, `ETag:`.
+/// The answer in the JSON object that `carob` prints.
+fn told_by_carob(stdout: &str, output: &Path, said: String) -> Option<Answer> {
+    let told: serde_json::Value = serde_json::from_str(stdout).ok()?;
+    let options = told["options"].as_array()?;
+    let etag = options.iter().find(|option| option["name"] == "ETag");
+    Some(Answer {
+        code: told["code"].as_str()?.to_owned(),
+        payload: fs::read(output).unwrap_or_default(),
+        etag: etag.and_then(|option| bytes(option["value"].as_str()?)),
+        said,
+    })
+}
+
+/// What stands on a line behind `etag`.
 fn etag_line(text: &str) -> Option<Vec<u8>> {
-    let mut words = text.lines().map(|line| line.trim().split_once(' '));
-    let value = words.find_map(|pair| match pair? {
-        ("etag" | "ETag:", value) => Some(value),
-        _ => None,
-    })?;
-    let digits = value.as_bytes().chunks(2);
+    bytes(text.lines().find_map(|line| line.strip_prefix("etag "))?)
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let digits = digits.as_bytes().chunks(2);
     digits
         .map(|pair| u8::from_str_radix(core::str::from_utf8(pair).ok()?, 16).ok())
         .collect()
@@ -205,11 +219,16 @@ fn hex(bytes: &[u8]) -> String {
 
 fn carob(ask: &Ask<'_>, uri: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-    command.args([ask.method, uri, "--verbose"]);
-    assert!(
-        ask.if_match.is_none() && !ask.if_none_match,
-        "carob cannot ask for {ask:?}"
-    );
+    command.args([ask.method, uri, "--json"]);
+    if let Some(etag) = ask.if_match {
+        // The empty value stands for any state (RFC 7252 5.10.8.1).
+        let any = "any".to_owned();
+        let tag = if etag.is_empty() { any } else { hex(etag) };
+        command.args(["--if-match", &tag]);
+    }
+    if ask.if_none_match {
+        command.arg("--if-none-match");
+    }
     if ask.non {
         command.arg("--non");
     }

@@ -10,7 +10,7 @@ Examples:
   carob lab run thesis/long-1c-high-2500 --algorithm default,cocoa-03
   carob lab run thesis/long-1c-high-2500 --seed 7
   carob lab run thesis/long --set 'extra_delay=10-20 ms' --set error=high --json
-  carob lab run ./my-link.toml --set cc.k_weak=4
+  carob lab run thesis/long-1c-high-2500 --algorithm cocoa-03 --set cc.k_weak=4
 
 `carob lab show NAME` tells every key that --set takes, with its value.";
 

@@ -1,242 +1,233 @@
-//! `carob get`, `put`, `post`, `delete`: one request, its response shown.
+//! `carob get`, `put`, `post`, `delete`, `fetch`, `patch`, `ipatch`: requests, their responses
+//! shown.
+
+mod files;
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
-use carob::client::BodyStream;
-use carob::{Body, Code, ContentFormat, StreamedReply};
-use carob_proto::trace::{Trace, What};
+use carob::client::RequestBuilder;
+use carob::{Body, Client, Code, ContentFormat, OptionNumber, StreamedReply};
 use tokio::fs::File;
-use tokio::io::{AsyncWriteExt as _, stdin};
+use tokio::io::stdin;
 
-use super::client;
-use crate::args::{RequestArgs, SendArgs};
-use crate::failure::{Failure, Outcome};
-use crate::printer::{self, Report};
+use super::{client, each};
+use crate::args::{
+    AskArgs, BodyArgs, ConditionArgs, ContentArgs, MessageArgs, RequestArgs, SelectArgs, SendArgs,
+    Tag,
+};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::formats;
+use crate::monitor::{Monitor, Timing, millis};
+use crate::printer::{self, Answer, Report};
 
-/// Copies of messages sent.
-#[derive(Debug, Default)]
-struct Copies {
-    all: AtomicU32,
-    retransmissions: AtomicU32,
+/// A request's body and its format, if that is known.
+type Content = (Body, Option<ContentFormat>);
+
+/// `get` and `delete`: without a body, for one resource after the other.
+pub(crate) async fn ask(method: Code, args: AskArgs) -> Result<Outcome, Failure> {
+    let AskArgs { uris, request } = args;
+    if uris.len() > 1 && request.body.output.is_some() {
+        let failure = Failure::new(Kind::Usage, "several bodies do not fit one file");
+        return Err(failure.hint("ask for one URI at a time with -o"));
+    }
+    let requests = Requests::open(method, &request)?;
+    each(&uris, !request.show.json, async |uri| {
+        requests.run(uri, None).await
+    })
+    .await
 }
 
-/// `put` and `post`: with a body.
+/// `put`, `post`, `fetch`, `patch` and `ipatch`: with a body.
 pub(crate) async fn send(method: Code, args: SendArgs) -> Result<Outcome, Failure> {
     let SendArgs {
-        request,
+        uri,
         payload,
-        file,
-        format,
+        content,
+        request,
     } = args;
+    let content = read(payload, content).await?;
+    Requests::open(method, &request)?
+        .run(&uri, Some(content))
+        .await
+}
+
+async fn read(payload: Option<String>, args: ContentArgs) -> Result<Content, Failure> {
+    let ContentArgs { file, mut format } = args;
     let body = match (payload, file) {
         (Some(text), _) if text == "-" => Body::reader(stdin()),
         (Some(text), _) => text.into_bytes().into(),
         (None, Some(path)) => {
+            format = format.or_else(|| formats::of_file(&path));
             let file = File::open(&path).await;
             Body::reader(file.map_err(|error| Failure::file("read", &path, &error))?)
         }
         (None, None) => Body::from(Vec::new()),
     };
-    run(method, request, Some((body, format))).await
+    Ok((body, format))
 }
 
-/// Makes a request and shows its response.
-pub(crate) async fn run(
-    method: Code,
-    args: RequestArgs,
-    body: Option<(Body, Option<ContentFormat>)>,
-) -> Result<Outcome, Failure> {
-    let RequestArgs {
-        exchange,
-        output,
-        accept,
-        block_size,
-        non,
-    } = args;
-    let copies = Arc::new(Copies::default());
-    let counted = Arc::clone(&copies);
-    let client = client(&exchange, |mut settings| {
-        if let Some(size) = block_size {
-            settings = settings
-                .block_size(size)
-                .engine(|config| config.negotiate_early = true);
-        }
-        settings.on_trace(move |trace| counted.count(trace))
-    })?;
-    let mut request = client.request(method, &exchange.uri).confirmable(!non);
-    if let Some((body, format)) = body {
-        request = request.body(body);
-        if let Some(format) = format {
-            request = request.format(format);
-        }
-    }
-    if let Some(accept) = accept {
+/// Adds the options that choose a representation.
+fn select(mut request: RequestBuilder, args: &SelectArgs) -> RequestBuilder {
+    if let Some(accept) = args.accept {
         request = request.accept(accept);
     }
-    if let Some(deadline) = exchange.deadline {
-        request = request.deadline(deadline);
+    for option in &args.option {
+        request = request.option(option.number, option.value.clone());
     }
-    let reply = match request.send_streaming().await {
-        Ok(reply) => reply,
-        Err(error) => {
-            let failure = Failure::from(error);
-            if exchange.json {
-                printer::failure_json(&failure);
-            }
-            return Err(failure);
+    request
+}
+
+fn under(mut request: RequestBuilder, args: &ConditionArgs) -> RequestBuilder {
+    for etag in &args.etag {
+        request = request.option(OptionNumber::ETAG, etag.clone());
+    }
+    for tag in &args.if_match {
+        let value = match tag {
+            // An empty value stands for any state (RFC 7252 5.10.8.1).
+            Tag::Any => Vec::new(),
+            Tag::Is(etag) => etag.clone(),
+        };
+        request = request.option(OptionNumber::IF_MATCH, value);
+    }
+    if args.if_none_match {
+        request = request.option(OptionNumber::IF_NONE_MATCH, Vec::new());
+    }
+    request
+}
+
+/// Requests of one command: they share an endpoint.
+struct Requests<'a> {
+    method: Code,
+    args: &'a RequestArgs,
+    client: Client,
+    monitor: Monitor,
+}
+
+impl<'a> Requests<'a> {
+    fn open(method: Code, args: &'a RequestArgs) -> Result<Self, Failure> {
+        let monitor = Monitor::open(&args.watch)?;
+        let client = client(&args.network, &monitor, |settings| {
+            super::sized(settings, &args.message)
+        })?;
+        Ok(Self {
+            method,
+            args,
+            client,
+            monitor,
+        })
+    }
+
+    /// Makes a request and shows its response, or why there is none.
+    async fn run(&self, uri: &str, content: Option<Content>) -> Result<Outcome, Failure> {
+        self.monitor.reset_tally();
+        let began = Instant::now();
+        let failure = match self.request(uri, content).send_streaming().await {
+            Ok(reply) => match self.show(uri, began, reply).await {
+                Ok(outcome) => return Ok(outcome),
+                Err(failure) => failure,
+            },
+            Err(error) => error.into(),
+        };
+        // People are told of the failure itself by whoever gets it.
+        let timing = self.timing(began).await;
+        if self.args.show.json {
+            printer::failure_json(uri, &failure, timing.as_ref());
+        } else if let Some(timing) = timing {
+            printer::timing(&timing);
         }
-    };
-    let StreamedReply {
-        head,
-        peer,
-        after,
-        mut body,
-        ..
-    } = reply;
-    let success = head.code.is_success();
-    if exchange.verbose {
-        printer::head(&head, peer, after);
+        Err(failure)
     }
-    let mut report = Report::new(&head, peer, after);
-    let mut terminal = None;
-    if exchange.json {
-        match output.filter(|_| success) {
-            Some(path) => {
-                report.bytes = to_file(&path, &mut body).await?;
-                report.file = Some(path.display().to_string());
-            }
-            None => report.payload(&whole(&mut body).await?),
-        }
-        report.copies(
-            copies.all.load(Ordering::Relaxed),
-            copies.retransmissions.load(Ordering::Relaxed),
-        );
-        printer::report(&report);
-        return Ok(Outcome::Response(head.code));
-    }
-    if !success {
-        let text = whole(&mut body).await?;
-        printer::refusal(&exchange.uri, &head, &text);
-        return Ok(Outcome::Response(head.code));
-    }
-    if let Some(path) = output {
-        report.bytes = to_file(&path, &mut body).await?;
-    } else if std::io::stdout().is_terminal() {
-        let bytes = whole(&mut body).await?;
-        report.bytes = bytes.len() as u64;
-        terminal = Some(bytes);
-    } else {
-        report.bytes = to_stdout(&mut body).await?;
-    }
-    if let Some(bytes) = terminal {
-        printer::body(&head, &bytes);
-    }
-    if report.bytes == 0 && !exchange.verbose {
-        printer::code(&head);
-    }
-    if exchange.verbose {
-        let retransmissions = copies.retransmissions.load(Ordering::Relaxed);
-        printer::end(
-            report.bytes,
-            copies.all.load(Ordering::Relaxed),
-            retransmissions,
-        );
-    }
-    Ok(Outcome::Response(head.code))
-}
 
-impl Copies {
-    fn count(&self, trace: &Trace) {
-        if let What::Sent {
-            retransmissions, ..
-        } = trace.what
-        {
-            self.all.fetch_add(1, Ordering::Relaxed);
-            if retransmissions > 0 {
-                self.retransmissions.fetch_add(1, Ordering::Relaxed);
+    fn request(&self, uri: &str, content: Option<Content>) -> RequestBuilder {
+        let RequestArgs {
+            select: selected,
+            condition,
+            network,
+            message: MessageArgs { non, .. },
+            ..
+        } = self.args;
+        let mut request = self.client.request(self.method, uri).confirmable(!non);
+        if let Some((body, format)) = content {
+            request = request.body(body);
+            if let Some(format) = format {
+                request = request.format(format);
             }
         }
+        if let Some(deadline) = network.deadline {
+            request = request.deadline(deadline);
+        }
+        under(select(request, selected), condition)
     }
-}
 
-/// The whole body.
-async fn whole(body: &mut BodyStream) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = body.chunk().await? {
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes)
-}
-
-async fn to_stdout(body: &mut BodyStream) -> Result<u64, Failure> {
-    let mut stdout = tokio::io::stdout();
-    let failed = |error| Failure::file("write", Path::new("stdout"), &error);
-    let mut bytes = 0;
-    while let Some(chunk) = body.chunk().await? {
-        stdout.write_all(&chunk).await.map_err(failed)?;
-        bytes += chunk.len() as u64;
-    }
-    stdout.flush().await.map_err(failed)?;
-    Ok(bytes)
-}
-
-/// Writes a body to a file that is there only once it is whole; its size.
-async fn to_file(path: &Path, body: &mut BodyStream) -> Result<u64, Failure> {
-    let failed = |error: std::io::Error| Failure::file("write", path, &error);
-    // What is no file, such as /dev/null, cannot be replaced by one.
-    let special = tokio::fs::metadata(path)
-        .await
-        .is_ok_and(|found| !found.is_file());
-    let partial = Partial(if special {
-        None
-    } else {
-        Some(partial_name(path))
-    });
-    let place = partial.0.as_deref().unwrap_or(path);
-    let mut file = File::create(place).await.map_err(failed)?;
-    let mut bytes = 0;
-    while let Some(chunk) = body.chunk().await? {
-        file.write_all(&chunk).await.map_err(failed)?;
-        bytes += chunk.len() as u64;
-    }
-    file.flush().await.map_err(failed)?;
-    drop(file);
-    partial.complete(path).map_err(failed)?;
-    Ok(bytes)
-}
-
-fn partial_name(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    name.into()
-}
-
-/// A file that is removed unless it is completed.
-struct Partial(Option<PathBuf>);
-
-impl Partial {
-    fn complete(mut self, path: &Path) -> std::io::Result<()> {
-        match self.0.take() {
-            Some(partial) => {
-                let renamed = std::fs::rename(&partial, path);
-                if renamed.is_err() {
-                    self.0 = Some(partial);
+    async fn show(
+        &self,
+        uri: &str,
+        began: Instant,
+        reply: StreamedReply,
+    ) -> Result<Outcome, Failure> {
+        let RequestArgs {
+            body: BodyArgs { output, raw },
+            show,
+            watch,
+            ..
+        } = self.args;
+        let StreamedReply {
+            head,
+            peer,
+            after,
+            mut body,
+            ..
+        } = reply;
+        let outcome = Outcome::Response(head.code);
+        let file = output.as_deref().filter(|_| head.code.is_success());
+        if show.json {
+            let answer = Answer::new(&head, peer);
+            let answer = match file {
+                Some(path) => answer.with_file(path, files::to_file(path, &mut body).await?),
+                None => answer.with_payload(&files::whole(&mut body).await?),
+            };
+            let tally = self.monitor.tally();
+            printer::json(&Report {
+                uri,
+                answer,
+                rtt_ms: millis(after),
+                attempts: tally.copies,
+                retransmissions: tally.retransmissions,
+                timing: self.timing(began).await,
+            });
+            return Ok(outcome);
+        }
+        if head.code.is_success() {
+            let bytes = match file {
+                Some(path) => files::to_file(path, &mut body).await?,
+                None if std::io::stdout().is_terminal() && !raw => {
+                    let bytes = files::whole(&mut body).await?;
+                    printer::body(&head, &bytes);
+                    bytes.len() as u64
                 }
-                renamed
+                None => files::to_stdout(&mut body).await?,
+            };
+            // With `-v` the code has been seen.
+            if bytes == 0 && watch.verbose == 0 {
+                printer::code(&head);
             }
-            None => Ok(()),
+        } else {
+            let text = files::whole(&mut body).await?;
+            printer::refusal(uri, &head, &text);
         }
+        if let Some(timing) = self.timing(began).await {
+            printer::timing(&timing);
+        }
+        Ok(outcome)
     }
-}
 
-impl Drop for Partial {
-    fn drop(&mut self) {
-        if let Some(partial) = &self.0 {
-            // It may never have been created; the error that stopped us is the one to tell.
-            let _ = std::fs::remove_file(partial);
+    /// How it went, if that is asked for.
+    async fn timing(&self, began: Instant) -> Option<Timing> {
+        if !self.args.show.timing {
+            return None;
         }
+        let total = began.elapsed();
+        Some(Timing::gather(&self.client, &self.monitor.tally(), total).await)
     }
 }

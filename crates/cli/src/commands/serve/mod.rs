@@ -17,6 +17,7 @@ use crate::args::{self, ServeArgs};
 #[cfg(not(unix))]
 use crate::failure::Kind;
 use crate::failure::{Failure, Outcome};
+use crate::monitor::Monitor;
 use crate::printer;
 
 use super::stop::Stop;
@@ -35,8 +36,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         writable,
         cc,
         json,
+        watch,
     } = args;
-    let mut settings = Settings::new().controller(args::controller(&cc)?);
+    let with_controller = Settings::new().controller(args::controller(&cc)?);
+    let mut settings = Monitor::open(&watch)?.of_server(with_controller);
     let mut builder = live::resources(demo::resources(Server::builder().bind(bind)));
     if let Some(folder) = dir {
         (builder, settings) = with_folder(builder, settings, &folder, writable)?;

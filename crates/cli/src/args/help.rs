@@ -1,0 +1,256 @@
+//! What `--help` adds to the options: groups of commands, examples, exit codes.
+
+use std::fmt::Write as _;
+
+use anstyle::Style;
+use clap::CommandFactory as _;
+
+use super::Args;
+use crate::failure::EXIT_CODES;
+
+/// Commands in the order a new user meets them; one that is in no group comes last.
+const GROUPS: &[(&str, &[&str])] = &[
+    (
+        "Ask a server",
+        &[
+            "get", "discover", "put", "post", "delete", "fetch", "patch", "ipatch", "ping",
+        ],
+    ),
+    ("Be a server", &["serve"]),
+    ("Choose congestion control", &["cc", "lab"]),
+];
+
+const FIRST_STEPS: &str = "\
+Without a command, the lab compares congestion controllers; that takes seconds.
+
+Examples:
+  carob serve &
+  carob discover localhost
+  carob get coap://localhost/hello
+  carob get coap://localhost/large -o large.bin --cc cocoa-03 --timing
+  carob lab run thesis/long-1c-high-2500
+
+`carob COMMAND --help` explains a command and has more examples.";
+
+const SERVE: &str = "
+Demo resources:
+  /hello    32 bytes of text       /echo     returns what it is sent
+  /large    1 MiB in many blocks   /slow     answers after 1.5 s
+  /time     changes each second    /count    a number; POST adds to it
+  /sensors  JSON or CBOR           /.well-known/core lists them all
+/time and /count can be observed.
+";
+
+/// Examples of each command. A test runs them all, in this order, in one folder, beside
+/// `carob serve --dir . --writable`.
+const EXAMPLES: &[(&str, &[&str])] = &[
+    (
+        "get",
+        &[
+            "carob get coap://localhost/hello",
+            "carob get coap://localhost/sensors --accept cbor",
+            "carob get coap://localhost/sensors --json > answer.json",
+            "carob get coap://localhost/large -o large.bin --cc cocoa-03 --timing",
+            "carob get coap://localhost/hello coap://localhost/time -v",
+        ],
+    ),
+    (
+        "discover",
+        &[
+            "carob discover localhost",
+            "carob discover localhost --filter obs --json",
+        ],
+    ),
+    (
+        "put",
+        &[
+            "carob put coap://localhost/notes.txt 'remember the milk'",
+            "carob put coap://localhost/copy.bin --file large.bin",
+            "carob put coap://localhost/new.txt hello --if-none-match",
+        ],
+    ),
+    (
+        "post",
+        &[
+            "carob post coap://localhost/count",
+            "carob post coap://localhost/count 10",
+            "date | carob post coap://localhost/echo - --format text",
+        ],
+    ),
+    (
+        "delete",
+        &[
+            "carob delete coap://localhost/notes.txt",
+            "carob delete coap://localhost/new.txt --if-match any",
+        ],
+    ),
+    (
+        "fetch",
+        &["carob fetch coap://localhost/echo '[\"temperature\"]' --format json"],
+    ),
+    (
+        "patch",
+        &[
+            "carob patch coap://localhost/echo '[{\"op\":\"remove\",\"path\":\"/a\"}]' --format json-patch+json",
+        ],
+    ),
+    (
+        "ipatch",
+        &["carob ipatch coap://localhost/echo '{\"a\":null}' --format merge-patch+json"],
+    ),
+    (
+        "ping",
+        &[
+            "carob ping coap://localhost",
+            "carob ping coap://localhost coap://127.0.0.1 --deadline 2s",
+        ],
+    ),
+    (
+        "serve",
+        &[
+            "carob serve",
+            "carob serve --dir . --writable",
+            "carob serve --bind 127.0.0.1:0 --json",
+            "carob serve --log events.jsonl --pcap messages.pcapng -v",
+        ],
+    ),
+    ("cc", &["carob cc list", "carob cc show cocoa-03"]),
+    (
+        "lab",
+        &[
+            "carob lab list",
+            "carob lab show thesis/long",
+            "carob lab run thesis/long-1c-high-2500",
+        ],
+    ),
+];
+
+/// Commands that make requests, and end as [`EXIT_CODES`] says.
+const REQUESTS: &[&str] = &[
+    "get", "discover", "put", "post", "delete", "fetch", "patch", "ipatch", "ping",
+];
+/// Those of them that take several URIs.
+const SEVERAL: &[&str] = &["get", "delete", "ping"];
+
+const SERVE_CODES: &[(u8, &str)] = &[
+    (0, "stopped by Ctrl-C or SIGTERM"),
+    (1, "a file or folder could not be read or written"),
+    (130, "interrupted again while it was stopping"),
+];
+
+/// The definition of the command line, with all its help.
+pub(crate) fn command() -> clap::Command {
+    let mut command = Args::command();
+    let names: Vec<String> = (command.get_subcommands())
+        .map(|verb| verb.get_name().to_owned())
+        .collect();
+    for name in &names {
+        let help = after(name);
+        if !help.is_empty() {
+            command = command.mut_subcommand(name, |verb| verb.after_help(help));
+        }
+    }
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{heading}Options:{heading:#}\n{{options}}{{after-help}}",
+        groups(&command),
+        heading = HEADING,
+    );
+    let after = format!("{FIRST_STEPS}\n{}", exit_codes(&[], &[]));
+    command.help_template(template).after_help(after)
+}
+
+/// As clap paints its own headings.
+const HEADING: Style = Style::new().bold().underline();
+const LITERAL: Style = Style::new().bold();
+
+/// The commands, group by group.
+fn groups(command: &clap::Command) -> String {
+    let visible = || command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let width = visible().map(|verb| verb.get_name().len()).max();
+    let width = width.unwrap_or_default();
+    let grouped = |name: &str| GROUPS.iter().any(|(_, names)| names.contains(&name));
+    let rest: Vec<_> = visible()
+        .map(clap::Command::get_name)
+        .filter(|name| !grouped(name))
+        .collect();
+    let mut text = String::new();
+    for (title, names) in GROUPS.iter().copied().chain([("More", &rest[..])]) {
+        if names.is_empty() {
+            continue;
+        }
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(text, "{HEADING}{title}:{HEADING:#}");
+        for verb in names
+            .iter()
+            .filter_map(|name| command.find_subcommand(name))
+        {
+            let (name, about) = (verb.get_name(), verb.get_about());
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(text, "  {LITERAL}{name:width$}{LITERAL:#}  {about}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What follows a command's options.
+fn after(name: &str) -> String {
+    let mut text = String::new();
+    if let Some((_, examples)) = EXAMPLES.iter().find(|(verb, _)| *verb == name) {
+        text.push_str("Examples:\n");
+        for example in *examples {
+            let _ = writeln!(text, "  {example}");
+        }
+    }
+    match name {
+        "serve" => {
+            text.push_str(SERVE);
+            text.push_str(&exit_codes(SERVE_CODES, &[3, 5]));
+        }
+        _ if REQUESTS.contains(&name) => {
+            text.push_str(&exit_codes(&[], &[]));
+        }
+        _ => {}
+    }
+    if SEVERAL.contains(&name) {
+        text.push_str("Of several requests, the highest counts.");
+    }
+    text.trim_end().to_owned()
+}
+
+/// The exit codes, some with another meaning and some left out.
+fn exit_codes(other: &[(u8, &str)], without: &[u8]) -> String {
+    let mut text = "\nExit codes:\n".to_owned();
+    for (code, meaning) in EXIT_CODES {
+        if without.contains(code) {
+            continue;
+        }
+        let other = other.iter().find(|(other, _)| other == code);
+        let meaning = other.map_or(meaning, |(_, meaning)| meaning);
+        let _ = writeln!(text, "  {code:3}  {meaning}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_name_in_the_help_is_a_command() {
+        let command = command();
+        let named = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .chain(REQUESTS)
+            .chain(SEVERAL);
+        for name in named.chain(EXAMPLES.iter().map(|(name, _)| name)) {
+            assert!(command.find_subcommand(name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What can be typed after the commands that talk to a server.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use carob::{BlockSize, ContentFormat};
+
+use super::values::{self, OptionValue, Tag};
+use crate::formats;
+
+/// How to reach the other side, whatever is asked of it.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct NetworkArgs {
+    /// The congestion controller (`carob cc list` explains all)
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) cc: String,
+    /// Give up after this long, such as 5s or 400ms
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) deadline: Option<Duration>,
+}
+
+/// How messages leave.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct MessageArgs {
+    /// Send as NON: not repeated if lost
+    #[arg(long)]
+    pub(crate) non: bool,
+    /// The largest block to send or ask for: 16, 32, 64, 128, 256, 512 or 1024
+    #[arg(long, value_name = "BYTES", value_parser = values::block_size)]
+    pub(crate) block_size: Option<BlockSize>,
+}
+
+/// What to tell of how it went.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "What happens on the wire")]
+pub(crate) struct WatchArgs {
+    /// Show each message as a line on stderr; -vv shows its bytes too
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Write an event log, a line of JSON for each protocol event; `-` is stderr
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Write a capture (pcapng) that Wireshark reads
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+}
+
+/// What is shown of answers.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct ShowArgs {
+    /// Print a JSON object for each answer, with all there is to tell
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Tell times, retransmissions and timers, on stderr or in the JSON object
+    #[arg(long)]
+    pub(crate) timing: bool,
+}
+
+/// What is done with a body that comes back.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct BodyArgs {
+    /// Write the body to a file, which appears only when it is complete
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print the body as it came, on a terminal too
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) raw: bool,
+}
+
+/// Which representation is asked for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SelectArgs {
+    /// The format to ask for: json, cbor, text, link, ..., a media type or a number
+    #[arg(long, value_name = "FORMAT", value_parser = formats::parse)]
+    pub(crate) accept: Option<ContentFormat>,
+    /// Add an option, such as 65000=0x01 or Hop-Limit=16; what does not begin with 0x is text, or a
+    /// number if the option is one
+    #[arg(long, value_name = "NUMBER=VALUE", value_parser = values::option)]
+    pub(crate) option: Vec<OptionValue>,
+}
+
+/// Under which conditions a request is to be carried out.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConditionArgs {
+    /// A state that is known already: if it is still the same, the answer has no body (2.03)
+    #[arg(long, value_name = "HEX", value_parser = values::etag)]
+    pub(crate) etag: Vec<Vec<u8>>,
+    /// Only if the resource is in this state, or exists at all
+    #[arg(long, value_name = "HEX|any", value_parser = values::tag)]
+    pub(crate) if_match: Vec<Tag>,
+    /// Only if the resource does not exist
+    #[arg(long)]
+    pub(crate) if_none_match: bool,
+}
+
+/// Where a request's body comes from, and what it is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ContentArgs {
+    /// Send a file as the body
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// The body's format, if its file's extension does not tell it: see --accept
+    #[arg(long, value_name = "FORMAT", value_parser = formats::parse)]
+    pub(crate) format: Option<ContentFormat>,
+}
+
+/// What every request can be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RequestArgs {
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+    #[command(flatten)]
+    pub(crate) condition: ConditionArgs,
+    #[command(flatten)]
+    pub(crate) body: BodyArgs,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+    #[command(flatten)]
+    pub(crate) message: MessageArgs,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
+}
+
+/// What requests without a body can be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AskArgs {
+    /// What to ask for: coap://HOST[:PORT]/PATH[?QUERY]; several are asked for one after the other
+    #[arg(value_name = "URI", required = true)]
+    pub(crate) uris: Vec<String>,
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
+}
+
+/// What requests with a body can be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SendArgs {
+    /// Where to send it: coap://HOST[:PORT]/PATH[?QUERY]
+    #[arg(value_name = "URI")]
+    pub(crate) uri: String,
+    /// The body; `-` reads it from stdin
+    #[arg(value_name = "PAYLOAD", conflicts_with = "file")]
+    pub(crate) payload: Option<String>,
+    #[command(flatten)]
+    pub(crate) content: ContentArgs,
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
+}
+
+/// What a discovery can be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiscoverArgs {
+    /// Whom to ask: HOST[:PORT], or a URI, whose path may name another list than
+    /// /.well-known/core
+    #[arg(value_name = "HOST")]
+    pub(crate) host: String,
+    /// Only what matches, such as rt=temperature*, href=/sensors/* or obs; of several, all must
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) filter: Vec<String>,
+    /// Print links as they are, a line each
+    #[arg(long, help_heading = "Output", conflicts_with = "json")]
+    pub(crate) raw: bool,
+    /// Print a JSON array instead of a table
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
+}
+
+/// What a ping can be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PingArgs {
+    /// Whom to ask: coap://HOST[:PORT]; several are asked one after the other
+    #[arg(value_name = "URI", required = true)]
+    pub(crate) uris: Vec<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
+}

@@ -1,0 +1,101 @@
+//! Bodies on their way to files and to stdout.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use carob::client::BodyStream;
+use tokio::fs::File;
+use tokio::io::AsyncWriteExt as _;
+
+use crate::failure::Failure;
+
+/// The whole body.
+pub(super) async fn whole(body: &mut BodyStream) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = body.chunk().await? {
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+/// Writes a body to stdout as it comes; how many bytes. A reader that goes away has had enough.
+pub(super) async fn to_stdout(body: &mut BodyStream) -> Result<u64, Failure> {
+    let mut stdout = tokio::io::stdout();
+    let mut bytes = 0;
+    let outcome = async {
+        while let Some(chunk) = body.chunk().await? {
+            bytes += chunk.len() as u64;
+            // Written out, so that a reader that has gone away is noticed with the next.
+            let written = async {
+                stdout.write_all(&chunk).await?;
+                stdout.flush().await
+            };
+            match written.await {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+                Err(error) => return Err(Failure::file("write", Path::new("stdout"), &error)),
+            }
+        }
+        Ok(())
+    };
+    outcome.await?;
+    Ok(bytes)
+}
+
+/// Writes a body to a file that is there only once it is whole; its size.
+pub(super) async fn to_file(path: &Path, body: &mut BodyStream) -> Result<u64, Failure> {
+    let failed = |error: std::io::Error| Failure::file("write", path, &error);
+    // What is no file, such as /dev/null, cannot be replaced by one.
+    let special = tokio::fs::metadata(path)
+        .await
+        .is_ok_and(|found| !found.is_file());
+    let partial = Partial(if special {
+        None
+    } else {
+        Some(partial_name(path))
+    });
+    let place = partial.0.as_deref().unwrap_or(path);
+    let mut file = File::create(place).await.map_err(failed)?;
+    let mut bytes = 0;
+    while let Some(chunk) = body.chunk().await? {
+        file.write_all(&chunk).await.map_err(failed)?;
+        bytes += chunk.len() as u64;
+    }
+    file.flush().await.map_err(failed)?;
+    drop(file);
+    partial.complete(path).map_err(failed)?;
+    Ok(bytes)
+}
+
+fn partial_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    name.into()
+}
+
+/// A file that is removed unless it is completed.
+struct Partial(Option<PathBuf>);
+
+impl Partial {
+    fn complete(mut self, path: &Path) -> std::io::Result<()> {
+        match self.0.take() {
+            Some(partial) => {
+                let renamed = std::fs::rename(&partial, path);
+                if renamed.is_err() {
+                    self.0 = Some(partial);
+                }
+                renamed
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if let Some(partial) = &self.0 {
+            // It may never have been created; the error that stopped us is the one to tell.
+            let _ = std::fs::remove_file(partial);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The capture: datagrams in a pcapng file, as Wireshark reads it.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use carob::Datagram;
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
+use pcap_file::{DataLink, PcapError};
+
+use super::packet;
+use crate::failure::{Failure, Kind};
+use crate::printer;
+
+/// The resolution of times: 10^-9 s, which is the only one the writer knows.
+const NANOSECONDS: u8 = 9;
+/// The directions of a packet (pcapng, epb_flags).
+const INBOUND: u32 = 1;
+const OUTBOUND: u32 = 2;
+
+pub(super) struct Capture {
+    writer: PcapNgWriter<BufWriter<File>>,
+    path: PathBuf,
+    /// The time of day at which the endpoint's clock began.
+    epoch: Option<Duration>,
+    /// The address we have towards the peer that was last asked about.
+    route: Option<(IpAddr, IpAddr)>,
+    failed: bool,
+}
+
+impl Capture {
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|error| Failure::file("write", path, &error))?;
+        begin(file)
+            .map(|writer| Self {
+                writer,
+                path: path.to_owned(),
+                epoch: None,
+                route: None,
+                failed: false,
+            })
+            .map_err(|error| Failure::new(Kind::File, why(path, &error)))
+    }
+
+    pub(super) fn see(&mut self, datagram: &Datagram<'_>) {
+        if self.failed {
+            return;
+        }
+        if let Err(error) = self.write(datagram) {
+            self.failed = true;
+            let why = why(&self.path, &error);
+            printer::remark(&format!("the capture ends here: {why}"));
+        }
+    }
+
+    fn write(&mut self, datagram: &Datagram<'_>) -> Result<(), PcapError> {
+        let epoch = *self.epoch.get_or_insert_with(|| {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            now.unwrap_or_default().saturating_sub(datagram.at)
+        });
+        let (own, peer) = (self.own_address(datagram), datagram.peer);
+        let (from, to, direction) = if datagram.incoming {
+            (peer, own, INBOUND)
+        } else {
+            (own, peer, OUTBOUND)
+        };
+        let packet = packet::udp(from, to, datagram.bytes);
+        self.writer.write_pcapng_block(EnhancedPacketBlock {
+            interface_id: 0,
+            timestamp: epoch + datagram.at,
+            original_len: packet.len() as u32,
+            data: Cow::Owned(packet),
+            options: vec![EnhancedPacketOption::Flags(direction)],
+        })?;
+        // Whoever ends us by force finds whole packets in the file.
+        self.writer.get_mut().flush().map_err(PcapError::IoError)
+    }
+
+    /// The address of ours that a datagram has; that of a socket bound to none, the system chose.
+    fn own_address(&mut self, datagram: &Datagram<'_>) -> SocketAddr {
+        let Datagram { local, peer, .. } = *datagram;
+        if !local.ip().is_unspecified() && local.is_ipv4() == peer.is_ipv4() {
+            return local;
+        }
+        let own = match self.route {
+            Some((to, own)) if to == peer.ip() => own,
+            _ => {
+                let own = address_towards(peer);
+                self.route = Some((peer.ip(), own));
+                own
+            }
+        };
+        (own, local.port()).into()
+    }
+}
+
+fn begin(file: File) -> Result<PcapNgWriter<BufWriter<File>>, PcapError> {
+    let program = concat!("carob ", env!("CARGO_PKG_VERSION"));
+    let section = SectionHeaderBlock {
+        options: vec![SectionHeaderOption::UserApplication(program.into())],
+        ..SectionHeaderBlock::default()
+    };
+    let mut writer = PcapNgWriter::with_section_header(BufWriter::new(file), section)?;
+    writer.write_pcapng_block(InterfaceDescriptionBlock {
+        linktype: DataLink::RAW,
+        snaplen: 0,
+        options: vec![
+            InterfaceDescriptionOption::IfName("carob".into()),
+            InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+        ],
+    })?;
+    writer.get_mut().flush().map_err(PcapError::IoError)?;
+    Ok(writer)
+}
+
+fn why(path: &Path, error: &PcapError) -> String {
+    match error {
+        PcapError::IoError(error) => format!("cannot write {}: {error}", path.display()),
+        error => format!("cannot write {}: {error}", path.display()),
+    }
+}
+
+/// The address the system would send from; connecting a UDP socket sends nothing.
+fn address_towards(peer: SocketAddr) -> IpAddr {
+    let any: IpAddr = if peer.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    };
+    let chosen = || {
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(peer)?;
+        socket.local_addr()
+    };
+    chosen().map_or(any, |address| address.ip())
+}

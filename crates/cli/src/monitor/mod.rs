@@ -1,0 +1,114 @@
+//! What watches an endpoint: its event log, its capture, its messages on stderr, and a tally.
+
+mod capture;
+mod log;
+mod packet;
+mod timing;
+mod wire;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use carob::Settings;
+use carob_proto::trace::Trace;
+
+use crate::args::WatchArgs;
+use crate::failure::Failure;
+
+use capture::Capture;
+use log::EventLog;
+pub(crate) use timing::{PeerState, Tally, Timing, millis};
+use wire::Wire;
+
+/// Watches one endpoint. Clones are one and the same.
+#[derive(Clone)]
+pub(crate) struct Monitor {
+    watching: Arc<Mutex<Watching>>,
+    logs: bool,
+    captures: bool,
+    shows: bool,
+}
+
+struct Watching {
+    tally: Tally,
+    log: Option<EventLog>,
+    capture: Option<Capture>,
+    wire: Option<Wire>,
+}
+
+impl Monitor {
+    /// Opens the files that were asked for.
+    pub(crate) fn open(args: &WatchArgs) -> Result<Self, Failure> {
+        let watching = Watching {
+            tally: Tally::default(),
+            log: args.log.as_deref().map(EventLog::open).transpose()?,
+            capture: args.pcap.as_deref().map(Capture::open).transpose()?,
+            wire: (args.verbose > 0).then(|| Wire::new(args.verbose > 1)),
+        };
+        Ok(Self {
+            logs: watching.log.is_some(),
+            captures: watching.capture.is_some(),
+            shows: watching.wire.is_some(),
+            watching: Arc::new(Mutex::new(watching)),
+        })
+    }
+
+    /// A client's settings with this monitor in them, which counts its messages in any case.
+    pub(crate) fn of_client(&self, settings: Settings) -> Settings {
+        self.hear(settings, true)
+    }
+
+    /// A server's settings with this monitor in them. One that nobody wants to know about is not
+    /// asked to tell.
+    pub(crate) fn of_server(&self, settings: Settings) -> Settings {
+        self.hear(settings, false)
+    }
+
+    fn hear(&self, mut settings: Settings, counts: bool) -> Settings {
+        let monitor = self.clone();
+        let hear = move |trace: &Trace| monitor.lock().hear(trace);
+        if self.logs {
+            settings = settings.on_every_trace(hear);
+        } else if self.shows || counts {
+            settings = settings.on_trace(hear);
+        }
+        if self.shows || self.captures {
+            let monitor = self.clone();
+            settings = settings.on_datagram(move |datagram| {
+                let mut watching = monitor.lock();
+                if let Some(wire) = &mut watching.wire {
+                    wire.see(datagram);
+                }
+                if let Some(capture) = &mut watching.capture {
+                    capture.see(datagram);
+                }
+            });
+        }
+        settings
+    }
+
+    /// Begins to count anew.
+    pub(crate) fn reset_tally(&self) {
+        self.lock().tally = Tally::default();
+    }
+
+    /// What was counted since.
+    pub(crate) fn tally(&self) -> Tally {
+        self.lock().tally
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Watching> {
+        self.watching.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watching {
+    fn hear(&mut self, trace: &Trace) {
+        self.tally.count(trace);
+        if let Some(wire) = &mut self.wire {
+            wire.hear(trace);
+        }
+        if let Some(log) = &mut self.log {
+            log.hear(trace);
+        }
+    }
+}

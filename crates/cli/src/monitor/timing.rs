@@ -1,0 +1,123 @@
+//! How an exchange went: copies, times, and what the peer's controller makes of them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use carob::Client;
+use carob_cc::controller::Gauge;
+use carob_proto::trace::{Trace, What};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Messages of ours that left.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    /// Originals: block by block, each is an exchange of its own.
+    exchanges: u32,
+    /// Copies, the originals among them.
+    pub(crate) copies: u32,
+    pub(crate) retransmissions: u32,
+    /// The first timer of the first exchange.
+    first_timeout: Option<Duration>,
+    /// To whom the last one went.
+    peer: Option<SocketAddr>,
+}
+
+impl Tally {
+    pub(super) fn count(&mut self, trace: &Trace) {
+        let What::Sent {
+            retransmissions,
+            timeout,
+            ..
+        } = trace.what
+        else {
+            return;
+        };
+        self.peer = Some(trace.peer);
+        self.copies += 1;
+        if retransmissions > 0 {
+            self.retransmissions += 1;
+        } else {
+            self.exchanges += 1;
+            self.first_timeout = self.first_timeout.or(timeout.map(Into::into));
+        }
+    }
+}
+
+/// How a request went, as the machine interface has it. Times are in milliseconds.
+#[derive(Debug, Serialize)]
+pub(crate) struct Timing {
+    /// From the request to the end of the body, or to the failure.
+    pub(crate) total_ms: f64,
+    /// One for each block.
+    pub(crate) exchanges: u32,
+    pub(crate) attempts: u32,
+    pub(crate) retransmissions: u32,
+    /// The first retransmission timer, dithering included; none of a NON.
+    pub(crate) first_rto_ms: Option<f64>,
+    /// What is known of the peer afterwards, if anything is.
+    pub(crate) peer: Option<PeerState>,
+}
+
+/// What is known of a peer.
+#[derive(Debug, Serialize)]
+pub(crate) struct PeerState {
+    pub(crate) address: SocketAddr,
+    /// The controller's overall RTO before dithering.
+    pub(crate) rto_ms: Option<f64>,
+    /// The last round-trip time of an exchange without retransmissions.
+    pub(crate) rtt_ms: Option<f64>,
+    /// The controller's further readings: times end with `_ms`.
+    pub(crate) state: Map<String, Value>,
+}
+
+impl Timing {
+    /// Asks what is known now.
+    pub(crate) async fn gather(client: &Client, tally: &Tally, total: Duration) -> Self {
+        Self {
+            total_ms: millis(total),
+            exchanges: tally.exchanges,
+            attempts: tally.copies,
+            retransmissions: tally.retransmissions,
+            first_rto_ms: tally.first_timeout.map(millis),
+            peer: match tally.peer {
+                Some(peer) => PeerState::gather(client, peer).await,
+                None => None,
+            },
+        }
+    }
+}
+
+impl PeerState {
+    async fn gather(client: &Client, address: SocketAddr) -> Option<Self> {
+        let snapshot = client.snapshot(address).await?;
+        let mut state = Map::new();
+        for (name, gauge) in client.gauges(address).await.unwrap_or_default() {
+            match gauge {
+                // It is there already.
+                Gauge::Time(_) if name == "rto" => {}
+                Gauge::Time(time) => {
+                    state.insert(format!("{name}_ms"), millis(time.into()).into());
+                }
+                Gauge::Count(count) => {
+                    state.insert(name.to_owned(), count.into());
+                }
+                Gauge::State(word) => {
+                    state.insert(name.to_owned(), word.into());
+                }
+                _ => {}
+            }
+        }
+        Some(Self {
+            address,
+            rto_ms: snapshot.rto.map(|time| millis(time.into())),
+            rtt_ms: snapshot.round_trip.map(|time| millis(time.into())),
+            state,
+        })
+    }
+}
+
+/// Milliseconds, to the microsecond, which is what the endpoint's clock tells.
+pub(crate) fn millis(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
+}

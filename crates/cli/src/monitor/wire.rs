@@ -1,0 +1,84 @@
+//! Messages on stderr, a line each.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use carob::Datagram;
+use carob_proto::codec::{Type, parse_header};
+use carob_proto::trace::{Trace, What};
+
+use crate::printer;
+
+pub(super) struct Wire {
+    bytes_too: bool,
+    /// A message of ours that left: how often before, the next event tells.
+    pending: Option<Pending>,
+}
+
+struct Pending {
+    at: Duration,
+    peer: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+impl Wire {
+    pub(super) fn new(bytes_too: bool) -> Self {
+        Self {
+            bytes_too,
+            pending: None,
+        }
+    }
+
+    pub(super) fn see(&mut self, datagram: &Datagram<'_>) {
+        self.settle("");
+        let Datagram {
+            at,
+            incoming,
+            peer,
+            bytes,
+            ..
+        } = *datagram;
+        let is_exchange = |kind| matches!(kind, Type::Confirmable | Type::NonConfirmable);
+        if !incoming && parse_header(bytes).is_ok_and(|header| is_exchange(header.kind)) {
+            self.pending = Some(Pending {
+                at,
+                peer,
+                bytes: bytes.to_vec(),
+            });
+        } else {
+            printer::message(at, incoming, peer, bytes, "", self.bytes_too);
+        }
+    }
+
+    pub(super) fn hear(&mut self, trace: &Trace) {
+        let remark = match trace.what {
+            What::Sent {
+                retransmissions,
+                timeout,
+                ..
+            } => {
+                let nth =
+                    (retransmissions > 0).then(|| format!("retransmission {retransmissions}"));
+                let timer =
+                    timeout.map(|timeout| format!("timer {}", printer::time(timeout.into())));
+                let both: Vec<_> = nth.into_iter().chain(timer).collect();
+                both.join(", ")
+            }
+            _ => String::new(),
+        };
+        self.settle(&remark);
+    }
+
+    /// Shows the message that was waiting for its event.
+    fn settle(&mut self, remark: &str) {
+        if let Some(Pending { at, peer, bytes }) = self.pending.take() {
+            printer::message(at, false, peer, &bytes, remark, self.bytes_too);
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.settle("");
+    }
+}

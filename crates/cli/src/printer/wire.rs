@@ -1,0 +1,229 @@
+//! Messages as lines, for those who watch what travels.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use carob::{ContentFormat, OptionNumber};
+use carob_proto::codec::{BlockValue, MessageView, OptionView, Type};
+
+use super::note;
+use super::report::option_text;
+use super::response::code_text;
+use super::style::{BAD, FAINT, GOOD, IN, OUT, STRONG, paint};
+
+/// Bytes of a dump's line.
+const DUMP: usize = 16;
+
+/// Prints a message, and what is remarked about it.
+pub(crate) fn message(
+    at: Duration,
+    incoming: bool,
+    peer: SocketAddr,
+    bytes: &[u8],
+    remark: &str,
+    dump_too: bool,
+) {
+    let arrow = if incoming {
+        paint(IN, "←")
+    } else {
+        paint(OUT, "→")
+    };
+    let when = paint(FAINT, format_args!("{:9.4}", at.as_secs_f64()));
+    let mut line = format!("{when} {arrow} {peer} {}", described(bytes));
+    if !remark.is_empty() {
+        line.push_str(&paint(FAINT, format_args!(" ({remark})")));
+    }
+    if dump_too {
+        line.push_str(&dump(bytes));
+    }
+    note(&line);
+}
+
+/// Type, code, Message ID, token, options, size of the payload.
+fn described(bytes: &[u8]) -> String {
+    let message = match MessageView::parse(bytes) {
+        Ok(message) => message,
+        Err(error) => {
+            return paint(
+                BAD,
+                format_args!("{} bytes, malformed: {error}", bytes.len()),
+            );
+        }
+    };
+    let kind = match message.kind() {
+        Type::Confirmable => "CON",
+        Type::NonConfirmable => "NON",
+        Type::Acknowledgement => "ACK",
+        Type::Reset => "RST",
+    };
+    let code = message.code();
+    let style = match code.class() {
+        2 => GOOD,
+        4 | 5 => BAD,
+        _ => STRONG,
+    };
+    let mut text = kind.to_owned();
+    // An acknowledgement that says nothing else, or a reset, is one by its type.
+    let bare = matches!(message.kind(), Type::Acknowledgement | Type::Reset) && code.is_empty();
+    if !bare {
+        // Methods have numbers too, but nobody calls them so.
+        let method = code.name().filter(|_| code.is_request());
+        let name = method.map_or_else(|| code_text(code), ToOwned::to_owned);
+        add(&mut text, format_args!(" {}", paint(style, name)));
+    }
+    add(&mut text, format_args!(" mid {}", message.message_id().0));
+    let token = message.token();
+    if !token.is_empty() {
+        add(&mut text, format_args!(" token {token}"));
+    }
+    for option in message.options() {
+        text.push(' ');
+        text.push_str(&described_option(option));
+    }
+    match message.payload().len() {
+        0 => {}
+        1 => text.push_str(" 1 byte"),
+        length => add(&mut text, format_args!(" {length} bytes")),
+    }
+    text
+}
+
+fn described_option(option: OptionView<'_>) -> String {
+    let number = option.number;
+    let name = number
+        .name()
+        .map_or_else(|| number.0.to_string(), ToOwned::to_owned);
+    let value = match number {
+        OptionNumber::BLOCK1 | OptionNumber::BLOCK2 => match BlockValue::decode(option.value) {
+            // As RFC 7959 3 writes them: number, whether more follow, size.
+            Ok(block) => {
+                let (more, size) = (u8::from(block.more), block.szx.bytes());
+                format!("{}/{more}/{size}", block.number)
+            }
+            Err(_) => option_text(number, option.value),
+        },
+        OptionNumber::CONTENT_FORMAT | OptionNumber::ACCEPT => {
+            let format = option.uint().and_then(|number| u16::try_from(number).ok());
+            match format.map(ContentFormat) {
+                // Its only parameter says what everybody expects.
+                Some(ContentFormat::TEXT_PLAIN) => "text/plain".to_owned(),
+                Some(format) => format.to_string(),
+                None => option_text(number, option.value),
+            }
+        }
+        _ => option_text(number, option.value),
+    };
+    if value.is_empty() {
+        return name;
+    }
+    // A blank inside would look like the next option.
+    if value.contains([' ', '"']) {
+        return format!("{name}={value:?}");
+    }
+    format!("{name}={value}")
+}
+
+/// Offset, bytes, and those that are letters, in lines of their own.
+fn dump(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for (place, row) in bytes.chunks(DUMP).enumerate() {
+        let hex = row.iter().fold(String::new(), |mut hex, byte| {
+            add(&mut hex, format_args!("{byte:02x} "));
+            hex
+        });
+        let letter = |byte: &u8| match byte {
+            b' '..=b'~' => char::from(*byte),
+            _ => '.',
+        };
+        let letters: String = row.iter().map(letter).collect();
+        let (offset, width) = (place * DUMP, DUMP * 3);
+        let line = format!("{offset:04x}  {hex:width$} {letters}");
+        add(
+            &mut text,
+            format_args!("\n          {}", paint(FAINT, line)),
+        );
+    }
+    text
+}
+
+fn add(text: &mut String, what: std::fmt::Arguments<'_>) {
+    let written = text.write_fmt(what);
+    debug_assert!(written.is_ok(), "writing to a string does not fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carob::Code;
+    use carob_proto::codec::{MessageId, Token, Writer};
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    fn request(options: &[(OptionNumber, &[u8])], payload: &[u8]) -> Vec<u8> {
+        let mut buffer = [0; 200];
+        let token = Token::new(&[0x9c, 0x31]).unwrap();
+        let id = MessageId(7);
+        let mut writer =
+            Writer::new(&mut buffer, Type::Confirmable, Code::PUT, id, &token).unwrap();
+        for (number, value) in options {
+            writer.option(*number, value).unwrap();
+        }
+        if !payload.is_empty() {
+            writer.payload(payload).unwrap();
+        }
+        let length = writer.finish();
+        buffer[..length].to_vec()
+    }
+
+    #[test]
+    fn a_message_is_described_by_names() {
+        let message = request(
+            &[
+                (OptionNumber::URI_PATH, b"a b"),
+                (OptionNumber::URI_PATH, b"c"),
+                (OptionNumber::CONTENT_FORMAT, &[50]),
+                (OptionNumber::BLOCK1, &[0x1e]),
+                (OptionNumber(65000), b"\x1b"),
+            ],
+            b"xy",
+        );
+        assert_eq!(
+            plain(&described(&message)),
+            "CON PUT mid 7 token 9c31 Uri-Path=\"a b\" Uri-Path=c \
+             Content-Format=application/json Block1=1/1/1024 65000=1b 2 bytes"
+        );
+    }
+
+    #[test]
+    fn an_empty_acknowledgement_is_one_by_its_type() {
+        assert_eq!(plain(&described(&[0x60, 0, 0, 9])), "ACK mid 9");
+        assert_eq!(plain(&described(&[0x70, 0, 0, 9])), "RST mid 9");
+        assert_eq!(plain(&described(&[0x40, 0, 0, 9])), "CON 0.00 Empty mid 9");
+        assert_eq!(
+            plain(&described(&[0x40, 0])),
+            "2 bytes, malformed: message is shorter than its header at byte 2"
+        );
+    }
+
+    #[test]
+    fn what_a_terminal_obeys_is_not_passed_on() {
+        let message = request(&[(OptionNumber::URI_PATH, b"\x1b[2J\xc2\x9b")], b"");
+        let text = plain(&described(&message));
+        assert!(!text.contains(char::is_control), "{text:?}");
+        assert!(text.contains("Uri-Path="), "{text}");
+    }
+
+    #[test]
+    fn a_dump_shows_offsets_bytes_and_letters() {
+        let bytes: Vec<u8> = (0x3f..0x51).collect();
+        let text = plain(&dump(&bytes));
+        assert_eq!(
+            text,
+            "\n          0000  3f 40 41 42 43 44 45 46 47 48 49 4a 4b 4c 4d 4e  ?@ABCDEFGHIJKLMN\
+             \n          0010  4f 50                                            OP"
+        );
+    }
+}

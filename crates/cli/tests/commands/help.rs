@@ -1,0 +1,100 @@
+//! The help: what it shows must be so.
+
+use std::fs;
+use std::process::Command;
+
+use crate::harness::{Scratch, Server, carob};
+
+/// The commands that `carob --help` lists.
+fn verbs() -> Vec<String> {
+    let help = carob(&["--help"]);
+    let listed = |line: &str| {
+        let line = line.strip_prefix("  ")?;
+        let (name, about) = line.split_once("  ")?;
+        let is_name = name.chars().all(|c| c.is_ascii_lowercase()) && !name.is_empty();
+        (is_name && !about.trim().is_empty()).then(|| name.to_owned())
+    };
+    let text = help.quiet();
+    let commands = text.split("\nOptions:").next().unwrap();
+    commands.lines().filter_map(listed).collect()
+}
+
+/// The examples in a command's help.
+fn examples(arguments: &[&str]) -> Vec<String> {
+    let ran = carob(&[arguments, &["--help"]].concat());
+    let text = ran.quiet();
+    let is_example = |line: &&str| line.starts_with("  ") && line.contains("carob ");
+    let after = text.split("Examples:").nth(1).unwrap_or_default();
+    after
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        .filter(is_example)
+        .map(|line| line.trim().to_owned())
+        .collect()
+}
+
+#[test]
+fn every_command_is_listed_in_a_group_and_has_examples() {
+    let verbs = verbs();
+    for verb in ["get", "ipatch", "ping", "serve", "cc", "lab"] {
+        assert!(verbs.iter().any(|known| known == verb), "{verbs:?}");
+    }
+    for verb in verbs {
+        assert!(!examples(&[&verb]).is_empty(), "{verb}");
+    }
+}
+
+#[test]
+fn every_example_runs_as_it_is_printed() {
+    let scratch = Scratch::new();
+    let served = scratch.text("served");
+    fs::create_dir_all(&served).unwrap();
+    let server = Server::with(&["--dir", &served, "--writable"]);
+    let mut all = examples(&[]);
+    for verb in verbs() {
+        all.extend(examples(&[&verb]));
+    }
+    all.extend(examples(&["lab", "run"]));
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_carob"));
+    let path = format!(
+        "{}:{}",
+        binary.parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    assert!(all.len() > 20, "{all:#?}");
+    for example in all {
+        // The test's server has a port of its own, and there must be no second one at 5683.
+        let line = example.replace("coap://127.0.0.1", "coap://localhost");
+        let line = line.replace("coap://localhost", &server.uri);
+        let line = line.replace("discover localhost", &format!("discover {}", server.uri));
+        let line = match line.strip_prefix("carob serve") {
+            Some(rest) => {
+                let rest = rest.trim_end_matches('&');
+                let bind = if rest.contains("--bind") {
+                    ""
+                } else {
+                    "--bind 127.0.0.1:0"
+                };
+                format!("timeout -s INT 1 carob serve {bind} {rest}")
+            }
+            None => line,
+        };
+        let output = Command::new("timeout")
+            .args(["60", "sh", "-c", &line])
+            .env("PATH", &path)
+            .current_dir(scratch.path(""))
+            .output()
+            .unwrap();
+        let code = output.status.code();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        // `timeout` says with 124 that it had to end what serves for ever.
+        let ended_well = code == Some(0) || line.starts_with("timeout") && code == Some(124);
+        assert!(ended_well, "{example}: {code:?}: {stderr}");
+    }
+    assert_eq!(fs::read(scratch.path("large.bin")).unwrap().len(), 1 << 20);
+    assert_eq!(
+        fs::read(scratch.path("served/copy.bin")).unwrap().len(),
+        1 << 20
+    );
+}
