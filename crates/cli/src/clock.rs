@@ -12,6 +12,17 @@ impl Utc {
         SystemTime::now().into()
     }
 
+    /// `2026-11-21T21:04:51.123Z`.
+    pub(crate) fn with_millis(self) -> String {
+        let (date, time) = self.parts();
+        format!("{date}T{time}.{:03}Z", self.0.subsec_millis())
+    }
+
+    /// `21:04:51.123Z`.
+    pub(crate) fn time_of_day(self) -> String {
+        format!("{}.{:03}Z", self.parts().1, self.0.subsec_millis())
+    }
+
     fn parts(self) -> (String, String) {
         let seconds = self.0.as_secs();
         let (year, month, day) = civil(seconds / 86_400);
@@ -73,5 +84,8 @@ mod tests {
         assert_eq!(at(951_868_800).to_string(), "2000-03-01T00:00:00Z");
         assert_eq!(at(1_767_225_599).to_string(), "2025-12-31T23:59:59Z");
         assert_eq!(at(4_107_542_400).to_string(), "2100-03-01T00:00:00Z");
+        let late = Utc(Duration::from_millis(1_764_000_000_007));
+        assert_eq!(late.with_millis(), "2025-11-24T16:00:00.007Z");
+        assert_eq!(late.time_of_day(), "16:00:00.007Z");
     }
 }

@@ -48,6 +48,8 @@ pub(crate) enum Kind {
     Usage,
     NoAnswer,
     Network,
+    /// The server does not do what was asked, without calling it an error.
+    Refused,
 }
 
 impl Outcome {
@@ -63,7 +65,7 @@ impl Outcome {
             Self::Response(code) if code.class() == 5 => 5,
             Self::Response(_) => 1,
             Self::Failed(failure) => match failure.kind {
-                Kind::File => 1,
+                Kind::File | Kind::Refused => 1,
                 Kind::Usage => 2,
                 Kind::NoAnswer => 3,
                 Kind::Network => 4,

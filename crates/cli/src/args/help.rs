@@ -13,7 +13,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Ask a server",
         &[
-            "get", "discover", "put", "post", "delete", "fetch", "patch", "ipatch", "ping",
+            "get", "discover", "observe", "put", "post", "delete", "fetch", "patch", "ipatch",
+            "ping",
         ],
     ),
     ("Be a server", &["serve"]),
@@ -27,6 +28,7 @@ Examples:
   carob serve &
   carob discover localhost
   carob get coap://localhost/hello
+  carob observe coap://localhost/time --count 3
   carob get coap://localhost/large -o large.bin --cc cocoa-03 --timing
   carob lab run thesis/long-1c-high-2500
 
@@ -59,6 +61,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "carob discover localhost",
             "carob discover localhost --filter obs --json",
+        ],
+    ),
+    (
+        "observe",
+        &[
+            "carob observe coap://localhost/time --count 3",
+            "carob observe coap://localhost/time --for 2s --json",
         ],
     ),
     (
@@ -132,6 +141,21 @@ const REQUESTS: &[&str] = &[
 /// Those of them that take several URIs.
 const SEVERAL: &[&str] = &["get", "delete", "ping"];
 
+/// What `carob observe` does at its end, and what its exit codes mean beyond [`EXIT_CODES`].
+const OBSERVE: &str = "
+At its end, and when it is interrupted, it tells the server so (GET with Observe 1).
+";
+const OBSERVE_CODES: &[(u8, &str)] = &[
+    (
+        0,
+        "enough: --count or --for was reached, or nobody reads on",
+    ),
+    (
+        1,
+        "the server ended it with 4.xx, or does not let the resource be observed",
+    ),
+    (5, "the server ended it with 5.xx"),
+];
 const SERVE_CODES: &[(u8, &str)] = &[
     (0, "stopped by Ctrl-C or SIGTERM"),
     (1, "a file or folder could not be read or written"),
@@ -203,6 +227,10 @@ fn after(name: &str) -> String {
         }
     }
     match name {
+        "observe" => {
+            text.push_str(OBSERVE);
+            text.push_str(&exit_codes(OBSERVE_CODES, &[]));
+        }
         "serve" => {
             text.push_str(SERVE);
             text.push_str(&exit_codes(SERVE_CODES, &[3, 5]));

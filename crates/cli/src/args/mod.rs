@@ -13,7 +13,7 @@ use crate::commands::lab::LabCommand;
 pub(crate) use help::command;
 pub(crate) use request::{
     AskArgs, BodyArgs, ConditionArgs, ContentArgs, DiscoverArgs, MessageArgs, NetworkArgs,
-    PingArgs, RequestArgs, SelectArgs, SendArgs, WatchArgs,
+    ObserveArgs, PingArgs, RequestArgs, SelectArgs, SendArgs, WatchArgs,
 };
 pub(crate) use values::{Tag, authority, controller, nearest};
 
@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Ipatch(SendArgs),
     /// List what a host offers (RFC 6690)
     Discover(DiscoverArgs),
+    /// Follow a resource: print each state as it comes (RFC 7641)
+    Observe(ObserveArgs),
     /// Ask whether a CoAP endpoint is there
     Ping(PingArgs),
     /// Serve demo resources, and files if given a folder

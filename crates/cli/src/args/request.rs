@@ -174,6 +174,34 @@ pub(crate) struct DiscoverArgs {
     pub(crate) watch: WatchArgs,
 }
 
+/// What an observation can be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ObserveArgs {
+    /// What to observe: coap://HOST[:PORT]/PATH[?QUERY]
+    #[arg(value_name = "URI")]
+    pub(crate) uri: String,
+    /// Stop after this many states
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Stop after this long, such as 10s or 5min
+    #[arg(long = "for", value_name = "TIME", value_parser = values::duration)]
+    pub(crate) time: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+    /// Print a line of JSON for each event: state, stale, ended
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+    /// Print each state as it came, and nothing between them
+    #[arg(long, help_heading = "Output", conflicts_with = "json")]
+    pub(crate) raw: bool,
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+    #[command(flatten)]
+    pub(crate) message: MessageArgs,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
+}
+
 /// What a ping can be told.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PingArgs {

@@ -4,6 +4,7 @@ pub(crate) mod cc;
 mod controllers;
 mod discover;
 pub(crate) mod lab;
+mod observe;
 mod ping;
 mod request;
 mod serve;
@@ -33,6 +34,7 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Patch(args) => until_interrupted(request::send(Code::PATCH, args)),
         Command::Ipatch(args) => until_interrupted(request::send(Code::IPATCH, args)),
         Command::Discover(args) => until_interrupted(discover::run(args)),
+        Command::Observe(args) => on_runtime(observe::run(args)),
         Command::Ping(args) => until_interrupted(ping::run(args)),
         Command::Serve(args) => on_runtime(serve::run(args)),
         Command::Cc {

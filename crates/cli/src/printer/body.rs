@@ -28,7 +28,7 @@ pub(crate) fn body(head: &Response, bytes: &[u8]) {
 }
 
 /// A body as a terminal shows it, if it can.
-fn shown<'a>(head: &Response, bytes: &'a [u8]) -> Option<Cow<'a, str>> {
+pub(super) fn shown<'a>(head: &Response, bytes: &'a [u8]) -> Option<Cow<'a, str>> {
     let kind = Kind::of(head.format());
     if kind == Kind::Cbor
         && bytes.len() <= LAID_OUT
@@ -47,6 +47,19 @@ fn shown<'a>(head: &Response, bytes: &'a [u8]) -> Option<Cow<'a, str>> {
         Kind::Links => links(text).map_or(text.into(), Into::into),
         _ => text.into(),
     })
+}
+
+/// The same in one line, for what is read line by line; bytes that are nothing else as h'...'.
+pub(super) fn in_a_line<'a>(head: &Response, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    if is_text(head, bytes) {
+        return bytes.into();
+    }
+    if Kind::of(head.format()) == Kind::Cbor
+        && let Ok(items) = cbor::diagnostic(bytes)
+    {
+        return items.join(", ").into_bytes().into();
+    }
+    cbor::byte_string(bytes).into_bytes().into()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,5 +173,14 @@ mod tests {
             b"</a>;title=\"x,y\",</b>;obs",
         );
         assert_eq!(text.as_deref(), Some("</a>;title=\"x,y\",\n</b>;obs"));
+    }
+
+    #[test]
+    fn what_is_read_line_by_line_is_in_one() {
+        let mut head = Response::new(Code::CONTENT);
+        assert_eq!(*in_a_line(&head, b"text"), *b"text");
+        assert_eq!(*in_a_line(&head, &[0xff, 0]), *b"h'ff00'");
+        head.set_format(ContentFormat::CBOR);
+        assert_eq!(*in_a_line(&head, b"\xa1\x61a\x01"), *br#"{"a": 1}"#);
     }
 }

@@ -33,6 +33,13 @@ pub(super) fn diagnostic(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     Ok(items)
 }
 
+/// Bytes as a byte string.
+pub(super) fn byte_string(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    hex(&mut text, bytes);
+    text
+}
+
 fn item(decoder: &mut Decoder<'_>, text: &mut String, depth: usize) -> Result<(), Unreadable> {
     if depth > DEPTH {
         return Err(Unreadable);

@@ -4,6 +4,7 @@ mod body;
 mod cbor;
 mod controllers;
 mod layout;
+mod observation;
 mod report;
 mod response;
 mod style;
@@ -23,6 +24,7 @@ use style::{BAD, paint};
 
 pub(crate) use body::body;
 pub(crate) use controllers::{controller, controllers};
+pub(crate) use observation::States;
 pub(crate) use report::{Answer, Report};
 pub(crate) use response::{code, refusal, uri};
 pub(crate) use timing::{time, timing};

@@ -37,7 +37,7 @@ fn examples(arguments: &[&str]) -> Vec<String> {
 #[test]
 fn every_command_is_listed_in_a_group_and_has_examples() {
     let verbs = verbs();
-    for verb in ["get", "ipatch", "ping", "serve", "cc", "lab"] {
+    for verb in ["get", "observe", "ipatch", "ping", "serve", "cc", "lab"] {
         assert!(verbs.iter().any(|known| known == verb), "{verbs:?}");
     }
     for verb in verbs {
@@ -62,7 +62,7 @@ fn every_example_runs_as_it_is_printed() {
         binary.parent().unwrap().display(),
         std::env::var("PATH").unwrap()
     );
-    assert!(all.len() > 20, "{all:#?}");
+    assert!(all.len() > 25, "{all:#?}");
     for example in all {
         // The test's server has a port of its own, and there must be no second one at 5683.
         let line = example.replace("coap://127.0.0.1", "coap://localhost");

@@ -8,6 +8,7 @@
 mod harness;
 #[cfg(unix)]
 mod help;
+mod observing;
 mod requests;
 mod serving;
 #[cfg(unix)]

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use nix::pty::openpty;
 
-use crate::harness::{Scratch, Server, carob, command};
+use crate::harness::{Running, Scratch, Server, carob, command};
 
 /// What a command shows on a terminal that has both its stdout and stderr; its exit code.
 fn on_terminal(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
@@ -98,14 +98,30 @@ fn what_a_terminal_would_obey_is_not_shown_to_it() {
     scratch.with("evil.cbor", [&[0x6a], evil.as_bytes()].concat());
     let server = Server::with(&["--dir", &folder]);
     for name in ["evil.txt", "evil.json", "evil.cbor"] {
-        let text = without_colours(&["get", &server.path(name)]);
-        assert!(!text.contains('\x07'), "{text:?}");
+        for verb in ["get", "observe"] {
+            let text = without_colours(&[verb, &server.path(name)]);
+            assert!(!text.contains('\x07'), "{text:?}");
+        }
     }
     let text = without_colours(&["get", &server.path("evil.cbor")]);
     assert_eq!(text, "\"\\u001b]0;title\\u0007\"\n");
     let text = without_colours(&["get", &server.path("evil.txt")]);
     assert!(
         text.contains("10 bytes of text/plain; charset=utf-8 not shown"),
+        "{text}"
+    );
+}
+
+#[test]
+fn states_come_with_their_time_and_number() {
+    let server = Server::start();
+    let text = without_colours(&["observe", &server.path("count"), "--count", "1"]);
+    let [time, number, state] = text.split_whitespace().collect::<Vec<_>>()[..] else {
+        panic!("{text}")
+    };
+    assert_eq!((time.len(), state), ("21:04:51.123Z".len(), "0"));
+    assert!(
+        number.starts_with('#') && number[1..].parse::<u32>().is_ok(),
         "{text}"
     );
 }
@@ -125,4 +141,12 @@ fn one_json_object_a_line_is_for_programs_and_several_lines_for_people() {
     let arguments = ["get", &server.path("count"), "--json"];
     assert!(without_colours(&arguments).lines().count() > 10);
     assert_eq!(carob(&arguments).quiet().lines().count(), 1);
+    // Events stay lines, so that they can be followed.
+    let uri = server.path("count");
+    let mut running = Running::start(&["observe", &uri, "--json"]);
+    running.line();
+    let events = without_colours(&["observe", &uri, "--json", "--count", "1"]);
+    assert_eq!(events.lines().count(), 2, "{events}");
+    running.signal("INT");
+    running.finish();
 }

@@ -10,7 +10,7 @@ use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use serde_json::Value;
 
-use crate::harness::{LIMIT, Scratch, Server, carob};
+use crate::harness::{LIMIT, Running, Scratch, Server, carob};
 
 /// A server that does not answer the first copy of the first message, and all later ones with 2.05.
 fn deaf_at_first() -> SocketAddr {
@@ -267,4 +267,19 @@ fn a_server_shows_what_it_is_asked() {
             .any(|line| line.contains(r#""event":"replied""#)),
         "{lines:#?}"
     );
+}
+
+#[test]
+fn an_event_log_can_be_read_while_it_grows() {
+    let (server, scratch) = (Server::start(), Scratch::new());
+    let log = scratch.text("log");
+    let mut running = Running::start(&["observe", &server.path("count"), "--log", &log]);
+    running.line();
+    let text = String::from_utf8(scratch.read("log")).unwrap();
+    assert!(
+        text.ends_with("}\n") && text.contains(r#""event":"answered""#),
+        "{text}"
+    );
+    running.signal("INT");
+    running.finish();
 }

@@ -68,7 +68,7 @@ async fn read(payload: Option<String>, args: ContentArgs) -> Result<Content, Fai
 }
 
 /// Adds the options that choose a representation.
-fn select(mut request: RequestBuilder, args: &SelectArgs) -> RequestBuilder {
+pub(super) fn select(mut request: RequestBuilder, args: &SelectArgs) -> RequestBuilder {
     if let Some(accept) = args.accept {
         request = request.accept(accept);
     }

@@ -1,0 +1,149 @@
+//! `carob observe`: the states of a resource as they come.
+
+use std::future::pending;
+use std::time::Duration;
+
+use carob::client::{Observation, Update};
+use carob::{Client, Error, Reply};
+
+use super::request::select;
+use super::stop::Stop;
+use super::{client, sized};
+use crate::args::ObserveArgs;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::monitor::Monitor;
+use crate::printer::{self, States};
+
+/// How long the server may take to confirm that it has let go of us.
+const GOODBYE: Duration = Duration::from_secs(3);
+
+/// Why an observation is over.
+enum End {
+    /// There were as many states, or it took as long, as was asked for; or nobody reads on.
+    Enough,
+    Interrupted,
+    /// The server's last word.
+    Server(Reply),
+}
+
+/// Observes until it is enough.
+pub(crate) async fn run(args: ObserveArgs) -> Result<Outcome, Failure> {
+    let monitor = Monitor::open(&args.watch)?;
+    let client = client(&args.network, &monitor, |settings| {
+        sized(settings, &args.message)
+    })?;
+    let request = client.get(&args.uri).confirmable(!args.message.non);
+    let mut request = select(request, &args.select);
+    if let Some(deadline) = args.network.deadline {
+        request = request.deadline(deadline);
+    }
+    let states = States::new(&args.uri, args.json, args.raw);
+    let mut stop = Stop::listen()?;
+    let began = tokio::time::Instant::now();
+    let registered = tokio::select! {
+        registered = request.observe() => registered,
+        () = stop.asked() => return Ok(Outcome::Interrupted),
+    };
+    let mut observation = match registered {
+        Ok(observation) => observation,
+        Err(error) => return Err(failed(&args, error)),
+    };
+    let enough = async {
+        match args.time {
+            Some(time) => tokio::time::sleep_until(began + time).await,
+            None => pending().await,
+        }
+    };
+    let end = tokio::select! {
+        followed = follow(&client, &mut observation, &states, args.count) => {
+            followed.map_err(|error| failed(&args, error))?
+        }
+        () = enough => End::Enough,
+        () = stop.asked() => End::Interrupted,
+    };
+    let skipped = observation.skipped();
+    if skipped > 0 {
+        printer::remark(&format!(
+            "{skipped} states came faster than they could be shown"
+        ));
+    }
+    let outcome = match end {
+        End::Server(last) => return Ok(ended_by_server(&args, &states, &last)),
+        End::Enough => Outcome::Done,
+        End::Interrupted => Outcome::Interrupted,
+    };
+    // Nobody may be reading any more, and nothing else depends on this.
+    let _ = states.ended(None);
+    let stopped = tokio::select! {
+        stopped = tokio::time::timeout(GOODBYE, observation.stop()) => stopped.ok(),
+        () = stop.asked() => None,
+    };
+    if !matches!(stopped, Some(Ok(_))) {
+        printer::remark(
+            "the server did not confirm the end; its next notification will be refused",
+        );
+    }
+    Ok(outcome)
+}
+
+/// Shows what comes, until it is enough or the server ends it.
+async fn follow(
+    client: &Client,
+    observation: &mut Observation,
+    states: &States<'_>,
+    count: Option<u64>,
+) -> Result<End, Error> {
+    let mut seen = 0;
+    loop {
+        let Some(update) = observation.next().await else {
+            return Err(Error::Closed);
+        };
+        let shown = match update? {
+            Update::State(reply) => {
+                seen += 1;
+                let snapshot = client.snapshot(reply.peer).await;
+                let round_trip = snapshot.and_then(|snapshot| snapshot.round_trip);
+                states.state(&reply, round_trip.map(Into::into))
+            }
+            Update::Stale(why) => states.stale(why.map(Failure::from).as_ref()),
+            Update::Ended(reply) => {
+                // Of a resource that cannot be observed, this is its state all the same.
+                let counts = reply.code.is_success() && count == Some(seen + 1);
+                if counts && states.state(&reply, None).is_ok() {
+                    return Ok(End::Enough);
+                }
+                return Ok(End::Server(reply));
+            }
+            _ => Ok(()),
+        };
+        // A write that fails means that whoever reads has had enough.
+        if shown.is_err() || count.is_some_and(|count| seen >= count) {
+            return Ok(End::Enough);
+        }
+    }
+}
+
+/// The end that the server has put to it.
+fn ended_by_server(args: &ObserveArgs, states: &States<'_>, last: &Reply) -> Outcome {
+    let success = last.code.is_success();
+    // A reader that has gone away is not told.
+    if success && !args.json {
+        let _ = states.state(last, None);
+    }
+    let _ = states.ended(Some(last));
+    if !success {
+        printer::refusal(&args.uri, last, last.bytes());
+        return Outcome::Response(last.code);
+    }
+    let text = format!("{} is not, or not any more, observable", args.uri);
+    let failure = Failure::new(Kind::Refused, text);
+    failure.hint("`carob get` reads it once").into()
+}
+
+fn failed(args: &ObserveArgs, error: Error) -> Failure {
+    let failure = Failure::from(error);
+    if args.json {
+        printer::failure_json(&args.uri, &failure, None);
+    }
+    failure
+}
