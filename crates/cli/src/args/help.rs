@@ -19,6 +19,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Be a server", &["serve"]),
     ("Choose congestion control", &["cc", "lab"]),
+    ("Set up", &["completions", "man"]),
 ];
 
 const FIRST_STEPS: &str = "\
@@ -132,6 +133,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carob lab run thesis/long-1c-high-2500",
         ],
     ),
+    (
+        "completions",
+        &[
+            "carob completions bash > carob.bash",
+            "carob completions fish > carob.fish",
+        ],
+    ),
+    ("man", &["carob man > carob.1", "carob man --dir man1"]),
 ];
 
 /// Commands that make requests, and end as [`EXIT_CODES`] says.

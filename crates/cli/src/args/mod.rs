@@ -7,6 +7,7 @@ mod values;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::commands::lab::LabCommand;
 
@@ -59,6 +60,17 @@ pub(crate) enum Command {
     Lab {
         #[command(subcommand)]
         command: LabCommand,
+    },
+    /// Print a script that completes commands and options in a shell
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+    /// Print the manual page, or write those of all commands to a folder
+    Man {
+        /// Write a page for each command here
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
     },
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod cc;
 mod controllers;
 mod discover;
 pub(crate) mod lab;
+mod manual;
 mod observe;
 mod ping;
 mod request;
@@ -47,6 +48,8 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
             command: CcCommand::Show { name, json },
         } => settle(cc::show(&name, json)),
         Command::Lab { command } => settle(lab::run(command)),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { dir } => settle(manual::pages(dir.as_deref())),
     }
 }
 

@@ -37,7 +37,9 @@ fn examples(arguments: &[&str]) -> Vec<String> {
 #[test]
 fn every_command_is_listed_in_a_group_and_has_examples() {
     let verbs = verbs();
-    for verb in ["get", "observe", "ipatch", "ping", "serve", "cc", "lab"] {
+    for verb in [
+        "get", "observe", "ipatch", "ping", "serve", "cc", "lab", "man",
+    ] {
         assert!(verbs.iter().any(|known| known == verb), "{verbs:?}");
     }
     for verb in verbs {
@@ -62,7 +64,7 @@ fn every_example_runs_as_it_is_printed() {
         binary.parent().unwrap().display(),
         std::env::var("PATH").unwrap()
     );
-    assert!(all.len() > 25, "{all:#?}");
+    assert!(all.len() > 30, "{all:#?}");
     for example in all {
         // The test's server has a port of its own, and there must be no second one at 5683.
         let line = example.replace("coap://127.0.0.1", "coap://localhost");
@@ -97,4 +99,32 @@ fn every_example_runs_as_it_is_printed() {
         fs::read(scratch.path("served/copy.bin")).unwrap().len(),
         1 << 20
     );
+}
+
+#[test]
+fn completions_know_commands_and_options() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let ran = carob(&["completions", shell]);
+        let script = ran.quiet();
+        for word in ["observe", "if-none-match", "pcap"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    let scratch = Scratch::new();
+    let script = scratch.with("carob.bash", carob(&["completions", "bash"]).quiet());
+    let checked = Command::new("bash").args(["-n", &script]).status();
+    assert!(checked.unwrap().success());
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let scratch = Scratch::new();
+    let folder = scratch.text("man");
+    let ran = carob(&["man", "--dir", &folder]);
+    assert_eq!((ran.code, ran.stdout()), (Some(0), ""));
+    for verb in verbs() {
+        let page = String::from_utf8(scratch.read(&format!("man/carob-{verb}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH carob-{verb} 1")), "{page}");
+    }
+    assert!(carob(&["man"]).quiet().contains(".TH carob 1"));
 }

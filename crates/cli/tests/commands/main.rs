@@ -1,4 +1,5 @@
 //! The client commands and the server as people and programs meet them: stdout, stderr, exit code.
+#![cfg(unix)]
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -6,11 +7,9 @@
 )]
 
 mod harness;
-#[cfg(unix)]
 mod help;
 mod observing;
 mod requests;
 mod serving;
-#[cfg(unix)]
 mod terminal;
 mod watching;

@@ -1,0 +1,40 @@
+//! `carob completions` and `carob man`: the command line in the forms that shells and `man` read.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::args;
+use crate::failure::{Failure, Outcome};
+use crate::printer;
+
+/// Prints a shell's completions.
+pub(crate) fn completions(shell: Shell) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut args::command(), "carob", &mut script);
+    // A reader that has gone away is not told, here and below.
+    let _ = io::stdout().lock().write_all(&script);
+    Outcome::Done
+}
+
+/// Prints the page of `carob`, or writes those of all commands to a folder.
+pub(crate) fn pages(folder: Option<&Path>) -> Result<Outcome, Failure> {
+    let command = args::command();
+    let Some(folder) = folder else {
+        let mut page = Vec::new();
+        let rendered = Man::new(command).render(&mut page);
+        rendered.map_err(|error| Failure::file("write", Path::new("the page"), &error))?;
+        let _ = io::stdout().lock().write_all(&page);
+        return Ok(Outcome::Done);
+    };
+    let failed = |error: io::Error| Failure::file("write to", folder, &error);
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    clap_mangen::generate_to(command, folder).map_err(failed)?;
+    printer::remark(&format!(
+        "see `man -l {}`",
+        folder.join("carob.1").display()
+    ));
+    Ok(Outcome::Done)
+}
