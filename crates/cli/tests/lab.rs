@@ -528,3 +528,25 @@ fn reproduce_runs_again_with_another_number_of_seeds() {
     let text = folder.says(&["lab", "reproduce", "thesis", "--seeds", "3", "--no-report"]);
     assert!(text.contains("thesis/long, 3 seeds, run in "), "{text}");
 }
+
+#[test]
+fn an_event_log_has_every_endpoint_and_changes_nothing() {
+    let folder = Folder::new("log");
+    let words = "lab run thesis/long-1c-low-2500 --algorithm cocoa-03 --seed 7 --json --each";
+    let plain: Vec<&str> = words.split(' ').collect();
+    let logged: Vec<&str> = plain.iter().copied().chain(["--log", "log"]).collect();
+    assert_eq!(folder.says(&plain), folder.says(&logged));
+    let text = std::fs::read_to_string(folder.0.join("log")).expect("the log");
+    let read = |line: &str| serde_json::from_str(line).expect("nothing but JSON");
+    let lines: Vec<Value> = text.lines().map(read).collect();
+    let of = |host: u64, event: &str| {
+        let matching = |line: &&Value| line["host"] == host && line["event"] == event;
+        lines.iter().filter(matching).count()
+    };
+    // A body of 400 blocks: each is asked for, answered and heard of at both ends.
+    assert_eq!(of(0, "answered"), 400);
+    assert!(of(0, "sent") >= 400 && of(1, "received") >= 400);
+    assert!(of(1, "replied") >= 400 && of(0, "received") >= 400);
+    let times: Vec<_> = lines.iter().map(|line| line["at_us"].as_u64()).collect();
+    assert!(times.is_sorted());
+}

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use carob_sim::hash::fnv1a;
-use carob_sim::spec::{Recording, RunRecord, RunSpec};
+pub use carob_sim::spec::Recording;
+use carob_sim::spec::{RunRecord, RunSpec};
 use carob_sim::world::RunError;
 use rayon::prelude::*;
 use serde::Serialize;

@@ -8,7 +8,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{BlockSize, Code};
-use carob_proto::endpoint::{Config, Endpoint};
+use carob_proto::endpoint::{Config, Endpoint, Tracing};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
 
@@ -171,7 +171,10 @@ fn config(spec: &RunSpec) -> Config {
     config.block_size =
         BlockSize::from_bytes_at_most(usize::from(*block_bytes)).unwrap_or(BlockSize::MAX);
     config.token_length = *token_bytes;
-    config.trace = carob_proto::endpoint::Tracing::Exchanges;
+    config.trace = match spec.record.log {
+        0 => Tracing::Exchanges,
+        _ => Tracing::Everything,
+    };
     config
 }
 
@@ -202,7 +205,9 @@ impl Host {
         let mut response = Response::new(Code::CONTENT);
         response.payload = Payload::Fixed(Bytes::from(body));
         let mut config = config(spec);
-        config.trace = carob_proto::endpoint::Tracing::Off;
+        if spec.record.log == 0 {
+            config.trace = Tracing::Off;
+        }
         Self {
             endpoint: Endpoint::new(config, Stream::new(spec.seed, "server/endpoint")),
             address: address(number),

@@ -7,6 +7,7 @@ use carob_cc::constants::SetError;
 use carob_cc::registry::{self, Entry, Settings};
 use carob_cc::time::{Duration, Instant};
 use carob_proto::congestion::Choice;
+use carob_proto::trace::Trace;
 
 use crate::link::{Counters, LinkSpec};
 use crate::trace::Event;
@@ -180,6 +181,14 @@ pub struct Recording {
     pub events: u32,
     /// How many round-trip and timer samples to keep per flow; 0 for none.
     pub samples: u32,
+    /// How many protocol events of all endpoints to keep; 0 for none
+    /// (at most [`LOG_MAX`](Self::LOG_MAX)).
+    pub log: u32,
+}
+
+impl Recording {
+    /// The most protocol events a run keeps, whatever it asks for (80 MB).
+    pub const LOG_MAX: u32 = 1 << 20;
 }
 
 /// The outcome of a run.
@@ -199,6 +208,8 @@ pub struct RunRecord {
     pub events: Vec<Event>,
     /// Events that were not recorded for lack of room.
     pub events_unrecorded: u64,
+    /// Protocol events, each with the number of its host: clients come first, the server last.
+    pub log: Vec<(u32, Trace)>,
 }
 
 /// What both directions of the link did.

@@ -14,7 +14,7 @@ use crate::host::{Application, Host, Tag, number_of};
 use crate::link::{Link, Verdict};
 use crate::queue::EventQueue;
 use crate::random::Stream;
-use crate::spec::{CLIENTS_MAX, LinkRecord, RunRecord, RunSpec, Sample};
+use crate::spec::{CLIENTS_MAX, LinkRecord, Recording, RunRecord, RunSpec, Sample};
 use crate::trace::{Trace, What};
 
 /// Why a run could not be made. All of these are faults of its specification.
@@ -74,6 +74,7 @@ struct World<'a> {
     packets: Vec<Packet>,
     free: Vec<u32>,
     trace: Trace,
+    log: Vec<(u32, carob_proto::trace::Trace)>,
     running: u32,
     error: Option<RunError>,
 }
@@ -124,6 +125,7 @@ impl<'a> World<'a> {
                 0 => Trace::hashing(),
                 limit => Trace::recording(limit),
             },
+            log: Vec::new(),
             running: spec.clients,
             error: None,
         }
@@ -307,7 +309,12 @@ impl<'a> World<'a> {
                 }
             }
             Event::Failed { .. } => self.end_flow(number, false),
-            Event::Trace(trace) => self.note(number, trace.what),
+            Event::Trace(trace) => {
+                if (self.log.len() as u32) < self.spec.record.log.min(Recording::LOG_MAX) {
+                    self.log.push((number, trace));
+                }
+                self.note(number, trace.what);
+            }
             _ => {}
         }
     }
@@ -420,6 +427,7 @@ impl<'a> World<'a> {
             trace_hash,
             events: self.trace.into_events(),
             events_unrecorded,
+            log: self.log,
         }
     }
 }

@@ -29,6 +29,7 @@ const LISTED_MAX: usize = 4_000;
 const RECORDING: Recording = Recording {
     events: 60_000,
     samples: 20_000,
+    log: 0,
 };
 
 /// What a report is about.

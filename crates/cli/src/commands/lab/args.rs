@@ -73,6 +73,10 @@ pub(crate) struct RunArgs {
     /// Change a setting; units are written, as in 'down.rate=60 kbit/s'
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Write every protocol event of the run as a line of JSON, in the form of `carob serve --log`;
+    /// host 0 is the first client, the server comes last
+    #[arg(long, value_name = "FILE", requires = "seed")]
+    pub(crate) log: Option<PathBuf>,
     /// Print one JSON object per cell and algorithm, a line each
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,

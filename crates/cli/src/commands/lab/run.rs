@@ -1,9 +1,12 @@
 //! `carob lab run`, and the default comparison.
 
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
 use std::time::Instant;
 
 use carob_lab::report::{Subject, comparison, figure};
-use carob_lab::run::{Outcome as Runs, Plan, Row, Selection};
+use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::builtin;
 use carob_lab::summary::{self, Print};
 use carob_lab::{export, world};
@@ -21,7 +24,14 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
         everywhere: source.cell.is_some() && !args.algorithm.is_empty(),
         seed: args.seed,
         seeds: args.seeds,
-        ..Selection::default()
+        record: Recording {
+            log: if args.log.is_some() {
+                Recording::LOG_MAX
+            } else {
+                0
+            },
+            ..Recording::default()
+        },
     };
     let plan = Plan::new(&source.scenario, &selection).map_err(|e| Failure::new(Kind::Usage, e))?;
     let bar = output::progress(plan.jobs().len());
@@ -32,6 +42,9 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     let took = output::took(began.elapsed());
     let print = Print::all();
     let rows = runs.rows();
+    if let Some(path) = &args.log {
+        write_log(path, &runs).map_err(|error| Failure::file("write", path, &error))?;
+    }
     let quiet = args.json || args.csv || args.svg;
     show(args, &source, &runs, &rows, &print, &took);
     let report_name = match args.seed {
@@ -51,6 +64,25 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
         hints(args, name, &source, &runs, &rows);
     }
     Ok(Outcome::Done)
+}
+
+/// Writes the protocol events of all runs, each line with its run and host before the event.
+fn write_log(path: &Path, runs: &Runs<'_>) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    for (job, record) in runs.runs() {
+        for (host, trace) in &record.log {
+            let line = trace.json().to_string();
+            let of = serde_json::json!({
+                "cell": job.cell.name,
+                "algorithm": job.algorithm.name,
+                "host": host,
+            });
+            // Two objects made one.
+            let of = of.to_string();
+            writeln!(file, "{},{}", of.trim_end_matches('}'), &line[1..])?;
+        }
+    }
+    file.flush()
 }
 
 fn show(args: &RunArgs, source: &Source, runs: &Runs<'_>, rows: &[Row], print: &Print, took: &str) {
