@@ -10,7 +10,7 @@
 #[path = "interop/process.rs"]
 mod process;
 
-use std::{fs, path::PathBuf, process::Command, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use carob::client::RequestBuilder;
 use carob::{Client, Code, ContentFormat, OptionNumber, Reply};
@@ -33,15 +33,10 @@ impl Serving {
         let scratch = Scratch::new();
         let folder = scratch.folder("served");
         fs::write(folder.join("note.txt"), "first").unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-        command.args(["serve", "--bind", "127.0.0.1:0", "--writable", "--dir"]);
-        let mut running = Running::start(command.arg(&folder), &scratch, "server");
-        running.wait_until(LIMIT, |running| running.stdout().ends_with('\n'));
-        let said = running.stdout();
-        let uri = said.trim().strip_prefix("listening on ").unwrap();
+        let (running, uri) = process::serve(&scratch, &folder);
         Self {
             client: Client::open().unwrap(),
-            uri: uri.trim_end_matches('/').to_owned(),
+            uri,
             folder,
             _running: running,
             _scratch: scratch,

@@ -46,10 +46,10 @@ struct Options {
 }
 
 /// A server under test: its process, where it listens and where its generator's ports go on.
-struct Subject {
-    name: &'static str,
-    server: Server,
-    port: u16,
+pub(super) struct Subject {
+    pub(super) name: &'static str,
+    pub(super) server: Server,
+    pub(super) port: u16,
     next_source_port: u64,
     slices: Vec<Value>,
     peers: Option<Value>,
@@ -89,7 +89,7 @@ pub(super) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     } else {
         println!("skipped: libcoap (install: cargo xtask peers)");
     }
-    subjects.push(start_carob(workspace, &options)?);
+    subjects.push(start_carob(workspace, options.controller.as_deref())?);
 
     if options.known_peers > 0 {
         for subject in &mut subjects {
@@ -169,7 +169,7 @@ fn start_bare(program: &Path) -> Result<Subject> {
     Subject::ready("bare", &mut command, port)
 }
 
-fn start_libcoap() -> Result<Subject> {
+pub(super) fn start_libcoap() -> Result<Subject> {
     let port = free_port()?;
     let mut command = on_core(0, Path::new("coap-server-notls"));
     // `-d`: a PUT may create a resource; the program has no /hello of its own.
@@ -185,14 +185,14 @@ fn start_libcoap() -> Result<Subject> {
     Subject::check("libcoap", server, port)
 }
 
-fn start_carob(workspace: &Workspace, options: &Options) -> Result<Subject> {
+pub(super) fn start_carob(workspace: &Workspace, controller: Option<&str>) -> Result<Subject> {
     let mut build = process::cargo();
     build.args(["build", "--release", "--package", "carob-cli"]);
     process::must(build.current_dir(&workspace.root))?;
     let port = free_port()?;
     let mut command = on_core(0, &workspace.target()?.join("release/carob"));
     command.args(["serve", "--bind", &format!("127.0.0.1:{port}")]);
-    if let Some(controller) = &options.controller {
+    if let Some(controller) = controller {
         command.args(["--cc", controller]);
     }
     Subject::ready("carob", &mut command, port)
@@ -243,7 +243,7 @@ impl Subject {
 
 /// Runs the generator once against a subject; its ports go on where the last slice stopped, so that
 /// no message ID recurs on one endpoint.
-fn generate(generator: &Path, subject: &mut Subject, mode: &[&str]) -> Result<Value> {
+pub(super) fn generate(generator: &Path, subject: &mut Subject, mode: &[&str]) -> Result<Value> {
     let mut command = on_core(1, generator);
     command
         .args(["-u", "hello", "-p", &subject.port.to_string()])

@@ -18,6 +18,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Be a server", &["serve"]),
+    ("Measure a server", &["bench"]),
     ("Choose congestion control", &["cc", "lab"]),
     ("Set up", &["completions", "man"]),
 ];
@@ -124,6 +125,18 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carob serve --log events.jsonl --pcap messages.pcapng -v",
         ],
     ),
+    (
+        "bench",
+        &[
+            "carob bench coap://localhost/hello --duration 2s",
+            "carob bench coap://localhost/hello --outstanding 64 --ports 16 --requests 10000 --json",
+            "carob bench coap://localhost/hello --rate 2000/s --arrivals poisson --duration 2s",
+            "carob bench coap://localhost/echo --mode post --bytes 100 --requests 500",
+            "carob bench coap://localhost/large --mode block --ports 4 --requests 8",
+            "carob bench coap://localhost/up.bin --mode upload --bytes 100000 --ports 1 --requests 3",
+            "carob bench coap://localhost/count --mode observe --trigger coap://localhost/count --requests 10",
+        ],
+    ),
     ("cc", &["carob cc list", "carob cc show cocoa-03"]),
     (
         "lab",
@@ -164,6 +177,29 @@ const OBSERVE_CODES: &[(u8, &str)] = &[
         "the server ended it with 4.xx, or does not let the resource be observed",
     ),
     (5, "the server ended it with 5.xx"),
+];
+/// What `carob bench` checks and how it counts, and its exit codes beyond [`EXIT_CODES`].
+const BENCH: &str = "
+What is checked: an answer counts only if type, Message ID and token are those of a request that
+waits, and its code is 2.xx; of a body also its length and ETag. All else is counted by kind.
+
+Closed loop: each answer makes room for the next request, so a server that stalls is asked less and
+its stall is seen by few. To see it as users would, ask at a rate (--rate): latency then runs from
+the moment a request was meant to leave.
+
+A Message ID must not recur between two endpoints within EXCHANGE_LIFETIME (247 s), so that a source
+port is dropped for a fresh one after 60,000 messages (--port-messages). The fresh port's
+congestion control begins anew.
+
+If any request succeeded, the exit code is 0; otherwise it is that of the most frequent error.
+";
+const BENCH_CODES: &[(u8, &str)] = &[
+    (0, "a request succeeded"),
+    (3, "no answer in time to any request"),
+    (
+        4,
+        "no request succeeded for another reason; cannot resolve or bind",
+    ),
 ];
 const SERVE_CODES: &[(u8, &str)] = &[
     (0, "stopped by Ctrl-C or SIGTERM"),
@@ -239,6 +275,10 @@ fn after(name: &str) -> String {
         "observe" => {
             text.push_str(OBSERVE);
             text.push_str(&exit_codes(OBSERVE_CODES, &[]));
+        }
+        "bench" => {
+            text.push_str(BENCH);
+            text.push_str(&exit_codes(BENCH_CODES, &[]));
         }
         "serve" => {
             text.push_str(SERVE);

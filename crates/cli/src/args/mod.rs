@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::commands::bench::BenchArgs;
 use crate::commands::lab::LabCommand;
 
 pub(crate) use help::command;
@@ -16,7 +17,7 @@ pub(crate) use request::{
     AskArgs, BodyArgs, ConditionArgs, ContentArgs, DiscoverArgs, MessageArgs, NetworkArgs,
     ObserveArgs, PingArgs, RequestArgs, SelectArgs, SendArgs, WatchArgs,
 };
-pub(crate) use values::{Tag, authority, controller, nearest};
+pub(crate) use values::{Tag, authority, block_size, controller, duration, nearest};
 
 /// CoAP with congestion control you can choose: a client, a server, and a lab that measures.
 #[derive(Debug, Parser)]
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Ping(PingArgs),
     /// Serve demo resources, and files if given a folder
     Serve(ServeArgs),
+    /// Load a server and measure its answers
+    Bench(Box<BenchArgs>),
     /// List and explain the congestion controllers
     Cc {
         #[command(subcommand)]

@@ -23,7 +23,7 @@ pub(crate) enum Tag {
     Is(Vec<u8>),
 }
 
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let unit = "expected a time with its unit, such as 5s or 400ms";
     let duration: carob_cc::time::Duration = text.parse().map_err(|_| unit)?;
     if duration.is_zero() {
@@ -32,7 +32,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration.into())
 }
 
-pub(super) fn block_size(text: &str) -> Result<BlockSize, String> {
+pub(crate) fn block_size(text: &str) -> Result<BlockSize, String> {
     let wrong = "expected 16, 32, 64, 128, 256, 512 or 1024";
     let bytes: usize = text.parse().map_err(|_| wrong)?;
     let size = BlockSize::from_bytes_at_most(bytes).filter(|size| size.bytes() == bytes);

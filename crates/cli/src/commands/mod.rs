@@ -1,5 +1,6 @@
 //! What the verbs do, one file each.
 
+pub(crate) mod bench;
 pub(crate) mod cc;
 mod controllers;
 mod discover;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Discover(args) => until_interrupted(discover::run(args)),
         Command::Observe(args) => on_runtime(observe::run(args)),
         Command::Ping(args) => until_interrupted(ping::run(args)),
+        Command::Bench(args) => on_runtime(bench::run(*args)),
         Command::Serve(args) => on_runtime(serve::run(args)),
         Command::Cc {
             command: CcCommand::List { markdown: true, .. },

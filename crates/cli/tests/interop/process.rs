@@ -134,6 +134,20 @@ impl Drop for Running {
     }
 }
 
+/// Starts `carob serve` with a writable folder at a port of the system's choice; its URI, without a
+/// slash at the end.
+pub(crate) fn serve(scratch: &Scratch, folder: &Path) -> (Running, String) {
+    const READY_LIMIT: Duration = Duration::from_secs(30);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
+    command.args(["serve", "--bind", "127.0.0.1:0", "--writable", "--dir"]);
+    let mut running = Running::start(command.arg(folder), scratch, "server");
+    running.wait_until(READY_LIMIT, |running| running.stdout().ends_with('\n'));
+    let said = running.stdout();
+    let uri = said.trim().strip_prefix("listening on ");
+    let uri = uri.expect("the ready line names the address");
+    (running, uri.trim_end_matches('/').to_owned())
+}
+
 fn tail(text: &str) -> String {
     const CHARACTERS_MAX: usize = 2000;
     let skip = text.chars().count().saturating_sub(CHARACTERS_MAX);

@@ -1,11 +1,11 @@
 //! The servers: ours and the peers', each with the resources the cases need.
 
-use std::{fs, path::PathBuf, process::Command, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use crate::{
     clients::program,
     installed::Peer,
-    process::{Running, Scratch, answers_ping, free_port},
+    process::{Running, Scratch, answers_ping, free_port, serve},
 };
 
 const READY_LIMIT: Duration = Duration::from_secs(20);
@@ -41,20 +41,10 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `carob serve` with a writable folder.
     pub(crate) fn carob(scratch: &Scratch) -> Self {
-        let port = free_port();
         let folder = scratch.folder("served");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-        command.args([
-            "serve",
-            "--bind",
-            &format!("127.0.0.1:{port}"),
-            "--writable",
-            "--dir",
-        ]);
-        let mut running = Running::start(command.arg(&folder), scratch, "server");
-        running.wait_until(READY_LIMIT, |running| {
-            running.stdout().contains("listening on coap://")
-        });
+        let (running, uri) = serve(scratch, &folder);
+        let port = uri.rsplit(':').next().and_then(|port| port.parse().ok());
+        let port = port.expect("the ready line names the port");
         let paths = Paths {
             hello: "hello",
             store: STORE,

@@ -1,0 +1,249 @@
+//! `carob bench`: loads a server and measures its answers.
+//!
+//! `plan` is what is to be done, `worker` (requests and bodies) and `observe` do it, each on ports
+//! (`ports`, `port`) that drive the protocol engine over sockets of their own: the library's client
+//! costs half as much again for each request as the server that it would load. `tally` and `window`
+//! count, `report` and `print` tell.
+
+mod answers;
+mod args;
+mod arrivals;
+mod body;
+mod control;
+mod cpu;
+mod entropy;
+mod lanes;
+mod observe;
+mod pace;
+mod plan;
+mod port;
+mod ports;
+mod print;
+mod report;
+mod socket;
+mod source_ports;
+mod tally;
+mod window;
+mod worker;
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use control::Control;
+use observe::Observers;
+use plan::Plan;
+use ports::Clock;
+use report::Report;
+use source_ports::SourcePorts;
+use tally::{Tally, Trouble};
+use window::Outcome as Measured;
+use worker::Worker;
+
+use super::stop::Stop;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::printer;
+
+pub(crate) use args::BenchArgs;
+
+/// How often it is looked whether the threads have ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+type Running = JoinHandle<io::Result<Measured>>;
+
+/// Loads the server, and shows what was measured.
+pub(crate) async fn run(args: BenchArgs) -> Result<Outcome, Failure> {
+    let outcome = load(&args).await;
+    if args.json
+        && let Err(failure) = &outcome
+    {
+        printer::failure_json(&args.uri, failure, None);
+    }
+    outcome
+}
+
+async fn load(args: &BenchArgs) -> Result<Outcome, Failure> {
+    let plan = Arc::new(Plan::new(args)?);
+    if let Some(pid) = args.server_pid
+        && cpu::of_process(pid).is_none()
+    {
+        let text = format!("--server-pid: there is no process {pid} to look at");
+        return Err(Failure::new(Kind::Usage, text).hint("`pgrep NAME` finds a server's number"));
+    }
+    socket::raise_socket_limit();
+    let config = plan.config();
+    let fresh = SourcePorts::new(config.parameters.exchange_lifetime().into());
+    let fresh = fresh.map_err(|error| cannot(&error))?;
+    let control = Arc::new(Control::new(plan.threads, fresh, args.server_pid));
+    let mut stop = Stop::listen()?;
+    let threads = start(&plan, &control).map_err(|error| cannot(&error))?;
+    let interrupted = watch(&plan, &control, &threads, &mut stop).await;
+    let mut measured: Option<Measured> = None;
+    for thread in threads {
+        let of_thread = thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            .map_err(|error| cannot(&error))?;
+        match &mut measured {
+            Some(all) => all.add(of_thread),
+            None => measured = Some(of_thread),
+        }
+    }
+    let mut measured = measured.unwrap_or_default();
+    measured.settle();
+    let latency = measured.measured.latency.clone();
+    let ending = ending(&plan, &measured, interrupted);
+    let recurred = control.source_ports.recurred();
+    let mut report = Report::new(&plan, measured, recurred, args.server_pid);
+    report.interrupted = interrupted;
+    if args.json {
+        printer::json(&report);
+    } else {
+        print::table(&plan, &report);
+    }
+    if let Some(path) = &args.histogram {
+        std::fs::write(path, print::distribution(&latency))
+            .map_err(|error| Failure::file("write", path, &error))?;
+    }
+    Ok(ending)
+}
+
+/// Opens the ports and starts the threads, all on one clock.
+fn start(plan: &Arc<Plan>, control: &Arc<Control>) -> io::Result<Vec<Running>> {
+    if plan.mode == args::Mode::Observe {
+        let (plan, control) = (Arc::clone(plan), Arc::clone(control));
+        let observe = move || Observers::new(plan, control, Clock::start())?.run();
+        let thread = thread::Builder::new().name("observers".to_owned());
+        return Ok(vec![thread.spawn(observe)?]);
+    }
+    // All ports are open before the clock starts, so that opening them delays nothing.
+    let workers: io::Result<Vec<Worker>> = (0..plan.threads)
+        .map(|thread| Worker::open(Arc::clone(plan), Arc::clone(control), thread))
+        .collect();
+    let clock = Clock::start();
+    workers?
+        .into_iter()
+        .map(|worker| {
+            let control = Arc::clone(control);
+            let load = move || {
+                let outcome = worker.run(clock);
+                if outcome.is_err() {
+                    // What the others would measure is not what was asked for.
+                    control.stop();
+                }
+                outcome
+            };
+            thread::Builder::new().name("load".to_owned()).spawn(load)
+        })
+        .collect()
+}
+
+/// Shows progress until all threads have ended; whether Ctrl-C ended them.
+async fn watch(plan: &Plan, control: &Control, threads: &[Running], stop: &mut Stop) -> bool {
+    let progress = print::Progress::new(plan);
+    let began = Instant::now();
+    let mut interrupted = false;
+    while !threads.iter().all(JoinHandle::is_finished) {
+        tokio::select! {
+            () = stop.asked(), if !interrupted => {
+                interrupted = true;
+                control.stop();
+            }
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        progress.show(began.elapsed(), control.progress());
+    }
+    progress.end();
+    interrupted
+}
+
+/// How the command ends.
+fn ending(plan: &Plan, measured: &Measured, interrupted: bool) -> Outcome {
+    if interrupted {
+        return Outcome::Interrupted;
+    }
+    let tally = &measured.measured;
+    if tally.answered > 0 || tally.errors() == 0 {
+        return Outcome::Done;
+    }
+    let refusal = tally.refusals().max_by_key(|(_, count)| *count);
+    let silent: u64 = [Trouble::Timeout, Trouble::Unreachable]
+        .into_iter()
+        .map(|trouble| tally.trouble(trouble))
+        .sum();
+    match refusal {
+        Some((code, count)) if count >= silent => {
+            print::refused(plan, code);
+            Outcome::Response(code)
+        }
+        _ if silent * 2 >= tally.errors() => no_answer(plan, measured).into(),
+        _ => wrong_answers(plan, tally).into(),
+    }
+}
+
+fn no_answer(plan: &Plan, measured: &Measured) -> Failure {
+    let uri = &plan.target.uri;
+    let seconds = plan.timeout.as_secs_f64();
+    let failure = Failure::new(
+        Kind::NoAnswer,
+        format_args!("{uri} answered no request within {seconds} s"),
+    );
+    match &measured.traffic.unreachable {
+        Some(said) => failure.hint(format_args!("the network says: {said}")),
+        None if measured.traffic.wrong() > 0 => {
+            failure.hint("something answered, but wrongly; see the counts")
+        }
+        None => failure.hint("the host may be off, filtered or asleep, or the path very lossy"),
+    }
+}
+
+fn wrong_answers(plan: &Plan, tally: &Tally) -> Failure {
+    let trouble = Trouble::ALL
+        .into_iter()
+        .max_by_key(|trouble| tally.trouble(*trouble))
+        .unwrap_or(Trouble::NotTaken);
+    let uri = &plan.target.uri;
+    let kind = match trouble {
+        Trouble::NotObserved | Trouble::ObserverLost => Kind::Refused,
+        _ => Kind::Network,
+    };
+    let text = format_args!("{uri}: no request succeeded: {}", trouble.words());
+    let failure = Failure::new(kind, text);
+    match trouble {
+        Trouble::NotObserved => failure.hint("observe a resource that says `obs` in its links"),
+        _ => failure,
+    }
+}
+
+/// A socket or a thread that cannot be had.
+fn cannot(error: &io::Error) -> Failure {
+    let failure = Failure::new(
+        Kind::Network,
+        format_args!("cannot load the server: {error}"),
+    );
+    match error.kind() {
+        io::ErrorKind::AddrInUse => failure.hint("no source port is free; use fewer --ports"),
+        io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
+            failure.hint("check the address and the route to it")
+        }
+        _ if is_too_many_files(error) => {
+            failure.hint("use fewer --ports, or allow more open files: `ulimit -n`")
+        }
+        _ => failure,
+    }
+}
+
+#[cfg(unix)]
+fn is_too_many_files(error: &io::Error) -> bool {
+    use nix::errno::Errno;
+    let number = error.raw_os_error();
+    [Errno::EMFILE, Errno::ENFILE]
+        .map(|errno| Some(errno as i32))
+        .contains(&number)
+}
+
+#[cfg(not(unix))]
+fn is_too_many_files(_: &io::Error) -> bool {
+    false
+}

@@ -1,0 +1,243 @@
+//! All source ports of a thread: opened, waited for, read, written, woken.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant as Wall};
+
+use carob_cc::time::Instant;
+use carob_proto::endpoint::{Config, Event, RequestError, RequestId, Sending};
+use carob_proto::message::Request;
+
+use super::port::{Events, Port};
+use super::socket::{Batch, Poller};
+use super::source_ports::SourcePorts;
+use super::tally::Traffic;
+
+/// How soon a socket that had no room is tried again.
+const FULL: Duration = Duration::from_millis(1);
+
+/// A moment, on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    /// Nanoseconds since the start.
+    pub(super) nanos: u64,
+    /// The engine's time.
+    pub(super) at: Instant,
+}
+
+/// The time since the start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock(Wall);
+
+impl Clock {
+    pub(super) fn start() -> Self {
+        Self(Wall::now())
+    }
+
+    pub(super) fn now(self) -> Now {
+        let nanos = self.0.elapsed().as_nanos() as u64;
+        Now {
+            nanos,
+            at: Instant::from_micros(nanos / 1_000),
+        }
+    }
+
+    /// When so many nanoseconds have passed since the start.
+    fn wall(self, nanos: u64) -> Wall {
+        self.0 + Duration::from_nanos(nanos)
+    }
+}
+
+/// The source ports of one thread.
+pub(super) struct Ports {
+    by_key: BTreeMap<usize, Port>,
+    config: Config,
+    poller: Poller,
+    next_key: usize,
+    /// No engine wants to be called before this; nanoseconds.
+    due: u64,
+    /// Ports that may have something to send.
+    dirty: Vec<usize>,
+    spare: Vec<usize>,
+    /// Ports whose socket had no room.
+    full: Vec<usize>,
+    ready: Vec<usize>,
+    /// What the ports said and nobody has heard yet.
+    pub(super) events: Events,
+    pub(super) traffic: Traffic,
+}
+
+impl Ports {
+    pub(super) fn new(config: Config) -> io::Result<Self> {
+        Ok(Self {
+            by_key: BTreeMap::new(),
+            config,
+            poller: Poller::new()?,
+            next_key: 0,
+            due: u64::MAX,
+            dirty: Vec::new(),
+            spare: Vec::new(),
+            full: Vec::new(),
+            ready: Vec::new(),
+            events: Events::new(),
+            traffic: Traffic::default(),
+        })
+    }
+
+    /// Opens a fresh source port; its key, which no other port ever has.
+    pub(super) fn open(&mut self, server: SocketAddr, fresh: &SourcePorts) -> io::Result<usize> {
+        let key = self.next_key;
+        let socket = fresh.open(server)?;
+        self.poller.add(&socket, key)?;
+        let port = Port::new(key, server, socket, &self.config)?;
+        self.by_key.insert(key, port);
+        self.next_key += 1;
+        Ok(key)
+    }
+
+    pub(super) fn close(&mut self, key: usize) {
+        self.poller.remove(key);
+        self.by_key.remove(&key);
+    }
+
+    /// Messages sent from a port, repetitions apart.
+    pub(super) fn messages(&self, key: usize) -> u32 {
+        self.by_key.get(&key).map_or(0, Port::messages)
+    }
+
+    /// Starts a request; it leaves with the next [`flush`](Self::flush).
+    pub(super) fn request(
+        &mut self,
+        now: Now,
+        key: usize,
+        request: Request,
+        sending: Sending,
+    ) -> Result<RequestId, RequestError> {
+        let Self {
+            by_key,
+            events,
+            traffic,
+            ..
+        } = self;
+        // Nobody knows the key of a port that is closed.
+        let port = by_key.get_mut(&key).ok_or(RequestError::PeersFull)?;
+        let id = port.request(now.at, request, sending, events, traffic)?;
+        self.touched(key);
+        Ok(id)
+    }
+
+    /// Lets a body that is read as a stream go on.
+    pub(super) fn read_on(&mut self, now: Now, key: usize, id: RequestId) {
+        if let Some(port) = self.by_key.get_mut(&key) {
+            port.read_on(now.at, id, &mut self.events, &mut self.traffic);
+            self.touched(key);
+        }
+    }
+
+    /// Gives an observation back.
+    pub(super) fn stop_observing(&mut self, now: Now, key: usize, id: RequestId) {
+        if let Some(port) = self.by_key.get_mut(&key) {
+            port.stop_observing(now.at, id, &mut self.events, &mut self.traffic);
+            self.touched(key);
+        }
+    }
+
+    /// Waits until there is something to read, an engine's time has come, or `until` has; in
+    /// nanoseconds since the start. Returns the ports to [`receive`](Self::receive) from; give the
+    /// list back to be used again.
+    pub(super) fn wait(&mut self, clock: Clock, until: u64) -> io::Result<Vec<usize>> {
+        let mut until = until.min(self.due);
+        if !self.full.is_empty() {
+            until = until.min(clock.now().nanos + FULL.as_nanos() as u64);
+        }
+        let mut ready = core::mem::take(&mut self.ready);
+        ready.clear();
+        let wall = (until < u64::MAX).then(|| clock.wall(until));
+        self.poller.wait(wall, &mut ready)?;
+        Ok(ready)
+    }
+
+    pub(super) fn give_back(&mut self, ready: Vec<usize>) {
+        self.ready = ready;
+    }
+
+    /// Reads what has arrived at a port, a batch at most; the time at which it was read.
+    pub(super) fn receive(&mut self, clock: Clock, key: usize, batch: &mut Batch) -> Now {
+        let mut now = None;
+        if let Some(port) = self.by_key.get_mut(&key)
+            && !self.full.contains(&key)
+        {
+            let read = || now.insert(clock.now()).at;
+            port.receive(batch, read, &mut self.events, &mut self.traffic);
+            self.touched(key);
+        }
+        now.unwrap_or_else(|| clock.now())
+    }
+
+    /// Sends what waits at all ports. While the system has no room, nothing is read there either:
+    /// what cannot be answered need not be heard.
+    pub(super) fn flush(&mut self, now: Now, batch: &mut Batch) {
+        core::mem::swap(&mut self.dirty, &mut self.spare);
+        // Most inputs touch one port, several times in a row.
+        self.spare.dedup();
+        for index in 0..self.spare.len() {
+            self.flush_port(now, self.spare[index], batch);
+        }
+        self.spare.clear();
+    }
+
+    fn flush_port(&mut self, now: Now, key: usize, batch: &mut Batch) {
+        let Some(port) = self.by_key.get_mut(&key) else {
+            return;
+        };
+        if port.flush(batch, now.at, &mut self.events, &mut self.traffic) {
+            if !self.full.contains(&key) {
+                self.full.push(key);
+            }
+        } else if !self.full.is_empty() {
+            self.full.retain(|other| *other != key);
+        }
+        self.due = self.due.min(nanos(port.due()));
+    }
+
+    /// Whether [`flush`](Self::flush) has anything to do.
+    pub(super) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Does what is due, and tries again where there was no room.
+    pub(super) fn expire(&mut self, now: Now, batch: &mut Batch) {
+        for key in self.full.clone() {
+            self.flush_port(now, key, batch);
+        }
+        if now.nanos < self.due {
+            return;
+        }
+        self.due = u64::MAX;
+        for (key, port) in &mut self.by_key {
+            port.expire(now.at, &mut self.events, &mut self.traffic);
+            self.due = self.due.min(nanos(port.due()));
+            self.dirty.push(*key);
+        }
+        self.flush(now, batch);
+    }
+
+    /// The next event.
+    pub(super) fn event(&mut self) -> Option<(usize, Event)> {
+        self.events.pop_front()
+    }
+
+    /// A port's engine was given something to do.
+    fn touched(&mut self, key: usize) {
+        self.dirty.push(key);
+        if let Some(port) = self.by_key.get(&key) {
+            self.due = self.due.min(nanos(port.due()));
+        }
+    }
+}
+
+/// The engine's time, rounded up, so that what is due then is due.
+fn nanos(at: Option<Instant>) -> u64 {
+    at.map_or(u64::MAX, |at| at.as_micros().saturating_mul(1_000))
+}

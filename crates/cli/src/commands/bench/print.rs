@@ -1,0 +1,378 @@
+//! What people read: progress, the table at the end, the distribution in a file.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use carob::Code;
+use hdrhistogram::Histogram;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::args::Mode;
+use super::plan::{Pace, Plan};
+use super::report::{BUSY, Percentiles, Report};
+use super::tally::Trouble;
+
+/// A line on stderr while the load runs, if that is a terminal.
+pub(super) struct Progress(ProgressBar);
+
+impl Progress {
+    pub(super) fn new(plan: &Plan) -> Self {
+        if !io::stderr().is_terminal() {
+            return Self(ProgressBar::hidden());
+        }
+        let target = ProgressDrawTarget::stderr_with_hz(10);
+        let length = plan.duration.map(|duration| duration + plan.warm_up);
+        let bar = ProgressBar::with_draw_target(length.map(|d| d.as_millis() as u64), target);
+        let template = if length.is_some() {
+            "{bar:40} {msg}"
+        } else {
+            "{spinner} {msg}"
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    pub(super) fn show(&self, elapsed: Duration, (finished, errors): (u64, u64)) {
+        if self.0.is_hidden() {
+            return;
+        }
+        let rate = finished as f64 / elapsed.as_secs_f64().max(1e-3);
+        self.0.set_position(elapsed.as_millis() as u64);
+        self.0.set_message(format!(
+            "{} ended, {} errors, {}/s",
+            thousands(finished),
+            thousands(errors),
+            thousands(rate as u64)
+        ));
+    }
+
+    pub(super) fn end(self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Says that every request was refused.
+pub(super) fn refused(plan: &Plan, code: Code) {
+    let name = code.name().unwrap_or_default();
+    let _ = writeln!(
+        io::stderr().lock(),
+        "carob: {} answered no request with 2.xx, but with {code} {name}",
+        plan.target.uri
+    );
+}
+
+/// The table.
+pub(super) fn table(plan: &Plan, report: &Report) {
+    let _ = io::stdout().lock().write_all(text(plan, report).as_bytes());
+}
+
+/// Lines of a name and what there is to say about it.
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, name: &str, value: impl std::fmt::Display) {
+        let written = writeln!(self.0, "{name:<22}{value}");
+        debug_assert!(written.is_ok(), "writing to a string does not fail");
+    }
+
+    /// A count, if there is anything to count.
+    fn count(&mut self, name: &str, count: u64) {
+        if count > 0 {
+            self.add(name, thousands(count));
+        }
+    }
+
+    fn percentiles(&mut self, name: &str, of: Option<&Percentiles>) {
+        let Some(of) = of else { return };
+        let row = |cells: [&str; 6]| cells.map(|cell| format!("{cell:<10}")).concat();
+        let names = ["p50", "p90", "p99", "p99.9", "max", "mean"];
+        self.add(name, row(names).trim_end());
+        let values = [of.p50, of.p90, of.p99, of.p999, of.max, of.mean].map(figure);
+        self.add("", row(values.each_ref().map(String::as_str)).trim_end());
+    }
+}
+
+fn text(plan: &Plan, report: &Report) -> String {
+    let mut lines = Lines(headline(plan, report) + "\n\n");
+    let unit = match report.unit {
+        "body" => "bodies",
+        "round" => "rounds",
+        "registration" => "registrations",
+        _ => "requests",
+    };
+    lines.add(unit, thousands(report.requests));
+    lines.add("  answered 2.xx", thousands(report.answered));
+    lines.add("  errors", thousands(report.errors()));
+    for (name, count) in report.errors.iter().filter(|(name, _)| *name != "total") {
+        let trouble = Trouble::ALL.into_iter().find(|t| t.name() == name);
+        let words = trouble.map_or(name.as_str(), |trouble| trouble.words());
+        lines.add(&format!("    {}", thousands(*count)), words);
+    }
+    if report.interrupted || report.unfinished > 0 {
+        lines.add("  not finished", thousands(report.unfinished));
+    }
+    let each = if report.observe.is_some() {
+        "notifications"
+    } else {
+        unit
+    };
+    lines.add(
+        "rate",
+        format_args!("{} {each}/s", figure(report.rate_per_s)),
+    );
+    if plan.mode.moves_bodies() {
+        let megabytes = figure(report.megabytes_per_s);
+        lines.add("throughput", format_args!("{megabytes} MB/s"));
+    }
+    lines.count("  of another ETag", report.bodies_changed);
+    let what = match report.unit {
+        "body" => "time per body, us",
+        "round" => "time per round, us",
+        _ => "latency, us",
+    };
+    lines.percentiles(what, report.latency_us.as_ref());
+    open_loop(&mut lines, report);
+    observers(&mut lines, report);
+    messages(&mut lines, report);
+    cpu(&mut lines, report);
+    lines.0
+}
+
+fn headline(plan: &Plan, report: &Report) -> String {
+    let uri = &plan.target.uri;
+    let what = match plan.mode {
+        Mode::Get => format!("GET {uri}"),
+        Mode::Post => format!("POST {uri}, {} bytes", plan.request.payload.len()),
+        Mode::Observe => format!("observe {uri}"),
+        Mode::Block => format!("download {uri}"),
+        Mode::Upload => format!(
+            "{} {uri}, {} bytes",
+            plan.request.code.name().unwrap_or("upload"),
+            thousands(plan.request.payload.len() as u64)
+        ),
+    };
+    let pace = match (plan.mode, plan.pace) {
+        (Mode::Observe, _) => format!("{} observers", plan.ports),
+        (Mode::Block | Mode::Upload, _) => format!("{} in parallel", plan.ports),
+        (_, Pace::Closed) => format!("{} outstanding over {} ports", plan.outstanding, plan.ports),
+        (_, Pace::Open { rate, arrivals, .. }) => format!(
+            "{rate}/s, {}, over {} ports",
+            match arrivals {
+                super::args::Arrivals::Constant => "constant",
+                super::args::Arrivals::Poisson => "Poisson",
+            },
+            plan.ports
+        ),
+    };
+    let kind = if plan.confirmable { "CON" } else { "NON" };
+    format!(
+        "{what}: {pace}, {kind}, {}, {:.1} s",
+        plan.controller, report.seconds
+    )
+}
+
+fn open_loop(lines: &mut Lines, report: &Report) {
+    let Some(open) = &report.open_loop else {
+        return;
+    };
+    lines.add("meant to be sent", thousands(open.intended));
+    lines.count("  not sent", open.not_sent);
+    lines.count("  over 1 ms late", open.late);
+    lines.add("  longest delay, us", figure(open.longest_delay_us));
+    if open.not_sent > 0 {
+        lines.add(
+            "",
+            "not sent: no room for them within --timeout, or before the end; see --outstanding",
+        );
+    }
+}
+
+fn observers(lines: &mut Lines, report: &Report) {
+    let Some(of) = &report.observe else { return };
+    lines.add("observers", thousands(of.observers));
+    lines.count("  not registered", of.not_registered);
+    lines.count("  ended by server", of.ended);
+    lines.count("  gone stale", of.stale);
+    lines.add("notifications", thousands(of.notifications));
+    lines.count("  missed", of.missed);
+    lines.count("  beyond one a round", of.extra);
+    match of.lost_by_number {
+        Some(lost) => lines.add("  lost, by number", thousands(lost)),
+        None if of.notifications > 0 => {
+            lines.add("  lost, by number", "the server does not count by ones");
+        }
+        None => {}
+    }
+    lines.percentiles("  after, us", of.notification_us.as_ref());
+    lines.percentiles("  interval, us", of.interval_us.as_ref());
+}
+
+fn messages(lines: &mut Lines, report: &Report) {
+    let of = &report.messages;
+    lines.add("messages sent", thousands(of.sent));
+    lines.add("  retransmissions", thousands(of.retransmissions));
+    lines.count("  sent for nothing", of.answered_again);
+    lines.count("repeated by server", of.duplicates);
+    lines.count("late answers", of.late);
+    lines.count("wrong answers", of.wrong.total);
+    lines.count("  Message ID", of.wrong.message_id);
+    lines.count("  token", of.wrong.token);
+    lines.count("  type or code", of.wrong.kind);
+    lines.count("  malformed", of.wrong.malformed);
+    lines.count("  too long to read", of.wrong.oversized);
+}
+
+fn cpu(lines: &mut Lines, report: &Report) {
+    let each = |us: Option<f64>| us.map_or("-".to_owned(), figure);
+    let unit = match report.unit {
+        "round" | "registration" => "notification",
+        other => other,
+    };
+    let generator = &report.generator;
+    lines.add(
+        "generator's CPU",
+        format_args!(
+            "{} us per {unit}, {:.0} % of a core",
+            each(generator.cpu_us_each),
+            generator.cpu_share * 100.0
+        ),
+    );
+    if let Some(server) = &report.server {
+        lines.add(
+            "server's CPU",
+            format_args!(
+                "{} us per {unit}, {:.0} % of a core",
+                each(server.cpu_us_each),
+                server.cpu_share * 100.0
+            ),
+        );
+    }
+    let server_busy = report
+        .server
+        .as_ref()
+        .is_some_and(|server| server.cpu_share > BUSY);
+    if generator.bottleneck && !server_busy {
+        lines.add(
+            "note",
+            "the generator was busy all the time: the server may be faster than this; try --threads",
+        );
+    }
+    if report.message_ids_ran_out {
+        lines.add(
+            "note",
+            "a body needed more blocks than there are Message IDs, and waited; try a larger --block-size",
+        );
+    }
+    if report.source_ports_recurred {
+        lines.add(
+            "note",
+            "source ports ran out: some Message IDs recurred too early",
+        );
+    }
+}
+
+/// `1,234,567`.
+fn thousands(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Three digits that count, or all before the point.
+fn figure(value: f64) -> String {
+    match value {
+        v if v >= 1e4 => thousands(v.round() as u64),
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+/// The percentile distribution in the text form of HdrHistogram's own tools, in microseconds.
+pub(super) fn distribution(nanos: &Histogram<u64>) -> String {
+    const STEPS_TO_HALF: u32 = 5;
+    let micros = |nanos: u64| nanos as f64 / 1e3;
+    let mut text = format!(
+        "{:>12} {:>14} {:>10} {:>14}\n\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    );
+    let mut count = 0;
+    for step in nanos.iter_quantiles(STEPS_TO_HALF) {
+        let value = micros(step.value_iterated_to());
+        let quantile = step.quantile_iterated_to();
+        count += step.count_since_last_iteration();
+        let written = if quantile < 1.0 {
+            let inverse = 1.0 / (1.0 - quantile);
+            writeln!(
+                text,
+                "{value:12.3} {quantile:2.12} {count:10} {inverse:14.2}"
+            )
+        } else {
+            writeln!(text, "{value:12.3} {quantile:2.12} {count:10}")
+        };
+        debug_assert!(written.is_ok(), "writing to a string does not fail");
+    }
+    let (mean, deviation) = (nanos.mean() / 1e3, nanos.stdev() / 1e3);
+    let (max, total) = (micros(nanos.max()), nanos.len());
+    text + &format!(
+        "#[Mean    = {mean:12.3}, StdDeviation   = {deviation:12.3}]\n\
+         #[Max     = {max:12.3}, Total count    = {total:12}]\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_keep_the_digits_that_count() {
+        assert_eq!(
+            [0, 999, 1_000, 1_234_567].map(thousands),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            [0.123, 9.876, 12.34, 345.6, 12_345.6].map(figure),
+            ["0.12", "9.88", "12.3", "346", "12,346"]
+        );
+    }
+
+    #[test]
+    fn the_distribution_ends_with_the_largest_value_and_all_counts() {
+        let mut nanos = crate::commands::bench::tally::histogram();
+        for micros in 1..=1_000 {
+            nanos.saturating_record(micros * 1_000);
+        }
+        let text = distribution(&nanos);
+        let rows: Vec<Vec<f64>> = text
+            .lines()
+            .skip(2)
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| {
+                line.split_whitespace()
+                    .map(|word| word.parse().unwrap())
+                    .collect()
+            })
+            .collect();
+        assert!(
+            rows.iter().all(|row| row.len() == 4 || row[1] > 0.999_999),
+            "{text}"
+        );
+        assert!(rows.is_sorted_by(|a, b| a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2]));
+        let middle = rows.iter().find(|row| row[1] >= 0.5).unwrap();
+        assert!((495.0..=505.0).contains(&middle[0]), "{middle:?}");
+        let last = rows.last().unwrap();
+        assert!(
+            (last[0] - 1_000.0).abs() < 1.0 && (last[2] - 1_000.0).abs() < 0.5,
+            "{last:?}"
+        );
+    }
+}

@@ -1,0 +1,330 @@
+//! What was measured, as programs read it.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::args::Mode;
+use super::plan::{Pace, Plan};
+use super::tally::{Tally, Traffic, Trouble};
+use super::window::{Outcome, Rates};
+
+/// A share of a core from which on the generator may be what limits the rate.
+pub(super) const BUSY: f64 = 0.9;
+
+/// Everything, settings included.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) settings: Value,
+    /// Ended by Ctrl-C.
+    pub(super) interrupted: bool,
+    /// The time measured.
+    pub(super) seconds: f64,
+    /// What is counted as one: a request, a body, a round.
+    pub(super) unit: &'static str,
+    pub(super) requests: u64,
+    pub(super) answered: u64,
+    pub(super) errors: BTreeMap<String, u64>,
+    pub(super) codes: BTreeMap<String, u64>,
+    /// Of answers that came within the time measured; in observe mode, of notifications.
+    pub(super) rate_per_s: f64,
+    pub(super) latency_us: Option<Percentiles>,
+    pub(super) bytes: u64,
+    pub(super) megabytes_per_s: f64,
+    pub(super) open_loop: Option<OpenLoop>,
+    pub(super) observe: Option<Observe>,
+    pub(super) messages: Messages,
+    pub(super) generator: Generator,
+    pub(super) server: Option<Server>,
+    pub(super) warm_up: WarmUp,
+    /// Requests under way when everything was stopped.
+    pub(super) unfinished: u64,
+    /// Bodies that differed from the one before and said so with another ETag.
+    pub(super) bodies_changed: u64,
+    /// There were too few source ports for as many messages.
+    pub(super) source_ports_recurred: bool,
+    /// A body needed more messages than a source port has Message IDs, and waited for them.
+    pub(super) message_ids_ran_out: bool,
+    /// What the network said about the server.
+    pub(super) unreachable: Option<String>,
+}
+
+/// A distribution, in microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Percentiles {
+    pub(super) n: u64,
+    pub(super) min: f64,
+    pub(super) mean: f64,
+    pub(super) p50: f64,
+    pub(super) p90: f64,
+    pub(super) p99: f64,
+    pub(super) p999: f64,
+    pub(super) max: f64,
+}
+
+impl Percentiles {
+    /// Of nanoseconds; none of nothing.
+    pub(super) fn of(nanos: &Histogram<u64>) -> Option<Self> {
+        let at = |quantile| micros(nanos.value_at_quantile(quantile) as f64);
+        (!nanos.is_empty()).then(|| Self {
+            n: nanos.len(),
+            min: micros(nanos.min() as f64),
+            mean: micros(nanos.mean()),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: micros(nanos.max() as f64),
+        })
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct OpenLoop {
+    pub(super) intended: u64,
+    pub(super) not_sent: u64,
+    pub(super) late: u64,
+    pub(super) longest_delay_us: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Observe {
+    pub(super) observers: u64,
+    pub(super) not_registered: u64,
+    pub(super) notifications: u64,
+    pub(super) missed: u64,
+    pub(super) extra: u64,
+    pub(super) ended: u64,
+    pub(super) stale: u64,
+    /// By the numbers missing; none if the server does not count by ones.
+    pub(super) lost_by_number: Option<u64>,
+    /// From the trigger to each notification.
+    pub(super) notification_us: Option<Percentiles>,
+    /// Without a trigger: between two notifications of an observer.
+    pub(super) interval_us: Option<Percentiles>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Messages {
+    pub(super) sent: u64,
+    pub(super) retransmissions: u64,
+    pub(super) answered_again: u64,
+    pub(super) duplicates: u64,
+    pub(super) late: u64,
+    pub(super) wrong: Wrong,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Wrong {
+    pub(super) total: u64,
+    pub(super) message_id: u64,
+    pub(super) token: u64,
+    pub(super) kind: u64,
+    pub(super) malformed: u64,
+    pub(super) oversized: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Generator {
+    /// CPU time for each request that ended; for each notification in observe mode.
+    pub(super) cpu_us_each: Option<f64>,
+    /// The busiest thread's share of a core.
+    pub(super) cpu_share: f64,
+    pub(super) bottleneck: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Server {
+    pub(super) pid: u32,
+    pub(super) cpu_us_each: Option<f64>,
+    pub(super) cpu_share: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct WarmUp {
+    pub(super) requests: u64,
+    pub(super) errors: u64,
+}
+
+impl Report {
+    pub(super) fn new(plan: &Plan, outcome: Outcome, recurred: bool, pid: Option<u32>) -> Self {
+        let Outcome {
+            measured,
+            warm_up,
+            traffic,
+            rates,
+            intentions,
+            notified,
+            unfinished,
+            changed,
+            ids_ran_out,
+            ..
+        } = outcome;
+        let per_second = |count: u64| {
+            let seconds = if rates.seconds > 0.0 {
+                rates.seconds
+            } else {
+                f64::INFINITY
+            };
+            rounded(count as f64 / seconds)
+        };
+        let observing = plan.mode == Mode::Observe;
+        Self {
+            settings: settings(plan),
+            interrupted: false,
+            seconds: rounded(rates.seconds),
+            unit: match plan.mode {
+                Mode::Get | Mode::Post => "request",
+                Mode::Block | Mode::Upload => "body",
+                Mode::Observe if plan.trigger.is_some() && notified.is_some() => "round",
+                Mode::Observe => "registration",
+            },
+            requests: measured.requests(),
+            answered: measured.answered,
+            errors: errors(&measured),
+            codes: measured
+                .codes()
+                .map(|(code, count)| (code.to_string(), count))
+                .collect(),
+            rate_per_s: per_second(rates.answered),
+            latency_us: Percentiles::of(&measured.latency),
+            bytes: rates.bytes,
+            megabytes_per_s: rounded(per_second(rates.bytes) / 1e6),
+            open_loop: intentions.map(|of| OpenLoop {
+                intended: of.intended,
+                not_sent: of.not_sent,
+                late: of.late,
+                longest_delay_us: micros(of.longest_delay as f64),
+            }),
+            observe: notified.map(|of| {
+                let times = Percentiles::of(&of.times);
+                let triggered = plan.trigger.is_some();
+                Observe {
+                    observers: of.observers,
+                    not_registered: of.refused,
+                    notifications: of.notifications,
+                    missed: of.missed,
+                    extra: of.extra,
+                    ended: of.ended,
+                    stale: of.stale,
+                    lost_by_number: of.lost(),
+                    notification_us: times.filter(|_| triggered),
+                    interval_us: times.filter(|_| !triggered),
+                }
+            }),
+            messages: Messages::of(&traffic),
+            generator: Generator {
+                cpu_us_each: rates.cpu.and_then(|cpu| each(cpu, rates.finished)),
+                cpu_share: rounded(rates.share),
+                bottleneck: rates.share > BUSY,
+            },
+            server: pid.map(|pid| server(pid, &rates)),
+            warm_up: WarmUp {
+                requests: if observing { 0 } else { warm_up.requests() },
+                errors: warm_up.errors(),
+            },
+            unfinished,
+            bodies_changed: changed,
+            source_ports_recurred: recurred,
+            message_ids_ran_out: ids_ran_out,
+            unreachable: traffic.unreachable,
+        }
+    }
+
+    /// Requests that did not succeed.
+    pub(super) fn errors(&self) -> u64 {
+        self.requests - self.answered
+    }
+}
+
+impl Messages {
+    fn of(traffic: &Traffic) -> Self {
+        Self {
+            sent: traffic.messages,
+            retransmissions: traffic.retransmissions,
+            answered_again: traffic.answered_again,
+            duplicates: traffic.duplicates,
+            late: traffic.late,
+            wrong: Wrong {
+                total: traffic.wrong(),
+                message_id: traffic.wrong_message_id,
+                token: traffic.wrong_token,
+                kind: traffic.wrong_kind,
+                malformed: traffic.malformed,
+                oversized: traffic.oversized,
+            },
+        }
+    }
+}
+
+/// Errors by kind, those that occurred; `total` always.
+fn errors(tally: &Tally) -> BTreeMap<String, u64> {
+    let troubles = Trouble::ALL
+        .into_iter()
+        .map(|trouble| (trouble.name().to_owned(), tally.trouble(trouble)))
+        .filter(|(_, count)| *count > 0);
+    let codes = tally
+        .refusals()
+        .map(|(code, count)| (code.to_string(), count));
+    troubles
+        .chain(codes)
+        .chain([("total".to_owned(), tally.errors())])
+        .collect()
+}
+
+fn server(pid: u32, rates: &Rates) -> Server {
+    let (cpu, finished) = rates.server.unwrap_or_default();
+    Server {
+        pid,
+        cpu_us_each: each(cpu, finished),
+        cpu_share: rounded(cpu.as_secs_f64() / rates.seconds.max(1e-9)),
+    }
+}
+
+/// Microseconds for each of `count`.
+fn each(cpu: std::time::Duration, count: u64) -> Option<f64> {
+    (count > 0 && !cpu.is_zero()).then(|| rounded(cpu.as_secs_f64() * 1e6 / count as f64))
+}
+
+fn micros(nanos: f64) -> f64 {
+    rounded(nanos / 1e3)
+}
+
+/// To three decimals, which is more than any of the figures is worth.
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+fn settings(plan: &Plan) -> Value {
+    let pace = match plan.pace {
+        Pace::Closed => json!("closed"),
+        Pace::Open {
+            rate,
+            arrivals,
+            seed,
+        } => json!({ "rate_per_s": rate, "arrivals": arrivals, "seed": seed }),
+    };
+    json!({
+        "uri": plan.target.uri.to_string(),
+        "address": plan.target.address.to_string(),
+        "mode": plan.mode,
+        "method": plan.request.code.name(),
+        "payload_bytes": plan.request.payload.len(),
+        "confirmable": plan.confirmable,
+        "outstanding": plan.outstanding,
+        "ports": plan.ports,
+        "threads": plan.threads,
+        "pace": pace,
+        "warm_up_s": plan.warm_up.as_secs_f64(),
+        "duration_s": plan.duration.map(|duration| duration.as_secs_f64()),
+        "requests": plan.requests,
+        "timeout_s": plan.timeout.as_secs_f64(),
+        "controller": plan.controller,
+        "nstart": plan.nstart,
+        "block_size": plan.block_size.map(carob::BlockSize::bytes),
+        "port_messages": plan.port_messages,
+        "trigger": plan.trigger.as_ref().map(|trigger| trigger.uri.to_string()),
+    })
+}

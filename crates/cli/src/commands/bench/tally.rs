@@ -1,0 +1,341 @@
+//! What is counted while load runs. Every thread has its own, and they are put together at the
+//! end; nothing here grows with the number of requests.
+
+use std::time::Duration;
+
+use carob::Code;
+use carob_proto::endpoint::Failure;
+use carob_proto::trace::{Trace, What};
+use hdrhistogram::Histogram;
+
+/// Digits of a latency that are exact.
+const DIGITS: u8 = 3;
+/// The longest latency that is told from longer ones.
+const LONGEST: Duration = Duration::from_secs(3_600);
+
+/// Why a request did not succeed, besides error codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trouble {
+    /// No answer, or no response after an acknowledgement, within `--timeout`.
+    Timeout,
+    /// The server rejected the message.
+    Reset,
+    /// The network said that the server cannot be reached.
+    Unreachable,
+    /// The response's body or its block options are wrong.
+    Body,
+    /// The body differs from the first one without saying so.
+    Differs,
+    /// The response has options that cannot be understood.
+    Options,
+    /// The engine did not take the request.
+    NotTaken,
+    /// The response came, but the server does not observe the resource for us.
+    NotObserved,
+    /// A round could not be completed, because the server ended an observation.
+    ObserverLost,
+}
+
+impl Trouble {
+    pub(super) const ALL: [Self; 9] = [
+        Self::Timeout,
+        Self::Reset,
+        Self::Unreachable,
+        Self::Body,
+        Self::Differs,
+        Self::Options,
+        Self::NotTaken,
+        Self::NotObserved,
+        Self::ObserverLost,
+    ];
+
+    /// As the machine interface has it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Reset => "reset",
+            Self::Unreachable => "unreachable",
+            Self::Body => "bad_body",
+            Self::Differs => "body_differs",
+            Self::Options => "bad_options",
+            Self::NotTaken => "not_taken",
+            Self::NotObserved => "not_observed",
+            Self::ObserverLost => "observer_lost",
+        }
+    }
+
+    /// For people.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Timeout => "no answer in time",
+            Self::Reset => "rejected (RST)",
+            Self::Unreachable => "unreachable (ICMP)",
+            Self::Body => "body not put together",
+            Self::Differs => "body unlike the first, with its ETag",
+            Self::Options => "options not understood",
+            Self::NotTaken => "not taken by the engine",
+            Self::NotObserved => "answered, but not observed",
+            Self::ObserverLost => "an observation was ended",
+        }
+    }
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// With a 2.xx response, after this many nanoseconds, with so many bytes of body.
+    Answered {
+        code: Code,
+        after: u64,
+        bytes: u64,
+    },
+    /// With a response that says no.
+    Refused(Code),
+    Failed(Trouble),
+}
+
+impl Ending {
+    /// How the engine's failure counts.
+    pub(super) fn of(failure: Failure) -> Self {
+        match failure {
+            Failure::NotNow(code) | Failure::Interrupted(code) if !code.is_success() => {
+                Self::Refused(code)
+            }
+            Failure::TimedOut { .. } | Failure::NoResponse | Failure::DeadlinePassed => {
+                Self::Failed(Trouble::Timeout)
+            }
+            Failure::Reset => Self::Failed(Trouble::Reset),
+            Failure::Unreachable => Self::Failed(Trouble::Unreachable),
+            Failure::UnknownOption(_) | Failure::Options(_) => Self::Failed(Trouble::Options),
+            Failure::Body(_) | Failure::BadBlock | Failure::Interrupted(_) => {
+                Self::Failed(Trouble::Body)
+            }
+            _ => Self::Failed(Trouble::NotTaken),
+        }
+    }
+}
+
+/// Requests by how they ended.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    pub(super) answered: u64,
+    /// Responses by code.
+    codes: Box<[u64; 256]>,
+    troubles: [u64; Trouble::ALL.len()],
+    /// Bytes of the bodies of 2.xx responses; in an upload, of those sent.
+    pub(super) bytes: u64,
+    /// Nanoseconds until 2.xx responses.
+    pub(super) latency: Histogram<u64>,
+}
+
+/// A histogram of nanoseconds.
+pub(super) fn histogram() -> Histogram<u64> {
+    // The lowest value only says how fine the finest bucket is.
+    Histogram::new_with_bounds(1, LONGEST.as_nanos() as u64, DIGITS)
+        .expect("the bounds are far enough apart for three digits")
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            answered: 0,
+            codes: Box::new([0; 256]),
+            troubles: [0; Trouble::ALL.len()],
+            bytes: 0,
+            latency: histogram(),
+        }
+    }
+}
+
+impl Tally {
+    pub(super) fn count(&mut self, ending: Ending) {
+        match ending {
+            Ending::Answered { code, after, bytes } => {
+                self.answered += 1;
+                self.codes[usize::from(code.0)] += 1;
+                self.bytes += bytes;
+                self.latency.saturating_record(after);
+            }
+            Ending::Refused(code) => self.codes[usize::from(code.0)] += 1,
+            Ending::Failed(trouble) => self.troubles[trouble as usize] += 1,
+        }
+    }
+
+    /// Requests that ended.
+    pub(super) fn requests(&self) -> u64 {
+        self.answered + self.errors()
+    }
+
+    /// Those that did not succeed.
+    pub(super) fn errors(&self) -> u64 {
+        let refused: u64 = self.refusals().map(|(_, count)| count).sum();
+        refused + self.troubles.iter().sum::<u64>()
+    }
+
+    /// Responses of every code that occurred.
+    pub(super) fn codes(&self) -> impl Iterator<Item = (Code, u64)> {
+        let all = self.codes.iter().enumerate();
+        all.filter(|(_, count)| **count > 0)
+            .map(|(code, count)| (Code(code as u8), *count))
+    }
+
+    /// Those that say no.
+    pub(super) fn refusals(&self) -> impl Iterator<Item = (Code, u64)> {
+        self.codes().filter(|(code, _)| !code.is_success())
+    }
+
+    pub(super) fn trouble(&self, trouble: Trouble) -> u64 {
+        self.troubles[trouble as usize]
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.answered += other.answered;
+        self.bytes += other.bytes;
+        for (sum, more) in self.codes.iter_mut().zip(&*other.codes) {
+            *sum += more;
+        }
+        for (sum, more) in self.troubles.iter_mut().zip(&other.troubles) {
+            *sum += more;
+        }
+        self.latency
+            .add(&other.latency)
+            .expect("all histograms have the same bounds");
+    }
+}
+
+/// Messages, and what was odd about them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Traffic {
+    /// Messages of ours that left, repetitions included.
+    pub(super) messages: u64,
+    pub(super) retransmissions: u64,
+    /// Answers to a message that had been sent more than once and was answered before: a copy was
+    /// sent for nothing.
+    pub(super) answered_again: u64,
+    /// Messages of the server's that it sent again.
+    pub(super) duplicates: u64,
+    /// Answers whose request had been given up, or had its answer.
+    pub(super) late: u64,
+    pub(super) wrong_message_id: u64,
+    pub(super) wrong_token: u64,
+    pub(super) wrong_kind: u64,
+    pub(super) malformed: u64,
+    pub(super) oversized: u64,
+    /// What the network first said about the server.
+    pub(super) unreachable: Option<String>,
+}
+
+/// What a trace tells a port.
+pub(super) struct Heard {
+    /// The engine had a use for its last input.
+    pub(super) used: bool,
+    /// A message left for the first time.
+    pub(super) first_copy: bool,
+}
+
+impl Traffic {
+    pub(super) fn hear(&mut self, trace: &Trace) -> Heard {
+        let mut heard = Heard {
+            used: true,
+            first_copy: false,
+        };
+        match trace.what {
+            What::Sent {
+                retransmissions, ..
+            } => {
+                self.messages += 1;
+                self.retransmissions += u64::from(retransmissions > 0);
+                heard.first_copy = retransmissions == 0;
+                heard.used = false;
+            }
+            What::AnsweredAgain { .. } => self.answered_again += 1,
+            What::Duplicate { .. } => self.duplicates += 1,
+            What::Malformed => self.malformed += 1,
+            What::Answered { .. } => {}
+            _ => heard.used = false,
+        }
+        heard
+    }
+
+    /// Answers that were wrong, or no answers.
+    pub(super) fn wrong(&self) -> u64 {
+        self.wrong_message_id + self.wrong_token + self.wrong_kind + self.malformed + self.oversized
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.retransmissions += other.retransmissions;
+        self.answered_again += other.answered_again;
+        self.duplicates += other.duplicates;
+        self.late += other.late;
+        self.wrong_message_id += other.wrong_message_id;
+        self.wrong_token += other.wrong_token;
+        self.wrong_kind += other.wrong_kind;
+        self.malformed += other.malformed;
+        self.oversized += other.oversized;
+        self.unreachable = self.unreachable.take().or(other.unreachable);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_adds_up_over_threads() {
+        let mut one = Tally::default();
+        one.count(Ending::Answered {
+            code: Code::CONTENT,
+            after: 1_000,
+            bytes: 32,
+        });
+        one.count(Ending::Refused(Code::NOT_FOUND));
+        let mut other = Tally::default();
+        other.count(Ending::Refused(Code::NOT_FOUND));
+        other.count(Ending::Failed(Trouble::Reset));
+        one.add(&other);
+        assert_eq!((one.requests(), one.answered, one.errors()), (4, 1, 3));
+        assert_eq!(
+            one.codes().collect::<Vec<_>>(),
+            [(Code::CONTENT, 1), (Code::NOT_FOUND, 2)]
+        );
+        assert_eq!(one.trouble(Trouble::Reset), 1);
+        assert_eq!((one.latency.len(), one.bytes), (1, 32));
+    }
+
+    #[test]
+    fn every_trouble_has_its_place() {
+        for (place, trouble) in Trouble::ALL.into_iter().enumerate() {
+            assert_eq!(trouble as usize, place, "{trouble:?}");
+        }
+    }
+
+    #[test]
+    fn a_latency_beyond_the_longest_counts_as_the_longest() {
+        let mut tally = Tally::default();
+        tally.count(Ending::Answered {
+            code: Code::CONTENT,
+            after: u64::MAX,
+            bytes: 0,
+        });
+        assert_eq!(tally.latency.len(), 1);
+        assert!(tally.latency.max() >= LONGEST.as_nanos() as u64);
+    }
+
+    #[test]
+    fn failures_of_the_engine_count_as_what_they_mean() {
+        assert_eq!(
+            Ending::of(Failure::TimedOut { copies: 5 }),
+            Ending::Failed(Trouble::Timeout)
+        );
+        assert_eq!(
+            Ending::of(Failure::Interrupted(Code::NOT_FOUND)),
+            Ending::Refused(Code::NOT_FOUND)
+        );
+        assert_eq!(Ending::of(Failure::BadBlock), Ending::Failed(Trouble::Body));
+        assert_eq!(
+            Ending::of(Failure::QueueFull),
+            Ending::Failed(Trouble::NotTaken)
+        );
+    }
+}

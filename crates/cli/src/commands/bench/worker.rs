@@ -1,0 +1,318 @@
+//! A thread that makes requests, in a closed or an open loop.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use carob_proto::endpoint::{Event, RequestId};
+
+use super::body::{Bodies, Body};
+use super::control::Control;
+use super::lanes::Lanes;
+use super::pace::Pacer;
+use super::plan::{PORT_MESSAGES_MAX, Plan};
+use super::ports::{Clock, Now, Ports};
+use super::socket::Batch;
+use super::tally::{Ending, Trouble};
+use super::window::{Outcome, Window};
+
+/// How long a port that the network called unreachable is left alone: without it, a closed loop
+/// would do nothing but be told so.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long it may take to notice Ctrl-C.
+const TURN: Duration = Duration::from_millis(100);
+
+/// A request under way.
+#[derive(Debug)]
+struct Waiting {
+    /// When it was meant to leave, in nanoseconds.
+    since: u64,
+    measured: bool,
+    /// Messages that its port had sent before.
+    messages: u32,
+    body: Body,
+}
+
+/// A source port in use, or giving its last requests time to end.
+#[derive(Debug, Default)]
+struct Source {
+    lane: usize,
+    waiting: BTreeMap<RequestId, Waiting>,
+}
+
+/// Makes requests until there are no more to make, and says what became of them.
+pub(super) struct Worker {
+    plan: Arc<Plan>,
+    control: Arc<Control>,
+    thread: usize,
+    ports: Ports,
+    sources: BTreeMap<usize, Source>,
+    lanes: Lanes,
+    pacer: Pacer,
+    bodies: Bodies,
+    window: Window,
+    outcome: Outcome,
+    first_start: Option<u64>,
+    /// The most messages that a body has needed, or 1.
+    needed: u32,
+}
+
+impl Worker {
+    /// Opens the thread's share of the ports.
+    pub(super) fn open(plan: Arc<Plan>, control: Arc<Control>, thread: usize) -> io::Result<Self> {
+        let mut ports = Ports::new(plan.config())?;
+        let lanes = Lanes::new(&plan, thread, || {
+            ports.open(plan.target.address, &control.source_ports)
+        })?;
+        let sources = lanes
+            .keys()
+            .enumerate()
+            .map(|(lane, key)| {
+                let waiting = BTreeMap::new();
+                (key, Source { lane, waiting })
+            })
+            .collect();
+        Ok(Self {
+            pacer: Pacer::new(&plan, thread),
+            window: Window::new(&plan, 0).with_probe(control.probe(thread)),
+            outcome: Outcome::default(),
+            bodies: Bodies::default(),
+            first_start: None,
+            needed: 1,
+            plan,
+            control,
+            thread,
+            ports,
+            sources,
+            lanes,
+        })
+    }
+
+    /// Runs to the end. `clock` is that of all threads.
+    pub(super) fn run(mut self, clock: Clock) -> io::Result<Outcome> {
+        let mut batch = Batch::new();
+        let mut now = clock.now();
+        loop {
+            self.window.pass(now, &mut self.ports.traffic);
+            self.publish();
+            if self.control.is_stopped() {
+                break;
+            }
+            if self.is_dead(now) {
+                self.outcome.dead = true;
+                break;
+            }
+            self.start(now)?;
+            self.flush(now, &mut batch)?;
+            if self.lanes.outstanding() == 0 && !self.pacer.has_more(now, &self.window) {
+                break;
+            }
+            let ready = self.ports.wait(clock, self.wake_time(now))?;
+            now = clock.now();
+            for &key in &ready {
+                now = self.ports.receive(clock, key, &mut batch);
+                self.hear(now)?;
+                self.flush(now, &mut batch)?;
+            }
+            self.ports.give_back(ready);
+            self.ports.expire(now, &mut batch);
+            self.hear(now)?;
+        }
+        self.pacer.finish(now, &self.window);
+        self.window.close(now);
+        Ok(Outcome {
+            warm_up_traffic: self.window.warm_up_traffic(),
+            traffic: self.ports.traffic,
+            rates: self.window.rates(),
+            intentions: self.pacer.intentions(),
+            unfinished: self.lanes.outstanding() as u64,
+            changed: self.bodies.changed(),
+            ..self.outcome
+        })
+    }
+
+    /// Whether the server has not answered anything for as long as it may take.
+    fn is_dead(&self, now: Now) -> bool {
+        let first = self.first_start.unwrap_or(u64::MAX);
+        !self.control.is_alive()
+            && now.nanos.saturating_sub(first) >= self.plan.timeout.as_nanos() as u64
+            && self.outcome.measured.requests() + self.outcome.warm_up.requests() > 0
+    }
+
+    fn wake_time(&self, now: Now) -> u64 {
+        let turn = now.nanos + TURN.as_nanos() as u64;
+        let mut until = turn.min(self.window.next_edge());
+        if self.lanes.has_room() {
+            until = until.min(self.pacer.next());
+        }
+        until.min(self.lanes.next_resumption())
+    }
+
+    /// Starts what is to be started by now.
+    fn start(&mut self, now: Now) -> io::Result<()> {
+        while !self.is_dead(now)
+            && let Some(since) = self.pacer.due(now, &self.window)
+            && let Some(lane) = self.lanes.take(now)
+        {
+            self.pacer.begin(now, &self.window);
+            self.request(now, lane, since)?;
+        }
+        Ok(())
+    }
+
+    fn request(&mut self, now: Now, lane: usize, since: u64) -> io::Result<()> {
+        let mut key = self.lanes.key(lane);
+        let sent = self.ports.messages(key);
+        if sent > 0 && sent.saturating_add(self.needed) > self.plan.port_messages {
+            let fresh = &self.control.source_ports;
+            let next = self.ports.open(self.plan.target.address, fresh)?;
+            self.lanes.move_to(lane, next);
+            self.sources.insert(
+                next,
+                Source {
+                    lane,
+                    ..Source::default()
+                },
+            );
+            self.close_if_done(key);
+            key = next;
+        }
+        let messages = self.ports.messages(key);
+        let request = self.plan.request.clone();
+        let measured = self.window.measures(since);
+        self.first_start.get_or_insert(now.nanos);
+        let Ok(id) = self.ports.request(now, key, request, self.plan.sending()) else {
+            self.lanes.give_back(lane);
+            self.count(measured, Ending::Failed(Trouble::NotTaken));
+            return Ok(());
+        };
+        if let Some(source) = self.sources.get_mut(&key) {
+            let waiting = Waiting {
+                since,
+                measured,
+                messages,
+                body: Body::default(),
+            };
+            source.waiting.insert(id, waiting);
+        }
+        Ok(())
+    }
+
+    /// Closes a port that its lane has left, once nothing waits there any more.
+    fn close_if_done(&mut self, key: usize) {
+        let Some(source) = self.sources.get(&key) else {
+            return;
+        };
+        if source.waiting.is_empty() && self.lanes.key(source.lane) != key {
+            self.sources.remove(&key);
+            self.ports.close(key);
+        }
+    }
+
+    /// Hears what the ports have to say, and starts what that makes room for.
+    fn hear(&mut self, now: Now) -> io::Result<()> {
+        while let Some((key, event)) = self.ports.event() {
+            self.take(now, key, event);
+        }
+        self.start(now)
+    }
+
+    fn take(&mut self, now: Now, key: usize, event: Event) {
+        let Some(source) = self.sources.get_mut(&key) else {
+            return;
+        };
+        let (id, ending) = match event {
+            Event::Response { id, response } => {
+                let Some(waiting) = source.waiting.get(&id) else {
+                    return;
+                };
+                let bytes = match self.plan.request.payload.len() {
+                    0 => response.bytes().len(),
+                    sent => sent,
+                };
+                let after = now.nanos.saturating_sub(waiting.since);
+                let ending = if response.code.is_success() {
+                    let (code, bytes) = (response.code, bytes as u64);
+                    self.window.note_bytes(bytes);
+                    Ending::Answered { code, after, bytes }
+                } else {
+                    Ending::Refused(response.code)
+                };
+                (id, ending)
+            }
+            Event::Head { id, response, size } => {
+                if let Some(waiting) = source.waiting.get_mut(&id) {
+                    waiting.body.begin(&response, size);
+                }
+                return;
+            }
+            Event::Part { id, bytes, last } => {
+                let Some(waiting) = source.waiting.get_mut(&id) else {
+                    return;
+                };
+                waiting.body.add(bytes.len() as u64);
+                self.window.note_bytes(bytes.len() as u64);
+                if !last {
+                    self.ports.read_on(now, key, id);
+                    return;
+                }
+                let after = now.nanos.saturating_sub(waiting.since);
+                (id, self.bodies.judge(&waiting.body, after))
+            }
+            Event::Failed { id, failure } => (id, Ending::of(failure)),
+            _ => return,
+        };
+        self.end(now, key, id, ending);
+    }
+
+    fn end(&mut self, now: Now, key: usize, id: RequestId, ending: Ending) {
+        let Some(source) = self.sources.get_mut(&key) else {
+            return;
+        };
+        let Some(waiting) = source.waiting.remove(&id) else {
+            return;
+        };
+        let lane = source.lane;
+        self.lanes.give_back(lane);
+        if self.plan.mode.moves_bodies() {
+            let sent = self.ports.messages(key);
+            self.needed = self.needed.max(sent.saturating_sub(waiting.messages));
+            // The engine then holds back what would use a Message ID again too early.
+            self.outcome.ids_ran_out |= sent >= PORT_MESSAGES_MAX;
+        }
+        match ending {
+            Ending::Answered { .. } | Ending::Refused(_) | Ending::Failed(Trouble::Reset) => {
+                self.control.note_life();
+            }
+            Ending::Failed(Trouble::Unreachable) => self.lanes.pause(lane, now, PAUSE),
+            Ending::Failed(_) => {}
+        }
+        self.count(waiting.measured, ending);
+        self.close_if_done(key);
+    }
+
+    fn count(&mut self, measured: bool, ending: Ending) {
+        self.window.note_end(ending);
+        if measured {
+            self.outcome.measured.count(ending);
+        } else {
+            self.outcome.warm_up.count(ending);
+        }
+    }
+
+    fn flush(&mut self, now: Now, batch: &mut Batch) -> io::Result<()> {
+        // What the network says while sending may end requests, and room is filled again; but a
+        // port that was called unreachable pauses, so that this ends.
+        while self.ports.is_dirty() {
+            self.ports.flush(now, batch);
+            self.hear(now)?;
+        }
+        Ok(())
+    }
+
+    fn publish(&self) {
+        let (finished, errors) = self.window.progress();
+        self.control.publish(self.thread, finished, errors);
+    }
+}

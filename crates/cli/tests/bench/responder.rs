@@ -1,0 +1,124 @@
+//! A server that answers as a test wants it to, rightly or wrongly: datagrams in, datagrams out.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A datagram, in or out.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) from: SocketAddr,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Message {
+    /// Its Message ID.
+    pub(crate) fn id(&self) -> u16 {
+        u16::from_be_bytes([self.bytes[2], self.bytes[3]])
+    }
+
+    fn token(&self) -> &[u8] {
+        let length = usize::from(self.bytes[0] & 0xf);
+        &self.bytes[4..4 + length]
+    }
+
+    fn reply(&self, bytes: Vec<u8>) -> Self {
+        let from = self.from;
+        Self { from, bytes }
+    }
+
+    /// The right answer: 2.05 in the acknowledgement, or NON to a NON.
+    pub(crate) fn answer(&self) -> Self {
+        let kind = if self.bytes[0] & 0x30 == 0 {
+            0x60
+        } else {
+            0x50
+        };
+        let token = self.token();
+        let head = [kind | token.len() as u8, 0x45, self.bytes[2], self.bytes[3]];
+        self.reply([&head, token].concat())
+    }
+
+    /// A rejection.
+    pub(crate) fn reset(&self) -> Self {
+        self.reply(vec![0x70, 0, self.bytes[2], self.bytes[3]])
+    }
+
+    /// The same with another token.
+    pub(crate) fn with_token(mut self, token: &[u8]) -> Self {
+        let rest = self.bytes.split_off(4 + self.token().len());
+        self.bytes.truncate(4);
+        self.bytes[0] = self.bytes[0] & 0xf0 | token.len() as u8;
+        self.bytes.extend_from_slice(token);
+        self.bytes.extend_from_slice(&rest);
+        self
+    }
+
+    /// The same with another Message ID.
+    pub(crate) fn with_id(mut self, id: u16) -> Self {
+        self.bytes[2..4].copy_from_slice(&id.to_be_bytes());
+        self
+    }
+
+    /// The same with an ETag (option 4) and a payload.
+    pub(crate) fn with_etag_and_payload(mut self, etag: &[u8], payload: &[u8]) -> Self {
+        self.bytes.push(0x40 | etag.len() as u8);
+        self.bytes.extend_from_slice(etag);
+        self.bytes.push(0xff);
+        self.bytes.extend_from_slice(payload);
+        self
+    }
+}
+
+/// The server; it ends with the value.
+pub(crate) struct Responder {
+    address: SocketAddr,
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Responder {
+    /// Answers each datagram with those that `answer` makes of it.
+    pub(crate) fn start(mut answer: impl FnMut(&Message) -> Vec<Message> + Send + 'static) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_millis(20)))
+            .unwrap();
+        let address = socket.local_addr().unwrap();
+        let end = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&end);
+        let thread = thread::spawn(move || {
+            let mut buffer = [0; 2_048];
+            while !ended.load(Ordering::Relaxed) {
+                let Ok((length, from)) = socket.recv_from(&mut buffer) else {
+                    continue;
+                };
+                let bytes = buffer[..length].to_vec();
+                for message in answer(&Message { from, bytes }) {
+                    // Who asked may have gone.
+                    let _ = socket.send_to(&message.bytes, message.from);
+                }
+            }
+        });
+        Self {
+            address,
+            end,
+            thread: Some(thread),
+        }
+    }
+
+    pub(crate) fn uri(&self) -> String {
+        format!("coap://{}/", self.address)
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
