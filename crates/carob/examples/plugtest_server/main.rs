@@ -1,0 +1,29 @@
+//! A server with the resources of the ETSI CoAP plugtests, for clients that are to be tried out.
+//!
+//! `cargo run --example plugtest_server -- 127.0.0.1:5683`; blocks have 64 bytes, and what changes
+//! by itself does so every five seconds, as the plugtests suggest. `docs/plugtest.md` says what
+//! each resource is for.
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+mod observed;
+mod resources;
+mod stored;
+
+use std::time::Duration;
+
+use carob::{BlockSize, Server, Settings};
+
+const TICK: Duration = Duration::from_secs(5);
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let address = std::env::args().nth(1);
+    let size = BlockSize::from_bytes_at_most(64).unwrap_or(BlockSize::MAX);
+    let builder = Server::builder()
+        .bind(address.unwrap_or_else(|| "[::]:5683".into()))
+        .settings(Settings::new().block_size(size));
+    let (builder, _ticking) = resources::all(builder, TICK);
+    let server = builder.start().await?;
+    println!("listening on coap://{}", server.local_address());
+    std::future::pending().await
+}
