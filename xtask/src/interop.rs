@@ -1,40 +1,60 @@
-//! The tests with other implementations, and the table of their results in the documents.
+//! The tests with other implementations, and the tables of their results in the documents.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result};
 
 use crate::{peers, process, steps::Outcome, workspace::Workspace};
 
-const DOCUMENT: &str = "docs/interoperability.md";
-/// The lines of the document between which the table stands.
+/// A document with a table, and how the tests are told where to write it.
+struct Document {
+    path: &'static str,
+    variable: &'static str,
+}
+
+const DOCUMENTS: &[Document] = &[
+    Document {
+        path: "docs/interoperability.md",
+        variable: "CAROB_INTEROP_TABLE",
+    },
+    Document {
+        path: "docs/plugtest.md",
+        variable: "CAROB_PLUGTEST_TABLE",
+    },
+];
+
+/// The lines of a document between which its table stands.
 const BEGIN: &str = "<!-- table: begin -->\n";
 const END: &str = "<!-- table: end -->\n";
 
-/// Runs the tests and holds the document's table against what they found.
+/// Runs the tests and holds the documents' tables against what they found.
 ///
 /// # Errors
-/// When the tests cannot be started, or the document has no place for the table.
+/// When the tests cannot be started, or a document has no place for its table.
 pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
     run(workspace, false)
 }
 
-/// Runs the tests and writes what they found into the document.
+/// Runs the tests and writes what they found into the documents.
 ///
 /// # Errors
-/// As [`check`], or when the document cannot be written.
+/// As [`check`], or when a document cannot be written.
 pub(crate) fn update(workspace: &Workspace) -> Result<Outcome> {
     run(workspace, true)
 }
 
 fn run(workspace: &Workspace, update: bool) -> Result<Outcome> {
-    let table = workspace.target()?.join("interop-table.md");
-    if table.exists() {
-        fs::remove_file(&table)?;
-    }
     let mut command = process::cargo();
-    command.env("CAROB_INTEROP_TABLE", &table);
-    // The lossy transfers mostly wait for retransmission timers, so many run side by side.
+    let mut tables = Vec::new();
+    for document in DOCUMENTS {
+        let table = table_file(workspace, document)?;
+        if table.exists() {
+            fs::remove_file(&table)?;
+        }
+        command.env(document.variable, &table);
+        tables.push((document, table));
+    }
+    // The tests mostly wait for timers, so many run side by side.
     command.args(["test", "--package", "carob-cli", "--test", "interop"]);
     command.args(["--", "--test-threads", "12"]);
     if !process::succeeds(command.current_dir(&workspace.root))? {
@@ -46,22 +66,46 @@ fn run(workspace: &Workspace, update: bool) -> Result<Outcome> {
         let note = format!("without {names} (install: cargo xtask peers)");
         return Ok(Outcome::PassedExcept(note));
     }
-    let fresh =
-        fs::read_to_string(&table).with_context(|| format!("no table in {}", table.display()))?;
-    let path = workspace.root.join(DOCUMENT);
-    let document = fs::read_to_string(&path).with_context(|| format!("cannot read {DOCUMENT}"))?;
-    let wanted = with_table(&document, &fresh)
-        .with_context(|| format!("{DOCUMENT} has no lines {BEGIN:?} and {END:?}"))?;
-    if document == wanted {
-        return Ok(Outcome::Passed);
+    let mut outcome = Outcome::Passed;
+    for (document, table) in tables {
+        let fresh = fs::read_to_string(&table)
+            .with_context(|| format!("no table in {}", table.display()))?;
+        if !is_current(workspace, document, &fresh, update)? {
+            outcome = Outcome::Failed;
+        }
+    }
+    Ok(outcome)
+}
+
+/// Where the tests write a document's table.
+fn table_file(workspace: &Workspace, document: &Document) -> Result<PathBuf> {
+    Ok(workspace
+        .target()?
+        .join(format!("{}.md", document.variable)))
+}
+
+/// Whether a document has this table, which it has afterwards when it is to be updated.
+fn is_current(
+    workspace: &Workspace,
+    document: &Document,
+    fresh: &str,
+    update: bool,
+) -> Result<bool> {
+    let name = document.path;
+    let path = workspace.root.join(name);
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {name}"))?;
+    let wanted = with_table(&text, fresh)
+        .with_context(|| format!("{name} has no lines {BEGIN:?} and {END:?}"))?;
+    if text == wanted {
+        return Ok(true);
     }
     if update {
-        fs::write(&path, wanted).with_context(|| format!("cannot write {DOCUMENT}"))?;
-        println!("{DOCUMENT}: the table is new; are the date and the text still right?");
-        return Ok(Outcome::Passed);
+        fs::write(&path, wanted).with_context(|| format!("cannot write {name}"))?;
+        println!("{name}: the table is new; are the date and the text still right?");
+        return Ok(true);
     }
-    println!("{DOCUMENT}: the table is stale; `cargo xtask interop` rewrites it");
-    Ok(Outcome::Failed)
+    println!("{name}: the table is stale; `cargo xtask interop` rewrites it");
+    Ok(false)
 }
 
 /// The document with another table between its two lines.

@@ -28,7 +28,8 @@ cargo xtask COMMAND
   tidy                layering, dead files, links, stale documents, markers, words,
                       requirements of the RFCs and their tests
   generate            rewrite the generated documents
-  interop             the tests with other implementations, and their table in docs/interoperability.md
+  interop             the tests with other implementations, and their tables in
+                      docs/interoperability.md and docs/plugtest.md
   peers               install and build the programs the interop tests talk to
   bench server        CPU per request beside a bare socket loop and libcoap; `bench server --help`
   bench observe       a crowd of observers told, beside libcoap; `bench observe --help`

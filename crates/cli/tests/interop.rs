@@ -23,6 +23,7 @@ mod installed;
 mod matrix;
 #[path = "interop/offers.rs"]
 mod offers;
+mod plugtest;
 #[path = "interop/process.rs"]
 mod process;
 #[path = "interop/proxy.rs"]

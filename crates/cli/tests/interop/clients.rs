@@ -294,7 +294,8 @@ pub(crate) fn root() -> &'static Path {
         .expect("this package is two folders down")
 }
 
-/// A peer's `client` or `server`: libcoap's own, or one of ours.
+/// A peer's `client` or `server`: libcoap's own, or one of ours; or the one of ours for the
+/// plugtests, `plugtest`.
 pub(crate) fn program(peer: Peer, name: &str) -> Command {
     let built = peer.built(root());
     match peer {
@@ -307,6 +308,7 @@ pub(crate) fn program(peer: Peer, name: &str) -> Command {
         Peer::Californium => {
             let class = match name {
                 "client" => "interop.Client",
+                "plugtest" => "plugtest.Peer",
                 _ => "interop.Server",
             };
             let mut path = OsString::from(built.join("classes"));

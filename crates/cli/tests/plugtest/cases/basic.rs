@@ -1,0 +1,414 @@
+//! TD_COAP_CORE: single requests and their responses.
+
+use std::time::Duration;
+
+use carob::{Code, OptionNumber};
+use carob_proto::codec::Type;
+
+use crate::plugtest::{
+    bench::{Bench, Start},
+    clients::{Answer, Ask},
+    setup::Setup,
+    wire::{Exchange, Message, Side},
+};
+
+const SENT: &str = "what the client sends";
+
+/// What the application gets is what was on the wire.
+pub(super) fn assert_displayed(answer: &Answer, response: &Message) {
+    assert_eq!(answer.code, response.code.to_string());
+    assert_eq!(answer.format, response.format());
+    assert_eq!(answer.payload, response.payload);
+}
+
+/// A Content-Format, and a body.
+fn assert_content(response: &Message) {
+    assert_eq!(response.code, Code::CONTENT);
+    assert!(response.format().is_some(), "no format");
+    assert!(!response.payload.is_empty(), "no body");
+}
+
+/// RFC 7252 5.5: a body says what it is.
+fn assert_format_if_body(response: &Message) {
+    assert!(
+        response.payload.is_empty() || response.format().is_some(),
+        "a body without a format: {response:?}"
+    );
+}
+
+/// Asks, and checks that the response came in the acknowledgement (RFC 7252 5.2.1).
+async fn piggybacked(bench: &Bench, ask: &Ask) -> (Exchange, Answer) {
+    let answer = bench.ask(ask).await;
+    let exchange = bench.wire().last_exchange();
+    let Exchange { request, response } = &exchange;
+    assert_eq!(
+        (request.kind, request.code),
+        (Type::Confirmable, ask.method)
+    );
+    assert_eq!(response.kind, Type::Acknowledgement);
+    assert_eq!(response.id, request.id);
+    assert_eq!(response.token, request.token);
+    assert_displayed(&answer, response);
+    (exchange, answer)
+}
+
+/// Asks in a NON, and checks that the response is one and nothing was acknowledged
+/// (RFC 7252 5.2.3).
+async fn unconfirmed(bench: &Bench, ask: &Ask) -> Exchange {
+    let answer = bench.ask(ask).await;
+    let wire = bench.wire();
+    let exchange = wire.last_exchange();
+    let Exchange { request, response } = &exchange;
+    assert_eq!(
+        (request.kind, request.code),
+        (Type::NonConfirmable, ask.method)
+    );
+    assert_eq!(response.kind, Type::NonConfirmable);
+    assert_eq!(response.token, request.token);
+    for side in [Side::Client, Side::Server] {
+        let id = request.id;
+        assert_eq!(wire.empty(side, Type::Acknowledgement, id), None);
+    }
+    assert_displayed(&answer, response);
+    exchange
+}
+
+fn assert_path(request: &Message, segments: &[&str]) {
+    assert_eq!(request.texts(OptionNumber::URI_PATH), segments);
+}
+
+/// A body is sent with its format.
+fn assert_sends(request: &Message) {
+    assert_eq!(request.format(), Some(0));
+    assert_eq!(request.payload, SENT.as_bytes());
+}
+
+/// What another client finds at a path is what was sent.
+async fn assert_arrived(bench: &Bench, path: &str) {
+    assert_eq!(bench.other(&Ask::get(path)).await.text(), SENT);
+}
+
+pub(super) async fn get(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let (exchange, _) = piggybacked(&bench, &Ask::get("/test")).await;
+    assert_path(&exchange.request, &["test"]);
+    assert_content(&exchange.response);
+}
+
+pub(super) async fn delete(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let (exchange, _) = piggybacked(&bench, &Ask::delete("/test")).await;
+    assert_path(&exchange.request, &["test"]);
+    assert_eq!(exchange.response.code, Code::DELETED);
+    assert_format_if_body(&exchange.response);
+}
+
+pub(super) async fn put(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let (exchange, _) = piggybacked(&bench, &Ask::put("/test", SENT)).await;
+    assert_path(&exchange.request, &["test"]);
+    assert_sends(&exchange.request);
+    assert!([Code::CHANGED, Code::CREATED].contains(&exchange.response.code));
+    assert_format_if_body(&exchange.response);
+    assert_arrived(&bench, "/test").await;
+}
+
+pub(super) async fn post(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let (exchange, _) = piggybacked(&bench, &Ask::post("/test", SENT)).await;
+    assert_sends(&exchange.request);
+    assert!([Code::CHANGED, Code::CREATED].contains(&exchange.response.code));
+    assert_format_if_body(&exchange.response);
+    assert_arrived(&bench, "/location1/location2/location3").await;
+}
+
+pub(super) async fn get_non(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let exchange = unconfirmed(&bench, &Ask::get("/test").non()).await;
+    assert_content(&exchange.response);
+}
+
+pub(super) async fn delete_non(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let exchange = unconfirmed(&bench, &Ask::delete("/test").non()).await;
+    assert_eq!(exchange.response.code, Code::DELETED);
+    assert_format_if_body(&exchange.response);
+}
+
+pub(super) async fn put_non(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let exchange = unconfirmed(&bench, &Ask::put("/test", SENT).non()).await;
+    assert_sends(&exchange.request);
+    assert!([Code::CHANGED, Code::CREATED].contains(&exchange.response.code));
+    assert_arrived(&bench, "/test").await;
+}
+
+pub(super) async fn post_non(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let exchange = unconfirmed(&bench, &Ask::post("/test", SENT).non()).await;
+    assert_sends(&exchange.request);
+    assert!([Code::CHANGED, Code::CREATED].contains(&exchange.response.code));
+    assert_arrived(&bench, "/location1/location2/location3").await;
+}
+
+/// Asks for what takes a while, and checks that the acknowledgement came first and the response
+/// was acknowledged (RFC 7252 5.2.2).
+async fn separately(bench: &Bench) -> Exchange {
+    let answer = bench.ask(&Ask::get("/separate")).await;
+    let exchange = bench.wire().last_exchange();
+    let Exchange { request, response } = &exchange;
+    assert_eq!((request.kind, request.code), (Type::Confirmable, Code::GET));
+    assert_eq!(response.kind, Type::Confirmable);
+    assert_eq!(response.token, request.token);
+    assert_content(response);
+    assert_displayed(&answer, response);
+    for (side, id) in [(Side::Server, request.id), (Side::Client, response.id)] {
+        let empty = bench
+            .until("an acknowledgement", |wire| {
+                wire.empty(side, Type::Acknowledgement, id).cloned()
+            })
+            .await;
+        assert_eq!(empty.length, 4, "more than a header: {empty:?}");
+    }
+    exchange
+}
+
+pub(super) async fn separate(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    separately(&bench).await;
+    let wire = bench.wire();
+    let frames = wire.0.iter().filter(|frame| frame.from == Side::Server);
+    let first = frames.map(|frame| &frame.message).next();
+    assert_eq!(
+        first.map(|m| m.kind),
+        Some(Type::Acknowledgement),
+        "the first is no ACK"
+    );
+}
+
+pub(super) async fn token(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let (exchange, _) = piggybacked(&bench, &Ask::get("/test")).await;
+    assert!((1..=8).contains(&exchange.request.token.len()));
+    assert_content(&exchange.response);
+}
+
+pub(super) async fn token_separate(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let exchange = separately(&bench).await;
+    assert!((1..=8).contains(&exchange.request.token.len()));
+}
+
+pub(super) async fn empty_token(start: &Start) {
+    let setup = Setup {
+        empty_token: true,
+        ..Setup::PLAIN
+    };
+    let bench = start.bench(setup).await;
+    let (exchange, _) = piggybacked(&bench, &Ask::get("/test")).await;
+    assert!(exchange.request.token.is_empty());
+    assert_content(&exchange.response);
+}
+
+pub(super) async fn segments(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let (exchange, _) = piggybacked(&bench, &Ask::get("/seg1/seg2/seg3")).await;
+    assert_path(&exchange.request, &["seg1", "seg2", "seg3"]);
+    assert_content(&exchange.response);
+}
+
+pub(super) async fn query(start: &Start) {
+    let arguments = ["first=1", "second=2", "third=3"];
+    let bench = start.bench(Setup::PLAIN).await;
+    let ask = Ask::get(&format!("/query?{}", arguments.join("&")));
+    let (exchange, answer) = piggybacked(&bench, &ask).await;
+    assert_eq!(exchange.request.texts(OptionNumber::URI_QUERY), arguments);
+    assert_content(&exchange.response);
+    assert_eq!(answer.text().lines().skip(1).collect::<Vec<_>>(), arguments);
+}
+
+pub(super) async fn lossy(start: &Start) {
+    for lost in [Side::Client, Side::Server] {
+        let bench = start.bench(Setup::IMPATIENT).await;
+        bench.lose(1, lost, |message| !message.code.is_empty());
+        let (exchange, _) = piggybacked(&bench, &Ask::get("/test")).await;
+        assert_content(&exchange.response);
+        let wire = bench.wire();
+        assert!(wire.0.iter().any(|frame| frame.lost), "nothing was lost");
+        assert!(
+            wire.copies(Side::Client, &exchange.request) >= 2,
+            "the request was not repeated"
+        );
+        assert_eq!(wire.responses().len(), 1, "it was answered in two ways");
+    }
+}
+
+pub(super) async fn lossy_separate(start: &Start) {
+    // The request, its acknowledgement, the response; and two acknowledgements of that.
+    type Which = fn(&Message) -> bool;
+    let request: Which = |message| message.code == Code::GET;
+    let empty: Which = |message| message.code.is_empty();
+    let response: Which = |message| message.code == Code::CONTENT;
+    for (count, side, which, repeated) in [
+        (1, Side::Client, request, Side::Client),
+        (1, Side::Server, empty, Side::Client),
+        (1, Side::Server, response, Side::Server),
+        (2, Side::Client, empty, Side::Server),
+    ] {
+        let bench = start.bench(Setup::IMPATIENT).await;
+        bench.lose(count, side, which);
+        let exchange = separately(&bench).await;
+        // All that is still to be repeated is repeated, or not any more.
+        let Exchange { request, response } = &exchange;
+        bench
+            .until("an acknowledgement that arrives", |wire| {
+                let mut frames = wire.0.iter();
+                frames
+                    .find(|f| f.from == Side::Client && f.message.id == response.id && !f.lost)?;
+                Some(())
+            })
+            .await;
+        let later = bench.meanwhile(Duration::from_millis(1_500)).await;
+        assert_eq!(later.copies(Side::Client, request), 0, "still asking");
+        assert_eq!(later.copies(Side::Server, response), 0, "still answering");
+        let wire = bench.wire();
+        let lost = wire.0.iter().filter(|frame| frame.lost).count();
+        assert_eq!(lost, count, "not lost as often as wanted");
+        let copied = if repeated == Side::Client {
+            request
+        } else {
+            response
+        };
+        assert!(
+            wire.copies(repeated, copied) > count,
+            "nothing was repeated"
+        );
+        assert_eq!(wire.responses().len(), 1, "it was answered in two ways");
+    }
+}
+
+pub(super) async fn separate_non(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let exchange = unconfirmed(&bench, &Ask::get("/separate").non()).await;
+    assert_content(&exchange.response);
+}
+
+pub(super) async fn location_path(start: &Start) {
+    let segments = ["location1", "location2", "location3"];
+    let bench = start.bench(Setup::PLAIN).await;
+    let (exchange, answer) = piggybacked(&bench, &Ask::post("/test", SENT)).await;
+    assert_sends(&exchange.request);
+    assert_eq!(exchange.response.code, Code::CREATED);
+    let location = exchange.response.texts(OptionNumber::LOCATION_PATH);
+    assert_eq!(location, segments);
+    assert_eq!(answer.location_path, location);
+    assert_arrived(&bench, &format!("/{}", segments.join("/"))).await;
+}
+
+pub(super) async fn location_query(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let (exchange, answer) = piggybacked(&bench, &Ask::post("/location-query", SENT)).await;
+    assert_path(&exchange.request, &["location-query"]);
+    assert_sends(&exchange.request);
+    assert_eq!(exchange.response.code, Code::CREATED);
+    let location = exchange.response.texts(OptionNumber::LOCATION_QUERY);
+    assert_eq!(location, ["first=1", "second=2"]);
+    assert_eq!(answer.location_query, location);
+}
+
+pub(super) async fn accept(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let mut ids = Vec::new();
+    for (format, begins) in [(0, "in "), (41, "<in>")] {
+        let ask = Ask::get("/multi-format").accept(format);
+        let (exchange, answer) = piggybacked(&bench, &ask).await;
+        let asked = exchange.request.number(OptionNumber::ACCEPT);
+        assert_eq!(asked, Some(format.into()));
+        assert_eq!(exchange.response.format(), Some(format.into()));
+        assert!(answer.text().starts_with(begins), "{}", answer.text());
+        ids.push(exchange.request.id);
+    }
+    assert_ne!(ids[0], ids[1]);
+}
+
+/// A GET, and the entity tag of what it gives.
+async fn tag_of(bench: &Bench, path: &str) -> (Vec<u8>, Answer) {
+    let (exchange, answer) = piggybacked(bench, &Ask::get(path)).await;
+    assert_eq!(exchange.request.option(OptionNumber::ETAG), None);
+    assert_content(&exchange.response);
+    let tag = exchange.response.option(OptionNumber::ETAG);
+    let tag = tag.expect("an entity tag").to_vec();
+    assert_eq!(answer.etag.as_ref(), Some(&tag));
+    (tag, answer)
+}
+
+pub(super) async fn etag(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let (tag, before) = tag_of(&bench, "/validate").await;
+    let validate = Ask::get("/validate").option(OptionNumber::ETAG, &tag);
+    let (exchange, _) = piggybacked(&bench, &validate).await;
+    assert_eq!(exchange.request.option(OptionNumber::ETAG), Some(&*tag));
+    assert_eq!(exchange.response.code, Code::VALID);
+    assert_eq!(exchange.response.option(OptionNumber::ETAG), Some(&*tag));
+    assert!(exchange.response.payload.is_empty(), "a body with 2.03");
+
+    let changed = bench.other(&Ask::put("/validate", SENT)).await;
+    assert_eq!(changed.code, "2.04");
+    let (exchange, after) = piggybacked(&bench, &validate).await;
+    assert_content(&exchange.response);
+    let new = exchange.response.option(OptionNumber::ETAG);
+    assert!(new.is_some_and(|new| new != tag), "the same tag");
+    assert_ne!(after.payload, before.payload);
+    assert_eq!(after.text(), SENT);
+}
+
+pub(super) async fn if_match(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let update =
+        |text: &str, tag: &[u8]| Ask::put("/validate", text).option(OptionNumber::IF_MATCH, tag);
+    let (tag, _) = tag_of(&bench, "/validate").await;
+    let (exchange, _) = piggybacked(&bench, &update("an update", &tag)).await;
+    assert_eq!(exchange.request.option(OptionNumber::IF_MATCH), Some(&*tag));
+    assert_eq!(exchange.response.code, Code::CHANGED);
+    assert_format_if_body(&exchange.response);
+
+    let (new, answer) = tag_of(&bench, "/validate").await;
+    assert_ne!(new, tag);
+    assert_eq!(answer.text(), "an update");
+    let between = bench.other(&Ask::put("/validate", SENT)).await;
+    assert_eq!(between.code, "2.04");
+    let (exchange, _) = piggybacked(&bench, &update("too late", &new)).await;
+    assert_eq!(exchange.response.code, Code::PRECONDITION_FAILED);
+    assert_arrived(&bench, "/validate").await;
+}
+
+pub(super) async fn if_none_match(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let create = |text: &str| Ask::put("/create1", text).option(OptionNumber::IF_NONE_MATCH, b"");
+    for (text, code) in [
+        (SENT, Code::CREATED),
+        ("too late", Code::PRECONDITION_FAILED),
+    ] {
+        let (exchange, _) = piggybacked(&bench, &create(text)).await;
+        let condition = exchange.request.option(OptionNumber::IF_NONE_MATCH);
+        assert_eq!(condition, Some(&b""[..]));
+        assert!(!exchange.request.payload.is_empty());
+        assert_eq!(exchange.response.code, code);
+    }
+    assert_arrived(&bench, "/create1").await;
+}
+
+pub(super) async fn ping(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    bench.ping().await;
+    let wire = bench.wire();
+    let [asked, answered] = &*wire.0 else {
+        panic!("more or less than two messages")
+    };
+    assert_eq!(asked.message.kind, Type::Confirmable);
+    assert_eq!(answered.message.kind, Type::Reset);
+    assert_eq!(answered.message.id, asked.message.id);
+    for frame in [asked, answered] {
+        assert_eq!((frame.message.code, frame.message.length), (Code::EMPTY, 4));
+    }
+}

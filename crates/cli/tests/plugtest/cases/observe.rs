@@ -1,0 +1,493 @@
+//! TD_COAP_OBS: observing (RFC 7641).
+
+use std::time::Duration;
+
+use carob::{Code, OptionNumber};
+use carob_proto::codec::Type;
+use tokio::time::sleep;
+
+use super::basic::assert_displayed;
+use super::block::download;
+use crate::plugtest::{
+    bench::{Bench, Start},
+    clients::{Ask, Watch},
+    servers::TICK,
+    setup::Setup,
+    wire::{Exchange, Message, Side},
+};
+
+const OBS: &str = "/obs";
+/// Long enough for three changes.
+const THREE_TICKS: Duration = TICK.saturating_mul(3);
+/// Longer than the longest gap between copies of an impatient server, and three changes.
+const LONG_SILENCE: Duration = Duration::from_millis(2_500);
+
+/// Notifications to a client as they passed, with the registration before them.
+struct Observing {
+    registration: Exchange,
+    watch: Watch,
+}
+
+/// Registers, and checks both messages (RFC 7641 2, 3.1, 4.1).
+async fn register(bench: &Bench, path: &str) -> Observing {
+    let before = bench.wire().requests().len();
+    let mut watch = bench.observe(&Ask::get(path)).await;
+    let registration = bench
+        .until("a registration that is answered", |wire| {
+            let request = *wire.requests().get(before)?;
+            Some(Exchange {
+                request: request.clone(),
+                response: wire.response_to(request)?.clone(),
+            })
+        })
+        .await;
+    assert_registered(&registration);
+    let answer = watch.next().await;
+    // Of a large state, the first block is here; the case looks at the others.
+    assert!(answer.payload.starts_with(&registration.response.payload));
+    Observing {
+        registration,
+        watch,
+    }
+}
+
+fn assert_registered(Exchange { request, response }: &Exchange) {
+    assert_eq!((request.kind, request.code), (Type::Confirmable, Code::GET));
+    let observe = request.option(OptionNumber::OBSERVE);
+    assert_eq!(observe, Some(&b""[..]), "Observe 0 is empty");
+    assert_eq!(response.kind, Type::Acknowledgement);
+    assert_eq!(response.id, request.id);
+    assert_eq!(response.token, request.token);
+    assert_eq!(response.code, Code::CONTENT);
+    assert!(response.observe().is_some(), "not registered");
+    assert!(response.format().is_some(), "no format");
+}
+
+/// RFC 7641 3.4: whether a number is newer than another that came less than 128 s before.
+fn is_newer(new: u32, old: u32) -> bool {
+    let ahead = new.wrapping_sub(old) & 0xff_ffff;
+    (1..1 << 23).contains(&ahead)
+}
+
+impl Observing {
+    /// The notifications so far.
+    fn notifications(&self, bench: &Bench) -> Vec<Message> {
+        let wire = bench.wire();
+        let mut all: Vec<Message> = Vec::new();
+        for message in wire.notifications(&self.registration.request.token) {
+            all.push(message.clone());
+        }
+        all
+    }
+
+    /// Checks a notification that tells a state.
+    fn assert_tells(&self, message: &Message, kind: Type) {
+        assert_eq!((message.kind, message.code), (kind, Code::CONTENT));
+        assert_eq!(message.format(), self.registration.response.format());
+        assert!(message.observe().is_some(), "no Observe");
+    }
+
+    /// Waits for `count` more notifications that are told to the application, and checks them:
+    /// numbers that rise, and an acknowledgement of each that is confirmable.
+    async fn told(&mut self, bench: &Bench, count: usize, kind: Type) {
+        for _ in 0..count {
+            let answer = self.watch.next().await;
+            let all = self.notifications(bench);
+            let told = all.iter().find(|m| m.payload == answer.payload);
+            let told = told.expect("what is told was on the wire");
+            assert_displayed(&answer, told);
+        }
+        let all = self.notifications(bench);
+        let mut newest = self.registration.response.observe().expect("registered");
+        for message in &all {
+            self.assert_tells(message, kind);
+            let number = message.observe().expect("as above");
+            assert!(is_newer(number, newest), "{number} after {newest}");
+            newest = number;
+        }
+        for message in all.iter().filter(|m| m.kind == Type::Confirmable) {
+            // One that is lost may be followed by a newer state instead of repeated.
+            let frames = bench.wire().0;
+            if frames.iter().any(|f| f.message == *message && !f.lost) {
+                acknowledged(bench, message).await;
+            }
+        }
+    }
+
+    /// Waits for the last word: confirmable, and without Observe (RFC 7641 4.2).
+    async fn ended(&mut self, bench: &Bench, code: Code) {
+        let token = self.registration.request.token;
+        let last = bench
+            .until("the last word", |wire| {
+                let all = wire.notifications(&token);
+                all.into_iter().find(|m| m.code == code).cloned()
+            })
+            .await;
+        assert_eq!(last.kind, Type::Confirmable);
+        assert_eq!(last.observe(), None);
+        acknowledged(bench, &last).await;
+        loop {
+            let answer = self.watch.next().await;
+            if answer.code == code.to_string() {
+                return;
+            }
+            assert_eq!(answer.code, "2.05", "an earlier state");
+        }
+    }
+}
+
+async fn acknowledged(bench: &Bench, message: &Message) {
+    bench
+        .until("an acknowledgement", |wire| {
+            wire.empty(Side::Client, Type::Acknowledgement, message.id)
+                .cloned()
+        })
+        .await;
+}
+
+/// Nothing is sent to the client though the resource changes.
+async fn assert_silence(bench: &Bench, time: Duration) {
+    let meanwhile = bench.meanwhile(time).await;
+    assert_eq!(meanwhile.responses(), Vec::<&Message>::new());
+}
+
+pub(super) async fn confirmable(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let mut observing = register(&bench, OBS).await;
+    observing.told(&bench, 3, Type::Confirmable).await;
+}
+
+pub(super) async fn non_confirmable(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let mut watch = bench.observe(&Ask::get("/obs-non").non()).await;
+    let first = watch.next().await;
+    for _ in 0..3 {
+        assert_eq!(watch.next().await.format, first.format);
+    }
+    let wire = bench.wire();
+    let [request] = *wire.requests() else {
+        panic!("more than one request")
+    };
+    assert_eq!(request.kind, Type::NonConfirmable);
+    assert_eq!(request.option(OptionNumber::OBSERVE), Some(&b""[..]));
+    let told = wire.notifications(&request.token);
+    assert!(told.len() >= 4, "fewer notifications than states");
+    for pair in told.windows(2) {
+        let numbers = [0, 1].map(|i| pair[i].observe().expect("Observe"));
+        assert!(is_newer(numbers[1], numbers[0]), "{numbers:?}");
+    }
+    for message in told {
+        assert_eq!(
+            (message.kind, message.code),
+            (Type::NonConfirmable, Code::CONTENT)
+        );
+        assert_eq!(message.format(), first.format);
+        let id = message.id;
+        assert_eq!(wire.empty(Side::Client, Type::Acknowledgement, id), None);
+    }
+}
+
+pub(super) async fn reboot_of_server(start: &Start) {
+    let mut bench = start.bench(Setup::PLAIN).await;
+    let mut observing = register(&bench, OBS).await;
+    observing.told(&bench, 1, Type::Confirmable).await;
+    let token = observing.registration.request.token;
+
+    bench.server.reboot().await;
+    // What was under way may still come; then nothing, until the client asks.
+    sleep(TICK).await;
+    let before = bench.wire().requests().len();
+    assert_silence(&bench, THREE_TICKS).await;
+    let again = bench
+        .until("another registration", |wire| {
+            let request = *wire.requests().get(before)?;
+            Some(Exchange {
+                request: request.clone(),
+                response: wire.response_to(request)?.clone(),
+            })
+        })
+        .await;
+    assert_registered(&again);
+    assert_eq!(again.request.token, token, "another token");
+    // The new server may count from anywhere; the client takes what it says all the same.
+    let next = bench
+        .until("a notification", |wire| {
+            let at = wire.0.iter().position(|f| f.message == again.response)?;
+            let mut frames = wire.0[at..].iter().map(|f| &f.message);
+            frames
+                .find(|m| m.token == token && m.kind == Type::Confirmable && m.code.is_response())
+                .cloned()
+        })
+        .await;
+    observing.assert_tells(&next, Type::Confirmable);
+    acknowledged(&bench, &next).await;
+    loop {
+        if observing.watch.next().await.payload == next.payload {
+            break;
+        }
+    }
+}
+
+pub(super) async fn client_off(start: &Start) {
+    let bench = start.bench(Setup::IMPATIENT).await;
+    let mut observing = register(&bench, OBS).await;
+    observing.told(&bench, 1, Type::Confirmable).await;
+    bench.cut();
+    let off = bench.wire().0.last().map(|frame| frame.at);
+    let off = off.expect("something has passed");
+    // MAX_TRANSMIT_WAIT of the impatient, and what has begun before.
+    let mut last = off;
+    loop {
+        let more = bench.meanwhile(LONG_SILENCE).await;
+        let Some(frame) = more.0.iter().rfind(|f| f.from == Side::Server) else {
+            break;
+        };
+        last = frame.at;
+        let lasted = last.saturating_sub(off);
+        assert!(lasted < Duration::from_secs(15), "it goes on and on");
+    }
+    let wire = bench.wire().after(off);
+    let sent: Vec<_> = wire.0.iter().filter(|f| f.from == Side::Server).collect();
+    let (_, retransmissions) = Setup::IMPATIENT.timers();
+    assert!(sent.len() >= 2, "nothing was repeated");
+    // A newer state takes the place of the one that is repeated, and its count (RFC 7641 4.5.2).
+    let most = 1 + usize::from(retransmissions);
+    assert!(sent.len() <= most, "{} copies", sent.len());
+    let numbers: Vec<_> = sent.iter().map(|f| f.message.observe()).collect();
+    assert!(
+        numbers.first() != numbers.last(),
+        "the same state again and again: {numbers:?}"
+    );
+    assert!(matches!(bench.server.observers().await, None | Some(0)));
+}
+
+pub(super) async fn reset(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let mut observing = register(&bench, OBS).await;
+    observing.told(&bench, 1, Type::Confirmable).await;
+    let token = observing.registration.request.token;
+    observing.watch.forget().await;
+    bench
+        .until("a Reset to a notification", |wire| {
+            let told = wire.notifications(&token);
+            let mut ids = told.into_iter().map(|m| m.id);
+            ids.find(|id| wire.empty(Side::Client, Type::Reset, *id).is_some())
+        })
+        .await;
+    assert_silence(&bench, THREE_TICKS).await;
+    assert!(matches!(bench.server.observers().await, None | Some(0)));
+}
+
+pub(super) async fn deleted(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let mut observing = register(&bench, OBS).await;
+    observing.told(&bench, 1, Type::Confirmable).await;
+    assert_eq!(bench.other(&Ask::delete(OBS)).await.code, "2.02");
+    observing.ended(&bench, Code::NOT_FOUND).await;
+    assert_silence(&bench, THREE_TICKS).await;
+}
+
+pub(super) async fn format_changed(start: &Start) {
+    const JSON: u16 = 50;
+    let bench = start.bench(Setup::PLAIN).await;
+    let mut observing = register(&bench, OBS).await;
+    observing.told(&bench, 1, Type::Confirmable).await;
+    let put = Ask::put(OBS, "").body(JSON, "{}");
+    assert_eq!(bench.other(&put).await.code, "2.04");
+    observing.ended(&bench, Code::NOT_ACCEPTABLE).await;
+    assert_silence(&bench, THREE_TICKS).await;
+}
+
+pub(super) async fn updated(start: &Start) {
+    const NEW: &str = "a new value";
+    let bench = start.bench(Setup::PLAIN).await;
+    let mut observing = register(&bench, OBS).await;
+    observing.told(&bench, 1, Type::Confirmable).await;
+    assert_eq!(bench.other(&Ask::put(OBS, NEW)).await.code, "2.04");
+    while observing.watch.next().await.payload != NEW.as_bytes() {}
+    let all = observing.notifications(&bench);
+    let told = all.iter().find(|m| m.payload == NEW.as_bytes());
+    observing.assert_tells(told.expect("on the wire too"), Type::Confirmable);
+    observing.told(&bench, 1, Type::Confirmable).await;
+}
+
+pub(super) async fn unrelated_get(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let mut observing = register(&bench, OBS).await;
+    observing.told(&bench, 1, Type::Confirmable).await;
+    let answer = bench.ask(&Ask::get(OBS)).await;
+    let Exchange { request, response } = bench.wire().last_exchange();
+    assert_eq!((request.kind, request.code), (Type::Confirmable, Code::GET));
+    assert_ne!(request.token, observing.registration.request.token);
+    assert_eq!((request.observe(), response.observe()), (None, None));
+    assert_eq!(response.kind, Type::Acknowledgement);
+    assert_displayed(&answer, &response);
+    let before = observing.notifications(&bench).len();
+    observing.told(&bench, 2, Type::Confirmable).await;
+    assert!(observing.notifications(&bench).len() > before);
+}
+
+pub(super) async fn lossy(start: &Start) {
+    let bench = start.bench(Setup::IMPATIENT).await;
+    let mut observing = register(&bench, OBS).await;
+    bench.lose(2, Side::Server, |m| m.kind == Type::Confirmable);
+    observing.told(&bench, 2, Type::Confirmable).await;
+    bench.lose(2, Side::Client, |m| m.kind == Type::Acknowledgement);
+    observing.told(&bench, 3, Type::Confirmable).await;
+    assert_one_at_a_time(&bench);
+}
+
+/// RFC 7641 4.5: of one observation, a notification follows when the one before has been
+/// acknowledged or its time is up; and what has been followed is not repeated.
+fn assert_one_at_a_time(bench: &Bench) {
+    let wire = bench.wire();
+    let (ack_timeout, _) = Setup::IMPATIENT.timers();
+    let (mut active, mut passed) = (None, Vec::new());
+    let mut lost = 0;
+    for frame in &wire.0 {
+        lost += usize::from(frame.lost);
+        let message = &frame.message;
+        match (frame.from, message.kind) {
+            (Side::Server, Type::Confirmable) => {
+                assert!(!passed.contains(&message.id), "an old one again");
+                if let Some((id, at)) = active.replace((message.id, frame.at)) {
+                    let gap = frame.at.saturating_sub(at);
+                    let shortest = Duration::from_millis(u64::from(ack_timeout) * 9 / 10);
+                    assert!(gap >= shortest, "two at a time, {gap:?} apart");
+                    if id != message.id {
+                        passed.push(id);
+                    }
+                }
+            }
+            (Side::Client, Type::Acknowledgement) if !frame.lost => {
+                active = active.filter(|(id, _)| *id != message.id);
+            }
+            _ => {}
+        }
+    }
+    assert!(lost >= 4, "only {lost} were lost");
+}
+
+pub(super) async fn stopped(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let mut observing = register(&bench, OBS).await;
+    observing.told(&bench, 1, Type::Confirmable).await;
+    let token = observing.registration.request.token;
+    observing.watch.stop().await;
+    let Exchange { request, response } = bench
+        .until("the last exchange", |wire| {
+            let request = *wire.requests().last()?;
+            (request.observe() == Some(1)).then_some(())?;
+            Some(Exchange {
+                request: request.clone(),
+                response: wire.response_to(request)?.clone(),
+            })
+        })
+        .await;
+    assert_eq!((request.kind, request.code), (Type::Confirmable, Code::GET));
+    assert_eq!(request.token, token);
+    assert_eq!(
+        (response.kind, response.id),
+        (Type::Acknowledgement, request.id)
+    );
+    assert_eq!((response.code, response.observe()), (Code::CONTENT, None));
+    assert_silence(&bench, THREE_TICKS).await;
+}
+
+/// Whether a state that `/obs-large` or `/obs-pumping` tells is of one moment.
+fn is_whole(text: &str) -> bool {
+    let tick = text.split(' ').nth(1).unwrap_or_default();
+    let mut words = text.split_whitespace();
+    words.all(|word| word == "tick" || word == tick) && !tick.is_empty()
+}
+
+/// The exchanges that fetch what is left of a state: those after a message, until the last block.
+async fn rest_of(bench: &Bench, first: &Message) -> Vec<Exchange> {
+    bench
+        .until("the other blocks", |wire| {
+            let at = wire.0.iter().position(|f| f.message == *first)?;
+            let fetches = wire.requests().into_iter().filter(|request| {
+                let later = wire.0[at..].iter().any(|f| f.message == **request);
+                later
+                    && request
+                        .block(OptionNumber::BLOCK2)
+                        .is_some_and(|b| b.number > 0)
+            });
+            let mut rest = Vec::new();
+            for request in fetches {
+                assert_eq!(request.observe(), None, "a block is not observed");
+                let response = wire.response_to(request)?.clone();
+                let more = response.block(OptionNumber::BLOCK2)?.more;
+                let request = request.clone();
+                rest.push(Exchange { request, response });
+                if !more {
+                    return Some(rest);
+                }
+            }
+            None
+        })
+        .await
+}
+
+/// A state told in blocks: the first in `first`, an answer to `request`.
+async fn assert_in_blocks(bench: &Bench, request: &Message, first: &Message) -> Vec<u8> {
+    let block = first.block(OptionNumber::BLOCK2).expect("a Block2");
+    assert_eq!((block.number, block.more), (0, true));
+    let mut exchanges = vec![Exchange {
+        request: request.clone(),
+        response: first.clone(),
+    }];
+    exchanges.extend(rest_of(bench, first).await);
+    download(&exchanges, Code::CONTENT)
+}
+
+pub(super) async fn large(start: &Start) {
+    let bench = start.bench(Setup::PLAIN).await;
+    let mut observing = register(&bench, "/obs-large").await;
+    let Exchange { request, response } = observing.registration.clone();
+    assert_in_blocks(&bench, &request, &response).await;
+    for _ in 0..2 {
+        let told = observing.watch.next().await;
+        assert!(is_whole(told.text()), "{}", told.text());
+        let all = observing.notifications(&bench);
+        let first = all.iter().find(|m| told.payload.starts_with(&m.payload));
+        let first = first.expect("its first block is a notification");
+        observing.assert_tells(first, Type::Confirmable);
+        acknowledged(&bench, first).await;
+        assert_eq!(
+            assert_in_blocks(&bench, &request, first).await,
+            told.payload
+        );
+    }
+}
+
+pub(super) async fn pumping(start: &Start) {
+    /// Registrations and notifications to look at before giving up.
+    const TRIES: usize = 8;
+    let bench = start.bench(Setup::PLAIN).await;
+    let in_blocks = |m: &Message| m.block(OptionNumber::BLOCK2).is_some_and(|b| b.more);
+    // Registered and notified, in one message and in several.
+    let mut seen = [[false; 2]; 2];
+    for round in 0..TRIES {
+        let mut observing = register(&bench, "/obs-pumping").await;
+        seen[0][usize::from(in_blocks(&observing.registration.response))] = true;
+        // Two changes or three, so that the next round begins with the other size.
+        for _ in 0..2 + round % 2 {
+            let told = observing.watch.next().await;
+            assert!(is_whole(told.text()), "{}", told.text());
+            let all = observing.notifications(&bench);
+            let first = all.iter().find(|m| told.payload.starts_with(&m.payload));
+            let first = first.expect("its first block is a notification");
+            observing.assert_tells(first, Type::Confirmable);
+            seen[1][usize::from(in_blocks(first))] = true;
+            if !in_blocks(first) {
+                assert_eq!(first.payload, told.payload);
+            }
+        }
+        observing.watch.forget().await;
+        if seen == [[true; 2]; 2] {
+            return;
+        }
+    }
+    panic!("not seen in one message and in several: {seen:?}");
+}

@@ -1,0 +1,109 @@
+//! Servers with the resources of the plugtests: ours, and the peers' through their programs.
+
+use std::time::Duration;
+
+use carob::{BlockSize, Settings};
+use tokio::time::sleep;
+
+use super::observed::Ticking;
+use super::program::{self, Told};
+use super::resources;
+use super::setup::{SERVER_BLOCK, Setup, Who};
+use crate::process::free_port;
+
+/// How often what changes by itself changes; the plugtests suggest every five seconds.
+pub(crate) const TICK: Duration = Duration::from_millis(400);
+
+/// A running server; it stops when the value goes.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    who: Who,
+    setup: Setup,
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+enum Running {
+    Ours(
+        carob::Server,
+        #[allow(dead_code, reason = "held so that it goes on")] Ticking,
+    ),
+    Theirs(Told),
+}
+
+impl Server {
+    pub(crate) async fn start(who: Who, setup: Setup) -> Self {
+        let mut server = Self {
+            port: free_port(),
+            who,
+            setup,
+            running: None,
+        };
+        server.run().await;
+        server
+    }
+
+    async fn run(&mut self) {
+        let port = self.port;
+        self.running = Some(match self.who {
+            Who::Ours => ours(port, self.setup).await,
+            Who::Theirs(peer) => {
+                let (ack, retransmissions) = self.setup.timers();
+                let tick = TICK.as_millis();
+                let command = format!("serve {port} {tick} {ack} {retransmissions}");
+                let mut told = program::of(peer).tell(&command);
+                told.until("ready").await;
+                Running::Theirs(told)
+            }
+        });
+    }
+
+    /// Ends it, and starts another in its place that knows nothing of it.
+    pub(crate) async fn reboot(&mut self) {
+        if let Some(Running::Theirs(mut told)) = self.running.take() {
+            told.add("close");
+            told.until("closed").await;
+        }
+        self.run().await;
+    }
+
+    /// How many observe its resources; ours alone can tell.
+    pub(crate) async fn observers(&self) -> Option<usize> {
+        match &self.running {
+            Some(Running::Ours(server, _)) => {
+                let usage = server.client().usage().await;
+                Some(usage.expect("the server runs").observers)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(Running::Theirs(told)) = &self.running {
+            told.add("close");
+        }
+    }
+}
+
+/// The port may be that of a server that ended a moment ago.
+async fn ours(port: u16, setup: Setup) -> Running {
+    const TRIES: u32 = 100;
+    let size = BlockSize::from_bytes_at_most(SERVER_BLOCK.into()).expect("a block size");
+    for _ in 0..TRIES {
+        let settings = Settings::new()
+            .block_size(size)
+            .parameters(setup.parameters());
+        let builder = carob::Server::builder()
+            .bind(format!("127.0.0.1:{port}"))
+            .settings(settings);
+        let (builder, ticking) = resources::all(builder, TICK);
+        if let Ok(server) = builder.start().await {
+            return Running::Ours(server, ticking);
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    panic!("port {port} does not become free");
+}
