@@ -87,6 +87,10 @@ fn multi_format() -> Resource {
         .fixed_as(ContentFormat::TEXT_PLAIN, "in words")
         .fixed_as(ContentFormat::XML, "<in>marks</in>")
         .fixed_as(ContentFormat::JSON, "{\"in\":\"objects\"}")
+        .fixed_as(
+            ContentFormat::CBOR,
+            Bytes::from_static(b"\xa1\x62in\x65bytes"),
+        )
 }
 
 /// Text of so many bytes whose every line says where it is.
