@@ -87,9 +87,40 @@ fn table(results: &Results) -> String {
     text
 }
 
+/// The reasons that a document's table points to, each told once.
+#[derive(Debug, Default)]
+pub(crate) struct Reasons(Vec<&'static str>);
+
+impl Reasons {
+    /// What a cell says.
+    pub(crate) fn cell(&mut self, outcome: Outcome) -> String {
+        let reason = match outcome {
+            Outcome::Passed(_) => return "yes".to_owned(),
+            Outcome::Failed => return "FAILED".to_owned(),
+            Outcome::Skipped => return "skipped".to_owned(),
+            Outcome::NotOffered(reason) => reason,
+        };
+        let known = self.0.iter().position(|known| *known == reason);
+        let index = known.unwrap_or_else(|| {
+            self.0.push(reason);
+            self.0.len() - 1
+        });
+        format!("not offered ({})", index + 1)
+    }
+
+    /// The list below the table.
+    pub(crate) fn list(&self) -> String {
+        let mut text = String::new();
+        for (index, reason) in self.0.iter().enumerate() {
+            let _ = writeln!(text, "{}. Not offered: {reason}.", index + 1);
+        }
+        text
+    }
+}
+
 /// For a document: without times, which are never the same twice, and with the reasons.
 fn markdown(results: &Results) -> String {
-    let mut reasons = Vec::new();
+    let mut reasons = Reasons::default();
     let mut text = String::new();
     for direction in Direction::ALL {
         let _ = write!(text, "| {} |", direction.title());
@@ -102,33 +133,13 @@ fn markdown(results: &Results) -> String {
         }
         text.push('\n');
     }
-    for (index, reason) in reasons.iter().enumerate() {
-        let _ = writeln!(text, "{}. Not offered: {reason}.", index + 1);
-    }
-    text
+    text + &reasons.list()
 }
 
-fn row(
-    results: &Results,
-    case: &Case,
-    direction: Direction,
-    reasons: &mut Vec<&'static str>,
-) -> String {
+fn row(results: &Results, case: &Case, direction: Direction, reasons: &mut Reasons) -> String {
     let mut text = format!("| {} |", case.title);
     for peer in Peer::ALL {
-        let cell = match results[&(case.name, peer, direction)] {
-            Outcome::Passed(_) => "yes".to_owned(),
-            Outcome::Failed => "FAILED".to_owned(),
-            Outcome::Skipped => "skipped".to_owned(),
-            Outcome::NotOffered(reason) => {
-                let known = reasons.iter().position(|known| *known == reason);
-                let index = known.unwrap_or_else(|| {
-                    reasons.push(reason);
-                    reasons.len() - 1
-                });
-                format!("not offered ({})", index + 1)
-            }
-        };
+        let cell = reasons.cell(results[&(case.name, peer, direction)]);
         let _ = write!(text, " {cell} |");
     }
     text

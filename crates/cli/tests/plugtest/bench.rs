@@ -10,13 +10,16 @@ use tokio::time::{sleep, timeout};
 
 use super::cases;
 use super::clients::{Answer, Ask, Client, Watch};
-use super::matrix::{self, Column, Outcome};
+use super::matrix::{self, Column};
 use super::offers;
 use super::relay::{Record, Relay};
 use super::servers::Server;
 use super::setup::{Setup, Who};
 use super::wire::{Message, Side, Wire};
-use crate::{bench::can_run, matrix::say};
+use crate::{
+    bench::can_run,
+    matrix::{Outcome, say},
+};
 
 /// What no case may take.
 const LIMIT: Duration = Duration::from_secs(90);

@@ -11,7 +11,10 @@ use std::{
 
 use super::cases::{CASES, Case};
 use super::setup::Who;
-use crate::{installed::Peer, matrix::say};
+use crate::{
+    installed::Peer,
+    matrix::{Outcome, Reasons, say},
+};
 
 /// Who asks and who serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,17 +64,6 @@ impl Column {
     fn title(self) -> String {
         format!("{} → {}", self.client().name(), self.server().name())
     }
-}
-
-/// How a case ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Passed(Duration),
-    Failed,
-    /// The peer is not installed.
-    Skipped,
-    /// The peer cannot do it; the text says why.
-    NotOffered(&'static str),
 }
 
 type Results = BTreeMap<(&'static str, Column), Outcome>;
@@ -132,7 +124,7 @@ fn summary(results: &Results) -> String {
 
 /// For a document: without times, which are never the same twice, and with the reasons.
 fn markdown(results: &Results) -> String {
-    let mut reasons = Vec::new();
+    let mut reasons = Reasons::default();
     let mut text = "| case | what it is about | what is checked |".to_owned();
     for column in Column::ALL {
         let _ = write!(text, " {} |", column.title());
@@ -147,29 +139,13 @@ fn markdown(results: &Results) -> String {
         let not_offered = count(results, column, not_offered);
         let _ = write!(text, " {passed}, {not_offered} |");
     }
-    text.push_str("\n\n");
-    for (index, reason) in reasons.iter().enumerate() {
-        let _ = writeln!(text, "{}. Not offered: {reason}.", index + 1);
-    }
-    text
+    text + "\n\n" + &reasons.list()
 }
 
-fn row(results: &Results, case: &Case, reasons: &mut Vec<&'static str>) -> String {
+fn row(results: &Results, case: &Case, reasons: &mut Reasons) -> String {
     let mut text = format!("| {} | {} | {} |", case.id, case.title, case.checks);
     for column in Column::ALL {
-        let cell = match results[&(case.id, column)] {
-            Outcome::Passed(_) => "yes".to_owned(),
-            Outcome::Failed => "FAILED".to_owned(),
-            Outcome::Skipped => "skipped".to_owned(),
-            Outcome::NotOffered(reason) => {
-                let known = reasons.iter().position(|known| *known == reason);
-                let index = known.unwrap_or_else(|| {
-                    reasons.push(reason);
-                    reasons.len() - 1
-                });
-                format!("not offered ({})", index + 1)
-            }
-        };
+        let cell = reasons.cell(results[&(case.id, column)]);
         let _ = write!(text, " {cell} |");
     }
     text
