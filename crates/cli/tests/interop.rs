@@ -4,7 +4,7 @@
 //! programs of ours on aiocoap, Californium and go-coap (README.md in `interop/`). `cargo xtask
 //! peers` installs them; a peer that is missing is named as skipped, unless `CAROB_REQUIRE_PEERS=1`,
 //! which makes its absence a failure. With `CAROB_INTEROP_TABLE=FILE` the table of a whole run is
-//! also written as Markdown.
+//! also written as Markdown. The ETSI plugtests, in `plugtest/`, use the same peers.
 #![allow(
     clippy::disallowed_methods,
     reason = "these tests wait for real programs on real sockets"

@@ -369,3 +369,26 @@ impl Watch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_and_an_answer_are_written_as_the_programs_have_them() {
+        let ask = Ask::put("/a?b=c", "x")
+            .non()
+            .accept(41)
+            .option(OptionNumber::IF_MATCH, &[0, 0xff]);
+        assert_eq!(
+            ask.words(5, Setup::PLAIN),
+            "non PUT coap://127.0.0.1:5/a?b=c format=0 accept=41 if-match=00ff payload=78"
+        );
+        let answer =
+            Answer::read("2.01 format=50 etag=0a location-path=a location-path=b payload=");
+        assert_eq!(answer.code, "2.01");
+        assert_eq!((answer.format, answer.etag), (Some(50), Some(vec![10])));
+        assert_eq!(answer.location_path, ["a", "b"]);
+        assert!(answer.location_query.is_empty() && answer.payload.is_empty());
+    }
+}

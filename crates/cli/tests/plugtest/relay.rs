@@ -146,3 +146,25 @@ async fn run(clients: UdpSocket, upstream: UdpSocket, server: SocketAddr, record
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_lost_is_lost_as_often_as_said_and_written_down() {
+        let (request, empty) = ([0x40, 1, 0, 7], [0x60, 0, 0, 7]);
+        let record = Record::default();
+        record.lose(2, |side, message| {
+            side == Side::Client && message.code.is_request()
+        });
+        assert!(record.pass(Side::Client, &empty));
+        assert!(record.pass(Side::Server, &request));
+        let passed = [0; 3].map(|_| record.pass(Side::Client, &request));
+        assert_eq!(passed, [false, false, true]);
+        let lost: Vec<_> = record.wire().0.iter().map(|frame| frame.lost).collect();
+        assert_eq!(lost, [false, false, true, true, false]);
+        record.cut();
+        assert!(!record.pass(Side::Server, &empty));
+    }
+}

@@ -243,3 +243,51 @@ impl fmt::Display for Wire {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message of a type, code, Message ID and one-byte token.
+    fn datagram(kind: u8, code: u8, id: u8, token: u8) -> Vec<u8> {
+        vec![0x41 | kind << 4, code, 0, id, token]
+    }
+
+    fn wire(datagrams: &[(Side, Vec<u8>)]) -> Wire {
+        let frames = datagrams.iter().map(|(from, bytes)| Frame {
+            at: Duration::ZERO,
+            from: *from,
+            lost: false,
+            message: Message::read(bytes).expect("a message"),
+        });
+        Wire(frames.collect())
+    }
+
+    #[test]
+    fn only_its_token_and_if_piggybacked_its_message_id_make_a_response() {
+        let request = datagram(0, 1, 7, 9);
+        let wire = wire(&[
+            (Side::Client, request.clone()),
+            (Side::Server, datagram(2, 0x45, 8, 9)), // another Message ID
+            (Side::Server, datagram(0, 0x45, 7, 8)), // another token
+            (Side::Server, vec![0x60, 0, 0, 7]),     // empty
+            (Side::Server, datagram(0, 0x45, 3, 9)),
+        ]);
+        let request = Message::read(&request).expect("a message");
+        let found = wire.response_to(&request).expect("the last");
+        assert_eq!((found.kind, found.id), (Type::Confirmable, MessageId(3)));
+    }
+
+    #[test]
+    fn copies_of_a_request_are_one_request() {
+        let wire = wire(&[
+            (Side::Client, datagram(0, 1, 7, 9)),
+            (Side::Client, datagram(0, 1, 7, 9)),
+            (Side::Client, datagram(0, 1, 8, 9)),
+        ]);
+        let requests = wire.requests();
+        assert_eq!(requests.len(), 2);
+        assert_eq!(wire.copies(Side::Client, requests[0]), 2);
+        assert_eq!(wire.copies(Side::Server, requests[0]), 0);
+    }
+}
