@@ -2,8 +2,10 @@
 //!
 //! A vector names a controller, what to set, and steps on one time line (times since the start):
 //! `send` starts an exchange and may expect its `timer`; `expire` is the moment the running timer
-//! runs out and asks for the next; `answer` and `fail` end the exchange; `wait` only looks. Any
-//! step may expect the overall `rto` afterwards. The engine's cap is applied as the endpoint does.
+//! runs out and asks for the next; `answer` and `fail` end the exchange; `tell` has a notification,
+//! NON unless it is `confirmable`, ask when it may leave, which `leaves` says, and lets it go then;
+//! `wait` only looks. Any step may expect the overall `rto` afterwards. The engine's cap is applied
+//! as the endpoint does.
 
 #![allow(clippy::unwrap_used)] // a vector that cannot be read should stop the test
 
@@ -12,7 +14,9 @@ use std::fs;
 use std::path::Path;
 
 use carob_cc::controller::{Controller, Timer};
-use carob_cc::evidence::{Abandoned, Answered, Expired, Reason, Sent, Start, Transmission};
+use carob_cc::evidence::{
+    Abandoned, Answered, Departure, Expired, Kind, Reason, Sent, Start, Transmission,
+};
 use carob_cc::random::Fixed;
 use carob_cc::registry::{self, Settings};
 use carob_cc::time::{Duration, Instant};
@@ -63,6 +67,10 @@ struct Step {
     expire: Option<String>,
     answer: Option<String>,
     fail: Option<String>,
+    tell: Option<String>,
+    #[serde(default)]
+    confirmable: bool,
+    leaves: Option<String>,
     wait: Option<String>,
     timer: Option<String>,
     rto: Option<String>,
@@ -102,6 +110,25 @@ impl Replay {
         });
     }
 
+    /// A notification asks at `now`, which may be before the one before it left.
+    fn tell(&mut self, now: Instant, step: &Step) {
+        let departure = Departure::new(now, &self.parameters, 40)
+            .with_kind(Kind::Notification)
+            .with_confirmable(step.confirmable);
+        let leaves = self.controller.departure(&departure);
+        let expected = step.leaves.as_ref().expect("it is said when it leaves");
+        assert_eq!(
+            leaves,
+            Instant::ZERO + duration(expected),
+            "told at {now:?}"
+        );
+        let sent = Sent::new(leaves, 40)
+            .with_kind(Kind::Notification)
+            .with_confirmable(step.confirmable);
+        self.controller.on_sent(&sent, &mut self.random);
+        self.now = self.now.max(leaves);
+    }
+
     fn step(&mut self, step: &Step) {
         if let Some(at) = &step.send {
             let now = self.at(at);
@@ -135,6 +162,9 @@ impl Replay {
             let (memo, timeout) = (self.timer.memo, self.timer.timeout);
             let abandoned = Abandoned::new(now, memo, Reason::TimedOut, copies, timeout);
             self.controller.on_abandoned(&abandoned);
+        } else if let Some(at) = &step.tell {
+            let now = Instant::ZERO + duration(at);
+            self.tell(now, step);
         } else {
             self.at(step.wait.as_ref().expect("a step does something"));
         }

@@ -83,6 +83,7 @@ macro_rules! families {
 
 families! {
     default: DefaultCoap,
+    observe_static: ObserveStatic,
     cocoa: Cocoa,
 }
 

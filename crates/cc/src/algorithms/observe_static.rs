@@ -1,0 +1,174 @@
+//! Default CoAP that spaces out what it tells observers in NON messages.
+//!
+//! RFC 7641 4.5.1 for a server that keeps no estimate of the round-trip time: after a notification
+//! in a NON message the next to the same client waits, whatever resource it is about. Until then
+//! the one sent counts as outstanding, so with NSTART 1 notifications and responses in CON
+//! messages wait for it, too. These need no interval among themselves: their acknowledgements are
+//! their pace. Timers are those of default CoAP. `spec/algorithms.md` 2.
+
+use super::default::DefaultCoap;
+use crate::controller::{Controller, Gauge, Timer, Window};
+use crate::evidence::{Departure, Expired, Kind, Sent, Stamp, Start};
+use crate::parameters::TransmissionParameters;
+use crate::random::Random;
+use crate::registry::{Family, Profile, Suggested};
+use crate::time::{Duration, Instant};
+
+constants! {
+    /// What can be set of the rule.
+    pub struct ObserveStaticConstants {
+        /// time from one NON notification to the next for the same client
+        non_interval: Duration,
+    }
+}
+
+/// The rule's state for one peer.
+#[derive(Debug)]
+pub struct ObserveStatic {
+    constants: &'static ObserveStaticConstants,
+    /// Until when the last NON notification counts as outstanding.
+    until: Instant,
+}
+
+impl ObserveStatic {
+    fn counts(&self, now: Instant) -> bool {
+        now < self.until
+    }
+}
+
+impl Family for ObserveStatic {
+    type Constants = ObserveStaticConstants;
+    const PROFILES: &'static [Profile<ObserveStaticConstants>] = &[Profile {
+        name: "observe-static",
+        about: "default CoAP, and NON notifications to a client at least 3 s apart",
+        source: "RFC 7641 4.5.1; spec/algorithms.md 2",
+        project_choice: false,
+        constants: ObserveStaticConstants {
+            non_interval: Duration::from_secs(3),
+        },
+        suggested: Suggested::NONE,
+    }];
+
+    fn new(constants: &'static ObserveStaticConstants) -> Self {
+        Self {
+            constants,
+            until: Instant::ZERO,
+        }
+    }
+}
+
+impl Controller for ObserveStatic {
+    fn first_timeout(&mut self, start: &Start<'_>, random: &mut dyn Random) -> Timer {
+        DefaultCoap.first_timeout(start, random)
+    }
+
+    fn next_timeout(&mut self, expired: &Expired<'_>, random: &mut dyn Random) -> Timer {
+        DefaultCoap.next_timeout(expired, random)
+    }
+
+    fn on_sent(&mut self, sent: &Sent, _: &mut dyn Random) -> Stamp {
+        if sent.kind == Kind::Notification && !sent.confirmable {
+            self.until = sent.now + self.constants.non_interval;
+        }
+        Stamp::default()
+    }
+
+    fn window(&self, now: Instant, parameters: &TransmissionParameters) -> Window {
+        let mut window = Window::nstart(parameters);
+        // With NSTART 1 there is nothing to take away: `departure` says it.
+        if self.counts(now) && window.exchanges > 1 {
+            window.exchanges -= 1;
+        }
+        window
+    }
+
+    fn departure(&self, departure: &Departure<'_>) -> Instant {
+        let waits = match departure.kind {
+            Kind::Notification if !departure.confirmable => true,
+            Kind::Notification | Kind::Response => departure.parameters.nstart <= 1,
+            Kind::Request => false,
+        };
+        if waits {
+            self.until.max(departure.now)
+        } else {
+            departure.now
+        }
+    }
+
+    fn gauges(&self, now: Instant, visit: &mut dyn FnMut(&'static str, Gauge)) {
+        visit("non_wait", Gauge::Time(self.until.since(now)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Fixed;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    /// A controller that has told something in a NON message at `seconds`.
+    fn told(seconds: u64) -> ObserveStatic {
+        let mut controller = ObserveStatic::new(&ObserveStatic::PROFILES[0].constants);
+        let sent = Sent::new(at(seconds), 40)
+            .with_kind(Kind::Notification)
+            .with_confirmable(false);
+        controller.on_sent(&sent, &mut Fixed::low());
+        controller
+    }
+
+    fn leaves(
+        controller: &ObserveStatic,
+        now: u64,
+        kind: Kind,
+        confirmable: bool,
+        nstart: u16,
+    ) -> Instant {
+        let parameters = TransmissionParameters {
+            nstart,
+            ..TransmissionParameters::DEFAULT
+        };
+        let departure = Departure::new(at(now), &parameters, 40)
+            .with_kind(kind)
+            .with_confirmable(confirmable);
+        controller.departure(&departure)
+    }
+
+    #[test]
+    fn a_non_notification_waits_for_the_one_before_it() {
+        let controller = told(10);
+        for (now, expected) in [(10, 13), (12, 13), (13, 13), (20, 20)] {
+            let leaves = leaves(&controller, now, Kind::Notification, false, 1);
+            assert_eq!(leaves, at(expected));
+        }
+        let fresh = ObserveStatic::new(&ObserveStatic::PROFILES[0].constants);
+        assert_eq!(leaves(&fresh, 0, Kind::Notification, false, 1), at(0));
+    }
+
+    #[test]
+    fn a_non_notification_takes_a_place_of_nstart_as_long_as_it_counts() {
+        let controller = told(10);
+        for kind in [Kind::Notification, Kind::Response] {
+            assert_eq!(leaves(&controller, 11, kind, true, 1), at(13));
+            assert_eq!(leaves(&controller, 11, kind, true, 2), at(11));
+        }
+        let parameters = TransmissionParameters {
+            nstart: 2,
+            ..TransmissionParameters::DEFAULT
+        };
+        assert_eq!(controller.window(at(11), &parameters).exchanges, 1);
+        assert_eq!(controller.window(at(13), &parameters).exchanges, 2);
+    }
+
+    #[test]
+    fn requests_and_what_is_sent_as_con_set_no_pace() {
+        assert_eq!(leaves(&told(10), 11, Kind::Request, false, 1), at(11));
+        let mut controller = told(10);
+        let sent = Sent::new(at(13), 40).with_kind(Kind::Notification);
+        controller.on_sent(&sent, &mut Fixed::low());
+        let next = leaves(&controller, 13, Kind::Notification, true, 1);
+        assert_eq!(next, at(13));
+    }
+}
