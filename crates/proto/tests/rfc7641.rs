@@ -7,6 +7,7 @@ mod net;
 
 use carob_cc::time::Instant;
 use carob_proto::codec::{Code, ContentFormat, OptionNumber, Type};
+use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Config, RequestId, Sending, Subject};
 use carob_proto::{Request, Response};
 use net::wire::{ack, blocks, con, empty, shapes, view};
@@ -300,5 +301,144 @@ fn a_notification_in_blocks_has_a_tag_and_its_rest_is_asked_for_at_once() {
         let began = net.crossings[0].at;
         let ended = net.crossings.last().unwrap().at;
         assert_eq!(ended.since(began), millis(20 * 4));
+    }
+}
+
+/// What the server says to one client, and when (RFC 7641 4.5.1).
+mod pacing {
+    use super::*;
+
+    const PATHS: [&str; 5] = ["a", "b", "c", "d", "e"];
+    const NON: Type = Type::NonConfirmable;
+    const CON: Type = Type::Confirmable;
+
+    /// A client that observes `a`, `b` and so on, as many as there are states, at this server.
+    fn observed_at(server: Config, states: &[&'static str]) -> Net {
+        let mut net = Net::new(Config::default(), server);
+        for (path, state) in PATHS.iter().zip(states) {
+            net.observable(path, state);
+            net.send_with(get(path), observing());
+            net.run_for(seconds(1));
+        }
+        assert_eq!(net.states(), states);
+        net
+    }
+
+    /// What the server has sent from message `from` on: milliseconds since `start`, type, payload.
+    fn told(net: &Net, from: usize, start: Instant) -> Vec<(u64, Type, String)> {
+        let of_server = net.crossings.iter().filter(|c| !c.from_client);
+        let told = of_server.skip(from).map(|crossing| {
+            let message = view(&crossing.bytes);
+            let text = String::from_utf8_lossy(message.payload()).into_owned();
+            (crossing.at.since(start).as_millis(), message.kind(), text)
+        });
+        told.collect()
+    }
+
+    fn paced() -> Config {
+        let mut config = Config::default();
+        config.controller = Choice::named("observe-static").unwrap();
+        config
+    }
+
+    fn texts(told: &[(u64, Type, &str)]) -> Vec<(u64, Type, String)> {
+        told.iter()
+            .map(|&(at, kind, text)| (at, kind, text.to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn a_burst_to_one_client_from_several_resources_leaves_every_3_s() {
+        let mut net = observed_at(paced(), &["0", "0", "0", "0", "0"]);
+        let (start, before) = (net.now, net.sent_by_server().len());
+        for path in PATHS {
+            net.change(path, path, false);
+        }
+        // One that changes while it waits is told as it is when it leaves.
+        net.run_for(seconds(7));
+        net.change("e", "e again", false);
+        net.run_for(seconds(20));
+        let expected = [
+            (0, NON, "a"),
+            (3_000, NON, "b"),
+            (6_000, NON, "c"),
+            (9_000, NON, "d"),
+            (12_000, NON, "e again"),
+        ];
+        assert_eq!(told(&net, before, start), texts(&expected));
+        assert_eq!(net.states()[5..], ["a", "b", "c", "d", "e again"]);
+        assert!(net.server.is_idle());
+    }
+
+    #[test]
+    fn the_default_controller_lets_a_burst_of_non_notifications_go() {
+        let mut net = observed_at(Config::default(), &["0", "0", "0"]);
+        let (start, before) = (net.now, net.sent_by_server().len());
+        for path in &PATHS[..3] {
+            net.change(path, *path, false);
+        }
+        net.run_for(seconds(5));
+        let expected = [(0, NON, "a"), (0, NON, "b"), (0, NON, "c")];
+        assert_eq!(told(&net, before, start), texts(&expected));
+    }
+
+    #[test]
+    fn a_con_notification_waits_for_a_non_that_counts_and_sets_no_interval() {
+        let mut net = observed_at(paced(), &["0", "0", "0"]);
+        let (start, before) = (net.now, net.sent_by_server().len());
+        net.change("a", "a", false);
+        net.change("b", "b", true);
+        net.change("c", "c", true);
+        net.run_for(seconds(10));
+        let expected = [(0, NON, "a"), (3_000, CON, "b"), (3_020, CON, "c")];
+        assert_eq!(told(&net, before, start), texts(&expected));
+    }
+
+    #[test]
+    fn clients_do_not_wait_for_each_other() {
+        let mut net = observed_at(paced(), &["0"]);
+        let registration = net.sent_by_client()[0].to_vec();
+        let other = ([10, 0, 0, 77], 5683).into();
+        net.server.handle_datagram(net.now, other, &registration);
+        net.drain();
+        let before = net.sent_by_server().len();
+        net.change("a", "1", false);
+        let told = net.sent_by_server()[before..].to_vec();
+        assert_eq!(shapes(&told), ["NON 2.05", "NON 2.05"], "both at once");
+    }
+
+    #[test]
+    fn requests_do_not_wait_behind_notifications_that_are_held_back() {
+        let mut net = observed_at(paced(), &["0", "0"]);
+        net.change("a", "a", false);
+        net.change("b", "b", false);
+        let request = net
+            .server
+            .request(net.now, net::client_address(), get("x"), Sending::default())
+            .unwrap();
+        net.drain();
+        let sent = shapes(&net.sent_by_server());
+        assert_eq!(sent[2..], ["NON 2.05", "CON 0.01"]);
+        net.server.cancel(net.now, request);
+        net.run_for(seconds(4));
+        assert_eq!(shapes(&net.sent_by_server())[4..], ["NON 2.05"]);
+        assert_eq!(net.states()[2..], ["a", "b"]);
+        assert!(net.server.is_idle());
+    }
+
+    #[test]
+    fn whoever_leaves_while_its_notification_is_held_back_is_told_no_more() {
+        let mut net = observed_at(paced(), &["0", "0"]);
+        net.change("a", "a", false);
+        net.change("b", "b", false);
+        net.run_for(millis(100));
+        net.server
+            .handle_unreachable(net.now, net::client_address());
+        net.drain();
+        let before = net.sent_by_server().len();
+        net.run_for(seconds(10));
+        assert_eq!(net.sent_by_server().len(), before);
+        assert!(net.server.is_idle());
+        assert_eq!(net.server.usage().observers, 0);
     }
 }

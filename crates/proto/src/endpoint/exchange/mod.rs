@@ -256,8 +256,19 @@ impl Endpoint {
     }
 
     /// Lets messages of a peer's queue go as its controller allows.
+    ///
+    /// Notifications that the controller holds back for a while hold up each other, and nothing
+    /// else: a request or a response behind them need not wait as long.
     pub(super) fn pump(&mut self, now: Instant, peer: PeerIndex) {
-        while let Some(&index) = self.peers[peer].queue.front() {
+        // When the queue is to be looked at again.
+        let mut later = None;
+        let (mut place, mut holding) = (0, false);
+        while let Some(&index) = self.peers[peer].queue.get(place) {
+            let kind = self.exchanges[index as usize].purpose.kind();
+            if holding && kind == Kind::Notification {
+                place += 1;
+                continue;
+            }
             self.bring_up_to_date(now, index);
             let window = self.window(now, peer);
             let parameters = self.exchange_parameters(index);
@@ -270,12 +281,19 @@ impl Endpoint {
             if state.outstanding >= window.exchanges
                 || (state.outstanding > 0 && bytes > window.bytes)
             {
-                return;
+                // The end of what is outstanding is the next occasion.
+                break;
             }
             let departure = Departure::new(now, &parameters, exchange.bytes.len() as u32)
-                .with_kind(exchange.purpose.kind())
+                .with_kind(kind)
                 .with_confirmable(exchange.confirmable);
             let earliest = state.congestion.as_ref().departure(&departure);
+            if earliest > now && kind == Kind::Notification {
+                later = Some(earliest);
+                holding = true;
+                place += 1;
+                continue;
+            }
             let id = if earliest > now {
                 Err(earliest)
             } else {
@@ -283,18 +301,24 @@ impl Endpoint {
             };
             match id {
                 Ok(id) => {
-                    state.queue.pop_front();
+                    state.queue.remove(place);
                     self.send_first(now, index, id, &parameters);
                 }
-                Err(later) => {
-                    let wake = *state
-                        .wake
-                        .get_or_insert_with(|| self.timers.add(Owner::Peer(peer)));
-                    return self.timers.set(wake, later);
+                Err(at) => {
+                    later = Some(later.map_or(at, |before: Instant| before.min(at)));
+                    break;
                 }
             }
         }
-        if let Some(wake) = self.peers[peer].wake.take() {
+        let state = &mut self.peers[peer];
+        if let Some(later) = later {
+            let wake = *state
+                .wake
+                .get_or_insert_with(|| self.timers.add(Owner::Peer(peer)));
+            self.timers.set(wake, later);
+        } else if state.queue.is_empty()
+            && let Some(wake) = state.wake.take()
+        {
             self.timers.remove(wake);
         }
     }
