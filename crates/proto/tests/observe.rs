@@ -384,10 +384,11 @@ mod notifying {
     fn a_state_in_another_format_ends_the_observation_as_not_acceptable() {
         let mut net = Net::plain();
         net.observable("light", "off");
-        net.send_with(get("light"), observing());
-        net.run_for(seconds(1));
         let json = carob_proto::codec::ContentFormat::JSON;
         let text = carob_proto::codec::ContentFormat::TEXT_PLAIN;
+        net.app.formats.insert("light".into(), text);
+        net.send_with(get("light"), observing());
+        net.run_for(seconds(1));
         net.server
             .notify(net.now, Subject(0), &Response::content(text, "on"), false)
             .unwrap();

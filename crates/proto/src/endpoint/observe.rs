@@ -10,21 +10,26 @@ use core::net::SocketAddr;
 
 use carob_cc::time::Instant;
 
+use super::config::MESSAGE_BYTES;
 use super::exchange::{Purpose, Submission};
 use super::server::write_response;
 use super::{Endpoint, Event, IncomingId};
 use crate::blockwise::bodies::Kept;
 use crate::blockwise::{Key, Wanted};
-use crate::codec::{Code, EncodeError, MessageView, Token};
+use crate::codec::{BlockSize, Code, EncodeError, MessageView, OptionNumber, Token};
 use crate::message::{Payload, Response};
-use crate::observe::observers::{
-    CONFIRM_INTEREST, NONE, ObserverIndex, Registration, State, UNCONFIRMED_MAX,
-};
+use crate::observe::freshness::SEQUENCE_MAX;
+use crate::observe::observers::{CONFIRM_INTEREST, NONE, ObserverIndex, Registration};
+use crate::observe::state::State;
 use crate::observe::{Observe, Subject};
+use crate::peer::PeerIndex;
 use crate::trace::What;
 
+/// By how much a notification may be longer than another of the same state: by its token and its
+/// number.
+const REGISTRATION_SLACK: usize = 8 + 3;
 /// Bytes of an empty message, as an acknowledgement is.
-const ACKNOWLEDGEMENT_BYTES: u32 = 4;
+pub(super) const ACKNOWLEDGEMENT_BYTES: u32 = 4;
 
 impl Endpoint {
     /// Puts the sender of a request on the list of observers of `subject`; whether it is on it.
@@ -98,12 +103,14 @@ impl Endpoint {
         };
         let tagged = self.tagged(response, wanted);
         let response = tagged.as_ref().unwrap_or(response);
+        // Try what takes most room, so that no observer's notification fails later.
         let longest = Token::new(&[0; 8]).expect("8 bytes are a token");
-        write_response(&mut self.scratch, &longest, response, wanted, None, Some(0))?;
-        let format = self.observers.format(subject);
+        let (cut, wanted) = beginning(response, wanted.size)?;
+        let (scratch, told) = (&mut self.scratch, cut.as_ref().unwrap_or(response));
+        write_response(scratch, &longest, told, wanted, None, Some(SEQUENCE_MAX))?;
         if !response.code.is_success() {
             self.end_observations(now, subject, response, confirmable);
-        } else if format.is_some() && response.format() != format {
+        } else if !self.observers.suits(subject, response) {
             let refusal = Response::new(Code::NOT_ACCEPTABLE);
             self.end_observations(now, subject, &refusal, confirmable);
         } else {
@@ -151,13 +158,13 @@ impl Endpoint {
             let state = &self.observers[observer];
             let (peer, token) = (state.peer, state.token);
             let to = self.peers[peer].address;
-            let wanted = Wanted {
-                offset: 0,
-                size: state.size,
-            };
+            let size = state.size;
             self.remove_observer(now, observer);
             let mut bytes = self.buffer();
-            let written = write_response(&mut self.scratch, &token, response, wanted, None, None);
+            let written = beginning(response, size).and_then(|(cut, wanted)| {
+                let response = cut.as_ref().unwrap_or(response);
+                write_response(&mut self.scratch, &token, response, wanted, None, None)
+            });
             if let Ok((length, _)) = written {
                 bytes.extend_from_slice(&self.scratch[..length]);
                 self.send_separately(now, to, token, confirmable, bytes);
@@ -172,54 +179,61 @@ impl Endpoint {
         if observer.pending || observer.exchange != NONE {
             return;
         }
-        let overdue = now.since(observer.confirmed) >= CONFIRM_INTEREST
-            || observer.unconfirmed >= UNCONFIRMED_MAX;
         let (peer, token) = (observer.peer, observer.token);
-        let confirmable = overdue || self.observers.state(index).is_some_and(|s| s.confirmable);
         let mut bytes = self.buffer();
-        self.write_notification(now, index, &mut bytes);
+        if !self.write_notification(now, index, &mut bytes) {
+            return self.spare.push(bytes);
+        }
         let submission = Submission {
             purpose: Purpose::Notification { observer: index },
-            confirmable,
+            // This is found out when it leaves.
+            confirmable: false,
             token,
             bytes,
-            answer_bytes: if confirmable {
-                ACKNOWLEDGEMENT_BYTES
-            } else {
-                0
-            },
+            answer_bytes: 0,
             parameters: None,
         };
         // One waits for each observation at most, so the limit on those is the queue's.
         self.submit(now, peer, submission);
     }
 
+    /// Whether what an observer is told now is to be acknowledged.
+    pub(super) fn tells_confirmably(&self, now: Instant, index: ObserverIndex) -> bool {
+        let state = self.observers.state(index);
+        state.is_some_and(|state| state.confirmable) || self.observers.must_confirm(index, now)
+    }
+
     /// Writes an observer's notification of the current state; type and Message ID are filled in
-    /// when it is sent.
+    /// when it is sent. False, and nothing, if there is none.
     pub(super) fn write_notification(
         &mut self,
         now: Instant,
         index: ObserverIndex,
         bytes: &mut Vec<u8>,
-    ) {
-        bytes.clear();
+    ) -> bool {
+        const UNTRIED: &str = "a state is tried before it is taken";
         self.observers.tell(index);
         let observer = &self.observers[index];
         let sequence = self.peers[observer.peer].next_number();
-        let wanted = Wanted {
-            offset: 0,
-            size: observer.size,
-        };
         let Some(State { response, .. }) = self.observers.state(index) else {
             debug_assert!(false, "who is behind is behind a state");
-            return;
+            return false;
         };
+        let Ok((cut, wanted)) = beginning(response, observer.size) else {
+            debug_assert!(false, "{UNTRIED}");
+            return false;
+        };
+        let response = cut.as_ref().unwrap_or(response);
+        // The blocks may be smaller than those that the state was given a tag for.
+        let tagged = self.tagged(response, wanted);
+        let response = tagged.as_ref().unwrap_or(response);
         let (token, scratch) = (&observer.token, &mut self.scratch);
         let written = write_response(scratch, token, response, wanted, None, Some(sequence));
         let Ok((length, keep)) = written else {
-            debug_assert!(false, "a state is tried before it is taken");
-            return;
+            debug_assert!(false, "{UNTRIED}");
+            return false;
         };
+        bytes.clear();
         bytes.extend_from_slice(&self.scratch[..length]);
         // The rest of this state takes the place of the rest of the one before.
         if keep && let Payload::Whole(body) = &response.payload {
@@ -231,10 +245,12 @@ impl Endpoint {
             };
             self.bodies.keep(now, key, kept);
         }
+        true
     }
 
     /// The response to a registration is about to be sent: the observer, and the number of this
-    /// first state. Nothing if it is no success.
+    /// first state. Nothing if it is no success, or not in the format that others were told: then it
+    /// does not observe.
     pub(super) fn answer_registration(
         &mut self,
         now: Instant,
@@ -245,13 +261,46 @@ impl Endpoint {
         let peer = self.peers.find(from)?;
         let first = self.peers[peer].first_observer;
         let index = self.observers.find(first, token)?;
-        if !response.code.is_success() {
+        let begins = response.code.is_success() && self.observers.may_begin_with(index, response);
+        if !begins {
             self.remove_observer(now, index);
             return None;
         }
-        self.observers.remember_state(index, response);
         self.observers.tell_registered(index);
         Some((index, self.peers[peer].next_number()))
+    }
+
+    /// The response to a request with this token was refused, or never acknowledged: if it was the
+    /// first notification of an observer that has not registered again since `began`, the
+    /// observer is listed no more (RFC 7641 4.5).
+    pub(super) fn registration_refused(
+        &mut self,
+        now: Instant,
+        peer: PeerIndex,
+        token: &Token,
+        began: Instant,
+    ) {
+        let first = self.peers[peer].first_observer;
+        if let Some(index) = self.observers.find(first, token)
+            && self.observers[index].confirmed <= began
+        {
+            self.remove_observer(now, index);
+        }
+    }
+
+    /// An observer has been told its first state, in a message of `length` bytes.
+    pub(super) fn registration_answered(
+        &mut self,
+        now: Instant,
+        index: ObserverIndex,
+        response: &Response,
+        length: usize,
+    ) {
+        // Another observer's token and number may be longer.
+        if length + REGISTRATION_SLACK <= MESSAGE_BYTES {
+            self.observers.remember_state(index, response);
+        }
+        self.tell_what_changed(now, index);
     }
 
     /// What changed while a registration was being answered is told now.
@@ -309,19 +358,61 @@ impl Endpoint {
         while let Some((index, confirmed)) = self.observers.least_interested()
             && now.since(confirmed) >= CONFIRM_INTEREST
         {
-            if self.observers.state(index).is_some() {
-                self.notify_observer(now, index);
+            let observer = &self.observers[index];
+            let idle = !observer.pending && observer.exchange == NONE;
+            if idle && self.observers.state(index).is_none() {
+                // There is nothing to ask it with. If it is there, it will register again.
+                self.remove_observer(now, index);
+                continue;
             }
-            // Asked; an answer, or its absence, decides the rest.
-            if self.observers.get(index).is_some() {
-                self.observers.confirm(index, now);
-            }
+            // An answer, or its absence, decides the rest.
+            self.observers.ask(index, now);
+            self.notify_observer(now, index);
         }
     }
 }
 
+/// The beginning of a state for who takes blocks of `size`: what is to be told if it is not the
+/// response itself, and which block of it.
+///
+/// A part that was read for one observer is cut to the blocks of another, or told in its own.
+fn beginning(
+    response: &Response,
+    size: BlockSize,
+) -> Result<(Option<Response>, Wanted), EncodeError> {
+    let mut wanted = Wanted { offset: 0, size };
+    let Payload::Part {
+        offset,
+        bytes,
+        more,
+        size: whole,
+    } = &response.payload
+    else {
+        return Ok((None, wanted));
+    };
+    if *offset > 0 {
+        // Observations are of the whole (RFC 7959 2.6).
+        return Err(EncodeError::NotAllowed(OptionNumber::BLOCK2));
+    }
+    if *more {
+        let own = BlockSize::from_bytes_at_most(bytes.len());
+        wanted.size = size.min(own.unwrap_or(BlockSize::MIN));
+    }
+    let length = wanted.size.bytes();
+    let cut = (bytes.len() > length).then(|| Response {
+        code: response.code,
+        options: response.options.clone(),
+        payload: Payload::Part {
+            offset: 0,
+            bytes: bytes.slice(..length),
+            more: true,
+            size: whole.or((!more).then_some(bytes.len() as u64)),
+        },
+    });
+    Ok((cut, wanted))
+}
+
 /// A request's Observe option, for who has only the message.
 pub(super) fn has_observe(message: &MessageView<'_>) -> bool {
-    use crate::codec::OptionNumber;
     message.uint_option(OptionNumber::OBSERVE).is_some()
 }

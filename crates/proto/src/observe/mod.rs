@@ -1,13 +1,15 @@
 //! Observing resources (RFC 7641), both roles.
 //!
 //! - [`freshness`]: a client tells newer notifications from older ones that arrive late;
-//! - [`observers`]: a server's list of who observes what, and how far each has been told.
+//! - [`observers`]: a server's list of who observes what, and how far each has been told;
+//! - [`state`]: what they are told.
 //!
 //! These are plain state: no message is built or sent here. The [endpoint](crate::endpoint)
 //! does that, under the peer's controller.
 
 pub mod freshness;
 pub(crate) mod observers;
+pub(crate) mod state;
 
 /// The value of the Observe option in a request (RFC 7641 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

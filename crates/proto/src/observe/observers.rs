@@ -16,7 +16,8 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::Subject;
-use crate::codec::{BlockSize, ContentFormat, MessageId, Token};
+use super::state::{Current, State};
+use crate::codec::{BlockSize, MessageId, Token};
 use crate::message::Response;
 use crate::peer::PeerIndex;
 use crate::recency::Recency;
@@ -76,16 +77,7 @@ pub(crate) struct Observed {
     first: u32,
     observers: u32,
     version: u32,
-    /// The state last told; none until one was.
-    pub(crate) state: Option<State>,
-}
-
-/// A state as its notifications tell it.
-#[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) response: Response,
-    /// Tell it in CON messages.
-    pub(crate) confirmable: bool,
+    pub(super) current: Current,
 }
 
 /// Where telling a subject's observers has got to.
@@ -273,7 +265,7 @@ impl Observers {
             first: NONE,
             observers: 0,
             version: 0,
-            state: None,
+            current: Current::default(),
         }) as u32;
         let hash = self.hash(subject);
         let Self {
@@ -341,7 +333,7 @@ impl Observers {
         };
         let observed = &mut self.observed[at as usize];
         observed.version = observed.version.wrapping_add(1);
-        observed.state = Some(state);
+        observed.current.set(state);
         let next = observed.first;
         // Those told already of a state that is old by now are told again.
         match self.telling.iter_mut().find(|t| t.subject == at) {
@@ -365,27 +357,40 @@ impl Observers {
         }
     }
 
-    /// Keeps a state that was told in the response to a registration, unless one is kept already.
+    /// Keeps what an observer was told in answer to its registration, unless a newer state is to be
+    /// told already.
     pub(crate) fn remember_state(&mut self, index: ObserverIndex, response: &Response) {
-        let at = self.slots[index as usize].subject;
-        self.observed[at as usize]
-            .state
-            .get_or_insert_with(|| State {
-                response: response.clone(),
-                confirmable: false,
-            });
+        if !self.is_behind(index) {
+            let at = self.slots[index as usize].subject;
+            self.observed[at as usize].current.remember(response);
+        }
     }
 
-    /// The format that a subject's observers were told first (RFC 7641 4.2).
-    pub(crate) fn format(&self, subject: Subject) -> Option<ContentFormat> {
-        let at = self.find_subject(subject)?;
-        self.observed[at as usize].state.as_ref()?.response.format()
+    /// Whether a state has the format that the subject's observers were told first
+    /// (RFC 7641 4.2).
+    pub(crate) fn suits(&self, subject: Subject, response: &Response) -> bool {
+        let at = self.find_subject(subject);
+        at.is_none_or(|at| self.observed[at as usize].current.suits(response))
+    }
+
+    /// Whether an observer's registration can be answered with this: it has the format that the
+    /// others were told first, or there are no others, and then its own counts from now on.
+    pub(crate) fn may_begin_with(&mut self, index: ObserverIndex, response: &Response) -> bool {
+        let at = self.slots[index as usize].subject;
+        let observed = &mut self.observed[at as usize];
+        if observed.observers == 1 {
+            observed.current.begin_anew();
+        }
+        observed.current.suits(response)
     }
 
     /// What an observer is to be told.
     pub(crate) fn state(&self, index: ObserverIndex) -> Option<&State> {
         let observer = self.slots.get(index as usize)?;
-        self.observed[observer.subject as usize].state.as_ref()
+        self.observed[observer.subject as usize]
+            .current
+            .state
+            .as_ref()
     }
 
     pub(crate) fn subject(&self, index: ObserverIndex) -> Subject {
@@ -417,6 +422,20 @@ impl Observers {
     /// to be told.
     pub(crate) fn tell_registered(&mut self, index: ObserverIndex) {
         self.slots[index as usize].pending = false;
+    }
+
+    /// Whether what an observer is told next must ask whether it is still there (RFC 7641 4.5, 7).
+    pub(crate) fn must_confirm(&self, index: ObserverIndex, now: Instant) -> bool {
+        let observer = &self.slots[index as usize];
+        observer.unconfirmed >= UNCONFIRMED_MAX || now.since(observer.confirmed) >= CONFIRM_INTEREST
+    }
+
+    /// An observer has been asked whether it is still there, or will be with what it is told next.
+    pub(crate) fn ask(&mut self, index: ObserverIndex, now: Instant) {
+        let observer = &mut self.slots[index as usize];
+        observer.confirmed = now;
+        observer.unconfirmed = UNCONFIRMED_MAX;
+        self.by_interest.touch(index);
     }
 
     /// An observer has shown interest.

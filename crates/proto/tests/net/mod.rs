@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
-use carob_proto::codec::{Code, MessageView, OptionNumber};
+use carob_proto::codec::{Code, ContentFormat, MessageView, OptionNumber};
 use carob_proto::endpoint::{
     Config, Endpoint, Event, IncomingId, Output, RequestId, Sending, Subject,
 };
@@ -83,6 +83,8 @@ pub struct App {
     pub observable: BTreeMap<String, Subject>,
     /// Max-Age by path, where there is one.
     pub max_ages: BTreeMap<String, u32>,
+    /// Content-Format by path, where there is one.
+    pub formats: BTreeMap<String, ContentFormat>,
     /// Answer FETCH with its body 300 times over.
     pub echo_fetch: bool,
 }
@@ -141,6 +143,7 @@ impl Net {
                 parts: Vec::new(),
                 observable: BTreeMap::new(),
                 max_ages: BTreeMap::new(),
+                formats: BTreeMap::new(),
                 echo_fetch: false,
             },
             delay: millis(10),
@@ -321,6 +324,9 @@ impl Net {
     fn describe(&self, path: &str, response: &mut Response) {
         if let Some(etag) = self.app.etags.get(path) {
             response.options.set(OptionNumber::ETAG, etag).unwrap();
+        }
+        if let Some(format) = self.app.formats.get(path) {
+            response.set_format(*format);
         }
         if let Some(max_age) = self.app.max_ages.get(path) {
             response

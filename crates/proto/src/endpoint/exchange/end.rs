@@ -6,7 +6,7 @@ use carob_cc::controller::Timer;
 use carob_cc::evidence::{Abandoned, Reason, Signal};
 use carob_cc::time::Instant;
 
-use super::{Ended, State};
+use super::{Ended, Purpose, State};
 use crate::endpoint::config::{ENDED_REMEMBERED, SPARE_BUFFERS};
 use crate::endpoint::{Endpoint, Failure};
 use crate::peer::PeerIndex;
@@ -26,7 +26,8 @@ impl Endpoint {
     /// Ends an exchange without an answer, and the request it was part of.
     pub(super) fn abandon(&mut self, now: Instant, index: u32, reason: Reason, failure: Failure) {
         let exchange = &self.exchanges[index as usize];
-        let purpose = exchange.purpose;
+        let (peer, purpose, token) = (exchange.peer, exchange.purpose, exchange.token);
+        let began = exchange.transmissions.first().map_or(now, |t| t.at);
         self.tell_abandoned(now, index, reason);
         self.end(now, index, true);
         if let Some(operation) = purpose.operation() {
@@ -36,6 +37,8 @@ impl Endpoint {
         // (RFC 7641 4.5).
         if let Some(observer) = purpose.observer() {
             self.remove_observer(now, observer);
+        } else if purpose == Purpose::Response {
+            self.registration_refused(now, peer, &token, began);
         }
     }
 

@@ -24,6 +24,7 @@ pub(super) use index::ExchangeIndex;
 use super::{Endpoint, Failure, Owner, RequestError, Tracing};
 use crate::codec::{BlockValue, MessageId, Token, Type};
 use crate::endpoint::config::LATENESS;
+use crate::endpoint::observe::ACKNOWLEDGEMENT_BYTES;
 use crate::message_id::MessageIds;
 use crate::observe::observers::ObserverIndex;
 use crate::peer::PeerIndex;
@@ -397,7 +398,16 @@ impl Endpoint {
         self.index.add_id(&self.exchanges, index);
         self.send_copy(now, index);
         if !answered {
-            if let Some(observer) = self.exchanges[index as usize].purpose.observer() {
+            let exchange = &self.exchanges[index as usize];
+            let observer = match exchange.purpose {
+                // To a registration, the response is the first notification.
+                Purpose::Response => {
+                    let first = self.peers[exchange.peer].first_observer;
+                    self.observers.find(first, &exchange.token)
+                }
+                purpose => purpose.observer(),
+            };
+            if let Some(observer) = observer {
                 let observer = &mut self.observers[observer];
                 observer.last_id = Some(id);
                 observer.unconfirmed = observer.unconfirmed.saturating_add(1);
@@ -406,15 +416,23 @@ impl Endpoint {
         }
     }
 
-    /// Writes what a queued notification says anew if there is a newer state by now.
+    /// Writes what a queued notification says anew if there is a newer state by now, and finds out
+    /// whether it is to be acknowledged.
     fn bring_up_to_date(&mut self, now: Instant, index: u32) {
         let Some(observer) = self.exchanges[index as usize].purpose.observer() else {
             return;
         };
         if self.observers.is_behind(observer) {
             let mut bytes = core::mem::take(&mut self.exchanges[index as usize].bytes);
+            // What cannot be written leaves what is there.
             self.write_notification(now, observer, &mut bytes);
             self.exchanges[index as usize].bytes = bytes;
+        }
+        let confirmable = self.tells_confirmably(now, observer);
+        let exchange = &mut self.exchanges[index as usize];
+        exchange.confirmable |= confirmable;
+        if exchange.confirmable {
+            exchange.answer_bytes = ACKNOWLEDGEMENT_BYTES;
         }
     }
 

@@ -88,6 +88,7 @@ impl Endpoint {
 
         let mut scratch = core::mem::take(&mut self.scratch);
         let written = write_response(&mut scratch, &token, response, wanted, block1, observe);
+        let built = written.is_ok();
         let (length, keep) = written.unwrap_or_else(|_| {
             let plain = Response::new(Code::INTERNAL_SERVER_ERROR);
             write_response(&mut scratch, &token, &plain, wanted, None, None)
@@ -129,8 +130,13 @@ impl Endpoint {
             self.scratch = scratch;
             self.send_separately(now, from, token, confirmable, bytes);
         }
-        if let Some((observer, _)) = registration {
-            self.tell_what_changed(now, observer);
+        match registration {
+            Some((observer, _)) if built => {
+                self.registration_answered(now, observer, response, length);
+            }
+            // Whoever was answered with an error does not observe.
+            Some((observer, _)) => self.remove_observer(now, observer),
+            None => {}
         }
     }
 
