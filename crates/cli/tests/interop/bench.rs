@@ -111,6 +111,13 @@ impl Bench {
         self.client.ask(&self.scratch, self.server.port, ask)
     }
 
+    /// Asks the server itself by our own client, whoever the other client is; to get a 2.xx.
+    pub(crate) fn ask_aside(&self, ask: &Ask<'_>) -> Answer {
+        let answer = Client::Carob.ask(&self.scratch, self.server.port, ask);
+        assert!(answer.is_success(), "{ask:?} failed\n{}", answer.said);
+        answer
+    }
+
     /// Asks, and has to get a 2.xx.
     pub(crate) fn succeed(&self, ask: &Ask<'_>) -> Answer {
         let answer = self.ask(ask);
@@ -122,6 +129,19 @@ impl Bench {
     pub(crate) fn refuse(&self, ask: &Ask<'_>, code: &str) {
         let answer = self.ask(ask);
         assert_eq!(answer.code, code, "{ask:?}\n{}", answer.said);
+    }
+
+    /// The links the client finds, with or without a filter, in their order.
+    pub(crate) fn discover(&self, filter: Option<&str>) -> String {
+        if self.client == Client::Carob {
+            return clients::discover(&self.scratch, self.server.port, filter);
+        }
+        let path = match filter {
+            Some(filter) => format!(".well-known/core?{filter}"),
+            None => ".well-known/core".to_owned(),
+        };
+        let answer = self.succeed(&Ask::new("get", &path));
+        String::from_utf8(answer.payload).expect("links are text")
     }
 
     /// Pings the server with our own client, which has to hear from it.
@@ -179,8 +199,7 @@ impl Bench {
 
     /// The entity tag of what the server holds, as our own client sees it.
     pub(crate) fn etag(&self, path: &str) -> Vec<u8> {
-        let ask = Ask::new("get", path);
-        let answer = Client::Carob.ask(&self.scratch, self.server.port, &ask);
+        let answer = self.ask_aside(&Ask::new("get", path));
         answer.etag.expect("the response has an entity tag")
     }
 }

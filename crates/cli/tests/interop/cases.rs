@@ -1,5 +1,7 @@
 //! The cases: what is asked, and what must have happened afterwards.
 
+#[path = "cases/discovery.rs"]
+pub(crate) mod discovery;
 #[path = "cases/messages.rs"]
 pub(crate) mod messages;
 #[path = "cases/methods.rs"]
@@ -21,9 +23,13 @@ macro_rules! for_each_case {
             posts_a_payload => "POST", methods::post;
             deletes_a_resource => "DELETE", methods::delete;
             fetches_with_a_payload => "FETCH", methods::fetch;
+            patches_with_effect_each_time => "PATCH", methods::patch;
+            patches_with_the_same_result => "iPATCH", methods::ipatch;
             gets_the_format_it_accepts => "Accept, or 4.06", methods::accept;
             creates_only_what_is_absent => "If-None-Match", methods::if_none_match;
             replaces_only_what_is_unchanged => "If-Match", methods::if_match;
+            gets_no_body_that_it_has => "ETag, 2.03", methods::validate;
+            discovers_what_matches => "discovery with a filter", discovery::filter;
             answers_a_ping => "ping", messages::ping;
             gets_without_confirmation => "GET as NON", messages::non;
             receives_a_separate_response => "separate response", messages::separate;

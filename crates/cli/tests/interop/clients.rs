@@ -22,12 +22,13 @@ pub(crate) struct Ask<'a> {
     accept: Option<u16>,
     if_match: Option<&'a [u8]>,
     if_none_match: bool,
+    etag: Option<&'a [u8]>,
     block_size: Option<u16>,
     limit: Duration,
 }
 
 impl<'a> Ask<'a> {
-    /// `get`, `put`, `post`, `delete` or `fetch`, and a path without its first slash.
+    /// `get`, `put`, `post`, `delete`, `fetch`, `patch` or `ipatch`, and a path without its first slash.
     pub(crate) fn new(method: &'static str, path: &'a str) -> Self {
         Self {
             method,
@@ -37,6 +38,7 @@ impl<'a> Ask<'a> {
             accept: None,
             if_match: None,
             if_none_match: false,
+            etag: None,
             block_size: None,
             limit: LIMIT,
         }
@@ -66,6 +68,12 @@ impl<'a> Ask<'a> {
             if_none_match: true,
             ..self
         }
+    }
+
+    /// Of the state that is known already.
+    pub(crate) fn etag(self, etag: &'a [u8]) -> Self {
+        let etag = Some(etag);
+        Self { etag, ..self }
     }
 
     /// Of what is asked for.
@@ -102,6 +110,11 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) fn is_success(&self) -> bool {
         self.code.starts_with('2')
+    }
+
+    /// Whether the code is this 2.xx, as far as the client tells.
+    pub(crate) fn succeeded_with(&self, code: &str) -> bool {
+        self.code == code || self.code == "2"
     }
 }
 
@@ -173,6 +186,19 @@ pub(crate) fn ping(scratch: &Scratch, port: u16) {
     assert!(status.success(), "{status}\n{}", running.said());
 }
 
+/// Runs `carob discover` and returns the links it prints.
+pub(crate) fn discover(scratch: &Scratch, port: u16, filter: Option<&str>) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
+    command.args(["discover", &format!("127.0.0.1:{port}"), "--raw"]);
+    if let Some(filter) = filter {
+        command.args(["--filter", filter]);
+    }
+    let mut running = Running::start(&mut command, scratch, "client");
+    let status = running.finish(LIMIT);
+    assert!(status.success(), "{status}\n{}", running.said());
+    running.stdout()
+}
+
 /// The first line that begins with a response code.
 fn code_line(text: &str) -> Option<String> {
     let code = text.lines().find_map(|line| match line.as_bytes() {
@@ -229,6 +255,9 @@ fn carob(ask: &Ask<'_>, uri: &str) -> Command {
     if ask.if_none_match {
         command.arg("--if-none-match");
     }
+    if let Some(etag) = ask.etag {
+        command.args(["--etag", &hex(etag)]);
+    }
     if ask.non {
         command.arg("--non");
     }
@@ -259,6 +288,9 @@ fn libcoap(ask: &Ask<'_>) -> Command {
     if ask.if_none_match {
         command.args(["-O", "5,"]);
     }
+    if let Some(etag) = ask.etag {
+        command.args(["-O", &format!("4,0x{}", hex(etag))]);
+    }
     command
 }
 
@@ -278,6 +310,9 @@ fn ours(peer: Peer, ask: &Ask<'_>, uri: &str) -> Command {
     }
     if ask.if_none_match {
         command.arg("--if-none-match");
+    }
+    if let Some(etag) = ask.etag {
+        command.args(["--etag", &hex(etag)]);
     }
     if let Some(bytes) = ask.block_size {
         command.args(["--block-size", &bytes.to_string()]);

@@ -27,6 +27,10 @@ pub(crate) struct Paths {
     pub(crate) large: Option<&'static str>,
     /// GET gives JSON or text as Accept says, where the server has such a thing.
     pub(crate) negotiate: Option<&'static str>,
+    /// PATCH appends, iPATCH replaces, where the server has such a thing.
+    pub(crate) patch: Option<&'static str>,
+    /// A filter for discovery, and the targets of what matches it.
+    pub(crate) filter: (&'static str, &'static [&'static str]),
 }
 
 /// A server that is ready; it is killed when the value goes.
@@ -53,6 +57,8 @@ impl Server {
             counter: None,
             large: None,
             negotiate: None,
+            patch: None,
+            filter: ("href=/s*", &["/sensors", "/slow"]),
         };
         Self {
             port,
@@ -77,6 +83,8 @@ impl Server {
                 counter: None,
                 large: None,
                 negotiate: None,
+                patch: None,
+                filter: ("rt=ticks", &["/time"]),
             }
         } else {
             command.arg(port.to_string());
@@ -88,6 +96,8 @@ impl Server {
                 counter: Some("counter"),
                 large: Some("large"),
                 negotiate: Some("negotiate"),
+                patch: Some("patch"),
+                filter: ("rt=carob.text", &["/hello", "/negotiate", "/slow"]),
             }
         };
         let mut running = Running::start(&mut command, scratch, "server");

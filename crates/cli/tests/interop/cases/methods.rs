@@ -42,6 +42,31 @@ pub(crate) fn fetch(bench: &Bench) {
     assert_same(&answer.payload, SMALL);
 }
 
+/// RFC 8132 3: not idempotent, so that each request has an effect.
+pub(crate) fn patch(bench: &Bench) {
+    assert_patched(bench, "patch", &[SMALL, SMALL].concat());
+}
+
+/// RFC 8132 3: idempotent, so that once more changes nothing.
+pub(crate) fn ipatch(bench: &Bench) {
+    assert_patched(bench, "ipatch", SMALL);
+}
+
+/// Patches twice; where nothing is kept, the response shows what arrived.
+fn assert_patched(bench: &Bench, method: &'static str, expected: &[u8]) {
+    if let Some(path) = bench.server.paths.patch {
+        for _ in 0..2 {
+            bench.succeed(&Ask::new(method, path).payload(SMALL));
+        }
+        let answer = bench.ask_directly(&Ask::new("get", path));
+        assert_same(&answer.payload, expected);
+    } else {
+        let echo = bench.server.paths.echo.expect("offered with either only");
+        let answer = bench.succeed(&Ask::new(method, echo).payload(SMALL));
+        assert_same(&answer.payload, SMALL);
+    }
+}
+
 /// RFC 7252 5.10.4: the format that is asked for, or 4.06.
 pub(crate) fn accept(bench: &Bench) {
     const CBOR: u16 = 60;
@@ -75,4 +100,19 @@ pub(crate) fn if_match(bench: &Bench) {
     bench.assert_stored(SMALL);
     bench.refuse(&Ask::new("delete", path).if_match(&first), "4.12");
     bench.assert_stored(SMALL);
+}
+
+/// RFC 7252 5.10.6.2: 2.03 without a body as long as the state is the known one.
+pub(crate) fn validate(bench: &Bench) {
+    let path = bench.server.paths.store;
+    bench.store(SMALL);
+    let first = bench.etag(path);
+    let get = Ask::new("get", path);
+    let same = bench.ask(&get.etag(&first));
+    assert!(same.succeeded_with("2.03"), "{}", same.said);
+    assert_same(&same.payload, b"");
+    bench.store(b"another state");
+    let other = bench.ask(&get.etag(&first));
+    assert!(other.succeeded_with("2.05"), "{}", other.said);
+    assert_same(&other.payload, b"another state");
 }
