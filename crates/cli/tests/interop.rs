@@ -30,6 +30,8 @@ mod process;
 mod proxy;
 #[path = "interop/servers.rs"]
 mod servers;
+#[path = "interop/watching.rs"]
+mod watching;
 
 macro_rules! tests {
     ($peer:ident, $direction:ident; $($name:ident => $title:literal, $run:path;)*) => {

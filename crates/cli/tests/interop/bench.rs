@@ -17,6 +17,7 @@ use crate::{
     process::Scratch,
     proxy::{Faults, Proxy},
     servers::Server,
+    watching::{Cancel, Watching},
 };
 
 pub(crate) const SMALL: &[u8] = b"a payload that fits one datagram";
@@ -77,11 +78,17 @@ pub(crate) fn can_run(peers: &[Peer]) -> bool {
 impl Bench {
     /// A client of one implementation and a server of another.
     pub(crate) fn of(client: Client, server: Client) -> Self {
+        Self::with(client, server, &[])
+    }
+
+    /// The same client and another server of the same implementation, with more arguments.
+    pub(crate) fn with_server(&self, more: &[&str]) -> Self {
+        Self::with(self.client, self.server.whose, more)
+    }
+
+    fn with(client: Client, server: Client, more: &[&str]) -> Self {
         let scratch = Scratch::new();
-        let server = match server {
-            Client::Carob => Server::carob(&scratch),
-            Client::Of(peer) => Server::of(peer, &scratch),
-        };
+        let server = Server::start(server, &scratch, more);
         Self {
             client,
             server,
@@ -142,6 +149,18 @@ impl Bench {
         };
         let answer = self.succeed(&Ask::new("get", &path));
         String::from_utf8(answer.payload).expect("links are text")
+    }
+
+    /// Observes until there are `count` representations, through the proxy if there is one.
+    pub(crate) fn watch(&self, path: &str, count: usize, cancel: Cancel) -> Watching {
+        let port = self.proxy.get().map_or(self.server.port, Proxy::port);
+        let uri = format!("coap://127.0.0.1:{port}/{path}");
+        Watching::start(self.client, &self.scratch, &uri, count, cancel)
+    }
+
+    /// Starts the server that has crashed.
+    pub(crate) fn resume_server(&self) {
+        self.server.resume(&self.scratch);
     }
 
     /// Pings the server with our own client, which has to hear from it.

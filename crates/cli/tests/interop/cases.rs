@@ -6,6 +6,8 @@ pub(crate) mod discovery;
 pub(crate) mod messages;
 #[path = "cases/methods.rs"]
 pub(crate) mod methods;
+#[path = "cases/observe.rs"]
+pub(crate) mod observe;
 #[path = "cases/transfers.rs"]
 pub(crate) mod transfers;
 
@@ -37,6 +39,12 @@ macro_rules! for_each_case {
             gets_in_small_blocks => "GET in blocks of 64 bytes", transfers::small_blocks;
             downloads_one_mebibyte => "1 MiB down", transfers::large_down;
             uploads_one_mebibyte => "1 MiB up", transfers::large_up;
+            observes_until_it_cancels_by_get => "Observe, cancelled by GET", observe::cancel_by_get;
+            observes_until_it_cancels_by_reset => "Observe, cancelled by Reset", observe::cancel_by_reset;
+            observes_by_confirmable_notifications => "Observe, CON notifications", observe::confirmable;
+            observes_by_non_confirmable_notifications => "Observe, NON notifications", observe::non_confirmable;
+            observes_across_a_restart_of_the_server => "Observe, server restarted", observe::restart;
+            observes_what_takes_several_blocks => "Observe, 4 KiB in blocks", observe::in_blocks;
             downloads_through_loss_and_duplication => "64 KiB down, loss and duplication", transfers::lossy_down;
             uploads_through_loss_and_duplication => "64 KiB up, loss and duplication", transfers::lossy_up;
         }

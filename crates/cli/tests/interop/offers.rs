@@ -75,6 +75,55 @@ const ROWS: &[Row] = &[
         reason: "go-coap puts a request's body together by its token, and takes the last block for \
             all of it when each block has a token of its own, as RFC 7959 allows",
     },
+    Row {
+        peers: &[Peer::Aiocoap],
+        direction: TheirClient,
+        cases: &["observes_until_it_cancels_by_get"],
+        reason: "aiocoap's client does not cancel by GET",
+    },
+    Row {
+        peers: &[Peer::Libcoap],
+        direction: TheirClient,
+        cases: &["observes_until_it_cancels_by_reset"],
+        reason: "libcoap's example client cancels by GET only",
+    },
+    Row {
+        peers: &[Peer::Aiocoap],
+        direction: TheirClient,
+        cases: &["observes_until_it_cancels_by_reset"],
+        reason: "aiocoap's client answers confirmable notifications only with Reset, and `carob \
+            serve` sends others",
+    },
+    Row {
+        peers: &[Peer::GoCoap],
+        direction: TheirClient,
+        cases: &["observes_until_it_cancels_by_reset"],
+        reason: "go-coap's client never sends a Reset",
+    },
+    Row {
+        peers: &[Peer::GoCoap],
+        direction: OurClient,
+        cases: &["observes_until_it_cancels_by_reset"],
+        reason: "go-coap's server ignores a Reset",
+    },
+    Row {
+        peers: &Peer::ALL,
+        direction: TheirClient,
+        cases: &["observes_by_confirmable_notifications"],
+        reason: "`carob serve` notifies by NON, but for once a day",
+    },
+    Row {
+        peers: &[Peer::Libcoap, Peer::Aiocoap, Peer::GoCoap],
+        direction: TheirClient,
+        cases: &["observes_across_a_restart_of_the_server"],
+        reason: "their clients do not register again by themselves",
+    },
+    Row {
+        peers: &[Peer::Aiocoap],
+        direction: OurClient,
+        cases: &["observes_what_takes_several_blocks"],
+        reason: "aiocoap's server sends a notification in one datagram",
+    },
 ];
 
 /// Why a case is not run with a peer; `None` when it is.

@@ -37,6 +37,10 @@ pub(crate) struct Seen {
     pub(crate) confirmable: u32,
     pub(crate) non_confirmable: u32,
     pub(crate) empty_acknowledgements: u32,
+    pub(crate) resets: u32,
+    /// Requests by GET with Observe 1 (RFC 7641 3.6); repeated ones count once.
+    pub(crate) cancellations: u32,
+    last_cancellation: Option<u16>,
     /// The length of the longest datagram, in bytes.
     pub(crate) longest: usize,
     /// The acknowledgements with a response in them, by message ID, each distinct text once.
@@ -65,10 +69,23 @@ impl Seen {
             return;
         }
         match (datagram[0] >> 4) & 3 {
-            CONFIRMABLE => self.confirmable += 1,
+            CONFIRMABLE => {
+                self.confirmable += 1;
+                self.note_cancellation(datagram);
+            }
             NON_CONFIRMABLE => self.non_confirmable += 1,
             ACKNOWLEDGEMENT => self.note_acknowledgement(datagram),
-            _ => {} // a Reset
+            _ => self.resets += 1,
+        }
+    }
+
+    fn note_cancellation(&mut self, datagram: &[u8]) {
+        const GET: u8 = 1;
+        let id = u16::from_be_bytes([datagram[2], datagram[3]]);
+        let cancels = datagram[1] == GET && observe_option(datagram) == Some(1);
+        if cancels && self.last_cancellation != Some(id) {
+            self.cancellations += 1;
+            self.last_cancellation = Some(id);
         }
     }
 
@@ -83,6 +100,27 @@ impl Seen {
             texts.push(datagram.to_vec());
         }
     }
+}
+
+/// The value of the Observe option, number 6; no option before it has a long form in these tests.
+fn observe_option(datagram: &[u8]) -> Option<u32> {
+    const OBSERVE: u8 = 6;
+    let mut rest = datagram.get(4 + usize::from(datagram[0] & 15)..)?;
+    let mut number = 0;
+    while let [head, tail @ ..] = rest {
+        let (delta, length) = (head >> 4, head & 15);
+        if delta > 12 || length > 12 {
+            return None;
+        }
+        let value = tail.get(..usize::from(length))?;
+        number += delta;
+        if number >= OBSERVE {
+            let uint = |sum, byte: &u8| sum << 8 | u32::from(*byte);
+            return (number == OBSERVE).then(|| value.iter().fold(0, uint));
+        }
+        rest = tail.get(usize::from(length)..)?;
+    }
+    None
 }
 
 /// One direction: its faults, its own random stream and its record.
@@ -363,6 +401,19 @@ mod tests {
         assert!(seen.contradictions().is_empty());
         seen.note(&[0x60, 0x44, 0, 1]);
         assert_eq!(seen.contradictions(), [1]);
+    }
+
+    #[test]
+    fn a_get_with_observe_1_is_a_cancellation() {
+        let mut seen = Seen::default();
+        // If-Match empty, then Observe 0: a registration.
+        seen.note(&[0x41, 1, 0, 1, 9, 0x10, 0x50]);
+        assert_eq!(seen.cancellations, 0);
+        let cancels = [0x41, 1, 0, 2, 9, 0x10, 0x51, 1];
+        seen.note(&cancels);
+        seen.note(&cancels);
+        seen.note(&[0x70, 0, 0, 3]);
+        assert_eq!((seen.cancellations, seen.resets), (1, 1));
     }
 
     #[test]

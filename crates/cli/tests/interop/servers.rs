@@ -1,11 +1,11 @@
 //! The servers: ours and the peers', each with the resources the cases need.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{cell::RefCell, fs, path::PathBuf, process::Command, time::Duration};
 
 use crate::{
-    clients::program,
+    clients::{Client, program},
     installed::Peer,
-    process::{Running, Scratch, answers_ping, free_port, serve},
+    process::{Running, Scratch, answers_ping, free_port},
 };
 
 const READY_LIMIT: Duration = Duration::from_secs(20);
@@ -31,83 +31,136 @@ pub(crate) struct Paths {
     pub(crate) patch: Option<&'static str>,
     /// A filter for discovery, and the targets of what matches it.
     pub(crate) filter: (&'static str, &'static [&'static str]),
+    /// POST adds one, GET gives the number and can be observed, where the server has such a thing.
+    pub(crate) count: Option<&'static str>,
+    /// Grows by itself, of which observers are told by NON, where the server has such a thing.
+    pub(crate) ticks: Option<&'static str>,
+    /// 4 KiB of letters that POST shifts, to be observed, where the server has such a thing.
+    pub(crate) bulk: Option<&'static str>,
+    /// Changes by itself and is good for a few seconds; it can be observed.
+    pub(crate) short_lived: &'static str,
+    /// An argument that makes the server notify by NON, where it otherwise does it by CON.
+    pub(crate) notifies_by_non: Option<&'static str>,
 }
+
+const CAROB: Paths = Paths {
+    hello: "hello",
+    store: STORE,
+    slow: "slow",
+    echo: Some("echo"),
+    counter: None,
+    large: None,
+    negotiate: None,
+    patch: None,
+    filter: ("href=/s*", &["/sensors", "/slow"]),
+    count: Some("count"),
+    ticks: None,
+    bulk: None,
+    short_lived: "time",
+    notifies_by_non: None,
+};
+
+/// Of libcoap's example server.
+const LIBCOAP: Paths = Paths {
+    hello: "",
+    store: STORE,
+    slow: "async?2",
+    echo: None,
+    counter: None,
+    large: None,
+    negotiate: None,
+    patch: None,
+    filter: ("rt=ticks", &["/time"]),
+    count: None,
+    ticks: None,
+    bulk: None,
+    short_lived: "time",
+    notifies_by_non: Some("-N"),
+};
+
+/// Of our servers on the other peers' libraries.
+const OURS: Paths = Paths {
+    hello: "hello",
+    store: STORE,
+    slow: "slow",
+    echo: Some("echo"),
+    counter: Some("counter"),
+    large: Some("large"),
+    negotiate: Some("negotiate"),
+    patch: Some("patch"),
+    filter: ("rt=carob.text", &["/hello", "/negotiate", "/slow"]),
+    count: Some("count"),
+    ticks: Some("ticks"),
+    bulk: Some("bulk"),
+    short_lived: "ticks",
+    notifies_by_non: None,
+};
 
 /// A server that is ready; it is killed when the value goes.
 pub(crate) struct Server {
+    pub(crate) whose: Client,
     pub(crate) port: u16,
     pub(crate) paths: Paths,
     /// The folder behind `paths.store`, where the server has one.
     folder: Option<PathBuf>,
-    _running: Running,
+    more: Vec<String>,
+    running: RefCell<Option<Running>>,
 }
 
 impl Server {
-    /// Starts `carob serve` with a writable folder.
-    pub(crate) fn carob(scratch: &Scratch) -> Self {
-        let folder = scratch.folder("served");
-        let (running, uri) = serve(scratch, &folder);
-        let port = uri.rsplit(':').next().and_then(|port| port.parse().ok());
-        let port = port.expect("the ready line names the port");
-        let paths = Paths {
-            hello: "hello",
-            store: STORE,
-            slow: "slow",
-            echo: Some("echo"),
-            counter: None,
-            large: None,
-            negotiate: None,
-            patch: None,
-            filter: ("href=/s*", &["/sensors", "/slow"]),
+    /// Starts a server, with more arguments than it needs.
+    pub(crate) fn start(whose: Client, scratch: &Scratch, more: &[&str]) -> Self {
+        let (paths, folder) = match whose {
+            Client::Carob => (CAROB, Some(scratch.folder("served"))),
+            Client::Of(Peer::Libcoap) => (LIBCOAP, None),
+            Client::Of(_) => (OURS, None),
         };
-        Self {
-            port,
+        let server = Self {
+            whose,
+            port: free_port(),
             paths,
-            folder: Some(folder),
-            _running: running,
-        }
+            folder,
+            more: more.iter().map(ToString::to_string).collect(),
+            running: RefCell::new(None),
+        };
+        server.resume(scratch);
+        server
     }
 
-    /// Starts a peer's server.
-    pub(crate) fn of(peer: Peer, scratch: &Scratch) -> Self {
-        let port = free_port();
-        let mut command = program(peer, "server");
-        let paths = if peer == Peer::Libcoap {
-            // `-d`: a PUT or POST to a new path creates a resource.
-            command.args(["-A", "127.0.0.1", "-p", &port.to_string(), "-d", "10"]);
-            Paths {
-                hello: "",
-                store: STORE,
-                slow: "async?2",
-                echo: None,
-                counter: None,
-                large: None,
-                negotiate: None,
-                patch: None,
-                filter: ("rt=ticks", &["/time"]),
+    /// Ends it as a crash would.
+    pub(crate) fn crash(&self) {
+        self.running.take();
+    }
+
+    /// Starts it where it was before.
+    pub(crate) fn resume(&self, scratch: &Scratch) {
+        let port = self.port;
+        let mut command = match (self.whose, &self.folder) {
+            (Client::Carob, folder) => {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
+                let address = format!("127.0.0.1:{port}");
+                command.args(["serve", "--bind", &address, "--writable", "--dir"]);
+                command.args(folder);
+                command
             }
-        } else {
-            command.arg(port.to_string());
-            Paths {
-                hello: "hello",
-                store: STORE,
-                slow: "slow",
-                echo: Some("echo"),
-                counter: Some("counter"),
-                large: Some("large"),
-                negotiate: Some("negotiate"),
-                patch: Some("patch"),
-                filter: ("rt=carob.text", &["/hello", "/negotiate", "/slow"]),
+            (Client::Of(peer), _) => {
+                let mut command = program(peer, "server");
+                let port = port.to_string();
+                if peer == Peer::Libcoap {
+                    // `-d`: a PUT or POST to a new path creates a resource.
+                    command.args(["-A", "127.0.0.1", "-p", &port, "-d", "10"]);
+                } else {
+                    command.arg(port);
+                }
+                command
             }
         };
-        let mut running = Running::start(&mut command, scratch, "server");
-        running.wait_until(READY_LIMIT, |_| answers_ping(port));
-        Self {
-            port,
-            paths,
-            folder: None,
-            _running: running,
-        }
+        let mut running = Running::start(command.args(&self.more), scratch, "server");
+        running.wait_until(READY_LIMIT, |running| match self.whose {
+            Client::Carob => running.stdout().contains("listening on coap://"),
+            Client::Of(_) => answers_ping(port),
+        });
+        self.running.replace(Some(running));
     }
 
     /// What the server's folder holds under `paths.store`; `None` without a folder or a file.

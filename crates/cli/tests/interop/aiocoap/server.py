@@ -23,6 +23,7 @@ SLOW_SECONDS = 1.5
 LARGE_BYTES = 1 << 20
 BULK_BYTES = 4 << 10
 TICK_SECONDS = 0.2
+TICK_MAX_AGE = 1
 
 TEXT, BYTES, JSON = 0, 42, 50
 
@@ -195,6 +196,7 @@ class Ticks(Count):
     async def render_get(self, request):
         response = self.answer(CONTENT)
         response.transport_tuning = aiocoap.Unreliable
+        response.opt.max_age = TICK_MAX_AGE
         return response
 
 

@@ -28,6 +28,8 @@ const (
 	hello = "hello from go-coap, 32 bytes and then some"
 	slow  = 1500 * time.Millisecond
 	tick  = 200 * time.Millisecond
+	// How long a representation of /ticks is good, in seconds.
+	tickMaxAge = 1
 
 	largeBytes = 1 << 20
 	bulkBytes  = 4 << 10
@@ -62,6 +64,7 @@ func main() {
 	patched := &patched{}
 	count := newSubject(message.Confirmable, number)
 	ticks := newSubject(message.NonConfirmable, number)
+	ticks.maxAge = tickMaxAge
 	for path, methods := range map[string]methods{
 		"/.well-known/core": {codes.GET: discover},
 		"/hello":            {codes.GET: greet},
@@ -343,6 +346,7 @@ type subject struct {
 	count     int
 	sequence  uint32
 	kind      message.Type
+	maxAge    uint32
 	show      func(int) []byte
 	observers map[string]observer
 }
@@ -384,6 +388,9 @@ func (s *subject) get(w mux.ResponseWriter, r *mux.Message) {
 	} else if err == nil {
 		delete(s.observers, key)
 	}
+	if s.maxAge > 0 {
+		opts = append(opts, message.Option{ID: message.MaxAge, Value: []byte{byte(s.maxAge)}})
+	}
 	answer(w, codes.Content, message.TextPlain, s.show(s.count), opts...)
 }
 
@@ -405,6 +412,9 @@ func (s *subject) change() int {
 		// A confirmable message is waited for until it is acknowledged.
 		go write(observer.conn, observer.token, s.kind, func(response *pool.Message) {
 			response.SetObserve(sequence)
+			if s.maxAge > 0 {
+				response.SetOptionUint32(message.MaxAge, s.maxAge)
+			}
 			response.SetContentFormat(message.TextPlain)
 			response.SetBody(bytes.NewReader(s.show(count)))
 		})

@@ -38,6 +38,7 @@ final class Server {
   private static final int LARGE = 1 << 20;
   private static final int BULK = 4 << 10;
   private static final long TICK_MILLIS = 200;
+  private static final long TICK_MAX_AGE = 1;
 
   private static final ScheduledExecutorService TIMER =
       Executors.newSingleThreadScheduledExecutor(
@@ -319,6 +320,12 @@ final class Server {
     private synchronized void tick() {
       count += 1;
       changed();
+    }
+
+    @Override
+    public synchronized void handleGET(CoapExchange exchange) {
+      exchange.setMaxAge(TICK_MAX_AGE);
+      super.handleGET(exchange);
     }
   }
 
