@@ -6,11 +6,13 @@
 mod net;
 
 use carob_cc::time::Instant;
-use carob_proto::Response;
-use carob_proto::codec::{Code, ContentFormat, ETag, OptionNumber};
+use carob_proto::codec::{BlockSize, Code, ContentFormat, ETag, OptionNumber};
 use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Config, Endpoint, Event, IncomingId, Output, Sending, Subject};
+use carob_proto::endpoint::{
+    Config, Endpoint, Event, IncomingId, Output, RequestError, Sending, Subject,
+};
 use carob_proto::message::Payload;
+use carob_proto::{Request, Response};
 use net::wire::{Wire, blocks, con, empty, non, shapes, view};
 use net::{Net, Stream, client_address, get, pattern, seconds};
 
@@ -448,5 +450,49 @@ mod bodies {
             server.drain();
             assert_eq!(server.sent.len() - told, usize::from(taken.is_ok()), "{n}");
         }
+    }
+
+    #[test]
+    fn a_fetch_whose_query_needs_blocks_observes_and_is_renewed() {
+        let mut config = Config::default();
+        config.block_size = BlockSize::from_bytes_at_most(64).unwrap();
+        let mut net = Net::new(config, Config::default());
+        net.observable("light", "off");
+        let mut sending = Sending::default();
+        sending.observe = true;
+        let mut request = Request::new(Code::FETCH).with_path("light").unwrap();
+        request.payload = pattern(300);
+        let id = net.send_with(request, sending);
+        net.run_for(seconds(5));
+        net.change("light", "on", false);
+        net.run_for(seconds(90));
+        assert_eq!(net.states(), ["off", "on", "on"]);
+        assert_eq!(net.server.observers(LIGHT), 1);
+        // While nothing is under way, bodies of others have their turn.
+        let mut other = Request::new(Code::FETCH).with_path("light").unwrap();
+        other.payload = pattern(200);
+        net.send(other);
+        net.change("light", "dim", true);
+        net.run_for(seconds(5));
+        assert_eq!(net.states()[3..], ["dim"]);
+        assert_eq!(net.responses().len(), 1);
+        assert!(net.client.stop_observing(net.now, id));
+        net.run_for(seconds(5));
+        assert_eq!(net.server.observers(LIGHT), 0);
+        assert_eq!(net.responses().len(), 2);
+        assert!(net.client.is_idle());
+    }
+
+    #[test]
+    fn a_query_that_is_read_as_it_is_sent_cannot_be_renewed_and_so_not_observe() {
+        let mut net = Net::plain();
+        let mut sending = Sending::default();
+        sending.observe = true;
+        sending.request_body = carob_proto::endpoint::BodyMode::Streamed;
+        let request = Request::new(Code::FETCH).with_path("light").unwrap();
+        let outcome = net
+            .client
+            .request(net.now, net::server_address(), request, sending);
+        assert_eq!(outcome, Err(RequestError::NotObservable));
     }
 }

@@ -39,6 +39,11 @@ impl Upload {
         upload
     }
 
+    /// The same body from its beginning, in blocks of the size that the server took last.
+    pub fn again(&self, body: Bytes) -> Self {
+        Self::whole(self.size, body)
+    }
+
     /// A body that will be supplied piece by piece.
     pub fn streaming(size: BlockSize) -> Self {
         Self {

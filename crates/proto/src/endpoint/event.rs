@@ -184,7 +184,8 @@ pub enum RequestError {
     PeersFull,
     /// The code is no request's.
     NotARequest,
-    /// Only GET and FETCH can observe (RFC 7641 2, RFC 8132 2.4).
+    /// Only GET and FETCH can observe (RFC 7641 2, RFC 8132 2.4), and FETCH only with its whole
+    /// body at hand, since that is sent anew with each renewal.
     NotObservable,
     /// The method is not defined to have a payload (RFC 7252 5.5).
     PayloadNotAllowed,
@@ -201,7 +202,9 @@ impl fmt::Display for RequestError {
             Self::QueueFull => f.write_str("too many messages wait for this peer"),
             Self::PeersFull => f.write_str("too many peers in use"),
             Self::NotARequest => f.write_str("the code is not a request method"),
-            Self::NotObservable => f.write_str("only GET and FETCH can observe a resource"),
+            Self::NotObservable => {
+                f.write_str("only GET and FETCH, its body at hand, can observe a resource")
+            }
             Self::PayloadNotAllowed => f.write_str("a request with this method has no payload"),
             Self::BadAddress => f.write_str("the address cannot be sent to"),
             Self::Encode(error) => write!(f, "the request cannot be built: {error}"),

@@ -77,8 +77,8 @@ pub struct Sending {
     pub answer_bytes: u32,
     /// Observe the resource (RFC 7641): the request lives on, its events are
     /// [`Event::Notification`] and [`Event::Stale`], until the server ends the observation or it
-    /// is [cancelled](Endpoint::cancel) or [given back](Endpoint::stop_observing). GET and FETCH
-    /// only; the response's body is delivered whole.
+    /// is [cancelled](Endpoint::cancel) or [given back](Endpoint::stop_observing). GET, and FETCH
+    /// with its body at hand, only; the response's body is delivered whole.
     pub observe: bool,
 }
 
@@ -143,7 +143,8 @@ impl Endpoint {
         }
         let mut sending = sending;
         if sending.observe {
-            if !request.code.is_safe() {
+            // Its body goes with each renewal, too.
+            if !request.code.is_safe() || sending.request_body == BodyMode::Streamed {
                 return Err(RequestError::NotObservable);
             }
             // The engine puts notifications together and orders them, so it has their bodies.
@@ -447,12 +448,22 @@ impl Endpoint {
         for exchange in exchanges {
             self.cancel_exchange(now, exchange);
         }
+        self.leave_line(index);
+        self.remove_operation(index);
+        self.serve_turns(now);
+    }
+
+    /// Takes a request whose body needs blocks out of its line, if it has a place in one.
+    fn leave_line(&mut self, index: u32) {
         let operation = &self.operations[index as usize];
         if operation.upload.is_some() {
             let options = &operation.request.options;
             self.turns.leave(operation.peer, options, index);
         }
-        self.remove_operation(index);
+    }
+
+    /// Lets those whose turn has come send their bodies.
+    fn serve_turns(&mut self, now: Instant) {
         if self.turns.serve() {
             while let Some(next) = self.turns.next() {
                 self.operations[next as usize].held = false;

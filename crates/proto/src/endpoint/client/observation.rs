@@ -189,9 +189,22 @@ impl Endpoint {
         observation.phase = Phase::Ending;
         let timer = observation.timer;
         self.timers.cancel(timer);
-        self.drop_exchanges(now, id.index);
-        self.advance(now, id.index);
+        self.send_anew(now, id.index);
         true
+    }
+
+    /// Sends the request of an observation once more, its body from the beginning.
+    fn send_anew(&mut self, now: Instant, index: u32) {
+        self.drop_exchanges(now, index);
+        self.leave_line(index);
+        let operation = &mut self.operations[index as usize];
+        if let Some(upload) = &mut operation.upload {
+            *upload = upload.again(operation.request.payload.clone());
+            let options = &operation.request.options;
+            operation.held = !self.turns.join(operation.peer, options, index);
+        }
+        self.serve_turns(now);
+        self.advance(now, index);
     }
 
     /// Whether a message to an observation that exists tells a state, rather than answers a
@@ -317,13 +330,20 @@ impl Endpoint {
     }
 
     /// A response is complete; whether it was a state of something observed.
-    pub(super) fn end_notification(&mut self, index: u32) -> bool {
+    pub(super) fn end_notification(&mut self, now: Instant, index: u32) -> bool {
         let operation = &mut self.operations[index as usize];
         operation.download = None;
         let Some(observation) = &mut operation.observation else {
             return false;
         };
-        core::mem::take(&mut observation.arriving)
+        let registering = observation.phase == Phase::Registering;
+        let arrived = core::mem::take(&mut observation.arriving);
+        if arrived && !registering {
+            // Until it is renewed, others may send bodies there.
+            self.leave_line(index);
+            self.serve_turns(now);
+        }
+        arrived
     }
 
     pub(in crate::endpoint) fn handle_observation_timer(&mut self, now: Instant, index: u32) {
@@ -335,8 +355,7 @@ impl Endpoint {
             Phase::Stale => {
                 observation.phase = Phase::Registering;
                 observation.heard = false;
-                self.drop_exchanges(now, index);
-                self.advance(now, index);
+                self.send_anew(now, index);
             }
             Phase::Registering | Phase::Ending => {}
         }
@@ -362,6 +381,8 @@ impl Endpoint {
         self.event(Event::Stale { id, failure });
         let peer = self.operations[index as usize].peer;
         self.trace(now, self.peers[peer].address, What::Stale);
+        self.leave_line(index);
+        self.serve_turns(now);
     }
 
     /// Whether a failure is no more than a setback to an observation that had begun.

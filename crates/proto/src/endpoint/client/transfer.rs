@@ -332,7 +332,7 @@ impl Endpoint {
     /// observation.
     fn conclude(&mut self, now: Instant, index: u32, response: Response) {
         let id = self.id(index);
-        if self.end_notification(index) {
+        if self.end_notification(now, index) {
             self.event(Event::Notification { id, response });
         } else {
             self.event(Event::Response { id, response });
