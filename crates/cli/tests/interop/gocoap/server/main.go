@@ -57,7 +57,12 @@ var links = []struct{ path, attributes string }{
 
 func main() {
 	router := mux.NewRouter()
-	router.DefaultHandleFunc(func(w mux.ResponseWriter, _ *mux.Message) {
+	router.DefaultHandleFunc(func(w mux.ResponseWriter, r *mux.Message) {
+		if r.Code() == codes.Empty {
+			// The library hands over the Reset of a notification. It would send the answer as a CON,
+			// which is refused by another Reset, and so on without end.
+			return
+		}
 		answer(w, codes.NotFound, message.TextPlain, nil)
 	})
 	store := &store{}
