@@ -233,3 +233,23 @@ fn a_flood_from_200_000_addresses_leaves_no_trace() {
     assert_eq!((usage.peers, usage.exchanges, usage.incoming), (0, 0, 0));
     assert!(usage.remembered <= limits.recent + limits.lasting);
 }
+
+#[test]
+fn a_peer_that_answers_every_reset_is_not_answered_without_end() {
+    let mut net = Net::plain();
+    // A response with a token that nobody waits for, again and again under new Message IDs.
+    let unexpected = |id: u16| {
+        let [high, low] = id.to_be_bytes();
+        [0x41, 0x45, high, low, 0x07]
+    };
+    for id in 0..5_000 {
+        net.inject_to_client(&unexpected(id));
+    }
+    assert_eq!(net.sent_by_client().len(), 256);
+    // A second later it is told again, and pings are answered at any time.
+    net.inject_to_client(&[0x40, 0, 0xff, 0xff]);
+    assert_eq!(net.sent_by_client().len(), 257);
+    net.run_for(seconds(1));
+    net.inject_to_client(&unexpected(6_000));
+    assert_eq!(net.sent_by_client().len(), 258);
+}

@@ -136,7 +136,10 @@ impl Drop for Running {
 
 /// Starts `carob serve` with a writable folder at a port of the system's choice; its URI, without a
 /// slash at the end.
-#[allow(dead_code, reason = "for the other programs of tests that share this file")]
+#[allow(
+    dead_code,
+    reason = "for the other programs of tests that share this file"
+)]
 pub(crate) fn serve(scratch: &Scratch, folder: &Path) -> (Running, String) {
     const READY_LIMIT: Duration = Duration::from_secs(30);
     let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));

@@ -153,6 +153,10 @@ pub(crate) const ENGINE_BYTES: usize = 24;
 /// strong requirements. Beyond it, copies that would leave MAX_TRANSMIT_SPAN are not sent.
 pub(crate) const LATENESS: Duration = Duration::from_secs(1);
 
+/// Messages that mean nothing here and are rejected with a Reset in one second, all peers together.
+/// At the limit, further ones are ignored.
+pub(crate) const REJECTIONS_A_SECOND: u32 = 256;
+
 /// Exchanges that ended after retransmissions and are remembered, so that a second answer can be
 /// told to the controller. At the limit the oldest is forgotten.
 pub(crate) const ENDED_REMEMBERED: usize = 64;

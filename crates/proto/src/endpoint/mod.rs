@@ -67,7 +67,7 @@ pub use event::{Event, Failure, IncomingId, Output, RequestError, RequestId};
 pub use server::{Incoming, Part};
 
 use client::{ObservationIndex, Operation, Turns};
-use config::admissible;
+use config::{REJECTIONS_A_SECOND, admissible};
 use exchange::{Ended, Exchange, ExchangeIndex};
 use server::IncomingTable;
 
@@ -142,6 +142,8 @@ pub struct Endpoint {
     delivery: Option<DeliveryRule>,
     timers: Timers<Owner>,
     serial: u32,
+    /// Messages rejected since the second began that is named here.
+    rejections: (Instant, u32),
     out: VecDeque<Queued>,
     /// Bytes of the datagrams in `out`; emptied whenever `out` is.
     out_bytes: Vec<u8>,
@@ -185,6 +187,7 @@ impl Endpoint {
             delivery: None,
             timers: Timers::default(),
             serial: 0,
+            rejections: (Instant::ZERO, 0),
             out: VecDeque::new(),
             out_bytes: Vec::new(),
             spare: Vec::new(),
@@ -283,9 +286,26 @@ impl Endpoint {
             self.handle_request(now, from, &message);
         } else if code.is_response() {
             self.handle_response(now, from, &message);
-        } else if kind == Type::Confirmable {
-            // A ping (RFC 7252 4.3), or a reserved code that cannot be processed (4.2).
+        } else if kind == Type::Confirmable && code.is_empty() {
+            // A ping (RFC 7252 4.3).
             self.send_empty(now, from, Type::Reset, id);
+        } else if kind == Type::Confirmable {
+            // A reserved code that cannot be processed (RFC 7252 4.2).
+            self.reject(now, from, id);
+        }
+    }
+
+    /// Rejects a message that means nothing here with a Reset, or, beyond
+    /// [`REJECTIONS_A_SECOND`], silently; RFC 7252 4.2 and 4.3 leave the choice. Without a limit a
+    /// peer that answers each Reset with another such message would keep both busy without end.
+    fn reject(&mut self, now: Instant, to: SocketAddr, id: MessageId) {
+        let (since, count) = &mut self.rejections;
+        if now.since(*since) >= Duration::from_secs(1) {
+            (*since, *count) = (now, 0);
+        }
+        if *count < REJECTIONS_A_SECOND {
+            *count += 1;
+            self.send_empty(now, to, Type::Reset, id);
         }
     }
 
@@ -305,7 +325,7 @@ impl Endpoint {
         if let Ok(header) = parse_header(bytes)
             && header.kind == Type::Confirmable
         {
-            self.send_empty(now, from, Type::Reset, header.message_id);
+            self.reject(now, from, header.message_id);
         }
     }
 

@@ -181,7 +181,7 @@ impl Endpoint {
             match observation {
                 Some(operation) => self.handle_notification(now, from, operation, message),
                 // Nobody waits for it; tell the server (RFC 7252 4.2, 4.3).
-                None => self.send_empty(now, from, Type::Reset, id),
+                None => self.reject(now, from, id),
             }
             return;
         };
