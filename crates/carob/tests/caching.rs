@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carob::client::RequestBuilder;
-use carob::server::{Refusal, Request, ServerBuilder, get};
+use carob::client::{Observation, RequestBuilder, Update};
+use carob::server::{Notifier, Refusal, Request, ServerBuilder, get};
 use carob::{
     CacheLimits, Client, Code, ContentFormat, ETag, OptionNumber, Origin, Reply, Response, Server,
 };
@@ -26,6 +26,7 @@ struct Seen {
     asked: AtomicU64,
     state: AtomicU64,
     tags: Mutex<Vec<Vec<ETag>>>,
+    changes: Notifier,
 }
 
 impl Seen {
@@ -75,7 +76,7 @@ fn server(seen: &Arc<Seen>) -> ServerBuilder {
     };
     Server::builder()
         .bind("127.0.0.1:0")
-        .resource("/state", get(read).put(write))
+        .resource("/state", get(read).put(write).observable(&seen.changes))
         .resource("/all", carob::Resource::new().post(create))
         .resource("/fetch", carob::Resource::new().fetch(fetch))
         .resource("/busy", get(fail))
@@ -303,4 +304,79 @@ async fn without_a_cache_every_request_is_sent() {
         assert_eq!(reply.origin, Origin::Network);
     }
     assert_eq!(seen.asked(), 3);
+}
+
+/// The next state that is told.
+async fn next(observation: &mut Observation) -> Reply {
+    loop {
+        match limited(observation.next()).await.unwrap().unwrap() {
+            Update::State(reply) => return reply,
+            Update::Ended(reply) => panic!("ended with {}", reply.code),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_an_observation_tells_answers_requests() {
+    let seen: Arc<Seen> = Arc::default();
+    let (_server, uri) = start(server(&seen)).await;
+    let (client, uri) = (caching(), format!("{uri}/state"));
+    let mut observation = limited(client.get(&uri).observe()).await.unwrap();
+    for state in 0..3 {
+        seen.state.store(state, Ordering::Relaxed);
+        if state > 0 {
+            seen.changes.changed();
+        }
+        let told = next(&mut observation).await;
+        assert_eq!(told.text(), Some(&*format!("state {state}")));
+        let found = send(client.get(&uri)).await;
+        assert_eq!((found.origin, found.text()), (Origin::Fresh, told.text()));
+        assert!(told.options.contains(OptionNumber::OBSERVE));
+        assert!(!found.options.contains(OptionNumber::OBSERVE));
+        assert_eq!(seen.asked(), state + 1, "as often as there was a state");
+    }
+    // What is older than it was promised to be is asked for.
+    pass(31).await;
+    assert_eq!(send(client.get(&uri)).await.origin, Origin::Validated);
+}
+
+#[tokio::test]
+async fn what_this_client_changes_is_asked_for_until_an_observation_tells_it() {
+    let seen: Arc<Seen> = Arc::default();
+    let (_server, uri) = start(server(&seen)).await;
+    let (client, uri) = (caching(), format!("{uri}/state"));
+    let mut observation = limited(client.get(&uri).observe()).await.unwrap();
+    next(&mut observation).await;
+    send(client.put(&uri)).await;
+    let asked = send(client.get(&uri)).await;
+    assert_eq!(
+        (asked.origin, asked.text()),
+        (Origin::Network, Some("state 1"))
+    );
+    send(client.put(&uri)).await;
+    seen.changes.changed();
+    assert_eq!(next(&mut observation).await.text(), Some("state 2"));
+    let found = send(client.get(&uri)).await;
+    assert_eq!(
+        (found.origin, found.text()),
+        (Origin::Fresh, Some("state 2"))
+    );
+}
+
+#[tokio::test]
+async fn an_observation_is_begun_without_entity_tags_so_that_others_can_share_it() {
+    let seen: Arc<Seen> = Arc::default();
+    let (server, uri) = start(server(&seen)).await;
+    let (client, uri) = (client(), format!("{uri}/state"));
+    let tag = ETag::from(0);
+    let tagged = client.get(&uri).option(OptionNumber::ETAG, tag.as_slice());
+    let mut first = limited(tagged.observe()).await.unwrap();
+    let mut second = limited(client.get(&uri).observe()).await.unwrap();
+    for observation in [&mut first, &mut second] {
+        let state = next(observation).await;
+        assert_eq!((state.code, state.text()), (Code::CONTENT, Some("state 0")));
+    }
+    assert_eq!(*seen.tags.lock().unwrap(), [[]; 1]);
+    assert_eq!(server.client().usage().await.unwrap().observers, 1);
 }

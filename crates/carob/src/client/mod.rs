@@ -27,6 +27,7 @@ use cache::SharedCache;
 
 pub use body::{Body, BodySender, BodySenderClosed};
 pub use cache::CacheLimits;
+pub(crate) use cache::Keeper;
 pub use observation::{Observation, Update};
 pub use reply::{BodyStream, Origin, Reply, StreamedReply};
 pub use request::RequestBuilder;
@@ -67,7 +68,9 @@ impl ClientBuilder {
     ///
     /// A request that changes a resource through this client makes what is kept of it stale; what
     /// others change is noticed when freshness ends, or with
-    /// [`reload`](RequestBuilder::reload). [`Reply::origin`] tells where a response came from.
+    /// [`reload`](RequestBuilder::reload). What is [observed](RequestBuilder::observe) is kept up
+    /// to date by its notifications (RFC 7641 3.3). [`Reply::origin`] tells where a response came
+    /// from.
     pub fn cache(mut self, limits: CacheLimits) -> Self {
         self.cache = Some(limits);
         self

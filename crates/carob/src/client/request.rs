@@ -18,7 +18,9 @@ use super::cache::{Asked, Looked, Missed, SharedCache};
 use super::observation::Observation;
 use super::reply::{BodyStream, Origin, Reply, StreamedReply};
 use super::{Answer, Target, resolve};
-use crate::driver::{Command, Failed, Handle, NewRequest, Note, Received, ReplyTo, Updates};
+use crate::driver::{
+    Command, Failed, Handle, NewRequest, Note, Observing, Received, ReplyTo, Updates,
+};
 use crate::error::Error;
 
 /// A request to be described and sent; awaiting it sends it.
@@ -39,6 +41,7 @@ pub struct RequestBuilder {
     range: Option<(u64, u64)>,
     pub(super) sending: Sending,
     deadline: Option<Duration>,
+    /// Of an observation, what the last try to begin it has it hear.
     updates: Option<Arc<Updates>>,
 }
 
@@ -160,17 +163,19 @@ impl RequestBuilder {
     /// all that follow.
     ///
     /// The deadline, if there is one, is for the first state. The observation outlives a restart of
-    /// the server: see [`Observation`].
+    /// the server: see [`Observation`]. Entity tags among the options are left out, since others
+    /// may come to [share](Observation) it who do not have what these stand for.
     pub async fn observe(mut self) -> Result<Observation, Error> {
         let deadline = self.deadline.take();
         within(deadline, |began| self.begin_observation(began)).await
     }
 
     async fn begin_observation(mut self, began: Instant) -> Result<Observation, Error> {
-        let updates = Arc::new(Updates::default());
         self.sending.observe = true;
-        self.updates = Some(Arc::clone(&updates));
+        self.options
+            .retain(|(number, _)| *number != OptionNumber::ETAG);
         let (answer, received, peer, _) = self.exchange(began, BodyMode::Whole).await?;
+        let updates = self.updates.take().unwrap_or_default();
         let mut cancel = answer.into_cancel();
         let observed = received.response.options.contains(OptionNumber::OBSERVE);
         // The first state has arrived; more may follow.
@@ -216,11 +221,32 @@ impl RequestBuilder {
 
     /// Looks into the cache, if there is one and the request is for it.
     fn look_up(&self) -> Result<Looked, Error> {
+        let looked = self.ask_cache(|cache, asked, body| {
+            Some(cache.find(asked, self.method, body, self.reload))
+        });
+        Ok(looked?.unwrap_or(Looked::Aside))
+    }
+
+    /// Who is to hear of an observation.
+    fn observing(&mut self) -> Result<Observing, Error> {
+        let keeper = self.ask_cache(|cache, asked, body| cache.keeper(asked, self.method, body));
+        let updates = Arc::new(Updates::default());
+        self.updates = Some(Arc::clone(&updates));
+        Ok(Observing {
+            updates,
+            keeper: keeper?,
+        })
+    }
+
+    fn ask_cache<T>(
+        &self,
+        ask: impl FnOnce(&Arc<SharedCache>, &Asked<'_>, &[u8]) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
         let (Some(cache), Source::Bytes(body)) = (&self.cache, &self.body.0) else {
-            return Ok(Looked::Aside);
+            return Ok(None);
         };
         if !self.method.is_safe() {
-            return Ok(Looked::Aside);
+            return Ok(None);
         }
         let uri = resolve::read(self.target.clone())?;
         let options = self.with_options(uri.options().clone())?;
@@ -229,7 +255,7 @@ impl RequestBuilder {
             to: self.to,
             options: &options,
         };
-        Ok(cache.find(&asked, self.method, body, self.reload))
+        Ok(ask(cache, &asked, body))
     }
 
     /// The options of the URI and the request's own.
@@ -384,11 +410,16 @@ impl RequestBuilder {
         let streamed = sending.response_body == BodyMode::Streamed;
         let (part_sender, parts) = streamed.then(mpsc::unbounded_channel).unzip();
         let starved = (sending.request_body == BodyMode::Streamed).then(|| Arc::new(Notify::new()));
+        let observing = if sending.observe {
+            Some(self.observing()?)
+        } else {
+            None
+        };
         let reply = ReplyTo {
             head,
             parts: part_sender,
             starved: starved.clone(),
-            updates: self.updates.clone(),
+            observing,
         };
         let new = NewRequest {
             ticket,

@@ -41,7 +41,7 @@ use crate::socket::{BATCH, Outbox, Socket, Unreachable};
 
 use ears::Ears;
 use requests::Requests;
-pub(crate) use requests::{Failed, NewRequest, Ping, Received, ReplyTo, Why};
+pub(crate) use requests::{Failed, NewRequest, Observing, Ping, Received, ReplyTo, Why};
 use serving::{Answer, Serving};
 pub(crate) use serving::{PartOf, UploadKey};
 use sources::Sources;

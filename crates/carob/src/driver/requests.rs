@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carob_cc::time::Instant;
-use carob_proto::endpoint::{Endpoint, Event, Failure, RequestError, RequestId, Sending};
+use carob_proto::endpoint::{BodyMode, Endpoint, Event, Failure, RequestError, RequestId, Sending};
 
 use super::shared::{Listener, Shared, Target};
 use super::updates::{Teller, Updates};
+use crate::client::Keeper;
 use carob_proto::message::{Request, Response};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -40,8 +41,17 @@ pub(crate) struct ReplyTo {
     pub(crate) parts: Option<mpsc::UnboundedSender<Result<(Bytes, bool), Failed>>>,
     /// Told when a streamed request body needs more.
     pub(crate) starved: Option<Arc<Notify>>,
-    /// What an observation hears after its first state.
-    pub(crate) updates: Option<Arc<Updates>>,
+    /// Who hears of an observation.
+    pub(crate) observing: Option<Observing>,
+}
+
+/// Who hears of an observation.
+#[derive(Debug)]
+pub(crate) struct Observing {
+    /// The application, after the first state.
+    pub(crate) updates: Arc<Updates>,
+    /// A cache.
+    pub(crate) keeper: Option<Keeper>,
 }
 
 /// A response, or its beginning.
@@ -110,7 +120,8 @@ enum Waiting {
     },
 }
 
-/// Requests under way; the engine's limit on them is this table's.
+/// Requests under way. The engine's limit on them is that of those who wait, too: several may wait
+/// for one observation.
 pub(super) struct Requests {
     pending: HashMap<RequestId, Pending, FixedState>,
     ids: HashMap<u64, RequestId, FixedState>,
@@ -149,25 +160,32 @@ impl Requests {
             head,
             parts,
             starved,
-            updates,
+            observing,
         } = reply;
-        let waiting = if let Some(updates) = updates {
+        if self.ids.len() >= endpoint.config().limits.requests {
+            let refused = Why::Refused(RequestError::RequestsFull);
+            let _ = head.send(Err(Failed::at_once(refused)));
+            return;
+        }
+        let waiting = if let Some(Observing { updates, keeper }) = observing {
             let listener = Listener {
                 ticket,
                 head: Some(head),
                 updates: Teller(updates),
             };
             let target = Target::of(to, &request);
-            if let Some(id) = self.observed.get(&target)
+            // A body that is still to come cannot be compared; the engine refuses it.
+            let comparable = sending.request_body == BodyMode::Whole;
+            if let Some(id) = self.observed.get(&target).filter(|_| comparable)
                 && let Some(Pending {
                     waiting: Waiting::Observation(shared),
                     ..
                 }) = self.pending.get_mut(id)
             {
                 self.ids.insert(ticket, *id);
-                return shared.join(listener);
+                return shared.join(listener, keeper);
             }
-            Waiting::Observation(Box::new(Shared::new(target, listener)))
+            Waiting::Observation(Box::new(Shared::new(target, listener, keeper)))
         } else {
             Waiting::Response {
                 ticket,

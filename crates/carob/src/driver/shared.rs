@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::requests::{Failed, Received};
 use super::updates::{Heard, Teller};
+use crate::client::Keeper;
 
 /// What makes two requests observe the same: whom they ask, and all that is part of the Cache-Key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +61,7 @@ pub(super) struct Shared {
     /// The newest state, and whether it is older than it was promised to be.
     last: Option<Received>,
     stale: bool,
+    keeper: Option<Keeper>,
 }
 
 impl Listener {
@@ -87,12 +89,13 @@ impl Listener {
 }
 
 impl Shared {
-    pub(super) fn new(target: Target, first: Listener) -> Self {
+    pub(super) fn new(target: Target, first: Listener, keeper: Option<Keeper>) -> Self {
         Self {
             target,
             listeners: vec![first],
             last: None,
             stale: false,
+            keeper,
         }
     }
 
@@ -105,7 +108,9 @@ impl Shared {
     }
 
     /// Another one listens, and is told what is known.
-    pub(super) fn join(&mut self, mut listener: Listener) {
+    pub(super) fn join(&mut self, mut listener: Listener, keeper: Option<Keeper>) {
+        // A server's own client has no cache; others that share its endpoint may.
+        self.keeper = self.keeper.take().or(keeper);
         if let Some(last) = &self.last {
             listener.state(last.clone());
             if self.stale {
@@ -133,6 +138,7 @@ impl Shared {
     }
 
     pub(super) fn state(&mut self, received: Received) {
+        self.keep(&received);
         for listener in &mut self.listeners {
             listener.state(received.clone());
         }
@@ -146,8 +152,16 @@ impl Shared {
         }
     }
 
+    /// Has a cache know it before anybody is told.
+    fn keep(&mut self, received: &Received) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.keep(&received.response, self.target.to);
+        }
+    }
+
     /// The server's last word.
-    pub(super) fn end(self, received: &Received) {
+    pub(super) fn end(mut self, received: &Received) {
+        self.keep(received);
         for listener in self.listeners {
             listener.end(received.clone());
         }

@@ -104,6 +104,22 @@ impl SharedCache {
         }
     }
 
+    /// What takes the states that a request observes, if they are for a cache.
+    pub(super) fn keeper(
+        self: &Arc<Self>,
+        asked: &Asked<'_>,
+        method: Code,
+        body: &[u8],
+    ) -> Option<Keeper> {
+        let key = Key::new(asked.target(asked.options), method, asked.options, body)?;
+        Some(Keeper {
+            shared: Arc::clone(self),
+            key,
+            epoch: self.lock().epoch(),
+            told: false,
+        })
+    }
+
     /// A request other than a safe one has succeeded: what is kept of its resource, and of what it
     /// created, is not fresh any more (RFC 7252 5.9.1, 5.10.7).
     pub(super) fn changed(&self, asked: &Asked<'_>, response: &Response) {
@@ -111,6 +127,32 @@ impl SharedCache {
         cache.invalidate(&asked.target(asked.options));
         if let Some(created) = location(asked.options, response) {
             cache.invalidate(&asked.target(&created));
+        }
+    }
+}
+
+/// What takes the states that an observation tells.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    shared: Arc<SharedCache>,
+    key: Key,
+    epoch: Epoch,
+    /// It has been told something.
+    told: bool,
+}
+
+impl Keeper {
+    /// Takes a state, or the last word.
+    pub(crate) fn keep(&mut self, response: &Response, peer: SocketAddr) {
+        let observed = response.options.contains(OptionNumber::OBSERVE);
+        self.told |= observed;
+        let (now, key) = (self.shared.clock.now(), self.key.clone());
+        let mut cache = self.shared.lock();
+        if self.told {
+            cache.notify(now, key, response.clone(), peer);
+        } else {
+            // The server does not let us observe: a response like any other.
+            cache.insert(now, self.epoch, key, response.clone(), peer);
         }
     }
 }

@@ -66,6 +66,8 @@ struct Entry {
     bytes: usize,
     /// The current state first, then earlier ones that have a tag. Never empty.
     states: Vec<Stored>,
+    /// How many notifications the cache had taken by the time this request's last one came.
+    notified: u64,
 }
 
 /// What a look into the cache gives.
@@ -77,10 +79,13 @@ pub(super) enum Found {
     Stale(Vec<Stored>),
 }
 
-/// How many requests have changed resources by the time a request begins: what it brings may be
-/// of a state before that.
+/// How many requests have changed resources, and how many notifications have come, by the time a
+/// request begins: what it brings may be of a state before those that come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Epoch(u64);
+pub(super) struct Epoch {
+    changes: u64,
+    notified: u64,
+}
 
 /// The cache.
 #[derive(Debug)]
@@ -91,6 +96,7 @@ pub(super) struct Cache {
     uses: u64,
     bytes: usize,
     changes: u64,
+    notified: u64,
 }
 
 impl Cache {
@@ -102,16 +108,23 @@ impl Cache {
             uses: 0,
             bytes: 0,
             changes: 0,
+            notified: 0,
         }
     }
 
     pub(super) fn epoch(&self) -> Epoch {
-        Epoch(self.changes)
+        Epoch {
+            changes: self.changes,
+            notified: self.notified,
+        }
     }
 
     /// Looks for a response; with `reload`, one that must be validated even if it is fresh.
     pub(super) fn find(&mut self, now: Instant, key: &Key, reload: bool) -> Found {
-        let Some(states) = self.take(key) else {
+        let Some(Entry {
+            states, notified, ..
+        }) = self.take(key)
+        else {
             return Found::Stale(Vec::new());
         };
         let fresh = states.first().and_then(|stored| {
@@ -128,11 +141,12 @@ impl Cache {
             Some((response, peer)) if !reload => Found::Fresh(response, peer),
             _ => Found::Stale(tagged.cloned().collect()),
         };
-        self.put(key.clone(), states);
+        self.put(key.clone(), states, notified);
         found
     }
 
-    /// Keeps a response if it may be kept. Either way, what was kept is not fresh any more.
+    /// Takes the response to a request that began at `epoch`. A notification that has come since
+    /// stays: nothing says that the response is newer (RFC 7641 3.4).
     pub(super) fn insert(
         &mut self,
         now: Instant,
@@ -141,7 +155,37 @@ impl Cache {
         response: Response,
         peer: SocketAddr,
     ) {
-        let mut states = self.take(&key).unwrap_or_default();
+        let entry = self.entries.get(&key);
+        if entry.is_none_or(|entry| entry.notified <= epoch.notified) {
+            self.replace(now, epoch, key, response, peer);
+        }
+    }
+
+    /// Takes what an observation is told: nothing that came before is newer (RFC 7641 3.3.1).
+    pub(super) fn notify(&mut self, now: Instant, key: Key, response: Response, peer: SocketAddr) {
+        self.notified += 1;
+        let epoch = self.epoch();
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.notified = self.notified;
+        }
+        self.replace(now, epoch, key, response, peer);
+    }
+
+    /// Keeps a response if it may be kept. Either way, what was kept is not fresh any more.
+    fn replace(
+        &mut self,
+        now: Instant,
+        epoch: Epoch,
+        key: Key,
+        mut response: Response,
+        peer: SocketAddr,
+    ) {
+        // Who asks without it must not be answered with it (RFC 7641 2).
+        response.options.remove(OptionNumber::OBSERVE);
+        let entry = self.take(&key);
+        let before = entry.as_ref().map_or(0, |entry| entry.notified);
+        let notified = before.max(epoch.notified);
+        let mut states = entry.map_or_else(Vec::new, |entry| entry.states);
         let new = self.judge(now, epoch, response, peer);
         let tag = new.as_ref().and_then(Stored::tag);
         states.retain(|stored| stored.tag().is_some() && stored.tag() != tag);
@@ -150,7 +194,7 @@ impl Cache {
         }
         let fits = |stored: &Stored| key.bytes() + stored.bytes() <= self.limits.bytes;
         states.splice(0..0, new.filter(fits));
-        self.put(key, states);
+        self.put(key, states, notified);
     }
 
     /// Takes a 2.03: the state that it names, with its options updated, is the current one again.
@@ -185,12 +229,19 @@ impl Cache {
             .cloned()
             .collect();
         for key in keys {
-            let mut states = self.take(&key).unwrap_or_default();
+            let Some(Entry {
+                mut states,
+                notified,
+                ..
+            }) = self.take(&key)
+            else {
+                continue; // it was there just now
+            };
             states.retain(|stored| stored.tag().is_some());
             for stored in &mut states {
                 stored.fresh_until = None;
             }
-            self.put(key, states);
+            self.put(key, states, notified);
         }
     }
 
@@ -214,7 +265,7 @@ impl Cache {
         };
         let age = response.max_age();
         // What was on its way while something was changed may be of the state before.
-        let fresh = !age.is_zero() && epoch == self.epoch();
+        let fresh = !age.is_zero() && epoch.changes == self.changes;
         let stored = Stored {
             response,
             peer,
@@ -225,15 +276,15 @@ impl Cache {
     }
 
     /// Takes out what is kept for a request.
-    fn take(&mut self, key: &Key) -> Option<Vec<Stored>> {
+    fn take(&mut self, key: &Key) -> Option<Entry> {
         let entry = self.entries.remove(key)?;
         self.by_use.remove(&entry.used);
         self.bytes -= entry.bytes;
-        Some(entry.states)
+        Some(entry)
     }
 
     /// Puts in what is to be kept for a request, as used last, and makes room.
-    fn put(&mut self, key: Key, mut states: Vec<Stored>) {
+    fn put(&mut self, key: Key, mut states: Vec<Stored>, notified: u64) {
         states.truncate(STATES);
         let size = |states: &[Stored]| {
             let all: usize = states.iter().map(Stored::bytes).sum();
@@ -251,6 +302,7 @@ impl Cache {
             used,
             bytes,
             states,
+            notified,
         };
         self.entries.insert(key, entry);
         while self.entries.len() > self.limits.entries || self.bytes > self.limits.bytes {
@@ -562,6 +614,48 @@ mod tests {
         assert_eq!(cache.look(1, "a"), Ok(("new".into(), 60)));
         cache.keep(1, "a", Response::new(Code::NOT_FOUND));
         assert_eq!(cache.look(1, "a"), Err(vec![1.into()]));
+    }
+
+    #[test]
+    fn what_an_observation_tells_is_kept_without_its_number() {
+        let mut cache = Cache::new(PLENTY);
+        let told = |text: &str| {
+            let mut response = content(text);
+            response
+                .options
+                .push_uint(OptionNumber::OBSERVE, 7)
+                .unwrap();
+            response
+        };
+        cache.notify(at(100), key("a"), told("one"), peer());
+        let Found::Fresh(found, _) = cache.find(at(160), &key("a"), false) else {
+            panic!("it is fresh for 60 s")
+        };
+        assert!(!found.options.contains(OptionNumber::OBSERVE));
+        // A change makes it stale; what is told after that is fresh.
+        cache.invalidate(&target("a").0);
+        assert_eq!(cache.look(160, "a"), Err(vec![]));
+        cache.notify(at(161), key("a"), told("two"), peer());
+        assert_eq!(cache.look(161, "a"), Ok(("two".into(), 60)));
+        cache.notify(at(162), key("a"), Response::new(Code::NOT_FOUND), peer());
+        assert_eq!(cache.look(162, "a"), Err(vec![]), "the last word");
+        cache.check();
+    }
+
+    #[test]
+    fn a_notification_is_not_replaced_by_what_was_asked_for_before_it_came() {
+        let mut cache = Cache::new(PLENTY);
+        cache.keep(0, "a", content("zero"));
+        let epoch = cache.epoch();
+        cache.notify(at(1), key("a"), content("new"), peer());
+        cache.insert(at(2), epoch, key("a"), content("old"), peer());
+        assert_eq!(cache.look(2, "a"), Ok(("new".into(), 59)));
+        cache.keep(3, "a", content("newest"));
+        assert_eq!(cache.look(3, "a"), Ok(("newest".into(), 60)));
+        // Of another request, nothing was told.
+        cache.insert(at(3), epoch, key("b"), content("b"), peer());
+        assert!(cache.look(3, "b").is_ok());
+        cache.check();
     }
 
     #[test]

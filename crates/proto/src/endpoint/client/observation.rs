@@ -203,8 +203,12 @@ impl Endpoint {
             let options = &operation.request.options;
             operation.held = !self.turns.join(operation.peer, options, index);
         }
+        let held = operation.held;
         self.serve_turns(now);
-        self.advance(now, index);
+        // Otherwise it goes when its turn comes, which may have been just now.
+        if !held {
+            self.advance(now, index);
+        }
     }
 
     /// Whether a message to an observation that exists tells a state, rather than answers a
