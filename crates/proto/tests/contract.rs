@@ -18,7 +18,7 @@ use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, MessageView, OptionNumber, Type, Writer};
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Config, Sending};
-use net::{Net, get, millis, seconds};
+use net::{Faults, Net, get, millis, seconds};
 
 #[derive(Default, Debug)]
 struct Seen {
@@ -364,4 +364,45 @@ fn the_cap_cuts_backed_off_timers_only() {
     let times: Vec<_> = net.client_times().iter().map(|t| t.as_secs()).collect();
     assert_eq!(times, [0, 5, 10, 15, 20], "never below the first timer");
     assert!(calls(&seen).contains(&"abandoned TimedOut n=4".to_owned()));
+}
+
+/// Every controller of the registry gets requests answered and observers told, whatever its pace.
+#[test]
+fn with_every_registered_controller_requests_are_answered_and_observers_told() {
+    for entry in carob_cc::registry::entries() {
+        let mut config = Config::default();
+        config.controller = Choice::Registered(entry);
+        let mut net = Net::new(config.clone(), config).seeded(7);
+        net.faults = Faults {
+            loss: 10,
+            duplication: 10,
+            jitter: millis(200),
+        };
+        for path in ["a", "b", "c"] {
+            net.observable(path, "0");
+            net.send(get(path));
+        }
+        net.run_for(seconds(300));
+        assert_eq!(net.responses().len(), 3, "{}", entry.name);
+        net.faults = Faults::default();
+        let mut sending = Sending::default();
+        sending.observe = true;
+        for path in ["a", "b", "c"] {
+            net.send_with(get(path), sending.clone());
+            net.run_for(seconds(1));
+        }
+        for (n, path) in ["a", "b", "c", "a", "b", "c"].into_iter().enumerate() {
+            net.change(path, format!("{path}{n}"), n % 2 == 1);
+        }
+        net.run_for(seconds(30));
+        let states = net.states();
+        for last in ["a3", "b4", "c5"] {
+            assert!(
+                states.iter().any(|state| state == last),
+                "{}: {states:?}",
+                entry.name
+            );
+        }
+        assert!(net.server.is_idle(), "{}", entry.name);
+    }
 }
