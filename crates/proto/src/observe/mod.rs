@@ -1,8 +1,8 @@
 //! Observing resources (RFC 7641), both roles.
 //!
 //! - [`freshness`]: a client tells newer notifications from older ones that arrive late;
-//! - [`observers`]: a server's list of who observes what, and how far each has been told;
-//! - [`state`]: what they are told.
+//! - `observers`: a server's list of who observes what, and how far each has been told;
+//! - `state`: what they are told.
 //!
 //! These are plain state: no message is built or sent here. The [endpoint](crate::endpoint)
 //! does that, under the peer's controller.
