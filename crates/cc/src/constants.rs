@@ -88,15 +88,23 @@ pub trait Constants: Copy + fmt::Debug + 'static {
 }
 
 /// Declares a struct of constants; each field's doc comment is what people read about it.
+///
+/// `..base: BaseConstants` at the end takes in the constants of another struct: they are set and
+/// described as if they stood here.
 #[macro_export]
 macro_rules! constants {
     ($(#[$meta:meta])* pub struct $name:ident {
         $(#[doc = $about:literal] $field:ident: $type:ty,)*
+        $(..$base:ident: $base_type:ty)?
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name {
             $(#[doc = $about] pub $field: $type,)*
+            $(
+                /// What it shares with others.
+                pub $base: $base_type,
+            )?
         }
 
         impl $crate::constants::Constants for $name {
@@ -109,9 +117,7 @@ macro_rules! constants {
                     )?;
                     return Ok(());
                 })*
-                let _ = value;
-                let _ = name;
-                Err($crate::constants::SetError::UnknownName)
+                $crate::constants!(@others self, name, value $(, $base)?)
             }
 
             fn describe(&self, visit: &mut dyn FnMut($crate::constants::Constant<'_>)) {
@@ -121,10 +127,18 @@ macro_rules! constants {
                     value: &self.$field,
                     kind: <$type as $crate::constants::Value>::KIND,
                 });)*
+                $($crate::constants::Constants::describe(&self.$base, visit);)?
                 let _ = visit;
             }
         }
     };
+    (@others $this:ident, $name:ident, $value:ident, $base:ident) => {
+        $crate::constants::Constants::set(&mut $this.$base, $name, $value)
+    };
+    (@others $this:ident, $name:ident, $value:ident) => {{
+        let _ = ($name, $value);
+        Err($crate::constants::SetError::UnknownName)
+    }};
 }
 
 /// Declares an enum of named readings, usable as a constant.

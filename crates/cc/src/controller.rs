@@ -46,6 +46,23 @@ impl Window {
     }
 }
 
+/// How an answer is to say which copy of a request it answers (`spec/algorithms.md` 6.2, 6.3, 7).
+///
+/// What is asked for may not be had: a peer can ignore it. Then answers to several copies come as
+/// [`Matched::Ambiguous`](crate::evidence::Matched::Ambiguous), as without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counting {
+    /// Not at all.
+    #[default]
+    Off,
+    /// An option with the number of retransmissions in every copy (FASOR).
+    EveryCopy,
+    /// The same option in retransmitted copies only (Lee et al. 2016).
+    RepeatedCopies,
+    /// A token that differs in its last byte from copy to copy (FASOR's alternative).
+    Token,
+}
+
 /// A named reading of a controller's state, for people and traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -110,9 +127,14 @@ pub trait Controller: fmt::Debug {
         departure.now
     }
 
-    /// Whether a NON that would leave now must leave as CON instead.
-    fn must_confirm(&self, _now: Instant) -> bool {
+    /// Whether this NON, which may leave now, must leave as CON instead.
+    fn must_confirm(&self, _departure: &Departure<'_>) -> bool {
         false
+    }
+
+    /// How copies of a request are to be told apart.
+    fn counting(&self) -> Counting {
+        Counting::Off
     }
 
     /// Names every reading of the state: `rto` first where there is one.

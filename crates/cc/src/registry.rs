@@ -48,8 +48,8 @@ pub struct Profile<C: 'static> {
     pub about: &'static str,
     /// Where its rules come from.
     pub source: &'static str,
-    /// Some constant has no source and is this project's choice.
-    pub project_choice: bool,
+    /// What has no source and is this project's choice, and why it is what it is.
+    pub project_choice: Option<&'static str>,
     /// Its constants.
     pub constants: C,
     /// The transmission parameters it suggests.
@@ -62,6 +62,8 @@ pub trait Family: Sized {
     type Constants: Constants;
     /// The profiles.
     const PROFILES: &'static [Profile<Self::Constants>];
+    /// A timer can be shorter than the one before it in the same exchange.
+    const SHRINKS: bool = false;
     /// A controller for one peer. Constants are shared by all peers, never copied into them.
     fn new(constants: &'static Self::Constants) -> Self;
 }
@@ -75,8 +77,10 @@ pub struct Entry {
     pub about: &'static str,
     /// Where its rules come from.
     pub source: &'static str,
-    /// Some constant has no source and is this project's choice.
-    pub project_choice: bool,
+    /// What has no source and is this project's choice, and why it is what it is.
+    pub project_choice: Option<&'static str>,
+    /// A timer of it can be shorter than the one before it in the same exchange.
+    pub shrinks: bool,
     /// The transmission parameters it suggests.
     pub suggested: Suggested,
     /// Its constants, to be changed and built from with [`Settings::build`].

@@ -157,7 +157,7 @@ impl Controller for Recorder {
         self.next.max(departure.now)
     }
 
-    fn must_confirm(&self, _: Instant) -> bool {
+    fn must_confirm(&self, _: &Departure<'_>) -> bool {
         self.advice.confirm
     }
 }

@@ -264,7 +264,7 @@ impl Family for Cocoa {
             about: "CoCoA+: weak samples count less, backoff 3/2/1.3 by the first timer, ageing \
                     after 30 s",
             source: "Betzler et al. 2015, section 3; spec/algorithms.md 3.3",
-            project_choice: false,
+            project_choice: None,
             constants: PLUS,
             suggested: Suggested::NONE,
         },
@@ -272,7 +272,7 @@ impl Family for Cocoa {
             name: "cocoa-03",
             about: "CoCoA as in the last draft: RFC 6298 gains, backoff 3/2/1.5, repeated ageing",
             source: "draft-ietf-core-cocoa-03; spec/algorithms.md 3.4",
-            project_choice: false,
+            project_choice: None,
             constants: DRAFT_03,
             suggested: Suggested {
                 max_retransmit: None,
@@ -283,7 +283,7 @@ impl Family for Cocoa {
             name: "cocoa-001",
             about: "cocoa-03 as the thesis ran it: MAX_RETRANSMIT 20",
             source: "Pesola 2020, sections 3.3 and 4.2; spec/algorithms.md 3.1",
-            project_choice: false,
+            project_choice: None,
             constants: DRAFT_03,
             suggested: Suggested {
                 max_retransmit: Some(20),

@@ -23,7 +23,7 @@ impl Family for DefaultCoap {
         name: "default",
         about: "default CoAP: first timer U[2 s, 3 s], doubled at each retransmission",
         source: "RFC 7252 4.2, 4.7, 4.8",
-        project_choice: false,
+        project_choice: None,
         constants: DefaultConstants {},
         suggested: Suggested::NONE,
     }];

@@ -7,7 +7,7 @@
 use core::fmt;
 
 use crate::constants::{Constant, Constants, SetError};
-use crate::controller::{Controller, Gauge, Timer, Window};
+use crate::controller::{Controller, Counting, Gauge, Timer, Window};
 use crate::evidence::{
     Abandoned, Answered, Departure, Expired, LateAnswer, Lost, Sent, Signal, Stamp, Start,
 };
@@ -63,6 +63,7 @@ macro_rules! families {
                     about: profile.about,
                     source: profile.source,
                     project_choice: profile.project_choice,
+                    shrinks: <$module::$Type as Family>::SHRINKS,
                     suggested: profile.suggested,
                     settings: Settings::$Type(profile.constants),
                     build: |index| AnyController::$Type($module::$Type::new(
@@ -132,8 +133,12 @@ impl Controller for AnyController {
         forward!(self, c => c.departure(departure))
     }
 
-    fn must_confirm(&self, now: Instant) -> bool {
-        forward!(self, c => c.must_confirm(now))
+    fn must_confirm(&self, departure: &Departure<'_>) -> bool {
+        forward!(self, c => c.must_confirm(departure))
+    }
+
+    fn counting(&self) -> Counting {
+        forward!(self, c => c.counting())
     }
 
     fn gauges(&self, now: Instant, visit: &mut dyn FnMut(&'static str, Gauge)) {

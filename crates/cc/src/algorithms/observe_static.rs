@@ -42,7 +42,7 @@ impl Family for ObserveStatic {
         name: "observe-static",
         about: "default CoAP, and NON notifications to a client at least 3 s apart",
         source: "RFC 7641 4.5.1; spec/algorithms.md 2",
-        project_choice: false,
+        project_choice: None,
         constants: ObserveStaticConstants {
             non_interval: Duration::from_secs(3),
         },

@@ -13,8 +13,10 @@ pub(crate) struct Controller {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) source: &'static str,
-    /// Some constant has no source and is this project's choice.
+    /// Something of it has no source and is this project's choice.
     pub(crate) project_choice: bool,
+    /// What that is, and why it is what it is.
+    pub(crate) choice: Option<&'static str>,
     pub(crate) suggested: Suggested,
     pub(crate) constants: Vec<Constant>,
 }
@@ -55,7 +57,8 @@ impl From<Entry> for Controller {
             name: entry.name,
             about: entry.about,
             source: entry.source,
-            project_choice: entry.project_choice,
+            project_choice: entry.project_choice.is_some(),
+            choice: entry.project_choice,
             suggested: Suggested {
                 max_retransmit,
                 rto_max,

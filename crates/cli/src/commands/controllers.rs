@@ -41,8 +41,8 @@ fn text() -> String {
             "\n## {}\n\n{}.\n\nSource: {}.",
             entry.name, entry.about, entry.source
         );
-        if entry.project_choice {
-            text.push_str(" Some constants have no source and are this project's choice.");
+        if let Some(choice) = entry.project_choice {
+            let _ = write!(text, " **This project's choice:** {choice}.");
         }
         text.push('\n');
         let mut rows = String::new();

@@ -21,14 +21,15 @@ pub(crate) fn controller(controller: &Controller) {
         name,
         about,
         source,
-        project_choice,
+        project_choice: _,
+        choice,
         suggested,
         constants,
     } = controller;
     line(&format!("{name}: {about}"));
     line(&format!("source: {source}"));
-    if *project_choice {
-        line("some constants have no source and are this project's choice");
+    if let Some(choice) = choice {
+        line(&format!("this project's choice: {choice}"));
     }
     if let Some(count) = suggested.max_retransmit {
         line(&format!("suggests MAX_RETRANSMIT = {count}"));

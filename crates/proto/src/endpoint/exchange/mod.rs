@@ -1,8 +1,8 @@
 //! Messages of our own: queued, sent, retransmitted, matched (RFC 7252 4, 5.3.2).
 //!
 //! An exchange is one message we originate and what comes of it: a request or one block of it, a
-//! separate response, a notification, a ping. Its life: queued at its peer until the controller's window and
-//! pacing let it go; unacknowledged while its timer runs; waiting for a response once
+//! separate response, a notification, a ping. Its life: queued at its peer until the controller's
+//! window and pacing let it go; unacknowledged while its timer runs; waiting for a response once
 //! acknowledged; ended.
 
 mod answer;
@@ -354,7 +354,11 @@ impl Endpoint {
         let peer = &mut self.peers[exchange.peer];
         let kind = exchange.purpose.kind();
         exchange.id = Some(id);
-        if !exchange.confirmable && peer.congestion.as_ref().must_confirm(now) {
+        let departure =
+            Departure::new(now, parameters, exchange.bytes.len() as u32).with_kind(kind);
+        if !exchange.confirmable
+            && (peer.congestion.as_ref()).must_confirm(&departure.with_confirmable(false))
+        {
             exchange.confirmable = true;
         }
         if exchange.confirmable {
