@@ -46,21 +46,20 @@ impl Window {
     }
 }
 
-/// How an answer is to say which copy of a request it answers (`spec/algorithms.md` 6.2, 6.3, 7).
-///
-/// What is asked for may not be had: a peer can ignore it. Then answers to several copies come as
-/// [`Matched::Ambiguous`](crate::evidence::Matched::Ambiguous), as without.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Counting {
-    /// Not at all.
-    #[default]
-    Off,
-    /// An option with the number of retransmissions in every copy (FASOR).
-    EveryCopy,
-    /// The same option in retransmitted copies only (Lee et al. 2016).
-    RepeatedCopies,
-    /// A token that differs in its last byte from copy to copy (FASOR's alternative).
-    Token,
+readings! {
+    /// How an answer is to say which copy of a request it answers (`spec/algorithms.md` 6.2, 6.3,
+    /// 7). What is asked for may not be had: a peer can ignore it. Then answers to several copies
+    /// come as [`Matched::Ambiguous`](crate::evidence::Matched::Ambiguous), as without.
+    pub enum Counting {
+        /// Not at all.
+        Off = "off",
+        /// An option with the number of retransmissions in every copy (FASOR).
+        EveryCopy = "every-copy",
+        /// The same option in retransmitted copies only (Lee et al. 2016).
+        RepeatedCopies = "repeated-copies",
+        /// A token that differs in its last byte from copy to copy (FASOR's alternative).
+        Token = "token",
+    }
 }
 
 /// A named reading of a controller's state, for people and traces.
@@ -94,7 +93,7 @@ pub trait Controller: fmt::Debug {
     fn next_timeout(&mut self, expired: &Expired<'_>, random: &mut dyn Random) -> Timer;
 
     /// A copy leaves; what is returned comes back in [`Answered::transmissions`].
-    fn on_sent(&mut self, _sent: &Sent, _random: &mut dyn Random) -> Stamp {
+    fn on_sent(&mut self, _sent: &Sent<'_>, _random: &mut dyn Random) -> Stamp {
         Stamp::default()
     }
 
@@ -112,7 +111,7 @@ pub trait Controller: fmt::Debug {
     fn on_late_answer(&mut self, _late: &LateAnswer) {}
 
     /// An exchange ended without an answer.
-    fn on_abandoned(&mut self, _abandoned: &Abandoned) {}
+    fn on_abandoned(&mut self, _abandoned: &Abandoned<'_>) {}
 
     /// A peer or the network said something that is not an answer.
     fn on_signal(&mut self, _now: Instant, _signal: Signal) {}

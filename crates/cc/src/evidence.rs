@@ -131,9 +131,11 @@ impl<'a> Expired<'a> {
 /// A copy leaves.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Sent {
+pub struct Sent<'a> {
     /// When.
     pub now: Instant,
+    /// The exchange's transmission parameters.
+    pub parameters: &'a TransmissionParameters,
     /// Size of the datagram's payload (the CoAP message) in bytes.
     pub bytes: u32,
     /// Size expected of the answer in bytes; what fills the bottleneck when a client pulls
@@ -150,11 +152,12 @@ pub struct Sent {
     pub application_limited: bool,
 }
 
-impl Sent {
+impl<'a> Sent<'a> {
     /// The original copy of a confirmable request of `bytes` bytes.
-    pub const fn new(now: Instant, bytes: u32) -> Self {
+    pub const fn new(now: Instant, parameters: &'a TransmissionParameters, bytes: u32) -> Self {
         Self {
             now,
+            parameters,
             bytes,
             answer_bytes: 0,
             retransmissions: 0,
@@ -419,9 +422,11 @@ pub enum Reason {
 /// An exchange ended without an answer.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Abandoned {
+pub struct Abandoned<'a> {
     /// When.
     pub now: Instant,
+    /// The exchange's transmission parameters.
+    pub parameters: &'a TransmissionParameters,
     /// What the controller kept with the exchange.
     pub memo: Memo,
     /// Why.
@@ -432,10 +437,11 @@ pub struct Abandoned {
     pub timeout: Duration,
 }
 
-impl Abandoned {
+impl<'a> Abandoned<'a> {
     /// An exchange ended for `reason` after `retransmissions` retransmissions.
     pub const fn new(
         now: Instant,
+        parameters: &'a TransmissionParameters,
         memo: Memo,
         reason: Reason,
         retransmissions: u8,
@@ -443,6 +449,7 @@ impl Abandoned {
     ) -> Self {
         Self {
             now,
+            parameters,
             memo,
             reason,
             retransmissions,

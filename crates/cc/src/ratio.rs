@@ -31,6 +31,12 @@ impl Ratio {
         (value / d).saturating_mul(n).saturating_add(rest / d)
     }
 
+    /// The ratio of `value`, rounded down, saturating.
+    pub fn down(self, value: u32) -> u32 {
+        let product = u64::from(value) * u64::from(self.numerator);
+        u32::try_from(product / u64::from(self.denominator)).unwrap_or(u32::MAX)
+    }
+
     /// `(1 - self) x old + self x new`: one step of an exponentially weighted mean.
     ///
     /// Rounded to nearest once, on the sum. `self` must be at most one.

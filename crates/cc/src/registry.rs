@@ -83,8 +83,7 @@ pub struct Entry {
     pub shrinks: bool,
     /// The transmission parameters it suggests.
     pub suggested: Suggested,
-    /// Its constants, to be changed and built from with [`Settings::build`].
-    pub settings: Settings,
+    pub(crate) settings: fn(usize) -> Settings,
     pub(crate) build: fn(usize) -> AnyController,
     pub(crate) index: usize,
 }
@@ -93,6 +92,11 @@ impl Entry {
     /// A controller for one peer, with the profile's own constants.
     pub fn build(&self) -> AnyController {
         (self.build)(self.index)
+    }
+
+    /// Its constants, to be changed and built from with [`Settings::build`].
+    pub fn settings(&self) -> Settings {
+        (self.settings)(self.index)
     }
 }
 

@@ -242,11 +242,29 @@ impl FromStr for Duration {
             "h" => 3_600_000_000,
             _ => return Err(DurationError),
         };
-        let ratio: Ratio = number.parse().map_err(|_| DurationError)?;
-        Ok(Self {
-            micros: ratio.of(unit),
-        })
+        let micros = if number.contains('/') {
+            let ratio: Ratio = number.parse().map_err(|_| DurationError)?;
+            Some(ratio.of(unit))
+        } else {
+            decimal(number, unit)
+        };
+        micros.map(Self::from_micros).ok_or(DurationError)
     }
+}
+
+/// `number`, a decimal with up to six places, times `unit`.
+///
+/// Whole units apart from the rest: a ratio holds no more than 71 minutes of microseconds.
+fn decimal(number: &str, unit: u64) -> Option<u64> {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let (whole, rest) = number.split_once('.').unwrap_or((number, "0"));
+    if !digits(whole) || !digits(rest) || rest.len() > 6 {
+        return None;
+    }
+    let denominator = rest.bytes().fold(1, |d, _| d * 10);
+    let rest = Ratio::new(rest.parse().ok()?, denominator).of(unit);
+    let whole: u64 = whole.parse().ok()?;
+    whole.checked_mul(unit)?.checked_add(rest)
 }
 
 #[cfg(test)]
@@ -267,6 +285,8 @@ mod tests {
             2_156_250,
             93_000_000,
             1_234_567_891,
+            6_216_049_296,
+            86_400_000_001,
         ] {
             let d = Duration::from_micros(micros);
             assert_eq!(d.to_string().parse::<Duration>(), Ok(d), "{d}");
@@ -276,7 +296,18 @@ mod tests {
 
     #[test]
     fn a_bare_number_is_refused() {
-        for text in ["", "5", "s", "5 parsecs", "-1 s", "1..2 s", "1e3 s"] {
+        for text in [
+            "",
+            "5",
+            "s",
+            "5 parsecs",
+            "-1 s",
+            "1..2 s",
+            "1e3 s",
+            "1. s",
+            ".5 s",
+            "1.+2 s",
+        ] {
             assert_eq!(text.parse::<Duration>(), Err(DurationError), "{text}");
         }
     }

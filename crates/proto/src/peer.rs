@@ -7,7 +7,6 @@
 //! while an exchange with it runs.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use core::net::SocketAddr;
 
 use carob_cc::TransmissionParameters;
@@ -18,6 +17,7 @@ use slab::Slab;
 
 use crate::address;
 use crate::congestion::Congestion;
+use crate::endpoint::Queue;
 use crate::message_id::MessageIds;
 use crate::observe::freshness::SEQUENCE_MAX;
 use crate::recency::Recency;
@@ -32,8 +32,8 @@ pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     pub(crate) congestion: Congestion,
     pub(crate) message_ids: MessageIds,
-    /// Exchanges that wait to be sent, by index.
-    pub(crate) queue: VecDeque<u32>,
+    /// Exchanges that wait to be sent.
+    pub(crate) queue: Queue,
     /// Set while the queue waits for a time (pacing, a free Message ID), not for an answer.
     pub(crate) wake: Option<TimerId>,
     /// This peer's own transmission parameters, where they differ from the endpoint's.
@@ -138,7 +138,7 @@ impl Peers {
             address,
             congestion,
             message_ids,
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             wake: None,
             parameters: None,
             outstanding: 0,

@@ -87,7 +87,7 @@ impl Controller for Recorder {
         }
     }
 
-    fn on_sent(&mut self, sent: &Sent, _: &mut dyn Random) -> Stamp {
+    fn on_sent(&mut self, sent: &Sent<'_>, _: &mut dyn Random) -> Stamp {
         self.sent += 1;
         self.next = sent.now + self.advice.gap;
         let call = format!(
@@ -135,7 +135,7 @@ impl Controller for Recorder {
         );
     }
 
-    fn on_abandoned(&mut self, a: &Abandoned) {
+    fn on_abandoned(&mut self, a: &Abandoned<'_>) {
         self.note(
             a.now,
             format!("abandoned {:?} n={}", a.reason, a.retransmissions),

@@ -91,7 +91,7 @@ impl ControllerSpec {
         let entry = registry::find(name).map_err(|_| ControllerError::UnknownController {
             name: name.to_owned(),
         })?;
-        let (mut settings, mut changed) = (entry.settings, false);
+        let (mut settings, mut changed) = (entry.settings(), false);
         for (constant, value) in constants {
             settings
                 .set(constant, value)
@@ -121,8 +121,9 @@ impl ControllerSpec {
     }
 
     /// The constants in force.
-    pub fn settings(&self) -> &Settings {
-        self.changed.unwrap_or(&self.entry.settings)
+    pub fn settings(&self) -> Settings {
+        self.changed
+            .map_or_else(|| self.entry.settings(), |changed| *changed)
     }
 }
 

@@ -110,7 +110,9 @@ fn reach(tree: &Tree, path: &str, is_root: bool, reached: &mut BTreeSet<String>)
             .into_iter()
             .collect();
         for word in words {
-            reach(tree, &join(folder, &format!("{word}.rs")), false, reached);
+            for file in [format!("{word}.rs"), format!("{word}/mod.rs")] {
+                reach(tree, &join(folder, &file), false, reached);
+            }
         }
     }
 }

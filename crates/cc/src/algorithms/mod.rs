@@ -65,7 +65,9 @@ macro_rules! families {
                     project_choice: profile.project_choice,
                     shrinks: <$module::$Type as Family>::SHRINKS,
                     suggested: profile.suggested,
-                    settings: Settings::$Type(profile.constants),
+                    settings: |index| {
+                        Settings::$Type(<$module::$Type as Family>::PROFILES[index].constants)
+                    },
                     build: |index| AnyController::$Type($module::$Type::new(
                         &<$module::$Type as Family>::PROFILES[index].constants,
                     )),
@@ -86,7 +88,18 @@ families! {
     default: DefaultCoap,
     observe_static: ObserveStatic,
     cocoa: Cocoa,
+    cocoa_4state: Cocoa4State,
+    pcocoa: Pcocoa,
+    cocoa_plus_plus: CocoaPlusPlus,
+    full_backoff: FullBackoff,
+    fasor: Fasor,
+    rfc6298: Rfc6298,
+    linux_rto: LinuxRto,
+    peak_hopper: PeakHopper,
+    basic_rto: BasicRto,
 }
+
+mod retained;
 
 impl Controller for AnyController {
     fn first_timeout(&mut self, start: &Start<'_>, random: &mut dyn Random) -> Timer {
@@ -97,7 +110,7 @@ impl Controller for AnyController {
         forward!(self, c => c.next_timeout(expired, random))
     }
 
-    fn on_sent(&mut self, sent: &Sent, random: &mut dyn Random) -> Stamp {
+    fn on_sent(&mut self, sent: &Sent<'_>, random: &mut dyn Random) -> Stamp {
         forward!(self, c => c.on_sent(sent, random))
     }
 
@@ -117,7 +130,7 @@ impl Controller for AnyController {
         forward!(self, c => c.on_late_answer(late));
     }
 
-    fn on_abandoned(&mut self, abandoned: &Abandoned) {
+    fn on_abandoned(&mut self, abandoned: &Abandoned<'_>) {
         forward!(self, c => c.on_abandoned(abandoned));
     }
 

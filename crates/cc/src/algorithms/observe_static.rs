@@ -66,7 +66,7 @@ impl Controller for ObserveStatic {
         DefaultCoap.next_timeout(expired, random)
     }
 
-    fn on_sent(&mut self, sent: &Sent, _: &mut dyn Random) -> Stamp {
+    fn on_sent(&mut self, sent: &Sent<'_>, _: &mut dyn Random) -> Stamp {
         if sent.kind == Kind::Notification && !sent.confirmable {
             self.until = sent.now + self.constants.non_interval;
         }
@@ -112,7 +112,7 @@ mod tests {
     /// A controller that has told something in a NON message at `seconds`.
     fn told(seconds: u64) -> ObserveStatic {
         let mut controller = ObserveStatic::new(&ObserveStatic::PROFILES[0].constants);
-        let sent = Sent::new(at(seconds), 40)
+        let sent = Sent::new(at(seconds), &TransmissionParameters::DEFAULT, 40)
             .with_kind(Kind::Notification)
             .with_confirmable(false);
         controller.on_sent(&sent, &mut Fixed::low());
@@ -166,7 +166,8 @@ mod tests {
     fn requests_and_what_is_sent_as_con_set_no_pace() {
         assert_eq!(leaves(&told(10), 11, Kind::Request, false, 1), at(11));
         let mut controller = told(10);
-        let sent = Sent::new(at(13), 40).with_kind(Kind::Notification);
+        let sent =
+            Sent::new(at(13), &TransmissionParameters::DEFAULT, 40).with_kind(Kind::Notification);
         controller.on_sent(&sent, &mut Fixed::low());
         let next = leaves(&controller, 13, Kind::Notification, true, 1);
         assert_eq!(next, at(13));

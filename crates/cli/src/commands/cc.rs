@@ -40,7 +40,7 @@ pub(crate) struct Constant {
 impl From<Entry> for Controller {
     fn from(entry: Entry) -> Self {
         let mut constants = Vec::new();
-        entry.settings.describe(&mut |constant| {
+        entry.settings().describe(&mut |constant| {
             constants.push(Constant {
                 name: constant.name,
                 value: constant.value.to_string(),

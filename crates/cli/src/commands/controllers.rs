@@ -46,7 +46,7 @@ fn text() -> String {
         }
         text.push('\n');
         let mut rows = String::new();
-        entry.settings.describe(&mut |constant| {
+        entry.settings().describe(&mut |constant| {
             let (name, value) = (constant.name, constant.value);
             let (kind, about) = (cell(constant.kind), cell(constant.about));
             let _ = writeln!(rows, "| `{name}` | {value} | {kind} | {about} |");
@@ -92,7 +92,7 @@ mod tests {
                 "{}",
                 entry.name
             );
-            entry.settings.describe(&mut |c| {
+            entry.settings().describe(&mut |c| {
                 assert!(text.contains(&format!("| `{}` |", c.name)), "{}", c.name);
             });
         }

@@ -68,6 +68,7 @@ pub use server::{Incoming, Part};
 
 use client::{ObservationIndex, Operation, Turns};
 use config::{REJECTIONS_A_SECOND, admissible};
+pub(crate) use exchange::Queue;
 use exchange::{Ended, Exchange, ExchangeIndex};
 use server::IncomingTable;
 

@@ -37,7 +37,7 @@ fn constants(algorithm: &Algorithm) -> Vec<Constant> {
     let mut of_profile = Vec::new();
     let entry = controller.entry();
     entry
-        .settings
+        .settings()
         .describe(&mut |c| of_profile.push(c.value.to_string()));
     let mut all = Vec::new();
     controller.settings().describe(&mut |c| {

@@ -43,12 +43,14 @@ impl Endpoint {
     }
 
     pub(super) fn tell_abandoned(&mut self, now: Instant, index: u32, reason: Reason) {
+        let parameters = self.exchange_parameters(index);
         let exchange = &self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
         let retransmissions = exchange.retransmissions();
         if exchange.state == State::Unacknowledged {
             let Timer { timeout, memo } = exchange.timer;
-            let abandoned = Abandoned::new(now, memo, reason, retransmissions, timeout);
+            let abandoned =
+                Abandoned::new(now, &parameters, memo, reason, retransmissions, timeout);
             peer.congestion.controller().on_abandoned(&abandoned);
         }
         let (address, id) = (peer.address, exchange.id);
@@ -67,7 +69,7 @@ impl Endpoint {
         let exchange = &self.exchanges[index as usize];
         if exchange.state == State::Queued {
             let peer = exchange.peer;
-            self.peers[peer].queue.retain(|&queued| queued != index);
+            self.peers[peer].queue.remove(&mut self.exchanges, index);
         } else {
             self.tell_abandoned(now, index, Reason::Cancelled);
         }
@@ -88,7 +90,7 @@ impl Endpoint {
                 continue;
             };
             if exchange.state == State::Queued {
-                self.peers[peer].queue.retain(|&queued| queued != index);
+                self.peers[peer].queue.remove(&mut self.exchanges, index);
             }
             self.abandon(now, index, Reason::Unreachable, Failure::Unreachable);
         }

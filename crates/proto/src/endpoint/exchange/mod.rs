@@ -8,6 +8,7 @@
 mod answer;
 mod end;
 mod index;
+mod queue;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -20,6 +21,7 @@ use carob_cc::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 pub(super) use index::ExchangeIndex;
+pub(crate) use queue::Queue;
 
 use super::{Endpoint, Failure, Owner, RequestError, Tracing};
 use crate::codec::{BlockValue, MessageId, Token, Type};
@@ -117,6 +119,8 @@ pub(super) struct Exchange {
     /// The first of `transmissions` that had the present Message ID: not 0 once a notification
     /// was superseded by a newer one (RFC 7641 4.5.2).
     first_of_id: u8,
+    /// While queued: the exchange behind it.
+    queued_next: u32,
 }
 
 impl Exchange {
@@ -243,6 +247,7 @@ impl Endpoint {
             late: Duration::ZERO,
             transmissions: SmallVec::new(),
             first_of_id: 0,
+            queued_next: u32::MAX,
         });
         if let Some(observer) = purpose.observer() {
             self.observers[observer].exchange = index;
@@ -251,7 +256,7 @@ impl Endpoint {
             self.index.add_token(&self.exchanges, index);
         }
         self.peers[peer].users += 1;
-        self.peers[peer].queue.push_back(index);
+        self.peers[peer].queue.push(&mut self.exchanges, index);
         self.pump(now, peer);
         index
     }
@@ -263,11 +268,11 @@ impl Endpoint {
     pub(super) fn pump(&mut self, now: Instant, peer: PeerIndex) {
         // When the queue is to be looked at again.
         let mut later = None;
-        let (mut place, mut holding) = (0, false);
-        while let Some(&index) = self.peers[peer].queue.get(place) {
+        let (mut before, mut holding) = (None, false);
+        while let Some(index) = self.peers[peer].queue.next(&self.exchanges, before) {
             let kind = self.exchanges[index as usize].purpose.kind();
             if holding && kind == Kind::Notification {
-                place += 1;
+                before = Some(index);
                 continue;
             }
             self.bring_up_to_date(now, index);
@@ -292,7 +297,7 @@ impl Endpoint {
             if earliest > now && kind == Kind::Notification {
                 later = Some(earliest);
                 holding = true;
-                place += 1;
+                before = Some(index);
                 continue;
             }
             let id = if earliest > now {
@@ -302,7 +307,7 @@ impl Endpoint {
             };
             match id {
                 Ok(id) => {
-                    state.queue.remove(place);
+                    state.queue.take(&mut self.exchanges, before);
                     self.send_first(now, index, id, &parameters);
                 }
                 Err(at) => {
@@ -400,7 +405,7 @@ impl Endpoint {
             );
         }
         self.index.add_id(&self.exchanges, index);
-        self.send_copy(now, index);
+        self.send_copy(now, index, parameters);
         if !answered {
             let exchange = &self.exchanges[index as usize];
             let observer = match exchange.purpose {
@@ -474,12 +479,12 @@ impl Endpoint {
     }
 
     /// Sends one copy of an exchange's message and tells its controller.
-    fn send_copy(&mut self, now: Instant, index: u32) {
+    fn send_copy(&mut self, now: Instant, index: u32, parameters: &TransmissionParameters) {
         let exchange = &mut self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
         let retransmissions = u8::try_from(exchange.transmissions.len()).unwrap_or(u8::MAX);
         let bytes = exchange.bytes.len() as u32;
-        let sent = Sent::new(now, bytes)
+        let sent = Sent::new(now, parameters, bytes)
             .with_retransmissions(retransmissions)
             .with_kind(exchange.purpose.kind())
             .with_confirmable(exchange.confirmable)
@@ -577,7 +582,7 @@ impl Endpoint {
         exchange.timer = timer;
         self.timers.set(exchange.timer_id, now + timer.timeout);
         self.supersede(now, index);
-        self.send_copy(now, index);
+        self.send_copy(now, index, parameters);
     }
 
     /// A buffer for a message, reused where possible.

@@ -1,0 +1,89 @@
+//! What an RTO becomes that was not used for long (`spec/algorithms.md` 3.1, 3.4, 3.6).
+
+use super::{AgeingSince, CocoaConstants, LargeAgeing, SmallAgeing};
+use crate::time::{Duration, Instant};
+
+const ONE_SECOND: Duration = Duration::from_secs(1);
+
+/// What the RTO `rto`, last touched at `since`, is at `now`, and since when it is that.
+///
+/// Steps of `AgeingSince::Due` are taken at the moments their idle times ran out, so that ageing
+/// at the next use gives what a running timer would have given (draft-03 allows it). Each step at
+/// least doubles a small RTO or nearly halves a large one, so the loop is short.
+pub(super) fn aged(
+    constants: &CocoaConstants,
+    rto: Duration,
+    since: Instant,
+    now: Instant,
+) -> (Duration, Instant) {
+    let polled = match constants.ageing_poll.as_micros() {
+        0 => now,
+        poll => Instant::from_micros(now.as_micros() / poll * poll),
+    };
+    let (mut aged, mut at) = (rto, since);
+    while let Some(step) = next_step(constants, aged) {
+        if polled.since(at) <= step.after {
+            break;
+        }
+        aged = constants.whole(step.becomes);
+        match constants.ageing_since {
+            AgeingSince::Kept => return (aged, since),
+            _ if step.once => return (aged, polled),
+            AgeingSince::Due | AgeingSince::Send => at += step.after,
+        }
+    }
+    if aged != rto && constants.ageing_since == AgeingSince::Send {
+        at = now;
+    }
+    (aged, at)
+}
+
+struct Step {
+    /// What the RTO becomes.
+    becomes: Duration,
+    /// After being unused for longer than this.
+    after: Duration,
+    /// However long it is, no second step follows at once.
+    once: bool,
+}
+
+/// How `rto` ages; `None` if it does not.
+fn next_step(constants: &CocoaConstants, rto: Duration) -> Option<Step> {
+    if rto < ONE_SECOND {
+        let (becomes, once) = match constants.ageing_small {
+            SmallAgeing::Off => return None,
+            SmallAgeing::Double => (rto.times(2), false),
+            SmallAgeing::ToOneSecond => (ONE_SECOND, true),
+        };
+        return (becomes > rto).then_some(Step {
+            becomes,
+            after: rto.times(u64::from(constants.ageing_small_idle)),
+            once,
+        });
+    }
+    if rto <= constants.ageing_large_above {
+        return None;
+    }
+    let (becomes, once) = match constants.ageing_large {
+        LargeAgeing::Off => return None,
+        LargeAgeing::Once => (ONE_SECOND + rto.half(), true),
+        LargeAgeing::Repeated => (ONE_SECOND + rto.half(), false),
+        LargeAgeing::Quotient => {
+            // (2000 + RTO)/RTO of milliseconds, taken for seconds.
+            let micros = rto.as_micros();
+            let numerator = (2_000_000 + micros).saturating_mul(1_000_000);
+            (
+                Duration::from_micros((numerator + micros / 2) / micros),
+                true,
+            )
+        }
+    };
+    (becomes < rto).then_some(Step {
+        becomes,
+        after: match constants.ageing_large_idle {
+            0 => constants.ageing_large_after,
+            times => rto.times(u64::from(times)),
+        },
+        once,
+    })
+}

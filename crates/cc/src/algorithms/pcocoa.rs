@@ -1,0 +1,120 @@
+//! pCoCoA as far as its abstract goes: no weak estimator, because copies are told apart, and a
+//! deviation like Linux's.
+//!
+//! Bolettieri et al. want fewer spurious retransmissions than CoCoA and drop the weak estimator.
+//! From memory, with low confidence: a transmission counter in the message, and Linux's mean
+//! deviation in the place of RTTVAR. That is what stands here: a sample whenever the answered copy
+//! is known, Linux's estimator, CoCoA's backoff and ageing. Never a reproduction.
+//! `spec/algorithms.md` 4.6.
+
+use super::cocoa::{CocoaConstants, DRAFT_CAP, Order, Overall, STRONG_ONLY};
+use super::linux_rto::LinuxEstimator;
+use crate::controller::{Controller, Counting, Gauge, Timer};
+use crate::evidence::{Answer, Answered, Departure, Expired, Sent, Stamp, Start};
+use crate::random::Random;
+use crate::ratio::Ratio;
+use crate::registry::{Family, Profile};
+use crate::time::{Duration, Instant};
+
+constants! {
+    /// What can be set of the estimator, and of CoCoA around it.
+    pub struct PcocoaConstants {
+        /// smallest deviation, of which four are added to the mean
+        deviation_min: Duration,
+        ..cocoa: CocoaConstants
+    }
+}
+
+/// The state for one peer.
+#[derive(Debug)]
+pub struct Pcocoa {
+    constants: &'static PcocoaConstants,
+    overall: Overall,
+    estimator: LinuxEstimator,
+}
+
+impl Family for Pcocoa {
+    type Constants = PcocoaConstants;
+    const PROFILES: &'static [Profile<PcocoaConstants>] = &[Profile {
+        name: "pcocoa",
+        about: "cocoa-03 with copies told apart and Linux's estimator in the place of its two",
+        source: "Bolettieri et al., abstract; spec/algorithms.md 4.6",
+        project_choice: Some(
+            "only the aims are in the abstract: copies carry FASOR's retransmission-count option, \
+             the estimator is linux-rto's and its estimate the RTO, all else is cocoa-03",
+        ),
+        constants: PcocoaConstants {
+            deviation_min: Duration::from_millis(50),
+            cocoa: CocoaConstants {
+                order: Order::MeanFirst,
+                weight_strong: Ratio::ONE,
+                counting: Counting::EveryCopy,
+                ..STRONG_ONLY
+            },
+        },
+        suggested: DRAFT_CAP,
+    }];
+
+    fn new(constants: &'static PcocoaConstants) -> Self {
+        Self {
+            constants,
+            overall: Overall::new(),
+            estimator: LinuxEstimator::default(),
+        }
+    }
+}
+
+impl Controller for Pcocoa {
+    fn first_timeout(&mut self, start: &Start<'_>, random: &mut dyn Random) -> Timer {
+        let cocoa = &self.constants.cocoa;
+        let rto = self.overall.first_rto(start, cocoa);
+        Overall::dithered(rto, random, cocoa).into()
+    }
+
+    fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
+        let cocoa = &self.constants.cocoa;
+        let factor = cocoa.factor(expired.timeout);
+        cocoa.backed_off(expired.timeout, factor).into()
+    }
+
+    fn on_sent(&mut self, sent: &Sent<'_>, random: &mut dyn Random) -> Stamp {
+        self.overall.on_sent(sent, random, &self.constants.cocoa);
+        Stamp::default()
+    }
+
+    fn on_answered(&mut self, answered: &Answered<'_>) {
+        if !answered.confirmable || answered.answer == Answer::Separate {
+            return;
+        }
+        let cocoa = &self.constants.cocoa;
+        if let Some(round_trip) = answered.round_trip() {
+            let sample = cocoa.ticks(round_trip).max(1);
+            let floor = cocoa.ticks(self.constants.deviation_min);
+            let estimate = self.estimator.update(sample, cocoa.order, floor);
+            let mixed = (estimate, cocoa.weight_strong);
+            self.overall
+                .mix(answered.now, mixed, answered.parameters, cocoa);
+        }
+    }
+
+    fn departure(&self, departure: &Departure<'_>) -> Instant {
+        self.overall.departure(departure)
+    }
+
+    fn must_confirm(&self, departure: &Departure<'_>) -> bool {
+        self.overall.must_confirm(departure, &self.constants.cocoa)
+    }
+
+    fn counting(&self) -> Counting {
+        self.constants.cocoa.counting
+    }
+
+    fn gauges(&self, now: Instant, visit: &mut dyn FnMut(&'static str, Gauge)) {
+        let cocoa = &self.constants.cocoa;
+        if let Some(rto) = self.overall.aged(now, cocoa) {
+            visit("rto", Gauge::Time(rto));
+            visit("srtt", Gauge::Time(cocoa.span(self.estimator.srtt)));
+            visit("rttvar", Gauge::Time(cocoa.span(self.estimator.rttvar)));
+        }
+    }
+}
