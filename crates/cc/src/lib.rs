@@ -26,6 +26,7 @@
 #[macro_use]
 pub mod constants;
 pub mod algorithms;
+pub mod contract;
 pub mod controller;
 pub mod evidence;
 pub mod parameters;

@@ -1,0 +1,71 @@
+//! An exchange of a trial: its copies, as the engine keeps them.
+
+use crate::controller::Timer;
+use crate::evidence::{Answered, Kind, Matched, Transmission};
+use crate::parameters::TransmissionParameters;
+use crate::time::Instant;
+
+/// Most copies of a message.
+const COPIES: usize = TransmissionParameters::MAX_RETRANSMIT_LIMIT as usize + 1;
+
+/// A confirmable message under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exchange {
+    pub(super) kind: Kind,
+    pub(super) timer: Timer,
+    copies: [Transmission; COPIES],
+    sent: u8,
+}
+
+impl Exchange {
+    pub(super) fn new(kind: Kind, timer: Timer) -> Self {
+        Self {
+            kind,
+            timer,
+            copies: [Transmission::default(); COPIES],
+            sent: 0,
+        }
+    }
+
+    pub(super) fn copies(&self) -> &[Transmission] {
+        &self.copies[..usize::from(self.sent)]
+    }
+
+    pub(super) fn push(&mut self, transmission: Transmission) {
+        self.copies[usize::from(self.sent)] = transmission;
+        self.sent += 1;
+    }
+
+    /// Copies sent beyond the original.
+    pub(super) fn retransmissions(&self) -> u8 {
+        self.sent.saturating_sub(1)
+    }
+
+    /// When the running timer runs out.
+    pub(super) fn expires(&self) -> Instant {
+        self.copies()
+            .last()
+            .map_or(Instant::ZERO, |copy| copy.at + self.timer.timeout)
+    }
+
+    /// An answer at `now` to the copy that `draw` picks, if the wire tells it.
+    pub(super) fn answered<'a>(
+        &'a self,
+        now: Instant,
+        parameters: &'a TransmissionParameters,
+        draw: u32,
+    ) -> Answered<'a> {
+        let Timer { timeout, memo } = self.timer;
+        let answered = Answered::new(now, parameters, memo, self.copies(), timeout);
+        let latest = self.retransmissions();
+        let copy = u8::try_from(draw % (u32::from(latest) + 1)).unwrap_or_default();
+        match draw >> 30 {
+            0 => answered.with_matched(Matched::Exact(copy)),
+            1 if copy < latest => answered.with_matched(Matched::Ambiguous {
+                earliest: copy,
+                latest,
+            }),
+            _ => answered,
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The trial: an engine whose every choice is drawn.
+
+use super::exchange::Exchange;
+use super::{Breach, FIRST_MAX, Lcg, WAIT_MAX};
+use crate::controller::{Controller, Gauge, Timer};
+use crate::evidence::{
+    Abandoned, Answer, Departure, Expired, Kind, LateAnswer, Lost, Reason, Sent, Signal, Start,
+    Transmission,
+};
+use crate::parameters::TransmissionParameters;
+use crate::random::Random;
+use crate::time::{Duration, Instant};
+
+/// Exchanges that may run at once.
+const PARALLEL: usize = 4;
+
+/// By how much the second controller lives later: whole seconds, because one reading of CoCoA
+/// looks at its clock once a second.
+const LATER: Duration = Duration::from_secs(1000);
+
+/// Two controllers of a kind, told the same.
+#[derive(Debug)]
+pub struct Trial<C> {
+    one: Side<C>,
+    other: Side<C>,
+    shrinks: bool,
+    parameters: TransmissionParameters,
+    now: Instant,
+    drawn: u64,
+}
+
+/// One of them, with what the engine keeps for it.
+#[derive(Debug)]
+struct Side<C> {
+    controller: C,
+    later: Duration,
+    exchanges: [Option<Exchange>; PARALLEL],
+    /// What it draws; both draw the same.
+    random: Lcg,
+}
+
+impl<C: Controller> Trial<C> {
+    /// A trial of two controllers that nothing was told yet; `shrinks` if timers of an exchange
+    /// may become shorter.
+    pub fn new(one: C, other: C, shrinks: bool) -> Self {
+        let side = |controller, later| Side {
+            controller,
+            later,
+            exchanges: [None; PARALLEL],
+            random: Lcg(7),
+        };
+        Self {
+            one: side(one, Duration::ZERO),
+            other: side(other, LATER),
+            shrinks,
+            parameters: TransmissionParameters::DEFAULT,
+            now: Instant::ZERO,
+            drawn: 0,
+        }
+    }
+
+    /// With other transmission parameters.
+    #[must_use]
+    pub fn with_parameters(mut self, parameters: TransmissionParameters) -> Self {
+        self.parameters = parameters;
+        self
+    }
+
+    /// A number that both controllers' advice so far went into.
+    pub fn digest(&self) -> u64 {
+        self.drawn
+    }
+
+    /// One step: something happens and is told, advice is asked for and checked.
+    ///
+    /// # Errors
+    /// The first promise that was not kept.
+    pub fn step(&mut self, random: &mut dyn Random) -> Result<(), Breach> {
+        let draw = random.next_u32();
+        let slot = usize::try_from(draw >> 8).unwrap_or_default() % PARALLEL;
+        self.pass(random.next_u32());
+        let running = self.one.exchanges[slot].is_some();
+        match (draw & 0xff, running) {
+            (0..=109, false) => self.send(slot, draw),
+            (0..=109, true) => self.answer(slot, random.next_u32()),
+            (110..=189, true) => self.expire(slot),
+            (190..=199, true) => self.abandon(slot, draw),
+            (110..=199, false) | (200..=229, _) => self.notify(draw),
+            (230..=235, _) => self.late(draw),
+            (236..=239, _) => self.signal(draw),
+            _ => self.look(),
+        }
+    }
+
+    /// Time passes: nothing, or up to a power of two of microseconds.
+    fn pass(&mut self, draw: u32) {
+        // Up to 2^35 us, 9.5 hours; one in 4,096 steps, months.
+        let exponent = match draw & 0xfff {
+            0 => 43,
+            some => some % 36,
+        };
+        let most = 1_u64 << exponent;
+        let micros = (u64::from(draw >> 12) * most) >> 20;
+        self.now = self.now + Duration::from_micros(micros);
+    }
+
+    fn both<R: PartialEq>(
+        &mut self,
+        advice: &'static str,
+        mut ask: impl FnMut(&mut Side<C>, Instant, &TransmissionParameters) -> R,
+    ) -> Result<R, Breach> {
+        let one = ask(&mut self.one, self.now, &self.parameters);
+        let other = ask(&mut self.other, self.now + LATER, &self.parameters);
+        if one == other {
+            Ok(one)
+        } else {
+            Err(Breach::Differs { advice })
+        }
+    }
+
+    fn send(&mut self, slot: usize, draw: u32) -> Result<(), Breach> {
+        let kind = match draw >> 28 {
+            0..=11 => Kind::Request,
+            12..=13 => Kind::Response,
+            _ => Kind::Notification,
+        };
+        self.begin(slot, kind)
+    }
+
+    fn begin(&mut self, slot: usize, kind: Kind) -> Result<(), Breach> {
+        let running = self.one.exchanges.iter().flatten().count();
+        let running = u16::try_from(running).unwrap_or(u16::MAX);
+        let timer = self.both("first timer", |side, now, parameters| {
+            let start = Start::new(now, parameters)
+                .with_running(running)
+                .with_kind(kind);
+            let timer = side.controller.first_timeout(&start, &mut side.random);
+            side.exchanges[slot] = Some(Exchange::new(kind, timer));
+            timer
+        })?;
+        self.note(timer.timeout);
+        if timer.timeout.is_zero() {
+            return Err(Breach::NoTimer);
+        }
+        if timer.timeout > FIRST_MAX {
+            return Err(Breach::LongFirst(timer.timeout));
+        }
+        self.copy(slot)
+    }
+
+    fn copy(&mut self, slot: usize) -> Result<(), Breach> {
+        self.both("stamp", |side, now, parameters| {
+            let Some(exchange) = &mut side.exchanges[slot] else {
+                return;
+            };
+            let copies = u8::try_from(exchange.copies().len()).unwrap_or(u8::MAX);
+            let sent = Sent::new(now, parameters, 60)
+                .with_kind(exchange.kind)
+                .with_retransmissions(copies);
+            let stamp = side.controller.on_sent(&sent, &mut side.random);
+            exchange.push(Transmission { at: now, stamp });
+        })
+    }
+
+    fn expire(&mut self, slot: usize) -> Result<(), Breach> {
+        let Some(exchange) = &self.one.exchanges[slot] else {
+            return Ok(());
+        };
+        // The engine may be called late, never early.
+        self.now = self.now.max(exchange.expires());
+        let (before, retransmissions) = (exchange.timer.timeout, exchange.retransmissions());
+        self.both("loss", |side, now, _| {
+            let exchange = side.exchanges[slot].as_ref();
+            if let Some(&last) = exchange.and_then(|exchange| exchange.copies().last()) {
+                let lost = Lost::new(now, last, 60, true);
+                side.controller.on_lost(&lost);
+            }
+        })?;
+        if retransmissions >= self.parameters.max_retransmit {
+            return self.end(slot, Reason::TimedOut);
+        }
+        let timer = self.both("next timer", |side, now, parameters| {
+            let mut timer = Timer::default();
+            if let Some(exchange) = &mut side.exchanges[slot] {
+                let memo = exchange.timer.memo;
+                let expired = Expired::new(now, parameters, memo, retransmissions, before);
+                timer = side.controller.next_timeout(&expired, &mut side.random);
+                if let Some(cap) = parameters.rto_max {
+                    timer.timeout = timer.timeout.min(cap.max(before));
+                }
+                exchange.timer = timer;
+            }
+            timer
+        })?;
+        self.note(timer.timeout);
+        let after = timer.timeout;
+        if after.is_zero() {
+            return Err(Breach::NoTimer);
+        }
+        if after < before && !self.shrinks {
+            return Err(Breach::Shrank { before, after });
+        }
+        self.copy(slot)
+    }
+
+    fn answer(&mut self, slot: usize, draw: u32) -> Result<(), Breach> {
+        let form = match (draw >> 16) & 7 {
+            0 => Answer::Separate,
+            1 | 2 => Answer::Empty,
+            _ => Answer::Piggybacked,
+        };
+        self.both("answer", |side, now, parameters| {
+            let Some(exchange) = side.exchanges[slot].take() else {
+                return;
+            };
+            let answered = exchange.answered(now, parameters, draw);
+            let answered = answered.with_answer(form, 80);
+            side.controller.on_answered(&answered);
+            if form == Answer::Empty && exchange.kind == Kind::Request {
+                let response = exchange.answered(now, parameters, draw.rotate_left(9));
+                let response = response.with_answer(Answer::Separate, 80);
+                side.controller.on_response(&response);
+            }
+        })?;
+        self.look()
+    }
+
+    fn abandon(&mut self, slot: usize, draw: u32) -> Result<(), Breach> {
+        let reasons = [Reason::Reset, Reason::Cancelled, Reason::Unreachable];
+        let which = usize::try_from(draw >> 16).unwrap_or_default() % reasons.len();
+        self.end(slot, reasons[which])
+    }
+
+    fn end(&mut self, slot: usize, reason: Reason) -> Result<(), Breach> {
+        self.both("end", |side, now, parameters| {
+            if let Some(exchange) = side.exchanges[slot].take() {
+                let Timer { timeout, memo } = exchange.timer;
+                let copies = exchange.retransmissions();
+                let abandoned = Abandoned::new(now, parameters, memo, reason, copies, timeout);
+                side.controller.on_abandoned(&abandoned);
+            }
+        })?;
+        self.look()
+    }
+
+    /// A notification as NON, or a NON request: asks, waits and leaves.
+    fn notify(&mut self, draw: u32) -> Result<(), Breach> {
+        let kind = match draw >> 29 {
+            0 => Kind::Request,
+            _ => Kind::Notification,
+        };
+        let asked = self.now;
+        let departs = |side: &mut Side<C>, at: Instant, parameters: &TransmissionParameters| {
+            let departure = Departure::new(at, parameters, 60)
+                .with_kind(kind)
+                .with_confirmable(false);
+            let leaves = side.controller.departure(&departure);
+            let leaves = leaves.max(at).since(Instant::ZERO + side.later);
+            (leaves, side.controller.must_confirm(&departure))
+        };
+        let (leaves, _) = self.both("departure", departs)?;
+        let leaves = Instant::ZERO + leaves;
+        let wait = leaves.since(asked);
+        if wait > WAIT_MAX {
+            return Err(Breach::LongWait(wait));
+        }
+        self.note(wait);
+        self.now = leaves;
+        let (again, confirm) = self.both("departure", departs)?;
+        if Instant::ZERO + again < leaves {
+            return Err(Breach::EarlierWhenLater);
+        }
+        if confirm {
+            // As CON it is an exchange; without a free place it is not sent.
+            let free = self.one.exchanges.iter().position(Option::is_none);
+            return free.map_or(Ok(()), |slot| self.begin(slot, kind));
+        }
+        self.both("stamp", |side, now, parameters| {
+            let sent = Sent::new(now, parameters, 60)
+                .with_kind(kind)
+                .with_confirmable(false);
+            side.controller.on_sent(&sent, &mut side.random)
+        })?;
+        Ok(())
+    }
+
+    fn late(&mut self, draw: u32) -> Result<(), Breach> {
+        let since = Duration::from_micros(u64::from(draw));
+        self.both("late answer", |side, now, _| {
+            let late = LateAnswer::new(now, 3, 2, since).with_abandoned(draw >> 31 == 0);
+            side.controller.on_late_answer(&late);
+        })
+    }
+
+    fn signal(&mut self, draw: u32) -> Result<(), Breach> {
+        let signal = match draw >> 30 {
+            0 => Signal::Unreachable,
+            _ => Signal::SlowDown(Duration::from_secs(u64::from(draw >> 20))),
+        };
+        self.both("signal", |side, now, _| {
+            side.controller.on_signal(now, signal);
+        })
+    }
+
+    /// What can be asked for without anything happening.
+    fn look(&mut self) -> Result<(), Breach> {
+        let window = self.both("window", |side, now, parameters| {
+            side.controller.window(now, parameters)
+        })?;
+        if window.exchanges == 0 || window.bytes == 0 {
+            return Err(Breach::ClosedWindow);
+        }
+        let (rto, digest) = self.both("gauges", |side, now, _| {
+            let (mut rto, mut digest) = (None, 0_u64);
+            side.controller.gauges(now, &mut |name, gauge| {
+                if let ("rto", Gauge::Time(time)) = (name, gauge) {
+                    rto = Some(time);
+                }
+                let value = match gauge {
+                    Gauge::Time(time) => time.as_micros(),
+                    Gauge::Count(count) => count,
+                    Gauge::State(state) => u64::try_from(state.len()).unwrap_or_default(),
+                };
+                digest = digest.rotate_left(7) ^ value;
+            });
+            (rto, digest)
+        })?;
+        self.note(Duration::from_micros(digest));
+        match rto {
+            Some(rto) if rto.is_zero() => Err(Breach::NoRto),
+            _ => Ok(()),
+        }
+    }
+
+    fn note(&mut self, advice: Duration) {
+        self.drawn = self.drawn.rotate_left(5) ^ advice.as_micros();
+    }
+}

@@ -1,0 +1,124 @@
+//! The contract suite over the whole registry: 2^22 random steps a controller.
+//!
+//! `cargo xtask long contract` takes 2^32.
+
+use carob_cc::TransmissionParameters;
+use carob_cc::contract::{Breach, Lcg, Trial};
+use carob_cc::controller::{Controller, Timer};
+use carob_cc::evidence::{Expired, Start};
+use carob_cc::random::Random;
+use carob_cc::ratio::Ratio;
+use carob_cc::registry::{Entry, entries};
+use carob_cc::time::Duration;
+
+/// Steps of one trial before both controllers are forgotten.
+const TRIAL: u32 = 1 << 14;
+const TRIALS: u64 = 1 << 8;
+
+/// Transmission parameters of the `seed`-th trial: the profile's, the defaults, and odd ones.
+fn parameters(entry: &Entry, seed: u64) -> TransmissionParameters {
+    let mut parameters = TransmissionParameters::DEFAULT;
+    match seed % 4 {
+        0 | 1 => parameters = entry.suggested.apply(parameters),
+        2 => {
+            parameters.max_retransmit = TransmissionParameters::MAX_RETRANSMIT_LIMIT;
+            parameters.rto_max = None;
+        }
+        _ => {
+            parameters.ack_timeout = Duration::from_millis(1 + 997 * (seed % 50));
+            parameters.ack_random_factor = Ratio::new(5, 4);
+            parameters.max_retransmit = (seed % 7) as u8;
+            parameters.rto_max = Some(Duration::from_millis(100 * (1 + seed % 600)));
+            parameters.nstart = 1 + (seed % 5) as u16;
+        }
+    }
+    parameters
+}
+
+fn trial(entry: &Entry, seed: u64) -> u64 {
+    let mut trial = Trial::new(entry.build(), entry.build(), entry.shrinks)
+        .with_parameters(parameters(entry, seed));
+    let mut random = Lcg(seed);
+    for step in 0..TRIAL {
+        if let Err(breach) = trial.step(&mut random) {
+            panic!(
+                "{}, trial {seed}, step {step}: {breach}\n{trial:#?}",
+                entry.name
+            );
+        }
+    }
+    trial.digest()
+}
+
+#[test]
+fn every_controller_keeps_the_contract() {
+    let all: Vec<Entry> = entries().collect();
+    std::thread::scope(|scope| {
+        for half in [0, 1] {
+            let mine = all.iter().skip(half).step_by(2);
+            scope.spawn(move || {
+                for entry in mine {
+                    let first = trial(entry, 0);
+                    for seed in 1..TRIALS {
+                        trial(entry, seed);
+                    }
+                    // Nothing was left behind by those that were forgotten.
+                    assert_eq!(trial(entry, 0), first, "{}", entry.name);
+                }
+            });
+        }
+    });
+}
+
+/// A controller that breaks the contract in a way a test names.
+#[derive(Debug, Default)]
+struct Broken {
+    zero: bool,
+    shrink: bool,
+    dated: bool,
+}
+
+impl Controller for Broken {
+    fn first_timeout(&mut self, start: &Start<'_>, _: &mut dyn Random) -> Timer {
+        let seconds = match start.now.as_micros() {
+            _ if self.zero => 0,
+            late if self.dated && late > 900_000_000 => 3,
+            _ => 2,
+        };
+        Duration::from_secs(seconds).into()
+    }
+
+    fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
+        match self.shrink {
+            true => expired.timeout.half().into(),
+            false => expired.timeout.times(2).into(),
+        }
+    }
+}
+
+fn breach(build: impl Fn() -> Broken) -> Option<Breach> {
+    let mut trial = Trial::new(build(), build(), false);
+    let mut random = Lcg(1);
+    (0..TRIAL).find_map(|_| trial.step(&mut random).err())
+}
+
+#[test]
+fn what_breaks_the_contract_is_found() {
+    let broken = Broken::default;
+    assert_eq!(breach(broken), None);
+    let zero = breach(|| Broken {
+        zero: true,
+        ..broken()
+    });
+    assert_eq!(zero, Some(Breach::NoTimer));
+    let shrink = breach(|| Broken {
+        shrink: true,
+        ..broken()
+    });
+    assert!(matches!(shrink, Some(Breach::Shrank { .. })), "{shrink:?}");
+    let dated = breach(|| Broken {
+        dated: true,
+        ..broken()
+    });
+    assert!(matches!(dated, Some(Breach::Differs { .. })), "{dated:?}");
+}
