@@ -89,9 +89,10 @@ impl Controller for Broken {
     }
 
     fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
-        match self.shrink {
-            true => expired.timeout.half().into(),
-            false => expired.timeout.times(2).into(),
+        if self.shrink {
+            expired.timeout.half().into()
+        } else {
+            expired.timeout.times(2).into()
         }
     }
 }

@@ -6,10 +6,11 @@ use crate::parameters::TransmissionParameters;
 use crate::time::Instant;
 
 /// Most copies of a message.
-const COPIES: usize = TransmissionParameters::MAX_RETRANSMIT_LIMIT as usize + 1;
+const COPIES: usize = 31;
+const _: () = assert!(TransmissionParameters::MAX_RETRANSMIT_LIMIT == 30);
 
-/// A confirmable message under way.
-#[derive(Clone, Copy, Debug)]
+/// A place for a confirmable message: under way once it has copies.
+#[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) kind: Kind,
     pub(super) timer: Timer,
@@ -18,13 +19,24 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn new(kind: Kind, timer: Timer) -> Self {
+    /// An empty place.
+    pub(super) fn vacant() -> Self {
         Self {
-            kind,
-            timer,
+            kind: Kind::Request,
+            timer: Timer::default(),
             copies: [Transmission::default(); COPIES],
             sent: 0,
         }
+    }
+
+    /// Whether a message is under way here.
+    pub(super) fn runs(&self) -> bool {
+        self.sent > 0
+    }
+
+    /// Nothing is under way here any more.
+    pub(super) fn clear(&mut self) {
+        self.sent = 0;
     }
 
     pub(super) fn copies(&self) -> &[Transmission] {

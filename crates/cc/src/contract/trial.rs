@@ -34,7 +34,7 @@ pub struct Trial<C> {
 struct Side<C> {
     controller: C,
     later: Duration,
-    exchanges: [Option<Exchange>; PARALLEL],
+    exchanges: [Exchange; PARALLEL],
     /// What it draws; both draw the same.
     random: Lcg,
 }
@@ -46,7 +46,7 @@ impl<C: Controller> Trial<C> {
         let side = |controller, later| Side {
             controller,
             later,
-            exchanges: [None; PARALLEL],
+            exchanges: core::array::from_fn(|_| Exchange::vacant()),
             random: Lcg(7),
         };
         Self {
@@ -79,7 +79,7 @@ impl<C: Controller> Trial<C> {
         let draw = random.next_u32();
         let slot = usize::try_from(draw >> 8).unwrap_or_default() % PARALLEL;
         self.pass(random.next_u32());
-        let running = self.one.exchanges[slot].is_some();
+        let running = self.one.exchanges[slot].runs();
         match (draw & 0xff, running) {
             (0..=109, false) => self.send(slot, draw),
             (0..=109, true) => self.answer(slot, random.next_u32()),
@@ -101,7 +101,7 @@ impl<C: Controller> Trial<C> {
         };
         let most = 1_u64 << exponent;
         let micros = (u64::from(draw >> 12) * most) >> 20;
-        self.now = self.now + Duration::from_micros(micros);
+        self.now += Duration::from_micros(micros);
     }
 
     fn both<R: PartialEq>(
@@ -128,14 +128,15 @@ impl<C: Controller> Trial<C> {
     }
 
     fn begin(&mut self, slot: usize, kind: Kind) -> Result<(), Breach> {
-        let running = self.one.exchanges.iter().flatten().count();
+        let running = self.one.exchanges.iter().filter(|e| e.runs()).count();
         let running = u16::try_from(running).unwrap_or(u16::MAX);
         let timer = self.both("first timer", |side, now, parameters| {
             let start = Start::new(now, parameters)
                 .with_running(running)
                 .with_kind(kind);
             let timer = side.controller.first_timeout(&start, &mut side.random);
-            side.exchanges[slot] = Some(Exchange::new(kind, timer));
+            let exchange = &mut side.exchanges[slot];
+            (exchange.kind, exchange.timer) = (kind, timer);
             timer
         })?;
         self.note(timer.timeout);
@@ -150,9 +151,7 @@ impl<C: Controller> Trial<C> {
 
     fn copy(&mut self, slot: usize) -> Result<(), Breach> {
         self.both("stamp", |side, now, parameters| {
-            let Some(exchange) = &mut side.exchanges[slot] else {
-                return;
-            };
+            let exchange = &mut side.exchanges[slot];
             let copies = u8::try_from(exchange.copies().len()).unwrap_or(u8::MAX);
             let sent = Sent::new(now, parameters, 60)
                 .with_kind(exchange.kind)
@@ -163,15 +162,12 @@ impl<C: Controller> Trial<C> {
     }
 
     fn expire(&mut self, slot: usize) -> Result<(), Breach> {
-        let Some(exchange) = &self.one.exchanges[slot] else {
-            return Ok(());
-        };
+        let exchange = &self.one.exchanges[slot];
         // The engine may be called late, never early.
         self.now = self.now.max(exchange.expires());
         let (before, retransmissions) = (exchange.timer.timeout, exchange.retransmissions());
         self.both("loss", |side, now, _| {
-            let exchange = side.exchanges[slot].as_ref();
-            if let Some(&last) = exchange.and_then(|exchange| exchange.copies().last()) {
+            if let Some(&last) = side.exchanges[slot].copies().last() {
                 let lost = Lost::new(now, last, 60, true);
                 side.controller.on_lost(&lost);
             }
@@ -180,16 +176,14 @@ impl<C: Controller> Trial<C> {
             return self.end(slot, Reason::TimedOut);
         }
         let timer = self.both("next timer", |side, now, parameters| {
-            let mut timer = Timer::default();
-            if let Some(exchange) = &mut side.exchanges[slot] {
-                let memo = exchange.timer.memo;
-                let expired = Expired::new(now, parameters, memo, retransmissions, before);
-                timer = side.controller.next_timeout(&expired, &mut side.random);
-                if let Some(cap) = parameters.rto_max {
-                    timer.timeout = timer.timeout.min(cap.max(before));
-                }
-                exchange.timer = timer;
+            let exchange = &mut side.exchanges[slot];
+            let memo = exchange.timer.memo;
+            let expired = Expired::new(now, parameters, memo, retransmissions, before);
+            let mut timer = side.controller.next_timeout(&expired, &mut side.random);
+            if let Some(cap) = parameters.rto_max {
+                timer.timeout = timer.timeout.min(cap.max(before));
             }
+            exchange.timer = timer;
             timer
         })?;
         self.note(timer.timeout);
@@ -210,9 +204,7 @@ impl<C: Controller> Trial<C> {
             _ => Answer::Piggybacked,
         };
         self.both("answer", |side, now, parameters| {
-            let Some(exchange) = side.exchanges[slot].take() else {
-                return;
-            };
+            let exchange = &mut side.exchanges[slot];
             let answered = exchange.answered(now, parameters, draw);
             let answered = answered.with_answer(form, 80);
             side.controller.on_answered(&answered);
@@ -221,6 +213,7 @@ impl<C: Controller> Trial<C> {
                 let response = response.with_answer(Answer::Separate, 80);
                 side.controller.on_response(&response);
             }
+            exchange.clear();
         })?;
         self.look()
     }
@@ -233,12 +226,12 @@ impl<C: Controller> Trial<C> {
 
     fn end(&mut self, slot: usize, reason: Reason) -> Result<(), Breach> {
         self.both("end", |side, now, parameters| {
-            if let Some(exchange) = side.exchanges[slot].take() {
-                let Timer { timeout, memo } = exchange.timer;
-                let copies = exchange.retransmissions();
-                let abandoned = Abandoned::new(now, parameters, memo, reason, copies, timeout);
-                side.controller.on_abandoned(&abandoned);
-            }
+            let exchange = &mut side.exchanges[slot];
+            let Timer { timeout, memo } = exchange.timer;
+            let copies = exchange.retransmissions();
+            let abandoned = Abandoned::new(now, parameters, memo, reason, copies, timeout);
+            side.controller.on_abandoned(&abandoned);
+            exchange.clear();
         })?;
         self.look()
     }
@@ -272,7 +265,7 @@ impl<C: Controller> Trial<C> {
         }
         if confirm {
             // As CON it is an exchange; without a free place it is not sent.
-            let free = self.one.exchanges.iter().position(Option::is_none);
+            let free = self.one.exchanges.iter().position(|e| !e.runs());
             return free.map_or(Ok(()), |slot| self.begin(slot, kind));
         }
         self.both("stamp", |side, now, parameters| {
