@@ -34,7 +34,7 @@ class Borderline(Exception):
 
 
 class DeadEnd(Exception):
-    """No event is left that is not borderline."""
+    """These events lead nowhere: the vector would be too long, or every next event borderline."""
 
 
 def less(a, b):
@@ -1609,7 +1609,7 @@ EVENTS = {
     "observe-static": 0,
     "default-fb1": 0,
     "default-fb2": 3,
-    "cocoa-v0": 8,
+    "cocoa-v0": 35,
     "cocoa-plus": 3,
     "cocoa-03": 0,
     "cocoa-001": 0,
@@ -1708,6 +1708,8 @@ class Scenario:
     def fill(self, length):
         while len(self.steps) < length:
             self.attempt(self.event)
+            if self.now > 4000:
+                raise DeadEnd  # times of six decimals are read into 32 bits
 
     def attempt(self, event):
         """An event; other inputs if they turn out to be borderline."""
