@@ -37,19 +37,19 @@ public final class Recorder {
 	private enum Recorded {
 
 		COCOA("cocoa", CongestionControlMode.COCOA, 2, "Cocoa", "cocoa-californium",
-				"{ ageing_late = \"true\" }"),
+				"ageing_late = \"true\""),
 		COCOA_STRONG("cocoa-strong", CongestionControlMode.COCOA_STRONG, 0,
-				"Cocoa with the strong estimator only", "cocoa-s",
-				"{ alpha = \"1/4\", beta = \"1/8\", granularity = \"100 ms\", tick = \"1 ms\", "
-						+ "vbf_on = \"init-dithered\", rto_min = \"500 ms\", "
-						+ "estimate_max = \"32 s\", blind = \"registered\", "
-						+ "ageing_late = \"true\" }"),
+				"Cocoa, strong estimator only", "cocoa-s",
+				"alpha = \"1/4\"", "beta = \"1/8\"", "granularity = \"100 ms\"",
+				"tick = \"1 ms\"", "vbf_on = \"init-dithered\"", "rto_min = \"500 ms\"",
+				"estimate_max = \"32 s\"", "blind = \"registered\"",
+				"ageing_late = \"true\""),
 		BASIC("basic-rto", CongestionControlMode.BASIC_RTO, 2, "BasicRto", "basic-rto",
-				"{ retain_backoff = \"false\" }"),
+				"retain_backoff = \"false\""),
 		LINUX("linux-rto", CongestionControlMode.LINUX_RTO, 0, "LinuxRto", "linux-rto",
-				"{ retain_backoff = \"false\" }"),
+				"retain_backoff = \"false\""),
 		PEAK_HOPPER("peak-hopper", CongestionControlMode.PEAKHOPPER_RTO, 0, "PeakhopperRto",
-				"peak-hopper-cal", "{ retain_backoff = \"false\" }");
+				"peak-hopper-cal", "retain_backoff = \"false\"");
 
 		private final String file;
 		private final CongestionControlMode mode;
@@ -57,10 +57,10 @@ public final class Recorder {
 		private final int samples;
 		private final String what;
 		private final String controller;
-		private final String set;
+		private final String[] set;
 
 		Recorded(String file, CongestionControlMode mode, int samples, String what,
-				String controller, String set) {
+				String controller, String... set) {
 			this.file = file;
 			this.mode = mode;
 			this.samples = samples;
@@ -90,18 +90,18 @@ public final class Recorder {
 		Path folder = Path.of(arguments[0]);
 		for (Recorded recorded : Recorded.values()) {
 			StringBuilder text = new StringBuilder();
-			text.append("# What ").append(VERSION).append("'s own ").append(recorded.what)
-					.append(" does, without dithering; written by californium/, do not edit.\n")
+			text.append("# What ").append(VERSION).append(" does with its ").append(recorded.what)
+					.append(".\n# Written by californium/; do not edit.\n")
 					.append("# Format: crates/cc/tests/vectors.rs.\n\ntolerance_us = 1\n");
 			for (int i = 0; i < VECTORS; i++) {
 				Recorder recorder = new Recorder(recorded, 1, 100 * recorded.ordinal() + i);
 				recorder.fill();
-				recorder.write(text, "changing round trips, losses and pauses, series " + (i + 1));
+				recorder.write(text, "series " + (i + 1));
 			}
 			if (recorded.ages()) {
 				Recorder recorder = new Recorder(recorded, 8, 0);
 				recorder.crowd();
-				recorder.write(text, "unmeasured, with more and more exchanges running");
+				recorder.write(text, "unmeasured, more and more running");
 			}
 			Files.writeString(folder.resolve("californium-" + recorded.file + ".toml"), text);
 		}
@@ -111,8 +111,11 @@ public final class Recorder {
 		text.append("\n[[vector]]\nname = \"").append(VERSION).append(' ').append(recorded.what)
 				.append(", ").append(name).append("\"\nsource = \"recorded from ")
 				.append(VERSION).append("\"\ncontroller = \"").append(recorded.controller)
-				.append("\"\nset = ").append(recorded.set).append('\n')
-				.append(recorded.parameters()).append("dither = \"low\"\nsteps = [\n");
+				.append("\"\n");
+		for (String constant : recorded.set) {
+			text.append("set.").append(constant).append('\n');
+		}
+		text.append(recorded.parameters()).append("dither = \"low\"\nsteps = [\n");
 		for (String step : steps) {
 			text.append("  { ").append(step).append(" },\n");
 		}
