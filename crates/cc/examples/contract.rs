@@ -4,6 +4,7 @@
 //! controller; names after the number choose some. A line says what was run: the name, the steps,
 //! a digest of the advice, and the time a step took.
 #![allow(clippy::print_stdout, reason = "its output is its result")]
+#![allow(clippy::disallowed_methods, reason = "it says how long a step took")]
 
 use std::error::Error;
 use std::sync::Mutex;

@@ -83,6 +83,10 @@ pub struct Entry {
     pub shrinks: bool,
     /// The transmission parameters it suggests.
     pub suggested: Suggested,
+    /// Its type below [`algorithms`](crate::algorithms), such as `cocoa::Cocoa`.
+    pub path: &'static str,
+    /// Bytes of state for one peer, here.
+    pub state_bytes: usize,
     pub(crate) settings: fn(usize) -> Settings,
     pub(crate) build: fn(usize) -> AnyController,
     pub(crate) index: usize,

@@ -1083,6 +1083,9 @@ class CocoaFb2(Cocoa03):
         self.seen["estimate above"] += self.timer < self.rto
         self.carry = max(self.timer, self.rto)
         self.carry_since = now
+        if self.since is not None:
+            # The reading of this project: what retains a timer touches the RTO, too.
+            self.since = now
 
     def settled(self, now):
         if self.carry is None:
@@ -1626,7 +1629,7 @@ EVENTS = {
     "pcocoa": 17,
     "cocoa-plus-plus": 39,
     "cocoa-fb1": 8,
-    "cocoa-fb2": 0,
+    "cocoa-fb2": 14,
     "rtt-count": 1,
     "fasor": 0,
     "fasor-option": 2,

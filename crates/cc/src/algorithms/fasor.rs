@@ -168,6 +168,8 @@ impl Fasor {
             let initial = start.parameters.ack_timeout;
             (initial, initial.scale(Ratio::new(1, 3)))
         } else {
+            // With gains of 1/8 and 1/4 and four deviations FastRTO is never below the sample it
+            // was just given, so that this binds only with other constants.
             let base = if self.constants.base_on_sample {
                 self.fast.max(self.last)
             } else {
@@ -175,7 +177,7 @@ impl Fasor {
             };
             (micros(base), micros(self.srtt))
         };
-        uniform(random, rto + srtt.half().half(), rto + srtt)
+        uniform(random, rto + srtt.scale(Ratio::new(1, 4)), rto + srtt)
     }
 
     fn update(&mut self, sample: u32) {
@@ -185,8 +187,9 @@ impl Fasor {
             self.srtt = sample;
             match constants.first_deviation {
                 FirstDeviation::Text => {
-                    self.rttvar = sample / (2 * k.max(1));
-                    self.rttvar.saturating_mul(k)
+                    // R/2K, of which K are added: together R/2, whatever K rounds off.
+                    self.rttvar = sample.saturating_add(k) / (2 * k.max(1));
+                    sample.div_ceil(2)
                 }
                 FirstDeviation::Pseudocode => {
                     self.rttvar = sample / 2;

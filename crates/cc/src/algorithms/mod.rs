@@ -65,6 +65,8 @@ macro_rules! families {
                     project_choice: profile.project_choice,
                     shrinks: <$module::$Type as Family>::SHRINKS,
                     suggested: profile.suggested,
+                    path: concat!(stringify!($module), "::", stringify!($Type)),
+                    state_bytes: size_of::<$module::$Type>(),
                     settings: |index| {
                         Settings::$Type(<$module::$Type as Family>::PROFILES[index].constants)
                     },

@@ -84,9 +84,11 @@ impl PeakHopper {
         let grown = u64::from(longest) * u64::from(ONE + self.reaction) / u64::from(ONE);
         let margin = constants.timer.ticks(constants.sample_margin);
         let least = longest.max(self.last).saturating_add(margin);
-        let decayed = match constants.change {
-            Change::Real => scaled(constants.decay, self.retained.estimated()),
-            Change::Whole => constants.decay.down(self.retained.estimated()),
+        let before = self.retained.estimated();
+        let decayed = if constants.timer.tick > Duration::from_micros(1) {
+            constants.decay.down(before) // as Californium rounds
+        } else {
+            scaled(constants.decay, before)
         };
         decayed
             .max(u32::try_from(grown).unwrap_or(u32::MAX))
