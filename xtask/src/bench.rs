@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: our programs and their peers, alternating in one run.
 
 mod codec;
+mod controllers;
 mod generator;
 mod observe;
 mod server;
@@ -10,6 +11,8 @@ use anyhow::{Result, bail};
 
 use crate::workspace::Workspace;
 
+const NAMES: &str = "server, observe, codec, generator and controllers";
+
 /// Runs one benchmark by name.
 pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
@@ -17,9 +20,10 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
         Some((name, rest)) if name == "observe" => observe::run(workspace, rest),
         Some((name, rest)) if name == "codec" => codec::run(workspace, rest),
         Some((name, rest)) if name == "generator" => generator::run(workspace, rest),
+        Some((name, rest)) if name == "controllers" => controllers::run(workspace, rest),
         Some((name, _)) => {
-            bail!("no benchmark is called `{name}`; there are server, observe, codec and generator")
+            bail!("no benchmark is called `{name}`; there are {NAMES}")
         }
-        None => bail!("name a benchmark: server, observe, codec or generator"),
+        None => bail!("name a benchmark: {NAMES}"),
     }
 }

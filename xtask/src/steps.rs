@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the steps that pass or fail, timed and summed up.
 
-mod bare_metal;
+pub(crate) mod bare_metal;
 mod dependencies;
 
 use std::{

@@ -147,6 +147,15 @@ mod tests {
     }
 
     #[test]
+    fn state_fits_a_class_1_device() {
+        for entry in entries() {
+            let most = if entry.name.contains("cocoa") { 64 } else { 96 };
+            let bytes = entry.state_bytes;
+            assert!(bytes <= most, "{}: {bytes} bytes", entry.name);
+        }
+    }
+
+    #[test]
     fn an_unknown_name_lists_the_known_ones() {
         let text = find("cocoa-99").map(|e| e.name).unwrap_err().to_string();
         assert!(

@@ -7,10 +7,10 @@ use anyhow::Result;
 use super::Outcome;
 use crate::{process, workspace::Workspace};
 
-const TARGET: &str = "thumbv7em-none-eabi";
+pub(crate) const TARGET: &str = "thumbv7em-none-eabi";
 /// A compiler that ships the standard library's source, which a rustup toolchain may lack.
-const DISTRIBUTION_RUSTC: &str = "/usr/bin/rustc";
-const INSTALL: &str = "apt-get install rustc-web rust-web-src";
+pub(crate) const DISTRIBUTION_RUSTC: &str = "/usr/bin/rustc";
+pub(crate) const INSTALL: &str = "apt-get install rustc-web rust-web-src";
 
 /// What is built, and with how much of the standard library: `core` alone proves the absence of a heap.
 const BUILDS: &[(&str, &str)] = &[("carob-cc", "core"), ("carob-proto", "core,alloc")];

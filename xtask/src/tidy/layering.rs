@@ -17,6 +17,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("carob-python", 5),
     // On no floor: tools that nothing else may use.
     ("carob-fuzz", 6),
+    ("flash", 6),
     ("xtask", 6),
 ];
 

@@ -13,6 +13,10 @@ pub(crate) struct Controller {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) source: &'static str,
+    /// Its type below `carob_cc::algorithms`.
+    pub(crate) path: &'static str,
+    /// Bytes of state for one peer, on this machine.
+    pub(crate) state_bytes: usize,
     /// Something of it has no source and is this project's choice.
     pub(crate) project_choice: bool,
     /// What that is, and why it is what it is.
@@ -57,6 +61,8 @@ impl From<Entry> for Controller {
             name: entry.name,
             about: entry.about,
             source: entry.source,
+            path: entry.path,
+            state_bytes: entry.state_bytes,
             project_choice: entry.project_choice.is_some(),
             choice: entry.project_choice,
             suggested: Suggested {

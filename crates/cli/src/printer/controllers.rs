@@ -21,6 +21,8 @@ pub(crate) fn controller(controller: &Controller) {
         name,
         about,
         source,
+        path: _,
+        state_bytes: _,
         project_choice: _,
         choice,
         suggested,

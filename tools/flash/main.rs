@@ -1,0 +1,178 @@
+//! A program that is nothing but calls to one congestion controller.
+//!
+//! Every value comes from memory that the compiler may not look into, so nothing of the controller
+//! can be left out; what no engine calls (its gauges) is. The file that `FLASH_SUBJECT` names has
+//! two lines: `use ... as Subject;` and `const NAME: &str = ...;`. `Nothing` is the program without
+//! a controller, to be subtracted.
+#![no_std]
+#![no_main]
+
+use core::hint::black_box;
+use core::mem::MaybeUninit;
+use core::ptr::{addr_of_mut, read_volatile, write_volatile};
+
+use carob_cc::TransmissionParameters;
+use carob_cc::controller::{Controller, Timer};
+use carob_cc::evidence::{
+    Abandoned, Answered, Departure, Expired, Kind, Memo, Reason, Sent, Stamp, Start, Transmission,
+};
+use carob_cc::random::Random;
+use carob_cc::registry::{Family, Profile, Suggested};
+use carob_cc::time::{Duration, Instant};
+
+include!(env!("FLASH_SUBJECT"));
+
+carob_cc::constants! {
+    /// None.
+    pub struct NoConstants {}
+}
+
+/// As little as a controller can be.
+#[derive(Debug)]
+pub struct Nothing;
+
+impl Family for Nothing {
+    type Constants = NoConstants;
+    const PROFILES: &'static [Profile<NoConstants>] = &[Profile {
+        name: "nothing",
+        about: "",
+        source: "",
+        project_choice: None,
+        constants: NoConstants {},
+        suggested: Suggested::NONE,
+    }];
+
+    fn new(_: &'static NoConstants) -> Self {
+        Self
+    }
+}
+
+impl Controller for Nothing {
+    fn first_timeout(&mut self, start: &Start<'_>, _: &mut dyn Random) -> Timer {
+        start.parameters.ack_timeout.into()
+    }
+
+    fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
+        expired.timeout.into()
+    }
+}
+
+/// The profile of that name.
+const fn find<C>(profiles: &'static [Profile<C>]) -> usize {
+    let mut index = 0;
+    loop {
+        let (name, wanted) = (profiles[index].name.as_bytes(), NAME.as_bytes());
+        if name.len() == wanted.len() {
+            let mut at = 0;
+            while at < name.len() && name[at] == wanted[at] {
+                at += 1;
+            }
+            if at == name.len() {
+                return index;
+            }
+        }
+        index += 1;
+    }
+}
+
+const PROFILES: &[Profile<<Subject as Family>::Constants>] = Subject::PROFILES;
+/// Copies: a reference to one profile would keep all of its family.
+static CONSTANTS: <Subject as Family>::Constants = PROFILES[find(PROFILES)].constants;
+const SUGGESTED: Suggested = PROFILES[find(PROFILES)].suggested;
+
+/// The controller's state: all of what a destination costs.
+static mut STATE: MaybeUninit<Subject> = MaybeUninit::uninit();
+
+/// Where values come from and go to.
+const PORT: *mut u64 = 0x4000_0000 as *mut u64;
+
+fn value() -> u64 {
+    // SAFETY: never run; the address is a device's on the machine this is built for.
+    unsafe { read_volatile(PORT) }
+}
+
+fn show(value: u64) {
+    // SAFETY: as above.
+    unsafe { write_volatile(PORT, value) }
+}
+
+struct Chance;
+
+impl Random for Chance {
+    fn next_u32(&mut self) -> u32 {
+        value() as u32
+    }
+}
+
+fn instant() -> Instant {
+    Instant::from_micros(value())
+}
+
+fn duration() -> Duration {
+    Duration::from_micros(value())
+}
+
+/// What a linker begins with.
+#[unsafe(no_mangle)]
+pub extern "C" fn _start() -> ! {
+    let parameters = TransmissionParameters::DEFAULT;
+    let parameters = SUGGESTED.apply(parameters);
+    // SAFETY: there is no other thread and no other reference.
+    let controller = unsafe { (*addr_of_mut!(STATE)).write(Subject::new(&CONSTANTS)) };
+    // What it holds is not to be followed through the calls below.
+    let controller = black_box(controller);
+    loop {
+        let now = instant();
+        let kind = if value() == 1 { Kind::Request } else { Kind::Notification };
+        let copies = [Transmission { at: instant(), stamp: Stamp(value()) }; 2];
+        let copies = if value() == 1 { &copies[..1] } else { &copies[..] };
+        match value() {
+            0 => {
+                let start = Start::new(now, &parameters).with_running(value() as u16);
+                let timer = controller.first_timeout(&start, &mut Chance);
+                show(timer.timeout.as_micros());
+                show(timer.memo.0);
+            }
+            1 => {
+                let memo = Memo(value());
+                let expired = Expired::new(now, &parameters, memo, value() as u8, duration());
+                let timer = controller.next_timeout(&expired, &mut Chance);
+                show(timer.timeout.as_micros());
+            }
+            2 => {
+                let sent = Sent::new(now, &parameters, value() as u32)
+                    .with_kind(kind)
+                    .with_confirmable(value() == 1);
+                show(controller.on_sent(&sent, &mut Chance).0);
+            }
+            3 => {
+                let answered = Answered::new(now, &parameters, Memo(value()), copies, duration());
+                controller.on_answered(&answered);
+            }
+            4 => {
+                let answered = Answered::new(now, &parameters, Memo(value()), copies, duration());
+                controller.on_response(&answered);
+            }
+            5 => {
+                let memo = Memo(value());
+                let copies = value() as u8;
+                let abandoned =
+                    Abandoned::new(now, &parameters, memo, Reason::TimedOut, copies, duration());
+                controller.on_abandoned(&abandoned);
+            }
+            6 => show(u64::from(controller.window(now, &parameters).exchanges)),
+            _ => {
+                let departure = Departure::new(now, &parameters, value() as u32)
+                    .with_kind(kind)
+                    .with_confirmable(value() == 1);
+                show(controller.departure(&departure).as_micros());
+                show(u64::from(controller.must_confirm(&departure)));
+            }
+        }
+    }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
