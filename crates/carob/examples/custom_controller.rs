@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use carob::{Choice, Client, Settings};
+use carob_cc::contract::{Breach, Lcg, Trial};
 use carob_cc::controller::{Controller, Gauge, Timer};
 use carob_cc::evidence::{Answered, Expired, Start};
 use carob_cc::random::Random;
@@ -22,15 +23,18 @@ impl SlowestSoFar {
     /// Never sooner than this, however fast the path.
     const SHORTEST: Duration = Duration::from_millis(50);
 
-    fn timeout(&self, otherwise: Duration) -> Duration {
+    /// Never later, whatever was once seen.
+    const LONGEST: Duration = Duration::from_secs(60);
+
+    fn rto(&self) -> Option<Duration> {
         self.slowest
-            .map_or(otherwise, |slowest| slowest.times(2).max(Self::SHORTEST))
+            .map(|slowest| slowest.times(2).clamp(Self::SHORTEST, Self::LONGEST))
     }
 }
 
 impl Controller for SlowestSoFar {
     fn first_timeout(&mut self, start: &Start<'_>, _: &mut dyn Random) -> Timer {
-        self.timeout(start.parameters.ack_timeout).into()
+        self.rto().unwrap_or(start.parameters.ack_timeout).into()
     }
 
     fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
@@ -45,10 +49,18 @@ impl Controller for SlowestSoFar {
     }
 
     fn gauges(&self, _: Instant, visit: &mut dyn FnMut(&'static str, Gauge)) {
-        if let Some(slowest) = self.slowest {
-            visit("rto", Gauge::Time(slowest.times(2).max(Self::SHORTEST)));
+        if let Some(rto) = self.rto() {
+            visit("rto", Gauge::Time(rto));
         }
     }
+}
+
+/// A hundred thousand random steps against what the engine relies on.
+fn keeps_the_contract() -> Result<(), Breach> {
+    let fresh = || SlowestSoFar { slowest: None };
+    let mut trial = Trial::new(fresh(), fresh(), false);
+    let mut random = Lcg(1);
+    (0..100_000).try_for_each(|_| trial.step(&mut random))
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -56,6 +68,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let uri = std::env::args()
         .nth(1)
         .unwrap_or_else(|| "coap://localhost/hello".into());
+    keeps_the_contract()?;
     let choice = Choice::Custom(Arc::new(|_peer| Box::new(SlowestSoFar { slowest: None })));
     let client = Client::builder()
         .settings(Settings::new().controller(choice))
