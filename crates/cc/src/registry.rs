@@ -102,6 +102,11 @@ impl Entry {
     pub fn settings(&self) -> Settings {
         (self.settings)(self.index)
     }
+
+    /// The family it is a profile of, by the name of its module, such as `observe_static`.
+    pub fn family(&self) -> &'static str {
+        self.settings().family()
+    }
 }
 
 /// The controller of that name.
@@ -153,6 +158,15 @@ mod tests {
             let bytes = entry.state_bytes;
             assert!(bytes <= most, "{}: {bytes} bytes", entry.name);
         }
+    }
+
+    #[test]
+    fn profiles_of_a_family_stand_together() {
+        let families: std::vec::Vec<_> = entries().map(|e| e.family()).collect();
+        let together = families.chunk_by(|a, b| a == b).count();
+        let different: BTreeSet<_> = families.iter().collect();
+        assert_eq!(together, different.len());
+        assert_eq!(find("cocoa-03").map(|e| e.family()), Ok("cocoa"));
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use carob_cc::TransmissionParameters;
 use carob_cc::constants::SetError;
 use carob_cc::registry::{self, Entry, Settings};
 use carob_cc::time::{Duration, Instant};
+use carob_cc::{AnyController, TransmissionParameters};
 use carob_proto::congestion::Choice;
 use carob_proto::trace::Trace;
 
@@ -113,6 +113,12 @@ impl ControllerSpec {
     pub fn choice(&self) -> Choice {
         self.changed
             .map_or(Choice::Registered(self.entry), Choice::Tuned)
+    }
+
+    /// A controller for one peer.
+    pub fn build(&self) -> AnyController {
+        self.changed
+            .map_or_else(|| self.entry.build(), Settings::build)
     }
 
     /// Its entry in the registry.

@@ -45,6 +45,11 @@ macro_rules! families {
                 match self { $(Self::$Type(constants) => constants.describe(visit),)* }
             }
 
+            /// The family they are of, by the name of its module.
+            pub fn family(&self) -> &'static str {
+                match self { $(Self::$Type(_) => stringify!($module),)* }
+            }
+
             /// A controller for one peer with these constants.
             pub fn build(&'static self) -> AnyController {
                 match self {
