@@ -3,7 +3,8 @@
 //! Reading order: [`scenario`] (what to run), [`run`] (running it on all cores with an outcome
 //! that does not depend on their number), [`metrics`] and [`statistics`] (what came out),
 //! [`summary`] and [`export`] (tables for people and programs), [`papers`] (what the studies
-//! printed), [`reproduce`] (both side by side), [`report`] (figures and pages).
+//! printed), [`reproduce`] (both side by side), [`replay`] (controllers on given round trips, without
+//! a network), [`report`] (figures and pages).
 //!
 //! ```
 //! use carob_lab::papers;
@@ -20,6 +21,7 @@
 pub mod export;
 pub mod metrics;
 pub mod papers;
+pub mod replay;
 pub mod report;
 pub mod reproduce;
 pub mod run;

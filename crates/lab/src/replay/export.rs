@@ -1,0 +1,168 @@
+//! Replays for programs.
+
+use carob_cc::time::Duration;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Outcome, Run, Script, Step};
+use crate::papers;
+
+/// What came of an event, as the machine interface has it.
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    /// Counted from 1.
+    event: usize,
+    phase: Option<&'a str>,
+    /// As a script has it.
+    what: String,
+    /// When the first copy left or the pause began.
+    at_s: f64,
+    /// How long it was held back before that.
+    waited_s: f64,
+    took_s: f64,
+    outcome: &'static str,
+    copies: usize,
+    lost: u8,
+    spurious: u8,
+    /// The first timer.
+    rto_init_s: Option<f64>,
+    /// The timers of all copies.
+    timers_s: Vec<f64>,
+    /// The overall RTO afterwards.
+    rto_s: Option<f64>,
+}
+
+impl<'a> Row<'a> {
+    fn of(script: &'a Script, index: usize, step: &Step) -> Self {
+        let scripted = &script.events[index];
+        Self {
+            event: index + 1,
+            phase: scripted.phase.map(|place| script.phases[place].as_str()),
+            what: scripted.event.to_string(),
+            at_s: step.began.as_micros() as f64 / 1e6,
+            waited_s: seconds(step.waited),
+            took_s: seconds(step.took()),
+            outcome: match step.outcome {
+                Outcome::Answered => "answered",
+                Outcome::GivenUp => "given-up",
+                Outcome::Unconfirmed => "unconfirmed",
+                Outcome::Idle => "idle",
+            },
+            copies: match step.outcome {
+                Outcome::Idle => 0,
+                _ => step.timers.len().max(1),
+            },
+            lost: step.lost,
+            spurious: step.spurious,
+            rto_init_s: step.timers.first().copied().map(seconds),
+            timers_s: step.timers.iter().copied().map(seconds).collect(),
+            rto_s: step.rto.map(seconds),
+        }
+    }
+}
+
+fn seconds(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e6
+}
+
+fn rows<'a>(script: &'a Script, run: &'a Run) -> impl Iterator<Item = Row<'a>> {
+    let steps = run.steps.iter().enumerate();
+    steps.map(|(index, step)| Row::of(script, index, step))
+}
+
+/// A run as an object: the algorithm, what it comes to, every event.
+pub fn object(script: &Script, run: &Run) -> Value {
+    let totals = run.totals();
+    json!({
+        "algorithm": run.algorithm,
+        "elapsed_s": seconds(totals.elapsed),
+        "idle_s": seconds(totals.idle),
+        "copies": totals.copies,
+        "retransmissions": totals.retransmissions,
+        "spurious": totals.spurious,
+        "given_up": totals.given_up,
+        "longest_timer_s": seconds(totals.longest_timer),
+        "events": rows(script, run).collect::<Vec<_>>(),
+    })
+}
+
+/// All runs as comma-separated values, a line for each algorithm and event; several timers are
+/// separated by spaces.
+pub fn csv(script: &Script, runs: &[Run]) -> String {
+    let header = [
+        "algorithm",
+        "event",
+        "phase",
+        "what",
+        "at_s",
+        "waited_s",
+        "took_s",
+        "outcome",
+        "copies",
+        "lost",
+        "spurious",
+        "rto_init_s",
+        "timers_s",
+        "rto_s",
+    ];
+    let optional = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
+    let lines = runs.iter().flat_map(|run| {
+        rows(script, run).map(|row| {
+            let timers: Vec<String> = row.timers_s.iter().map(f64::to_string).collect();
+            vec![
+                run.algorithm.clone(),
+                row.event.to_string(),
+                row.phase.unwrap_or_default().to_owned(),
+                row.what,
+                row.at_s.to_string(),
+                row.waited_s.to_string(),
+                row.took_s.to_string(),
+                row.outcome.to_owned(),
+                row.copies.to_string(),
+                row.lost.to_string(),
+                row.spurious.to_string(),
+                optional(row.rto_init_s),
+                timers.join(" "),
+                optional(row.rto_s),
+            ]
+        })
+    });
+    papers::csv_text(std::iter::once(header.map(str::to_owned).to_vec()).chain(lines))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::Dither;
+    use carob_cc::TransmissionParameters;
+    use carob_sim::spec::ControllerSpec;
+
+    #[test]
+    fn both_forms_have_every_event() {
+        let text = "phase a, b\nrtt 3 s\nidle 1 s";
+        let script = Script::read("a.txt", text).expect("a script");
+        let controller = ControllerSpec::new("default", []).expect("a controller");
+        let parameters = TransmissionParameters::DEFAULT;
+        let run = Run::of(&script, &controller, &parameters, Dither::Low);
+
+        let object = object(&script, &run);
+        assert_eq!(object["algorithm"], "default");
+        assert_eq!(
+            (&object["spurious"], &object["elapsed_s"]),
+            (&1.into(), &4.0.into())
+        );
+        let first = &object["events"][0];
+        assert_eq!(first["timers_s"], json!([2.0, 4.0]));
+        assert_eq!(
+            (&first["phase"], &first["rto_s"]),
+            (&"a, b".into(), &Value::Null)
+        );
+
+        let table = papers::Table::read(&csv(&script, &[run])).expect("valid");
+        assert_eq!(table.len(), 2);
+        assert_eq!(table.cell(0, "phase"), Some("a, b"));
+        assert_eq!(table.cell(0, "timers_s"), Some("2 4"));
+        assert_eq!(table.cell(1, "outcome"), Some("idle"));
+        assert_eq!(table.number(1, "copies"), Some(0.0));
+    }
+}

@@ -1,0 +1,237 @@
+//! Replays as tables for people.
+
+use carob_cc::time::Duration;
+
+use super::{Outcome, Run, Script, Step};
+use crate::text::{Align, TextTable};
+
+/// The most controllers whose RTO stands beside the first timers.
+const WITH_RTO_MAX: usize = 4;
+/// The most rows of a short table.
+const ROWS_MAX: usize = 60;
+
+/// What the columns of [`events`] mean.
+pub const EVENT_COLUMNS: &str = "Under each controller: its first timer in seconds (a notification: \
+how long it was held back), the copies sent (! some of them for nothing, ✗ given up) and, if it \
+keeps one, its RTO afterwards.";
+/// What the columns of [`totals`] mean.
+pub const TOTAL_COLUMNS: &str = "Times are in seconds; took is without the script's pauses, spurious \
+are copies sent although an earlier one was about to be answered.";
+
+/// The events down, the controllers across; gives the number of events left out, too.
+///
+/// Short, it has of each group of events the first, the last, and those of which some controller
+/// sent more than one copy, and ends after 60 rows.
+pub fn events(script: &Script, runs: &[Run], all: bool) -> (TextTable, usize) {
+    let right = |name: &str| (name.to_owned(), Align::Right);
+    let left = |name: &str| (name.to_owned(), Align::Left);
+    let mut header = vec![right("#")];
+    if !script.phases.is_empty() {
+        header.push(left("phase"));
+    }
+    header.push(left("event"));
+    let with_rto: Vec<bool> = runs
+        .iter()
+        .map(|run| runs.len() <= WITH_RTO_MAX && run.steps.iter().any(|step| step.rto.is_some()))
+        .collect();
+    for (run, &with_rto) in runs.iter().zip(&with_rto) {
+        header.extend([right(&run.algorithm), left("×")]);
+        if with_rto {
+            header.push(right("RTO"));
+        }
+    }
+    let mut table = TextTable::new(header);
+    let shown = rows(script, runs, all);
+    let mut phase = None;
+    for &index in &shown {
+        let scripted = &script.events[index];
+        let mut cells = vec![(index + 1).to_string()];
+        if !script.phases.is_empty() {
+            let known = phase.replace(scripted.phase) == Some(scripted.phase);
+            let name = scripted.phase.filter(|_| !known);
+            cells.push(name.map_or_else(String::new, |place| script.phases[place].clone()));
+        }
+        cells.push(scripted.event.to_string());
+        for (run, &with_rto) in runs.iter().zip(&with_rto) {
+            let step = &run.steps[index];
+            cells.extend([first_timer(step), copies(step)]);
+            if with_rto {
+                cells.push(step.rto.map_or_else(String::new, seconds));
+            }
+        }
+        table.add(cells);
+    }
+    (table, script.events.len() - shown.len())
+}
+
+/// The places of the events that are shown.
+fn rows(script: &Script, runs: &[Run], all: bool) -> Vec<usize> {
+    let group = |index: usize| script.events.get(index).map(|scripted| scripted.group);
+    let of_interest = |index: &usize| {
+        let index = *index;
+        let is_first = index == 0 || group(index) != group(index - 1);
+        let is_last = group(index) != group(index + 1);
+        let eventful = |run: &Run| run.steps[index].timers.len() > 1;
+        all || is_first || is_last || runs.iter().any(eventful)
+    };
+    let most = if all { usize::MAX } else { ROWS_MAX };
+    let indices = 0..script.events.len();
+    indices.filter(of_interest).take(most).collect()
+}
+
+fn first_timer(step: &Step) -> String {
+    match step.timers.first() {
+        Some(timer) => seconds(*timer),
+        None if step.waited.is_zero() => "–".to_owned(),
+        None => format!("+{}", seconds(step.waited)),
+    }
+}
+
+fn copies(step: &Step) -> String {
+    let mark = match step.outcome {
+        Outcome::Idle => return String::new(),
+        Outcome::GivenUp => "✗",
+        _ if step.spurious > 0 => "!",
+        _ => "",
+    };
+    format!("{}{mark}", step.timers.len().max(1))
+}
+
+/// What each controller's run comes to.
+pub fn totals(runs: &[Run]) -> TextTable {
+    let mut header = vec![("controller".to_owned(), Align::Left)];
+    header.extend(
+        [
+            "took s",
+            "copies",
+            "retransmissions",
+            "spurious",
+            "given up",
+            "longest timer s",
+        ]
+        .map(|name| (name.to_owned(), Align::Right)),
+    );
+    let mut table = TextTable::new(header);
+    for run in runs {
+        let totals = run.totals();
+        let took = totals.elapsed.saturating_sub(totals.idle);
+        table.add(vec![
+            run.algorithm.clone(),
+            seconds(took),
+            totals.copies.to_string(),
+            totals.retransmissions.to_string(),
+            totals.spurious.to_string(),
+            totals.given_up.to_string(),
+            seconds(totals.longest_timer),
+        ]);
+    }
+    table
+}
+
+/// Seconds with the digits that matter: 0.0017, 0.85, 12.50, 312.5.
+pub(crate) fn seconds(time: Duration) -> String {
+    let value = time.as_micros() as f64 / 1e6;
+    let decimals = match time.as_micros() {
+        1..10_000 => 4,
+        0..100_000_000 => 2,
+        100_000_000..1_000_000_000 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::Dither;
+    use carob_cc::TransmissionParameters;
+    use carob_sim::spec::ControllerSpec;
+
+    fn runs(script: &Script, names: &[&str]) -> Vec<Run> {
+        let parameters = TransmissionParameters::DEFAULT;
+        let run = |name: &&str| {
+            let controller = ControllerSpec::new(name, []).expect("a controller");
+            Run::of(script, &controller, &parameters, Dither::Low)
+        };
+        names.iter().map(run).collect()
+    }
+
+    fn script(text: &str) -> Script {
+        Script::read("a.txt", text).expect("a script")
+    }
+
+    #[test]
+    fn a_row_has_first_timer_copies_and_rto_of_each_controller() {
+        let script =
+            script("rtt 1 s\nlost 1, rtt 1 s\nrtt 3.5 s\nfail\nidle 1 min\nnotify, rtt 1 s");
+        let runs = runs(&script, &["default", "cocoa-03"]);
+        let (table, left_out) = events(&script, &runs, false);
+        assert_eq!(left_out, 0);
+        let rows: Vec<String> = table.rows().iter().map(|row| row.join("|")).collect();
+        // The first round trip makes (2 + 1 + 4 x 0.5) / 2 of 2 s.
+        assert_eq!(rows[0], "1|rtt 1 s|2.00|1|2.00|1|2.50");
+        assert!(
+            rows[1].starts_with("2|lost 1, rtt 1 s|2.00|2|2.50|2|"),
+            "{}",
+            rows[1]
+        );
+        assert!(rows[2].starts_with("3|rtt 3.5 s|2.00|2!|"), "{}", rows[2]);
+        assert!(rows[3].starts_with("4|fail|2.00|5✗|"), "{}", rows[3]);
+        assert!(rows[4].starts_with("5|idle 60 s|–||–||"), "{}", rows[4]);
+        assert!(
+            rows[5].starts_with("6|notify, rtt 1 s|–|1|–|1|"),
+            "{}",
+            rows[5]
+        );
+    }
+
+    #[test]
+    fn a_short_table_has_the_ends_of_each_group_and_what_was_eventful() {
+        let script = script("phase calm\nrtt 1 s x 9\nrtt 1 s to 3 s x 9\nphase end\nfail");
+        let (table, left_out) = events(&script, &runs(&script, &["default"]), false);
+        let numbers: Vec<&str> = table.rows().iter().map(|row| row[0].as_str()).collect();
+        // Round trips above 2 s are eventful: from the sixth step of the ramp on.
+        assert_eq!(numbers, ["1", "9", "10", "15", "16", "17", "18", "19"]);
+        assert_eq!(left_out, 11);
+        let phases: Vec<&str> = table.rows().iter().map(|row| row[1].as_str()).collect();
+        assert_eq!(phases, ["calm", "", "", "", "", "", "", "end"]);
+        let (all, left_out) = events(&script, &runs(&script, &["default"]), true);
+        assert_eq!((all.rows().len(), left_out), (19, 0));
+    }
+
+    #[test]
+    fn notifications_tell_how_long_they_were_held_back() {
+        let script = script("notify, rtt 1 s x 2");
+        let (table, _) = events(&script, &runs(&script, &["observe-static"]), true);
+        assert_eq!((&*table.rows()[0][2], &*table.rows()[1][2]), ("–", "+3.00"));
+    }
+
+    #[test]
+    fn totals_leave_pauses_out() {
+        let script = script("rtt 3.5 s\nidle 1 min\nfail");
+        let table = totals(&runs(&script, &["default"]));
+        // 3.5 s with a copy too many, then 2 + 4 + 8 + 16 + 32 s.
+        let row = ["default", "65.50", "7", "5", "1", "1", "32.00"];
+        assert_eq!(table.rows()[0], row);
+    }
+
+    #[test]
+    fn seconds_have_the_digits_that_matter() {
+        let of = |micros| seconds(Duration::from_micros(micros));
+        let all = [
+            0,
+            170,
+            9_999,
+            10_000,
+            850_000,
+            99_990_000,
+            312_500_000,
+            4_000_000_000,
+        ]
+        .map(of);
+        let expected = [
+            "0.00", "0.0002", "0.0100", "0.01", "0.85", "99.99", "312.5", "4000",
+        ];
+        assert_eq!(all, expected);
+    }
+}
