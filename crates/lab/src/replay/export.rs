@@ -10,8 +10,8 @@ use crate::papers;
 /// What came of an event, as the machine interface has it.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
-    /// Counted from 1.
-    event: usize,
+    /// Its number, counted from 1; a pause has none.
+    event: Option<usize>,
     phase: Option<&'a str>,
     /// As a script has it.
     what: String,
@@ -33,10 +33,10 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn of(script: &'a Script, index: usize, step: &Step) -> Self {
+    fn of(script: &'a Script, index: usize, event: Option<usize>, step: &Step) -> Self {
         let scripted = &script.events[index];
         Self {
-            event: index + 1,
+            event,
             phase: scripted.phase.map(|place| script.phases[place].as_str()),
             what: scripted.event.to_string(),
             at_s: step.began.as_micros() as f64 / 1e6,
@@ -66,8 +66,8 @@ fn seconds(time: Duration) -> f64 {
 }
 
 fn rows<'a>(script: &'a Script, run: &'a Run) -> impl Iterator<Item = Row<'a>> {
-    let steps = run.steps.iter().enumerate();
-    steps.map(|(index, step)| Row::of(script, index, step))
+    let steps = run.steps.iter().zip(script.numbers()).enumerate();
+    steps.map(|(index, (step, number))| Row::of(script, index, number, step))
 }
 
 /// A run as an object: the algorithm, what it comes to, every event.
@@ -111,7 +111,7 @@ pub fn csv(script: &Script, runs: &[Run]) -> String {
             let timers: Vec<String> = row.timers_s.iter().map(f64::to_string).collect();
             vec![
                 run.algorithm.clone(),
-                row.event.to_string(),
+                row.event.map_or_else(String::new, |n| n.to_string()),
                 row.phase.unwrap_or_default().to_owned(),
                 row.what,
                 row.at_s.to_string(),
@@ -164,5 +164,9 @@ mod tests {
         assert_eq!(table.cell(0, "timers_s"), Some("2 4"));
         assert_eq!(table.cell(1, "outcome"), Some("idle"));
         assert_eq!(table.number(1, "copies"), Some(0.0));
+        assert_eq!(
+            (table.cell(0, "event"), table.cell(1, "event")),
+            (Some("1"), Some(""))
+        );
     }
 }

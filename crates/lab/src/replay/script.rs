@@ -168,6 +168,17 @@ impl Script {
         }
         Ok(script)
     }
+
+    /// The number of each event, counted from 1; pauses have none.
+    pub fn numbers(&self) -> Vec<Option<usize>> {
+        let mut last = 0;
+        let number = |scripted: &Scripted| {
+            let counts = !matches!(scripted.event, Event::Idle(_));
+            last += usize::from(counts);
+            counts.then_some(last)
+        };
+        self.events.iter().map(number).collect()
+    }
 }
 
 /// What was found and what was expected.

@@ -12,7 +12,7 @@ const ROWS_MAX: usize = 60;
 
 /// What the columns of [`events`] mean.
 pub const EVENT_COLUMNS: &str = "Under each controller: its first timer in seconds (a notification: \
-how long it was held back), the copies sent (! some of them for nothing, ✗ given up) and, if it \
+how long it was held back), the copies sent (! some of them needless, ✗ given up) and, if it \
 keeps one, its RTO afterwards.";
 /// What the columns of [`totals`] mean.
 pub const TOTAL_COLUMNS: &str = "Times are in seconds; took is without the script's pauses, spurious \
@@ -42,10 +42,12 @@ pub fn events(script: &Script, runs: &[Run], all: bool) -> (TextTable, usize) {
     }
     let mut table = TextTable::new(header);
     let shown = rows(script, runs, all);
+    let numbers = script.numbers();
     let mut phase = None;
     for &index in &shown {
         let scripted = &script.events[index];
-        let mut cells = vec![(index + 1).to_string()];
+        let number = numbers[index].map_or_else(String::new, |n| n.to_string());
+        let mut cells = vec![number];
         if !script.phases.is_empty() {
             let known = phase.replace(scripted.phase) == Some(scripted.phase);
             let name = scripted.phase.filter(|_| !known);
@@ -177,9 +179,9 @@ mod tests {
         );
         assert!(rows[2].starts_with("3|rtt 3.5 s|2.00|2!|"), "{}", rows[2]);
         assert!(rows[3].starts_with("4|fail|2.00|5✗|"), "{}", rows[3]);
-        assert!(rows[4].starts_with("5|idle 60 s|–||–||"), "{}", rows[4]);
+        assert!(rows[4].starts_with("|idle 60 s|–||–||"), "{}", rows[4]);
         assert!(
-            rows[5].starts_with("6|notify, rtt 1 s|–|1|–|1|"),
+            rows[5].starts_with("5|notify, rtt 1 s|–|1|–|1|"),
             "{}",
             rows[5]
         );

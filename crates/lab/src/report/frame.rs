@@ -22,7 +22,7 @@ impl Frame {
         self.right - self.left
     }
 
-    /// Horizontal grid lines, tick labels and the label of a vertical axis.
+    /// Horizontal grid lines, tick labels and the label, if any, of a vertical axis.
     pub(super) fn y_axis(&self, svg: &mut Svg, scale: &Scale, label: &str) {
         let mut widest: f64 = 0.0;
         for &tick in &scale.ticks {
@@ -30,6 +30,9 @@ impl Frame {
             svg.line("grid", (self.left, y), (self.right, y));
             svg.text("tick end", (self.left - 8.0, y + 4.0), &text);
             widest = widest.max(text_width(&text));
+        }
+        if label.is_empty() {
+            return;
         }
         let x = (self.left - 8.0 - widest - 14.0).max(12.0);
         svg.text_upwards(

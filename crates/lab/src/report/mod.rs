@@ -13,6 +13,7 @@ mod page;
 mod reproduction;
 mod scale;
 mod sequence;
+mod series;
 mod svg;
 mod timers;
 
@@ -23,6 +24,7 @@ pub use page::{Details, FigureBlock, Report, Section};
 pub use reproduction::reproduction;
 pub use scale::Mapping;
 pub use sequence::{Kind, Mark, SequenceGraph, TOOLTIPS_MAX};
+pub use series::series;
 pub use timers::{Point, TimerTrace};
 
 /// The style of figures, with the colours pages use too.

@@ -1,0 +1,282 @@
+//! Timers of several controllers on one script: a panel each, on common axes.
+//!
+//! Events go from left to right at equal distances, since the same script lasts longer under one
+//! controller than under another. Grey steps are the round trips; over each stands the first timer
+//! as a dot and, where it ran out, a stroke with a rung for each timer after it.
+
+mod keys;
+mod panel;
+
+use carob_cc::time::Duration;
+
+use super::frame::{Frame, WIDTH, left_margin};
+use super::scale::{Mapping, Scale};
+use super::sequence::TOOLTIPS_MAX;
+use super::svg::Svg;
+use crate::replay::{Event, Run, Script};
+use keys::{Notes, marks_key, phases_key};
+use panel::Panel;
+
+/// Room a pause takes, in exchanges.
+const PAUSE: f64 = 0.8;
+/// Room above a panel for its title.
+const TITLE: f64 = 24.0;
+/// Room between title and panel for the letters of phases.
+const LETTERS: f64 = 11.0;
+/// Room below a panel.
+const GAP_BELOW: f64 = 9.0;
+/// Between panels of a row.
+const GAP: f64 = 18.0;
+/// Room below the last row for tick labels, the axis label and a note.
+const FOOT: f64 = 62.0;
+/// Where legend and names of phases begin.
+const KEYS_LEFT: f64 = 44.0;
+/// Shortest time on the vertical axis, in seconds.
+const SHORTEST: f64 = 1e-5;
+
+/// The figure of runs of one script, as an SVG element.
+///
+/// `titles` are the panels' titles, one for each run.
+pub fn series(script: &Script, runs: &[Run], titles: &[String], label: &str) -> String {
+    let mut svg = Svg::default();
+    let drawing = Drawing::new(script, runs);
+    let mut top = 10.0 + marks_key(&mut svg, runs);
+    top += phases_key(&mut svg, &drawing, top);
+    let (columns, height) = arrangement(runs.len());
+    let rows = runs.len().div_ceil(columns).max(1);
+    let y = Scale::new(Mapping::Logarithmic, drawing.range, 5, (1.0, 0.0));
+    let margin = left_margin(&y);
+    let right = WIDTH - 10.0;
+    let width = (right - margin - GAP * (columns as f64 - 1.0)) / columns as f64;
+    let above = TITLE + drawing.letters_height();
+    let step = above + height + GAP_BELOW;
+    let tooltips = runs.len() * script.events.len() <= TOOLTIPS_MAX;
+    let notes = Notes::of(runs, titles, width);
+    for (k, run) in runs.iter().enumerate() {
+        let (row, column) = (k / columns, k % columns);
+        let left = margin + (width + GAP) * column as f64;
+        let area = top + step * row as f64 + above;
+        let panel = Panel {
+            drawing: &drawing,
+            frame: Frame {
+                left,
+                right: left + width,
+                top: area,
+                bottom: area + height,
+            },
+            first_of_row: column == 0,
+            // The lowest panel of a column has its labels, be the last row full or not.
+            last_of_column: k + columns >= runs.len(),
+        };
+        panel.head(&mut svg, &titles[k], &notes.texts[k]);
+        panel.draw(&mut svg, run);
+        if tooltips {
+            panel.tooltips(&mut svg, run);
+        }
+    }
+    let bottom = top + step * rows as f64 - GAP_BELOW;
+    let middle = f64::midpoint(top + above, bottom);
+    svg.text_upwards("axis middle", (14.0, middle), "Time-out and round trip (s)");
+    let centre = f64::midpoint(margin, right);
+    svg.text("axis middle", (centre, bottom + 36.0), "Exchange");
+    svg.text("note middle", (centre, bottom + 55.0), notes.reading);
+    svg.finish(WIDTH, bottom + FOOT, label)
+}
+
+/// Columns, and the height of a panel's area, for so many panels.
+fn arrangement(panels: usize) -> (usize, f64) {
+    match panels {
+        0..=1 => (1, 320.0),
+        2..=4 => (2, 210.0),
+        5..=8 => (2, 150.0),
+        9..=18 => (3, 118.0),
+        _ => (4, 96.0),
+    }
+}
+
+/// What all panels have in common.
+struct Drawing<'a> {
+    script: &'a Script,
+    /// Where each event begins, in exchanges, and where the last one ends.
+    at: Vec<f64>,
+    /// The least and the largest time, in seconds.
+    range: (f64, f64),
+}
+
+fn in_seconds(time: Duration) -> f64 {
+    (time.as_micros() as f64 / 1e6).max(SHORTEST)
+}
+
+/// The round trip of an event, if it has one.
+fn round_trip(event: Event) -> Option<Duration> {
+    match event {
+        Event::Answered { rtt, .. } => Some(rtt),
+        Event::Failed | Event::Notification { .. } | Event::Idle(_) => None,
+    }
+}
+
+impl<'a> Drawing<'a> {
+    fn new(script: &'a Script, runs: &[Run]) -> Self {
+        let mut at = vec![0.0];
+        let mut x = 0.0;
+        for scripted in &script.events {
+            x += match scripted.event {
+                Event::Idle(_) => PAUSE,
+                _ => 1.0,
+            };
+            at.push(x);
+        }
+        let trips = script.events.iter().filter_map(|s| round_trip(s.event));
+        let timers = runs.iter().flat_map(|run| &run.steps);
+        let timers = timers.flat_map(|step| step.timers.iter().copied());
+        let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
+        let waits = runs.iter().flat_map(|run| &run.steps).map(|s| s.waited);
+        let waits = waits.filter(|waited| !waited.is_zero());
+        for time in trips.chain(timers).chain(waits).map(in_seconds) {
+            (low, high) = (low.min(time), high.max(time));
+        }
+        if !low.is_finite() {
+            (low, high) = (0.1, 10.0);
+        }
+        Self {
+            script,
+            at,
+            // Some room below the shortest round trip, so that it is a step, too.
+            range: (low * 0.7, high * 1.05),
+        }
+    }
+
+    fn has_letters(&self) -> bool {
+        (1..=26).contains(&self.script.phases.len())
+    }
+
+    fn letters_height(&self) -> f64 {
+        if self.has_letters() { LETTERS } else { 0.0 }
+    }
+
+    /// Where each phase that has events begins and ends, in exchanges.
+    fn phases(&self) -> impl Iterator<Item = (usize, f64, f64)> {
+        let events = self.script.events.iter().enumerate();
+        let mut spans: Vec<(usize, f64, f64)> = Vec::new();
+        for (index, scripted) in events {
+            let Some(phase) = scripted.phase else {
+                continue;
+            };
+            match spans.last_mut() {
+                Some((last, _, end)) if *last == phase => *end = self.at[index + 1],
+                _ => spans.push((phase, self.at[index], self.at[index + 1])),
+            }
+        }
+        spans.into_iter()
+    }
+}
+
+/// `a`, `b`, ...
+fn letter(place: usize) -> String {
+    char::from(b'a' + (place % 26) as u8).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::{DEMO, Dither};
+    use carob_cc::TransmissionParameters;
+    use carob_sim::spec::ControllerSpec;
+
+    fn figure(text: &str, names: &[&str]) -> String {
+        let script = Script::read("a.txt", text).expect("a script");
+        let parameters = TransmissionParameters::DEFAULT;
+        let run = |name: &&str| {
+            let controller = ControllerSpec::new(name, []).expect("a controller");
+            Run::of(&script, &controller, &parameters, Dither::Low)
+        };
+        let runs: Vec<Run> = names.iter().map(run).collect();
+        let titles: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        series(&script, &runs, &titles, "a label")
+    }
+
+    #[test]
+    fn each_controller_has_a_panel_on_the_same_axes() {
+        let svg = figure("rtt 400 ms x 20\nfail", &["default", "cocoa-03"]);
+        assert!(svg.contains(">default</text>") && svg.contains(">cocoa-03</text>"));
+        // Labels of the vertical axis at the left only, those of the horizontal below each column.
+        assert_eq!(svg.matches(">50</text>").count(), 1, "{svg}");
+        assert_eq!(svg.matches(">20</text>").count(), 1 + 2, "{svg}");
+        assert_eq!(svg.matches("class=\"trip\" d=").count(), 2);
+    }
+
+    #[test]
+    fn the_legend_has_what_there_is() {
+        let calm = figure("rtt 400 ms", &["default"]);
+        for missing in [
+            "copy lost",
+            "needless copy",
+            "given up",
+            "pause",
+            "timers after",
+        ] {
+            assert!(!calm.contains(&format!(">{missing}")), "{missing}");
+        }
+        let story = figure(DEMO, &["default"]);
+        for there in [
+            "copy lost",
+            "needless copy",
+            "given up",
+            "pause",
+            "timers after",
+        ] {
+            assert!(story.contains(&format!(">{there}")), "{there}");
+        }
+        assert!(story.contains(">steady</text>") && story.contains(">h</text>"));
+    }
+
+    #[test]
+    fn marks_stand_where_the_timers_are() {
+        let story = figure("lost 1, rtt 3.5 s\nfail", &["default"]);
+        // Copies of 2, 4 and 8 s; the one of 8 s left although that of 4 s was to be answered.
+        let title = "<title>default: lost 1, rtt 3.5 s; timers 2.00, 4.00 s</title>";
+        assert!(story.contains(title), "{story}");
+        let late = figure("rtt 3.5 s", &["default"]);
+        let title = "<title>default: rtt 3.5 s; timers 2.00, 4.00 s; 1 needless</title>";
+        assert!(late.contains(title), "{late}");
+        let dots = |svg: &str| svg.matches("<circle class=\"first\"").count();
+        // One of them is the legend's.
+        assert_eq!((dots(&story), dots(&late)), (3, 2));
+    }
+
+    #[test]
+    fn there_is_less_beside_the_names_the_narrower_the_panels() {
+        let names = |n: usize| vec!["default"; n];
+        let with = |n| figure("rtt 3 s", &names(n));
+        assert_eq!(with(8).matches("1 again, 1 needless, 3.00 s").count(), 8);
+        assert_eq!(with(36).matches(">1 again, 1 needless<").count(), 36);
+        let long = figure("rtt 3 s", &["observe-static"; 36]);
+        assert_eq!(long.matches(">1 again<").count(), 36);
+    }
+
+    #[test]
+    fn notifications_and_pauses_show_how_long() {
+        let svg = figure("notify, rtt 1 s x 2\nidle 5 min", &["observe-static"]);
+        assert!(svg.contains("; held back for 3.00 s</title>"), "{svg}");
+        assert!(svg.contains(">300 s</text>"), "{svg}");
+    }
+
+    #[test]
+    fn thousands_of_events_have_no_tooltips() {
+        assert!(!figure("rtt 1 s x 5000", &["default"]).contains("<title>"));
+    }
+
+    #[test]
+    fn events_without_round_trips_and_no_runs_are_figures_too() {
+        for (text, names) in [
+            ("fail", &["default"][..]),
+            ("idle 1 s", &["default"]),
+            ("notify, rtt 1 s", &["observe-static"]),
+            ("rtt 1 us", &["cocoa-03"]),
+            ("rtt 1 s", &[]),
+        ] {
+            let svg = figure(text, names);
+            assert!(svg.starts_with("<svg") && !svg.contains("NaN"), "{svg}");
+        }
+    }
+}
