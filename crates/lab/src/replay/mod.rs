@@ -8,12 +8,13 @@
 
 mod engine;
 pub mod export;
-
+pub mod log;
 mod script;
 pub mod tables;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::random::{Fixed, Random};
+use carob_cc::time::{Duration, Instant};
 use carob_sim::random::Stream;
 use carob_sim::spec::ControllerSpec;
 
@@ -21,8 +22,6 @@ pub use engine::{Outcome, Step, replay};
 pub use script::{
     EVENTS_MAX, Event, LOST_MAX, Script, ScriptError, Scripted, TIME_MAX, VOCABULARY,
 };
-
-use carob_cc::time::Duration;
 
 /// A story in which the controllers differ: steady round trips, a drift, losses, late answers, a
 /// jump, a failure, a long pause.
@@ -103,7 +102,7 @@ impl Run {
         let mut totals = Totals::default();
         for step in &self.steps {
             let copies = step.timers.len() as u32;
-            totals.elapsed = step.ended.since(carob_cc::time::Instant::ZERO);
+            totals.elapsed = step.ended.since(Instant::ZERO);
             match step.outcome {
                 Outcome::Idle => totals.idle += step.took(),
                 Outcome::Unconfirmed => totals.copies += 1,
