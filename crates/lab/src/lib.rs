@@ -19,6 +19,7 @@
 //! ```
 
 pub mod export;
+pub mod marks;
 pub mod metrics;
 pub mod papers;
 pub mod replay;

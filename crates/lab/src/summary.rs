@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use carob_sim::spec::FlowRecord;
 
+use crate::marks::mark;
 use crate::papers::{self, Expected};
 use crate::run::{EachRow, Outcome, Row};
 use crate::statistics::{Statistic, Statistics};
@@ -96,6 +97,7 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
         }
         table.add(cells);
     }
+    mark(&mut table, "algorithm");
     table
 }
 
@@ -143,6 +145,7 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
             row.trace_hash.clone(),
         ]);
     }
+    mark(&mut table, "algorithm");
     table
 }
 
@@ -339,6 +342,7 @@ mod tests {
     use carob_sim::spec::RunRecord;
 
     use super::*;
+    use crate::marks;
     use crate::run::{Plan, Selection};
     use crate::scenario::{Scenario, builtin};
 
@@ -425,5 +429,26 @@ mod tests {
                 "{table}"
             );
         });
+    }
+
+    #[test]
+    fn choices_of_this_project_are_marked() {
+        let fct = |_: &str, _: f64| Some(300);
+        let tables = || {
+            with_outcome(fct, |outcome| {
+                let all = table(&outcome.rows(), &Print::all(), false).to_string();
+                (all, each_table(&outcome.each()).to_string())
+            })
+        };
+        let (all, each) = tables();
+        assert!(!all.contains('*') && !each.contains('*'));
+        let (all, each) = marks::tests::pretending("cocoa-001", tables);
+        for text in [all, each] {
+            assert!(text.contains("  cocoa-001 *  ") && !text.contains("default *"));
+            assert!(
+                text.ends_with(&format!("\n{}\n", marks::FOOTNOTE)),
+                "{text}"
+            );
+        }
     }
 }

@@ -15,6 +15,7 @@ pub enum Align {
 pub struct TextTable {
     header: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
+    notes: Vec<String>,
 }
 
 impl TextTable {
@@ -23,6 +24,7 @@ impl TextTable {
         Self {
             header,
             rows: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -30,6 +32,22 @@ impl TextTable {
     pub fn add(&mut self, mut cells: Vec<String>) {
         cells.resize(self.header.len(), String::new());
         self.rows.push(cells);
+    }
+
+    /// Adds a line that stands below the table.
+    pub fn add_note(&mut self, note: &str) {
+        self.notes.push(note.to_owned());
+    }
+
+    /// Changes the cells of a column; there may be several of that name.
+    pub fn change(&mut self, column: &str, mut cell: impl FnMut(&str) -> String) {
+        for (index, (name, _)) in self.header.iter().enumerate() {
+            if name == column {
+                for row in &mut self.rows {
+                    row[index] = cell(&row[index]);
+                }
+            }
+        }
     }
 
     /// Whether there is no row.
@@ -62,7 +80,18 @@ impl TextTable {
         for row in &self.rows {
             text += &line(&mut row.iter().map(|cell| safe(cell)));
         }
+        for note in &self.notes {
+            // A star would begin a list.
+            text += "\n";
+            text += &note.replacen('*', "\\*", 1);
+            text += "\n";
+        }
         text
+    }
+
+    /// The lines below the table.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The cells of each row.
@@ -72,7 +101,7 @@ impl TextTable {
 }
 
 impl fmt::Display for TextTable {
-    /// Widths count characters; every text here is Latin, digits and marks of width one.
+    /// Notes follow the rows, a line each. Widths count characters; every text here is Latin, digits and marks of width one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |text: &str| text.chars().count();
         let widths: Vec<usize> = self
@@ -104,6 +133,9 @@ impl fmt::Display for TextTable {
         for row in &self.rows {
             line(&mut row.iter().map(String::as_str))?;
         }
+        for note in &self.notes {
+            writeln!(f, "{note}")?;
+        }
         Ok(())
     }
 }
@@ -121,6 +153,17 @@ mod tests {
             table.markdown(),
             "| a\\|b | n |\n| --- | ---: |\n| x | 1 |\n"
         );
+        table.add_note("* a note");
+        assert!(table.markdown().ends_with("| x | 1 |\n\n\\* a note\n"));
+    }
+
+    #[test]
+    fn notes_stand_below_and_do_not_widen_columns() {
+        let mut table = TextTable::new(vec![("a".into(), Align::Right)]);
+        table.add(vec!["1".into()]);
+        table.change("a", |cell| format!("{cell}2"));
+        table.add_note("a longer text");
+        assert_eq!(table.to_string(), " a\n──\n12\na longer text\n");
     }
 
     #[test]

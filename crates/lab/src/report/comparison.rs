@@ -10,6 +10,7 @@ use super::scale::Mapping;
 use super::sequence::{Kind, SequenceGraph};
 use super::timers::TimerTrace;
 use crate::export;
+use crate::marks;
 use crate::papers::{self, Expected};
 use crate::run::{Impossible, Job, Outcome, Row};
 use crate::scenario::Cell;
@@ -130,7 +131,8 @@ fn facts(subject: &Subject<'_>, rows: &[Row]) -> Vec<(String, String)> {
             cells.push(&row.scenario);
         }
     }
-    facts.push(("Algorithms", algorithms.join(", ")));
+    let marked: Vec<String> = algorithms.iter().map(|name| marks::marked(name)).collect();
+    facts.push(("Algorithms", marked.join(", ")));
     let seeds = jobs.iter().map(|job| job.seed);
     let seeds = match (seeds.clone().min(), seeds.max()) {
         (Some(low), Some(high)) if low < high => format!("{low} to {high}"),
@@ -471,6 +473,23 @@ mod tests {
             assert!(html.matches(algorithm).count() >= 2, "{algorithm}");
         }
         assert!(!html.contains("NaN"));
+    }
+
+    #[test]
+    fn choices_of_this_project_are_marked_in_tables_but_not_in_values() {
+        let selection = Selection {
+            seeds: Some(2),
+            cell: Some("long-1c-none-2500".to_owned()),
+            ..Selection::default()
+        };
+        let html = || report(&["response=512 B"], &selection).html();
+        assert!(!html().contains(marks::FOOTNOTE));
+        let html = marks::tests::pretending("cocoa-001", html);
+        // Below the table, and below that of every run, which is folded.
+        assert_eq!(html.matches(marks::FOOTNOTE).count(), 2);
+        assert!(html.contains("<td class=\"\">cocoa-001 *</td>"), "{html}");
+        assert!(html.contains("default, cocoa-001 *"), "{html}");
+        assert!(html.contains(",cocoa-001,2,fct_s,"), "{html}");
     }
 
     #[test]

@@ -135,6 +135,7 @@ fn html_table(table: &TextTable) -> Markup {
                 }
             }
         }
+        @for note in table.notes() { p.note { (note) } }
     }
 }
 
@@ -146,6 +147,7 @@ mod tests {
     fn a_page_is_one_file_without_scripts_or_links_out() {
         let mut table = TextTable::new(vec![("a".to_owned(), Align::Right)]);
         table.add(vec!["✗".to_owned()]);
+        table.add_note("* a note");
         let section = Section {
             heading: "1 < 2".to_owned(),
             tables: vec![table],
@@ -159,6 +161,7 @@ mod tests {
         let html = report.html();
         assert!(html.contains("<title>T &amp; U</title>") && html.contains("1 &lt; 2"));
         assert!(html.contains("<td class=\"right fails\">"));
+        assert!(html.contains("<p class=\"note\">* a note</p>"));
         for outside in ["<script", "http://", "https://", "@import", "<link"] {
             assert!(!html.contains(outside), "{outside}");
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Comparison, Verdict};
+use crate::marks::mark;
 use crate::statistics::Statistic;
 use crate::summary::seconds;
 use crate::text::{Align, TextTable};
@@ -48,6 +49,7 @@ pub fn medians(comparisons: &[Comparison]) -> TextTable {
             c.verdict().name().to_owned(),
         ]);
     }
+    mark(&mut table, "algorithm");
     table
 }
 
@@ -88,6 +90,7 @@ pub fn all_statistics(comparisons: &[Comparison]) -> TextTable {
         }
         table.add(cells);
     }
+    mark(&mut table, "algorithm");
     table
 }
 
@@ -173,6 +176,7 @@ pub fn readings(comparisons: &[Comparison]) -> TextTable {
         cells.push(nearest(group).map_or_else(|| "both the same".to_owned(), reading_name));
         table.add(cells);
     }
+    mark(&mut table, "algorithm");
     table
 }
 
@@ -265,6 +269,7 @@ pub fn not_run(comparisons: &[Comparison]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::marks;
     use crate::papers;
     use crate::reproduce::{OurRow, Tolerances, compare};
     use crate::statistics::Statistics;
@@ -336,5 +341,20 @@ mod tests {
     fn statistics_outside_their_tolerance_are_crossed() {
         let text = all_statistics(&comparisons()).to_string();
         assert!(text.contains("✗ 0.584"), "{text}");
+    }
+
+    #[test]
+    fn choices_of_this_project_are_marked() {
+        let all = comparisons();
+        for table in [medians, all_statistics, readings] {
+            assert!(!table(&all).to_string().contains('*'));
+            let text = marks::tests::pretending("cocoa-001", || table(&all).to_string());
+            assert!(text.contains("  cocoa-001 *"), "{text}");
+            assert!(!text.contains("default *"), "{text}");
+            assert!(
+                text.ends_with(&format!("\n{}\n", marks::FOOTNOTE)),
+                "{text}"
+            );
+        }
     }
 }

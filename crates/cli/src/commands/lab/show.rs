@@ -96,6 +96,9 @@ fn tell(source: &Source) {
     for algorithm in scenario.algorithms() {
         let entry = *algorithm.controller().entry();
         say(format_args!("  {}: {}", algorithm.name, entry.about));
+        if let Some(choice) = entry.project_choice {
+            say(format_args!("    this project's choice: {choice}"));
+        }
         let parameters: Vec<String> = scenario
             .transmission(cell, algorithm)
             .into_iter()
