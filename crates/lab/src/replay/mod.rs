@@ -10,6 +10,7 @@ mod engine;
 pub mod export;
 pub mod log;
 mod script;
+mod subject;
 pub mod tables;
 
 use carob_cc::TransmissionParameters;
@@ -22,6 +23,7 @@ pub use engine::{Outcome, Step, replay};
 pub use script::{
     EVENTS_MAX, Event, LOST_MAX, Script, ScriptError, Scripted, TIME_MAX, VOCABULARY,
 };
+pub use subject::{Subject, SubjectError, near};
 
 /// A story in which the controllers differ: steady round trips, a drift, losses, late answers, a
 /// jump, a failure, a long pause.
