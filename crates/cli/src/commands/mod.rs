@@ -2,7 +2,6 @@
 
 pub(crate) mod bench;
 pub(crate) mod cc;
-mod controllers;
 mod discover;
 pub(crate) mod lab;
 mod manual;
@@ -17,7 +16,7 @@ use std::io::IsTerminal as _;
 
 use carob::{Client, Code, Error, Settings, Uri};
 
-use crate::args::{self, CcCommand, Command, MessageArgs, NetworkArgs};
+use crate::args::{self, Command, MessageArgs, NetworkArgs};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
 use crate::printer;
@@ -40,15 +39,7 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Ping(args) => until_interrupted(ping::run(args)),
         Command::Bench(args) => on_runtime(bench::run(*args)),
         Command::Serve(args) => on_runtime(serve::run(args)),
-        Command::Cc {
-            command: CcCommand::List { markdown: true, .. },
-        } => controllers::document(),
-        Command::Cc {
-            command: CcCommand::List { json, .. },
-        } => cc::list(json),
-        Command::Cc {
-            command: CcCommand::Show { name, json },
-        } => settle(cc::show(&name, json)),
+        Command::Cc { command } => settle(cc::run(&command)),
         Command::Lab { command } => settle(lab::run(command)),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => settle(manual::pages(dir.as_deref())),

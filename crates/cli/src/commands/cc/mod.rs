@@ -1,9 +1,11 @@
-//! `carob cc list` and `carob cc show`: the congestion controllers.
+//! The congestion controllers, for people and programs.
+
+mod document;
 
 use carob_cc::registry::{Entry, entries};
 use serde::Serialize;
 
-use crate::args;
+use crate::args::{self, CcCommand};
 use crate::failure::{Failure, Outcome};
 use crate::printer;
 
@@ -74,8 +76,17 @@ impl From<Entry> for Controller {
     }
 }
 
+/// Does what was asked.
+pub(crate) fn run(command: &CcCommand) -> Result<Outcome, Failure> {
+    match command {
+        CcCommand::List { markdown: true, .. } => Ok(document::run()),
+        CcCommand::List { json, .. } => Ok(list(*json)),
+        CcCommand::Show { name, json } => show(name, *json),
+    }
+}
+
 /// Lists every controller.
-pub(crate) fn list(json: bool) -> Outcome {
+fn list(json: bool) -> Outcome {
     let all: Vec<Controller> = entries().map(Controller::from).collect();
     if json {
         printer::json(&all);
@@ -86,7 +97,7 @@ pub(crate) fn list(json: bool) -> Outcome {
 }
 
 /// Explains one.
-pub(crate) fn show(name: &str, json: bool) -> Result<Outcome, Failure> {
+fn show(name: &str, json: bool) -> Result<Outcome, Failure> {
     args::controller(name)?;
     let found = entries()
         .find(|entry| entry.name == name)

@@ -17,7 +17,7 @@ the lab with `--set cc.CONSTANT=VALUE`. Where sources disagree each reading is a
 ";
 
 /// Prints the document.
-pub(crate) fn document() -> Outcome {
+pub(super) fn run() -> Outcome {
     // A reader that has gone away is not told.
     let _ = std::io::stdout().lock().write_all(text().as_bytes());
     Outcome::Done
