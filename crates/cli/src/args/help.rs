@@ -6,6 +6,7 @@ use anstyle::Style;
 use clap::CommandFactory as _;
 
 use super::Args;
+use crate::commands::cc::trace_help;
 use crate::failure::EXIT_CODES;
 
 /// Commands in the order a new user meets them; one that is in no group comes last.
@@ -137,7 +138,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carob bench coap://localhost/count --mode observe --trigger coap://localhost/count --requests 10",
         ],
     ),
-    ("cc", &["carob cc list", "carob cc show cocoa-03"]),
+    (
+        "cc",
+        &[
+            "carob cc list",
+            "carob cc show cocoa-03",
+            "carob cc trace --demo",
+        ],
+    ),
     (
         "lab",
         &[
@@ -219,6 +227,8 @@ pub(crate) fn command() -> clap::Command {
             command = command.mut_subcommand(name, |verb| verb.after_help(help));
         }
     }
+    let traced = |verb: clap::Command| verb.after_help(trace_help());
+    command = command.mut_subcommand("cc", |verb| verb.mut_subcommand("trace", traced));
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{heading}Options:{heading:#}\n{{options}}{{after-help}}",
         groups(&command),

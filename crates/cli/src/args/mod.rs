@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::bench::BenchArgs;
+use crate::commands::cc::CcCommand;
 use crate::commands::lab::LabCommand;
 
 pub(crate) use help::command;
@@ -54,7 +55,7 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Load a server and measure its answers
     Bench(Box<BenchArgs>),
-    /// List and explain the congestion controllers
+    /// List, explain and compare the congestion controllers
     Cc {
         #[command(subcommand)]
         command: CcCommand,
@@ -107,26 +108,4 @@ pub(crate) struct ServeArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) watch: WatchArgs,
-}
-
-/// What can be asked about controllers.
-#[derive(Debug, Subcommand)]
-pub(crate) enum CcCommand {
-    /// List the controllers
-    List {
-        /// Print a JSON array
-        #[arg(long)]
-        json: bool,
-        /// As the document docs/controllers.md
-        #[arg(long, hide = true, conflicts_with = "json")]
-        markdown: bool,
-    },
-    /// Explain a controller: its source and constants
-    Show {
-        /// The controller's name
-        name: String,
-        /// Print a JSON object
-        #[arg(long)]
-        json: bool,
-    },
 }

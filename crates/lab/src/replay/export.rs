@@ -4,7 +4,7 @@ use carob_cc::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Outcome, Run, Script, Step};
+use super::{Dither, Outcome, Run, Script, Step};
 use crate::papers;
 
 /// What came of an event, as the machine interface has it.
@@ -70,11 +70,19 @@ fn rows<'a>(script: &'a Script, run: &'a Run) -> impl Iterator<Item = Row<'a>> {
     steps.map(|(index, (step, number))| Row::of(script, index, number, step))
 }
 
-/// A run as an object: the algorithm, what it comes to, every event.
-pub fn object(script: &Script, run: &Run) -> Value {
+/// A run as an object: the algorithm, what random draws gave, what it comes to, every event.
+pub fn object(script: &Script, run: &Run, dither: Dither) -> Value {
     let totals = run.totals();
+    let (dither, seed) = match dither {
+        Dither::Low => (Some("low"), None),
+        Dither::Middle => (Some("middle"), None),
+        Dither::High => (Some("high"), None),
+        Dither::Seed(seed) => (None, Some(seed)),
+    };
     json!({
         "algorithm": run.algorithm,
+        "dither": dither,
+        "seed": seed,
         "elapsed_s": seconds(totals.elapsed),
         "idle_s": seconds(totals.idle),
         "copies": totals.copies,
@@ -133,7 +141,6 @@ pub fn csv(script: &Script, runs: &[Run]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::Dither;
     use carob_cc::TransmissionParameters;
     use carob_sim::spec::ControllerSpec;
 
@@ -145,7 +152,11 @@ mod tests {
         let parameters = TransmissionParameters::DEFAULT;
         let run = Run::of(&script, &controller, &parameters, Dither::Low);
 
-        let object = object(&script, &run);
+        let object = object(&script, &run, Dither::Low);
+        assert_eq!(
+            (&object["dither"], &object["seed"]),
+            (&"low".into(), &Value::Null)
+        );
         assert_eq!(object["algorithm"], "default");
         assert_eq!(
             (&object["spurious"], &object["elapsed_s"]),

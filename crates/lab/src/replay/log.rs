@@ -106,18 +106,19 @@ struct Line {
 impl Line {
     /// Whose event it is.
     fn sender(&self) -> String {
-        let mut parts = Vec::new();
+        let peer = &self.peer;
+        let Some(host) = self.host else {
+            return format!("exchanges with {peer}");
+        };
+        let mut name = String::new();
         if let Some(cell) = &self.cell {
-            parts.push(cell.clone());
+            name = format!("{cell}, ");
         }
         if let Some(algorithm) = &self.algorithm {
-            parts.push(format!("under {algorithm}"));
+            name += algorithm;
+            name += ", ";
         }
-        if let Some(host) = self.host {
-            parts.push(format!("host {host}"));
-        }
-        parts.push(format!("to {}", self.peer));
-        parts.join(" ")
+        format!("{name}host {host} with {peer}")
     }
 }
 
@@ -491,7 +492,10 @@ mod tests {
         let LogError::Senders { senders, .. } = error else {
             panic!("another error");
         };
-        assert_eq!(senders, ["host 0 to [::1]:5683", "host 1 to [::1]:5683"]);
+        assert_eq!(
+            senders,
+            ["host 0 with [::1]:5683", "host 1 with [::1]:5683"]
+        );
         let one = read("run.jsonl", &text, Some("host 1")).expect("one");
         assert_eq!(one.script.events[0].event.to_string(), "rtt 500 ms");
         assert!(read("run.jsonl", &text, Some("host 7")).is_err());

@@ -26,16 +26,16 @@ pub const VOCABULARY: &[(&str, &str)] = &[
     ("idle 5 min", "nothing happens"),
     (
         "notify, rtt 400 ms",
-        "a NON notification; where the controller makes it a CON, it is acknowledged after that time",
+        "a NON notification; as a CON, which a controller may make it, acknowledged then",
     ),
     (
         "rtt 6 s, known",
-        "the answer says which copy it answers, whatever the controller asks for",
+        "the answer says which copy it answers, though nobody asked",
     ),
     ("rtt 400 ms x 10", "ten times the same, with any event"),
     (
         "rtt 400 ms to 2 s x 9",
-        "nine exchanges, each slower than the one before by the same time",
+        "nine exchanges from fast to slow, in equal steps",
     ),
     (
         "phase slow drift",

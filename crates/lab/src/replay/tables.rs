@@ -3,6 +3,7 @@
 use carob_cc::time::Duration;
 
 use super::{Outcome, Run, Script, Step};
+use crate::marks::{FOOTNOTE, is_choice, mark, marked};
 use crate::text::{Align, TextTable};
 
 /// The most controllers whose RTO stands beside the first timers.
@@ -35,7 +36,7 @@ pub fn events(script: &Script, runs: &[Run], all: bool) -> (TextTable, usize) {
         .map(|run| runs.len() <= WITH_RTO_MAX && run.steps.iter().any(|step| step.rto.is_some()))
         .collect();
     for (run, &with_rto) in runs.iter().zip(&with_rto) {
-        header.extend([right(&run.algorithm), left("×")]);
+        header.extend([right(&marked(&run.algorithm)), left("×")]);
         if with_rto {
             header.push(right("RTO"));
         }
@@ -62,6 +63,9 @@ pub fn events(script: &Script, runs: &[Run], all: bool) -> (TextTable, usize) {
             }
         }
         table.add(cells);
+    }
+    if runs.iter().any(|run| is_choice(&run.algorithm)) {
+        table.add_note(FOOTNOTE);
     }
     (table, script.events.len() - shown.len())
 }
@@ -127,6 +131,7 @@ pub fn totals(runs: &[Run]) -> TextTable {
             seconds(totals.longest_timer),
         ]);
     }
+    mark(&mut table, "controller");
     table
 }
 
@@ -215,6 +220,27 @@ mod tests {
         // 3.5 s with a copy too many, then 2 + 4 + 8 + 16 + 32 s.
         let row = ["default", "65.50", "7", "5", "1", "1", "32.00"];
         assert_eq!(table.rows()[0], row);
+    }
+
+    #[test]
+    fn choices_of_this_project_are_marked() {
+        let script = script("rtt 1 s");
+        let runs = runs(&script, &["default", "cocoa-03"]);
+        let tables = || {
+            (
+                events(&script, &runs, false).0.to_string(),
+                totals(&runs).to_string(),
+            )
+        };
+        let (events, totals) = crate::marks::tests::pretending("cocoa-03", tables);
+        for text in [events, totals] {
+            assert!(
+                text.contains("cocoa-03 *") && !text.contains("default *"),
+                "{text}"
+            );
+            assert!(text.ends_with(&format!("\n{FOOTNOTE}\n")), "{text}");
+        }
+        assert!(!tables().0.contains('*'));
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! The congestion controllers, for people and programs.
 
+mod args;
 mod document;
+mod trace;
 
 use carob_cc::registry::{Entry, entries};
+use carob_lab::replay::near;
 use serde::Serialize;
 
-use crate::args::{self, CcCommand};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
+
+pub(crate) use args::{CcCommand, trace_help};
 
 /// A controller as the machine interface has it.
 #[derive(Debug, Serialize)]
@@ -82,6 +86,7 @@ pub(crate) fn run(command: &CcCommand) -> Result<Outcome, Failure> {
         CcCommand::List { markdown: true, .. } => Ok(document::run()),
         CcCommand::List { json, .. } => Ok(list(*json)),
         CcCommand::Show { name, json } => show(name, *json),
+        CcCommand::Trace(args) => trace::run(args),
     }
 }
 
@@ -98,15 +103,28 @@ fn list(json: bool) -> Outcome {
 
 /// Explains one.
 fn show(name: &str, json: bool) -> Result<Outcome, Failure> {
-    args::controller(name)?;
-    let found = entries()
-        .find(|entry| entry.name == name)
-        .map(Controller::from);
-    let controller = found.expect("the name was found just above");
+    let Some(entry) = entries().find(|entry| entry.name == name) else {
+        let failure = Failure::new(Kind::Usage, format_args!("no controller \"{name}\""));
+        return Err(failure.hint(near_hint(&near(name))));
+    };
+    let controller = Controller::from(entry);
     if json {
         printer::json(&controller);
     } else {
         printer::controller(&controller);
     }
     Ok(Outcome::Done)
+}
+
+/// What to say to who typed a name that no controller has.
+fn near_hint(near: &[&str]) -> String {
+    let quoted: Vec<String> = near.iter().map(|name| format!("\"{name}\"")).collect();
+    match &quoted[..] {
+        [] => "`carob cc list` explains all".to_owned(),
+        [one] => format!("did you mean {one}? `carob cc list` explains all"),
+        [most @ .., last] => {
+            let most = most.join(", ");
+            format!("did you mean {most} or {last}? `carob cc list` explains all")
+        }
+    }
 }

@@ -3,7 +3,7 @@
 mod args;
 mod keys;
 mod list;
-mod output;
+pub(super) mod output;
 mod reproduce;
 mod run;
 mod show;

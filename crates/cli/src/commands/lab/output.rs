@@ -13,12 +13,12 @@ use super::args::{ReportArgs, ThreadArgs};
 use crate::failure::{Failure, Kind};
 
 /// Prints text on stdout. A reader that has gone away is not told.
-pub(super) fn say(text: impl std::fmt::Display) {
+pub(in crate::commands) fn say(text: impl std::fmt::Display) {
     let _ = writeln!(io::stdout().lock(), "{text}");
 }
 
 /// Prints each value as a line of JSON.
-pub(super) fn json_lines(values: impl IntoIterator<Item = impl Serialize>) {
+pub(in crate::commands) fn json_lines(values: impl IntoIterator<Item = impl Serialize>) {
     let mut stdout = io::BufWriter::new(io::stdout().lock());
     for value in values {
         let text = serde_json::to_string(&value).expect("text keys and finite numbers");
@@ -63,7 +63,10 @@ pub(super) fn report(
     if args.no_report || (quiet && args.report.is_none()) {
         return Ok(());
     }
-    let file = args.report.clone().unwrap_or_else(|| default_file(name));
+    let file = args
+        .report
+        .clone()
+        .unwrap_or_else(|| default_file(name, "html"));
     let html = make()?.html();
     match write(&file, &html) {
         Ok(()) if quiet => {}
@@ -81,7 +84,7 @@ pub(super) fn report(
 }
 
 /// `reports/thesis-long.html` for `thesis/long`.
-fn default_file(name: &str) -> PathBuf {
+pub(in crate::commands) fn default_file(name: &str, extension: &str) -> PathBuf {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || c == '.' {
             c
@@ -91,11 +94,11 @@ fn default_file(name: &str) -> PathBuf {
     };
     let name: String = name.trim_end_matches(".toml").chars().map(plain).collect();
     let name = name.trim_matches(['-', '.']);
-    Path::new("reports").join(format!("{name}.html"))
+    Path::new("reports").join(format!("{name}.{extension}"))
 }
 
 /// Writes a file, and the folder it is in.
-pub(super) fn write(file: &Path, text: &str) -> io::Result<()> {
+pub(in crate::commands) fn write(file: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = file.parent().filter(|f| !f.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)?;
     }
@@ -113,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_report_is_named_after_what_it_is_about() {
-        let name = |of| default_file(of).display().to_string();
+        let name = |of| default_file(of, "html").display().to_string();
         assert_eq!(
             name("thesis/long-1c-none-2500"),
             "reports/thesis-long-1c-none-2500.html"

@@ -13,6 +13,7 @@ use super::frame::{Frame, WIDTH, left_margin};
 use super::scale::{Mapping, Scale};
 use super::sequence::TOOLTIPS_MAX;
 use super::svg::Svg;
+use crate::marks::{FOOTNOTE, is_choice, marked};
 use crate::replay::{Event, Run, Script};
 use keys::{Notes, marks_key, phases_key};
 use panel::Panel;
@@ -35,23 +36,22 @@ const KEYS_LEFT: f64 = 44.0;
 const SHORTEST: f64 = 1e-5;
 
 /// The figure of runs of one script, as an SVG element.
-///
-/// `titles` are the panels' titles, one for each run.
-pub fn series(script: &Script, runs: &[Run], titles: &[String], label: &str) -> String {
+pub fn series(script: &Script, runs: &[Run], label: &str) -> String {
+    let titles: Vec<String> = runs.iter().map(|run| marked(&run.algorithm)).collect();
     let mut svg = Svg::default();
     let drawing = Drawing::new(script, runs);
     let mut top = 10.0 + marks_key(&mut svg, runs);
     top += phases_key(&mut svg, &drawing, top);
-    let (columns, height) = arrangement(runs.len());
+    let (columns, height) = arrangement(runs.len(), script.events.len());
     let rows = runs.len().div_ceil(columns).max(1);
     let y = Scale::new(Mapping::Logarithmic, drawing.range, 5, (1.0, 0.0));
     let margin = left_margin(&y);
-    let right = WIDTH - 10.0;
+    let right = WIDTH - 16.0;
     let width = (right - margin - GAP * (columns as f64 - 1.0)) / columns as f64;
     let above = TITLE + drawing.letters_height();
     let step = above + height + GAP_BELOW;
     let tooltips = runs.len() * script.events.len() <= TOOLTIPS_MAX;
-    let notes = Notes::of(runs, titles, width);
+    let notes = Notes::of(runs, &titles, width);
     for (k, run) in runs.iter().enumerate() {
         let (row, column) = (k / columns, k % columns);
         let left = margin + (width + GAP) * column as f64;
@@ -80,13 +80,22 @@ pub fn series(script: &Script, runs: &[Run], titles: &[String], label: &str) -> 
     let centre = f64::midpoint(margin, right);
     svg.text("axis middle", (centre, bottom + 36.0), "Exchange");
     svg.text("note middle", (centre, bottom + 55.0), notes.reading);
-    svg.finish(WIDTH, bottom + FOOT, label)
+    let mut end = bottom + FOOT;
+    if runs.iter().any(|run| is_choice(&run.algorithm)) {
+        svg.text("note middle", (centre, end + 10.0), FOOTNOTE);
+        end += 17.0;
+    }
+    svg.finish(WIDTH, end, label)
 }
 
-/// Columns, and the height of a panel's area, for so many panels.
-fn arrangement(panels: usize) -> (usize, f64) {
+/// Columns, and the height of a panel's area, for so many panels and events.
+fn arrangement(panels: usize, events: usize) -> (usize, f64) {
+    /// More events than this need the whole width.
+    const LONG: usize = 120;
     match panels {
         0..=1 => (1, 320.0),
+        2..=4 if events > LONG => (1, 180.0),
+        3 => (3, 190.0),
         2..=4 => (2, 210.0),
         5..=8 => (2, 150.0),
         9..=18 => (3, 118.0),
@@ -191,8 +200,7 @@ mod tests {
             Run::of(&script, &controller, &parameters, Dither::Low)
         };
         let runs: Vec<Run> = names.iter().map(run).collect();
-        let titles: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        series(&script, &runs, &titles, "a label")
+        series(&script, &runs, "a label")
     }
 
     #[test]
@@ -259,6 +267,14 @@ mod tests {
         let svg = figure("notify, rtt 1 s x 2\nidle 5 min", &["observe-static"]);
         assert!(svg.contains("; held back for 3.00 s</title>"), "{svg}");
         assert!(svg.contains(">300 s</text>"), "{svg}");
+    }
+
+    #[test]
+    fn choices_of_this_project_are_marked() {
+        let svg = || figure("rtt 1 s", &["default", "cocoa-03"]);
+        assert!(!svg().contains(FOOTNOTE));
+        let svg = crate::marks::tests::pretending("cocoa-03", svg);
+        assert!(svg.contains(">cocoa-03 *</text>") && svg.contains(FOOTNOTE));
     }
 
     #[test]

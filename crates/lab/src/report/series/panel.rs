@@ -190,7 +190,9 @@ impl Panel<'_> {
                     short(highest)
                 );
             }
-            for (copy, level) in levels().enumerate().skip(1) {
+            let given_up = step.outcome == Outcome::GivenUp;
+            let rungs = step.timers.len() - usize::from(given_up);
+            for (copy, level) in levels().enumerate().take(rungs).skip(1) {
                 let path = if copy >= needed {
                     &mut paths.spurious
                 } else {
@@ -198,11 +200,10 @@ impl Panel<'_> {
                 };
                 path.push_str(&rung((x, level), half));
             }
-            let given_up = step.outcome == Outcome::GivenUp;
             for (copy, level) in levels().enumerate() {
                 let is_last = copy + 1 == step.timers.len();
                 if given_up && is_last {
-                    paths.given_up.push_str(&cap((x, level), half.max(2.6)));
+                    paths.given_up.push_str(&cap((x, level), half.max(3.4)));
                 } else if copy < usize::from(step.lost) {
                     paths.lost.push_str(&cross((x, level), half.min(3.2)));
                 }
