@@ -1,24 +1,43 @@
 //! The congestion controllers.
 
-use super::line;
+use carob_lab::marks::FOOTNOTE;
+use carob_lab::summary::listed;
+use carob_lab::text::{Align, TextTable};
+
+use super::{line, table};
 use crate::commands::cc::Controller;
 
-/// All controllers, a line each.
+/// All controllers, a line each, family by family.
 pub(crate) fn controllers(all: &[Controller]) {
-    let width = all
-        .iter()
-        .map(|controller| controller.name.len())
-        .max()
-        .unwrap_or_default();
-    for Controller { name, about, .. } in all {
-        line(&format!("{name:width$}  {about}"));
-    }
+    table(&list(all, &|controller| controller.project_choice));
 }
 
-/// One controller.
-pub(crate) fn controller(controller: &Controller) {
+fn list(all: &[Controller], is_choice: &dyn Fn(&Controller) -> bool) -> TextTable {
+    let header = ["family", "controller", "what it is"].map(|name| (name.to_owned(), Align::Left));
+    let mut table = TextTable::new(header.to_vec());
+    let mut before = "";
+    for controller in all {
+        let family = &*controller.family;
+        let shown = if family == before { "" } else { family };
+        before = family;
+        let mark = if is_choice(controller) { " *" } else { "" };
+        table.add(vec![
+            shown.to_owned(),
+            format!("{}{mark}", controller.name),
+            controller.about.to_owned(),
+        ]);
+    }
+    if all.iter().any(is_choice) {
+        table.add_note(FOOTNOTE);
+    }
+    table
+}
+
+/// One controller, and the others of its family.
+pub(crate) fn controller(controller: &Controller, relatives: &[&str]) {
     let Controller {
         name,
+        family,
         about,
         source,
         path: _,
@@ -29,6 +48,11 @@ pub(crate) fn controller(controller: &Controller) {
         constants,
     } = controller;
     line(&format!("{name}: {about}"));
+    if relatives.is_empty() {
+        line(&format!("family: {family}"));
+    } else {
+        line(&format!("family: {family}, with {}", listed(relatives)));
+    }
     line(&format!("source: {source}"));
     if let Some(choice) = choice {
         line(&format!("this project's choice: {choice}"));
@@ -39,8 +63,10 @@ pub(crate) fn controller(controller: &Controller) {
     if let Some(cap) = &suggested.rto_max {
         line(&format!("suggests timers of at most {cap}"));
     }
+    let timers = format!("its timers: carob cc trace --demo -a {name}");
     if constants.is_empty() {
         line("it has no constants besides the transmission parameters");
+        line(&timers);
         return;
     }
     line("constants:");
@@ -61,5 +87,31 @@ pub(crate) fn controller(controller: &Controller) {
             "  {:names$}  {:values$}  ({})",
             "", "", constant.kind
         ));
+    }
+    line(&timers);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carob_cc::registry::entries;
+
+    fn printed(is_choice: &dyn Fn(&Controller) -> bool) -> String {
+        let all: Vec<Controller> = entries().map(Controller::from).collect();
+        list(&all, is_choice).to_string()
+    }
+
+    #[test]
+    fn families_are_named_once_and_choices_are_marked() {
+        let text = printed(&|controller| controller.name == "cocoa-03");
+        let lines: Vec<Vec<&str>> = (text.lines().skip(2))
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(lines[0][..3], ["default", "default", "default"]);
+        let first = |word: &str| lines.iter().filter(|line| line[0] == word).count();
+        assert_eq!((first("cocoa"), first("cocoa-03")), (1, 1));
+        assert!(text.contains(" cocoa-03 *  "), "{text}");
+        assert!(text.ends_with(&format!("\n{FOOTNOTE}\n")), "{text}");
+        assert!(!printed(&|_| false).contains('*'));
     }
 }

@@ -17,6 +17,8 @@ pub(crate) use args::{CcCommand, trace_help};
 #[derive(Debug, Serialize)]
 pub(crate) struct Controller {
     pub(crate) name: &'static str,
+    /// The family it is a profile of.
+    pub(crate) family: String,
     pub(crate) about: &'static str,
     pub(crate) source: &'static str,
     /// Its type below `carob_cc::algorithms`.
@@ -65,6 +67,7 @@ impl From<Entry> for Controller {
         let rto_max = rto_max.map(|time| time.to_string());
         Self {
             name: entry.name,
+            family: family(&entry),
             about: entry.about,
             source: entry.source,
             path: entry.path,
@@ -78,6 +81,11 @@ impl From<Entry> for Controller {
             constants,
         }
     }
+}
+
+/// The family's name as people write names.
+fn family(entry: &Entry) -> String {
+    entry.family().replace('_', "-")
 }
 
 /// Does what was asked.
@@ -107,11 +115,16 @@ fn show(name: &str, json: bool) -> Result<Outcome, Failure> {
         let failure = Failure::new(Kind::Usage, format_args!("no controller \"{name}\""));
         return Err(failure.hint(near_hint(&near(name))));
     };
+    let family = entry.family();
+    let relatives: Vec<&str> = entries()
+        .filter(|other| other.family() == family && other.name != name)
+        .map(|other| other.name)
+        .collect();
     let controller = Controller::from(entry);
     if json {
         printer::json(&controller);
     } else {
-        printer::controller(&controller);
+        printer::controller(&controller, &relatives);
     }
     Ok(Outcome::Done)
 }
