@@ -57,6 +57,7 @@ fn every_example_runs_as_it_is_printed() {
     for verb in verbs() {
         all.extend(examples(&[&verb]));
     }
+    all.extend(examples(&["cc", "trace"]));
     all.extend(examples(&["lab", "run"]));
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_carob"));
     let path = format!(
