@@ -92,14 +92,14 @@ stdin: 4 exchanges; every random draw is the low end of its range
 2  lost 1, rtt 1 s     2.00  2       2.50  2   3.19
 3  rtt 3.5 s           2.00  2!      3.19  2!  3.59
 4  fail                2.00  5✗      3.59  5✗  2.80
-Under each controller: its first timer in seconds (a notification: how long it was held back), \
-the copies sent (! some of them needless, ✗ given up) and, if it keeps one, its RTO afterwards.
+Under each controller the first timer in seconds, × copies sent (! some of them needless, \
+✗ given up) and the RTO afterwards.
 
 controller  took s  copies  retransmissions  spurious  given up  longest timer s
 ──────────  ──────  ──────  ───────────────  ────────  ────────  ───────────────
 default      69.50      10                6         1         1            32.00
 cocoa-03     55.39      10                6         1         1            18.19
-Times are in seconds; took is without the script's pauses, spurious are copies sent although an \
+Times are in seconds, took without the script's pauses; spurious are copies sent although an \
 earlier one was about to be answered.
 ";
     assert_eq!(ran.quiet(), expected);

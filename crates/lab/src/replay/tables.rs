@@ -2,7 +2,7 @@
 
 use carob_cc::time::Duration;
 
-use super::{Outcome, Run, Script, Step};
+use super::{Event, Outcome, Run, Script, Step};
 use crate::marks::{FOOTNOTE, is_choice, mark, marked};
 use crate::text::{Align, TextTable};
 
@@ -11,13 +11,50 @@ const WITH_RTO_MAX: usize = 4;
 /// The most rows of a short table.
 const ROWS_MAX: usize = 60;
 
-/// What the columns of [`events`] mean.
-pub const EVENT_COLUMNS: &str = "Under each controller: its first timer in seconds (a notification: \
-how long it was held back), the copies sent (! some of them needless, ✗ given up) and, if it \
-keeps one, its RTO afterwards.";
 /// What the columns of [`totals`] mean.
-pub const TOTAL_COLUMNS: &str = "Times are in seconds; took is without the script's pauses, spurious \
-are copies sent although an earlier one was about to be answered.";
+pub const TOTAL_COLUMNS: &str = "Times are in seconds, took without the script's pauses; spurious are \
+copies sent although an earlier one was about to be answered.";
+
+/// What the columns of [`events`] mean, as far as there is something to be said of them.
+pub fn event_columns(script: &Script, runs: &[Run]) -> String {
+    let steps = || runs.iter().flat_map(|run| &run.steps);
+    let told = (script.events.iter()).any(|s| matches!(s.event, Event::Notification { .. }));
+    let needless = steps().any(|step| step.spurious > 0);
+    let given_up = steps().any(|step| step.outcome == Outcome::GivenUp);
+    let rto = shows_rto(runs).contains(&true);
+    let marks: Vec<&str> = [
+        (needless, "! some of them needless"),
+        (given_up, "✗ given up"),
+    ]
+    .iter()
+    .filter(|(shown, _)| *shown)
+    .map(|(_, mark)| *mark)
+    .collect();
+    let mut text = "Under each controller the first timer in seconds".to_owned();
+    if told {
+        text += " (+ how long a notification was held back)";
+    }
+    text += if rto {
+        ", × copies sent"
+    } else {
+        " and × copies sent"
+    };
+    if !marks.is_empty() {
+        text += " (";
+        text += &marks.join(", ");
+        text += ")";
+    }
+    text += if rto { " and the RTO afterwards." } else { "." };
+    text
+}
+
+/// Of which controllers the RTO stands in the table.
+fn shows_rto(runs: &[Run]) -> Vec<bool> {
+    let keeps_one = |run: &Run| run.steps.iter().any(|step| step.rto.is_some());
+    runs.iter()
+        .map(|run| runs.len() <= WITH_RTO_MAX && keeps_one(run))
+        .collect()
+}
 
 /// The events down, the controllers across; gives the number of events left out, too.
 ///
@@ -31,10 +68,7 @@ pub fn events(script: &Script, runs: &[Run], all: bool) -> (TextTable, usize) {
         header.push(left("phase"));
     }
     header.push(left("event"));
-    let with_rto: Vec<bool> = runs
-        .iter()
-        .map(|run| runs.len() <= WITH_RTO_MAX && run.steps.iter().any(|step| step.rto.is_some()))
-        .collect();
+    let with_rto = shows_rto(runs);
     for (run, &with_rto) in runs.iter().zip(&with_rto) {
         header.extend([right(&marked(&run.algorithm)), left("×")]);
         if with_rto {
@@ -211,6 +245,23 @@ mod tests {
         let script = script("notify, rtt 1 s x 2");
         let (table, _) = events(&script, &runs(&script, &["observe-static"]), true);
         assert_eq!((&*table.rows()[0][2], &*table.rows()[1][2]), ("–", "+3.00"));
+    }
+
+    #[test]
+    fn the_columns_are_explained_as_far_as_needed() {
+        let explained = |text: &str, names: &[&str]| {
+            let script = script(text);
+            event_columns(&script, &runs(&script, names))
+        };
+        assert_eq!(
+            explained("rtt 1 s", &["default"]),
+            "Under each controller the first timer in seconds and × copies sent."
+        );
+        assert_eq!(
+            explained("rtt 3 s\nfail\nnotify, rtt 1 s", &["default", "cocoa-03"]),
+            "Under each controller the first timer in seconds (+ how long a notification was held \
+             back), × copies sent (! some of them needless, ✗ given up) and the RTO afterwards."
+        );
     }
 
     #[test]

@@ -166,7 +166,8 @@ fn tell(args: &TraceArgs, input: &Input, runs: &[Run], dither: Dither) {
         say(format_args!("read from the log of {sender}"));
     }
     let (table, left_out) = tables::events(&input.script, runs, args.each);
-    say(format_args!("\n{table}{}", tables::EVENT_COLUMNS));
+    let columns = tables::event_columns(&input.script, runs);
+    say(format_args!("\n{table}{columns}"));
     if left_out > 0 {
         say(format_args!("{left_out} more events: --each shows them."));
     }
