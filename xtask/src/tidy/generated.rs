@@ -30,6 +30,10 @@ const DOCUMENTS: &[Document] = &[
         path: "docs/scenario-keys.md",
         arguments: &["lab", "keys", "--markdown"],
     },
+    Document {
+        path: "docs/timers.svg",
+        arguments: &["cc", "trace", "--demo", "--svg"],
+    },
 ];
 
 pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Result<Vec<Finding>> {
