@@ -1,0 +1,107 @@
+//! The replay against the endpoint: what the simulator's endpoint logged, replayed under the same
+//! controller, sets the same timers.
+//!
+//! Dithering is switched off by constants, since the two draw from different streams.
+
+use std::collections::BTreeMap;
+
+use carob_lab::replay::{Dither, Event, Subject, log};
+use carob_lab::run::{Plan, Recording, Selection};
+use carob_lab::scenario::{Scenario, builtin};
+use carob_lab::world;
+use serde_json::Value;
+
+/// The log of the only client of a run, a line of JSON an event.
+fn log_of(cell: &str, algorithm: &str, set: &[&str]) -> String {
+    let (file, _) = builtin::find("thesis/long").expect("a scenario");
+    let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
+    let names = [algorithm.to_owned()];
+    let scenario = Scenario::with_algorithms(file.name, file.text, &set, Some(&names));
+    let scenario = scenario.expect("a valid one");
+    let selection = Selection {
+        cell: Some(cell.to_owned()),
+        everywhere: true,
+        seed: Some(7),
+        record: Recording {
+            log: Recording::LOG_MAX,
+            ..Recording::default()
+        },
+        ..Selection::default()
+    };
+    let plan = Plan::new(&scenario, &selection).expect("a plan");
+    let outcome = plan.execute(world::run, |_, _| {}).expect("possible");
+    let (_, record) = outcome.runs().next().expect("a run");
+    let of_client = record.log.iter().filter(|(host, _)| *host == 0);
+    let lines: Vec<String> = of_client
+        .map(|(_, trace)| trace.json().to_string())
+        .collect();
+    lines.join("\n")
+}
+
+/// The timers of each exchange in a log, in microseconds.
+fn timers(log: &str) -> Vec<Vec<u64>> {
+    let mut exchanges: Vec<Vec<u64>> = Vec::new();
+    let mut latest: BTreeMap<u64, usize> = BTreeMap::new();
+    for line in log.lines() {
+        let event: Value = serde_json::from_str(line).expect("JSON");
+        if event["event"] != "sent" {
+            continue;
+        }
+        let id = event["id"].as_u64().expect("an ID");
+        let timer = event["timeout_us"].as_u64().expect("a timer");
+        if event["retransmissions"] == 0 {
+            latest.insert(id, exchanges.len());
+            exchanges.push(Vec::new());
+        }
+        exchanges[latest[&id]].push(timer);
+    }
+    exchanges
+}
+
+/// Replays the log of a run under its controller; gives the copies sent beyond the first ones, and
+/// of those the needless.
+fn replayed(cell: &str, algorithm: &str, scenario_set: &[&str], set: &[&str]) -> (u32, u32) {
+    let logged = log_of(cell, algorithm, &[scenario_set, set].concat());
+    let reading = log::read("log", &logged, None).expect("a log");
+    // The end of one exchange is the beginning of the next.
+    let pauses = |s: &&carob_lab::replay::Scripted| matches!(s.event, Event::Idle(_));
+    assert_eq!(reading.script.events.iter().find(pauses), None);
+    let parameters = match algorithm {
+        "default" => &["max_retransmit=20", "rto_max=60 s"][..],
+        _ => &["max_retransmit=20"],
+    };
+    let set: Vec<String> = (set.iter().chain(parameters))
+        .map(|s| (*s).to_owned())
+        .collect();
+    let subjects = Subject::all(&[algorithm.to_owned()], &set).expect("a controller");
+    let run = subjects[0].run(&reading.script, Dither::Middle);
+    let ours: Vec<Vec<u64>> = run
+        .steps
+        .iter()
+        .map(|step| step.timers.iter().map(|timer| timer.as_micros()).collect())
+        .collect();
+    assert_eq!(ours, timers(&logged), "{cell} under {algorithm}");
+    let totals = run.totals();
+    (totals.retransmissions, totals.spurious)
+}
+
+#[test]
+fn losses_set_the_same_timers_as_in_the_endpoint() {
+    let cell = "long-1c-high-2500";
+    let (again, needless) = replayed(cell, "cocoa-001", &[], &["cc.dither=1"]);
+    assert!(again > 100 && needless == 0, "{again}, {needless}");
+    let (again, needless) = replayed(cell, "default", &[], &["ack_random_factor=1"]);
+    assert!(again > 100 && needless == 0, "{again}, {needless}");
+}
+
+#[test]
+fn round_trips_beyond_the_timer_set_the_same_timers_as_in_the_endpoint() {
+    let cell = "long-1c-none-inf";
+    // A delay of 2.5 s, with room for every copy on the way.
+    let slow = ["down.delay=2.5 s"];
+    let (again, needless) = replayed(cell, "default", &slow, &["ack_random_factor=1"]);
+    // The run is over before the second answer to its last request, which counts as lost here.
+    assert_eq!((again, needless), (400, 399));
+    let (again, needless) = replayed(cell, "cocoa-001", &slow, &["cc.dither=1"]);
+    assert!(again > 0 && again == needless, "{again}, {needless}");
+}
