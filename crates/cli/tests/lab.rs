@@ -550,3 +550,34 @@ fn an_event_log_has_every_endpoint_and_changes_nothing() {
     let times: Vec<_> = lines.iter().map(|line| line["at_us"].as_u64()).collect();
     assert!(times.is_sorted());
 }
+
+#[test]
+fn patterns_run_several_cells_under_many_controllers_side_by_side() {
+    let folder = Folder::new("patterns");
+    let cells = "thesis/long-1c-*-2500";
+    let arguments = ["lab", "run", cells, "-a", "cocoa-*,fasor", "--seeds", "1"];
+    let text = folder.says(&arguments);
+    let header = text.lines().find(|line| line.starts_with("algorithm"));
+    let header = header.expect("a table of medians");
+    for error in ["none", "low", "medium", "high"] {
+        assert!(header.contains(&format!("error {error}")), "{header}");
+    }
+    for line in ["cocoa-03 ", "cocoa-strong * ", "fasor "] {
+        assert!(text.lines().any(|l| l.starts_with(line)), "{line}: {text}");
+    }
+    assert!(text.contains("this project's choice"), "{text}");
+    assert!(text.contains(&format!("carob lab run '{cells}'")), "{text}");
+    let report = folder.0.join("reports/thesis-long-1c-all-2500.html");
+    let report = std::fs::read_to_string(report).expect("a report");
+    assert!(report.contains("Side by side") && report.contains("cocoa-strong *"));
+
+    let error = folder.refuses(&["lab", "show", cells]);
+    assert!(
+        error.contains("a pattern, where one cell is meant"),
+        "{error}"
+    );
+    let error = folder.refuses(&["lab", "run", "thesis/long-9c-*"]);
+    assert!(error.contains("no cell \"long-9c-*\""), "{error}");
+    let error = folder.refuses(&["lab", "run", cells, "-a", "kokoa-*"]);
+    assert!(error.contains("unknown controller \"kokoa-*\""), "{error}");
+}

@@ -20,8 +20,10 @@
 
 pub mod export;
 pub mod marks;
+pub mod medians;
 pub mod metrics;
 pub mod papers;
+pub mod pattern;
 pub mod replay;
 pub mod report;
 pub mod reproduce;

@@ -21,7 +21,7 @@ pub const RUNS_MAX: usize = 10_000_000;
 /// Which part of a scenario to run.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Only this cell.
+    /// Only this cell, or those that fit this pattern ([`pattern`](crate::pattern)).
     pub cell: Option<String>,
     /// Run every algorithm in every selected cell, whatever the scenario's `only` lists say: what
     /// a person means who names both a cell and algorithms. It is also what happens where the
@@ -123,8 +123,11 @@ impl<'a> Plan<'a> {
         let cells: Vec<&Cell> = match &selection.cell {
             None => scenario.cells().iter().collect(),
             Some(name) => {
-                let cell = scenario.cell(name);
-                vec![cell.ok_or_else(|| PlanError::unknown_cell(scenario, name))?]
+                let cells = scenario.cells_like(name);
+                if cells.is_empty() {
+                    return Err(PlanError::unknown_cell(scenario, name));
+                }
+                cells
             }
         };
         let (first, count) = match selection.seed {

@@ -11,7 +11,7 @@ use crate::statistics::{Statistic, Statistics};
 use crate::text::{Align, TextTable};
 
 /// Medians this near to each other are called the same.
-const SAME: f64 = 0.01;
+pub(crate) const SAME: f64 = 0.01;
 
 /// The studies' printed rows, to look ours up in.
 #[derive(Clone, Debug)]
@@ -230,7 +230,7 @@ pub fn reading(outcome: &Outcome<'_>) -> Vec<String> {
 }
 
 /// What sets a cell apart from the others, such as `error high`, or its name.
-fn label(rows: &[Row], of: &Row) -> String {
+pub(crate) fn label(rows: &[Row], of: &Row) -> String {
     let varies = |key: &str, value: &serde_json::Value| {
         rows.iter().any(|row| row.cell.get(key) != Some(value))
     };
@@ -332,7 +332,7 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-fn dash() -> String {
+pub(crate) fn dash() -> String {
     "–".to_owned()
 }
 

@@ -10,6 +10,7 @@ use carob_cc::time::Duration;
 use carob_sim::spec::{ControllerError, ControllerSpec};
 
 use super::{Dither, Run, Script};
+use crate::pattern::fits;
 use crate::scenario::keys::distance;
 
 /// Controllers that differ most, in the order they are shown, as far as there are such.
@@ -166,7 +167,7 @@ fn choose(names: &[String]) -> Result<Vec<Entry>, SubjectError> {
     for typed in names {
         let pattern = if typed == "all" { "*" } else { typed };
         let mut found = entries()
-            .filter(|entry| is_like(entry.name, pattern))
+            .filter(|entry| fits(entry.name, pattern))
             .peekable();
         if found.peek().is_none() {
             return Err(SubjectError::Name {
@@ -177,17 +178,6 @@ fn choose(names: &[String]) -> Result<Vec<Entry>, SubjectError> {
         found.for_each(&mut add);
     }
     Ok(chosen)
-}
-
-/// Whether a text is what a pattern with `*` for any text says.
-fn is_like(text: &str, pattern: &str) -> bool {
-    match pattern.split_once('*') {
-        None => text == pattern,
-        Some((before, after)) => text.strip_prefix(before).is_some_and(|rest| {
-            let mut ends = (0..=rest.len()).filter(|at| rest.is_char_boundary(*at));
-            ends.any(|at| is_like(&rest[at..], after))
-        }),
-    }
 }
 
 /// The names of controllers that are near to a wrong one, the nearest first.

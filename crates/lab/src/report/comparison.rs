@@ -11,6 +11,7 @@ use super::sequence::{Kind, SequenceGraph};
 use super::timers::TimerTrace;
 use crate::export;
 use crate::marks;
+use crate::medians;
 use crate::papers::{self, Expected};
 use crate::run::{Impossible, Job, Outcome, Row};
 use crate::scenario::Cell;
@@ -73,6 +74,13 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Imposs
         }],
     };
     sections.push(times);
+    if let Some(medians) = medians::table(&rows) {
+        sections.push(Section {
+            heading: "Side by side".to_owned(),
+            tables: vec![medians],
+            ..Section::default()
+        });
+    }
     sections.extend(transfers(outcome, &rows)?);
     let each = outcome.each();
     if each.len() > rows.len() && each.len() <= LISTED_MAX {

@@ -9,6 +9,7 @@ use super::cell::Cell;
 use super::error::{Place, ScenarioError};
 use super::value::Value;
 use super::{Axis, Setting, impossible, keys, missing};
+use crate::pattern::{fits, is_pattern};
 
 /// An algorithm of a scenario.
 #[derive(Clone, Debug)]
@@ -69,6 +70,7 @@ pub(super) fn algorithms_of(
             ));
         }
     }
+    let names = &chosen(names);
     let constants_of = |prefix: &str| -> Vec<(String, String, Place)> {
         settings
             .iter()
@@ -116,6 +118,27 @@ pub(super) fn algorithms_of(
             })
         })
         .collect()
+}
+
+/// Names, with every pattern replaced by the controllers it fits, each once; `all` is every one.
+fn chosen(names: &[String]) -> Vec<String> {
+    let mut chosen: Vec<String> = Vec::new();
+    for name in names {
+        let pattern = if name == "all" { "*" } else { name };
+        let mut fitting: Vec<String> = carob_cc::registry::entries()
+            .filter(|entry| is_pattern(pattern) && fits(entry.name, pattern))
+            .map(|entry| entry.name.to_owned())
+            .collect();
+        if fitting.is_empty() {
+            fitting.push(name.clone()); // a name, or a pattern to be complained about
+        }
+        for name in fitting {
+            if !chosen.contains(&name) {
+                chosen.push(name);
+            }
+        }
+    }
+    chosen
 }
 
 fn nearest_controller(name: &str) -> Option<&'static str> {

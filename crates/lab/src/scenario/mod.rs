@@ -150,6 +150,12 @@ impl Scenario {
         self.cells.iter().find(|cell| cell.name == name)
     }
 
+    /// The cells whose names fit a pattern such as `long-1c-*-2500`.
+    pub fn cells_like(&self, pattern: &str) -> Vec<&Cell> {
+        let fits = |cell: &&Cell| crate::pattern::fits(&cell.name, pattern);
+        self.cells.iter().filter(fits).collect()
+    }
+
     /// Its algorithms, in order.
     pub fn algorithms(&self) -> &[Algorithm] {
         &self.algorithms

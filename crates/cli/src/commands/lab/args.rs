@@ -9,6 +9,7 @@ Examples:
   carob lab run thesis/long --seeds 200
   carob lab run thesis/long-1c-high-2500 --algorithm default,cocoa-03
   carob lab run thesis/long-1c-high-2500 --seed 7
+  carob lab run 'thesis/long-1c-*-2500' --algorithm all
   carob lab run thesis/long --set 'extra_delay=10-20 ms' --set error=high --json
   carob lab run thesis/long-1c-high-2500 --algorithm cocoa-03 --set cc.k_weak=4
 
@@ -58,10 +59,12 @@ pub(crate) enum LabCommand {
 )]
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RunArgs {
-    /// A scenario (thesis/long), one of its cells (thesis/long-1c-none-2500), or a TOML file;
-    /// without it a small comparison that takes seconds
+    /// A scenario (thesis/long), one of its cells (thesis/long-1c-none-2500) or those that a
+    /// pattern fits (thesis/long-1c-*-2500), or a TOML file; without it a small comparison that
+    /// takes seconds
     pub(crate) name: Option<String>,
-    /// Algorithms instead of the scenario's own (see `carob cc list`)
+    /// Algorithms instead of the scenario's own (see `carob cc list`); cocoa-* is every one whose
+    /// name fits, all is every one
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
     /// Runs per cell and algorithm

@@ -5,16 +5,20 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::time::Instant;
 
+use carob_lab::pattern::is_pattern;
 use carob_lab::report::{Subject, comparison, figure};
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::builtin;
 use carob_lab::summary::{self, Print};
-use carob_lab::{export, world};
+use carob_lab::{export, medians, world};
 
 use super::args::RunArgs;
 use super::output::{self, json_lines, say};
 use super::source::Source;
 use crate::failure::{Failure, Kind, Outcome};
+
+/// The most lines of a table of cells and algorithms that also has its medians side by side.
+const LINES_MAX: usize = 40;
 
 pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     let name = args.name.as_deref().unwrap_or(builtin::DEFAULT);
@@ -49,7 +53,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     show(args, &source, &runs, &rows, &print, &took);
     let report_name = match args.seed {
         Some(seed) => format!("{name}-seed{seed}"),
-        None => name.to_owned(),
+        None => name.replace('*', "all"),
     };
     output::report(&args.report, &report_name, quiet, || {
         let subject = Subject {
@@ -118,8 +122,15 @@ fn show(args: &RunArgs, source: &Source, runs: &Runs<'_>, rows: &[Row], print: &
     if args.each || args.seed.is_some() {
         say(summary::each_table(&runs.each()));
     } else {
-        say(summary::table(rows, print, args.hash));
-        say(format_args!("{}\n", summary::COLUMNS));
+        let medians = medians::table(rows);
+        // What is too long to be read is in the report.
+        if medians.is_none() || rows.len() <= LINES_MAX || args.hash {
+            say(summary::table(rows, print, args.hash));
+            say(format_args!("{}\n", summary::COLUMNS));
+        }
+        if let Some(medians) = medians {
+            say(medians);
+        }
     }
     for sentence in summary::reading(runs) {
         say(sentence);
@@ -146,17 +157,24 @@ fn hints(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>, rows: &[R
         ));
     }
     if args.seed.is_some() {
-        next.push((format!("carob lab run {name}"), "the same with many seeds"));
+        next.push((
+            format!("carob lab run {}", quoted(name)),
+            "the same with many seeds",
+        ));
     }
     if args.set.is_empty() {
         let set = "--set 'down.rate=60 kbit/s' --set 'block=64 B'";
         next.push((
-            format!("carob lab run {name} {set}"),
+            format!("carob lab run {} {set}", quoted(name)),
             "the same on another link",
         ));
     }
+    let one = match summary::widest_cell(rows) {
+        Some(cell) if is_pattern(name) => format!("{study}/{cell}"),
+        _ => name.to_owned(),
+    };
     next.push((
-        format!("carob lab show {name}"),
+        format!("carob lab show {one}"),
         "every setting and where it comes from",
     ));
     if rows

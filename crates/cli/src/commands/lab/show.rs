@@ -16,7 +16,7 @@ pub(super) fn run(
     algorithms: &[String],
     as_json: bool,
 ) -> Result<Outcome, Failure> {
-    let source = Source::open(name, set, algorithms)?;
+    let source = Source::open(name, set, algorithms)?.without_pattern()?;
     if as_json {
         printer::json(&describe(&source));
     } else {

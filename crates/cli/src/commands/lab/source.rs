@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use carob_lab::pattern::is_pattern;
 use carob_lab::run::PlanError;
 use carob_lab::scenario::{Cell, Place, Scenario, ScenarioError, builtin};
 
@@ -15,7 +16,7 @@ pub(super) struct Source {
     /// The name as typed, or the default's.
     pub(super) name: String,
     pub(super) scenario: Scenario,
-    /// The cell that was named.
+    /// The cell that was named, or a pattern of them.
     pub(super) cell: Option<String>,
 }
 
@@ -42,7 +43,7 @@ impl Source {
             return Err(unknown(name));
         };
         let scenario = read(built_in.name, built_in.text)?;
-        if let Some(cell) = cell.filter(|cell| scenario.cell(cell).is_none()) {
+        if let Some(cell) = cell.filter(|cell| scenario.cells_like(cell).is_empty()) {
             let problem = PlanError::unknown_cell(&scenario, cell);
             return Err(
                 Failure::new(Kind::Usage, format_args!("{}: {problem}", built_in.name)).hint(
@@ -55,6 +56,18 @@ impl Source {
             cell: cell.map(str::to_owned),
             scenario,
         })
+    }
+
+    /// Refuses a pattern, where one cell is meant.
+    pub(super) fn without_pattern(self) -> Result<Self, Failure> {
+        match &self.cell {
+            Some(cell) if is_pattern(cell) => {
+                let name = &self.name;
+                let problem = format_args!("{name}: a pattern, where one cell is meant");
+                Err(Failure::new(Kind::Usage, problem).hint("`carob lab run` takes patterns"))
+            }
+            _ => Ok(self),
+        }
     }
 
     /// The cell that was named.

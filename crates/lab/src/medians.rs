@@ -1,0 +1,150 @@
+//! Medians of many algorithms side by side.
+
+use crate::marks::mark;
+use crate::run::Row;
+use crate::summary::{SAME, dash, label, seconds};
+use crate::text::{Align, TextTable};
+
+/// The fewest algorithms that are also set side by side.
+const SIDE_BY_SIDE_FROM: usize = 4;
+
+/// Medians of completion times: a line per algorithm, a column per cell, if there are several of
+/// both. The shortest of a column is marked.
+pub fn table(rows: &[Row]) -> Option<TextTable> {
+    let mut cells: Vec<&Row> = Vec::new();
+    let mut algorithms: Vec<&str> = Vec::new();
+    for row in rows {
+        if cells.iter().all(|cell| cell.scenario != row.scenario) {
+            cells.push(row);
+        }
+        if !algorithms.contains(&row.algorithm.as_str()) {
+            algorithms.push(&row.algorithm);
+        }
+    }
+    if cells.len() < 2 || algorithms.len() < SIDE_BY_SIDE_FROM {
+        return None;
+    }
+    let of = |cell: &Row, algorithm: &str| {
+        let row = rows
+            .iter()
+            .find(|row| row.scenario == cell.scenario && row.algorithm == algorithm)?;
+        let fct = row.metrics.get("fct_s").filter(|fct| fct.n > 0)?;
+        let all_done = row
+            .metrics
+            .get("success_ratio")
+            .is_none_or(|s| s.mean >= 1.0);
+        Some((fct.p50, all_done))
+    };
+    let shortest: Vec<f64> = cells
+        .iter()
+        .map(|cell| {
+            let medians = algorithms.iter().filter_map(|a| of(cell, a));
+            medians.map(|(p50, _)| p50).fold(f64::INFINITY, f64::min)
+        })
+        .collect();
+    let mut header = vec![("algorithm".to_owned(), Align::Left)];
+    header.extend(cells.iter().map(|cell| (label(rows, cell), Align::Right)));
+    let mut table = TextTable::new(header);
+    let (mut marked_shortest, mut marked_failing) = (false, false);
+    for algorithm in algorithms {
+        let mut line = vec![algorithm.to_owned()];
+        for (cell, shortest) in cells.iter().zip(&shortest) {
+            let Some((p50, all_done)) = of(cell, algorithm) else {
+                line.push(dash());
+                continue;
+            };
+            let best = p50 <= shortest * (1.0 + SAME);
+            marked_shortest |= best;
+            marked_failing |= !all_done;
+            let (best, failing) = (
+                if best { "< " } else { "" },
+                if all_done { "" } else { "!" },
+            );
+            line.push(format!("{best}{}{failing}", seconds(p50)));
+        }
+        table.add(line);
+    }
+    mark(&mut table, "algorithm");
+    table.add_note("Medians of flow completion times, in seconds.");
+    if marked_shortest {
+        table.add_note("< the shortest of its column, or within 1 % of it.");
+    }
+    if marked_failing {
+        table.add_note("! not every transfer completed; of those that did.");
+    }
+    Some(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use carob_cc::time::{Duration, Instant};
+    use carob_sim::spec::{FlowRecord, RunRecord};
+
+    use super::*;
+    use crate::run::{Plan, Selection};
+    use crate::scenario::{Scenario, builtin};
+
+    /// The rows of a pattern of cells under some algorithms; all flows of one take as long.
+    fn rows(cell: &str, algorithms: &str, fct: impl Fn(&str) -> Option<u64> + Sync) -> Vec<Row> {
+        let (file, _) = builtin::find("thesis/long").expect("a scenario");
+        let algorithms: Vec<String> = algorithms.split(',').map(str::to_owned).collect();
+        let scenario = Scenario::with_algorithms(file.name, file.text, &[], Some(&algorithms))
+            .expect("a valid one");
+        let selection = Selection {
+            cell: Some(cell.to_owned()),
+            everywhere: true,
+            seeds: Some(2),
+            ..Selection::default()
+        };
+        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        let outcome = plan.execute(
+            |spec| {
+                let seconds = fct(spec.controller.entry().name);
+                let finished = seconds.map(|s| Instant::ZERO + Duration::from_secs(s));
+                Ok(RunRecord {
+                    flows: vec![FlowRecord {
+                        finished,
+                        ..FlowRecord::default()
+                    }],
+                    ..RunRecord::default()
+                })
+            },
+            |_, _| {},
+        );
+        outcome.expect("possible").rows()
+    }
+
+    #[test]
+    fn every_controller_of_a_pattern_stands_beside_the_cells_of_one() {
+        let rows = rows("long-1c-*-2500", "cocoa-0*,fasor", |name| {
+            (name != "cocoa-002").then_some(if name == "fasor" { 300 } else { 400 })
+        });
+        let text = table(&rows).expect("several of both").to_string();
+        let line = |name: &str| {
+            let mut lines = text.lines();
+            let found = lines
+                .find(|line| line.starts_with(name))
+                .unwrap_or_default();
+            found
+                .split_whitespace()
+                .skip(1)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert!(text.starts_with("algorithm"), "{text}");
+        for error in ["error none", "error low", "error medium", "error high"] {
+            assert!(text.contains(error), "{text}");
+        }
+        assert_eq!(line("cocoa-03"), ["400.00"; 4].join(" "));
+        assert_eq!(line("cocoa-002"), ["–"; 4].join(" "));
+        assert_eq!(line("fasor"), ["< 300.00"; 4].join(" "));
+    }
+
+    #[test]
+    fn one_cell_or_few_algorithms_need_no_second_table() {
+        let all = |cell, names| table(&rows(cell, names, |_| Some(1))).is_some();
+        assert!(all("long-*-none-inf", "cocoa-*"));
+        assert!(!all("long-1c-none-inf", "cocoa-*"));
+        assert!(!all("long-*-none-inf", "default,fasor"));
+    }
+}
