@@ -59,7 +59,7 @@ fn timers(log: &str) -> Vec<Vec<u64>> {
 }
 
 /// Replays the log of a run under its controller; gives the copies sent beyond the first ones, and
-/// of those the needless.
+/// of those the spurious ones.
 fn replayed(cell: &str, algorithm: &str, scenario_set: &[&str], set: &[&str]) -> (u32, u32) {
     let logged = log_of(cell, algorithm, &[scenario_set, set].concat());
     let reading = log::read("log", &logged, None).expect("a log");
@@ -88,10 +88,10 @@ fn replayed(cell: &str, algorithm: &str, scenario_set: &[&str], set: &[&str]) ->
 #[test]
 fn losses_set_the_same_timers_as_in_the_endpoint() {
     let cell = "long-1c-high-2500";
-    let (again, needless) = replayed(cell, "cocoa-001", &[], &["cc.dither=1"]);
-    assert!(again > 100 && needless == 0, "{again}, {needless}");
-    let (again, needless) = replayed(cell, "default", &[], &["ack_random_factor=1"]);
-    assert!(again > 100 && needless == 0, "{again}, {needless}");
+    let (again, spurious) = replayed(cell, "cocoa-001", &[], &["cc.dither=1"]);
+    assert!(again > 100 && spurious == 0, "{again}, {spurious}");
+    let (again, spurious) = replayed(cell, "default", &[], &["ack_random_factor=1"]);
+    assert!(again > 100 && spurious == 0, "{again}, {spurious}");
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn round_trips_beyond_the_timer_set_the_same_timers_as_in_the_endpoint() {
     let cell = "long-1c-none-inf";
     // A delay of 2.5 s, with room for every copy on the way.
     let slow = ["down.delay=2.5 s"];
-    let (again, needless) = replayed(cell, "default", &slow, &["ack_random_factor=1"]);
+    let (again, spurious) = replayed(cell, "default", &slow, &["ack_random_factor=1"]);
     // The run is over before the second answer to its last request, which counts as lost here.
-    assert_eq!((again, needless), (400, 399));
-    let (again, needless) = replayed(cell, "cocoa-001", &slow, &["cc.dither=1"]);
-    assert!(again > 0 && again == needless, "{again}, {needless}");
+    assert_eq!((again, spurious), (400, 399));
+    let (again, spurious) = replayed(cell, "cocoa-001", &slow, &["cc.dither=1"]);
+    assert!(again > 0 && again == spurious, "{again}, {spurious}");
 }

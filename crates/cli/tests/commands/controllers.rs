@@ -92,7 +92,7 @@ stdin: 4 exchanges; every random draw is the low end of its range
 2  lost 1, rtt 1 s     2.00  2       2.50  2   3.19
 3  rtt 3.5 s           2.00  2!      3.19  2!  3.59
 4  fail                2.00  5✗      3.59  5✗  2.80
-Under each controller the first timer in seconds, × copies sent (! some of them needless, \
+Under each controller the first timer in seconds, × copies sent (! some spurious, \
 ✗ given up) and the RTO afterwards.
 
 controller  took s  copies  retransmissions  spurious  given up  longest timer s

@@ -6,8 +6,8 @@ use super::{Event, Outcome, Run, Script, Step};
 use crate::marks::{FOOTNOTE, is_choice, mark, marked};
 use crate::text::{Align, TextTable};
 
-/// The most controllers whose RTO stands beside the first timers.
-const WITH_RTO_MAX: usize = 4;
+/// The most controllers side by side in one table of events.
+const SIDE_BY_SIDE: usize = 4;
 /// The most rows of a short table.
 const ROWS_MAX: usize = 60;
 
@@ -19,17 +19,14 @@ copies sent although an earlier one was about to be answered.";
 pub fn event_columns(script: &Script, runs: &[Run]) -> String {
     let steps = || runs.iter().flat_map(|run| &run.steps);
     let told = (script.events.iter()).any(|s| matches!(s.event, Event::Notification { .. }));
-    let needless = steps().any(|step| step.spurious > 0);
+    let spurious = steps().any(|step| step.spurious > 0);
     let given_up = steps().any(|step| step.outcome == Outcome::GivenUp);
-    let rto = shows_rto(runs).contains(&true);
-    let marks: Vec<&str> = [
-        (needless, "! some of them needless"),
-        (given_up, "✗ given up"),
-    ]
-    .iter()
-    .filter(|(shown, _)| *shown)
-    .map(|(_, mark)| *mark)
-    .collect();
+    let rto = runs.iter().any(keeps_rto);
+    let marks: Vec<&str> = [(spurious, "! some spurious"), (given_up, "✗ given up")]
+        .iter()
+        .filter(|(shown, _)| *shown)
+        .map(|(_, mark)| *mark)
+        .collect();
     let mut text = "Under each controller the first timer in seconds".to_owned();
     if told {
         text += " (+ how long a notification was held back)";
@@ -48,19 +45,30 @@ pub fn event_columns(script: &Script, runs: &[Run]) -> String {
     text
 }
 
-/// Of which controllers the RTO stands in the table.
-fn shows_rto(runs: &[Run]) -> Vec<bool> {
-    let keeps_one = |run: &Run| run.steps.iter().any(|step| step.rto.is_some());
-    runs.iter()
-        .map(|run| runs.len() <= WITH_RTO_MAX && keeps_one(run))
-        .collect()
+/// Whether a controller keeps an RTO that can be shown.
+fn keeps_rto(run: &Run) -> bool {
+    run.steps.iter().any(|step| step.rto.is_some())
 }
 
-/// The events down, the controllers across; gives the number of events left out, too.
+/// The events down, the controllers across, a few in each table; gives the number of events left
+/// out, too.
 ///
-/// Short, it has of each group of events the first, the last, and those of which some controller
-/// sent more than one copy, and ends after 60 rows.
-pub fn events(script: &Script, runs: &[Run], all: bool) -> (TextTable, usize) {
+/// Short, they have of each group of events the first, the last, and those of which some controller
+/// sent more than one copy, and end after 60 rows.
+pub fn events(script: &Script, runs: &[Run], all: bool) -> (Vec<TextTable>, usize) {
+    let shown = rows(script, runs, all);
+    let blocks = runs.chunks(SIDE_BY_SIDE);
+    let mut tables: Vec<TextTable> = blocks.map(|runs| block(script, runs, &shown)).collect();
+    if let Some(last) = tables.last_mut()
+        && runs.iter().any(|run| is_choice(&run.algorithm))
+    {
+        last.add_note(FOOTNOTE);
+    }
+    (tables, script.events.len() - shown.len())
+}
+
+/// The events that are shown, under some of the controllers.
+fn block(script: &Script, runs: &[Run], shown: &[usize]) -> TextTable {
     let right = |name: &str| (name.to_owned(), Align::Right);
     let left = |name: &str| (name.to_owned(), Align::Left);
     let mut header = vec![right("#")];
@@ -68,18 +76,16 @@ pub fn events(script: &Script, runs: &[Run], all: bool) -> (TextTable, usize) {
         header.push(left("phase"));
     }
     header.push(left("event"));
-    let with_rto = shows_rto(runs);
-    for (run, &with_rto) in runs.iter().zip(&with_rto) {
+    for run in runs {
         header.extend([right(&marked(&run.algorithm)), left("×")]);
-        if with_rto {
+        if keeps_rto(run) {
             header.push(right("RTO"));
         }
     }
     let mut table = TextTable::new(header);
-    let shown = rows(script, runs, all);
     let numbers = script.numbers();
     let mut phase = None;
-    for &index in &shown {
+    for &index in shown {
         let scripted = &script.events[index];
         let number = numbers[index].map_or_else(String::new, |n| n.to_string());
         let mut cells = vec![number];
@@ -89,19 +95,16 @@ pub fn events(script: &Script, runs: &[Run], all: bool) -> (TextTable, usize) {
             cells.push(name.map_or_else(String::new, |place| script.phases[place].clone()));
         }
         cells.push(scripted.event.to_string());
-        for (run, &with_rto) in runs.iter().zip(&with_rto) {
+        for run in runs {
             let step = &run.steps[index];
             cells.extend([first_timer(step), copies(step)]);
-            if with_rto {
+            if keeps_rto(run) {
                 cells.push(step.rto.map_or_else(String::new, seconds));
             }
         }
         table.add(cells);
     }
-    if runs.iter().any(|run| is_choice(&run.algorithm)) {
-        table.add_note(FOOTNOTE);
-    }
-    (table, script.events.len() - shown.len())
+    table
 }
 
 /// The places of the events that are shown.
@@ -206,9 +209,9 @@ mod tests {
         let script =
             script("rtt 1 s\nlost 1, rtt 1 s\nrtt 3.5 s\nfail\nidle 1 min\nnotify, rtt 1 s");
         let runs = runs(&script, &["default", "cocoa-03"]);
-        let (table, left_out) = events(&script, &runs, false);
-        assert_eq!(left_out, 0);
-        let rows: Vec<String> = table.rows().iter().map(|row| row.join("|")).collect();
+        let (tables, left_out) = events(&script, &runs, false);
+        assert_eq!((tables.len(), left_out), (1, 0));
+        let rows: Vec<String> = tables[0].rows().iter().map(|row| row.join("|")).collect();
         // The first round trip makes (2 + 1 + 4 x 0.5) / 2 of 2 s.
         assert_eq!(rows[0], "1|rtt 1 s|2.00|1|2.00|1|2.50");
         assert!(
@@ -229,7 +232,8 @@ mod tests {
     #[test]
     fn a_short_table_has_the_ends_of_each_group_and_what_was_eventful() {
         let script = script("phase calm\nrtt 1 s x 9\nrtt 1 s to 3 s x 9\nphase end\nfail");
-        let (table, left_out) = events(&script, &runs(&script, &["default"]), false);
+        let (tables, left_out) = events(&script, &runs(&script, &["default"]), false);
+        let table = &tables[0];
         let numbers: Vec<&str> = table.rows().iter().map(|row| row[0].as_str()).collect();
         // Round trips above 2 s are eventful: from the sixth step of the ramp on.
         assert_eq!(numbers, ["1", "9", "10", "15", "16", "17", "18", "19"]);
@@ -237,14 +241,29 @@ mod tests {
         let phases: Vec<&str> = table.rows().iter().map(|row| row[1].as_str()).collect();
         assert_eq!(phases, ["calm", "", "", "", "", "", "", "end"]);
         let (all, left_out) = events(&script, &runs(&script, &["default"]), true);
-        assert_eq!((all.rows().len(), left_out), (19, 0));
+        assert_eq!((all[0].rows().len(), left_out), (19, 0));
     }
 
     #[test]
     fn notifications_tell_how_long_they_were_held_back() {
         let script = script("notify, rtt 1 s x 2");
-        let (table, _) = events(&script, &runs(&script, &["observe-static"]), true);
+        let (tables, _) = events(&script, &runs(&script, &["observe-static"]), true);
+        let table = &tables[0];
         assert_eq!((&*table.rows()[0][2], &*table.rows()[1][2]), ("–", "+3.00"));
+    }
+
+    #[test]
+    fn many_controllers_share_out_over_tables_of_the_same_events() {
+        let script = script("rtt 1 s x 9\nrtt 2.5 s\nfail");
+        // Only under the last of them is the long round trip eventful.
+        let names = ["cocoa-03", "cocoa-03", "cocoa-03", "cocoa-03", "default"];
+        let (tables, _) = events(&script, &runs(&script, &names), false);
+        assert_eq!(tables.len(), 2);
+        let numbers = |table: &TextTable| -> Vec<String> {
+            table.rows().iter().map(|row| row[0].clone()).collect()
+        };
+        assert_eq!(numbers(&tables[0]), numbers(&tables[1]));
+        assert_eq!(tables[1].header().count(), 4);
     }
 
     #[test]
@@ -260,7 +279,7 @@ mod tests {
         assert_eq!(
             explained("rtt 3 s\nfail\nnotify, rtt 1 s", &["default", "cocoa-03"]),
             "Under each controller the first timer in seconds (+ how long a notification was held \
-             back), × copies sent (! some of them needless, ✗ given up) and the RTO afterwards."
+             back), × copies sent (! some spurious, ✗ given up) and the RTO afterwards."
         );
     }
 
@@ -277,13 +296,13 @@ mod tests {
     fn choices_of_this_project_are_marked() {
         let script = script("rtt 1 s");
         let runs = runs(&script, &["default", "cocoa-03"]);
-        let tables = || {
+        let printed = || {
             (
-                events(&script, &runs, false).0.to_string(),
+                events(&script, &runs, false).0[0].to_string(),
                 totals(&runs).to_string(),
             )
         };
-        let (events, totals) = crate::marks::tests::pretending("cocoa-03", tables);
+        let (events, totals) = crate::marks::tests::pretending("cocoa-03", printed);
         for text in [events, totals] {
             assert!(
                 text.contains("cocoa-03 *") && !text.contains("default *"),
@@ -291,7 +310,8 @@ mod tests {
             );
             assert!(text.ends_with(&format!("\n{FOOTNOTE}\n")), "{text}");
         }
-        assert!(!tables().0.contains('*'));
+        let none = crate::marks::tests::pretending("nobody", printed);
+        assert!(!none.0.contains('*') && !none.1.contains('*'));
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::printer;
 
 /// The largest script or log, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+/// The most controllers whose events are printed unasked.
+const TABLED_MAX: usize = 8;
 /// The most senders of a log that are named.
 const SENDERS_NAMED: usize = 6;
 
@@ -51,7 +53,7 @@ pub(super) fn run(args: &TraceArgs) -> Result<Outcome, Failure> {
         tell(args, &input, &runs, dither);
     }
     figure(args, &input, drawn)?;
-    if args.demo && !args.json && !args.csv {
+    if args.demo && args.algorithm.is_empty() && !args.json && !args.csv {
         say("\nNext:");
         say("  carob cc trace --demo -a all   every controller, as small multiples");
         say("  carob cc trace FILE            your own round trips: --help has the words");
@@ -165,11 +167,19 @@ fn tell(args: &TraceArgs, input: &Input, runs: &[Run], dither: Dither) {
     if let Some(sender) = &input.sender {
         say(format_args!("read from the log of {sender}"));
     }
-    let (table, left_out) = tables::events(&input.script, runs, args.each);
-    let columns = tables::event_columns(&input.script, runs);
-    say(format_args!("\n{table}{columns}"));
-    if left_out > 0 {
-        say(format_args!("{left_out} more events: --each shows them."));
+    if runs.len() <= TABLED_MAX || args.each {
+        let (tables, left_out) = tables::events(&input.script, runs, args.each);
+        for table in tables {
+            say(format_args!("\n{}", table.to_string().trim_end()));
+        }
+        say(tables::event_columns(&input.script, runs));
+        if left_out > 0 {
+            say(format_args!("{left_out} more events: --each shows them."));
+        }
+    } else {
+        say(format_args!(
+            "Event by event: in the figure; with at most {TABLED_MAX} controllers (-a) or --each in tables."
+        ));
     }
     let totals = tables::totals(runs);
     say(format_args!("\n{totals}{}", tables::TOTAL_COLUMNS));

@@ -32,7 +32,7 @@ pub(super) fn marks_key(svg: &mut Svg, runs: &[Run]) -> f64 {
         }),
         (
             any(|step| step.spurious > 0),
-            "needless copy",
+            "spurious copy",
             &|svg, (x, y)| {
                 svg.line("stroke", (x, y - 7.0), (x, y + 7.0));
                 svg.path("spurious", &rung((x, y), 4.5));
@@ -98,20 +98,25 @@ impl Notes {
         const FORMS: [Form; 3] = [
             (
                 |t| {
-                    let took = t.elapsed.saturating_sub(t.idle);
-                    let (again, needless) = (t.retransmissions, t.spurious);
-                    format!("{again} again, {needless} needless, {} s", seconds(took))
+                    let took = seconds(t.elapsed.saturating_sub(t.idle));
+                    let (again, spurious) = (t.retransmissions, t.spurious);
+                    format!("{again} retransmissions, {spurious} spurious, {took} s")
                 },
-                "Beside a name: copies sent again, those of them that were needless, and how long \
+                "Beside a name: retransmissions, those of them that were spurious, and how long \
                  all exchanges took, pauses left out.",
             ),
             (
-                |t| format!("{} again, {} needless", t.retransmissions, t.spurious),
-                "Beside a name: copies sent again, and those of them that were needless.",
+                |t| {
+                    format!(
+                        "{} retransmissions, {} spurious",
+                        t.retransmissions, t.spurious
+                    )
+                },
+                "Beside a name: retransmissions, and those of them that were spurious.",
             ),
             (
-                |t| format!("{} again", t.retransmissions),
-                "Beside a name: copies sent again.",
+                |t| format!("{} ({})", t.retransmissions, t.spurious),
+                "Beside a name: retransmissions, in brackets those of them that were spurious.",
             ),
         ];
         for (form, reading) in FORMS {

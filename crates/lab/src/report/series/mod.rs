@@ -28,8 +28,8 @@ const LETTERS: f64 = 11.0;
 const GAP_BELOW: f64 = 9.0;
 /// Between panels of a row.
 const GAP: f64 = 18.0;
-/// Room below the last row for tick labels, the axis label and a note.
-const FOOT: f64 = 62.0;
+/// Room below the last row for tick labels and the axis label.
+const FOOT: f64 = 46.0;
 /// Where legend and names of phases begin.
 const KEYS_LEFT: f64 = 44.0;
 /// Shortest time on the vertical axis, in seconds.
@@ -79,11 +79,14 @@ pub fn series(script: &Script, runs: &[Run], label: &str) -> String {
     svg.text_upwards("axis middle", (14.0, middle), "Time-out and round trip (s)");
     let centre = f64::midpoint(margin, right);
     svg.text("axis middle", (centre, bottom + 36.0), "Exchange");
-    svg.text("note middle", (centre, bottom + 55.0), notes.reading);
+    let footnote = runs.iter().any(|run| is_choice(&run.algorithm));
+    let footnote = if footnote { FOOTNOTE } else { "" };
     let mut end = bottom + FOOT;
-    if runs.iter().any(|run| is_choice(&run.algorithm)) {
-        svg.text("note middle", (centre, end + 10.0), FOOTNOTE);
-        end += 17.0;
+    for note in [notes.reading, footnote] {
+        if !note.is_empty() {
+            svg.text("note middle", (centre, end + 9.0), note);
+            end += 17.0;
+        }
     }
     svg.finish(WIDTH, end, label)
 }
@@ -218,7 +221,7 @@ mod tests {
         let calm = figure("rtt 400 ms", &["default"]);
         for missing in [
             "copy lost",
-            "needless copy",
+            "spurious copy",
             "given up",
             "pause",
             "timers after",
@@ -228,7 +231,7 @@ mod tests {
         let story = figure(DEMO, &["default"]);
         for there in [
             "copy lost",
-            "needless copy",
+            "spurious copy",
             "given up",
             "pause",
             "timers after",
@@ -245,7 +248,7 @@ mod tests {
         let title = "<title>default: lost 1, rtt 3.5 s; timers 2.00, 4.00 s</title>";
         assert!(story.contains(title), "{story}");
         let late = figure("rtt 3.5 s", &["default"]);
-        let title = "<title>default: rtt 3.5 s; timers 2.00, 4.00 s; 1 needless</title>";
+        let title = "<title>default: rtt 3.5 s; timers 2.00, 4.00 s; 1 spurious</title>";
         assert!(late.contains(title), "{late}");
         let dots = |svg: &str| svg.matches("<circle class=\"first\"").count();
         // One of them is the legend's.
@@ -256,10 +259,11 @@ mod tests {
     fn there_is_less_beside_the_names_the_narrower_the_panels() {
         let names = |n: usize| vec!["default"; n];
         let with = |n| figure("rtt 3 s", &names(n));
-        assert_eq!(with(8).matches("1 again, 1 needless, 3.00 s").count(), 8);
-        assert_eq!(with(36).matches(">1 again, 1 needless<").count(), 36);
-        let long = figure("rtt 3 s", &["observe-static"; 36]);
-        assert_eq!(long.matches(">1 again<").count(), 36);
+        let long = ">1 retransmissions, 1 spurious, 3.00 s<";
+        assert_eq!(with(8).matches(long).count(), 8);
+        let shorter = ">1 retransmissions, 1 spurious<";
+        assert_eq!(with(9).matches(shorter).count(), 9);
+        assert_eq!(with(36).matches(">1 (1)<").count(), 36);
     }
 
     #[test]

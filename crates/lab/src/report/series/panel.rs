@@ -241,7 +241,7 @@ impl Panel<'_> {
                 let _ = write!(text, "; held back for {} s", seconds(step.waited));
             }
             if step.spurious > 0 {
-                let _ = write!(text, "; {} needless", step.spurious);
+                let _ = write!(text, "; {} spurious", step.spurious);
             }
             if step.outcome == Outcome::GivenUp {
                 text.push_str("; given up");
