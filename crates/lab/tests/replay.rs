@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use carob_cc::controller::{Controller as _, Counting};
 use carob_lab::replay::{Dither, Event, Subject, log};
 use carob_lab::run::{Plan, Recording, Selection};
 use carob_lab::scenario::{Scenario, builtin};
@@ -80,28 +81,63 @@ fn replayed(cell: &str, algorithm: &str, scenario_set: &[&str], set: &[&str]) ->
         .iter()
         .map(|step| step.timers.iter().map(|timer| timer.as_micros()).collect())
         .collect();
-    assert_eq!(ours, timers(&logged), "{cell} under {algorithm}");
+    let logged = timers(&logged);
+    // The last exchange may be cut off by the end of the run.
+    assert!(logged.len() - ours.len() <= 1, "{algorithm}");
+    if let Some(k) = (0..ours.len()).find(|k| ours[*k] != logged[*k]) {
+        let both = (&ours[k], &logged[k]);
+        panic!("{cell} under {algorithm}, exchange {k}: ours and logged {both:?}");
+    }
     let totals = run.totals();
     (totals.retransmissions, totals.spurious)
 }
 
+/// The controllers that can be kept from drawing, with the setting that does it.
+///
+/// Left out are those that cannot (FASOR dithers by the round trip, CoCoA++ backs off by chance), and
+/// those that have copies told apart, which the peer must take part in.
+fn settled() -> Vec<(&'static str, &'static str)> {
+    let entries = carob_cc::registry::entries();
+    let all = entries.filter_map(|entry| {
+        let mut dithers = false;
+        (entry.settings()).describe(&mut |constant| dithers |= constant.name == "dither");
+        let counts = entry.build().counting() != Counting::Off;
+        let set = match entry.family() {
+            _ if counts => return None,
+            "cocoa_plus_plus" => return None,
+            "default" | "observe_static" | "full_backoff" => "ack_random_factor=1",
+            _ if dithers => "cc.dither=1",
+            _ => return None,
+        };
+        Some((entry.name, set))
+    });
+    all.collect()
+}
+
 #[test]
 fn losses_set_the_same_timers_as_in_the_endpoint() {
-    let cell = "long-1c-high-2500";
-    let (again, spurious) = replayed(cell, "cocoa-001", &[], &["cc.dither=1"]);
-    assert!(again > 100 && spurious == 0, "{again}, {spurious}");
-    let (again, spurious) = replayed(cell, "default", &[], &["ack_random_factor=1"]);
-    assert!(again > 100 && spurious == 0, "{again}, {spurious}");
+    let all = settled();
+    assert!(all.len() > 20, "{all:?}");
+    for (algorithm, set) in all {
+        let (again, spurious) = replayed("long-1c-high-2500", algorithm, &[], &[set]);
+        assert!(
+            again > 50 && spurious < again,
+            "{algorithm}: {again}, {spurious}"
+        );
+    }
 }
 
 #[test]
 fn round_trips_beyond_the_timer_set_the_same_timers_as_in_the_endpoint() {
-    let cell = "long-1c-none-inf";
     // A delay of 2.5 s, with room for every copy on the way.
     let slow = ["down.delay=2.5 s"];
-    let (again, spurious) = replayed(cell, "default", &slow, &["ack_random_factor=1"]);
-    // The run is over before the second answer to its last request, which counts as lost here.
-    assert_eq!((again, spurious), (400, 399));
-    let (again, spurious) = replayed(cell, "cocoa-001", &slow, &["cc.dither=1"]);
-    assert!(again > 0 && again == spurious, "{again}, {spurious}");
+    for (algorithm, set) in settled() {
+        let (again, spurious) = replayed("long-1c-none-inf", algorithm, &slow, &[set]);
+        // The run may be over before the second answer to its last request, which then counts as
+        // lost.
+        assert!(
+            again > 0 && again - spurious <= 1,
+            "{algorithm}: {again}, {spurious}"
+        );
+    }
 }

@@ -232,7 +232,7 @@ impl Sender {
                 let ran_out = exchange
                     .sent
                     .last()
-                    .map_or(0, |last| last + exchange.timeout);
+                    .map_or(0, |last| last.saturating_add(exchange.timeout));
                 let timed_out = at.abs_diff(ran_out) <= LATENESS && exchange.timeout > 0;
                 let end = if timed_out { End::TimedOut } else { End::Other };
                 exchange.ended = Some((at, end));
@@ -499,6 +499,20 @@ mod tests {
         let one = read("run.jsonl", &text, Some("host 1")).expect("one");
         assert_eq!(one.script.events[0].event.to_string(), "rtt 500 ms");
         assert!(read("run.jsonl", &text, Some("host 7")).is_err());
+    }
+
+    #[test]
+    fn impossible_times_are_no_harm() {
+        let (events, _) = events(&[
+            sent(u64::MAX, 1, 0, u64::MAX),
+            ended(u64::MAX, 1, "abandoned"),
+            sent(5, 2, 0, 1),
+            ended(0, 2, "answered"),
+            ended(0, 2, "answered_again"),
+            sent(u64::MAX - 1, 3, 0, 1),
+            ended(u64::MAX, 3, "answered"),
+        ]);
+        assert_eq!(events, ["fail", "rtt 1 us", "rtt 1 us"]);
     }
 
     #[test]

@@ -484,6 +484,25 @@ mod tests {
     }
 
     #[test]
+    fn no_beginning_of_a_script_and_no_jumble_of_its_words_is_harmful() {
+        let story = super::super::DEMO;
+        for (end, _) in story.char_indices() {
+            let _ = read(&story[..end]);
+        }
+        let words = [
+            "rtt", "lost", "x", "to", "known", "2", "1 s", "¼ s", "phase", ",", "#",
+        ];
+        for a in words {
+            for b in words {
+                for c in words {
+                    let _ = read(&format!("{a} {b} {c}"));
+                    let _ = read(&format!("rtt 1 s {a} {b}{c}"));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_story_is_a_script() {
         let script = read(super::super::DEMO).expect("a script");
         assert!(script.phases.len() > 5 && script.events.len() > 30);
