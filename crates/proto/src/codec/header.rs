@@ -100,6 +100,20 @@ impl Token {
         self.length as usize
     }
 
+    /// All bytes but the last, which counts copies where tokens tell them apart.
+    #[inline]
+    pub(crate) fn stem(&self) -> &[u8] {
+        self.bytes
+            .get(..self.len().saturating_sub(1))
+            .unwrap_or_default()
+    }
+
+    /// Whether `other` is of the same length and the same but for its last byte.
+    #[inline]
+    pub(crate) fn is_sibling(&self, other: &Self) -> bool {
+        self.length == other.length && self.stem() == other.stem()
+    }
+
     /// Whether this is the token of no bytes.
     pub const fn is_empty(&self) -> bool {
         self.length == 0
@@ -166,6 +180,14 @@ mod tests {
     fn tokens_of_different_length_differ_even_when_padded_bytes_agree() {
         assert_ne!(Token::new(&[0]), Token::new(&[0, 0]));
         assert_ne!(Token::new(&[0]), Some(Token::EMPTY));
+    }
+
+    #[test]
+    fn siblings_differ_in_their_last_byte_alone() {
+        let token = |bytes: &[u8]| Token::new(bytes).expect("at most eight");
+        assert!(token(&[1, 2]).is_sibling(&token(&[1, 9])));
+        assert!(!token(&[1, 2]).is_sibling(&token(&[3, 2])));
+        assert!(!token(&[1]).is_sibling(&Token::EMPTY));
     }
 
     #[test]

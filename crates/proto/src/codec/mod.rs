@@ -27,6 +27,7 @@
 //! ```
 
 pub mod block;
+pub(crate) mod edit;
 pub mod etag;
 pub mod header;
 pub mod numbers;

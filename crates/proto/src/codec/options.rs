@@ -199,16 +199,32 @@ impl Options {
             .try_for_each(|option| writer.option(option.number, option.value))
     }
 
-    /// The place before the first option whose number satisfies the predicate, or the end.
     fn gap(&self, predicate: impl Fn(OptionNumber) -> bool) -> Gap {
-        let mut options = self.iter();
-        let mut gap = Gap {
+        Gap::find(&self.encoded, predicate)
+    }
+}
+
+/// A place between two options.
+pub(super) struct Gap {
+    pub(super) offset: usize,
+    /// The number of the option before it, or 0.
+    pub(super) previous: u16,
+    /// The option after it.
+    pub(super) next: Option<Next>,
+}
+
+impl Gap {
+    /// The place before the first of these encoded options whose number satisfies the predicate,
+    /// or the end.
+    pub(super) fn find(encoded: &[u8], predicate: impl Fn(OptionNumber) -> bool) -> Self {
+        let mut options = OptionIter::new(encoded);
+        let mut gap = Self {
             offset: 0,
             previous: 0,
             next: None,
         };
         while let Some(option) = options.next() {
-            let end = self.encoded.len() - options.as_bytes().len();
+            let end = encoded.len() - options.as_bytes().len();
             if predicate(option.number) {
                 let head_length = end - gap.offset - option.value.len();
                 let value_length = option.value.len();
@@ -226,25 +242,16 @@ impl Options {
     }
 }
 
-/// A place between two options.
-struct Gap {
-    offset: usize,
-    /// The number of the option before it, or 0.
-    previous: u16,
-    /// The option after it.
-    next: Option<Next>,
-}
-
 #[derive(Clone, Copy)]
-struct Next {
+pub(super) struct Next {
     number: u16,
-    head_length: usize,
+    pub(super) head_length: usize,
     value_length: usize,
 }
 
 impl Next {
     /// The head this option has when it follows one with the number `previous`.
-    fn head_after(self, previous: u16) -> OptionHead {
+    pub(super) fn head_after(self, previous: u16) -> OptionHead {
         OptionHead::new(self.number - previous, self.value_length)
     }
 }

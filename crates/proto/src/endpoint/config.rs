@@ -4,6 +4,7 @@ use carob_cc::TransmissionParameters;
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 
+use crate::codec::edit::SMALL_OPTION_BYTES;
 use crate::codec::{BlockSize, OptionNumber};
 use crate::congestion::Choice;
 
@@ -30,6 +31,17 @@ pub struct Config {
     /// Later than this the peer's timer may run out; earlier, answers that could have been
     /// piggybacked become separate (RFC 7252 5.2.2).
     pub empty_ack_delay: Duration,
+    /// The number of the option that tells the copies of a request apart (draft-ietf-core-fasor-02
+    /// 4.4, where it is yet to be assigned). Default [`RETRANSMISSION_COUNT`].
+    ///
+    /// As a client we send it where the peer's controller
+    /// [asks for it](carob_cc::controller::Counting); as a server we echo it to whoever sends it.
+    /// Both sides must agree on the number. It must be one that
+    /// [can count](can_count_retransmissions); with any other, 0 say, neither is done.
+    ///
+    /// Applications see it in the requests they are sent, and not in responses to requests of
+    /// theirs that were counted.
+    pub retransmission_count_option: OptionNumber,
     /// Critical options the application itself understands, in requests and in responses, besides
     /// the engine's.
     pub understood: &'static [OptionNumber],
@@ -48,11 +60,29 @@ impl Default for Config {
             negotiate_early: false,
             token_length: 8,
             empty_ack_delay: Duration::from_millis(100),
+            retransmission_count_option: RETRANSMISSION_COUNT,
             understood: &[],
             trace: Tracing::Off,
             limits: Limits::default(),
         }
     }
+}
+
+/// Number of the option that counts retransmissions unless
+/// [another is set](Config::retransmission_count_option): one of those for experiments (RFC 7252
+/// 12.2).
+///
+/// The first that [can count](can_count_retransmissions) is 65020, but that is in use: in
+/// Californium's proxy for S3 it tells when a device will listen.
+pub const RETRANSMISSION_COUNT: OptionNumber = OptionNumber(65_052);
+
+/// Whether an option of this number can count retransmissions: it is elective, safe to forward, no
+/// part of the cache key (draft-ietf-core-fasor-02 4.4), and not assigned to anything else.
+pub const fn can_count_retransmissions(number: OptionNumber) -> bool {
+    !number.is_critical()
+        && !number.is_unsafe_to_forward()
+        && number.is_no_cache_key()
+        && number.definition().is_none()
 }
 
 /// Which protocol events an endpoint reports.
@@ -145,9 +175,10 @@ pub(crate) fn admissible(mut parameters: TransmissionParameters) -> Transmission
 /// Where the options leave no room for a block of the size set, blocks are smaller.
 pub const MESSAGE_BYTES: usize = 1_232;
 
-/// Room for what the engine adds to a message: a token, the payload marker, and at most two block
-/// options and a size option.
-pub(crate) const ENGINE_BYTES: usize = 24;
+/// Room for what the engine adds to a message: a token, the payload marker, at most two block
+/// options and a size option, and the option that counts copies at its full size, so that
+/// retransmissions fit where the original did (draft-ietf-core-fasor-02 4.4).
+pub(crate) const ENGINE_BYTES: usize = 24 + SMALL_OPTION_BYTES;
 
 /// Lateness of timers that passes for inaccuracy of the clock, on which RFC 7252 4.2 makes no
 /// strong requirements. Beyond it, copies that would leave MAX_TRANSMIT_SPAN are not sent.
@@ -166,3 +197,19 @@ pub(crate) const RESTARTS: u8 = 2;
 
 /// Buffers kept for reuse between exchanges.
 pub(crate) const SPARE_BUFFERS: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_has_a_number_that_harms_nobody() {
+        assert!(can_count_retransmissions(RETRANSMISSION_COUNT));
+        let for_experiments = 65_000..=u16::MAX;
+        assert!(for_experiments.contains(&RETRANSMISSION_COUNT.0));
+        // None, Size2, critical, unsafe, part of the cache key.
+        for number in [0, 28, 65_053, 65_054, 65_056] {
+            assert!(!can_count_retransmissions(OptionNumber(number)), "{number}");
+        }
+    }
+}

@@ -27,10 +27,12 @@
 //!
 //! Files: [`mod@self`] the public face and the way of a datagram, `exchange` sending and
 //! retransmission, and in `exchange::answer` matching, `client` requests, their bodies and our
-//! observations, `server` requests received, `observe` who observes our resources.
+//! observations, `server` requests received, `observe` who observes our resources, `count` and
+//! `exchange::count` which copy of a request was answered.
 
 mod client;
 mod config;
+mod count;
 mod event;
 mod exchange;
 mod observe;
@@ -51,7 +53,9 @@ use slab::Slab;
 
 use crate::blockwise::assembly::{Assemblies, AssemblyLimits};
 use crate::blockwise::bodies::Bodies;
-use crate::codec::{Code, DecodeErrorKind, MessageId, MessageView, Type, parse_header};
+use crate::codec::{
+    Code, DecodeErrorKind, MessageId, MessageView, OptionNumber, Type, parse_header,
+};
 use crate::congestion::Choice;
 use crate::dedup::{Dedup, Known};
 use crate::observe::observers::Observers;
@@ -62,7 +66,9 @@ use crate::trace::{Trace, What};
 pub use crate::blockwise::assembly::Delivery;
 pub use crate::observe::{Observe, Subject};
 pub use client::{BlockMode, BodyMode, Sending};
-pub use config::{Config, Limits, MESSAGE_BYTES, Tracing};
+pub use config::{
+    Config, Limits, MESSAGE_BYTES, RETRANSMISSION_COUNT, Tracing, can_count_retransmissions,
+};
 pub use event::{Event, Failure, IncomingId, Output, RequestError, RequestId};
 pub use server::{Incoming, Part};
 
@@ -123,6 +129,8 @@ impl Lifetimes {
 /// A CoAP endpoint. See the [module documentation](self) for the law its driver keeps.
 pub struct Endpoint {
     config: Config,
+    /// The option that counts copies, if its number is one that can.
+    count_option: Option<OptionNumber>,
     lifetimes: Lifetimes,
     random: Box<dyn Random + Send>,
     peers: Peers,
@@ -165,6 +173,7 @@ impl Endpoint {
             all_bytes: limits.all_upload_bytes,
         };
         let (peers, index) = (seed(), seed());
+        let count_option = config.retransmission_count_option;
         Self {
             peers: Peers::new(peers, limits.peers),
             settings: BTreeMap::new(),
@@ -195,6 +204,7 @@ impl Endpoint {
             scratch: alloc::vec![0; MESSAGE_BYTES],
             random: Box::new(random),
             lifetimes: Lifetimes::of(&config.parameters),
+            count_option: can_count_retransmissions(count_option).then_some(count_option),
             config,
         }
     }
@@ -275,6 +285,9 @@ impl Endpoint {
             Known::Answered(answer) => {
                 let start = self.out_bytes.len();
                 self.out_bytes.extend_from_slice(answer);
+                if code.is_request() {
+                    self.answer_this_copy(start, &message);
+                }
                 let range = start..self.out_bytes.len();
                 self.trace(now, from, What::Duplicate { id });
                 if !range.is_empty() {

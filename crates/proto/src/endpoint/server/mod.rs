@@ -17,6 +17,7 @@ use core::net::SocketAddr;
 use bytes::Bytes;
 use carob_cc::time::Instant;
 
+use super::count::Count;
 use super::options::{is_location, is_reserved_location};
 use super::{Endpoint, IncomingId, Queued};
 use crate::blockwise::Wanted;
@@ -65,6 +66,7 @@ pub struct Incoming<'a> {
 enum Verdict {
     Understood {
         accept: Option<u32>,
+        count: Option<Count>,
         observe: Option<Observe>,
     },
     Refused(Code, OptionNumber),
@@ -130,7 +132,7 @@ impl Endpoint {
 
     fn check_options(&self, request: &MessageView<'_>) -> Verdict {
         let (mut last, mut located) = (None, false);
-        let (mut accept, mut observe) = (None, None);
+        let (mut accept, mut count, mut observe) = (None, None, None);
         for option in request.options() {
             let number = option.number;
             if number.is_critical() {
@@ -154,10 +156,17 @@ impl Endpoint {
                     .and_then(Observe::from_value)
                     .filter(|_| request.code().is_safe());
             }
+            if Some(number) == self.count_option && last != Some(number) {
+                count = Count::of_value(option.value);
+            }
             located |= is_location(number);
             last = Some(number);
         }
-        Verdict::Understood { accept, observe }
+        Verdict::Understood {
+            accept,
+            count,
+            observe,
+        }
     }
 
     pub(super) fn handle_request(
@@ -208,9 +217,13 @@ impl Endpoint {
         };
         let incoming = self.accept(now, from, request, remembered, wanted.unwrap_or(whole));
         match verdict {
-            Verdict::Understood { accept, observe } => {
+            Verdict::Understood {
+                accept,
+                count,
+                observe,
+            } => {
                 let slot = &mut self.incoming.slots[incoming.index as usize];
-                (slot.accept, slot.observe) = (accept, observe);
+                (slot.accept, slot.count, slot.observe) = (accept, count, observe);
             }
             // Who asks for a proxy is told that there is none, a NON too (RFC 7252 5.10.2).
             Verdict::Refused(code, _) => {
@@ -281,6 +294,7 @@ impl Endpoint {
             part: None,
             wanted,
             accept: None,
+            count: None,
             observe: None,
             observing: false,
         };

@@ -14,6 +14,7 @@ use crate::codec::{
     BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Token, Type, Writer,
 };
 use crate::endpoint::client::{block_size_beside, encode, write_options};
+use crate::endpoint::count::Count;
 use crate::endpoint::exchange::{Purpose, Submission};
 use crate::endpoint::{Endpoint, IncomingId};
 use crate::message::{Payload, Response};
@@ -53,6 +54,7 @@ impl Endpoint {
         } = response;
         if let Ok(length) = encode(&mut scratch, &token, *code, options, &[], payload.bytes()) {
             address(&mut scratch, Type::Acknowledgement, id);
+            let length = echo(&mut scratch, length, self.count_to_echo(request));
             self.transmit(now, from, &scratch[..length]);
         }
         self.scratch = scratch;
@@ -69,6 +71,7 @@ impl Endpoint {
         };
         let (from, message_id, token) = (slot.from, slot.id, slot.token);
         let acknowledgement = slot.acknowledgement;
+        let count = self.count_option.zip(slot.count);
         let (remembered, block1, wanted) = (slot.remembered, slot.block1, slot.wanted);
         let format = || response.options.uint(OptionNumber::CONTENT_FORMAT);
         let refused = slot.accept.is_some_and(|accept| {
@@ -115,7 +118,8 @@ impl Endpoint {
             if let Some(at) = remembered {
                 self.dedup.answer(at, &scratch[..length]);
             }
-            self.transmit(now, from, &scratch[..length]);
+            let echoing = echo(&mut scratch, length, count);
+            self.transmit(now, from, &scratch[..echoing]);
             self.scratch = scratch;
         } else {
             let confirmable = acknowledgement == Acknowledgement::Sent;
@@ -217,6 +221,14 @@ impl Endpoint {
 fn address(message: &mut [u8], kind: Type, id: MessageId) {
     message[0] = message[0] & 0xcf | (kind as u8) << 4;
     message[2..4].copy_from_slice(&id.0.to_be_bytes());
+}
+
+/// Adds the count of the copy that is answered to a response; without room for it, it goes
+/// without. The length of the response.
+fn echo(message: &mut [u8], length: usize, count: Option<(OptionNumber, Count)>) -> usize {
+    count
+        .and_then(|(number, count)| count.write(message, length, number))
+        .unwrap_or(length)
 }
 
 /// Writes a response, cut to the block asked for; its length, and whether the rest of the body

@@ -12,6 +12,7 @@ use crate::blockwise::Wanted;
 use crate::codec::{BlockValue, MessageId, Token};
 use crate::dedup::Remembered;
 use crate::endpoint::IncomingId;
+use crate::endpoint::count::Count;
 use crate::observe::Observe;
 
 /// A request that waits for its response.
@@ -34,6 +35,8 @@ pub(super) struct Slot {
     pub(super) wanted: Wanted,
     /// The Content-Format asked for.
     pub(super) accept: Option<u32>,
+    /// Which copy of the request it is, if it says so, to be echoed.
+    pub(super) count: Option<Count>,
     /// What it asks for with the Observe option.
     pub(super) observe: Option<Observe>,
     /// The application has put its sender on the list of observers.
