@@ -48,6 +48,8 @@ pub(crate) struct Peer {
     /// The number of the last notification it was sent; see [`next_number`](Self::next_number).
     pub(crate) notified: u32,
     pub(crate) tally: Tally,
+    /// Whether its answers name the copies that they answer.
+    pub(crate) echo: Echo,
     /// When something was last heard of it; the beginning of time if nothing ever was.
     pub(crate) last_heard: Instant,
     pub(crate) last_sent: Instant,
@@ -74,6 +76,33 @@ pub(crate) struct Tally {
     pub(crate) retransmissions: u32,
     /// The last round-trip time that is certain, in microseconds; 0 if there was none.
     pub(crate) round_trip: u32,
+    /// The shortest of those, likewise.
+    pub(crate) shortest: u32,
+}
+
+impl Tally {
+    /// Notes a round trip that is certain.
+    pub(crate) fn took(&mut self, round_trip: Duration) {
+        let micros = round_trip.as_micros_u32();
+        self.round_trip = micros;
+        if self.shortest == 0 || micros < self.shortest {
+            self.shortest = micros;
+        }
+    }
+}
+
+/// Whether a peer's answers name the copies of requests that they answer, as far as is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Echo {
+    /// It has not been asked, or has not answered.
+    #[default]
+    Unknown,
+    /// It has ignored the option that asks for it.
+    Absent,
+    /// It has named a copy. It may do so with an answer that it had kept of another.
+    Unproven,
+    /// It names each copy: two answers to one message differed in this.
+    Proven,
 }
 
 /// All peers, found by address in constant time, ordered by when we last sent to them.
@@ -147,6 +176,7 @@ impl Peers {
             users: 0,
             first_observer: crate::observe::observers::NONE,
             tally: Tally::default(),
+            echo: Echo::default(),
             last_heard: Instant::ZERO,
             last_sent: now,
         }) as u32;

@@ -108,6 +108,12 @@ impl Token {
             .unwrap_or_default()
     }
 
+    /// The last byte, if there is one.
+    #[inline]
+    pub(crate) fn last(&self) -> Option<u8> {
+        self.as_slice().last().copied()
+    }
+
     /// Whether `other` is of the same length and the same but for its last byte.
     #[inline]
     pub(crate) fn is_sibling(&self, other: &Self) -> bool {
@@ -188,6 +194,10 @@ mod tests {
         assert!(token(&[1, 2]).is_sibling(&token(&[1, 9])));
         assert!(!token(&[1, 2]).is_sibling(&token(&[3, 2])));
         assert!(!token(&[1]).is_sibling(&Token::EMPTY));
+        assert_eq!(
+            (token(&[1, 2]).last(), Token::EMPTY.last()),
+            (Some(2), None)
+        );
     }
 
     #[test]

@@ -24,7 +24,9 @@ pub struct Config {
     /// Length of request tokens in bytes, 0 to 8. Default 8.
     ///
     /// Tokens are random. 0 keeps the token away as long as one request is outstanding with a
-    /// peer; further ones then carry 2 bytes.
+    /// peer; further ones then carry 2 bytes. Where tokens
+    /// [count copies](carob_cc::controller::Counting::Token), they have 2 bytes or more, the last
+    /// of which is the number of the copy.
     pub token_length: u8,
     /// How long a request may stay unanswered before an empty ACK is sent. Default 100 ms.
     ///

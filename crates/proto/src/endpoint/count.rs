@@ -23,6 +23,22 @@ pub(super) const COUNTING_TOKEN_BYTES: usize = 2;
 pub(super) struct Count(Option<u8>);
 
 impl Count {
+    /// That of the original of a request to a peer of which nothing is known: it means 0, and is of
+    /// full size.
+    pub(super) const FIRST: Self = Self(Some(u8::MAX));
+    /// The last copy that has a count of its own.
+    pub(super) const LARGEST: u8 = u8::MAX - 1;
+
+    /// That of the original (0), or of a retransmission.
+    pub(super) fn of(copy: u8) -> Self {
+        Self((copy > 0).then_some(copy.min(Self::LARGEST)))
+    }
+
+    /// The copy it is of.
+    pub(super) fn copy(self) -> u8 {
+        self.0.filter(|_| self != Self::FIRST).unwrap_or_default()
+    }
+
     /// The one that a message carries.
     pub(super) fn read(message: &MessageView<'_>, number: OptionNumber) -> Option<Self> {
         Self::of_value(message.option(number)?)

@@ -267,7 +267,7 @@ impl Endpoint {
             );
         }
         match kind {
-            Type::Acknowledgement => return self.handle_acknowledgement(now, from, peer, &message),
+            Type::Acknowledgement => return self.handle_acknowledgement(now, peer, &message),
             Type::Reset if code.is_empty() => return self.handle_reset(now, from, id),
             // A Reset with content is rejected, which is to ignore it (RFC 7252 4.2).
             Type::Reset => return,
@@ -544,7 +544,8 @@ fn empty(kind: Type, id: MessageId) -> [u8; 4] {
 pub struct Snapshot {
     /// The controller's overall RTO before dithering, if it keeps one.
     pub rto: Option<Duration>,
-    /// The last round-trip time that is certain: of an exchange without retransmissions.
+    /// The last round-trip time that is certain: of an exchange without retransmissions, or of one
+    /// whose answer says which copy it is to.
     pub round_trip: Option<Duration>,
     /// Copies of our messages that left.
     pub transmissions: u32,

@@ -8,6 +8,7 @@
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
+use carob_cc::controller::Counting;
 use carob_cc::time::Instant;
 
 use super::config::MESSAGE_BYTES;
@@ -189,6 +190,7 @@ impl Endpoint {
             // This is found out when it leaves.
             confirmable: false,
             token,
+            counting: Counting::Off,
             bytes,
             answer_bytes: 0,
             parameters: None,

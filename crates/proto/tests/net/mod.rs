@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "shared by several test programs")]
 #![allow(clippy::unwrap_used, reason = "a test stops where it is surprised")]
 
+pub mod counting;
 pub mod wide;
 pub mod wire;
 

@@ -14,6 +14,7 @@ use core::net::SocketAddr;
 
 use bytes::Bytes;
 use carob_cc::TransmissionParameters;
+use carob_cc::controller::Counting;
 use carob_cc::time::{Duration, Instant};
 use smallvec::SmallVec;
 
@@ -197,6 +198,7 @@ impl Endpoint {
             },
             confirmable: true,
             token: Token::EMPTY,
+            counting: Counting::Off,
             bytes,
             answer_bytes: 4,
             parameters: None,
@@ -385,9 +387,14 @@ impl Endpoint {
         }
         // The messages that register carry the token that notifications will have.
         let registration = self.registration(index, block2);
+        let counting = if registration.is_some() {
+            Counting::Off
+        } else {
+            self.counting_by_token(peer)
+        };
         let token = match registration {
             Some((token, _)) => token,
-            None => self.fresh_token(peer),
+            None => self.fresh_token(peer, counting),
         };
         let operation = &self.operations[index as usize];
         let sending = &operation.sending;
@@ -428,6 +435,7 @@ impl Endpoint {
             purpose,
             confirmable,
             token,
+            counting,
             bytes,
             answer_bytes,
             parameters,

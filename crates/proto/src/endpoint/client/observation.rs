@@ -9,6 +9,7 @@
 use core::hash::BuildHasher;
 use core::net::SocketAddr;
 
+use carob_cc::controller::Counting;
 use carob_cc::random::uniform;
 use carob_cc::time::{Duration, Instant};
 use foldhash::fast::FixedState;
@@ -63,7 +64,7 @@ enum Phase {
     Ending,
 }
 
-/// Observations by (peer, token).
+/// Observations by (peer, token), the latter without its last byte.
 #[derive(Debug)]
 pub(in crate::endpoint) struct ObservationIndex {
     state: FixedState,
@@ -83,7 +84,7 @@ impl ObservationIndex {
     }
 
     fn hash(state: &FixedState, peer: PeerIndex, token: &Token) -> u64 {
-        state.hash_one((peer, token.as_slice()))
+        state.hash_one((peer, token.stem()))
     }
 
     fn add(&mut self, operations: &Slab<Operation>, index: u32) {
@@ -104,17 +105,34 @@ impl Endpoint {
         peer: PeerIndex,
         token: &Token,
     ) -> Option<u32> {
+        self.find_observation_by(peer, token, |own| own == token)
+    }
+
+    /// Whether a token, `counting` copies or not, could be mistaken for an observation's.
+    pub(in crate::endpoint) fn claims_observation(
+        &self,
+        peer: PeerIndex,
+        token: &Token,
+        counting: bool,
+    ) -> bool {
+        let is = |own: &Token| own == token || (counting && own.is_sibling(token));
+        self.find_observation_by(peer, token, is).is_some()
+    }
+
+    fn find_observation_by(
+        &self,
+        peer: PeerIndex,
+        token: &Token,
+        is: impl Fn(&Token) -> bool,
+    ) -> Option<u32> {
         let ObservationIndex { state, table } = &self.observations;
         if table.is_empty() {
             return None;
         }
         let matches = |&i: &u32| {
             let operation = &self.operations[i as usize];
-            operation.peer == peer
-                && operation
-                    .observation
-                    .as_ref()
-                    .is_some_and(|o| o.token == *token)
+            let observation = operation.observation.as_ref();
+            operation.peer == peer && observation.is_some_and(|o| is(&o.token))
         };
         table
             .find(ObservationIndex::hash(state, peer, token), matches)
@@ -123,7 +141,8 @@ impl Endpoint {
 
     /// Makes a new request an observation.
     pub(super) fn begin_observation(&mut self, index: u32) {
-        let token = self.fresh_token(self.operations[index as usize].peer);
+        // It lives on in the notifications, so it counts no copies.
+        let token = self.fresh_token(self.operations[index as usize].peer, Counting::Off);
         let observation = Observation {
             token,
             timer: self.timers.add(Owner::Observation(index)),

@@ -183,6 +183,7 @@ impl Endpoint {
             };
             head.payload = Payload::Whole(Bytes::new());
             remove_transfer_options(&mut head);
+            self.remove_count(index, &mut head);
             if streamed {
                 let id = self.id(index);
                 self.event(Event::Head {
@@ -191,7 +192,7 @@ impl Endpoint {
                     size,
                 });
             } else {
-                operation.head = Some(head);
+                self.operations[index as usize].head = Some(head);
             }
         }
         let id = self.id(index);
@@ -297,6 +298,13 @@ impl Endpoint {
         self.deliver_response(now, index, message);
     }
 
+    /// Takes out of a response the echo of an option that the application did not send.
+    fn remove_count(&self, index: u32, response: &mut Response) {
+        if let Some(number) = self.echoed_option(self.operations[index as usize].peer) {
+            response.options.remove(number);
+        }
+    }
+
     /// Delivers a response that needs nothing more.
     fn deliver_response(&mut self, now: Instant, index: u32, message: &MessageView<'_>) {
         let mut response = match Response::from_view(message) {
@@ -306,6 +314,7 @@ impl Endpoint {
         if self.operations[index as usize].sending.blocks == BlockMode::Automatic {
             remove_transfer_options(&mut response);
         }
+        self.remove_count(index, &mut response);
         let id = self.id(index);
         if self.operations[index as usize].sending.response_body == BodyMode::Streamed {
             let mut head = response;

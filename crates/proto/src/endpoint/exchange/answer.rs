@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::Timer;
-use carob_cc::evidence::{Answer, Answered, LateAnswer, Matched, Reason, Signal};
+use carob_cc::evidence::{Answer, Answered, LateAnswer, Reason, Signal};
 use carob_cc::time::{Duration, Instant};
 
 use super::{Purpose, State};
@@ -28,11 +28,11 @@ impl Endpoint {
             .find(peer)
             .and_then(|peer| self.index.find_id(&self.exchanges, peer, header.message_id));
         found.is_some_and(|index| {
-            let sent = &self.exchanges[index as usize].bytes;
+            let exchange = &self.exchanges[index as usize];
             let length = HEADER_LENGTH + usize::from(header.token_length);
             quoted
                 .get(..length)
-                .is_some_and(|quoted| sent.starts_with(quoted))
+                .is_some_and(|quoted| exchange.begins_like(quoted))
         })
     }
 
@@ -42,18 +42,13 @@ impl Endpoint {
         let exchange = &self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
         let Timer { timeout, memo } = exchange.timer;
-        let latest = exchange.retransmissions();
-        // The Message ID says that it was one of the copies that had it.
-        let matched = match exchange.first_of_id {
-            earliest if earliest == latest => Matched::Exact(latest),
-            earliest => Matched::Ambiguous { earliest, latest },
-        };
+        let matched = exchange.matched(now, peer);
         let answered = Answered::new(now, &parameters, memo, &exchange.transmissions, timeout)
             .with_matched(matched)
             .with_answer(answer, bytes)
             .with_confirmable(exchange.confirmable);
         if let Some(round_trip) = answered.round_trip() {
-            peer.tally.round_trip = round_trip.as_micros_u32();
+            peer.tally.took(round_trip);
         }
         if first {
             peer.congestion.controller().on_answered(&answered);
@@ -75,7 +70,6 @@ impl Endpoint {
     pub(in crate::endpoint) fn handle_acknowledgement(
         &mut self,
         now: Instant,
-        from: SocketAddr,
         peer: Option<PeerIndex>,
         message: &MessageView<'_>,
     ) {
@@ -86,7 +80,7 @@ impl Endpoint {
             .find_id(&self.exchanges, peer, id)
             .filter(|&index| self.exchanges[index as usize].state == State::Unacknowledged);
         let Some(index) = found else {
-            return self.note_late_answer(now, from, id);
+            return self.note_late_answer(now, peer, message);
         };
         let exchange = &self.exchanges[index as usize];
         let purpose = exchange.purpose;
@@ -117,8 +111,9 @@ impl Endpoint {
             return self.pump(now, peer);
         }
         // A piggybacked response must carry the request's token (RFC 7252 5.3.2).
-        let ours = purpose.wants_response() && message.token() == exchange.token;
+        let ours = purpose.wants_response() && exchange.goes_by(&message.token());
         if ours && message.code().is_response() {
+            self.hear_count(index, Answer::Piggybacked, message);
             self.tell_answered(now, index, Answer::Piggybacked, bytes, true);
             self.end(now, index, false);
             self.deliver(now, peer, purpose, message);
@@ -190,6 +185,7 @@ impl Endpoint {
         let first = exchange.state == State::Unacknowledged || !exchange.confirmable;
         let (peer, purpose) = (exchange.peer, exchange.purpose);
         let bytes = message.as_bytes().len() as u32;
+        self.hear_count(index, Answer::Separate, message);
         self.tell_answered(now, index, Answer::Separate, bytes, first);
         self.end(now, index, false);
         self.deliver(now, peer, purpose, message);
@@ -254,22 +250,21 @@ impl Endpoint {
     }
 
     /// An answer that no exchange waits for may still tell which copies were spurious.
-    fn note_late_answer(&mut self, now: Instant, from: SocketAddr, id: MessageId) {
+    fn note_late_answer(&mut self, now: Instant, peer: PeerIndex, message: &MessageView<'_>) {
+        let id = message.message_id();
+        let from = self.peers[peer].address;
         let ended = self
             .ended
             .iter_mut()
             .rev()
             .find(|e| e.id == id && e.peer == from);
         let Some(ended) = ended else { return };
+        let peer = &mut self.peers[peer];
+        ended.compare_count(self.count_option, message, &mut peer.echo);
         ended.answers = ended.answers.saturating_add(1);
         let late = LateAnswer::new(now, ended.sent, ended.answers, now.since(ended.began))
             .with_abandoned(ended.abandoned);
-        if let Some(peer) = self.peers.find(from) {
-            self.peers[peer]
-                .congestion
-                .controller()
-                .on_late_answer(&late);
-        }
+        peer.congestion.controller().on_late_answer(&late);
         self.trace(now, from, What::AnsweredAgain { id });
     }
 }

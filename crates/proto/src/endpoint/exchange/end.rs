@@ -139,6 +139,9 @@ impl Endpoint {
             self.ended.push_back(Ended {
                 peer: self.peers[exchange.peer].address,
                 id,
+                token: exchange.token,
+                counting: exchange.counting,
+                named: exchange.named,
                 began: first.at,
                 sent: exchange.transmissions.len() as u8,
                 answers: u8::from(!abandoned),

@@ -1,4 +1,6 @@
 //! Exchanges by (peer, Message ID) and by (peer, token).
+//!
+//! Tokens are indexed without their last byte, which may count copies.
 
 use core::hash::{BuildHasher, Hash};
 
@@ -42,15 +44,31 @@ impl ExchangeIndex {
         self.by_id.find(self.hash((peer, id.0)), matches).copied()
     }
 
+    /// The exchange that a message of a peer with this token belongs to.
     pub(in crate::endpoint) fn find_token(
         &self,
         all: &Slab<Exchange>,
         peer: PeerIndex,
         token: &Token,
     ) -> Option<u32> {
-        let matches = |&i: &u32| all[i as usize].token == *token && all[i as usize].peer == peer;
+        self.find_by_token(all, peer, token, |exchange| exchange.goes_by(token))
+    }
+
+    /// The exchange of which this is true, among those with a peer whose tokens are the same as
+    /// this one but for the last byte: with tokens of a byte or two there may be many.
+    pub(super) fn find_by_token(
+        &self,
+        all: &Slab<Exchange>,
+        peer: PeerIndex,
+        token: &Token,
+        is: impl Fn(&Exchange) -> bool,
+    ) -> Option<u32> {
+        let matches = |&i: &u32| {
+            let exchange = &all[i as usize];
+            exchange.peer == peer && is(exchange)
+        };
         self.by_token
-            .find(self.hash((peer, token.as_slice())), matches)
+            .find(self.hash((peer, token.stem())), matches)
             .copied()
     }
 
@@ -71,8 +89,7 @@ impl ExchangeIndex {
         let Self {
             state, by_token, ..
         } = self;
-        let hash =
-            |i: u32| state.hash_one((all[i as usize].peer, all[i as usize].token.as_slice()));
+        let hash = |i: u32| state.hash_one((all[i as usize].peer, all[i as usize].token.stem()));
         by_token.insert_unique(hash(index), index, |&i| hash(i));
     }
 
@@ -88,7 +105,7 @@ impl ExchangeIndex {
 
     pub(super) fn remove(&mut self, exchange: &Exchange, index: u32) {
         self.remove_id(exchange, index);
-        let hash = self.hash((exchange.peer, exchange.token.as_slice()));
+        let hash = self.hash((exchange.peer, exchange.token.stem()));
         if let Ok(found) = self.by_token.find_entry(hash, |&i| i == index) {
             found.remove();
         }

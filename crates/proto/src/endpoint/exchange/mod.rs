@@ -6,6 +6,7 @@
 //! acknowledged; ended.
 
 mod answer;
+mod count;
 mod end;
 mod index;
 mod queue;
@@ -15,7 +16,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use carob_cc::TransmissionParameters;
-use carob_cc::controller::Timer;
+use carob_cc::controller::{Counting, Timer};
 use carob_cc::evidence::{Departure, Expired, Kind, Lost, Reason, Sent, Start, Transmission};
 use carob_cc::time::{Duration, Instant};
 use smallvec::SmallVec;
@@ -26,6 +27,7 @@ pub(crate) use queue::Queue;
 use super::{Endpoint, Failure, Owner, RequestError, Tracing};
 use crate::codec::{BlockValue, MessageId, Token, Type};
 use crate::endpoint::config::LATENESS;
+use crate::endpoint::count::COUNTING_TOKEN_BYTES;
 use crate::endpoint::observe::ACKNOWLEDGEMENT_BYTES;
 use crate::message_id::MessageIds;
 use crate::observe::observers::ObserverIndex;
@@ -93,6 +95,8 @@ pub(super) struct Submission {
     pub(super) purpose: Purpose,
     pub(super) confirmable: bool,
     pub(super) token: Token,
+    /// By its token, or not yet.
+    pub(super) counting: Counting,
     /// The message, its type and Message ID still open.
     pub(super) bytes: Vec<u8>,
     /// Bytes expected in answer; 0 if unknown.
@@ -106,7 +110,12 @@ pub(super) struct Exchange {
     purpose: Purpose,
     state: State,
     confirmable: bool,
+    /// That of its copies, but for the last byte where that counts them.
     token: Token,
+    /// How its copies are told apart.
+    counting: Counting,
+    /// The copy that its answer named, if any.
+    named: Option<u8>,
     id: Option<MessageId>,
     bytes: Vec<u8>,
     answer_bytes: u32,
@@ -152,6 +161,10 @@ impl Exchange {
 pub(super) struct Ended {
     peer: SocketAddr,
     id: MessageId,
+    token: Token,
+    counting: Counting,
+    /// The copy that its last answer named, if any.
+    named: Option<u8>,
     began: Instant,
     sent: u8,
     answers: u8,
@@ -187,11 +200,14 @@ impl Endpoint {
         Ok(index)
     }
 
-    /// A token that no exchange with this peer uses.
-    pub(super) fn fresh_token(&mut self, peer: PeerIndex) -> Token {
+    /// A token that no exchange with this peer uses; one that is to count copies begins at 0.
+    pub(super) fn fresh_token(&mut self, peer: PeerIndex, counting: Counting) -> Token {
+        let counts = counting == Counting::Token;
         let mut length = usize::from(self.config.token_length.min(8));
-        if length == 0 {
-            if !self.is_token_in_use(peer, &Token::EMPTY) {
+        if counts {
+            length = length.max(COUNTING_TOKEN_BYTES);
+        } else if length == 0 {
+            if !self.is_token_in_use(peer, &Token::EMPTY, counts) {
                 return Token::EMPTY;
             }
             length = 2;
@@ -201,8 +217,11 @@ impl Endpoint {
             let (high, low) = bytes.split_at_mut(4);
             high.copy_from_slice(&self.random.next_u32().to_be_bytes());
             low.copy_from_slice(&self.random.next_u32().to_be_bytes());
+            if counts {
+                bytes[length - 1] = 0;
+            }
             let token = Token::new(&bytes[..length]).expect("at most 8 bytes");
-            if !self.is_token_in_use(peer, &token) {
+            if !self.is_token_in_use(peer, &token, counts) {
                 return token;
             }
             // Taken, or a stream without entropy: a longer token always finds room.
@@ -210,9 +229,10 @@ impl Endpoint {
         }
     }
 
-    fn is_token_in_use(&self, peer: PeerIndex, token: &Token) -> bool {
-        let exchange = self.index.find_token(&self.exchanges, peer, token);
-        exchange.is_some() || self.find_observation(peer, token).is_some()
+    fn is_token_in_use(&self, peer: PeerIndex, token: &Token, counts: bool) -> bool {
+        let claims = |exchange: &Exchange| exchange.claims(token, counts);
+        let exchange = (self.index).find_by_token(&self.exchanges, peer, token, claims);
+        exchange.is_some() || self.claims_observation(peer, token, counts)
     }
 
     /// Whether a peer's queue takes another message.
@@ -226,6 +246,7 @@ impl Endpoint {
             purpose,
             confirmable,
             token,
+            counting,
             bytes,
             answer_bytes,
             parameters,
@@ -238,6 +259,8 @@ impl Endpoint {
             state: State::Queued,
             confirmable,
             token,
+            counting,
+            named: None,
             id: None,
             bytes,
             answer_bytes,
@@ -366,6 +389,9 @@ impl Endpoint {
         {
             exchange.confirmable = true;
         }
+        self.begin_counting(index);
+        let exchange = &mut self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
         if exchange.confirmable {
             let start = Start::new(now, parameters)
                 .with_running(peer.outstanding)
@@ -582,6 +608,7 @@ impl Endpoint {
         exchange.timer = timer;
         self.timers.set(exchange.timer_id, now + timer.timeout);
         self.supersede(now, index);
+        self.count_retransmission(index);
         self.send_copy(now, index, parameters);
     }
 

@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
+use carob_cc::controller::Counting;
 use carob_cc::time::Instant;
 
 use super::table::Acknowledgement;
@@ -188,6 +189,7 @@ impl Endpoint {
             purpose: Purpose::Response,
             confirmable,
             token,
+            counting: Counting::Off,
             bytes,
             answer_bytes: 4,
             parameters: None,

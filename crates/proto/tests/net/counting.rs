@@ -1,0 +1,110 @@
+//! A controller that asks for copies to be told apart, and writes down what it hears of them.
+
+use std::sync::{Arc, Mutex};
+
+use carob_cc::TransmissionParameters;
+use carob_cc::controller::{Controller, Counting, Timer, Window};
+use carob_cc::evidence::{Answer, Answered, Expired, Matched, Start};
+use carob_cc::random::Random;
+use carob_cc::time::{Duration, Instant};
+use carob_proto::congestion::Choice;
+use carob_proto::endpoint::Config;
+
+/// What the controller was told of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    pub at: Instant,
+    /// Of an answer, rather than of the response that an empty ACK had promised.
+    pub first: bool,
+    pub answer: Answer,
+    pub matched: Matched,
+    pub copies: usize,
+}
+
+/// What the controllers of one client were told, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Log(Arc<Mutex<Vec<Heard>>>);
+
+impl Log {
+    pub fn heard(&self) -> Vec<Heard> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub fn matches(&self) -> Vec<Matched> {
+        self.heard().iter().map(|heard| heard.matched).collect()
+    }
+
+    pub fn last(&self) -> Matched {
+        *self.matches().last().unwrap()
+    }
+}
+
+pub fn between(earliest: u8, latest: u8) -> Matched {
+    Matched::Ambiguous { earliest, latest }
+}
+
+#[derive(Debug)]
+struct Counter {
+    counting: Counting,
+    timeout: Duration,
+    window: u16,
+    log: Log,
+}
+
+impl Counter {
+    fn note(&self, first: bool, answered: &Answered<'_>) {
+        self.log.0.lock().unwrap().push(Heard {
+            at: answered.now,
+            first,
+            answer: answered.answer,
+            matched: answered.matched,
+            copies: answered.transmissions.len(),
+        });
+    }
+}
+
+impl Controller for Counter {
+    fn first_timeout(&mut self, _: &Start<'_>, _: &mut dyn Random) -> Timer {
+        self.timeout.into()
+    }
+
+    fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
+        expired.timeout.times(2).into()
+    }
+
+    fn on_answered(&mut self, answered: &Answered<'_>) {
+        self.note(true, answered);
+    }
+
+    fn on_response(&mut self, response: &Answered<'_>) {
+        self.note(false, response);
+    }
+
+    fn window(&self, _: Instant, _: &TransmissionParameters) -> Window {
+        Window {
+            exchanges: self.window,
+            bytes: u32::MAX,
+        }
+    }
+
+    fn counting(&self) -> Counting {
+        self.counting
+    }
+}
+
+/// A client whose first timer is `timeout` and whose copies are told apart like this; the timers
+/// double.
+pub fn counting(counting: Counting, timeout: Duration, window: u16) -> (Config, Log) {
+    let log = Log::default();
+    let mut config = Config::default();
+    let shared = log.clone();
+    config.controller = Choice::Custom(Arc::new(move |_| {
+        Box::new(Counter {
+            counting,
+            timeout,
+            window,
+            log: shared.clone(),
+        })
+    }));
+    (config, log)
+}
