@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::registry::UnknownController;
-use carob_proto::codec::BlockSize;
+use carob_proto::codec::{BlockSize, OptionNumber};
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Config, Tracing};
 use carob_proto::trace::Trace;
@@ -110,6 +110,17 @@ impl Settings {
     /// The largest block to send or ask for. Default 1024 bytes.
     pub fn block_size(mut self, size: BlockSize) -> Self {
         self.config.block_size = size;
+        self
+    }
+
+    /// The number of the option that tells the copies of a request apart, for controllers that want
+    /// to know which was answered, and for the servers that echo it
+    /// (draft-ietf-core-fasor-02 4.4). Default 65052.
+    ///
+    /// It must be one that [can count](carob_proto::endpoint::can_count_retransmissions); any
+    /// other, 0 say, is neither sent nor echoed.
+    pub fn retransmission_count_option(mut self, number: OptionNumber) -> Self {
+        self.config.retransmission_count_option = number;
         self
     }
 

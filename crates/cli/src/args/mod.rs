@@ -6,6 +6,7 @@ mod values;
 
 use std::path::PathBuf;
 
+use carob::OptionNumber;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -18,7 +19,7 @@ pub(crate) use request::{
     AskArgs, BodyArgs, ConditionArgs, ContentArgs, DiscoverArgs, MessageArgs, NetworkArgs,
     ObserveArgs, PingArgs, RequestArgs, SelectArgs, SendArgs, WatchArgs,
 };
-pub(crate) use values::{Tag, authority, block_size, controller, duration, nearest};
+pub(crate) use values::{Tag, authority, block_size, controller, count_option, duration, nearest};
 
 /// CoAP with congestion control you can choose: a client, a server, and a lab that measures.
 #[derive(Debug, Parser)]
@@ -103,6 +104,9 @@ pub(crate) struct ServeArgs {
         help_heading = "Network"
     )]
     pub(crate) cc: String,
+    /// The option in which clients may count retransmissions, if not 65052
+    #[arg(long, value_name = "NUMBER", value_parser = count_option, help_heading = "Network")]
+    pub(crate) count_option: Option<OptionNumber>,
     /// Print the line that says it listens as a JSON object
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,

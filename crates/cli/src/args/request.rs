@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carob::{BlockSize, ContentFormat};
+use carob::{BlockSize, ContentFormat, OptionNumber};
 
 use super::values::{self, OptionValue, Tag};
 use crate::formats;
@@ -30,6 +30,9 @@ pub(crate) struct MessageArgs {
     /// The largest block to send or ask for: 16, 32, 64, 128, 256, 512 or 1024
     #[arg(long, value_name = "BYTES", value_parser = values::block_size)]
     pub(crate) block_size: Option<BlockSize>,
+    /// The option in which fasor-option and others count retransmissions, if not 65052
+    #[arg(long, value_name = "NUMBER", value_parser = values::count_option)]
+    pub(crate) count_option: Option<OptionNumber>,
 }
 
 /// What to tell of how it went.

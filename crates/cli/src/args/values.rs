@@ -6,6 +6,7 @@ use std::time::Duration;
 use carob::{BlockSize, Choice, OptionNumber};
 use carob_lab::scenario::keys::distance;
 use carob_proto::codec::{OptionDefinition, OptionFormat};
+use carob_proto::endpoint::can_count_retransmissions;
 
 use crate::failure::{Failure, Kind};
 
@@ -37,6 +38,18 @@ pub(crate) fn block_size(text: &str) -> Result<BlockSize, String> {
     let bytes: usize = text.parse().map_err(|_| wrong)?;
     let size = BlockSize::from_bytes_at_most(bytes).filter(|size| size.bytes() == bytes);
     size.ok_or_else(|| wrong.into())
+}
+
+/// The number of an option that can count retransmissions.
+pub(crate) fn count_option(text: &str) -> Result<OptionNumber, String> {
+    let number = text.parse().map(OptionNumber).ok();
+    number
+        .filter(|number| can_count_retransmissions(*number))
+        .ok_or_else(|| {
+            "expected a number of 28 more than a multiple of 32 that is not assigned, \
+            such as 65052 or 65084: elective, safe to forward, no cache key"
+                .into()
+        })
 }
 
 /// An entity tag: 1 to 8 bytes (RFC 7252 5.10.6), with or without 0x.
@@ -161,6 +174,14 @@ mod tests {
         assert_eq!(block_size("64").map(BlockSize::bytes), Ok(64));
         assert!(block_size("100").is_err());
         assert!(block_size("2048").is_err());
+    }
+
+    #[test]
+    fn an_option_that_counts_must_harm_nobody() {
+        assert_eq!(count_option("65084"), Ok(OptionNumber(65_084)));
+        for wrong in ["", "28", "65000", "65536", "0xfe1c", "Size1"] {
+            assert!(count_option(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

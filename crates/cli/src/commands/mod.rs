@@ -14,7 +14,7 @@ mod stop;
 use std::future::Future;
 use std::io::IsTerminal as _;
 
-use carob::{Client, Code, Error, Settings, Uri};
+use carob::{Client, Code, Error, OptionNumber, Settings, Uri};
 
 use crate::args::{self, Command, MessageArgs, NetworkArgs};
 use crate::failure::{Failure, Kind, Outcome};
@@ -88,12 +88,21 @@ fn client(
     Ok(Client::builder().settings(settings).open()?)
 }
 
-/// Settings with the blocks that were asked for.
-fn sized(settings: Settings, args: &MessageArgs) -> Settings {
+/// Settings with the messages that were asked for.
+fn messages(settings: Settings, args: &MessageArgs) -> Settings {
+    let settings = counted(settings, args.count_option);
     match args.block_size {
         Some(size) => settings
             .block_size(size)
             .engine(|config| config.negotiate_early = true),
+        None => settings,
+    }
+}
+
+/// Settings with the option that counts retransmissions, if one was asked for.
+fn counted(settings: Settings, option: Option<OptionNumber>) -> Settings {
+    match option {
+        Some(number) => settings.retransmission_count_option(number),
         None => settings,
     }
 }

@@ -8,7 +8,7 @@ use carob::{Client, Error, Reply};
 
 use super::request::select;
 use super::stop::Stop;
-use super::{client, sized};
+use super::{client, messages};
 use crate::args::ObserveArgs;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
@@ -30,7 +30,7 @@ enum End {
 pub(crate) async fn run(args: ObserveArgs) -> Result<Outcome, Failure> {
     let monitor = Monitor::open(&args.watch)?;
     let client = client(&args.network, &monitor, |settings| {
-        sized(settings, &args.message)
+        messages(settings, &args.message)
     })?;
     let request = client.get(&args.uri).confirmable(!args.message.non);
     let mut request = select(request, &args.select);

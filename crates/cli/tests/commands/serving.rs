@@ -22,6 +22,31 @@ fn posts_add_to_the_count() {
 }
 
 #[test]
+fn copies_are_counted_in_an_option_that_both_sides_know() {
+    let other = ["--count-option", "65084"];
+    for (serve, get, number, echoed) in [
+        (&[][..], &[][..], 65_052, true),
+        (&other, &other, 65_084, true),
+        (&other, &[], 65_052, false),
+    ] {
+        let server = Server::with(serve);
+        let count = server.path("count");
+        let asked = [&["get", &count, "-v", "--cc", "fasor-option"], get].concat();
+        let ran = carob(&asked);
+        assert_eq!(ran.stdout(), "0");
+        let lines: Vec<_> = ran.stderr.lines().collect();
+        let [request, answer] = &lines[..] else {
+            panic!("{lines:#?}")
+        };
+        let option = format!(" {number}=ff ");
+        assert!(request.contains(&option), "{request}");
+        assert_eq!(answer.contains(&option), echoed, "{answer}");
+    }
+    let wrong = carob(&["get", "coap://[::1]", "--count-option", "65000"]);
+    assert!(wrong.refused(2).contains("such as 65052"), "{wrong:?}");
+}
+
+#[test]
 fn the_time_is_a_moment_in_utc() {
     let server = Server::start();
     let ran = carob(&["get", &server.path("time")]);

@@ -108,7 +108,7 @@ impl<'a> Requests<'a> {
     fn open(method: Code, args: &'a RequestArgs) -> Result<Self, Failure> {
         let monitor = Monitor::open(&args.watch)?;
         let client = client(&args.network, &monitor, |settings| {
-            super::sized(settings, &args.message)
+            super::messages(settings, &args.message)
         })?;
         Ok(Self {
             method,

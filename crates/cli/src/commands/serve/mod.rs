@@ -35,10 +35,12 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         dir,
         writable,
         cc,
+        count_option,
         json,
         watch,
     } = args;
     let with_controller = Settings::new().controller(args::controller(&cc)?);
+    let with_controller = super::counted(with_controller, count_option);
     let mut settings = Monitor::open(&watch)?.of_server(with_controller);
     let mut builder = live::resources(demo::resources(Server::builder().bind(bind)));
     if let Some(folder) = dir {
