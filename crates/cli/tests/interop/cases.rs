@@ -1,5 +1,7 @@
 //! The cases: what is asked, and what must have happened afterwards.
 
+#[path = "cases/copies.rs"]
+pub(crate) mod copies;
 #[path = "cases/discovery.rs"]
 pub(crate) mod discovery;
 #[path = "cases/messages.rs"]
@@ -47,6 +49,8 @@ macro_rules! for_each_case {
             observes_what_takes_several_blocks => "Observe, 4 KiB in blocks", observe::in_blocks;
             downloads_through_loss_and_duplication => "64 KiB down, loss and duplication", transfers::lossy_down;
             uploads_through_loss_and_duplication => "64 KiB up, loss and duplication", transfers::lossy_up;
+            is_sent_an_option_that_counts_copies => "copies counted by an option, loss", copies::by_option;
+            is_sent_tokens_that_count_copies => "copies counted by tokens, loss", copies::by_token;
         }
     };
 }

@@ -119,6 +119,15 @@ const ROWS: &[Row] = &[
         reason: "their clients do not register again by themselves",
     },
     Row {
+        peers: &Peer::ALL,
+        direction: TheirClient,
+        cases: &[
+            "is_sent_an_option_that_counts_copies",
+            "is_sent_tokens_that_count_copies",
+        ],
+        reason: "their clients do not count copies",
+    },
+    Row {
         peers: &[Peer::Aiocoap],
         direction: OurClient,
         cases: &["observes_what_takes_several_blocks"],

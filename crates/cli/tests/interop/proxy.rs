@@ -43,6 +43,8 @@ pub(crate) struct Seen {
     last_cancellation: Option<u16>,
     /// The length of the longest datagram, in bytes.
     pub(crate) longest: usize,
+    /// The confirmable requests, by message ID, each distinct text once.
+    pub(crate) requests: BTreeMap<u16, Vec<Vec<u8>>>,
     /// The acknowledgements with a response in them, by message ID, each distinct text once.
     replies: BTreeMap<u16, Vec<Vec<u8>>>,
 }
@@ -59,6 +61,11 @@ impl Seen {
             .collect()
     }
 
+    /// The acknowledgements with a response in them.
+    pub(crate) fn replies(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.replies.values().flatten()
+    }
+
     fn note(&mut self, datagram: &[u8]) {
         const CONFIRMABLE: u8 = 0;
         const NON_CONFIRMABLE: u8 = 1;
@@ -72,6 +79,9 @@ impl Seen {
             CONFIRMABLE => {
                 self.confirmable += 1;
                 self.note_cancellation(datagram);
+                if (1..32).contains(&datagram[1]) {
+                    note_text(&mut self.requests, datagram);
+                }
             }
             NON_CONFIRMABLE => self.non_confirmable += 1,
             ACKNOWLEDGEMENT => self.note_acknowledgement(datagram),
@@ -94,11 +104,16 @@ impl Seen {
             self.empty_acknowledgements += 1;
             return;
         }
-        let id = u16::from_be_bytes([datagram[2], datagram[3]]);
-        let texts = self.replies.entry(id).or_default();
-        if !texts.iter().any(|known| known == datagram) {
-            texts.push(datagram.to_vec());
-        }
+        note_text(&mut self.replies, datagram);
+    }
+}
+
+/// Keeps a message of at least four bytes, unless it is known.
+fn note_text(known: &mut BTreeMap<u16, Vec<Vec<u8>>>, datagram: &[u8]) {
+    let id = u16::from_be_bytes([datagram[2], datagram[3]]);
+    let texts = known.entry(id).or_default();
+    if !texts.iter().any(|known| known == datagram) {
+        texts.push(datagram.to_vec());
     }
 }
 
