@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, MessageView};
+use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Config, Endpoint, Event, Output, Sending};
 use carob_proto::{Request, Response};
 use libfuzzer_sys::fuzz_target;
@@ -19,8 +20,17 @@ impl Random for Stream {
     }
 }
 
+/// Those that tell copies apart in different ways, and one that does not.
+const CONTROLLERS: [&str; 4] = ["default", "fasor-option", "rtt-count", "fasor-token"];
+
 fuzz_target!(|data: &[u8]| {
+    let Some((&first, data)) = data.split_first() else {
+        return;
+    };
     let mut config = Config::default();
+    let name = CONTROLLERS[usize::from(first & 3)];
+    config.controller = Choice::named(name).expect("the registry has it");
+    config.token_length = first >> 2 & 7;
     config.limits.incoming = 4;
     config.limits.recent = 4;
     config.limits.lasting = 4;

@@ -7,10 +7,12 @@ mod corpus;
 mod net;
 
 use bytes::Bytes;
+use carob_cc::controller::Counting;
 use carob_cc::random::Random;
-use carob_proto::codec::MessageView;
-use carob_proto::endpoint::{Config, Endpoint, Event, Output};
-use net::{Net, Stream, client_address, get, pattern, put, seconds, server_address};
+use carob_proto::codec::{MessageView, Options, Token, Writer};
+use carob_proto::endpoint::{Config, Endpoint, Event, Output, RETRANSMISSION_COUNT};
+use net::counting::counting;
+use net::{Net, Stream, client_address, get, millis, pattern, put, seconds, server_address};
 
 fn usable(net: &mut Net) {
     net.run_for(seconds(1_000));
@@ -119,4 +121,65 @@ fn requests_made_to_fit_but_full_of_nonsense_are_all_answered_or_refused() {
     assert!(usage.incoming == 0 && usage.uploads.0 < 300, "{usage:?}");
     net.server_dead = false;
     usable(&mut net);
+}
+
+/// A copy of a message with other numbers for the copy it is: of its token, and of the option.
+fn miscounted(message: &[u8], random: &mut Stream) -> Vec<u8> {
+    let view = MessageView::parse(message).unwrap();
+    let mut options = Options::from_view(&view).unwrap();
+    options.remove(RETRANSMISSION_COUNT);
+    for _ in 0..random.below(3) {
+        let value = random.next_u32().to_be_bytes();
+        let length = random.below(4) as usize;
+        options
+            .push(RETRANSMISSION_COUNT, &value[..length])
+            .unwrap();
+    }
+    let mut token = view.token().as_slice().to_vec();
+    if let Some(last) = token.last_mut()
+        && random.below(2) == 0
+    {
+        *last = random.below(5) as u8;
+    }
+    let mut buffer = [0; 4_096];
+    let (token, id) = (Token::new(&token).unwrap(), view.message_id());
+    let mut writer = Writer::new(&mut buffer, view.kind(), view.code(), id, &token).unwrap();
+    options.encode(&mut writer).unwrap();
+    writer.payload(view.payload()).unwrap();
+    let length = writer.finish();
+    buffer[..length].to_vec()
+}
+
+#[test]
+fn wrong_numbers_of_copies_do_neither_side_harm() {
+    let mut random = Stream(9);
+    for how in [
+        Counting::EveryCopy,
+        Counting::RepeatedCopies,
+        Counting::Token,
+    ] {
+        let (config, _) = counting(how, millis(15), 2);
+        let mut net = Net::new(config, Config::default());
+        net.app.resources.insert("x".into(), pattern(3_000));
+        for n in 0..400 {
+            net.send(get("x"));
+            net.send(put("y", pattern(1_500)));
+            let seen = net.crossings.len();
+            net.run_for(millis(u64::from(random.below(60))));
+            for crossing in net.crossings.split_off(seen) {
+                let wrong = miscounted(&crossing.bytes, &mut random);
+                if crossing.from_client {
+                    net.inject_to_server(&wrong);
+                } else {
+                    net.inject_to_client(&wrong);
+                }
+            }
+            net.run_for(seconds(100));
+            assert!(net.client.is_idle(), "{how:?}, {n}");
+            let snapshot = net.client.snapshot(net.now, server_address()).unwrap();
+            assert_eq!(snapshot.outstanding_bytes, 0);
+            net.crossings.clear();
+        }
+        usable(&mut net);
+    }
 }
