@@ -25,8 +25,13 @@ fn run(entry: &Entry, exponent: u32) -> Result<u64, String> {
     let mut digest = 0_u64;
     for seed in 0..1_u64 << exponent.saturating_sub(TRIAL) {
         let parameters = if seed % 2 == 0 { suggested } else { uncapped };
-        let mut trial =
-            Trial::new(entry.build(), entry.build(), entry.shrinks).with_parameters(parameters);
+        // One trial in eight is held against a second controller.
+        let trial = if seed % 16 < 2 {
+            Trial::new(entry.build(), entry.build(), entry.shrinks)
+        } else {
+            Trial::alone(entry.build(), entry.shrinks)
+        };
+        let mut trial = trial.with_parameters(parameters);
         let mut random = Lcg(seed);
         for step in 0..1_u64 << TRIAL.min(exponent) {
             trial

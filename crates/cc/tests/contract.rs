@@ -36,8 +36,12 @@ fn parameters(entry: &Entry, seed: u64) -> TransmissionParameters {
 }
 
 fn trial(entry: &Entry, seed: u64) -> u64 {
-    let mut trial = Trial::new(entry.build(), entry.build(), entry.shrinks)
-        .with_parameters(parameters(entry, seed));
+    let trial = if seed % 4 < 2 {
+        Trial::new(entry.build(), entry.build(), entry.shrinks)
+    } else {
+        Trial::alone(entry.build(), entry.shrinks)
+    };
+    let mut trial = trial.with_parameters(parameters(entry, seed / 2));
     let mut random = Lcg(seed);
     for step in 0..TRIAL {
         if let Err(breach) = trial.step(&mut random) {

@@ -2,15 +2,15 @@
 //!
 //! [`Trial`] plays an engine that keeps its own promises ([`Controller`]) and draws everything else
 //! at random: round trips of every size, losses, ambiguous and late answers, idle years, parallel
-//! exchanges, notifications. It holds two controllers of a kind to it, one of which lives a
-//! thousand seconds later than the other, and after every step checks that
+//! exchanges, notifications. It holds a controller to it, or two of a kind, one of which lives a
+//! thousand seconds later than the other, and checks that
 //!
 //! - timers are at least a microsecond, and a first timer is at most [`FIRST_MAX`];
 //! - a timer is no shorter than the one before it in its exchange, unless the family says so;
 //! - the window holds an exchange, a departure waits at most [`WAIT_MAX`] and comes no earlier for
 //!   being asked later;
 //! - an RTO, if there is one, is not 0;
-//! - both controllers say the same: advice depends on what was told and drawn, not on the date,
+//! - two controllers say the same: advice depends on what was told and drawn, not on the date,
 //!   nor on anything outside the controller.
 //!
 //! That nothing overflows is checked by running it with overflow checks, as tests and fuzzing do.
