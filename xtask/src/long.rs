@@ -20,9 +20,33 @@ struct Long {
     results: &'static str,
 }
 
-const RUNS: &[Long] = &[Long {
+const RUNS: &[Long] = &[ALL_CONTROLLERS, CONTRACT];
+
+const ALL_CONTROLLERS: Long = Long {
+    name: "all-controllers",
+    about: "every controller on the thesis's link, 200 seeds at each error rate (a minute)",
+    command: &[
+        "cargo",
+        "run",
+        "--release",
+        "--quiet",
+        "--package",
+        "carob-cli",
+        "--",
+        "lab",
+        "run",
+        "thesis/long-1c-*-2500",
+        "--algorithm",
+        "all",
+        "--seeds",
+        "200",
+    ],
+    results: "crates/lab/results/all-controllers.txt",
+};
+
+const CONTRACT: Long = Long {
     name: "contract",
-    about: "2^32 random steps of every controller against its contract (about 3 hours of one core)",
+    about: "2^32 random steps of every controller against its contract (an hour and a half of a core)",
     command: &[
         "cargo",
         "run",
@@ -36,7 +60,7 @@ const RUNS: &[Long] = &[Long {
         "32",
     ],
     results: "crates/cc/examples/contract-2-32.txt",
-}];
+};
 
 /// Runs the named long run, or lists what there is.
 pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<bool> {

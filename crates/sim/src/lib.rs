@@ -19,6 +19,7 @@
 //! assert_eq!(at.as_micros(), 78_933); // 296 x 8 / 30000 s, rounded down
 //! ```
 
+mod fragments;
 pub mod hash;
 mod host;
 pub mod link;

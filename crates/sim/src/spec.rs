@@ -26,8 +26,8 @@ pub struct RunSpec {
     pub link: LinkSpec,
     /// Bytes of IP and UDP headers each datagram adds on the link.
     pub header_bytes: u32,
-    /// The largest packet on the link in bytes, headers included. A larger one is a bug of the
-    /// scenario, since no fragmentation is modelled.
+    /// The largest packet on the link in bytes, headers included; at least 68. A larger one
+    /// crosses in fragments, as IPv4 makes them.
     pub mtu_bytes: u32,
     /// What clients do.
     pub workload: Workload,

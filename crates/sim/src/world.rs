@@ -10,6 +10,7 @@ use carob_cc::time::Instant;
 use carob_proto::endpoint::{Event, Output, RequestError, Sending};
 use carob_proto::trace::What as Protocol;
 
+use crate::fragments::{MTU_MIN, fragments};
 use crate::host::{Application, Host, Tag, number_of};
 use crate::link::{Link, Verdict};
 use crate::queue::EventQueue;
@@ -23,13 +24,8 @@ use crate::trace::{Trace, What};
 pub enum RunError {
     /// No clients, or more than [`CLIENTS_MAX`].
     Clients(u32),
-    /// A packet is larger than the link's MTU.
-    PacketTooLarge {
-        /// Its size with headers, in bytes.
-        bytes: u32,
-        /// The MTU, in bytes.
-        mtu: u32,
-    },
+    /// An MTU, in bytes, smaller than that of any link.
+    Mtu(u32),
     /// A client could not send its request.
     Request(RequestError),
 }
@@ -38,8 +34,8 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Clients(n) => write!(f, "{n} clients; a run has 1 to {CLIENTS_MAX}"),
-            Self::PacketTooLarge { bytes, mtu } => {
-                write!(f, "a packet of {bytes} bytes does not fit the MTU of {mtu}")
+            Self::Mtu(mtu) => {
+                write!(f, "an MTU of {mtu} bytes; a link's is at least {MTU_MIN}")
             }
             Self::Request(error) => write!(f, "a client cannot send its request: {error}"),
         }
@@ -83,6 +79,9 @@ struct World<'a> {
 pub fn run(spec: &RunSpec) -> Result<RunRecord, RunError> {
     if spec.clients == 0 || spec.clients > CLIENTS_MAX {
         return Err(RunError::Clients(spec.clients));
+    }
+    if spec.mtu_bytes < MTU_MIN {
+        return Err(RunError::Mtu(spec.mtu_bytes));
     }
     let mut world = World::new(spec);
     let mut handled = 0;
@@ -245,13 +244,6 @@ impl<'a> World<'a> {
     /// Offers a packet to the link.
     fn offer(&mut self, from: u32, to: u32, index: u32, tag: Tag) {
         let bytes = self.packets[index as usize].bytes.len() as u32 + self.spec.header_bytes;
-        if bytes > self.spec.mtu_bytes {
-            self.error = Some(RunError::PacketTooLarge {
-                bytes,
-                mtu: self.spec.mtu_bytes,
-            });
-            return;
-        }
         let Tag { item, attempt } = tag;
         self.trace.add(
             self.now,
@@ -268,20 +260,20 @@ impl<'a> World<'a> {
         } else {
             &mut self.link.up
         };
-        match direction.offer(self.now, bytes) {
-            Verdict::Deliver { at, .. } => {
-                self.queue
-                    .push(at, Happening::Arrival { to, packet: index });
+        let (mut arrives, mut missing) = (self.now, None);
+        for fragment in fragments(bytes, self.spec.mtu_bytes) {
+            match direction.offer(self.now, fragment) {
+                Verdict::Deliver { at, .. } => arrives = arrives.max(at),
+                Verdict::DropFull => missing = Some(What::DropFull { item, attempt }),
+                Verdict::Lost { .. } => missing = Some(What::Lost { item, attempt }),
             }
-            Verdict::DropFull => {
-                self.trace
-                    .add(self.now, from, What::DropFull { item, attempt });
-                self.free.push(index);
-            }
-            Verdict::Lost { .. } => {
-                self.trace.add(self.now, from, What::Lost { item, attempt });
-                self.free.push(index);
-            }
+        }
+        if let Some(what) = missing {
+            self.trace.add(self.now, from, what);
+            self.free.push(index);
+        } else {
+            let arrival = Happening::Arrival { to, packet: index };
+            self.queue.push(arrives, arrival);
         }
     }
 

@@ -229,7 +229,11 @@ impl<C: Controller> Trial<C> {
             }
             exchange.clear();
         })?;
-        if draw % 4 == 0 { self.look() } else { Ok(()) }
+        if draw.is_multiple_of(4) {
+            self.look()
+        } else {
+            Ok(())
+        }
     }
 
     fn abandon(&mut self, slot: usize, draw: u32) -> Result<(), Breach> {

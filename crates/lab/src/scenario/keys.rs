@@ -146,7 +146,7 @@ pub const KEYS: &[Key] = &[
         "link.mtu",
         Kind::Bytes(68, 65_535),
         Some("1280 B"),
-        "Largest packet, headers included.",
+        "Largest packet, headers included; a larger one crosses in fragments, as IPv4 makes them.",
     ),
     key(
         "link.header",
