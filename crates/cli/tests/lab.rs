@@ -569,7 +569,9 @@ fn patterns_run_several_cells_under_many_controllers_side_by_side() {
     assert!(text.contains(&format!("carob lab run '{cells}'")), "{text}");
     let report = folder.0.join("reports/thesis-long-1c-all-2500.html");
     let report = std::fs::read_to_string(report).expect("a report");
-    assert!(report.contains("Side by side") && report.contains("cocoa-strong *"));
+    assert!(
+        report.contains("Medians of flow completion times") && report.contains("cocoa-strong *")
+    );
 
     let error = folder.refuses(&["lab", "show", cells]);
     assert!(

@@ -108,8 +108,9 @@ impl Changes {
 }
 
 impl Notifier {
-    /// One that tells in NON messages: cheap, and a lost one is made up for by the next. Once a day
-    /// every observer is told in a CON message, to see whether it is still there (RFC 7641 4.5).
+    /// One that tells in NON messages: cheap, and a lost one is made up for by the next. After 32 of
+    /// them in a row, and once a day, an observer is told in a CON message, to see whether it is
+    /// still there (RFC 7641 4.5, 7); a controller may ask for more of them.
     pub fn new() -> Self {
         Self::default()
     }
@@ -159,14 +160,17 @@ impl Notifier {
     /// Lets a server know of changes from now on.
     pub(crate) fn attach(&self, notes: &mpsc::UnboundedSender<Note>) {
         let mut all = self.lock();
-        if !all
-            .iter()
-            .any(|attached| attached.notes.same_channel(notes))
-        {
-            all.push(Attached {
-                notes: notes.clone(),
-                changes: None,
-            });
+        if all.iter().any(|known| known.notes.same_channel(notes)) {
+            return;
+        }
+        let attached = Attached {
+            notes: notes.clone(),
+            changes: None,
+        };
+        // A server that has stopped leaves its place, so that there are no more than run at once.
+        match all.iter_mut().find(|known| known.notes.is_closed()) {
+            Some(stopped) => *stopped = attached,
+            None => all.push(attached),
         }
     }
 
@@ -208,6 +212,22 @@ mod tests {
         notifier.changed_for(|_| true);
         assert!(matches!(notifier.take(0), Some(Changes::Some(choices)) if choices.len() == 1));
         assert_eq!(queue.len(), 1);
+    }
+
+    #[test]
+    fn a_server_that_has_stopped_leaves_its_place_to_the_next() {
+        let notifier = Notifier::new();
+        let (lasting, mut queue) = mpsc::unbounded_channel();
+        notifier.attach(&lasting);
+        for _ in 0..100 {
+            let (notes, mut queue) = mpsc::unbounded_channel();
+            notifier.attach(&notes);
+            assert!(notifier.take(1).is_none(), "nothing of the one before it");
+            notifier.changed();
+            assert!(matches!(queue.try_recv(), Ok(Note::Changed(_, 1))));
+        }
+        assert_eq!(notifier.lock().len(), 2);
+        assert!(matches!(queue.try_recv(), Ok(Note::Changed(_, 0))));
     }
 
     #[test]

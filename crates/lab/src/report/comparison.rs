@@ -21,6 +21,8 @@ use crate::summary::{self, Print};
 
 /// The most groups of boxes in one figure.
 const GROUPS_MAX: usize = 12;
+/// Algorithms that can be told apart in one figure.
+const COLOURS: usize = 7;
 /// The most transfers shown side by side.
 const PANELS_MAX: usize = 8;
 /// Above this ratio of largest to smallest value a box plot is logarithmic.
@@ -63,24 +65,20 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Imposs
         } else {
             Vec::new()
         },
-        tables: vec![if rows.iter().any(|row| row.runs > 1) {
-            summary::table(&rows, print, false)
-        } else {
-            summary::each_table(&outcome.each())
-        }],
+        tables: medians::table(&rows)
+            .into_iter()
+            .chain([if rows.iter().any(|row| row.runs > 1) {
+                summary::table(&rows, print, false)
+            } else {
+                summary::each_table(&outcome.each())
+            }])
+            .collect(),
         details: vec![Details {
             summary: "All metrics as comma-separated values".to_owned(),
             text: export::rows_csv(&rows),
         }],
     };
     sections.push(times);
-    if let Some(medians) = medians::table(&rows) {
-        sections.push(Section {
-            heading: "Side by side".to_owned(),
-            tables: vec![medians],
-            ..Section::default()
-        });
-    }
     sections.extend(transfers(outcome, &rows)?);
     let each = outcome.each();
     if each.len() > rows.len() && each.len() <= LISTED_MAX {
@@ -199,10 +197,23 @@ fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> Vec<FigureBl
             cells.chunk_by(same).map(<[&Cell]>::to_vec).collect()
         }
     };
-    parts
-        .iter()
-        .map(|cells| box_plot(cells, &keys, rows, print))
-        .collect()
+    let mut algorithms: Vec<&str> = Vec::new();
+    for row in rows {
+        if !algorithms.contains(&row.algorithm.as_str()) {
+            algorithms.push(&row.algorithm);
+        }
+    }
+    let mut blocks = Vec::new();
+    for some in algorithms.chunks(COLOURS) {
+        let theirs = |row: &&Row| some.contains(&row.algorithm.as_str());
+        let rows: Vec<Row> = rows.iter().filter(theirs).cloned().collect();
+        blocks.extend(
+            parts
+                .iter()
+                .map(|cells| box_plot(cells, &keys, &rows, print)),
+        );
+    }
+    blocks
 }
 
 fn box_plot(cells: &[&Cell], keys: &[String], rows: &[Row], print: &Print) -> FigureBlock {
