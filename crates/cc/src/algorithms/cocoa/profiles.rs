@@ -291,9 +291,9 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
         source: "Bhalerao et al. 2016 after Pesola 2020, section 3.4; spec/algorithms.md 4.3",
         project_choice: Some(
             "the source says what is smaller, not by how much: initial RTO 1 s, the least that \
-             RFC 7252 4.8 allows as ACK_TIMEOUT; thresholds and cap half of the draft's (the lower \
-             one 0.5 s, the upper one 2 s, 16 s); of each factor the next smaller one that some \
-             version of CoCoA or binary backoff uses for a longer timer (2, 1.5, 1.25)",
+             RFC 7252 4.8 allows as ACK_TIMEOUT; lower threshold and cap half of the draft's \
+             (0.5 s, 16 s); the upper threshold 2 s, which ageing drifts to and which so is no large \
+             RTO; factors 2, 1.5 and 1.25, which exceed 1 by half as much as the draft's",
         ),
         constants: CocoaConstants {
             initial_rto: Duration::from_secs(1),
