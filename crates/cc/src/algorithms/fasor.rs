@@ -39,6 +39,16 @@ readings! {
 }
 
 readings! {
+    /// Which FastRTO SlowRTO is compared with (`spec/algorithms.md` 6.1, ambiguity 3).
+    pub enum ComparedWith {
+        /// The dithered one of the exchange.
+        Dithered = "dithered",
+        /// The one it was drawn from.
+        Undithered = "undithered",
+    }
+}
+
+readings! {
     /// What an exchange that fails says about the mode.
     pub enum OnFail {
         /// Nothing.
@@ -71,6 +81,8 @@ constants! {
         first_deviation: FirstDeviation,
         /// SlowRTO as a multiple of the time an ambiguous exchange took
         slow_factor: Ratio,
+        /// which FastRTO, doubled, SlowRTO is compared with
+        slow_against: ComparedWith,
         /// what an exchange that fails says about the mode
         fasor_on_fail: OnFail,
         /// how copies are told apart
@@ -226,6 +238,7 @@ const fn profile(
             k: 4,
             first_deviation: FirstDeviation::Text,
             slow_factor: Ratio::new(3, 2),
+            slow_against: ComparedWith::Dithered,
             fasor_on_fail: OnFail::Hold,
             counting,
             fasor_matched_mode: MatchedMode::Fast,
@@ -310,7 +323,13 @@ impl Controller for Fasor {
         let doubled = |times: u32| series.fast.times(1 << times.min(40));
         let timeout = match (series.mode, n) {
             (Mode::Fast, n) => doubled(n),
-            (Mode::FastSlowFast, 1) => micros(self.slow).max(doubled(1)),
+            (Mode::FastSlowFast, 1) => {
+                let fast = match self.constants.slow_against {
+                    ComparedWith::Undithered if self.fast > 0 => micros(self.fast),
+                    ComparedWith::Undithered | ComparedWith::Dithered => series.fast,
+                };
+                micros(self.slow).max(fast.times(2))
+            }
             (Mode::FastSlowFast | Mode::SlowFast, n) => doubled(n - 1),
         };
         Timer {

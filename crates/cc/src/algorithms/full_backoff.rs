@@ -23,11 +23,24 @@ readings! {
     }
 }
 
+readings! {
+    /// Which exchanges count as successful for [`Recovery::Halve`] (`spec/algorithms.md` 5,
+    /// reading 1).
+    pub enum HalvedBy {
+        /// Those without retransmission.
+        Clean = "clean",
+        /// All that are answered: half of the timer that ran is retained.
+        Answered = "answered",
+    }
+}
+
 constants! {
     /// What can be set of Full Backoff.
     pub struct FullBackoffConstants {
         /// what an exchange without retransmission does to a retained timer
         recovery: Recovery,
+        /// which exchanges halve a retained timer
+        halved_by: HalvedBy,
         /// whether a retained timer is dithered
         dither_retained: bool,
     }
@@ -65,6 +78,7 @@ const fn profile(
         project_choice: CHOICE,
         constants: FullBackoffConstants {
             recovery,
+            halved_by: HalvedBy::Clean,
             dither_retained: false,
         },
         suggested: Suggested {
@@ -119,7 +133,10 @@ impl Controller for FullBackoff {
         }
         if answered.retransmissions() > 0 {
             self.carry = answered.timeout.as_micros_u32();
-            return;
+            let halves = self.constants.recovery == Recovery::Halve;
+            if !halves || self.constants.halved_by == HalvedBy::Clean {
+                return;
+            }
         }
         let left = match self.constants.recovery {
             Recovery::Forget => Duration::ZERO,

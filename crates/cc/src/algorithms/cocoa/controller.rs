@@ -120,6 +120,7 @@ impl Cocoa {
         let constants = self.constants;
         let rto = self.overall.rto(parameters, constants);
         match constants.fb2_base {
+            _ if constants.retain_backoff == Retain::Fb1Apart => timeout,
             Fb2Base::Timer => timeout.max(rto),
             Fb2Base::Estimate => {
                 let cap = parameters.rto_max.unwrap_or(Duration::MAX);
@@ -169,6 +170,10 @@ impl Controller for Cocoa {
         } else {
             Overall::dithered(rto, random, constants)
         };
+        let timeout = match start.parameters.rto_max {
+            Some(cap) if constants.cap_first => timeout.min(cap),
+            _ => timeout,
+        };
         let fixed = match constants.vbf_on {
             FactorOn::Current => None,
             FactorOn::InitDithered => Some(timeout),
@@ -179,7 +184,7 @@ impl Controller for Cocoa {
         Timer { timeout, memo }
     }
 
-    fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
+    fn next_timeout(&mut self, expired: &Expired<'_>, random: &mut dyn Random) -> Timer {
         let constants = self.constants;
         let memo = expired.memo;
         if expired.retransmissions < constants.tolerated_losses {
@@ -191,10 +196,11 @@ impl Controller for Cocoa {
             fixed => Duration::from_micros(fixed),
         };
         let factor = constants.factor(chosen_by);
-        Timer {
-            timeout: constants.backed_off(expired.timeout, factor),
-            memo,
+        let mut timeout = constants.backed_off(expired.timeout, factor);
+        if constants.dither_backoff {
+            timeout = Overall::dithered(timeout, random, constants);
         }
+        Timer { timeout, memo }
     }
 
     fn on_sent(&mut self, sent: &Sent<'_>, random: &mut dyn Random) -> Stamp {
@@ -226,13 +232,13 @@ impl Controller for Cocoa {
         match constants.retain_backoff {
             Retain::Off => {}
             Retain::Fb1 => self.retained = backed_off,
-            Retain::Fb2 if backed_off => {
+            Retain::Fb1Apart | Retain::Fb2 if backed_off => {
                 let copies = answered.retransmissions();
                 let carry = self.longer(answered.timeout, before, copies, parameters);
                 self.carry = constants.ticks(carry).max(1);
                 self.overall.last_update = now;
             }
-            Retain::Fb2 => self.carry = 0,
+            Retain::Fb1Apart | Retain::Fb2 => self.carry = 0,
         }
     }
 
@@ -248,7 +254,7 @@ impl Controller for Cocoa {
                 self.overall.set(now, abandoned.timeout, constants);
                 self.retained = true;
             }
-            Retain::Fb2 => {
+            Retain::Fb1Apart | Retain::Fb2 => {
                 let before = self.overall.rto(abandoned.parameters, constants);
                 let carry = self.longer(abandoned.timeout, before, copies, abandoned.parameters);
                 self.carry = constants.ticks(carry).max(1);

@@ -129,6 +129,8 @@ readings! {
         Off = "off",
         /// It becomes the RTO (Full Backoff 1).
         Fb1 = "fb1",
+        /// The next exchange begins with it, and the RTO knows nothing of it (the other reading).
+        Fb1Apart = "fb1-apart",
         /// The next exchange begins with it or the new RTO, whichever is longer (Full Backoff 2).
         Fb2 = "fb2",
     }
@@ -225,8 +227,14 @@ constants! {
         ageing_poll: Duration,
         /// ageing takes effect one message late
         ageing_late: bool,
+        /// whether an RTO ages while other exchanges run
+        ageing_busy: bool,
         /// longest first timer as a multiple of the RTO
         dither: Ratio,
+        /// whether backed-off timers are dithered again
+        dither_backoff: bool,
+        /// whether the cap on backed-off timers holds for the first timer, too
+        cap_first: bool,
         /// the RTO of parallel exchanges while nothing is measured
         blind: Blind,
         /// what becomes of a backed-off timer

@@ -104,7 +104,7 @@ impl Overall {
         constants: &CocoaConstants,
     ) -> Duration {
         let mut rto = self.rto(start.parameters, constants);
-        if self.measured() && start.running == 0 {
+        if self.measured() && (start.running == 0 || constants.ageing_busy) {
             let (aged, since) = aged(constants, rto, self.last_update, start.now);
             (self.ticks, self.last_update) = (constants.ticks(aged).max(1), since);
             if !constants.ageing_late {
