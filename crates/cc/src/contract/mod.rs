@@ -1,9 +1,9 @@
 //! The contract every controller keeps, as a suite that anyone can run.
 //!
-//! [`Trial`] plays an engine that keeps its own promises ([`Controller`]) and draws everything else
-//! at random: round trips of every size, losses, ambiguous and late answers, idle years, parallel
-//! exchanges, notifications. It holds a controller to it, or two of a kind, one of which lives a
-//! thousand seconds later than the other, and checks that
+//! [`Trial`] plays an engine that keeps its own promises ([`Controller`](crate::Controller)) and
+//! draws all else at random: round trips of every size, losses, ambiguous and late answers, idle
+//! months, parallel exchanges, notifications. It holds a controller to it, or two of a kind, one of
+//! which lives a thousand seconds later than the other, and checks that
 //!
 //! - timers are at least a microsecond, and a first timer is at most [`FIRST_MAX`];
 //! - a timer is no shorter than the one before it in its exchange, unless the family says so;
