@@ -4,6 +4,7 @@ mod codec;
 mod controllers;
 mod generator;
 mod observe;
+mod options;
 mod server;
 mod statistics;
 

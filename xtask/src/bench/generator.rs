@@ -5,10 +5,11 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::{
+    options,
     server::{Subject, generate, number, on_core, start_carob, start_libcoap},
     statistics::{median, median_ratio},
 };
@@ -100,22 +101,16 @@ fn parse(arguments: &[String]) -> Result<Option<Options>> {
         rounds: 5,
         seconds: 3.0,
     };
-    let mut rest = arguments.iter();
-    while let Some(option) = rest.next() {
-        if option == "--help" || option == "-h" {
-            return Ok(None);
+    let asked = options::read("generator", arguments, |given| {
+        match given.name {
+            "--rounds" => options.rounds = given.number()?,
+            "--seconds" => options.seconds = given.number()?,
+            _ => return Ok(false),
         }
-        let value = rest
-            .next()
-            .with_context(|| format!("`{option}` needs a value"))?;
-        let wrong = || format!("`{option} {value}`: not a number of the kind wanted");
-        match option.as_str() {
-            "--rounds" => options.rounds = value.parse().with_context(wrong)?,
-            "--seconds" => options.seconds = value.parse().with_context(wrong)?,
-            _ => {
-                bail!("unknown option `{option}`; `cargo xtask bench generator --help` lists them")
-            }
-        }
+        Ok(true)
+    })?;
+    if !asked {
+        return Ok(None);
     }
     ensure!(options.rounds >= 1, "`--rounds` must be at least 1");
     Ok(Some(options))

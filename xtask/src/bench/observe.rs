@@ -7,9 +7,10 @@
 
 use std::{fmt::Write as _, path::Path, process::Command};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::options;
 use super::server::{FIRST_SOURCE_PORT, free_port, number, on_core};
 use super::statistics::median;
 use crate::{
@@ -191,24 +192,19 @@ fn parse(arguments: &[String]) -> Result<Option<Options>> {
         observers: 1_000,
         changes: 20,
     };
-    let mut rest = arguments.iter();
-    while let Some(option) = rest.next() {
-        if option == "--help" || option == "-h" {
-            return Ok(None);
-        }
-        let value = rest
-            .next()
-            .with_context(|| format!("`{option}` needs a value"))?;
-        let value: u32 = value
-            .parse()
-            .with_context(|| format!("`{option} {value}`: not a number"))?;
-        ensure!(value >= 1, "`{option}` must be at least 1");
-        match option.as_str() {
-            "--rounds" => options.rounds = value,
-            "--observers" => options.observers = value,
-            "--changes" => options.changes = value,
-            _ => bail!("unknown option `{option}`; `cargo xtask bench observe --help` lists them"),
-        }
+    let asked = options::read("observe", arguments, |given| {
+        let number = match given.name {
+            "--rounds" => &mut options.rounds,
+            "--observers" => &mut options.observers,
+            "--changes" => &mut options.changes,
+            _ => return Ok(false),
+        };
+        *number = given.number()?;
+        ensure!(*number >= 1, "`{}` must be at least 1", given.name);
+        Ok(true)
+    })?;
+    if !asked {
+        return Ok(None);
     }
     Ok(Some(options))
 }

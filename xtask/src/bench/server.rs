@@ -12,9 +12,10 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use super::options;
 use super::statistics::{median, median_ratio};
 use crate::{
     process::{self, Server},
@@ -128,25 +129,21 @@ fn parse(arguments: &[String]) -> Result<Option<Options>> {
         controller: None,
         out: None,
     };
-    let mut rest = arguments.iter();
-    while let Some(option) = rest.next() {
-        if option == "--help" || option == "-h" {
-            return Ok(None);
+    let asked = options::read("server", arguments, |given| {
+        match given.name {
+            "--rounds" => options.rounds = given.number()?,
+            "--seconds" => options.seconds = given.number()?,
+            "--outstanding" => options.outstanding = given.number()?,
+            "--ports" => options.ports = given.number()?,
+            "--known-peers" => options.known_peers = given.number()?,
+            "--cc" => options.controller = Some(given.value.to_owned()),
+            "--out" => options.out = Some(PathBuf::from(given.value)),
+            _ => return Ok(false),
         }
-        let value = rest
-            .next()
-            .with_context(|| format!("`{option}` needs a value"))?;
-        let wrong = || format!("`{option} {value}`: not a number of the kind wanted");
-        match option.as_str() {
-            "--rounds" => options.rounds = value.parse().with_context(wrong)?,
-            "--seconds" => options.seconds = value.parse().with_context(wrong)?,
-            "--outstanding" => options.outstanding = value.parse().with_context(wrong)?,
-            "--ports" => options.ports = value.parse().with_context(wrong)?,
-            "--known-peers" => options.known_peers = value.parse().with_context(wrong)?,
-            "--cc" => options.controller = Some(value.clone()),
-            "--out" => options.out = Some(PathBuf::from(value)),
-            _ => bail!("unknown option `{option}`; `cargo xtask bench server --help` lists them"),
-        }
+        Ok(true)
+    })?;
+    if !asked {
+        return Ok(None);
     }
     ensure!(options.rounds >= 1, "`--rounds` must be at least 1");
     ensure!(

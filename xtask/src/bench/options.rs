@@ -1,0 +1,47 @@
+//! Options of a benchmark: each a name and a value, `--rounds 5`.
+
+use std::{fmt::Display, str::FromStr};
+
+use anyhow::{Context, Result, bail};
+
+/// An option as it was given.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'a> {
+    pub(super) name: &'a str,
+    pub(super) value: &'a str,
+}
+
+impl Given<'_> {
+    /// Its value as a number.
+    pub(super) fn number<T>(self) -> Result<T>
+    where
+        T: FromStr,
+        T::Err: Display + std::error::Error + Send + Sync + 'static,
+    {
+        let Self { name, value } = self;
+        value
+            .parse()
+            .with_context(|| format!("`{name} {value}`: not a number of the kind wanted"))
+    }
+}
+
+/// Hands each option to `set`, which says whether it knows it; false if help was asked for.
+pub(super) fn read(
+    benchmark: &str,
+    arguments: &[String],
+    mut set: impl FnMut(Given<'_>) -> Result<bool>,
+) -> Result<bool> {
+    let mut rest = arguments.iter();
+    while let Some(name) = rest.next() {
+        if name == "--help" || name == "-h" {
+            return Ok(false);
+        }
+        let value = rest
+            .next()
+            .with_context(|| format!("`{name}` needs a value"))?;
+        if !set(Given { name, value })? {
+            bail!("unknown option `{name}`; `cargo xtask bench {benchmark} --help` lists them");
+        }
+    }
+    Ok(true)
+}
