@@ -59,6 +59,11 @@ impl<O: Copy> Timers<O> {
         TimerId(index)
     }
 
+    /// Gives a timer to another owner.
+    pub fn give(&mut self, id: TimerId, owner: O) {
+        self.slots[id.0 as usize].owner = owner;
+    }
+
     /// Ends the life of a timer.
     pub fn remove(&mut self, id: TimerId) {
         self.cancel(id);

@@ -163,8 +163,7 @@ impl Assemblies {
         let limit = self.limits.body_bytes;
         let body = &mut self.slots[index as usize];
         let (offset, length) = (block.offset() as u64, payload.len());
-        let size = block.szx.bytes();
-        if (block.more && length != size) || length > size {
+        if !block.szx.fits(length, block.more) {
             return Assembled::BadLength;
         }
         if block.number == 0 {
@@ -214,6 +213,13 @@ impl Assemblies {
             found.remove();
         }
         Some(body.timer)
+    }
+
+    /// Ends the life of a body that this peer has begun, if there is one.
+    pub(crate) fn remove_of_peer(&mut self, peer: SocketAddr) -> Option<TimerId> {
+        let found = self.slots.iter().find(|(_, body)| body.key.peer() == peer);
+        let index = found.map(|(index, _)| index as u32)?;
+        self.remove(index)
     }
 
     /// Bodies and bytes held.

@@ -104,12 +104,7 @@ impl Download {
             self.announced = Some(u64::from(announced));
         }
         let expected = block.szx.bytes();
-        let fits = if block.more {
-            payload.len() == expected
-        } else {
-            payload.len() <= expected
-        };
-        if !fits {
+        if !block.szx.fits(payload.len(), block.more) {
             return Err(DownloadError::WrongBlock { offset });
         }
         if block.szx < self.size {
@@ -170,6 +165,9 @@ impl Download {
     ///
     /// Only a body whose size is known is asked for ahead: a block beyond the end is an error.
     pub fn next_request(&mut self, in_flight: usize) -> Option<Result<BlockValue, DownloadError>> {
+        if self.size.is_bert() && in_flight > 0 {
+            return None; // how many blocks come at once is the server's choice
+        }
         let more = match self.end {
             Some(end) => self.requested < end,
             None if in_flight == 0 => true,

@@ -16,6 +16,8 @@ use crate::codec::{BlockSize, BlockValue};
 #[derive(Debug)]
 pub struct Upload {
     size: BlockSize,
+    /// Bytes that a message carries while the size is BERT.
+    span: usize,
     /// Bytes the server has taken.
     accepted: u64,
     /// Bytes not yet taken, in order, from `accepted` on.
@@ -30,8 +32,13 @@ pub struct Upload {
 impl Upload {
     /// A body of which everything is at hand.
     pub fn whole(size: BlockSize, body: Bytes) -> Self {
+        Self::whole_in_spans(size, size.bytes(), body)
+    }
+
+    fn whole_in_spans(size: BlockSize, span: usize, body: Bytes) -> Self {
         let total = Some(body.len() as u64);
         let mut upload = Self {
+            span,
             total,
             ..Self::streaming(size)
         };
@@ -41,13 +48,29 @@ impl Upload {
 
     /// The same body from its beginning, in blocks of the size that the server took last.
     pub fn again(&self, body: Bytes) -> Self {
-        Self::whole(self.size, body)
+        Self::whole_in_spans(self.size, self.span, body)
+    }
+
+    /// Sends `span` bytes at once while blocks are [BERT](BlockSize::BERT), a multiple of 1024.
+    pub fn in_spans(mut self, span: usize) -> Self {
+        debug_assert!(span > 0 && span.is_multiple_of(BlockSize::BERT.bytes()));
+        self.span = span;
+        self
+    }
+
+    fn span_of(&self, size: BlockSize) -> usize {
+        if size.is_bert() {
+            self.span
+        } else {
+            size.bytes()
+        }
     }
 
     /// A body that will be supplied piece by piece.
     pub fn streaming(size: BlockSize) -> Self {
         Self {
             size,
+            span: size.bytes(),
             accepted: 0,
             rest: VecDeque::new(),
             held: 0,
@@ -68,7 +91,7 @@ impl Upload {
     /// Whether the next block cannot be cut before more is supplied.
     pub fn is_starved(&self) -> bool {
         // One byte beyond the block decides its "more" flag.
-        !self.finished && self.held <= self.size.bytes()
+        !self.finished && self.held <= self.span_of(self.size)
     }
 
     /// Bytes supplied but not taken yet.
@@ -91,7 +114,7 @@ impl Upload {
         if number > u64::from(MAX_BLOCK_NUMBER) {
             return None;
         }
-        let length = self.held.min(self.size.bytes());
+        let length = self.held.min(self.span_of(self.size));
         let mut bytes = Vec::with_capacity(length);
         for piece in &self.rest {
             let take = piece.len().min(length - bytes.len());
@@ -110,7 +133,7 @@ impl Upload {
 
     /// The server took block `sent` and names the block size it wants from now on.
     pub fn accept(&mut self, sent: BlockValue, answered: BlockSize) {
-        let mut taken = self.held.min(sent.szx.bytes());
+        let mut taken = self.held.min(self.span_of(sent.szx));
         self.accepted += taken as u64;
         self.held -= taken;
         while let Some(piece) = self.rest.front_mut().filter(|_| taken > 0) {
@@ -174,6 +197,16 @@ mod tests {
         );
         assert_eq!(send(&mut upload, size(16)), Some((5, true, 16)));
         assert_eq!(send(&mut upload, size(16)), Some((6, false, 4)));
+    }
+
+    #[test]
+    fn bert_sends_several_blocks_at_once_until_the_server_wants_one() {
+        let body = Bytes::from(alloc::vec![7; 6_000]);
+        let mut upload = Upload::whole(BlockSize::BERT, body).in_spans(2_048);
+        assert_eq!(send(&mut upload, BlockSize::BERT), Some((0, true, 2_048)));
+        assert_eq!(send(&mut upload, size(1024)), Some((2, true, 2_048)));
+        assert_eq!(send(&mut upload, size(1024)), Some((4, true, 1_024)));
+        assert_eq!(send(&mut upload, size(1024)), Some((5, false, 880)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Block option values: block number, more flag and block size in one integer (RFC 7959 2.2).
 //!
-//! Block1, Block2, Q-Block1 and Q-Block2 (RFC 9177 4.2) share this form.
+//! Block1, Block2, Q-Block1 and Q-Block2 (RFC 9177 4.2) share this form. On reliable transports the
+//! exponent 7 means BERT: several blocks of 1024 bytes in one message (RFC 8323 6).
 
 use core::fmt;
 
@@ -9,18 +10,19 @@ use super::uint::{UintBytes, decode_uint, encode_uint};
 /// The largest block number: the field has 20 bits.
 pub const MAX_BLOCK_NUMBER: u32 = 0xf_ffff;
 
-/// A block size of 16 to 1024 bytes, kept as its exponent SZX (0 to 6).
+/// A block size of 16 to 1024 bytes, kept as its exponent SZX (0 to 6), or [`BERT`](Self::BERT).
 ///
-/// SZX 7 is not a size: RFC 7959 reserves it, and on reliable transports it announces BERT
-/// (RFC 8323 6), where a message holds several blocks of 1024 bytes.
+/// RFC 7959 reserves SZX 7; on reliable transports it is BERT (RFC 8323 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockSize(u8);
 
 impl BlockSize {
     /// The smallest block size, 16 bytes.
     pub const MIN: Self = Self(0);
-    /// The largest block size, 1024 bytes.
+    /// The largest size of one block, 1024 bytes.
     pub const MAX: Self = Self(6);
+    /// Several blocks of 1024 bytes in one message, on reliable transports only (RFC 8323 6).
+    pub const BERT: Self = Self(7);
 
     /// The size with exponent `szx`, 0 to 6.
     pub const fn from_szx(szx: u8) -> Option<Self> {
@@ -49,9 +51,31 @@ impl BlockSize {
         self.0
     }
 
-    /// The size in bytes, 2 to the power SZX + 4.
+    /// The size of one block in bytes, 2 to the power SZX + 4; with BERT it is 1024, and numbers
+    /// count these.
     pub const fn bytes(self) -> usize {
-        16 << self.0
+        if self.is_bert() {
+            Self::MAX.bytes()
+        } else {
+            16 << self.0
+        }
+    }
+
+    /// Whether a message may hold more than one block.
+    pub const fn is_bert(self) -> bool {
+        self.0 == Self::BERT.0
+    }
+
+    /// Whether a payload of `length` bytes can be what a message of this size carries: its blocks
+    /// are whole if `more` follow.
+    pub const fn fits(self, length: usize, more: bool) -> bool {
+        let size = self.bytes();
+        match (self.is_bert(), more) {
+            (false, true) => length == size,
+            (false, false) => length <= size,
+            (true, true) => length > 0 && length.is_multiple_of(size),
+            (true, false) => true,
+        }
     }
 }
 
@@ -99,19 +123,26 @@ impl BlockValue {
         Ok(Self { number, more, szx })
     }
 
-    /// Reads an option value of 0 to 3 bytes.
+    /// Reads an option value of 0 to 3 bytes, where a message is a datagram.
     pub fn decode(bytes: &[u8]) -> Result<Self, BlockError> {
+        match Self::decode_reliable(bytes) {
+            Ok(value) if value.szx.is_bert() => Err(BlockError::ReservedSize),
+            decoded => decoded,
+        }
+    }
+
+    /// Reads an option value of 0 to 3 bytes, where the transport is reliable and SZX 7 means BERT.
+    pub fn decode_reliable(bytes: &[u8]) -> Result<Self, BlockError> {
         let value = if bytes.len() <= 3 {
             decode_uint(bytes)
         } else {
             None
         };
         let value = value.ok_or(BlockError::ValueTooLong)?;
-        let szx = BlockSize::from_szx(value as u8 & 7).ok_or(BlockError::ReservedSize)?;
         Ok(Self {
             number: value >> 4,
             more: value & 8 != 0,
-            szx,
+            szx: BlockSize(value as u8 & 7),
         })
     }
 
@@ -171,6 +202,18 @@ mod tests {
             BlockValue::new(MAX_BLOCK_NUMBER + 1, false, BlockSize::MIN),
             Err(BlockError::NumberTooLarge)
         );
+    }
+
+    #[test]
+    fn bert_counts_in_blocks_of_1024_and_is_read_on_reliable_transports_only() {
+        let value = BlockValue::decode_reliable(&[0x3f]).expect("three bytes at most");
+        assert_eq!((value.szx, value.more), (BlockSize::BERT, true));
+        assert_eq!(value.offset(), 3 * 1024);
+        assert_eq!(BlockValue::decode(&[0x3f]), Err(BlockError::ReservedSize));
+        let bert = BlockSize::BERT;
+        assert!(bert.fits(4096, true) && bert.fits(4097, false) && bert.fits(0, false));
+        assert!(!bert.fits(4097, true) && !bert.fits(0, true));
+        assert!(BlockSize::MIN.fits(16, true) && !BlockSize::MIN.fits(17, false));
     }
 
     #[test]

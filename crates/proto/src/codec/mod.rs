@@ -29,9 +29,11 @@
 pub mod block;
 pub(crate) mod edit;
 pub mod etag;
+pub mod frame;
 pub mod header;
 pub mod numbers;
 pub mod options;
+pub mod signal;
 pub mod uint;
 pub mod uri;
 pub mod view;
@@ -39,9 +41,11 @@ pub mod writer;
 
 pub use block::{BlockError, BlockSize, BlockValue};
 pub use etag::ETag;
+pub use frame::{FrameError, FrameReader, Framing};
 pub use header::{Header, MAX_TOKEN_LENGTH, MessageId, Token, Type};
 pub use numbers::{Code, ContentFormat, OptionDefinition, OptionFormat, OptionNumber};
 pub use options::{Options, OptionsError};
+pub use signal::Signal;
 pub use uri::{Host, Scheme, Uri, UriError};
 pub use view::{DecodeError, DecodeErrorKind, MessageView, OptionView, parse_header};
 pub use writer::{EncodeError, Writer};

@@ -120,11 +120,19 @@ impl<'a> MessageView<'a> {
     /// are not judged here.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let header = parse_header(bytes)?;
-        let token_length = header.token_length as usize;
         if bytes.len() > MAX_MESSAGE_LENGTH {
+            parse_header(bytes)?;
             return Err(error(DecodeErrorKind::MessageTooLong, MAX_MESSAGE_LENGTH));
         }
+        Self::parse_long(bytes)
+    }
+
+    /// The same for a message whose payload may be as long as it likes, because it came over a
+    /// reliable transport; its options still end within [`MAX_MESSAGE_LENGTH`] bytes.
+    #[inline]
+    pub fn parse_long(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let header = parse_header(bytes)?;
+        let token_length = header.token_length as usize;
         if token_length > MAX_TOKEN_LENGTH {
             return Err(error(DecodeErrorKind::TokenLengthReserved, 0));
         }
@@ -154,10 +162,13 @@ impl<'a> MessageView<'a> {
             }
             rest = option.rest;
         }
+        let Ok(options_end) = u16::try_from(bytes.len() - rest.len()) else {
+            return Err(error(DecodeErrorKind::MessageTooLong, MAX_MESSAGE_LENGTH));
+        };
         Ok(Self {
             bytes,
             header,
-            options_end: (bytes.len() - rest.len()) as u16,
+            options_end,
         })
     }
 
@@ -225,7 +236,8 @@ impl<'a> MessageView<'a> {
         decode_option(number, self.option(number)?)
     }
 
-    /// The first option with this number as a block value, if the option is present.
+    /// The first option with this number as a block value, if the option is present; of a message
+    /// that is a datagram.
     pub fn block_option(&self, number: OptionNumber) -> Option<Result<BlockValue, BlockError>> {
         self.option(number).map(BlockValue::decode)
     }
@@ -520,6 +532,19 @@ mod tests {
         assert_eq!(fails(&bytes), (DecodeErrorKind::MessageTooLong, u16::MAX));
         let message = MessageView::parse(&bytes[..MAX_MESSAGE_LENGTH]).expect("at the limit");
         assert_eq!(message.payload().len(), MAX_MESSAGE_LENGTH - 5);
+    }
+
+    #[test]
+    fn a_long_payload_is_read_where_messages_may_be_long_but_long_options_are_not() {
+        let mut bytes = vec![0; MAX_MESSAGE_LENGTH + 10];
+        bytes[..5].copy_from_slice(&[0x50, 2, 0, 0, 0xff]);
+        let message = MessageView::parse_long(&bytes).expect("well formed");
+        assert_eq!(message.payload().len(), MAX_MESSAGE_LENGTH + 5);
+        // One option of 65535 bytes.
+        bytes[4..7].copy_from_slice(&[0x1e, 0xfe, 0xf2]);
+        bytes.truncate(7 + 0xffff);
+        let refused = MessageView::parse_long(&bytes).expect_err("beyond the limit");
+        assert_eq!(refused.kind, DecodeErrorKind::MessageTooLong);
     }
 
     #[test]

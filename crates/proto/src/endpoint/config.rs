@@ -7,6 +7,7 @@ use carob_cc::time::Duration;
 use crate::codec::edit::SMALL_OPTION_BYTES;
 use crate::codec::{BlockSize, OptionNumber};
 use crate::congestion::Choice;
+use crate::endpoint::reliable::Reliable;
 
 /// An endpoint's settings.
 #[derive(Clone, Debug)]
@@ -44,6 +45,9 @@ pub struct Config {
     /// Applications see it in the requests they are sent, and not in responses to requests of
     /// theirs that were counted.
     pub retransmission_count_option: OptionNumber,
+    /// Set if peers are connections (RFC 8323), and what is to be done with these. Default none:
+    /// messages are datagrams.
+    pub reliable: Option<Reliable>,
     /// Critical options the application itself understands, in requests and in responses, besides
     /// the engine's.
     pub understood: &'static [OptionNumber],
@@ -63,6 +67,7 @@ impl Default for Config {
             token_length: 8,
             empty_ack_delay: Duration::from_millis(100),
             retransmission_count_option: RETRANSMISSION_COUNT,
+            reliable: None,
             understood: &[],
             trace: Tracing::Off,
             limits: Limits::default(),
@@ -137,6 +142,12 @@ pub struct Limits {
     pub observers: usize,
     /// Observations of our resources by one peer. At it, likewise.
     pub observers_of_peer: usize,
+    /// Connections, where peers are such. At it, the one unused longest is closed; if all are in
+    /// use, a new one is refused.
+    pub connections: usize,
+    /// Bytes of incomplete messages on all connections. At it, the connection whose message would
+    /// exceed it is aborted.
+    pub partial_bytes: usize,
 }
 
 impl Default for Limits {
@@ -157,6 +168,8 @@ impl Default for Limits {
             blocks_in_flight: 64,
             observers: 32_768,
             observers_of_peer: 256,
+            connections: 16_384,
+            partial_bytes: 64 << 20,
         }
     }
 }
@@ -199,6 +212,9 @@ pub(crate) const RESTARTS: u8 = 2;
 
 /// Buffers kept for reuse between exchanges.
 pub(crate) const SPARE_BUFFERS: usize = 256;
+
+/// The largest buffer that is kept; larger ones were for one large message over a connection.
+pub(crate) const SPARE_BYTES: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ use core::net::SocketAddr;
 use bytes::Bytes;
 use carob_cc::time::Instant;
 
+use super::Disconnect;
 use crate::blockwise::download::DownloadError;
 use crate::codec::{Code, EncodeError, OptionNumber, OptionsError};
 use crate::message::Response;
@@ -36,6 +37,17 @@ pub enum Output<'a> {
         to: SocketAddr,
         /// These bytes; copy them out before the next call.
         bytes: &'a [u8],
+    },
+    /// Make a connection, and say when it is there or cannot be
+    /// ([`connected`](super::Endpoint::connected), [`disconnected`](super::Endpoint::disconnected)).
+    Connect {
+        /// With this peer.
+        to: SocketAddr,
+    },
+    /// Close a connection, after what was to be sent on it before. The endpoint has forgotten it.
+    Close {
+        /// With this peer.
+        to: SocketAddr,
     },
     /// Tell the application.
     Event(Event),
@@ -118,7 +130,8 @@ pub enum Failure {
         /// Copies sent.
         copies: u8,
     },
-    /// The peer acknowledged the request but its response did not come in time.
+    /// The peer acknowledged the request, or got it over a connection, but its response did not
+    /// come in time.
     NoResponse,
     /// The application's deadline passed.
     DeadlinePassed,
@@ -126,6 +139,8 @@ pub enum Failure {
     Reset,
     /// The network reports the peer unreachable.
     Unreachable,
+    /// The connection ended.
+    Disconnected(Disconnect),
     /// The response has a critical option that we do not understand.
     UnknownOption(OptionNumber),
     /// The server cannot answer now (4.29 or 5.03).
@@ -151,10 +166,11 @@ impl fmt::Display for Failure {
         match self {
             Self::TimedOut { copies: 1 } => f.write_str("no answer to the only copy sent"),
             Self::TimedOut { copies } => write!(f, "no answer to any of {copies} copies sent"),
-            Self::NoResponse => f.write_str("the request was acknowledged but never answered"),
+            Self::NoResponse => f.write_str("the request arrived but was never answered"),
             Self::DeadlinePassed => f.write_str("the deadline passed"),
             Self::Reset => f.write_str("the peer refused the message (RST)"),
             Self::Unreachable => f.write_str("the peer cannot be reached"),
+            Self::Disconnected(why) => write!(f, "{why}"),
             Self::UnknownOption(number) => {
                 write!(f, "the response needs option {} to be understood", number.0)
             }

@@ -27,9 +27,11 @@
 //!
 //! Files: [`mod@self`] the public face and the way of a datagram, `exchange` sending and
 //! retransmission, and in `exchange::answer` matching, `client` requests, their bodies and our
-//! observations, `server` requests received, `observe` who observes our resources, `count` and
+//! observations, `reliable` connections in the place of the message layer, `capacity` what one
+//! message carries, `server` requests received, `observe` who observes our resources, `count` and
 //! `exchange::count` which copy of a request was answered.
 
+mod capacity;
 mod client;
 mod config;
 mod count;
@@ -37,6 +39,7 @@ mod event;
 mod exchange;
 mod observe;
 mod options;
+mod reliable;
 mod server;
 
 use alloc::boxed::Box;
@@ -53,6 +56,7 @@ use slab::Slab;
 
 use crate::blockwise::assembly::{Assemblies, AssemblyLimits};
 use crate::blockwise::bodies::Bodies;
+use crate::codec::frame::write_frame;
 use crate::codec::{
     Code, DecodeErrorKind, MessageId, MessageView, OptionNumber, Type, parse_header,
 };
@@ -70,12 +74,14 @@ pub use config::{
     Config, Limits, MESSAGE_BYTES, RETRANSMISSION_COUNT, Tracing, can_count_retransmissions,
 };
 pub use event::{Event, Failure, IncomingId, Output, RequestError, RequestId};
+pub use reliable::{Disconnect, Reliable};
 pub use server::{Incoming, Part};
 
 use client::{ObservationIndex, Operation, Turns};
 use config::{REJECTIONS_A_SECOND, admissible};
 pub(crate) use exchange::Queue;
 use exchange::{Ended, Exchange, ExchangeIndex};
+use reliable::Connections;
 use server::IncomingTable;
 
 /// Who a timer belongs to.
@@ -86,6 +92,7 @@ enum Owner {
     Operation(u32),
     Assembly(u32),
     Observation(u32),
+    Connection(u32),
 }
 
 /// Small, because every datagram and event passes through the queue.
@@ -97,6 +104,8 @@ enum Queued {
     },
     Request(IncomingId),
     Trace(Trace),
+    Connect(SocketAddr),
+    Close(SocketAddr),
     /// What a client hears, which is rarer and larger.
     Event(Box<Event>),
 }
@@ -148,6 +157,7 @@ pub struct Endpoint {
     dedup: Dedup,
     assemblies: Assemblies,
     bodies: Bodies,
+    connections: Connections,
     delivery: Option<DeliveryRule>,
     timers: Timers<Owner>,
     serial: u32,
@@ -165,6 +175,7 @@ impl Endpoint {
     /// An endpoint whose tokens, Message IDs and dithering come from `random`.
     pub fn new(mut config: Config, mut random: impl Random + Send + 'static) -> Self {
         config.parameters = admissible(config.parameters);
+        config.reliable = config.reliable.map(Reliable::admissible);
         let mut seed = || u64::from(random.next_u32()) << 32 | u64::from(random.next_u32());
         let limits = config.limits;
         let assembly = AssemblyLimits {
@@ -194,6 +205,7 @@ impl Endpoint {
             dedup: Dedup::new(seed(), limits.recent, limits.lasting),
             assemblies: Assemblies::new(seed(), assembly),
             bodies: Bodies::new(seed(), limits.bodies, limits.body_bytes),
+            connections: Connections::new(index.rotate_left(48), limits.connections),
             delivery: None,
             timers: Timers::default(),
             serial: 0,
@@ -241,8 +253,11 @@ impl Endpoint {
         );
     }
 
-    /// Takes a datagram.
+    /// Takes a datagram. An endpoint over a reliable transport ignores it.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        if self.is_reliable() {
+            return;
+        }
         self.notified_at = now;
         let peer = self.peers.find(from);
         if let Some(peer) = peer {
@@ -346,6 +361,9 @@ impl Endpoint {
     /// The network reports that `peer` cannot be reached (ICMP): its exchanges end. A driver
     /// holds what ICMP quotes against [`is_under_way`](Self::is_under_way) first.
     pub fn handle_unreachable(&mut self, now: Instant, peer: SocketAddr) {
+        if self.is_reliable() {
+            return self.disconnected(now, peer, Disconnect::NotMade);
+        }
         if let Some(peer) = self.peers.find(peer) {
             self.abandon_all(now, peer);
         }
@@ -362,6 +380,7 @@ impl Endpoint {
                     self.fail_operation(now, index, Failure::DeadlinePassed);
                 }
                 Owner::Observation(index) => self.handle_observation_timer(now, index),
+                Owner::Connection(index) => self.handle_connection_timer(now, index),
                 Owner::Assembly(index) => {
                     if let Some(timer) = self.assemblies.remove(index) {
                         self.timers.remove(timer);
@@ -387,6 +406,8 @@ impl Endpoint {
             },
             Some(Queued::Request(id)) => Output::Event(Event::Request(id)),
             Some(Queued::Trace(trace)) => Output::Event(Event::Trace(trace)),
+            Some(Queued::Connect(to)) => Output::Connect { to },
+            Some(Queued::Close(to)) => Output::Close { to },
             Some(Queued::Event(event)) => Output::Event(*event),
             None => {
                 let never = Instant::FAR_FUTURE;
@@ -417,6 +438,7 @@ impl Endpoint {
             bodies: self.bodies.held(),
             observers: self.observers.len(),
             observations: self.observations.len(),
+            connections: self.connections.len(),
         }
     }
 
@@ -518,12 +540,18 @@ impl Endpoint {
             };
             self.trace(now, to, what);
         }
+        self.push_message(to, bytes);
+    }
+
+    /// Puts a message among those to be sent, as the transport has it.
+    fn push_message(&mut self, to: SocketAddr, bytes: &[u8]) {
         let start = self.out_bytes.len();
-        self.out_bytes.extend_from_slice(bytes);
-        self.out.push_back(Queued::Transmit {
-            to,
-            range: start..self.out_bytes.len(),
-        });
+        match &self.config.reliable {
+            None => self.out_bytes.extend_from_slice(bytes),
+            Some(reliable) => write_frame(reliable.framing, bytes, &mut self.out_bytes),
+        }
+        let range = start..self.out_bytes.len();
+        self.out.push_back(Queued::Transmit { to, range });
     }
 
     /// Sends an empty ACK or RST.
@@ -589,6 +617,8 @@ pub struct Usage {
     pub observers: usize,
     /// Observations of ours.
     pub observations: usize,
+    /// Connections, those that are being made included.
+    pub connections: usize,
 }
 
 impl core::fmt::Debug for Endpoint {

@@ -98,17 +98,16 @@ impl Endpoint {
         if count == 0 {
             return Ok(0);
         }
-        let wanted = Wanted {
-            offset: 0,
-            size: self.config.block_size,
-        };
+        let wanted = Wanted::block(0, self.config.block_size);
         let tagged = self.tagged(response, wanted);
         let response = tagged.as_ref().unwrap_or(response);
         // Try what takes most room, so that no observer's notification fails later.
         let longest = Token::new(&[0; 8]).expect("8 bytes are a token");
-        let (cut, wanted) = beginning(response, wanted.size)?;
+        let (cut, wanted) = beginning(response, wanted)?;
+        let least = self.least_capacity();
         let (scratch, told) = (&mut self.scratch, cut.as_ref().unwrap_or(response));
-        write_response(scratch, &longest, told, wanted, None, Some(SEQUENCE_MAX))?;
+        let observe = Some(SEQUENCE_MAX);
+        write_response(scratch, &least, &longest, told, wanted, None, observe)?;
         if !response.code.is_success() {
             self.end_observations(now, subject, response, confirmable);
         } else if !self.observers.suits(subject, response) {
@@ -162,9 +161,14 @@ impl Endpoint {
             let size = state.size;
             self.remove_observer(now, observer);
             let mut bytes = self.buffer();
-            let written = beginning(response, size).and_then(|(cut, wanted)| {
+            let capacity = self.capacity(to);
+            let wanted = self.wanted_by_observer(to, size);
+            let (head, whole) = (64 + response.options.encoded_len(), response.bytes().len());
+            self.grow_scratch(&capacity, head, whole);
+            let written = beginning(response, wanted).and_then(|(cut, wanted)| {
                 let response = cut.as_ref().unwrap_or(response);
-                write_response(&mut self.scratch, &token, response, wanted, None, None)
+                let scratch = &mut self.scratch;
+                write_response(scratch, &capacity, &token, response, wanted, None, None)
             });
             if let Ok((length, _)) = written {
                 bytes.extend_from_slice(&self.scratch[..length]);
@@ -221,7 +225,10 @@ impl Endpoint {
             debug_assert!(false, "who is behind is behind a state");
             return false;
         };
-        let Ok((cut, wanted)) = beginning(response, observer.size) else {
+        let to = self.peers[observer.peer].address;
+        let capacity = self.capacity(to);
+        let wanted = self.wanted_by_observer(to, observer.size);
+        let Ok((cut, wanted)) = beginning(response, wanted) else {
             debug_assert!(false, "{UNTRIED}");
             return false;
         };
@@ -229,8 +236,13 @@ impl Endpoint {
         // The blocks may be smaller than those that the state was given a tag for.
         let tagged = self.tagged(response, wanted);
         let response = tagged.as_ref().unwrap_or(response);
-        let (token, scratch) = (&observer.token, &mut self.scratch);
-        let written = write_response(scratch, token, response, wanted, None, Some(sequence));
+        let token = observer.token;
+        let needed = 64 + response.options.encoded_len() + response.bytes().len().min(wanted.whole);
+        if self.scratch.len() < needed.min(capacity.message) {
+            self.scratch.resize(needed.min(capacity.message), 0);
+        }
+        let (scratch, sequence) = (&mut self.scratch, Some(sequence));
+        let written = write_response(scratch, &capacity, &token, response, wanted, None, sequence);
         let Ok((length, keep)) = written else {
             debug_assert!(false, "{UNTRIED}");
             return false;
@@ -350,6 +362,9 @@ impl Endpoint {
 
     /// When an observer's interest must be confirmed next.
     pub(super) fn next_interest_check(&self) -> Option<Instant> {
+        if self.is_reliable() {
+            return None; // who has a connection is there
+        }
         let (_, confirmed) = self.observers.least_interested()?;
         Some(confirmed + CONFIRM_INTEREST)
     }
@@ -357,6 +372,9 @@ impl Endpoint {
     /// Asks observers who have shown no interest for a day whether they still have some: they are
     /// told the current state as CON (RFC 7641 4.5).
     pub(super) fn check_interest(&mut self, now: Instant) {
+        if self.is_reliable() {
+            return;
+        }
         while let Some((index, confirmed)) = self.observers.least_interested()
             && now.since(confirmed) >= CONFIRM_INTEREST
         {
@@ -374,15 +392,15 @@ impl Endpoint {
     }
 }
 
-/// The beginning of a state for who takes blocks of `size`: what is to be told if it is not the
+/// The beginning of a state for who takes this much of it: what is to be told if it is not the
 /// response itself, and which block of it.
 ///
 /// A part that was read for one observer is cut to the blocks of another, or told in its own.
 fn beginning(
     response: &Response,
-    size: BlockSize,
+    wanted: Wanted,
 ) -> Result<(Option<Response>, Wanted), EncodeError> {
-    let mut wanted = Wanted { offset: 0, size };
+    let mut wanted = wanted;
     let Payload::Part {
         offset,
         bytes,
@@ -397,10 +415,19 @@ fn beginning(
         return Err(EncodeError::NotAllowed(OptionNumber::BLOCK2));
     }
     if *more {
-        let own = BlockSize::from_bytes_at_most(bytes.len());
-        wanted.size = size.min(own.unwrap_or(BlockSize::MIN));
+        if wanted.size.is_bert() && BlockSize::BERT.fits(bytes.len(), true) {
+            wanted.span = wanted.span.min(bytes.len());
+            wanted.whole = wanted.span;
+        } else {
+            let own = BlockSize::from_bytes_at_most(bytes.len()).unwrap_or(BlockSize::MIN);
+            wanted = Wanted::block(0, own.min(wanted.size));
+        }
     }
-    let length = wanted.size.bytes();
+    let length = if *more || bytes.len() > wanted.whole {
+        wanted.span
+    } else {
+        bytes.len()
+    };
     let cut = (bytes.len() > length).then(|| Response {
         code: response.code,
         options: response.options.clone(),

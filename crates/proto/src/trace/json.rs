@@ -124,7 +124,12 @@ impl Display for Json<'_> {
             What::AnsweredAgain { id } | What::Superseded { id } | What::Duplicate { id } => {
                 object.id(id)?;
             }
-            What::Observed | What::Unobserved | What::Stale | What::Malformed => {}
+            What::Observed
+            | What::Unobserved
+            | What::Stale
+            | What::Malformed
+            | What::Connected
+            | What::Disconnected => {}
         }
         f.write_str("}")
     }
@@ -146,6 +151,8 @@ impl What {
             Self::Unobserved => "unobserved",
             Self::Stale => "stale",
             Self::Malformed => "malformed",
+            Self::Connected => "connected",
+            Self::Disconnected => "disconnected",
         }
     }
 }

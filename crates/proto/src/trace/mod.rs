@@ -111,6 +111,12 @@ pub enum What {
     Unobserved,
     /// What we know of a resource of the peer's went stale.
     Stale,
-    /// A datagram was no CoAP message and was rejected or ignored.
+    /// A datagram was no CoAP message and was rejected or ignored; or what came on a connection was
+    /// none, and the connection was aborted.
     Malformed,
+    /// A connection with the peer is there. On it, Message IDs only tell which events belong
+    /// together.
+    Connected,
+    /// A connection has ended.
+    Disconnected,
 }

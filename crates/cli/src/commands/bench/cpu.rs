@@ -40,12 +40,14 @@ mod tests {
     #[test]
     fn work_is_seen_by_both_measures() {
         let pid = std::process::id();
-        let before = (of_this_thread(), of_process(pid));
+        let before = of_this_thread();
         let mut sum = 0_u64;
-        while of_this_thread() < before.0.map(|time| time + Duration::from_millis(20)) {
+        while of_this_thread() < before.map(|time| time + Duration::from_millis(20)) {
             sum = std::hint::black_box(sum + 1);
         }
-        assert!(of_process(pid) > before.1, "{sum}");
+        // Other tests' threads may have ended meanwhile and taken theirs with them; ours is there.
+        let all = of_process(pid);
+        assert!(all >= Some(Duration::from_millis(10)), "{all:?}, {sum}");
     }
 
     #[test]

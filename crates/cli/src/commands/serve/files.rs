@@ -113,7 +113,7 @@ fn content(file: &File, request: &Request, segments: &[&[u8]]) -> Result<Respons
     if wanted.offset >= size {
         return Err(Refusal::bad_option("Block2: beyond the end"));
     }
-    let bytes = read_at(file, wanted.offset, wanted.size.bytes() as u64)?;
+    let bytes = read_at(file, wanted.offset, wanted.take(size))?;
     let more = wanted.offset + (bytes.len() as u64) < size;
     response.payload = Payload::Part {
         offset: wanted.offset,

@@ -18,14 +18,17 @@ use carob_cc::controller::Counting;
 use carob_cc::time::{Duration, Instant};
 use smallvec::SmallVec;
 
-use super::config::{ENGINE_BYTES, MESSAGE_BYTES, admissible};
+use super::capacity::Capacity;
+use super::config::{ENGINE_BYTES, admissible};
 use super::exchange::{Purpose, Submission};
 use super::options::Allowed;
 use super::{Endpoint, Event, Failure, Owner, RequestError, RequestId};
 use crate::blockwise::download::{Download, DownloadError};
 use crate::blockwise::upload::Upload;
+use crate::codec::header::HEADER_LENGTH;
+use crate::codec::signal::SIGNAL_BYTES;
 use crate::codec::{
-    BlockSize, BlockValue, Code, EncodeError, MessageId, OptionNumber, Options, Token, Type, Writer,
+    BlockValue, Code, EncodeError, MessageId, OptionNumber, Options, Signal, Token, Type, Writer,
 };
 use crate::message::{Request, Response};
 use crate::peer::PeerIndex;
@@ -122,8 +125,11 @@ pub(super) struct Operation {
     /// The application was told that the upload is starved.
     starved: bool,
     observation: Option<Box<Observation>>,
-    /// Another body is on its way to the same resource; nothing has been sent.
+    /// Nothing has been sent: another body is on its way to the same resource, or what the peer
+    /// takes is not known yet.
     held: bool,
+    /// More of a streamed body, supplied meanwhile.
+    early: Option<(Bytes, bool)>,
 }
 
 impl Endpoint {
@@ -162,28 +168,81 @@ impl Endpoint {
             return Err(RequestError::PayloadNotAllowed);
         }
         // Find out now what could not be sent later.
+        let mut capacity = self.capacity(to);
+        self.grow_scratch(&capacity, 64 + options.encoded_len(), 0);
         let scratch = &mut self.scratch;
         let head = encode(scratch, &Token::EMPTY, *code, options, &[], &[])
             .map_err(RequestError::Encode)?;
-        let size = block_size_beside(head, self.config.block_size);
-        let cut =
-            sending.blocks == BlockMode::Automatic && (streamed || payload.len() > size.bytes());
-        let length = if cut { size.bytes() } else { payload.len() };
-        if head + ENGINE_BYTES + length > MESSAGE_BYTES {
+        let automatic = sending.blocks == BlockMode::Automatic;
+        let large = streamed || payload.len() > capacity.beside(head).whole;
+        let unsure = capacity.reliable && large && !self.is_introduced(to);
+        if unsure {
+            // The peer may take more than it has said so far.
+            capacity = self.largest_capacity();
+        }
+        let fits = capacity.beside(head);
+        let cut = automatic && (streamed || payload.len() > fits.whole);
+        let length = if cut { fits.span } else { payload.len() };
+        if head + ENGINE_BYTES + length > capacity.message {
             return Err(RequestError::Encode(EncodeError::BufferTooSmall));
         }
-        let upload = cut.then(|| {
-            if streamed {
-                let mut upload = Upload::streaming(size);
-                upload.supply(payload.clone(), false);
-                upload
-            } else {
-                Upload::whole(size, payload.clone())
+        if unsure {
+            let id = self.begin(now, to, request, sending, None)?;
+            self.operations[id.index as usize].held = true;
+            if !self.await_csm(now, to, id) {
+                self.finish(now, id.index);
+                return Err(RequestError::PeersFull);
             }
-        });
+            return Ok(id);
+        }
+        let upload = cut.then(|| upload_of(&request, streamed, &capacity, head));
         let id = self.begin(now, to, request, sending, upload)?;
         self.advance(now, id.index);
         Ok(id)
+    }
+
+    /// What a peer takes is known: sends a request that waited for that.
+    pub(super) fn measure(&mut self, now: Instant, index: u32) {
+        let operation = &self.operations[index as usize];
+        let to = self.peers[operation.peer].address;
+        let capacity = self.capacity(to);
+        let Operation {
+            request, sending, ..
+        } = operation;
+        let streamed = sending.request_body == BodyMode::Streamed;
+        let head = HEADER_LENGTH + request.options.encoded_len();
+        let fits = capacity.beside(head);
+        let length = request.payload.len();
+        let cut = sending.blocks == BlockMode::Automatic && (streamed || length > fits.whole);
+        let sent = if cut { fits.span } else { length };
+        if head + ENGINE_BYTES + sent > capacity.message {
+            let failure = Failure::Encode(EncodeError::BufferTooSmall);
+            return self.fail_operation(now, index, failure);
+        }
+        let operation = &mut self.operations[index as usize];
+        operation.held = false;
+        if cut {
+            let upload = upload_of(&operation.request, streamed, &capacity, head);
+            let more = operation.early.take();
+            operation.upload = Some(upload);
+            if let (Some((bytes, last)), Some(upload)) = (more, &mut operation.upload) {
+                upload.supply(bytes, last);
+            }
+            let options = &operation.request.options;
+            operation.held = !self.turns.join(operation.peer, options, index);
+        }
+        self.advance(now, index);
+    }
+
+    /// Whether a request still is under way.
+    pub(super) fn operation_lives(&self, id: RequestId) -> bool {
+        let operation = self.operations.get(id.index as usize);
+        operation.is_some_and(|operation| operation.serial == id.serial)
+    }
+
+    pub(super) fn operation_is_idempotent(&self, index: u32) -> bool {
+        let operation = self.operations.get(index as usize);
+        operation.is_some_and(|operation| operation.request.code.is_idempotent())
     }
 
     /// Asks a peer whether it is there, with an empty CON (RFC 7252 4.3).
@@ -191,13 +250,23 @@ impl Endpoint {
         let id = self.begin(now, to, Request::get(), Sending::default(), None)?;
         let peer = self.operations[id.index as usize].peer;
         let mut bytes = self.buffer();
-        bytes.extend_from_slice(&super::empty(Type::Confirmable, MessageId(0)));
+        let token = if self.is_reliable() {
+            let token = self.fresh_token(peer, Counting::Off);
+            let mut buffer = [0; SIGNAL_BYTES];
+            let ping = Signal::Ping { custody: false };
+            let length = ping.write(&mut buffer, &token).expect("a ping is short");
+            bytes.extend_from_slice(&buffer[..length]);
+            token
+        } else {
+            bytes.extend_from_slice(&super::empty(Type::Confirmable, MessageId(0)));
+            Token::EMPTY
+        };
         let submission = Submission {
             purpose: Purpose::Ping {
                 operation: id.index,
             },
             confirmable: true,
-            token: Token::EMPTY,
+            token,
             counting: Counting::Off,
             bytes,
             answer_bytes: 4,
@@ -245,6 +314,7 @@ impl Endpoint {
             starved: false,
             observation: None,
             held: false,
+            early: None,
         }) as u32;
         self.peers[peer].users += 1;
         if observes {
@@ -281,6 +351,9 @@ impl Endpoint {
     pub fn cancel(&mut self, now: Instant, id: RequestId) -> bool {
         let known = self.operation(id).is_some();
         if known {
+            if self.is_reliable() {
+                self.give_back(now, id.index);
+            }
             self.finish(now, id.index);
         }
         known
@@ -292,6 +365,10 @@ impl Endpoint {
             return;
         };
         let Some(upload) = &mut operation.upload else {
+            // It waits to know what the peer takes; nobody was asked for more than the beginning.
+            if operation.held {
+                operation.early = Some((bytes, last));
+            }
             return;
         };
         upload.supply(bytes, last);
@@ -327,6 +404,7 @@ impl Endpoint {
 
     /// Sends the request's first message, or the next block of its body.
     fn advance(&mut self, now: Instant, index: u32) {
+        let own = self.own_block_size();
         let operation = &mut self.operations[index as usize];
         if operation.held {
             return;
@@ -365,7 +443,7 @@ impl Endpoint {
         let block2 = BlockValue {
             number: 0,
             more: false,
-            szx: self.config.block_size,
+            szx: own,
         };
         let payload = operation.request.payload.clone();
         self.send_part(now, index, None, early.then_some(block2), None, &payload);
@@ -396,6 +474,9 @@ impl Endpoint {
             Some((token, _)) => token,
             None => self.fresh_token(peer, counting),
         };
+        let capacity = self.capacity(self.peers[peer].address);
+        let options = &self.operations[index as usize].request.options;
+        self.grow_scratch(&capacity, 64 + options.encoded_len(), payload.len());
         let operation = &self.operations[index as usize];
         let sending = &operation.sending;
         let confirmable = sending.confirmable;
@@ -422,7 +503,9 @@ impl Endpoint {
             unconditional = Some(rest);
         }
         let options = unconditional.as_ref().unwrap_or(options);
-        match encode(&mut self.scratch, &token, *code, options, &extra, payload) {
+        let room = capacity.message.min(self.scratch.len());
+        let scratch = &mut self.scratch[..room];
+        match encode(scratch, &token, *code, options, &extra, payload) {
             Ok(length) => bytes.extend_from_slice(&self.scratch[..length]),
             Err(error) => return self.fail_operation(now, index, Failure::Encode(error)),
         }
@@ -508,11 +591,21 @@ impl Endpoint {
     }
 }
 
-/// The largest block size, up to `own`, that fits a message beside this many bytes of header and
-/// options; `own` if none does.
-pub(super) fn block_size_beside(head: usize, own: BlockSize) -> BlockSize {
-    let room = MESSAGE_BYTES.saturating_sub(head + ENGINE_BYTES);
-    BlockSize::from_bytes_at_most(room).map_or(own, |fits| fits.min(own))
+/// A body that is to be sent in parts beside this many bytes of header and options.
+fn upload_of(request: &Request, streamed: bool, capacity: &Capacity, head: usize) -> Upload {
+    let fits = capacity.beside(head);
+    let upload = if streamed {
+        let mut upload = Upload::streaming(fits.size);
+        upload.supply(request.payload.clone(), false);
+        upload
+    } else {
+        Upload::whole(fits.size, request.payload.clone())
+    };
+    if fits.size.is_bert() {
+        upload.in_spans(fits.span)
+    } else {
+        upload
+    }
 }
 
 /// Writes a request message with the engine's own options merged in; type and Message ID are

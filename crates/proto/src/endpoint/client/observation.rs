@@ -9,6 +9,7 @@
 use core::hash::BuildHasher;
 use core::net::SocketAddr;
 
+use bytes::Bytes;
 use carob_cc::controller::Counting;
 use carob_cc::random::uniform;
 use carob_cc::time::{Duration, Instant};
@@ -17,10 +18,11 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::transfer::Received;
-use super::{Operation, RequestId};
+use super::{Operation, RequestId, encode};
 use crate::codec::{BlockValue, Code, MessageView, OptionNumber, Token};
 use crate::endpoint::observe::has_observe;
 use crate::endpoint::{Endpoint, Event, Failure, Owner};
+use crate::message::Request;
 use crate::observe::Observe;
 use crate::observe::freshness::Newest;
 use crate::peer::PeerIndex;
@@ -192,8 +194,8 @@ impl Endpoint {
     /// Gives an observation back: the server is told, and the state it answers with is the
     /// request's last event. Whether the request was still under way.
     ///
-    /// To end it without a message, [`cancel`](Self::cancel) it; the server then learns of it with
-    /// its next notification, which is refused (RFC 7641 3.6).
+    /// To end it without a word more of it, [`cancel`](Self::cancel) it; the server then learns of
+    /// it with its next notification, which is refused (RFC 7641 3.6), or over a connection at once.
     pub fn stop_observing(&mut self, now: Instant, id: RequestId) -> bool {
         let Some(Operation {
             observation: Some(observation),
@@ -210,6 +212,36 @@ impl Endpoint {
         self.timers.cancel(timer);
         self.send_anew(now, id.index);
         true
+    }
+
+    /// Gives back an observation that ends here and now, over a connection: there, notifications
+    /// cannot be refused (RFC 8323 7.4). Nobody waits for the answer.
+    pub(super) fn give_back(&mut self, now: Instant, index: u32) {
+        let operation = &self.operations[index as usize];
+        let Some(observation) = &operation.observation else {
+            return;
+        };
+        let to = self.peers[operation.peer].address;
+        let told = observation.newest.is_some() && observation.phase != Phase::Ending;
+        if !told || !self.is_open(to) {
+            return;
+        }
+        let (capacity, token) = (self.capacity(to), observation.token);
+        let operation = &self.operations[index as usize];
+        let Request { code, options, .. } = &operation.request;
+        let extra = [Some((OptionNumber::OBSERVE, Observe::Deregister.value()))];
+        let payload = if *code == Code::FETCH && operation.upload.is_none() {
+            operation.request.payload.clone()
+        } else {
+            Bytes::new()
+        };
+        let (code, options) = (*code, options.clone());
+        self.grow_scratch(&capacity, 64 + options.encoded_len(), payload.len());
+        let mut scratch = core::mem::take(&mut self.scratch);
+        if let Ok(length) = encode(&mut scratch, &token, code, &options, &extra, &payload) {
+            self.transmit(now, to, &scratch[..length]);
+        }
+        self.scratch = scratch;
     }
 
     /// Sends the request of an observation once more, its body from the beginning.
@@ -255,7 +287,8 @@ impl Endpoint {
         if let Some(number) = self.not_understood(message) {
             return self.fail_operation(now, index, Failure::UnknownOption(number));
         }
-        let received = match Received::read(message) {
+        let ordered = self.is_reliable();
+        let received = match Received::read(message, ordered) {
             Ok(received) => received,
             Err(failure) => return self.fail_operation(now, index, failure),
         };
@@ -266,9 +299,11 @@ impl Endpoint {
             return; // nobody wants to know any more
         }
         if let Some(sequence) = sequence(message) {
-            let newer = observation
-                .newest
-                .is_none_or(|newest| newest.is_older_than(sequence, now));
+            // A connection keeps the order (RFC 8323 7.1).
+            let newer = ordered
+                || observation
+                    .newest
+                    .is_none_or(|newest| newest.is_older_than(sequence, now));
             if !newer {
                 return;
             }
@@ -295,6 +330,7 @@ impl Endpoint {
         index: u32,
         message: &MessageView<'_>,
     ) -> bool {
+        let ordered = self.is_reliable();
         let operation = &mut self.operations[index as usize];
         let Some(observation) = &mut operation.observation else {
             return true;
@@ -306,7 +342,7 @@ impl Endpoint {
                 // A server that was restarted counts anew, so the response to a registration is
                 // the newest state whatever its number; unless a notification has overtaken it.
                 let overtaken = observation.newest.is_some_and(|newest| {
-                    observation.heard && !newest.is_older_than(sequence, now)
+                    observation.heard && !ordered && !newest.is_older_than(sequence, now)
                 });
                 if overtaken {
                     let fresh_until = now + Duration::from_secs(u64::from(max_age(message)));

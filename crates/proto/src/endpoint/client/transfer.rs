@@ -23,10 +23,17 @@ pub(super) struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
-    /// Reads them; fails if one is malformed.
-    pub(super) fn read(message: &MessageView<'a>) -> Result<Self, Failure> {
+    /// Reads them, from a datagram or a `reliable` transport; fails if one is malformed.
+    pub(super) fn read(message: &MessageView<'a>, reliable: bool) -> Result<Self, Failure> {
         let mut received = Self::default();
-        let decode = |value| BlockValue::decode(value).map_err(|_| Failure::BadBlock);
+        let decode = |value| {
+            let block = if reliable {
+                BlockValue::decode_reliable(value)
+            } else {
+                BlockValue::decode(value)
+            };
+            block.map_err(|_| Failure::BadBlock)
+        };
         for option in message.options() {
             match option.number {
                 OptionNumber::BLOCK1 => received.block1 = Some(decode(option.value)?),
@@ -70,7 +77,7 @@ impl Endpoint {
         if self.operations[index as usize].sending.blocks == BlockMode::Manual {
             return self.deliver_response(now, index, message);
         }
-        let received = match Received::read(message) {
+        let received = match Received::read(message, self.is_reliable()) {
             Ok(received) => received,
             Err(failure) => return self.fail_operation(now, index, failure),
         };
@@ -144,7 +151,7 @@ impl Endpoint {
         received: &Received<'_>,
         message: &MessageView<'_>,
     ) {
-        let config_size = self.config.block_size;
+        let config_size = self.own_block_size();
         let limit = match self.operations[index as usize].sending.response_body {
             BodyMode::Whole => self.config.limits.download_bytes,
             BodyMode::Streamed => usize::MAX,
@@ -225,7 +232,10 @@ impl Endpoint {
     pub(super) fn pull(&mut self, now: Instant, index: u32) {
         loop {
             let peer = self.operations[index as usize].peer;
-            let window = usize::from(self.window(now, peer).exchanges);
+            let window = match &self.config.reliable {
+                Some(reliable) => usize::from(reliable.window),
+                None => usize::from(self.window(now, peer).exchanges),
+            };
             let operation = &mut self.operations[index as usize];
             let flying = operation.exchanges.len();
             let mut allowed = window.min(self.config.limits.blocks_in_flight).max(1);
@@ -281,7 +291,7 @@ impl Endpoint {
         let block2 = BlockValue {
             number: 0,
             more: false,
-            szx: self.config.block_size,
+            szx: self.own_block_size(),
         };
         let payload = self.operations[index as usize].request.payload.clone();
         self.send_part(now, index, None, Some(block2), None, &payload);

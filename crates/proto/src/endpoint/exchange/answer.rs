@@ -37,7 +37,14 @@ impl Endpoint {
     }
 
     /// Tells the controller that an exchange was answered.
-    fn tell_answered(&mut self, now: Instant, index: u32, answer: Answer, bytes: u32, first: bool) {
+    pub(in crate::endpoint) fn tell_answered(
+        &mut self,
+        now: Instant,
+        index: u32,
+        answer: Answer,
+        bytes: u32,
+        first: bool,
+    ) {
         let parameters = self.exchange_parameters(index);
         let exchange = &self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
@@ -50,7 +57,9 @@ impl Endpoint {
         if let Some(round_trip) = answered.round_trip() {
             peer.tally.took(round_trip);
         }
-        if first {
+        if self.config.reliable.is_some() {
+            // Congestion is the transport's.
+        } else if first {
             peer.congestion.controller().on_answered(&answered);
         } else {
             peer.congestion.controller().on_response(&answered);
@@ -107,7 +116,7 @@ impl Endpoint {
             let exchange = &mut self.exchanges[index as usize];
             exchange.state = State::Waiting { counted: false };
             self.timers.set(exchange.timer_id, now + lifetime);
-            self.release(index);
+            self.release_window(index);
             return self.pump(now, peer);
         }
         // A piggybacked response must carry the request's token (RFC 7252 5.3.2).
@@ -175,7 +184,9 @@ impl Endpoint {
         let Some(index) = found else {
             match observation {
                 Some(operation) => self.handle_notification(now, from, operation, message),
-                // Nobody waits for it; tell the server (RFC 7252 4.2, 4.3).
+                // Nobody waits for it; tell the server (RFC 7252 4.2, 4.3), or over a connection
+                // nobody (RFC 8323 3.4).
+                None if self.is_reliable() => {}
                 None => self.reject(now, from, id),
             }
             return;
@@ -200,6 +211,9 @@ impl Endpoint {
         message: &MessageView<'_>,
         parameters: TransmissionParameters,
     ) {
+        if self.is_reliable() {
+            return;
+        }
         let id = message.message_id();
         // What is not understood is rejected, not acknowledged (RFC 7252 5.4.1).
         let verdict = match self.not_understood(message) {

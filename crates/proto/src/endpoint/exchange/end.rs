@@ -7,14 +7,14 @@ use carob_cc::evidence::{Abandoned, Reason, Signal};
 use carob_cc::time::Instant;
 
 use super::{Ended, Purpose, State};
-use crate::endpoint::config::{ENDED_REMEMBERED, SPARE_BUFFERS};
+use crate::endpoint::config::{ENDED_REMEMBERED, SPARE_BUFFERS, SPARE_BYTES};
 use crate::endpoint::{Endpoint, Failure};
 use crate::peer::PeerIndex;
 use crate::trace::What;
 
 impl Endpoint {
     /// Gives back what an exchange counted for in its peer's window.
-    pub(super) fn release(&mut self, index: u32) {
+    pub(in crate::endpoint) fn release_window(&mut self, index: u32) {
         let exchange = &self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
         peer.outstanding = peer.outstanding.saturating_sub(1);
@@ -24,7 +24,13 @@ impl Endpoint {
     }
 
     /// Ends an exchange without an answer, and the request it was part of.
-    pub(super) fn abandon(&mut self, now: Instant, index: u32, reason: Reason, failure: Failure) {
+    pub(in crate::endpoint) fn abandon(
+        &mut self,
+        now: Instant,
+        index: u32,
+        reason: Reason,
+        failure: Failure,
+    ) {
         let exchange = &self.exchanges[index as usize];
         let (peer, purpose, token) = (exchange.peer, exchange.purpose, exchange.token);
         let began = exchange.transmissions.first().map_or(now, |t| t.at);
@@ -103,13 +109,16 @@ impl Endpoint {
     }
 
     /// Forgets an exchange and lets its peer's queue move on.
-    pub(super) fn end(&mut self, now: Instant, index: u32, abandoned: bool) {
+    pub(in crate::endpoint) fn end(&mut self, now: Instant, index: u32, abandoned: bool) {
         let peer = self.retire(index, abandoned);
         self.pump(now, peer);
+        if self.is_reliable() {
+            self.close_if_released(now, self.peers[peer].address);
+        }
     }
 
     /// Forgets an exchange.
-    pub(super) fn retire(&mut self, index: u32, abandoned: bool) -> PeerIndex {
+    pub(in crate::endpoint) fn retire(&mut self, index: u32, abandoned: bool) -> PeerIndex {
         let state = self.exchanges[index as usize].state;
         if matches!(
             state,
@@ -117,7 +126,7 @@ impl Endpoint {
         ) && (self.exchanges[index as usize].confirmable
             || self.exchanges[index as usize].purpose.wants_response())
         {
-            self.release(index);
+            self.release_window(index);
         }
         let mut exchange = self.exchanges.remove(index as usize);
         self.index.remove(&exchange, index);
@@ -148,7 +157,7 @@ impl Endpoint {
                 abandoned,
             });
         }
-        if self.spare.len() < SPARE_BUFFERS {
+        if self.spare.len() < SPARE_BUFFERS && exchange.bytes.capacity() <= SPARE_BYTES {
             exchange.bytes.clear();
             self.spare.push(exchange.bytes);
         }

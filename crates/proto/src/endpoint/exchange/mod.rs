@@ -57,7 +57,7 @@ impl Purpose {
         matches!(self, Self::Request { .. })
     }
 
-    fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> Kind {
         match self {
             Self::Response => Kind::Response,
             Self::Notification { .. } => Kind::Notification,
@@ -65,7 +65,7 @@ impl Purpose {
         }
     }
 
-    fn operation(self) -> Option<u32> {
+    pub(super) fn operation(self) -> Option<u32> {
         match self {
             Self::Request { operation, .. } | Self::Ping { operation } => Some(operation),
             Self::Response | Self::Notification { .. } => None,
@@ -81,7 +81,7 @@ impl Purpose {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(in crate::endpoint) enum State {
     /// In its peer's queue.
     Queued,
     /// A CON, its timer running.
@@ -106,25 +106,27 @@ pub(super) struct Submission {
 
 #[derive(Debug)]
 pub(super) struct Exchange {
-    peer: PeerIndex,
-    purpose: Purpose,
-    state: State,
-    confirmable: bool,
+    pub(super) peer: PeerIndex,
+    pub(super) purpose: Purpose,
+    pub(super) state: State,
+    pub(super) confirmable: bool,
     /// That of its copies, but for the last byte where that counts them.
     token: Token,
     /// How its copies are told apart.
     counting: Counting,
     /// The copy that its answer named, if any.
     named: Option<u8>,
-    id: Option<MessageId>,
-    bytes: Vec<u8>,
+    pub(super) id: Option<MessageId>,
+    pub(super) bytes: Vec<u8>,
     answer_bytes: u32,
     parameters: Option<Box<TransmissionParameters>>,
     timer: Timer,
-    timer_id: TimerId,
+    pub(super) timer_id: TimerId,
     /// By how much its timers were served late, all together.
     late: Duration,
-    transmissions: SmallVec<[Transmission; 2]>,
+    pub(super) transmissions: SmallVec<[Transmission; 2]>,
+    /// It was sent over a connection that has ended since.
+    pub(super) resent: bool,
     /// The first of `transmissions` that had the present Message ID: not 0 once a notification
     /// was superseded by a newer one (RFC 7641 4.5.2).
     first_of_id: u8,
@@ -133,7 +135,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    fn in_flight_bytes(&self) -> u32 {
+    pub(super) fn in_flight_bytes(&self) -> u32 {
         (self.bytes.len() as u32).saturating_add(self.answer_bytes)
     }
 
@@ -269,13 +271,17 @@ impl Endpoint {
             timer_id: self.timers.add(Owner::Exchange(index)),
             late: Duration::ZERO,
             transmissions: SmallVec::new(),
+            resent: false,
             first_of_id: 0,
             queued_next: u32::MAX,
         });
         if let Some(observer) = purpose.observer() {
             self.observers[observer].exchange = index;
         }
-        if purpose.wants_response() {
+        // Over a connection, a ping is answered by its token, too.
+        let by_token = purpose.wants_response()
+            || (self.is_reliable() && matches!(purpose, Purpose::Ping { .. }));
+        if by_token {
             self.index.add_token(&self.exchanges, index);
         }
         self.peers[peer].users += 1;
@@ -289,6 +295,9 @@ impl Endpoint {
     /// Notifications that the controller holds back for a while hold up each other, and nothing
     /// else: a request or a response behind them need not wait as long.
     pub(super) fn pump(&mut self, now: Instant, peer: PeerIndex) {
+        if self.is_reliable() {
+            return self.pump_connection(now, peer);
+        }
         // When the queue is to be looked at again.
         let mut later = None;
         let (mut before, mut holding) = (None, false);
@@ -453,7 +462,7 @@ impl Endpoint {
 
     /// Writes what a queued notification says anew if there is a newer state by now, and finds out
     /// whether it is to be acknowledged.
-    fn bring_up_to_date(&mut self, now: Instant, index: u32) {
+    pub(super) fn bring_up_to_date(&mut self, now: Instant, index: u32) {
         let Some(observer) = self.exchanges[index as usize].purpose.observer() else {
             return;
         };
@@ -485,7 +494,7 @@ impl Endpoint {
         let Ok(id) = self.peers[peer].message_ids.next(now, lifetime) else {
             return;
         };
-        self.release(index);
+        self.release_window(index);
         self.bring_up_to_date(now, index);
         self.index.remove_id(&self.exchanges[index as usize], index);
         let exchange = &mut self.exchanges[index as usize];
@@ -569,13 +578,16 @@ impl Endpoint {
                     self.abandon(now, index, Reason::TimedOut, Failure::TimedOut { copies });
                 }
             }
+            State::Waiting { counted: true } if self.config.reliable.is_some() => {
+                self.abandon(now, index, Reason::TimedOut, Failure::NoResponse);
+            }
             State::Waiting { counted: true } => {
                 exchange.state = State::Waiting { counted: false };
                 let peer = exchange.peer;
                 let began = exchange.transmissions.first().map_or(now, |t| t.at);
                 let end = (began + parameters.exchange_lifetime()).max(now);
                 self.timers.set(exchange.timer_id, end);
-                self.release(index);
+                self.release_window(index);
                 self.pump(now, peer);
             }
             State::Waiting { counted: false } => {

@@ -38,7 +38,11 @@ impl Queue {
     }
 
     /// The exchange behind `before`, or the first one.
-    pub(super) fn next(&self, exchanges: &Slab<Exchange>, before: Option<u32>) -> Option<u32> {
+    pub(in crate::endpoint) fn next(
+        &self,
+        exchanges: &Slab<Exchange>,
+        before: Option<u32>,
+    ) -> Option<u32> {
         let next = match before {
             None => self.first,
             Some(before) => exchanges[before as usize].queued_next,
@@ -47,7 +51,7 @@ impl Queue {
     }
 
     /// Puts an exchange at the end.
-    pub(super) fn push(&mut self, exchanges: &mut Slab<Exchange>, index: u32) {
+    pub(in crate::endpoint) fn push(&mut self, exchanges: &mut Slab<Exchange>, index: u32) {
         exchanges[index as usize].queued_next = NONE;
         if self.length == 0 {
             self.first = index;
@@ -59,7 +63,11 @@ impl Queue {
     }
 
     /// Takes out the exchange behind `before`, or the first one.
-    pub(super) fn take(&mut self, exchanges: &mut Slab<Exchange>, before: Option<u32>) {
+    pub(in crate::endpoint) fn take(
+        &mut self,
+        exchanges: &mut Slab<Exchange>,
+        before: Option<u32>,
+    ) {
         let Some(taken) = self.next(exchanges, before) else {
             return;
         };
@@ -75,7 +83,7 @@ impl Queue {
     }
 
     /// Takes out one exchange, wherever it is.
-    pub(super) fn remove(&mut self, exchanges: &mut Slab<Exchange>, index: u32) {
+    pub(in crate::endpoint) fn remove(&mut self, exchanges: &mut Slab<Exchange>, index: u32) {
         let mut before = None;
         while let Some(next) = self.next(exchanges, before) {
             if next == index {

@@ -21,7 +21,7 @@ impl Endpoint {
         block: BlockValue,
     ) {
         let echo = BlockValue {
-            szx: block.szx.min(self.config.block_size),
+            szx: block.szx.min(self.own_block_size()),
             ..block
         };
         self.incoming.slots[incoming.index as usize].block1 = Some(echo);

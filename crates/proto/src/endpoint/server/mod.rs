@@ -17,12 +17,13 @@ use core::net::SocketAddr;
 use bytes::Bytes;
 use carob_cc::time::Instant;
 
+use super::config::SPARE_BYTES;
 use super::count::Count;
 use super::options::{is_location, is_reserved_location};
 use super::{Endpoint, IncomingId, Queued};
 use crate::blockwise::Wanted;
 use crate::blockwise::bodies::Kept;
-use crate::codec::{Code, MessageView, OptionNumber, Type};
+use crate::codec::{BlockError, Code, MessageView, OptionNumber, Type};
 use crate::dedup::{Remembered, Repeatable};
 use crate::message::{Payload, Response};
 use crate::observe::Observe;
@@ -93,7 +94,7 @@ impl Endpoint {
     /// A request that [`Event::Request`](super::Event::Request) announced, until it is answered.
     pub fn incoming(&self, id: IncomingId) -> Option<Incoming<'_>> {
         let slot = self.incoming.find(id)?;
-        let message = MessageView::parse(&slot.bytes).ok()?;
+        let message = MessageView::parse_long(&slot.bytes).ok()?;
         let body = match slot.body.as_deref() {
             Some(body) => body,
             None if message.code().has_payload() => message.payload(),
@@ -114,20 +115,9 @@ impl Endpoint {
         self.incoming.find(id)?.body.clone()
     }
 
-    fn wanted(&self, request: &MessageView<'_>) -> Result<Wanted, crate::codec::BlockError> {
-        let own = self.config.block_size;
-        Ok(
-            match request.block_option(OptionNumber::BLOCK2).transpose()? {
-                Some(block) => Wanted {
-                    offset: block.offset() as u64,
-                    size: block.szx.min(own),
-                },
-                None => Wanted {
-                    offset: 0,
-                    size: own,
-                },
-            },
-        )
+    fn wanted(&self, from: SocketAddr, request: &MessageView<'_>) -> Result<Wanted, BlockError> {
+        let block = self.block_option(request, OptionNumber::BLOCK2)?;
+        Ok(self.wanted_of(from, block))
     }
 
     fn check_options(&self, request: &MessageView<'_>) -> Verdict {
@@ -175,7 +165,8 @@ impl Endpoint {
         from: SocketAddr,
         request: &MessageView<'_>,
     ) {
-        let confirmable = request.kind() == Type::Confirmable;
+        // Over a connection every request is answered.
+        let confirmable = request.kind() == Type::Confirmable || self.is_reliable();
         let verdict = self.check_options(request);
         if let Verdict::Refused(code, number) = verdict
             && confirmable
@@ -203,18 +194,22 @@ impl Endpoint {
             return self.overloaded(now, from, request);
         }
         let id = request.message_id();
-        let Some(remembered) = self.dedup.remember(now, lifetime, from, id, repeatable) else {
-            return self.overloaded(now, from, request);
+        let remembered = if self.is_reliable() {
+            self.request_waits(from);
+            None
+        } else {
+            let remembered = self.dedup.remember(now, lifetime, from, id, repeatable);
+            if remembered.is_none() {
+                return self.overloaded(now, from, request);
+            }
+            remembered
         };
         let deregister = Some(Observe::Deregister);
         if matches!(verdict, Verdict::Understood { observe, .. } if observe == deregister) {
             self.deregister(now, from, &request.token());
         }
-        let wanted = self.wanted(request);
-        let whole = Wanted {
-            offset: 0,
-            size: self.config.block_size,
-        };
+        let wanted = self.wanted(from, request);
+        let whole = self.wanted_of(from, None);
         let incoming = self.accept(now, from, request, remembered, wanted.unwrap_or(whole));
         match verdict {
             Verdict::Understood {
@@ -238,7 +233,7 @@ impl Endpoint {
                 return self.fail(now, incoming, Code::BAD_REQUEST, &text);
             }
         };
-        match request.block_option(OptionNumber::BLOCK1).transpose() {
+        match self.block_option(request, OptionNumber::BLOCK1) {
             Err(error) => {
                 let text = alloc::format!("Block1: {error}");
                 return self.fail(now, incoming, Code::BAD_REQUEST, &text);
@@ -271,7 +266,7 @@ impl Endpoint {
         now: Instant,
         from: SocketAddr,
         request: &MessageView<'_>,
-        remembered: Remembered,
+        remembered: Option<Remembered>,
         wanted: Wanted,
     ) -> IncomingId {
         let serial = self.next_serial();
@@ -282,12 +277,14 @@ impl Endpoint {
             from,
             id: request.message_id(),
             token: request.token(),
-            acknowledgement: if request.kind() == Type::Confirmable {
+            acknowledgement: if self.config.reliable.is_some() {
+                Acknowledgement::Connected
+            } else if request.kind() == Type::Confirmable {
                 Acknowledgement::Due
             } else {
                 Acknowledgement::None
             },
-            remembered: Some(remembered),
+            remembered,
             bytes: Vec::new(),
             body: None,
             block1: None,
@@ -302,6 +299,9 @@ impl Endpoint {
             let place = &mut table.slots[index as usize];
             let mut bytes = core::mem::take(&mut place.bytes);
             bytes.clear();
+            if bytes.capacity() > SPARE_BYTES {
+                bytes = Vec::new();
+            }
             *place = Slot { bytes, ..slot };
             index
         } else {

@@ -14,7 +14,8 @@ use crate::codec::header::HEADER_LENGTH;
 use crate::codec::{
     BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Token, Type, Writer,
 };
-use crate::endpoint::client::{block_size_beside, encode, write_options};
+use crate::endpoint::capacity::Capacity;
+use crate::endpoint::client::{encode, write_options};
 use crate::endpoint::count::Count;
 use crate::endpoint::exchange::{Purpose, Submission};
 use crate::endpoint::{Endpoint, IncomingId};
@@ -28,7 +29,7 @@ impl Endpoint {
 
     /// Answers a request that gets no place: 5.03 to a CON, nothing to a NON.
     pub(super) fn overloaded(&mut self, now: Instant, from: SocketAddr, request: &MessageView<'_>) {
-        if request.kind() == Type::Confirmable {
+        if request.kind() == Type::Confirmable || self.is_reliable() {
             self.refuse(
                 now,
                 from,
@@ -90,12 +91,24 @@ impl Endpoint {
         };
         let observe = registration.map(|(_, sequence)| sequence);
 
+        let capacity = self.capacity(from);
+        let carried = wanted.whole.max(wanted.span);
+        let body = response.bytes().len().min(carried);
+        self.grow_scratch(&capacity, 64 + response.options.encoded_len(), body);
         let mut scratch = core::mem::take(&mut self.scratch);
-        let written = write_response(&mut scratch, &token, response, wanted, block1, observe);
+        let written = write_response(
+            &mut scratch,
+            &capacity,
+            &token,
+            response,
+            wanted,
+            block1,
+            observe,
+        );
         let built = written.is_ok();
         let (length, keep) = written.unwrap_or_else(|_| {
             let plain = Response::new(Code::INTERNAL_SERVER_ERROR);
-            write_response(&mut scratch, &token, &plain, wanted, None, None)
+            write_response(&mut scratch, &capacity, &token, &plain, wanted, None, None)
                 .expect("a response without options or body fits")
         });
         let Some(slot) = self.incoming.find(id) else {
@@ -103,7 +116,7 @@ impl Endpoint {
         };
         if keep
             && let Payload::Whole(body) = &response.payload
-            && let Ok(request) = MessageView::parse(&slot.bytes)
+            && let Ok(request) = MessageView::parse_long(&slot.bytes)
         {
             let Response { code, options, .. } = response;
             let kept = Kept {
@@ -114,7 +127,15 @@ impl Endpoint {
             self.bodies.keep(now, Key::of(from, &request), kept);
         }
         self.incoming.remove(id);
-        if acknowledgement == Acknowledgement::Due {
+        if acknowledgement == Acknowledgement::Connected {
+            address(&mut scratch, Type::NonConfirmable, message_id);
+            let length = echo(&mut scratch, length, count);
+            if self.is_open(from) {
+                self.transmit(now, from, &scratch[..length]);
+            }
+            self.scratch = scratch;
+            self.request_answered(now, from);
+        } else if acknowledgement == Acknowledgement::Due {
             address(&mut scratch, Type::Acknowledgement, message_id);
             if let Some(at) = remembered {
                 self.dedup.answer(at, &scratch[..length]);
@@ -155,7 +176,7 @@ impl Endpoint {
         let Payload::Whole(body) = &response.payload else {
             return None;
         };
-        let cut = wanted.offset > 0 || body.len() > wanted.size.bytes();
+        let cut = !wanted.holds(body.len());
         if !cut || response.code != Code::CONTENT || response.options.contains(OptionNumber::ETAG) {
             return None;
         }
@@ -237,6 +258,7 @@ fn echo(message: &mut [u8], length: usize, count: Option<(OptionNumber, Count)>)
 /// should be kept for the requests to come.
 pub(in crate::endpoint) fn write_response(
     buffer: &mut [u8],
+    capacity: &Capacity,
     token: &Token,
     response: &Response,
     wanted: Wanted,
@@ -250,8 +272,10 @@ pub(in crate::endpoint) fn write_response(
     } = response;
     let mut wanted = wanted;
     if !matches!(payload, Payload::Part { .. }) {
-        wanted.size = block_size_beside(HEADER_LENGTH + options.encoded_len(), wanted.size);
+        wanted = capacity.limit(wanted, HEADER_LENGTH + options.encoded_len());
     }
+    let room = capacity.message.min(buffer.len());
+    let buffer = &mut buffer[..room];
     let body = if code.has_payload() {
         &payload.bytes()[..]
     } else {
@@ -267,7 +291,9 @@ pub(in crate::endpoint) fn write_response(
         // RFC 7959 2.3; a client could do nothing with it.
         let place = offset % wanted.size.bytes() as u64;
         let length = body.len();
-        if place != 0 || length > wanted.size.bytes() || (*more && length < wanted.size.bytes()) {
+        let whole = *offset == 0 && !*more && length <= wanted.whole;
+        let part = wanted.size.fits(length, *more) && length <= wanted.span;
+        if place != 0 || !(whole || part) {
             return Err(EncodeError::NotAllowed(OptionNumber::BLOCK2));
         }
         let number = offset / wanted.size.bytes() as u64;
@@ -276,9 +302,10 @@ pub(in crate::endpoint) fn write_response(
             more: *more,
             szx: wanted.size,
         };
-        block2 = Some(block);
+        // Where messages may be long, one without the option may hold any length.
+        block2 = Some(block).filter(|_| !(whole && capacity.reliable));
         size2 = size.filter(|_| *offset == 0);
-    } else if body.len() > wanted.size.bytes()
+    } else if body.len() > wanted.whole
         || (wanted.offset > 0 && code.is_success() && code.has_payload())
     {
         // A body of one block goes without the option, even if a block size was asked for: its

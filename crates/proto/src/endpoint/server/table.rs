@@ -48,6 +48,8 @@ pub(super) struct Slot {
 pub(super) enum Acknowledgement {
     /// None is due: the request is NON.
     None,
+    /// There are none: the request came over a connection.
+    Connected,
     /// It is due, and the response may go with it.
     Due,
     /// It was sent empty; the response comes separately.

@@ -1,0 +1,250 @@
+//! Signalling messages: what the two ends of a connection tell each other about it (RFC 8323 5).
+//!
+//! Their options have numbers of their own, one table for each code
+//! ([`SignallingOptionDefinition`](super::numbers::SignallingOptionDefinition)).
+
+use super::header::{MessageId, Token, Type};
+use super::numbers::{Code, OptionNumber, SignallingOptionDefinition};
+use super::uint::{decode_uint, encode_uint};
+use super::view::MessageView;
+use super::writer::{EncodeError, Writer};
+
+/// Max-Message-Size where nothing was said, in bytes (RFC 8323 5.3.1).
+pub const BASE_MESSAGE_SIZE: u32 = 1_152;
+
+/// The longest signalling message that is written here, in bytes: its text is cut to fit.
+pub const SIGNAL_BYTES: usize = 256;
+
+const MAX_MESSAGE_SIZE: OptionNumber = OptionNumber(2);
+const BLOCK_WISE_TRANSFER: OptionNumber = OptionNumber(4);
+const CUSTODY: OptionNumber = OptionNumber(2);
+const ALTERNATIVE_ADDRESS: OptionNumber = OptionNumber(2);
+const HOLD_OFF: OptionNumber = OptionNumber(4);
+const BAD_CSM_OPTION: OptionNumber = OptionNumber(2);
+
+/// A signalling message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Signal<'a> {
+    /// 7.01: what its sender can do. What it does not name stays as it was.
+    Csm {
+        /// The largest message it takes, in bytes.
+        max_message_size: Option<u32>,
+        /// It knows block-wise transfer, and BERT if its messages may exceed the base size.
+        block_wise: bool,
+    },
+    /// 7.02: are you there?
+    Ping {
+        /// And have you dealt with all that was sent before?
+        custody: bool,
+    },
+    /// 7.03: yes.
+    Pong {
+        /// And everything before the ping has been dealt with.
+        custody: bool,
+    },
+    /// 7.04: no more requests on this connection, please.
+    Release {
+        /// Where to go instead: host and port, as in the authority of a URI. The first, of several.
+        alternative: Option<&'a str>,
+        /// Do not come back for so many seconds.
+        hold_off: Option<u32>,
+    },
+    /// 7.05: this connection ends here.
+    Abort {
+        /// The critical option of a CSM that was not understood.
+        bad_csm_option: Option<u16>,
+        /// Why, for people.
+        text: &'a str,
+    },
+    /// A signal of the future.
+    Unknown(Code),
+}
+
+/// A critical option of a signalling message that we do not understand (RFC 8323 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadSignallingOption(pub OptionNumber);
+
+impl<'a> Signal<'a> {
+    /// Reads a message whose code [is a signalling one](Code::is_signalling).
+    pub fn read(message: &MessageView<'a>) -> Result<Self, BadSignallingOption> {
+        let code = message.code();
+        let (mut size, mut block_wise, mut custody) = (None, false, false);
+        let (mut alternative, mut hold_off, mut bad) = (None, None, None);
+        for option in message.options() {
+            let number = option.number;
+            let known = SignallingOptionDefinition::find(code, number)
+                .filter(|row| row.option.accepts_length(option.value.len()));
+            if known.is_none() {
+                if number.is_critical() {
+                    return Err(BadSignallingOption(number));
+                }
+                continue;
+            }
+            let value = || decode_uint(option.value);
+            match (code, number) {
+                (Code::CSM, MAX_MESSAGE_SIZE) => size = value(),
+                (Code::CSM, BLOCK_WISE_TRANSFER) => block_wise = true,
+                (Code::PING | Code::PONG, CUSTODY) => custody = true,
+                (Code::RELEASE, ALTERNATIVE_ADDRESS) => {
+                    alternative = alternative.or(core::str::from_utf8(option.value).ok());
+                }
+                (Code::RELEASE, HOLD_OFF) => hold_off = value(),
+                (Code::ABORT, BAD_CSM_OPTION) => bad = value(),
+                _ => {}
+            }
+        }
+        Ok(match code {
+            Code::CSM => Self::Csm {
+                max_message_size: size,
+                block_wise,
+            },
+            Code::PING => Self::Ping { custody },
+            Code::PONG => Self::Pong { custody },
+            Code::RELEASE => Self::Release {
+                alternative,
+                hold_off,
+            },
+            Code::ABORT => Self::Abort {
+                bad_csm_option: bad.and_then(|number| u16::try_from(number).ok()),
+                text: core::str::from_utf8(message.payload()).unwrap_or_default(),
+            },
+            _ => Self::Unknown(code),
+        })
+    }
+
+    /// Its code.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Csm { .. } => Code::CSM,
+            Self::Ping { .. } => Code::PING,
+            Self::Pong { .. } => Code::PONG,
+            Self::Release { .. } => Code::RELEASE,
+            Self::Abort { .. } => Code::ABORT,
+            Self::Unknown(code) => *code,
+        }
+    }
+
+    /// Writes it, with the head of a datagram, and returns its length; [`SIGNAL_BYTES`] suffice.
+    pub fn write(&self, buffer: &mut [u8], token: &Token) -> Result<usize, EncodeError> {
+        let kind = Type::NonConfirmable;
+        let mut writer = Writer::new(buffer, kind, self.code(), MessageId(0), token)?;
+        let uint = |writer: &mut Writer<'_>, number, value: Option<u32>| {
+            value.map_or(Ok(()), |value| {
+                writer.option(number, encode_uint(value).as_slice())
+            })
+        };
+        match *self {
+            Self::Csm {
+                max_message_size,
+                block_wise,
+            } => {
+                uint(&mut writer, MAX_MESSAGE_SIZE, max_message_size)?;
+                if block_wise {
+                    writer.option(BLOCK_WISE_TRANSFER, &[])?;
+                }
+            }
+            Self::Ping { custody } | Self::Pong { custody } => {
+                if custody {
+                    writer.option(CUSTODY, &[])?;
+                }
+            }
+            Self::Release {
+                alternative,
+                hold_off,
+            } => {
+                if let Some(address) = alternative {
+                    writer.option(ALTERNATIVE_ADDRESS, address.as_bytes())?;
+                }
+                uint(&mut writer, HOLD_OFF, hold_off)?;
+            }
+            Self::Abort {
+                bad_csm_option,
+                text,
+            } => {
+                uint(&mut writer, BAD_CSM_OPTION, bad_csm_option.map(u32::from))?;
+                let mut end = text.len().min(writer.payload_room());
+                while !text.is_char_boundary(end) {
+                    end -= 1;
+                }
+                writer.payload(&text.as_bytes()[..end])?;
+            }
+            Self::Unknown(_) => {}
+        }
+        Ok(writer.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(signal: Signal<'_>) {
+        let mut buffer = [0; SIGNAL_BYTES];
+        let token = Token::new(&[0x42]).expect("a token");
+        let length = signal.write(&mut buffer, &token).expect("fits");
+        let message = MessageView::parse(&buffer[..length]).expect("well formed");
+        assert_eq!(message.token(), token);
+        assert_eq!(Signal::read(&message), Ok(signal));
+    }
+
+    #[test]
+    fn every_signal_survives() {
+        for max_message_size in [None, Some(0), Some(BASE_MESSAGE_SIZE), Some(u32::MAX)] {
+            for block_wise in [false, true] {
+                round_trip(Signal::Csm {
+                    max_message_size,
+                    block_wise,
+                });
+            }
+        }
+        for custody in [false, true] {
+            round_trip(Signal::Ping { custody });
+            round_trip(Signal::Pong { custody });
+        }
+        round_trip(Signal::Release {
+            alternative: Some("192.0.2.1:5683"),
+            hold_off: Some(60),
+        });
+        round_trip(Signal::Abort {
+            bad_csm_option: Some(9),
+            text: "option 9 of the CSM",
+        });
+    }
+
+    #[test]
+    fn an_unknown_critical_option_is_named_and_an_elective_one_ignored() {
+        // CSM with Max-Message-Size 1152, elective 8 and critical 9.
+        let bytes = [0x50, 0xe1, 0, 0, 0x22, 0x04, 0x80, 0x61, 1];
+        let message = MessageView::parse(&bytes).expect("well formed");
+        let read = Signal::read(&message).expect("only elective ones");
+        assert_eq!(
+            read,
+            Signal::Csm {
+                max_message_size: Some(1_152),
+                block_wise: false
+            }
+        );
+        let bytes = [0x50, 0xe1, 0, 0, 0x90];
+        let message = MessageView::parse(&bytes).expect("well formed");
+        assert_eq!(
+            Signal::read(&message),
+            Err(BadSignallingOption(OptionNumber(9)))
+        );
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let text = "\u{e4}".repeat(300);
+        let signal = Signal::Abort {
+            bad_csm_option: None,
+            text: &text,
+        };
+        let mut buffer = [0; SIGNAL_BYTES];
+        let length = signal.write(&mut buffer, &Token::EMPTY).expect("cut");
+        let message = MessageView::parse(&buffer[..length]).expect("well formed");
+        assert!(
+            matches!(Signal::read(&message), Ok(Signal::Abort { text, .. }) if text.len() > 200)
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! What both ends of a connection tell each other about it (RFC 8323 5).
+
+use core::net::SocketAddr;
+
+use carob_cc::evidence::Answer;
+use carob_cc::time::{Duration, Instant};
+
+use super::{Disconnect, Endpoint, Phase};
+use crate::codec::signal::{BadSignallingOption, SIGNAL_BYTES};
+use crate::codec::{Code, MessageView, Signal, Token};
+use crate::endpoint::exchange::Purpose;
+
+impl Endpoint {
+    pub(in crate::endpoint) fn send_signal(
+        &mut self,
+        now: Instant,
+        to: SocketAddr,
+        signal: &Signal<'_>,
+        token: &Token,
+    ) {
+        let mut buffer = [0; SIGNAL_BYTES];
+        let length = signal
+            .write(&mut buffer, token)
+            .expect("our signals are short, and texts are cut");
+        self.transmit(now, to, &buffer[..length]);
+    }
+
+    pub(super) fn handle_signal(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        message: &MessageView<'_>,
+    ) {
+        let token = message.token();
+        let signal = match Signal::read(message) {
+            Ok(signal) => signal,
+            Err(BadSignallingOption(number)) => {
+                // RFC 8323 5.2, 5.6.
+                let csm = message.code() == Code::CSM;
+                let text = alloc::format!("option {} of {:?}", number.0, message.code());
+                let bad = csm.then_some(number.0);
+                return self.abort(now, from, Disconnect::BadMessage, bad, &text);
+            }
+        };
+        let first = !matches!(signal, Signal::Csm { .. } | Signal::Abort { .. });
+        if first && !self.introduce(now, from) {
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(from) else {
+            return;
+        };
+        match signal {
+            Signal::Csm {
+                max_message_size,
+                block_wise,
+            } => {
+                // What the protocol's base is, nobody can go below (RFC 8323 5.3.1).
+                if let Some(size) = max_message_size {
+                    connection.takes = size.max(super::BASE_MESSAGE_SIZE);
+                }
+                connection.block_wise |= block_wise;
+                self.introduced(now, from);
+            }
+            Signal::Ping { custody } => {
+                let custody = custody && connection.answering == 0;
+                self.send_signal(now, from, &Signal::Pong { custody }, &token);
+            }
+            Signal::Pong { .. } => {
+                let Some(peer) = self.peers.find(from) else {
+                    return;
+                };
+                let found = self.index.find_token(&self.exchanges, peer, &token);
+                if let Some(index) = found
+                    && let Purpose::Ping { operation } = self.exchanges[index as usize].purpose
+                {
+                    self.tell_answered(now, index, Answer::Empty, 4, true);
+                    self.end(now, index, false);
+                    self.finish_ping(operation);
+                }
+            }
+            Signal::Release { hold_off, .. } => {
+                connection.released = true;
+                connection.rest_until =
+                    hold_off.map(|seconds| now + Duration::from_secs(u64::from(seconds)));
+                self.close_if_released(now, from);
+            }
+            Signal::Abort { .. } => {
+                if let Some(index) = self.connections.find(from) {
+                    self.close(now, index, Disconnect::AbortedByPeer);
+                }
+            }
+            // For a future that we do not know (RFC 8323 5).
+            Signal::Unknown(_) => {}
+        }
+    }
+
+    /// A peer says something that is no CSM; false if it had to say that first, and has lost its
+    /// connection.
+    pub(super) fn introduce(&mut self, now: Instant, from: SocketAddr) -> bool {
+        let required = self.reliable().csm_required;
+        let Some(connection) = self.connections.get_mut(from) else {
+            return false;
+        };
+        if connection.introduced {
+            return true;
+        }
+        if required {
+            let text = "a CSM comes first";
+            self.abort(now, from, Disconnect::NoCsm, None, text);
+            return false;
+        }
+        self.introduced(now, from);
+        true
+    }
+
+    /// What a peer takes is known, or changes, or will not be told.
+    pub(super) fn introduced(&mut self, now: Instant, from: SocketAddr) {
+        let Some(connection) = self.connections.get_mut(from) else {
+            return;
+        };
+        connection.introduced = true;
+        let waiting = core::mem::take(&mut connection.waiting);
+        for id in waiting {
+            if self.operation_lives(id) {
+                self.measure(now, id.index);
+            }
+        }
+        if let Some(peer) = self.peers.find(from) {
+            self.pump(now, peer);
+        }
+    }
+
+    /// Whether requests may go to this peer now; asks for a connection if there is none. Nothing if
+    /// there is no room for one.
+    pub(super) fn may_send(&mut self, now: Instant, to: SocketAddr, request: bool) -> Option<bool> {
+        if !self.want_connection(now, to) {
+            return None;
+        }
+        let connection = self.connections.get_mut(to)?;
+        let open = connection.phase == Phase::Open && !connection.congested;
+        Some(open && !(request && connection.released))
+    }
+}

@@ -1,0 +1,166 @@
+//! The connections of an endpoint, found by address.
+
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use carob_cc::time::Instant;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use slab::Slab;
+
+use crate::address;
+use crate::codec::FrameReader;
+use crate::codec::signal::BASE_MESSAGE_SIZE;
+use crate::endpoint::RequestId;
+use crate::recency::Recency;
+use crate::timers::TimerId;
+
+/// How many connections are looked at when one has to make room.
+const WALK_LIMIT: usize = 64;
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The driver was asked to make it.
+    Connecting,
+    /// Messages go both ways.
+    Open,
+    /// The peer has closed it and wants to be left alone until then (RFC 8323 5.5, Hold-Off).
+    Resting(Instant),
+}
+
+/// A connection.
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all combinations occur"
+)]
+pub(super) struct Connection {
+    pub(super) address: SocketAddr,
+    pub(super) phase: Phase,
+    pub(super) reader: FrameReader,
+    /// The peer's CSM is there, or we have stopped waiting for it.
+    pub(super) introduced: bool,
+    /// Max-Message-Size and Block-Wise-Transfer of the peer, so far.
+    pub(super) takes: u32,
+    pub(super) block_wise: bool,
+    /// The driver has more of ours than it can send.
+    pub(super) congested: bool,
+    /// No more requests go here: one side has said Release.
+    pub(super) released: bool,
+    /// After it, do not come back before.
+    pub(super) rest_until: Option<Instant>,
+    /// Requests received and not answered.
+    pub(super) answering: u32,
+    /// Requests of ours that must know what the peer takes before they are sent.
+    pub(super) waiting: Vec<RequestId>,
+    pub(super) timer: TimerId,
+    /// When something was last heard, and when a message that is no signal last passed.
+    pub(super) heard: Instant,
+    pub(super) used: Instant,
+    /// When the peer was asked whether it is there.
+    pub(super) probed: Option<Instant>,
+}
+
+/// All connections of an endpoint.
+#[derive(Debug)]
+pub(in crate::endpoint) struct Connections {
+    state: FixedState,
+    index: HashTable<u32>,
+    pub(super) slots: Slab<Connection>,
+    by_use: Recency,
+    limit: usize,
+    /// Bytes of messages that are not complete, all connections together.
+    pub(super) partial_bytes: usize,
+}
+
+impl Connections {
+    pub(in crate::endpoint) fn new(seed: u64, limit: usize) -> Self {
+        Self {
+            state: FixedState::with_seed(seed),
+            index: HashTable::new(),
+            slots: Slab::new(),
+            by_use: Recency::default(),
+            limit: limit.clamp(1, u32::MAX as usize - 1),
+            partial_bytes: 0,
+        }
+    }
+
+    pub(in crate::endpoint) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn find(&self, address: SocketAddr) -> Option<u32> {
+        let hash = address::hash(&self.state, address, 0);
+        self.index
+            .find(hash, |&i| self.slots[i as usize].address == address)
+            .copied()
+    }
+
+    pub(super) fn get_mut(&mut self, address: SocketAddr) -> Option<&mut Connection> {
+        let index = self.find(address)?;
+        self.slots.get_mut(index as usize)
+    }
+
+    /// The largest message that this peer takes, and whether BERT.
+    pub(in crate::endpoint) fn capabilities(&self, address: SocketAddr) -> (u32, bool) {
+        self.find(address)
+            .map_or((BASE_MESSAGE_SIZE, false), |index| {
+                let Connection {
+                    takes, block_wise, ..
+                } = self.slots[index as usize];
+                (takes, block_wise && takes > BASE_MESSAGE_SIZE)
+            })
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.slots.len() >= self.limit
+    }
+
+    /// Adds a connection with an address that has none; there must be room.
+    pub(super) fn add(&mut self, connection: Connection) -> u32 {
+        let hash = address::hash(&self.state, connection.address, 0);
+        let index = self.slots.insert(connection) as u32;
+        let Self {
+            state,
+            index: table,
+            slots,
+            ..
+        } = self;
+        table.insert_unique(hash, index, |&i| {
+            address::hash(state, slots[i as usize].address, 0)
+        });
+        self.by_use.add(index);
+        index
+    }
+
+    pub(super) fn remove(&mut self, index: u32) -> Connection {
+        let connection = self.slots.remove(index as usize);
+        let hash = address::hash(&self.state, connection.address, 0);
+        if let Ok(found) = self.index.find_entry(hash, |&i| i == index) {
+            found.remove();
+        }
+        self.by_use.remove(index);
+        self.partial_bytes -= connection.reader.held();
+        connection
+    }
+
+    /// Notes that a message passed.
+    pub(super) fn use_now(&mut self, index: u32, now: Instant) {
+        self.slots[index as usize].used = now;
+        self.by_use.touch(index);
+    }
+
+    /// The one unused longest, among those of which this is true.
+    pub(super) fn longest_unused(&self, is: impl Fn(&Connection) -> bool) -> Option<u32> {
+        let mut next = self.by_use.oldest();
+        for _ in 0..WALK_LIMIT {
+            let index = next?;
+            if is(&self.slots[index as usize]) {
+                return Some(index);
+            }
+            next = self.by_use.newer(index);
+        }
+        None
+    }
+}

@@ -1,0 +1,267 @@
+//! Two endpoints and the connection between them, which cuts what passes as it likes.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use carob_cc::random::Random;
+use carob_cc::time::{Duration, Instant};
+use carob_proto::Response;
+use carob_proto::codec::{Framing, MessageView};
+use carob_proto::endpoint::{
+    Config, Disconnect, Endpoint, Event, IncomingId, Output, Reliable, RequestId,
+};
+
+pub(crate) const CLIENT: usize = 0;
+pub(crate) const SERVER: usize = 1;
+
+/// A small stream of numbers, by a linear congruential generator.
+pub(crate) struct Draws(pub(crate) u64);
+
+impl Random for Draws {
+    fn next_u32(&mut self) -> u32 {
+        self.0 = (self.0)
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 32) as u32
+    }
+}
+
+pub(crate) fn address(of: usize) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 40_000 + of as u16))
+}
+
+pub(crate) fn config(change: impl FnOnce(&mut Reliable)) -> Config {
+    let mut reliable = Reliable::default();
+    change(&mut reliable);
+    let mut config = Config::default();
+    config.reliable = Some(reliable);
+    config
+}
+
+type Answer = Box<dyn FnMut(&mut Endpoint, Instant, IncomingId)>;
+
+/// What one end has heard of.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) events: Vec<Event>,
+    /// Every message sent, in the form of a datagram's.
+    pub(crate) sent: Vec<Vec<u8>>,
+}
+
+pub(crate) struct Pair {
+    pub(crate) now: Instant,
+    pub(crate) ends: [Endpoint; 2],
+    pub(crate) heard: [Heard; 2],
+    wire: [VecDeque<Vec<u8>>; 2],
+    pub(crate) connected: bool,
+    /// Bytes handed over at a time; 0 for all.
+    pub(crate) cut: usize,
+    /// The driver cannot connect.
+    pub(crate) unreachable: bool,
+    pub(crate) connections: usize,
+    wanted: bool,
+    answer: Option<Answer>,
+}
+
+impl Pair {
+    pub(crate) fn new(client: Config, server: Config) -> Self {
+        Self {
+            now: Instant::ZERO,
+            ends: [
+                Endpoint::new(client, Draws(1)),
+                Endpoint::new(server, Draws(2)),
+            ],
+            heard: Default::default(),
+            wire: Default::default(),
+            connected: false,
+            cut: 0,
+            unreachable: false,
+            connections: 0,
+            wanted: false,
+            answer: None,
+        }
+    }
+
+    /// Answers every request to the server like this.
+    pub(crate) fn answering(
+        mut self,
+        mut make: impl FnMut(&MessageView<'_>, &[u8]) -> Response + 'static,
+    ) -> Self {
+        self.answer = Some(Box::new(move |server, now, id| {
+            let incoming = server.incoming(id).expect("it waits");
+            let response = make(&incoming.message, incoming.body);
+            server.respond(now, id, &response);
+        }));
+        self
+    }
+
+    pub(crate) fn answering_with(
+        mut self,
+        answer: impl FnMut(&mut Endpoint, Instant, IncomingId) + 'static,
+    ) -> Self {
+        self.answer = Some(Box::new(answer));
+        self
+    }
+
+    fn framing(&self, end: usize) -> Framing {
+        self.ends[end]
+            .config()
+            .reliable
+            .as_ref()
+            .expect("set")
+            .framing
+    }
+
+    /// Lets everything happen that can happen now.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            let mut quiet = true;
+            for end in [CLIENT, SERVER] {
+                quiet &= !self.drain(end);
+                quiet &= !self.deliver(end);
+            }
+            if quiet && std::mem::take(&mut self.wanted) {
+                self.connect();
+            } else if quiet {
+                return;
+            }
+        }
+    }
+
+    fn drain(&mut self, end: usize) -> bool {
+        let mut any = false;
+        loop {
+            let framing = self.framing(end);
+            match self.ends[end].poll() {
+                Output::Transmit { to, bytes } => {
+                    assert_eq!(to, address(1 - end));
+                    let bytes = bytes.to_vec();
+                    self.heard[end].sent.push(datagram(framing, &bytes));
+                    if self.connected {
+                        self.wire[end].push_back(bytes);
+                    }
+                }
+                Output::Connect { .. } if self.unreachable => {
+                    let (now, peer) = (self.now, address(1 - end));
+                    self.ends[end].disconnected(now, peer, Disconnect::NotMade);
+                }
+                // After what both have to say about the one before.
+                Output::Connect { .. } => self.wanted = true,
+                Output::Close { .. } if self.connected => {
+                    while self.deliver(1 - end) {}
+                    // It may have closed it, too, upon what it heard last.
+                    self.drain(1 - end);
+                    if self.connected {
+                        self.disconnect_one(1 - end, Disconnect::Closed);
+                    }
+                }
+                Output::Close { .. } => {}
+                Output::Event(Event::Request(id)) if self.answer.is_some() && end == SERVER => {
+                    let mut answer = self.answer.take().expect("just looked");
+                    answer(&mut self.ends[end], self.now, id);
+                    self.answer = Some(answer);
+                }
+                Output::Event(event) => self.heard[end].events.push(event),
+                Output::Wait(_) => return any,
+                _ => panic!("an output unknown to this test"),
+            }
+            any = true;
+        }
+    }
+
+    /// Hands over what waits for `end`.
+    fn deliver(&mut self, end: usize) -> bool {
+        let pieces: Vec<Vec<u8>> = self.wire[1 - end].drain(..).collect();
+        let any = !pieces.is_empty();
+        let stream = self.framing(end) == Framing::Stream;
+        let whole: Vec<Vec<u8>> = if stream && any {
+            vec![pieces.concat()]
+        } else {
+            pieces
+        };
+        for piece in whole {
+            let cut = if self.cut == 0 || !stream {
+                piece.len()
+            } else {
+                self.cut
+            };
+            for part in piece.chunks(cut.max(1)) {
+                self.ends[end].handle_stream(self.now, address(1 - end), part);
+            }
+        }
+        any
+    }
+
+    pub(crate) fn connect(&mut self) {
+        self.connected = true;
+        self.connections += 1;
+        // A new connection comes from another port; here it takes the place of one that died.
+        self.ends[SERVER].disconnected(self.now, address(CLIENT), Disconnect::Broken);
+        for end in [CLIENT, SERVER] {
+            assert!(self.ends[end].connected(self.now, address(1 - end)));
+        }
+    }
+
+    fn disconnect_one(&mut self, end: usize, why: Disconnect) {
+        self.connected = false;
+        self.wire = Default::default();
+        self.ends[end].disconnected(self.now, address(1 - end), why);
+    }
+
+    /// The network breaks the connection.
+    pub(crate) fn disconnect(&mut self) {
+        for end in [CLIENT, SERVER] {
+            self.disconnect_one(end, Disconnect::Broken);
+        }
+    }
+
+    /// Raw bytes reach an end as if its peer had sent them.
+    pub(crate) fn inject(&mut self, end: usize, bytes: &[u8]) {
+        self.ends[end].handle_stream(self.now, address(1 - end), bytes);
+        self.settle();
+    }
+
+    /// Lets time pass, doing what is due.
+    pub(crate) fn pass(&mut self, span: Duration) {
+        let end = self.now + span;
+        loop {
+            self.settle();
+            let due = [CLIENT, SERVER].map(|end| match self.ends[end].poll() {
+                Output::Wait(due) => due.unwrap_or(Instant::FAR_FUTURE),
+                _ => panic!("it was drained"),
+            });
+            let next = due[0].min(due[1]);
+            if next > end {
+                break;
+            }
+            self.now = next.max(self.now);
+            for end in [CLIENT, SERVER] {
+                self.ends[end].handle_timeout(self.now);
+            }
+        }
+        self.now = end;
+    }
+
+    pub(crate) fn response(&self, id: RequestId) -> &Response {
+        let found = self.heard[CLIENT]
+            .events
+            .iter()
+            .find_map(|event| match event {
+                Event::Response { id: of, response } if *of == id => Some(response),
+                _ => None,
+            });
+        found.unwrap_or_else(|| panic!("no response: {:?}", self.heard[CLIENT].events))
+    }
+
+    /// Codes of what an end has sent, as text.
+    pub(crate) fn codes(&self, end: usize) -> Vec<String> {
+        let code = |bytes: &Vec<u8>| format!("{}.{:02}", bytes[1] >> 5, bytes[1] & 31);
+        self.heard[end].sent.iter().map(code).collect()
+    }
+}
+
+fn datagram(framing: Framing, bytes: &[u8]) -> Vec<u8> {
+    let mut reader = carob_proto::codec::FrameReader::new(framing, u32::MAX);
+    reader.push(bytes);
+    reader.next().expect("well formed").expect("whole").to_vec()
+}
