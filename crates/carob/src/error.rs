@@ -6,8 +6,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use carob_proto::codec::{Code, UriError};
-use carob_proto::endpoint::{Failure, RequestError};
+use carob_proto::endpoint::{Disconnect, Failure, RequestError};
 use carob_proto::message::Response;
+
+use crate::tls::TlsError;
 
 /// Why an endpoint could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +42,17 @@ pub enum OpenError {
     /// The system has no randomness to give.
     #[error("cannot start: {0}")]
     Entropy(io::Error),
+    /// Certificates or keys cannot be used.
+    #[error("cannot serve {address}: {source}")]
+    Tls {
+        /// Where it was to listen.
+        address: SocketAddr,
+        /// What is wrong.
+        source: TlsError,
+    },
+    /// A server without anything to listen on.
+    #[error("nothing to listen on")]
+    Nowhere,
 }
 
 impl OpenError {
@@ -57,6 +70,8 @@ impl OpenError {
                 _ => None,
             },
             Self::Address { .. } => Some("write it as IP:PORT, such as [::]:5683"),
+            Self::Nowhere => Some("give it an address, or a socket"),
+            Self::Tls { .. } => Some("give the chain of certificates and its key as PEM"),
             Self::Resource { .. } | Self::Entropy(_) => None,
         }
     }
@@ -78,11 +93,16 @@ pub enum Error {
         source: UriError,
     },
     /// The scheme needs a transport that is not here.
-    #[error("{scheme}:// is not supported; only coap:// (UDP) is")]
+    #[error(
+        "{scheme}:// is not supported; coap://, coap+tcp://, coaps+tcp://, coap+ws:// and coaps+ws:// are"
+    )]
     Scheme {
         /// The scheme.
         scheme: String,
     },
+    /// The transport that the scheme needs cannot be had.
+    #[error("cannot open an endpoint for this scheme: {0}")]
+    Open(io::Error),
     /// The host name has no address.
     #[error("cannot resolve host \"{host}\": {source}")]
     Resolve {
@@ -238,6 +258,14 @@ impl Error {
                 failure: Failure::Reset,
                 ..
             } => Some("the host is there but speaks no CoAP on this port, or has just restarted"),
+            Self::Failed {
+                failure: Failure::Disconnected(Disconnect::NoCsm | Disconnect::BadMessage),
+                ..
+            } => Some("something else than CoAP may listen on that port"),
+            Self::Failed {
+                failure: Failure::Disconnected(_),
+                ..
+            } => Some("the request may or may not have been done; ask again if that does no harm"),
             Self::Failed {
                 failure: Failure::Body(_),
                 ..

@@ -82,8 +82,27 @@
 //! # }
 //! ```
 //!
-//! Reading order: [`client`], [`server`], [`Settings`], [`Error`]; inside, `driver` (the task),
-//! `socket`, `clock`.
+//! Over TCP, TLS and WebSocket (RFC 8323) all of this is the same; the URI's scheme says which:
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use carob::{Client, Identity, Server, ServerTls, server};
+//!
+//! let identity = Identity::from_pem(&std::fs::read("chain.pem")?, &std::fs::read("key.pem")?)?;
+//! let server = Server::builder()
+//!     .bind_tcp("[::]:5683")
+//!     .bind_tls("[::]:5684", ServerTls::new(identity))
+//!     .resource("/hello", server::fixed(carob::Response::new(carob::Code::CONTENT)))
+//!     .start()
+//!     .await?;
+//! let reply = Client::open()?.get("coap+tcp://[::1]/hello").await?;
+//! # drop((server, reply));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Reading order: [`client`], [`server`], [`Settings`], [`tls`], [`Error`]; inside, `ways` (one
+//! endpoint for each transport), `driver` (the task of one), `socket`, `clock`.
 //!
 //! What it refuses to do: block its task on an application, retry what the application did not
 //! ask for, or let any queue grow without a limit.
@@ -97,9 +116,13 @@ mod error;
 pub mod server;
 mod settings;
 mod socket;
+pub mod tls;
+mod ways;
 
 pub use carob_cc::TransmissionParameters;
-pub use carob_proto::codec::{BlockSize, Code, ContentFormat, ETag, OptionNumber, Options, Uri};
+pub use carob_proto::codec::{
+    BlockSize, Code, ContentFormat, ETag, OptionNumber, Options, Scheme, Uri,
+};
 pub use carob_proto::congestion::Choice;
 pub use carob_proto::link_format;
 pub use carob_proto::message::{Payload, Response};
@@ -107,4 +130,5 @@ pub use client::{Body, CacheLimits, Client, Origin, Reply, StreamedReply};
 pub use driver::Finish;
 pub use error::{DIAGNOSTIC_BYTES, Error, OpenError};
 pub use server::{Resource, Server};
-pub use settings::{Datagram, Settings};
+pub use settings::{CONNECT_TIMEOUT, Datagram, Settings};
+pub use tls::{ClientTls, Identity, ServerTls};

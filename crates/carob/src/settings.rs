@@ -2,23 +2,26 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::registry::UnknownController;
 use carob_proto::codec::{BlockSize, OptionNumber};
 use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Config, Tracing};
+use carob_proto::endpoint::{Config, Reliable, Tracing};
 use carob_proto::trace::Trace;
 
 use crate::driver::PeerSettings;
+use crate::driver::streams::MakeSocket;
 use crate::socket::RECEIVE_BUFFER;
+use crate::tls::ClientTls;
 
 /// Hears protocol events.
-pub(crate) type OnTrace = Box<dyn FnMut(&Trace) + Send>;
+pub(crate) type OnTrace = Arc<Mutex<dyn FnMut(&Trace) + Send>>;
 
 /// Sees datagrams.
-pub(crate) type OnDatagram = Box<dyn FnMut(&Datagram<'_>) + Send>;
+pub(crate) type OnDatagram = Arc<Mutex<dyn FnMut(&Datagram<'_>) + Send>>;
 
 /// A datagram on its way in or out, as [`Settings::on_datagram`] sees it.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +42,7 @@ pub struct Datagram<'a> {
 /// Settings of an endpoint, be it a client's or a server's.
 ///
 /// Parameters come from three places, the nearest first: the request, the peer, the endpoint.
+#[derive(Clone)]
 pub struct Settings {
     pub(crate) config: Config,
     pub(crate) parameters: Option<TransmissionParameters>,
@@ -46,7 +50,15 @@ pub struct Settings {
     pub(crate) receive_buffer: usize,
     pub(crate) on_trace: Option<OnTrace>,
     pub(crate) on_datagram: Option<OnDatagram>,
+    pub(crate) reliable: Reliable,
+    pub(crate) tls: ClientTls,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) make_socket: Option<MakeSocket>,
 }
+
+/// How long a connection may take to be made unless
+/// [`Settings::connect_timeout`] says otherwise.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Default for Settings {
     fn default() -> Self {
@@ -57,6 +69,10 @@ impl Default for Settings {
             receive_buffer: RECEIVE_BUFFER,
             on_trace: None,
             on_datagram: None,
+            reliable: Reliable::default(),
+            tls: ClientTls::default(),
+            connect_timeout: CONNECT_TIMEOUT,
+            make_socket: None,
         }
     }
 }
@@ -142,7 +158,7 @@ impl Settings {
     /// block.
     pub fn on_trace(mut self, hear: impl FnMut(&Trace) + Send + 'static) -> Self {
         self.config.trace = Tracing::Exchanges;
-        self.on_trace = Some(Box::new(hear));
+        self.on_trace = Some(Arc::new(Mutex::new(hear)));
         self
     }
 
@@ -154,9 +170,39 @@ impl Settings {
         self
     }
 
-    /// Sees every datagram, for captures. It must not block.
+    /// Changes what is done with connections, over TCP, TLS and WebSocket: message sizes, the
+    /// CSM, when they are closed (RFC 8323).
+    pub fn connections(mut self, change: impl FnOnce(&mut Reliable)) -> Self {
+        change(&mut self.reliable);
+        self
+    }
+
+    /// How long a connection, with the handshakes of TLS and WebSocket, may take to be made.
+    /// Default [`CONNECT_TIMEOUT`].
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
+    /// Whom we trust over TLS, and who we are. Default: whom the system trusts, and nobody.
+    pub fn tls(mut self, tls: ClientTls) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// Makes the sockets of our own connections like this, not yet connected: with options of their
+    /// own, say, or in another network namespace. Both families must be served as asked.
+    pub fn make_tcp_socket(
+        mut self,
+        make: impl Fn(SocketAddr) -> std::io::Result<std::net::TcpStream> + Send + Sync + 'static,
+    ) -> Self {
+        self.make_socket = Some(Arc::new(make));
+        self
+    }
+
+    /// Sees every datagram, and every piece of a stream, for captures. It must not block.
     pub fn on_datagram(mut self, see: impl FnMut(&Datagram<'_>) + Send + 'static) -> Self {
-        self.on_datagram = Some(Box::new(see));
+        self.on_datagram = Some(Arc::new(Mutex::new(see)));
         self
     }
 

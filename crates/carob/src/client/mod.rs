@@ -8,13 +8,13 @@ mod reply;
 mod request;
 mod resolve;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::Gauge;
-use carob_proto::codec::{Code, Uri};
+use carob_proto::codec::{Code, Scheme, Uri};
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Failure, Snapshot, Usage};
 use tokio::sync::oneshot;
@@ -22,6 +22,8 @@ use tokio::sync::oneshot;
 use crate::driver::{self, Command, Failed, Finish, Handle, Note, Ping, Why};
 use crate::error::{Error, OpenError};
 use crate::settings::Settings;
+use crate::socket::Socket;
+use crate::ways::Ways;
 
 use cache::SharedCache;
 
@@ -37,7 +39,7 @@ pub use request::RequestBuilder;
 /// When the last of them is dropped, the socket closes.
 #[derive(Clone, Debug)]
 pub struct Client {
-    handle: Arc<Handle>,
+    ways: Arc<Ways>,
     cache: Option<Arc<SharedCache>>,
 }
 
@@ -45,6 +47,7 @@ pub struct Client {
 #[derive(Debug, Default)]
 pub struct ClientBuilder {
     bind: Option<SocketAddr>,
+    socket: Option<UdpSocket>,
     settings: Settings,
     cache: Option<CacheLimits>,
 }
@@ -53,6 +56,13 @@ impl ClientBuilder {
     /// The address to send from; without it any, on IPv6 and IPv4.
     pub fn bind(mut self, address: SocketAddr) -> Self {
         self.bind = Some(address);
+        self
+    }
+
+    /// Sends from this UDP socket, which is bound already: to a device, say, or in another network
+    /// namespace.
+    pub fn socket(mut self, socket: UdpSocket) -> Self {
+        self.socket = Some(socket);
         self
     }
 
@@ -78,9 +88,13 @@ impl ClientBuilder {
 
     /// Opens the client on the current tokio runtime.
     pub fn open(self) -> Result<Client, OpenError> {
-        let handle = driver::start(self.bind, self.settings, None)?;
+        let handle = match self.socket {
+            Some(socket) => driver::start_on(socket_of(socket)?, &self.settings, None)?,
+            None => driver::start(self.bind, &self.settings, None)?,
+        };
         let cache = self.cache.map(|limits| Arc::new(SharedCache::new(limits)));
-        Ok(Client { handle, cache })
+        let ways = Arc::new(Ways::new(self.settings, (Scheme::Coap, handle), Vec::new()));
+        Ok(Client { ways, cache })
     }
 }
 
@@ -128,22 +142,19 @@ impl Client {
         ClientBuilder::default()
     }
 
-    pub(crate) fn over(handle: Arc<Handle>) -> Self {
-        Self {
-            handle,
-            cache: None,
-        }
+    pub(crate) fn over(ways: Arc<Ways>) -> Self {
+        Self { ways, cache: None }
     }
 
-    /// The address it sends from.
+    /// The address it sends datagrams from; of a server without any, where it listens.
     pub fn local_address(&self) -> SocketAddr {
-        self.handle.local()
+        self.ways.first().local()
     }
 
     /// A request with any method.
     pub fn request(&self, method: Code, target: impl Into<Target>) -> RequestBuilder {
-        let (handle, cache) = (Arc::clone(&self.handle), self.cache.clone());
-        RequestBuilder::new(handle, cache, method, target.into())
+        let (ways, cache) = (Arc::clone(&self.ways), self.cache.clone());
+        RequestBuilder::new(ways, cache, method, target.into())
     }
 
     /// A GET.
@@ -186,10 +197,12 @@ impl Client {
     /// Of several addresses, the first that can be reached is asked.
     pub async fn ping(&self, target: impl Into<Target>) -> Result<Duration, Error> {
         let uri = resolve::read(target.into())?;
-        let peers = resolve::addresses(&uri, self.handle.local()).await?;
+        let handle = self.ways.of(uri.scheme())?;
+        let name = resolve::name(&uri);
+        let peers = resolve::addresses(&uri, handle.local()).await?;
         let mut outcome = Err(Error::Closed);
         for peer in peers {
-            outcome = self.ping_address(peer).await;
+            outcome = ping_address(&handle, peer, name.clone()).await;
             if !matches!(outcome, Err(Error::Unreachable { .. })) {
                 break;
             }
@@ -197,25 +210,8 @@ impl Client {
         outcome
     }
 
-    async fn ping_address(&self, peer: SocketAddr) -> Result<Duration, Error> {
-        let (reply, answer) = oneshot::channel();
-        let ticket = self.handle.ticket();
-        let answer = Answer::new(&self.handle, ticket, answer);
-        self.handle
-            .command(Command::Ping(Ping {
-                ticket,
-                to: peer,
-                reply,
-            }))
-            .await;
-        match answer.wait().await {
-            Some(Ok(round_trip)) => Ok(round_trip),
-            Some(Err(failed)) => Err(failed.for_people(peer)),
-            None => Err(Error::Closed),
-        }
-    }
-
-    /// Gives a peer its own controller and parameters from now on, where given. One that is known
+    /// Gives a peer its own controller and parameters from now on, where given; for datagrams, as
+    /// over connections congestion is their own. One that is known
     /// already keeps its controller until it is forgotten.
     pub async fn set_peer(
         &self,
@@ -224,13 +220,13 @@ impl Client {
         parameters: Option<TransmissionParameters>,
     ) -> Result<(), Error> {
         let settings = Box::new((peer, controller, parameters));
-        let taken = self.handle.command(Command::SetPeer(settings)).await;
+        let taken = self.ways.first().command(Command::SetPeer(settings)).await;
         if taken { Ok(()) } else { Err(Error::Closed) }
     }
 
     /// The readings of a peer's controller, such as its RTO; nothing if the peer is not known.
     pub async fn gauges(&self, peer: SocketAddr) -> Option<Vec<(&'static str, Gauge)>> {
-        self.handle
+        (self.ways.first())
             .ask(|reply| Command::Gauges(peer, reply))
             .await?
     }
@@ -238,30 +234,62 @@ impl Client {
     /// What is known of a peer now: its RTO and round-trip time, retransmissions, what waits;
     /// nothing if the peer is not known.
     pub async fn snapshot(&self, peer: SocketAddr) -> Option<Snapshot> {
-        self.handle
+        (self.ways.first())
             .ask(|reply| Command::Snapshot(peer, reply))
             .await?
     }
 
     /// The peers the endpoint knows: those it has sent messages of its own to.
     pub async fn peers(&self) -> Result<Vec<SocketAddr>, Error> {
-        self.handle.ask(Command::Peers).await.ok_or(Error::Closed)
+        self.ways
+            .first()
+            .ask(Command::Peers)
+            .await
+            .ok_or(Error::Closed)
     }
 
     /// What the endpoint's tables hold.
     pub async fn usage(&self) -> Result<Usage, Error> {
-        self.handle.ask(Command::Usage).await.ok_or(Error::Closed)
+        self.ways
+            .first()
+            .ask(Command::Usage)
+            .await
+            .ok_or(Error::Closed)
     }
 
     /// Stops the endpoint for all clones: no new requests, those under way are finished, and
     /// after `limit` at the latest everything is cut off.
     pub async fn shut_down(self, limit: Duration) -> Finish {
-        let ended = self
-            .handle
-            .ask(|done| Command::ShutDown { limit, done })
-            .await;
-        ended.unwrap_or(Finish::Complete)
+        driver::shut_down_all(self.ways.all(), limit).await
     }
+}
+
+async fn ping_address(
+    handle: &Arc<Handle>,
+    peer: SocketAddr,
+    name: Option<Arc<str>>,
+) -> Result<Duration, Error> {
+    let (reply, answer) = oneshot::channel();
+    let ticket = handle.ticket();
+    let answer = Answer::new(handle, ticket, answer);
+    let ping = Ping {
+        ticket,
+        to: peer,
+        name,
+        reply,
+    };
+    handle.command(Command::Ping(ping)).await;
+    match answer.wait().await {
+        Some(Ok(round_trip)) => Ok(round_trip),
+        Some(Err(failed)) => Err(failed.for_people(peer)),
+        None => Err(Error::Closed),
+    }
+}
+
+/// A socket that was made elsewhere.
+pub(crate) fn socket_of(socket: UdpSocket) -> Result<Socket, OpenError> {
+    let address = socket.local_addr().unwrap_or(([0, 0, 0, 0], 0).into());
+    Socket::of(socket).map_err(|source| OpenError::Bind { address, source })
 }
 
 /// An answer to come; dropping it cancels what it is the answer to.
@@ -330,10 +358,11 @@ impl Failed {
         };
         match failure {
             Failure::Unreachable => {
-                let source = self.os_error.map_or_else(
-                    || std::io::Error::other("the network says so"),
-                    std::io::Error::from_raw_os_error,
-                );
+                let source = match (self.os_error, self.explanation) {
+                    (Some(number), _) => std::io::Error::from_raw_os_error(number),
+                    (None, Some(text)) => std::io::Error::other(text.to_string()),
+                    (None, None) => std::io::Error::other("the network says so"),
+                };
                 Error::Unreachable { peer, source }
             }
             Failure::TimedOut { .. } | Failure::NoResponse | Failure::DeadlinePassed => {

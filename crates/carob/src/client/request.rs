@@ -22,6 +22,7 @@ use crate::driver::{
     Command, Failed, Handle, NewRequest, Note, Observing, Received, ReplyTo, Updates,
 };
 use crate::error::Error;
+use crate::ways::Ways;
 
 /// A request to be described and sent; awaiting it sends it.
 ///
@@ -29,6 +30,8 @@ use crate::error::Error;
 #[derive(Debug)]
 #[must_use = "a request is sent when it is awaited"]
 pub struct RequestBuilder {
+    ways: Arc<Ways>,
+    /// The endpoint it goes through, once the scheme of its URI has been looked at.
     pub(super) handle: Arc<Handle>,
     cache: Option<Arc<SharedCache>>,
     /// What is fresh must be validated all the same.
@@ -47,13 +50,14 @@ pub struct RequestBuilder {
 
 impl RequestBuilder {
     pub(super) fn new(
-        handle: Arc<Handle>,
+        ways: Arc<Ways>,
         cache: Option<Arc<SharedCache>>,
         method: Code,
         target: Target,
     ) -> Self {
         Self {
-            handle,
+            handle: Arc::clone(ways.first()),
+            ways,
             cache,
             reload: false,
             method,
@@ -322,6 +326,7 @@ impl RequestBuilder {
         mode: BodyMode,
     ) -> Result<Exchanged, Error> {
         let uri = resolve::read(self.target.clone())?;
+        self.handle = self.ways.of(uri.scheme())?;
         let (peers, options) = match self.to {
             Some(to) => (vec![to], uri.options_for(to).map_err(option_error(3))?),
             None => (
@@ -360,7 +365,8 @@ impl RequestBuilder {
                 .as_ref()
                 .filter(|_| streamed)
                 .map(|(bytes, _)| bytes.clone());
-            let attempt = self.attempt(peer, request.clone(), sending.clone(), prefix);
+            let name = resolve::name(&uri);
+            let attempt = self.attempt(peer, name, request.clone(), sending.clone(), prefix);
             let (outcome, untouched) = attempt.await?;
             match outcome {
                 Ok((answer, received, parts)) => {
@@ -400,6 +406,7 @@ impl RequestBuilder {
     async fn attempt(
         &mut self,
         peer: SocketAddr,
+        name: Option<Arc<str>>,
         request: Request,
         sending: Sending,
         prefix: Option<Bytes>,
@@ -424,6 +431,7 @@ impl RequestBuilder {
         let new = NewRequest {
             ticket,
             to: peer,
+            name,
             request,
             sending,
             reply,

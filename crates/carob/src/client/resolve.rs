@@ -1,6 +1,7 @@
 //! From a URI to the addresses to try.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use carob_proto::codec::{Host, Scheme, Uri};
 use tokio::net::lookup_host;
@@ -21,12 +22,15 @@ pub(super) fn read(target: Target) -> Result<Uri, Error> {
             Err(source) => return Err(Error::Uri { uri: text, source }),
         },
     };
-    if uri.scheme() != Scheme::Coap {
-        return Err(Error::Scheme {
-            scheme: uri.scheme().to_string(),
-        });
-    }
     Ok(uri)
+}
+
+/// The name that connections ask for and are secured by; nothing over UDP, or for an address.
+pub(super) fn name(uri: &Uri) -> Option<Arc<str>> {
+    match uri.host() {
+        host @ Host::Name(_) if uri.scheme() != Scheme::Coap => Some(host.to_string().into()),
+        _ => None,
+    }
 }
 
 /// The addresses of a URI's host that a socket bound to `local` can reach, in the resolver's

@@ -1,6 +1,7 @@
 //! Who listens to an endpoint without taking part: event logs and captures.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::PoisonError;
 
 use carob_cc::time::Instant;
 use carob_proto::trace::Trace;
@@ -23,6 +24,7 @@ impl Ears {
             spans.hear(trace);
         }
         if let Some(hear) = &mut self.trace {
+            let mut hear = hear.lock().unwrap_or_else(PoisonError::into_inner);
             hear(trace);
         }
     }
@@ -59,6 +61,7 @@ impl Ears {
     ) {
         if let Some(see) = &mut self.datagram {
             let address = own.unwrap_or(self.local.ip());
+            let mut see = see.lock().unwrap_or_else(PoisonError::into_inner);
             see(&Datagram {
                 at: std::time::Duration::from_micros(now.as_micros()),
                 incoming,

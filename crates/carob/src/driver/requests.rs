@@ -20,6 +20,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 pub(crate) struct NewRequest {
     pub(crate) ticket: u64,
     pub(crate) to: SocketAddr,
+    /// By what name it was asked for, if it matters to the transport.
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) request: Request,
     pub(crate) sending: Sending,
     pub(crate) reply: ReplyTo,
@@ -29,6 +31,8 @@ pub(crate) struct NewRequest {
 pub(crate) struct Ping {
     pub(crate) ticket: u64,
     pub(crate) to: SocketAddr,
+    /// As of a request.
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) reply: oneshot::Sender<Result<Duration, Failed>>,
 }
 
@@ -64,11 +68,13 @@ pub(crate) struct Received {
 }
 
 /// A request without a response.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failed {
     pub(crate) why: Why,
     /// The system's error number, where the system said why.
     pub(crate) os_error: Option<i32>,
+    /// What is wrong, where no number says it.
+    pub(crate) explanation: Option<Arc<str>>,
     pub(crate) after: Duration,
 }
 
@@ -95,6 +101,7 @@ impl Failed {
         Self {
             why,
             os_error: None,
+            explanation: None,
             after: Duration::ZERO,
         }
     }
@@ -129,6 +136,8 @@ pub(super) struct Requests {
     observed: HashMap<Target, RequestId, FixedState>,
     /// The system's error number, while the engine is told of it.
     pub(super) os_error: Option<i32>,
+    /// What is wrong, where no number says it.
+    pub(super) explanation: Option<Arc<str>>,
 }
 
 impl Default for Requests {
@@ -139,6 +148,7 @@ impl Default for Requests {
             ids: HashMap::with_hasher(FixedState::default()),
             observed: HashMap::with_hasher(FixedState::default()),
             os_error: None,
+            explanation: None,
         }
     }
 }
@@ -152,6 +162,7 @@ impl Requests {
         let NewRequest {
             ticket,
             to,
+            name: _,
             request,
             sending,
             reply,
@@ -263,6 +274,7 @@ impl Requests {
                 pending.fail(Failed {
                     why: Why::Failure(Failure::ShutDown),
                     os_error: None,
+                    explanation: None,
                     after,
                 });
             }
@@ -339,11 +351,13 @@ impl Requests {
                     waiting: Waiting::Observation(shared),
                 }) = self.pending.get_mut(&id)
                 {
-                    shared.stale(failure.map(|failure| Failed {
+                    let failed = failure.map(|failure| Failed {
                         why: Why::Failure(failure),
                         os_error: self.os_error,
+                        explanation: self.explanation.clone(),
                         after: now.since(*began).into(),
-                    }));
+                    });
+                    shared.stale(failed.as_ref());
                 }
             }
             Event::Head { id, response, size } => {
@@ -401,6 +415,7 @@ impl Requests {
                 let failed = Failed {
                     why: Why::Failure(failure),
                     os_error: self.os_error,
+                    explanation: self.explanation.clone(),
                     after: now.since(pending.began).into(),
                 };
                 pending.fail(failed);
@@ -432,7 +447,7 @@ impl Pending {
             } => {
                 let _ = parts.send(Err(failed));
             }
-            Waiting::Observation(shared) => shared.fail(failed),
+            Waiting::Observation(shared) => shared.fail(&failed),
             Waiting::Response { .. } => {}
             Waiting::Pong { reply, .. } => {
                 let _ = reply.send(Err(failed));

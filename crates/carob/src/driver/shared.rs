@@ -145,10 +145,10 @@ impl Shared {
         (self.last, self.stale) = (Some(received), false);
     }
 
-    pub(super) fn stale(&mut self, failed: Option<Failed>) {
+    pub(super) fn stale(&mut self, failed: Option<&Failed>) {
         self.stale = true;
         for listener in &self.listeners {
-            listener.updates.stale(failed);
+            listener.updates.stale(failed.cloned());
         }
     }
 
@@ -167,9 +167,9 @@ impl Shared {
         }
     }
 
-    pub(super) fn fail(self, failed: Failed) {
+    pub(super) fn fail(self, failed: &Failed) {
         for listener in self.listeners {
-            listener.fail(failed);
+            listener.fail(failed.clone());
         }
     }
 }

@@ -19,16 +19,20 @@ mod resource;
 mod router;
 mod upload;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use carob_proto::codec::Scheme;
 use tokio::net::lookup_host;
 
-use crate::client::Client;
-use crate::driver::{self, Command, Finish, Handle};
+use crate::client::{Client, socket_of};
+use crate::driver::streams::{Kind, Listener};
+use crate::driver::{self, Finish};
 use crate::error::OpenError;
 use crate::settings::Settings;
+use crate::tls::{ALPN, ServerTls};
+use crate::ways::Ways;
 
 pub(crate) use choice::{Asked, METHOD_NOT_ALLOWED};
 pub use conditions::{IntoState, StateTag};
@@ -51,13 +55,37 @@ pub const HANDLERS: usize = 1_024;
 /// [`shut_down`](Self::shut_down) lets it finish first.
 #[derive(Debug)]
 pub struct Server {
-    handle: Arc<Handle>,
+    /// Where it listens, first of all over UDP.
+    places: Vec<(Scheme, SocketAddr)>,
+    ways: Arc<Ways>,
+}
+
+#[derive(Debug)]
+enum Datagrams {
+    At(Address),
+    On(UdpSocket),
+}
+
+/// Where connections are taken.
+#[derive(Debug)]
+struct Listen {
+    kind: Kind,
+    at: ListenAt,
+    tls: Option<ServerTls>,
+}
+
+#[derive(Debug)]
+enum ListenAt {
+    Address(Address),
+    Socket(TcpListener),
 }
 
 /// What a server will answer, and how.
 #[derive(Debug)]
 pub struct ServerBuilder {
-    address: Address,
+    /// Where it takes datagrams, if it does.
+    datagrams: Option<Datagrams>,
+    listens: Vec<Listen>,
     settings: Settings,
     handlers: usize,
     router: Router,
@@ -67,31 +95,36 @@ impl Server {
     /// A server to be described; it answers nothing but `/.well-known/core` yet.
     pub fn builder() -> ServerBuilder {
         ServerBuilder {
-            address: Address::Socket((std::net::Ipv6Addr::UNSPECIFIED, 5683).into()),
+            datagrams: Some(Datagrams::At(Address::Socket(
+                (std::net::Ipv6Addr::UNSPECIFIED, 5683).into(),
+            ))),
+            listens: Vec::new(),
             settings: Settings::default(),
             handlers: HANDLERS,
             router: Router::default(),
         }
     }
 
-    /// Where it listens.
+    /// Where it takes datagrams; if it takes none, where it listens first.
     pub fn local_address(&self) -> SocketAddr {
-        self.handle.local()
+        self.places[0].1
     }
 
-    /// A client that sends from the server's own address and port.
+    /// Where it listens, each with the scheme of the URIs that lead there.
+    pub fn addresses(&self) -> &[(Scheme, SocketAddr)] {
+        &self.places
+    }
+
+    /// A client that sends datagrams from the server's own address and port, and whose requests to
+    /// those who have a connection with the server go over that.
     pub fn client(&self) -> Client {
-        Client::over(Arc::clone(&self.handle))
+        Client::over(Arc::clone(&self.ways))
     }
 
     /// Stops: new requests are answered 5.03, those under way are finished, and after `limit` at
     /// the latest everything is cut off.
     pub async fn shut_down(self, limit: Duration) -> Finish {
-        let ended = self
-            .handle
-            .ask(|done| Command::ShutDown { limit, done })
-            .await;
-        ended.unwrap_or(Finish::Complete)
+        driver::shut_down_all(self.ways.all(), limit).await
     }
 }
 
@@ -142,10 +175,79 @@ impl Address {
     }
 }
 
+impl ListenAt {
+    async fn open(
+        self,
+        kind: Kind,
+        tls: Option<ServerTls>,
+        settings: &Settings,
+    ) -> Result<Listener, OpenError> {
+        let unknown = (std::net::Ipv6Addr::UNSPECIFIED, 0).into();
+        let address = match &self {
+            Self::Address(address) => address.clone().resolve().await?,
+            Self::Socket(socket) => socket.local_addr().unwrap_or(unknown),
+        };
+        // A WebSocket's protocol is named in its own handshake.
+        let alpn = (kind == Kind::Tls).then_some(ALPN);
+        let tls = tls.map(|tls| tls.config(alpn)).transpose();
+        let tls = tls.map_err(|source| OpenError::Tls { address, source })?;
+        let max_message = settings.reliable.max_message_size as usize;
+        let opened = match self {
+            Self::Address(_) => Listener::open(address, tls, max_message),
+            Self::Socket(socket) => Listener::of(socket, tls, max_message),
+        };
+        opened.map_err(|source| OpenError::Bind { address, source })
+    }
+}
+
 impl ServerBuilder {
-    /// Where to listen: `IP:PORT` or `NAME:PORT`. Default `[::]:5683`, which takes IPv4 too.
+    /// Where to take datagrams: `IP:PORT` or `NAME:PORT`. Default `[::]:5683`, which takes IPv4
+    /// too.
     pub fn bind(mut self, address: impl Into<Address>) -> Self {
-        self.address = address.into();
+        self.datagrams = Some(Datagrams::At(address.into()));
+        self
+    }
+
+    /// Takes datagrams on this socket, which is bound already.
+    pub fn socket(mut self, socket: UdpSocket) -> Self {
+        self.datagrams = Some(Datagrams::On(socket));
+        self
+    }
+
+    /// Takes no datagrams, only connections.
+    pub fn without_datagrams(mut self) -> Self {
+        self.datagrams = None;
+        self
+    }
+
+    /// Takes connections over TCP there, too (`coap+tcp`, usual port 5683).
+    pub fn bind_tcp(self, address: impl Into<Address>) -> Self {
+        self.listen(Kind::Tcp, ListenAt::Address(address.into()), None)
+    }
+
+    /// Takes connections over TCP on this socket, which listens already.
+    pub fn listener(self, socket: TcpListener) -> Self {
+        self.listen(Kind::Tcp, ListenAt::Socket(socket), None)
+    }
+
+    /// Takes connections over TLS there, too (`coaps+tcp`, usual port 5684).
+    pub fn bind_tls(self, address: impl Into<Address>, tls: ServerTls) -> Self {
+        self.listen(Kind::Tls, ListenAt::Address(address.into()), Some(tls))
+    }
+
+    /// Takes WebSockets there, too, at `/.well-known/coap` (`coap+ws`, usual port 80).
+    pub fn bind_ws(self, address: impl Into<Address>) -> Self {
+        self.listen(Kind::WebSocket, ListenAt::Address(address.into()), None)
+    }
+
+    /// Takes WebSockets over TLS there, too (`coaps+ws`, usual port 443).
+    pub fn bind_wss(self, address: impl Into<Address>, tls: ServerTls) -> Self {
+        let at = ListenAt::Address(address.into());
+        self.listen(Kind::SecureWebSocket, at, Some(tls))
+    }
+
+    fn listen(mut self, kind: Kind, at: ListenAt, tls: Option<ServerTls>) -> Self {
+        self.listens.push(Listen { kind, at, tls });
         self
     }
 
@@ -185,15 +287,41 @@ impl ServerBuilder {
     /// Starts the server on the current runtime.
     pub async fn start(self) -> Result<Server, OpenError> {
         let Self {
-            address,
+            datagrams,
+            listens,
             settings,
             handlers,
             mut router,
         } = self;
-        let address = address.resolve().await?;
         router.finish()?;
-        let handle = driver::start(Some(address), settings, Some((router, handlers)))?;
-        Ok(Server { handle })
+        let router = Arc::new(router);
+        let serve = || Some((Arc::clone(&router), handlers));
+        let mut started = Vec::with_capacity(1 + listens.len());
+        match datagrams {
+            Some(Datagrams::At(address)) => {
+                let address = address.resolve().await?;
+                let handle = driver::start(Some(address), &settings, serve())?;
+                started.push((Scheme::Coap, handle));
+            }
+            Some(Datagrams::On(socket)) => {
+                let handle = driver::start_on(socket_of(socket)?, &settings, serve())?;
+                started.push((Scheme::Coap, handle));
+            }
+            None => {}
+        }
+        for Listen { kind, at, tls } in listens {
+            let listener = at.open(kind, tls, &settings).await?;
+            let handle = driver::start_streams(kind, Some(listener), &settings, serve())?;
+            started.push((kind.scheme(), handle));
+        }
+        let places = started
+            .iter()
+            .map(|(scheme, handle)| (*scheme, handle.local()))
+            .collect();
+        let mut started = started.into_iter();
+        let first = started.next().ok_or(OpenError::Nowhere)?;
+        let ways = Arc::new(Ways::new(settings, first, started.collect()));
+        Ok(Server { places, ways })
     }
 }
 
@@ -203,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_server_listens_on_the_default_port_of_every_address_unless_told_otherwise() {
-        let Address::Socket(address) = Server::builder().address else {
+        let Some(Datagrams::At(Address::Socket(address))) = Server::builder().datagrams else {
             panic!("it is no name");
         };
         assert_eq!(address.port(), 5683);

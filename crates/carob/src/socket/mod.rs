@@ -89,14 +89,19 @@ impl Socket {
         if let Err(error) = socket.set_recv_buffer_size(receive_buffer) {
             tracing::debug!(%error, receive_buffer, "the receive buffer keeps its size");
         }
-        socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
-        let any = address.ip().is_unspecified();
-        if let Err(error) = system::prepare(&socket, address.is_ipv6(), any) {
+        Self::of(socket.into())
+    }
+
+    /// Takes over a socket that is bound already.
+    pub(crate) fn of(io: std::net::UdpSocket) -> io::Result<Self> {
+        let local = io.local_addr()?;
+        let any = local.ip().is_unspecified();
+        io.set_nonblocking(true)?;
+        let socket = socket2::SockRef::from(&io);
+        if let Err(error) = system::prepare(&socket, local.is_ipv6(), any) {
             tracing::debug!(%error, "the socket will not tell of errors or addresses");
         }
-        let io: std::net::UdpSocket = socket.into();
-        let local = io.local_addr()?;
         let io = Io::new(io)?;
         Ok(Self {
             io,
@@ -242,7 +247,7 @@ fn is_unreachable(error: &io::Error) -> bool {
 }
 
 /// The address as the engine and people know it: IPv4 as such.
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
             Some(v4) => (v4, v6.port()).into(),

@@ -1,0 +1,257 @@
+//! One connection: a task that reads, a task that writes, and the queue between it and the driver.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use carob_proto::endpoint::Disconnect;
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, mpsc};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::{self, Message};
+
+use super::{AbortOnDrop, Happening, QUEUE_HIGH};
+
+/// Bytes asked for at a time.
+const READ: usize = 16 << 10;
+/// How long a connection that is closed may take to write what it still has.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// Anything that bytes go both ways on.
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// A connection before anybody speaks CoAP on it.
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Tls(Box<dyn Duplex>),
+    WebSocket(Box<WebSocketStream<Box<dyn Duplex>>>),
+}
+
+/// How much waits to be written.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    queued: AtomicUsize,
+    eased: Notify,
+}
+
+impl Flow {
+    pub(super) fn is_congested(&self) -> bool {
+        self.queued.load(Ordering::Acquire) > QUEUE_HIGH
+    }
+
+    /// Waits until there is no more than there should be.
+    async fn ease(&self) {
+        loop {
+            let eased = self.eased.notified();
+            if !self.is_congested() {
+                return;
+            }
+            eased.await;
+        }
+    }
+
+    /// Notes that so much was written; whether that made the difference.
+    fn wrote(&self, bytes: usize) -> bool {
+        let before = self.queued.fetch_sub(bytes, Ordering::AcqRel);
+        let eased = before > QUEUE_HIGH && before - bytes <= QUEUE_HIGH;
+        if eased {
+            self.eased.notify_waiters();
+        }
+        eased
+    }
+}
+
+/// The driver's end of a connection. Dropping it closes the connection once what it has taken is
+/// written.
+pub(super) struct Link {
+    queue: mpsc::UnboundedSender<Bytes>,
+    flow: Arc<Flow>,
+    _reading: AbortOnDrop,
+}
+
+/// Who tells the driver of a connection.
+#[derive(Clone)]
+struct Teller {
+    peer: SocketAddr,
+    link: u64,
+    tell: mpsc::Sender<Happening>,
+    flow: Arc<Flow>,
+}
+
+impl Teller {
+    async fn read(&self, bytes: Bytes) -> bool {
+        let Self { peer, link, .. } = *self;
+        let read = Happening::Read { peer, link, bytes };
+        self.tell.send(read).await.is_ok()
+    }
+
+    async fn ended(&self, why: Disconnect) {
+        let Self { peer, link, .. } = *self;
+        // A driver that has stopped needs to know nothing, here and below.
+        let _ = self.tell.send(Happening::Ended { peer, link, why }).await;
+    }
+
+    async fn wrote(&self, bytes: usize) {
+        let Self { peer, link, .. } = *self;
+        if self.flow.wrote(bytes) {
+            let _ = self.tell.send(Happening::Eased { peer, link }).await;
+        }
+    }
+}
+
+impl Link {
+    pub(super) fn start(
+        peer: SocketAddr,
+        link: u64,
+        stream: Stream,
+        tell: mpsc::Sender<Happening>,
+    ) -> Self {
+        let flow = Arc::new(Flow::default());
+        let (queue, queued) = mpsc::unbounded_channel();
+        let teller = Teller {
+            peer,
+            link,
+            tell,
+            flow: Arc::clone(&flow),
+        };
+        let reading = match stream {
+            Stream::Tcp(stream) => {
+                let (reader, writer) = stream.into_split();
+                tokio::spawn(write(writer, queued, teller.clone()));
+                tokio::spawn(read(reader, teller))
+            }
+            Stream::Tls(stream) => {
+                let (reader, writer) = tokio::io::split(stream);
+                tokio::spawn(write(writer, queued, teller.clone()));
+                tokio::spawn(read(reader, teller))
+            }
+            Stream::WebSocket(stream) => {
+                let (writer, reader) = (*stream).split();
+                tokio::spawn(write_messages(writer, queued, teller.clone()));
+                tokio::spawn(read_messages(reader, teller))
+            }
+        };
+        Self {
+            queue,
+            flow,
+            _reading: AbortOnDrop(reading.abort_handle()),
+        }
+    }
+
+    /// Has these bytes written, after those before.
+    pub(super) fn write(&self, bytes: Bytes) {
+        self.flow.queued.fetch_add(bytes.len(), Ordering::AcqRel);
+        // A writer that has ended has told the driver, or will.
+        let _ = self.queue.send(bytes);
+    }
+
+    pub(super) fn flow(&self) -> &Flow {
+        &self.flow
+    }
+}
+
+/// How a connection ended that the system says this of.
+fn end_of(error: &io::Error) -> Disconnect {
+    match error.kind() {
+        // TLS that ends without a word, too: CoAP messages say themselves where they end.
+        io::ErrorKind::UnexpectedEof => Disconnect::Closed,
+        _ => Disconnect::Broken,
+    }
+}
+
+async fn read(mut stream: impl AsyncRead + Unpin, teller: Teller) {
+    let mut buffer = BytesMut::with_capacity(READ);
+    let why = loop {
+        teller.flow.ease().await;
+        buffer.reserve(READ);
+        match stream.read_buf(&mut buffer).await {
+            Ok(0) => break Disconnect::Closed,
+            Ok(_) => {
+                if !teller.read(buffer.split().freeze()).await {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => break end_of(&error),
+        }
+    };
+    teller.ended(why).await;
+}
+
+async fn write(
+    mut stream: impl AsyncWrite + Unpin,
+    mut queue: mpsc::UnboundedReceiver<Bytes>,
+    teller: Teller,
+) {
+    while let Some(bytes) = queue.recv().await {
+        let mut written = stream.write_all(&bytes).await;
+        if written.is_ok() && queue.is_empty() {
+            written = stream.flush().await;
+        }
+        if let Err(error) = written {
+            return teller.ended(end_of(&error)).await;
+        }
+        teller.wrote(bytes.len()).await;
+    }
+    // The driver has closed it. If the peer does not take it, the system's buffer is lost.
+    let _ = tokio::time::timeout(LAST_WORDS, stream.shutdown()).await;
+}
+
+type Messages<T> = futures_util::stream::SplitStream<WebSocketStream<T>>;
+type MessageSink<T> = futures_util::stream::SplitSink<WebSocketStream<T>, Message>;
+
+async fn read_messages(mut stream: Messages<Box<dyn Duplex>>, teller: Teller) {
+    let why = loop {
+        teller.flow.ease().await;
+        match stream.next().await {
+            // CoAP messages are binary (RFC 8323 4.2).
+            Some(Ok(Message::Binary(bytes))) => {
+                if !teller.read(bytes).await {
+                    return;
+                }
+            }
+            // Its pings are answered by the library.
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+            Some(Err(tungstenite::Error::Io(error))) => break end_of(&error),
+            Some(
+                Ok(Message::Close(_))
+                | Err(
+                    tungstenite::Error::ConnectionClosed
+                    | tungstenite::Error::AlreadyClosed
+                    | tungstenite::Error::Protocol(
+                        tungstenite::error::ProtocolError::ResetWithoutClosingHandshake,
+                    ),
+                ),
+            )
+            | None => break Disconnect::Closed,
+            Some(Ok(Message::Text(_)) | Err(_)) => break Disconnect::BadMessage,
+        }
+    };
+    teller.ended(why).await;
+}
+
+async fn write_messages(
+    mut stream: MessageSink<Box<dyn Duplex>>,
+    mut queue: mpsc::UnboundedReceiver<Bytes>,
+    teller: Teller,
+) {
+    while let Some(bytes) = queue.recv().await {
+        let length = bytes.len();
+        let mut written = stream.feed(Message::Binary(bytes)).await;
+        if written.is_ok() && queue.is_empty() {
+            written = stream.flush().await;
+        }
+        if written.is_err() {
+            return teller.ended(Disconnect::Broken).await;
+        }
+        teller.wrote(length).await;
+    }
+    let _ = tokio::time::timeout(LAST_WORDS, stream.close()).await;
+}

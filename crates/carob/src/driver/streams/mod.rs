@@ -1,0 +1,393 @@
+//! The transport that is connections: TCP, TLS, WebSocket (RFC 8323).
+//!
+//! Each connection has two tasks, one that reads and one that writes; the driver holds the other
+//! ends of their queues. What is read waits in one bounded queue of all connections. What is to be
+//! written waits at its connection: above [`QUEUE_HIGH`] the engine is told that the connection is
+//! congested, and nothing more is read from a peer that does not take what it asks for.
+
+mod dial;
+mod link;
+mod listen;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use carob_cc::time::Instant;
+use carob_proto::codec::{Framing, Scheme};
+use carob_proto::endpoint::Disconnect;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::Transport;
+use super::core::{Core, Out};
+use super::ears::Ears;
+use crate::settings::Settings;
+
+pub(crate) use dial::{Dialer, MakeSocket};
+use link::{Link, Stream};
+pub(crate) use listen::Listener;
+
+/// Bytes that wait to be written on one connection before it counts as congested.
+const QUEUE_HIGH: usize = 256 << 10;
+/// Events of connections that wait for the driver; at the limit, connections wait.
+const EVENTS: usize = 256;
+/// Events taken at a time.
+const EVENTS_A_BATCH: usize = 64;
+/// Bytes of all connections put aside before they are handed over to be written.
+const STAGED_A_TURN: usize = 1 << 20;
+/// Names of peers remembered. At the limit all are forgotten; who connects without one uses the
+/// address.
+const NAMES: usize = 4_096;
+
+/// What connections run over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// `coap+tcp`.
+    Tcp,
+    /// `coaps+tcp`.
+    Tls,
+    /// `coap+ws`.
+    WebSocket,
+    /// `coaps+ws`.
+    SecureWebSocket,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Tcp, Self::Tls, Self::WebSocket, Self::SecureWebSocket];
+
+    /// What a URI of this scheme needs, if it is connections.
+    pub(crate) fn of(scheme: Scheme) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.scheme() == scheme)
+    }
+
+    pub(crate) const fn scheme(self) -> Scheme {
+        match self {
+            Self::Tcp => Scheme::CoapTcp,
+            Self::Tls => Scheme::CoapsTcp,
+            Self::WebSocket => Scheme::CoapWs,
+            Self::SecureWebSocket => Scheme::CoapsWs,
+        }
+    }
+
+    pub(crate) const fn framing(self) -> Framing {
+        match self {
+            Self::Tcp | Self::Tls => Framing::Stream,
+            Self::WebSocket | Self::SecureWebSocket => Framing::WebSocket,
+        }
+    }
+}
+
+/// What happens to connections.
+pub(super) enum Happening {
+    /// One that we asked for is there, or not.
+    Made {
+        to: SocketAddr,
+        attempt: u64,
+        made: io::Result<Stream>,
+    },
+    /// Somebody has connected.
+    Came { from: SocketAddr, stream: Stream },
+    /// A piece of a stream, or a WebSocket's message, has come on connection `link`.
+    Read {
+        peer: SocketAddr,
+        link: u64,
+        bytes: Bytes,
+    },
+    /// What waited to be written has become less.
+    Eased { peer: SocketAddr, link: u64 },
+    /// A connection has ended.
+    Ended {
+        peer: SocketAddr,
+        link: u64,
+        why: Disconnect,
+    },
+}
+
+/// A connection, or a try to make one.
+struct Place {
+    link: u64,
+    link_or_try: LinkOrTry,
+    /// Written by the engine and not yet handed over.
+    staged: BytesMut,
+    /// Where each message ends in it, if that matters.
+    ends: Vec<usize>,
+    congested: bool,
+}
+
+enum LinkOrTry {
+    Link(Link),
+    Try { _task: AbortOnDrop },
+}
+
+/// A task that ends with its owner.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Connections and what waits to be sent on them.
+pub(super) struct Streams {
+    kind: Kind,
+    dialer: Arc<Dialer>,
+    places: HashMap<SocketAddr, Place, FixedState>,
+    /// Peers with something staged.
+    dirty: Vec<SocketAddr>,
+    staged: usize,
+    next: u64,
+    happenings: mpsc::Receiver<Happening>,
+    tell: mpsc::Sender<Happening>,
+    /// Taken from the queue while waiting.
+    first: Option<Happening>,
+    /// By what name a peer was asked for.
+    names: HashMap<SocketAddr, Arc<str>, FixedState>,
+    _accepting: Option<AbortOnDrop>,
+}
+
+impl Streams {
+    pub(super) fn new(
+        kind: Kind,
+        listener: Option<Listener>,
+        settings: &Settings,
+        seed: u64,
+    ) -> Self {
+        let (tell, happenings) = mpsc::channel(EVENTS);
+        let accepting = listener.map(|listener| AbortOnDrop(listener.start(kind, tell.clone())));
+        Self {
+            kind,
+            dialer: Arc::new(Dialer::new(kind, settings)),
+            places: HashMap::with_hasher(FixedState::with_seed(seed)),
+            dirty: Vec::new(),
+            staged: 0,
+            next: 0,
+            happenings,
+            tell,
+            first: None,
+            names: HashMap::with_hasher(FixedState::with_seed(seed)),
+            _accepting: accepting,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn place(&mut self, peer: SocketAddr, stream: Stream) {
+        let number = self.number();
+        let link = Link::start(peer, number, stream, self.tell.clone());
+        let place = Place {
+            link: number,
+            link_or_try: LinkOrTry::Link(link),
+            staged: BytesMut::new(),
+            ends: Vec::new(),
+            congested: false,
+        };
+        self.places.insert(peer, place);
+    }
+
+    fn is_current(&self, peer: SocketAddr, link: u64) -> bool {
+        let place = self.places.get(&peer);
+        place.is_some_and(|place| place.link == link)
+    }
+
+    fn take(&mut self, core: &mut Core, now: Instant, happening: Happening) {
+        match happening {
+            Happening::Made { to, attempt, made } => {
+                if !self.is_current(to, attempt) {
+                    return;
+                }
+                match made {
+                    Ok(stream) => {
+                        self.place(to, stream);
+                        if !core.endpoint.connected(now, to) {
+                            self.places.remove(&to);
+                        }
+                    }
+                    Err(error) => {
+                        tracing::debug!(peer = %to, %error, "no connection");
+                        self.places.remove(&to);
+                        core.requests.os_error = error.raw_os_error();
+                        core.requests.explanation = Some(error.to_string().into());
+                        core.endpoint.disconnected(now, to, Disconnect::NotMade);
+                        core.drain(self, now);
+                        core.requests.os_error = None;
+                        core.requests.explanation = None;
+                    }
+                }
+            }
+            Happening::Came { from, stream } => {
+                if self.places.contains_key(&from) {
+                    return; // the old one has not been seen to end; the peer will try again
+                }
+                self.place(from, stream);
+                if !core.endpoint.connected(now, from) {
+                    tracing::debug!(peer = %from, "no room for another connection");
+                    self.places.remove(&from);
+                }
+            }
+            Happening::Read { peer, link, bytes } => {
+                if self.is_current(peer, link) {
+                    core.ears.comes(now, peer, None, &bytes);
+                    core.endpoint.handle_stream(now, peer, &bytes);
+                }
+            }
+            Happening::Eased { peer, link } => {
+                if self.is_current(peer, link)
+                    && let Some(place) = self.places.get_mut(&peer)
+                    && std::mem::take(&mut place.congested)
+                {
+                    core.endpoint.set_congested(now, peer, false);
+                }
+            }
+            Happening::Ended { peer, link, why } => {
+                if self.is_current(peer, link) {
+                    self.places.remove(&peer);
+                    core.endpoint.disconnected(now, peer, why);
+                }
+            }
+        }
+        core.drain(self, now);
+    }
+
+    /// Hands over what was staged; peers that have more to take than is good for them.
+    fn hand_over(&mut self) -> Vec<SocketAddr> {
+        let mut congested = Vec::new();
+        let framing = self.kind.framing();
+        for peer in self.dirty.drain(..) {
+            let Some(place) = self.places.get_mut(&peer) else {
+                continue;
+            };
+            place.hand_over(framing);
+            let LinkOrTry::Link(link) = &place.link_or_try else {
+                continue;
+            };
+            if link.flow().is_congested() && !place.congested {
+                place.congested = true;
+                congested.push(peer);
+            }
+        }
+        self.staged = 0;
+        congested
+    }
+}
+
+impl Place {
+    fn hand_over(&mut self, framing: Framing) {
+        let LinkOrTry::Link(link) = &self.link_or_try else {
+            return;
+        };
+        match framing {
+            Framing::Stream => {
+                if !self.staged.is_empty() {
+                    link.write(self.staged.split().freeze());
+                }
+            }
+            Framing::WebSocket => {
+                let mut taken = 0;
+                for end in self.ends.drain(..) {
+                    link.write(self.staged.split_to(end - taken).freeze());
+                    taken = end;
+                }
+            }
+        }
+    }
+}
+
+impl Out for Streams {
+    fn is_full(&self) -> bool {
+        self.staged >= STAGED_A_TURN
+    }
+
+    fn transmit(&mut self, ears: &mut Ears, now: Instant, to: SocketAddr, bytes: &[u8]) {
+        let Some(place) = self.places.get_mut(&to) else {
+            return; // it has ended, and the engine will be told
+        };
+        ears.goes(now, to, None, bytes);
+        if place.staged.is_empty() {
+            self.dirty.push(to);
+        }
+        place.staged.extend_from_slice(bytes);
+        if self.kind.framing() == Framing::WebSocket {
+            place.ends.push(place.staged.len());
+        }
+        self.staged += bytes.len();
+    }
+
+    fn connect(&mut self, to: SocketAddr) {
+        let attempt = self.number();
+        let (dialer, tell) = (Arc::clone(&self.dialer), self.tell.clone());
+        let name = self.names.get(&to).cloned();
+        let task = tokio::spawn(async move {
+            let made = dialer.dial(to, name.as_deref()).await;
+            // A driver that has stopped needs to know nothing.
+            let _ = tell.send(Happening::Made { to, attempt, made }).await;
+        });
+        let place = Place {
+            link: attempt,
+            link_or_try: LinkOrTry::Try {
+                _task: AbortOnDrop(task.abort_handle()),
+            },
+            staged: BytesMut::new(),
+            ends: Vec::new(),
+            congested: false,
+        };
+        self.places.insert(to, place);
+    }
+
+    fn close(&mut self, to: SocketAddr) {
+        if let Some(mut place) = self.places.remove(&to) {
+            place.hand_over(self.kind.framing());
+        }
+    }
+
+    fn is_named(&mut self, to: SocketAddr, name: &Arc<str>) {
+        if self.names.len() >= NAMES && !self.names.contains_key(&to) {
+            self.names.clear();
+        }
+        self.names.insert(to, Arc::clone(name));
+    }
+}
+
+impl Transport for Streams {
+    fn out(&mut self) -> &mut impl Out {
+        self
+    }
+
+    async fn ready(&mut self) -> io::Result<()> {
+        if self.first.is_none() {
+            self.first = self.happenings.recv().await;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, core: &mut Core) -> bool {
+        let now = core.clock.now();
+        for _ in 0..EVENTS_A_BATCH {
+            let next = self
+                .first
+                .take()
+                .or_else(|| self.happenings.try_recv().ok());
+            let Some(happening) = next else {
+                return false;
+            };
+            self.take(core, now, happening);
+        }
+        true
+    }
+
+    async fn flush(&mut self, core: &mut Core) -> io::Result<()> {
+        for peer in self.hand_over() {
+            let now = core.clock.now();
+            core.endpoint.set_congested(now, peer, true);
+        }
+        Ok(())
+    }
+}
