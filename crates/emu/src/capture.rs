@@ -1,0 +1,235 @@
+//! The capture: packets at both ends of links, in a pcapng file as Wireshark reads it.
+//!
+//! Each link has two interfaces, `<label> server` and `<label> client`. What an end sends is
+//! noted when it is read from the device, before queue, delay and loss; what it receives, when it
+//! is handed over. So a packet that the link dropped or lost is at one interface only.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
+use pcap_file::{DataLink, PcapError};
+
+use crate::Error;
+use crate::engine::{Side, now_ns};
+
+/// Packets that wait for the file; what comes when so many do is left out, and counted.
+pub const CAPTURE_QUEUE_PACKETS: usize = 1 << 16;
+
+/// The resolution of times: 10^-9 s, which is the only one the writer knows.
+const NANOSECONDS: u8 = 9;
+/// The directions of a packet (pcapng, epb_flags).
+const INBOUND: u32 = 1;
+const OUTBOUND: u32 = 2;
+
+const REMEDY: &str = "choose another path for the capture";
+
+/// A packet for the file.
+#[derive(Debug)]
+struct Seen {
+    interface: u32,
+    direction: u32,
+    at_ns: u64,
+    packet: Box<[u8]>,
+}
+
+/// The engine's end: never waits for the file.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    queue: SyncSender<Seen>,
+    left_out: u64,
+}
+
+impl Tap {
+    pub(crate) fn sent(&mut self, link: usize, side: Side, at_ns: u64, packet: &[u8]) {
+        self.see(link, side, OUTBOUND, at_ns, packet);
+    }
+
+    pub(crate) fn received(&mut self, link: usize, side: Side, at_ns: u64, packet: &[u8]) {
+        self.see(link, side, INBOUND, at_ns, packet);
+    }
+
+    fn see(&mut self, link: usize, side: Side, direction: u32, at_ns: u64, packet: &[u8]) {
+        let seen = Seen {
+            interface: 2 * link as u32 + u32::from(side == Side::Client),
+            direction,
+            at_ns,
+            packet: packet.into(),
+        };
+        if self.queue.try_send(seen).is_err() {
+            self.left_out += 1;
+        }
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        // The writer counts what it got; what it did not get is told in the same way.
+        if self.left_out > 0 {
+            let _ = self.queue.send(Seen {
+                interface: u32::MAX,
+                direction: 0,
+                at_ns: self.left_out,
+                packet: Box::default(),
+            });
+        }
+    }
+}
+
+/// What became of a capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// Packets in the file.
+    pub packets: u64,
+    /// Packets that came too fast for it.
+    pub left_out: u64,
+}
+
+/// The file's end, on a thread of its own.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    thread: JoinHandle<Result<Captured, PcapError>>,
+    path: PathBuf,
+}
+
+impl Capture {
+    /// Begins a file for links of these labels.
+    pub(crate) fn start<'a>(
+        path: &Path,
+        labels: impl Iterator<Item = &'a str>,
+    ) -> Result<(Self, Tap), Error> {
+        let failed = |error| capture_error(path, error);
+        let file = File::create(path).map_err(|error| failed(PcapError::IoError(error)))?;
+        let writer = begin(file, labels).map_err(failed)?;
+        let (queue, seen) = sync_channel(CAPTURE_QUEUE_PACKETS);
+        // What time of day the monotonic clock's zero was.
+        let epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .saturating_sub(Duration::from_nanos(now_ns()));
+        let thread = thread::Builder::new()
+            .name("capture".into())
+            .spawn(move || write(writer, epoch, &seen))
+            .map_err(|error| Error::system("start the capture's thread", error, "free memory"))?;
+        let capture = Self {
+            thread,
+            path: path.to_owned(),
+        };
+        Ok((capture, Tap { queue, left_out: 0 }))
+    }
+
+    /// Waits until everything is in the file. The tap must be gone.
+    pub(crate) fn finish(self) -> Result<Captured, Error> {
+        self.thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            .map_err(|error| capture_error(&self.path, error))
+    }
+}
+
+fn capture_error(path: &Path, error: PcapError) -> Error {
+    let source = match error {
+        PcapError::IoError(error) => error,
+        error => std::io::Error::other(error),
+    };
+    Error::system(format!("write {}", path.display()), source, REMEDY)
+}
+
+type Writer = PcapNgWriter<BufWriter<File>>;
+
+fn begin<'a>(file: File, labels: impl Iterator<Item = &'a str>) -> Result<Writer, PcapError> {
+    let program = concat!("carob ", env!("CARGO_PKG_VERSION"));
+    let section = SectionHeaderBlock {
+        options: vec![SectionHeaderOption::UserApplication(program.into())],
+        ..SectionHeaderBlock::default()
+    };
+    let mut writer = PcapNgWriter::with_section_header(BufWriter::new(file), section)?;
+    for label in labels {
+        for side in ["server", "client"] {
+            writer.write_pcapng_block(InterfaceDescriptionBlock {
+                linktype: DataLink::RAW,
+                snaplen: 0,
+                options: vec![
+                    InterfaceDescriptionOption::IfName(format!("{label} {side}").into()),
+                    InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+                ],
+            })?;
+        }
+    }
+    Ok(writer)
+}
+
+fn write(
+    mut writer: Writer,
+    epoch: Duration,
+    queue: &Receiver<Seen>,
+) -> Result<Captured, PcapError> {
+    let mut captured = Captured::default();
+    while let Ok(seen) = queue.recv() {
+        if seen.interface == u32::MAX {
+            captured.left_out = seen.at_ns;
+            continue;
+        }
+        writer.write_pcapng_block(EnhancedPacketBlock {
+            interface_id: seen.interface,
+            timestamp: epoch + Duration::from_nanos(seen.at_ns),
+            original_len: seen.packet.len() as u32,
+            data: Cow::Owned(seen.packet.into_vec()),
+            options: vec![EnhancedPacketOption::Flags(seen.direction)],
+        })?;
+        captured.packets += 1;
+    }
+    writer.get_mut().flush().map_err(PcapError::IoError)?;
+    Ok(captured)
+}
+
+#[cfg(test)]
+mod tests {
+    use pcap_file::pcapng::{Block, PcapNgReader};
+
+    use super::*;
+
+    #[test]
+    fn packets_are_at_their_interface_with_their_time() {
+        let path = std::env::temp_dir().join(format!("carob-emu-{}.pcapng", std::process::id()));
+        let (capture, mut tap) = Capture::start(&path, ["a", "b"].into_iter()).unwrap();
+        tap.sent(1, Side::Server, 1_000, &[0x45; 20]);
+        tap.received(1, Side::Client, 3_000, &[0x45; 20]);
+        drop(tap);
+        let captured = capture.finish().unwrap();
+        assert_eq!((captured.packets, captured.left_out), (2, 0));
+
+        let mut reader = PcapNgReader::new(File::open(&path).unwrap()).unwrap();
+        let (mut names, mut packets) = (Vec::new(), Vec::new());
+        while let Some(block) = reader.next_block() {
+            match block.unwrap() {
+                Block::InterfaceDescription(interface) => {
+                    let Some(InterfaceDescriptionOption::IfName(name)) = interface.options.first()
+                    else {
+                        panic!("an interface without a name");
+                    };
+                    names.push(name.to_string());
+                }
+                Block::EnhancedPacket(packet) => {
+                    packets.push((packet.interface_id, packet.timestamp));
+                }
+                _ => {}
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(names, ["a server", "a client", "b server", "b client"]);
+        assert_eq!((packets[0].0, packets[1].0), (2, 3));
+        let apart = packets[1].1.saturating_sub(packets[0].1);
+        assert_eq!(apart, Duration::from_micros(2));
+    }
+}

@@ -1,0 +1,478 @@
+//! Links between two namespaces, from making them to the verdict on the run.
+
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use carob_sim::link::{LinkSpec, PACKETS_MAX};
+use carob_sim::spec::LinkRecord;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::bpf::InitialTimeout;
+use crate::capture::{Capture, Captured};
+use crate::engine::{Command, Ended, Engine, PACKET_BYTES_MAX, Port, Side};
+use crate::kernel::{self, Sysctl};
+use crate::lateness::{LATENESS_P99_MAX, Lateness};
+use crate::namespace::Namespace;
+use crate::netlink::Netlink;
+use crate::realtime::{self, RealTime};
+use crate::report::Setting;
+use crate::tun::{Ends, Tun};
+use crate::{Error, Refusal};
+
+/// The most links one emulator has: as many as have been tried at once
+/// (`spec/kernel-tcp.md` 5).
+pub const LINKS_MAX: usize = 2_000;
+
+/// Descriptors kept for everything but devices.
+const DESCRIPTORS_SPARE: u64 = 256;
+
+/// What to emulate.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The links, at most [`LINKS_MAX`].
+    pub links: Vec<LinkConfig>,
+    /// The largest packet of all devices in bytes, IP header included; 68 to 9216.
+    pub mtu_bytes: u32,
+    /// Segments a connection begins with.
+    pub initial_window: u32,
+    /// The timeout of a SYN and of its answer; `None` leaves the kernel's 1 s.
+    pub initial_timeout: Option<Duration>,
+    /// The kernel's settings in both namespaces.
+    pub sysctls: Vec<Sysctl>,
+    /// What one packet in a hundred may exceed being late; beyond it the run is refused.
+    pub lateness_p99_max: Duration,
+    /// A pcapng file for the packets at both ends of all links.
+    pub capture: Option<PathBuf>,
+}
+
+impl Config {
+    /// The thesis's hosts: MTU 296, initial window 4, initial timeout 2 s.
+    pub fn thesis(links: Vec<LinkConfig>) -> Self {
+        Self {
+            links,
+            mtu_bytes: 296,
+            initial_window: kernel::INITIAL_WINDOW,
+            initial_timeout: Some(kernel::INITIAL_TIMEOUT),
+            sysctls: kernel::THESIS.to_vec(),
+            lateness_p99_max: LATENESS_P99_MAX,
+            capture: None,
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.links.len() > LINKS_MAX {
+            return Err(Error::Limit {
+                what: "links",
+                asked: self.links.len() as u64,
+                limit: LINKS_MAX as u64,
+                remedy: "emulate them one part after the other",
+            });
+        }
+        let wrong = |what: String, why| Err(Error::Configuration { what, why });
+        if self.mtu_bytes < 68 || self.mtu_bytes as usize > PACKET_BYTES_MAX {
+            let what = format!("an MTU of {} bytes", self.mtu_bytes);
+            return wrong(what, "IPv4 needs 68, and no more than 9216 are taken");
+        }
+        for link in &self.links {
+            for (direction, name) in [(&link.spec.down, "down"), (&link.spec.up, "up")] {
+                let what = || format!("link {} {name}", link.label);
+                if direction.rate_bps == 0 {
+                    return wrong(what(), "a link has a rate");
+                }
+                if direction.buffer.packets > PACKETS_MAX {
+                    return wrong(what(), "a buffer holds at most 2^20 packets");
+                }
+                if let Err(why) = direction.loss.check() {
+                    return wrong(what(), why);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One link and the streams its losses and delays come from, as in the simulator.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// What it is like.
+    pub spec: LinkSpec,
+    /// The seed its streams derive from.
+    pub seed: u64,
+    /// The label they derive from, `link` in the simulator's runs; the capture shows it, too.
+    pub label: String,
+}
+
+/// Links at work. Dropping it ends them, with whatever sockets still use them.
+#[derive(Debug)]
+pub struct Emulator {
+    server: Namespace,
+    client: Namespace,
+    links: usize,
+    lateness_p99_max: Duration,
+    settings: Vec<Setting>,
+    engine: Option<EngineHandle>,
+    capture: Option<Capture>,
+    _initial_timeout: Option<InitialTimeout>,
+}
+
+#[derive(Debug)]
+struct EngineHandle {
+    commands: Sender<Command>,
+    wake: Arc<EventFd>,
+    thread: JoinHandle<Ended>,
+}
+
+/// What a run was like.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How late packets were.
+    pub lateness: Lateness,
+    /// What each link did since it began or was last restarted.
+    pub links: Vec<LinkRecord>,
+    /// Packets the kernel sent that were not IPv4, which no link takes; 0 with IPv6 off.
+    pub foreign: u64,
+    /// What became of the capture, if there was one.
+    pub captured: Option<Captured>,
+}
+
+impl Emulator {
+    /// Makes namespaces and devices, sets the kernel and begins.
+    pub fn start(config: &Config) -> Result<Self, Error> {
+        config.check()?;
+        let descriptors = realtime::raise_descriptors();
+        let needed = 2 * config.links.len() as u64 + DESCRIPTORS_SPARE;
+        if descriptors < needed {
+            return Err(Error::Limit {
+                what: "open files for devices",
+                asked: needed,
+                limit: descriptors,
+                remedy: "raise the limit (ulimit -n), or use fewer links",
+            });
+        }
+        let server = Namespace::create("server")?;
+        let client = Namespace::create("client")?;
+        let mut settings = server.enter(|| kernel::apply(&config.sysctls, "server"))?;
+        settings.extend(client.enter(|| kernel::apply(&config.sysctls, "client"))?);
+        settings.extend(kernel::not_to_be_had());
+        let initial_timeout = config.initial_timeout.and_then(|timeout| {
+            let made = InitialTimeout::set(timeout, &[&server, &client]);
+            let wanted = format!("{} s", timeout.as_secs_f64());
+            settings.push(Setting {
+                name: "initial timeout".into(),
+                got: match &made {
+                    Ok(_) => wanted.clone(),
+                    Err(error) => format!("1 s: {error}"),
+                },
+                wanted,
+                note: "of SYN and its answer; by a program in the kernel".into(),
+            });
+            made.ok()
+        });
+
+        let devices =
+            |namespace: &Namespace, side| namespace.enter(|| make_devices(config, side))?;
+        let servers = devices(&server, Side::Server)?;
+        let clients = devices(&client, Side::Client)?;
+        let ports: Vec<_> = config
+            .links
+            .iter()
+            .zip(servers.into_iter().zip(clients))
+            .map(|(link, (server, client))| {
+                Port::new(&link.spec, link.seed, &link.label, server, client)
+            })
+            .collect();
+
+        let (capture, tap) = match &config.capture {
+            None => (None, None),
+            Some(path) => {
+                let labels = config.links.iter().map(|link| link.label.as_str());
+                let (capture, tap) = Capture::start(path, labels)?;
+                (Some(capture), Some(tap))
+            }
+        };
+        let failed = |error: io::Error| Error::system("start the engine", error, "free memory");
+        let (commands, orders) = mpsc::channel();
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let wake = EventFd::from_flags(flags).map_err(|error| failed(error.into()))?;
+        let wake = Arc::new(wake);
+        let engine = Engine::new(ports, orders, Arc::clone(&wake), tap).map_err(failed)?;
+        let (ready, began) = sync_channel(1);
+        let thread = thread::Builder::new()
+            .name("emulator".into())
+            .spawn(move || {
+                let real_time = RealTime::enter();
+                // If nobody waits for it, nobody will want the run either.
+                let _ = ready.send(real_time.settings.clone());
+                engine.run(&real_time)
+            })
+            .map_err(failed)?;
+        settings.extend(began.recv().unwrap_or_default());
+        Ok(Self {
+            server,
+            client,
+            links: config.links.len(),
+            lateness_p99_max: config.lateness_p99_max,
+            settings,
+            engine: Some(EngineHandle {
+                commands,
+                wake,
+                thread,
+            }),
+            capture,
+            _initial_timeout: initial_timeout,
+        })
+    }
+
+    /// How many links there are.
+    pub fn links(&self) -> usize {
+        self.links
+    }
+
+    /// One of them.
+    ///
+    /// # Panics
+    ///
+    /// If there are not so many.
+    pub fn link(&self, index: usize) -> EmulatedLink<'_> {
+        assert!(index < self.links, "link {index} of {}", self.links);
+        EmulatedLink {
+            emulator: self,
+            index,
+        }
+    }
+
+    /// Every setting of the kernel, as wanted and as it is.
+    pub fn settings(&self) -> &[Setting] {
+        &self.settings
+    }
+
+    /// The namespace of all links' ends on one side.
+    pub fn namespace(&self, side: Side) -> &Namespace {
+        match side {
+            Side::Server => &self.server,
+            Side::Client => &self.client,
+        }
+    }
+
+    /// How late packets have been so far.
+    pub fn lateness(&self) -> Result<Lateness, Error> {
+        let (reply, answer) = sync_channel(1);
+        self.tell(Command::Lateness(reply))?;
+        answer.recv().map_err(|_| ended())
+    }
+
+    /// Whether the engine still runs; it ends by itself only if the run is refused.
+    pub fn is_running(&self) -> bool {
+        self.engine
+            .as_ref()
+            .is_some_and(|engine| !engine.thread.is_finished())
+    }
+
+    /// Ends the run and judges it: an error if its packets were late, or lost or dropped by
+    /// anything but the link model.
+    pub fn finish(mut self) -> Result<Outcome, Error> {
+        let ended = self.stop().ok_or_else(ended)?;
+        let capture = self.capture.take();
+        let captured = capture.map(Capture::finish).transpose()?;
+        if let Some(refusal) = ended.failed {
+            return Err(refusal.into());
+        }
+        if let Some((packets, error)) = ended.undelivered {
+            let error = error.to_string();
+            return Err(Refusal::Undelivered { packets, error }.into());
+        }
+        for namespace in [&self.server, &self.client] {
+            if let Some(refusal) = device_drops(namespace)? {
+                return Err(refusal.into());
+            }
+        }
+        let p99 = ended.lateness.quantile(0.99);
+        if p99 > self.lateness_p99_max {
+            return Err(Error::Refused(Refusal::Late {
+                p99,
+                limit: self.lateness_p99_max,
+                real_time: ended.scheduled,
+            }));
+        }
+        Ok(Outcome {
+            lateness: ended.lateness,
+            links: ended.ports.iter().map(Port::record).collect(),
+            foreign: ended.foreign,
+            captured,
+        })
+    }
+
+    fn tell(&self, command: Command) -> Result<(), Error> {
+        let engine = self.engine.as_ref().ok_or_else(ended)?;
+        engine.commands.send(command).map_err(|_| ended())?;
+        engine
+            .wake
+            .write(1)
+            .map(drop)
+            .map_err(|error| Error::system("wake the engine", error, "begin again"))
+    }
+
+    fn stop(&mut self) -> Option<Ended> {
+        // If it has ended by itself, telling it fails, and joining says why.
+        let _ = self.tell(Command::Stop);
+        let engine = self.engine.take()?;
+        engine.thread.join().ok()
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn ended() -> Error {
+    Error::Refused(Refusal::Ended {
+        why: "it is not there any more".into(),
+    })
+}
+
+/// One link of an [`Emulator`].
+#[derive(Clone, Copy, Debug)]
+pub struct EmulatedLink<'a> {
+    emulator: &'a Emulator,
+    index: usize,
+}
+
+impl EmulatedLink<'_> {
+    /// The address of one end.
+    pub fn address(&self, side: Side) -> Ipv4Addr {
+        address(self.index, side)
+    }
+
+    /// What it has done since it began or was last restarted.
+    pub fn record(&self) -> Result<LinkRecord, Error> {
+        let (reply, answer) = sync_channel(1);
+        let link = self.index;
+        self.emulator.tell(Command::Record { link, reply })?;
+        answer.recv().map_err(|_| ended())
+    }
+
+    /// Forgets whatever is queued or on its way and begins the link anew, with other streams, for
+    /// another use. [`reset`](crate::flow::reset) all connections before, or what they send again
+    /// takes from the next use.
+    pub fn restart(&self, seed: u64, label: &str) -> Result<(), Error> {
+        let (done, answer) = sync_channel(1);
+        self.emulator.tell(Command::Restart {
+            link: self.index,
+            seed,
+            label: label.to_owned(),
+            done,
+        })?;
+        answer.recv().map_err(|_| ended())
+    }
+
+    /// The namespace of one end.
+    pub fn namespace(&self, side: Side) -> &Namespace {
+        self.emulator.namespace(side)
+    }
+}
+
+/// 10.1.0.1 is the server's end of link 0, 10.2.0.1 the client's.
+fn address(index: usize, side: Side) -> Ipv4Addr {
+    let side = match side {
+        Side::Server => 1,
+        Side::Client => 2,
+    };
+    let [high, low] = (index as u16 + 1).to_be_bytes();
+    Ipv4Addr::new(10, side, high, low)
+}
+
+/// All devices of one side, in the namespace of the calling thread.
+fn make_devices(config: &Config, side: Side) -> Result<Vec<Tun>, Error> {
+    let other = match side {
+        Side::Server => Side::Client,
+        Side::Client => Side::Server,
+    };
+    let mut netlink = Netlink::open()
+        .map_err(|error| Error::system("configure devices", error, "run it as root"))?;
+    let make = |index| {
+        let ends = Ends {
+            own: address(index, side),
+            peer: address(index, other),
+            mtu_bytes: config.mtu_bytes,
+            initial_window: config.initial_window,
+        };
+        Tun::create(&mut netlink, &format!("carob{index}"), &ends)
+    };
+    (0..config.links.len()).map(make).collect()
+}
+
+/// The first device of a namespace that dropped packets.
+fn device_drops(namespace: &Namespace) -> Result<Option<Refusal>, Error> {
+    let text = namespace
+        .enter(|| fs::read_to_string("/proc/thread-self/net/dev"))?
+        .map_err(|error| Error::system("read the devices' counts", error, "mount /proc"))?;
+    Ok(text
+        .lines()
+        .filter_map(drops)
+        .find(|(_, packets)| *packets > 0)
+        .map(|(device, packets)| Refusal::DeviceDrops {
+            device: format!("{} of the {}", device, namespace.name()),
+            packets,
+        }))
+}
+
+/// A device and what it dropped either way, of a line of `/proc/net/dev`.
+fn drops(line: &str) -> Option<(&str, u64)> {
+    let (device, counts) = line.split_once(':')?;
+    let counts: Vec<&str> = counts.split_whitespace().collect();
+    let count = |at: usize| counts.get(at)?.parse::<u64>().ok();
+    Some((device.trim(), count(3)? + count(11)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use carob_sim::link::DirectionSpec;
+
+    use super::*;
+
+    fn link(rate: u64) -> LinkConfig {
+        LinkConfig {
+            spec: LinkSpec {
+                down: DirectionSpec::new(rate, 2_500),
+                up: DirectionSpec::new(60_000, 2_500),
+            },
+            seed: 1,
+            label: "link".into(),
+        }
+    }
+
+    #[test]
+    fn addresses_differ_up_to_the_last_link() {
+        assert_eq!(address(0, Side::Server), Ipv4Addr::new(10, 1, 0, 1));
+        assert_eq!(address(0, Side::Client), Ipv4Addr::new(10, 2, 0, 1));
+        assert_eq!(address(255, Side::Client), Ipv4Addr::new(10, 2, 1, 0));
+        let last = address(LINKS_MAX - 1, Side::Server);
+        assert_eq!(last, Ipv4Addr::new(10, 1, 7, 208));
+    }
+
+    #[test]
+    fn what_cannot_exist_is_refused_before_anything_is_made() {
+        let refused = |config: &Config| config.check().unwrap_err().to_string();
+        let many = Config::thesis(vec![link(1); LINKS_MAX + 1]);
+        assert!(refused(&many).contains("2001 links are more than 2000"));
+        assert!(refused(&Config::thesis(vec![link(0)])).contains("link link down: a link has"));
+        let mut tiny = Config::thesis(vec![link(1)]);
+        tiny.mtu_bytes = 60;
+        assert!(refused(&tiny).contains("68"));
+    }
+
+    #[test]
+    fn dropped_packets_are_found_both_ways() {
+        let line = "carob7: 100 2 0 3 0 0 0 0 200 4 0 5 0 0 0 0";
+        assert_eq!(drops(line), Some(("carob7", 8)));
+        assert_eq!(drops(" face |bytes    packets errs drop fifo"), None);
+    }
+}

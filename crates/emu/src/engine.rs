@@ -1,0 +1,466 @@
+//! The engine: one thread between all devices, on the link model's time.
+//!
+//! What the kernel sends is taken from its device at once and offered to the link; what the link
+//! delivers waits in one heap until its time and is written to the device at the other end. The
+//! queue of the bottleneck is the model's own, and the devices' queues stay empty.
+//!
+//! Times are nanoseconds of the system's monotonic clock; a link's own time is microseconds since
+//! it began, rounded down.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Duration;
+
+use carob_cc::time::Instant;
+use carob_sim::link::{Link, LinkSpec, Verdict};
+use carob_sim::spec::LinkRecord;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::EventFd;
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{
+    ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags,
+};
+use nix::time::{ClockId, clock_gettime};
+use std::sync::Arc;
+
+use crate::Refusal;
+use crate::capture::Tap;
+use crate::lateness::Lateness;
+use crate::realtime::RealTime;
+use crate::tun::Tun;
+
+/// Packets between sender and receiver on all links together; with more the run is refused.
+///
+/// Half a million full segments of 296 bytes take some 200 MB.
+pub const UNDER_WAY_MAX: usize = 1 << 19;
+
+/// The largest packet a device hands over, in bytes.
+pub(crate) const PACKET_BYTES_MAX: usize = 9_216;
+
+/// Packets taken from one device, or delivered, before the others have their turn.
+const BATCH: usize = 64;
+/// Devices told of in one call.
+const EVENTS: usize = 256;
+
+/// What epoll says for the timer and for commands; anything below is a device.
+const TIMER: u64 = u64::MAX;
+const COMMANDS: u64 = u64::MAX - 1;
+
+/// An end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The fixed host.
+    Server,
+    /// The constrained device.
+    Client,
+}
+
+/// A link and its devices.
+#[derive(Debug)]
+pub(crate) struct Port {
+    spec: LinkSpec,
+    link: Link,
+    /// When the link's own time began.
+    began_ns: u64,
+    /// Packets of earlier uses are not delivered.
+    generation: u32,
+    server: Tun,
+    client: Tun,
+}
+
+impl Port {
+    pub(crate) fn new(spec: &LinkSpec, seed: u64, label: &str, server: Tun, client: Tun) -> Self {
+        Self {
+            spec: *spec,
+            link: Link::new(spec, seed, label),
+            began_ns: now_ns(),
+            generation: 0,
+            server,
+            client,
+        }
+    }
+
+    fn tun(&self, side: Side) -> &Tun {
+        match side {
+            Side::Server => &self.server,
+            Side::Client => &self.client,
+        }
+    }
+
+    pub(crate) fn record(&self) -> LinkRecord {
+        LinkRecord {
+            down: self.link.down.counters(),
+            up: self.link.up.counters(),
+        }
+    }
+}
+
+/// What the engine can be told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Forget everything on a link and begin it anew.
+    Restart {
+        link: usize,
+        seed: u64,
+        label: String,
+        done: SyncSender<()>,
+    },
+    Record {
+        link: usize,
+        reply: SyncSender<LinkRecord>,
+    },
+    Lateness(SyncSender<Lateness>),
+    Stop,
+}
+
+/// What the engine leaves behind; the devices live as long as this does.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) ports: Vec<Port>,
+    pub(crate) lateness: Lateness,
+    pub(crate) scheduled: bool,
+    /// Packets the kernel would not take, and what it said of the last.
+    pub(crate) undelivered: Option<(u64, io::Error)>,
+    /// Packets that were not IPv4, which nothing here sends.
+    pub(crate) foreign: u64,
+    pub(crate) failed: Option<Refusal>,
+}
+
+/// A packet on its way.
+#[derive(Debug)]
+struct UnderWay {
+    due_ns: u64,
+    /// Packets due at the same time arrive in the order they were sent.
+    number: u64,
+    link: u32,
+    generation: u32,
+    to: Side,
+    packet: Box<[u8]>,
+}
+
+impl UnderWay {
+    fn key(&self) -> (u64, u64) {
+        (self.due_ns, self.number)
+    }
+}
+
+impl PartialEq for UnderWay {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for UnderWay {}
+
+impl PartialOrd for UnderWay {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for UnderWay {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// The monotonic clock.
+pub(crate) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("Linux has a monotonic clock");
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}
+
+/// The engine before and while it runs.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    ports: Vec<Port>,
+    commands: Receiver<Command>,
+    wake: Arc<EventFd>,
+    tap: Option<Tap>,
+    epoll: Epoll,
+    timer: TimerFd,
+    armed_ns: Option<u64>,
+    under_way: BinaryHeap<Reverse<UnderWay>>,
+    numbered: u64,
+    buffer: Vec<u8>,
+    lateness: Lateness,
+    undelivered: Option<(u64, io::Error)>,
+    foreign: u64,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        ports: Vec<Port>,
+        commands: Receiver<Command>,
+        wake: Arc<EventFd>,
+        tap: Option<Tap>,
+    ) -> io::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let timer = TimerFd::new(
+            TimerClock::CLOCK_MONOTONIC,
+            TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC,
+        )?;
+        let readable = |data| EpollEvent::new(EpollFlags::EPOLLIN, data);
+        epoll.add(&timer, readable(TIMER))?;
+        epoll.add(&*wake, readable(COMMANDS))?;
+        for (port, index) in ports.iter().zip(0_u64..) {
+            epoll.add(&port.server, readable(2 * index))?;
+            epoll.add(&port.client, readable(2 * index + 1))?;
+        }
+        Ok(Self {
+            ports,
+            commands,
+            wake,
+            tap,
+            epoll,
+            timer,
+            armed_ns: None,
+            under_way: BinaryHeap::new(),
+            numbered: 0,
+            buffer: vec![0; PACKET_BYTES_MAX],
+            lateness: Lateness::default(),
+            undelivered: None,
+            foreign: 0,
+        })
+    }
+
+    /// Runs until it is told to stop, or cannot go on.
+    pub(crate) fn run(mut self, real_time: &RealTime) -> Ended {
+        let failed = match self.serve() {
+            Ok(()) => None,
+            Err(Failure::Refused(refusal)) => Some(refusal),
+            Err(Failure::System(error)) => Some(Refusal::Ended {
+                why: error.to_string(),
+            }),
+        };
+        Ended {
+            ports: self.ports,
+            lateness: self.lateness,
+            scheduled: real_time.scheduled,
+            undelivered: self.undelivered,
+            foreign: self.foreign,
+            failed,
+        }
+    }
+
+    fn serve(&mut self) -> Result<(), Failure> {
+        let mut events = [EpollEvent::empty(); EVENTS];
+        loop {
+            self.deliver();
+            self.arm()?;
+            let count = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
+                Ok(count) => count,
+                Err(nix::Error::EINTR) => 0,
+                Err(error) => return Err(error.into()),
+            };
+            for event in &events[..count] {
+                match event.data() {
+                    TIMER => {
+                        // Nothing to read means it was set anew meanwhile.
+                        let _ = self.timer.wait();
+                        self.armed_ns = None;
+                    }
+                    COMMANDS => {
+                        if self.obey()? {
+                            return Ok(());
+                        }
+                    }
+                    device => {
+                        let side = if device % 2 == 0 {
+                            Side::Server
+                        } else {
+                            Side::Client
+                        };
+                        self.take((device / 2) as usize, side)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes what the kernel has sent at one end and offers it to the link; whether there may be
+    /// more.
+    fn take(&mut self, index: usize, from: Side) -> Result<bool, Failure> {
+        for _ in 0..BATCH {
+            let port = &mut self.ports[index];
+            let Some(length) = port.tun(from).read(&mut self.buffer)? else {
+                return Ok(false);
+            };
+            let now = now_ns();
+            let packet = &self.buffer[..length];
+            if packet.first().is_none_or(|byte| byte >> 4 != 4) {
+                self.foreign += 1;
+                continue;
+            }
+            if let Some(tap) = &mut self.tap {
+                tap.sent(index, from, now, packet);
+            }
+            let (direction, to) = match from {
+                Side::Server => (&mut port.link.down, Side::Client),
+                Side::Client => (&mut port.link.up, Side::Server),
+            };
+            let since = now.saturating_sub(port.began_ns) / 1_000;
+            let verdict = direction.offer(Instant::from_micros(since), length as u32);
+            let Verdict::Deliver { at, .. } = verdict else {
+                continue;
+            };
+            if self.under_way.len() >= UNDER_WAY_MAX {
+                let limit = UNDER_WAY_MAX;
+                return Err(Failure::Refused(Refusal::Overflow { limit }));
+            }
+            self.numbered += 1;
+            self.under_way.push(Reverse(UnderWay {
+                due_ns: port
+                    .began_ns
+                    .saturating_add(at.as_micros().saturating_mul(1_000)),
+                number: self.numbered,
+                link: index as u32,
+                generation: port.generation,
+                to,
+                packet: packet.into(),
+            }));
+        }
+        Ok(true)
+    }
+
+    /// Hands over what is due.
+    fn deliver(&mut self) {
+        let mut now = now_ns();
+        for _ in 0..BATCH {
+            if self
+                .under_way
+                .peek()
+                .is_none_or(|Reverse(first)| first.due_ns > now)
+            {
+                break;
+            }
+            let Some(Reverse(first)) = self.under_way.pop() else {
+                break;
+            };
+            let index = first.link as usize;
+            let port = &self.ports[index];
+            if first.generation != port.generation {
+                continue;
+            }
+            let written = port.tun(first.to).write(&first.packet);
+            now = now_ns();
+            if let Err(error) = written {
+                let before = self.undelivered.take().map_or(0, |(count, _)| count);
+                self.undelivered = Some((before + 1, error));
+                continue;
+            }
+            self.lateness.note(now.saturating_sub(first.due_ns));
+            if let Some(tap) = &mut self.tap {
+                tap.received(index, first.to, now, &first.packet);
+            }
+        }
+    }
+
+    /// Sets the timer to when the next packet is due.
+    fn arm(&mut self) -> Result<(), Failure> {
+        let Some(Reverse(first)) = self.under_way.peek() else {
+            // A timer that still runs wakes us once in vain.
+            return Ok(());
+        };
+        if self.armed_ns == Some(first.due_ns) {
+            return Ok(());
+        }
+        // A time of 0 would switch it off.
+        let at = TimeSpec::from_duration(Duration::from_nanos(first.due_ns.max(1)));
+        self.timer.set(
+            Expiration::OneShot(at),
+            TimerSetTimeFlags::TFD_TIMER_ABSTIME,
+        )?;
+        self.armed_ns = Some(first.due_ns);
+        Ok(())
+    }
+
+    /// Does what it is told; whether that was to stop.
+    fn obey(&mut self) -> Result<bool, Failure> {
+        self.wake.read()?;
+        while let Ok(command) = self.commands.try_recv() {
+            // Whoever asked may have gone meanwhile, and then there is nobody to tell.
+            match command {
+                Command::Stop => return Ok(true),
+                Command::Record { link, reply } => {
+                    let _ = reply.send(self.ports[link].record());
+                }
+                Command::Lateness(reply) => {
+                    let _ = reply.send(self.lateness.clone());
+                }
+                Command::Restart {
+                    link,
+                    seed,
+                    label,
+                    done,
+                } => {
+                    // What sockets said before they went belongs to the use that ends. Bounded,
+                    // because a socket that is still there may send on and on.
+                    for side in [Side::Server, Side::Client] {
+                        for _ in 0..1_000 {
+                            if !self.take(link, side)? {
+                                break;
+                            }
+                        }
+                    }
+                    let port = &mut self.ports[link];
+                    port.link = Link::new(&port.spec, seed, &label);
+                    port.began_ns = now_ns();
+                    port.generation = port.generation.wrapping_add(1);
+                    let _ = done.send(());
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Why the engine stops by itself.
+enum Failure {
+    System(io::Error),
+    Refused(Refusal),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl From<nix::Error> for Failure {
+    fn from(error: nix::Error) -> Self {
+        Self::System(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_leave_the_heap_by_time_and_then_in_order() {
+        let packet = |due_ns, number| {
+            Reverse(UnderWay {
+                due_ns,
+                number,
+                link: 0,
+                generation: 0,
+                to: Side::Client,
+                packet: Box::default(),
+            })
+        };
+        let mut heap = BinaryHeap::from([packet(5, 3), packet(4, 4), packet(5, 1), packet(5, 2)]);
+        let order: Vec<_> = std::iter::from_fn(|| heap.pop())
+            .map(|Reverse(first)| first.number)
+            .collect();
+        assert_eq!(order, [4, 1, 2, 3]);
+    }
+
+    #[test]
+    fn the_clock_does_not_go_back() {
+        let before = now_ns();
+        assert!(now_ns() >= before && before > 0);
+    }
+}

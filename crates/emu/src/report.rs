@@ -1,0 +1,119 @@
+//! What was wanted, what was got, and what is missing.
+
+use std::fmt;
+
+/// A setting, as wanted and as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name: a file below `/proc/sys`, or words.
+    pub name: String,
+    /// What was wanted.
+    pub wanted: String,
+    /// What there is.
+    pub got: String,
+    /// Why it differs, or why it matters little; may be empty.
+    pub note: String,
+}
+
+impl Setting {
+    /// Whether there is what was wanted.
+    pub fn holds(&self) -> bool {
+        self.wanted == self.got
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.holds() {
+            return write!(f, "{} = {}", self.name, self.got);
+        }
+        write!(f, "{} = {}, wanted {}", self.name, self.got, self.wanted)?;
+        if self.note.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " ({})", self.note)
+        }
+    }
+}
+
+/// Whether the machine can emulate links.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What was looked for.
+    pub items: Vec<Item>,
+}
+
+/// One thing that the emulator uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// What it is.
+    pub what: &'static str,
+    /// Whether there is no emulation without it.
+    pub required: bool,
+    /// Why it is not there and what helps; `None` if it is.
+    pub missing: Option<String>,
+}
+
+impl Report {
+    /// Whether nothing is missing that an emulation cannot do without.
+    pub fn can_run(&self) -> bool {
+        self.items
+            .iter()
+            .all(|item| !item.required || item.missing.is_none())
+    }
+
+    /// What is missing, if anything.
+    pub fn missing(&self) -> impl Iterator<Item = &Item> {
+        self.items.iter().filter(|item| item.missing.is_some())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, item) in self.items.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{}", item.what)?;
+            match (&item.missing, item.required) {
+                (None, _) => f.write_str(": yes")?,
+                (Some(why), true) => write!(f, ": NO: {why}")?,
+                (Some(why), false) => write!(f, ": no, it can do without: {why}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_required_stops_it() {
+        let item = |required, missing: Option<&str>| Item {
+            what: "it",
+            required,
+            missing: missing.map(str::to_owned),
+        };
+        let report = |items: &[Item]| Report {
+            items: items.to_vec(),
+        };
+        assert!(report(&[item(true, None), item(false, Some("old"))]).can_run());
+        assert!(!report(&[item(true, Some("forbidden")), item(false, None)]).can_run());
+    }
+
+    #[test]
+    fn a_setting_that_differs_says_why() {
+        let setting = Setting {
+            name: "delayed ACK".into(),
+            wanted: "200 ms".into(),
+            got: "40 to 200 ms".into(),
+            note: "fixed in the kernel".into(),
+        };
+        assert_eq!(
+            setting.to_string(),
+            "delayed ACK = 40 to 200 ms, wanted 200 ms (fixed in the kernel)"
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! TUN devices: what the kernel sends comes out of a descriptor, what is written goes in.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use nix::libc;
+use nix::net::if_::if_nametoindex;
+
+use crate::Error;
+use crate::netlink::{DeviceSettings, Netlink};
+use crate::sys;
+
+/// The device that makes devices.
+pub(crate) const CLONE_DEVICE: &str = "/dev/net/tun";
+
+/// Packets that may wait in a device until the engine reads them; more would be dropped by the
+/// kernel, which is found at the end of a run.
+///
+/// A flow sends at most its window at once, 402 packets in the thesis's longest transfer.
+pub const DEVICE_QUEUE_PACKETS: u32 = 5_000;
+
+/// One end of a link: the kernel's network device and our side of it.
+///
+/// The device vanishes with the descriptor.
+#[derive(Debug)]
+pub(crate) struct Tun {
+    file: File,
+}
+
+/// Where a device is and where it leads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) own: Ipv4Addr,
+    pub(crate) peer: Ipv4Addr,
+    pub(crate) mtu_bytes: u32,
+    /// In segments.
+    pub(crate) initial_window: u32,
+}
+
+impl Tun {
+    /// A device in the namespace of the calling thread, with its address and the way to its peer.
+    pub(crate) fn create(netlink: &mut Netlink, name: &str, ends: &Ends) -> Result<Self, Error> {
+        let make = || -> io::Result<File> {
+            let file = open_clone_device()?;
+            sys::become_tun(&file, name)?;
+            Ok(file)
+        };
+        let file = make().map_err(|error| {
+            let remedy = "load the module tun, and run it as root or with CAP_NET_ADMIN";
+            Error::system(format!("make the device {name}"), error, remedy)
+        })?;
+        let mut configure = || -> io::Result<()> {
+            let index = if_nametoindex(name)?;
+            netlink.set_device(
+                index,
+                &DeviceSettings {
+                    mtu_bytes: ends.mtu_bytes,
+                    queue_packets: DEVICE_QUEUE_PACKETS,
+                    // The stack would split larger ones before they reach us, but the sender
+                    // would think in pairs (`spec/kernel-tcp.md` 5).
+                    gso_max_segments: 1,
+                },
+            )?;
+            netlink.add_address(index, ends.own)?;
+            netlink.add_route(index, ends.peer, ends.own, ends.initial_window)
+        };
+        configure().map_err(|error| {
+            let remedy = "run it as root or with CAP_NET_ADMIN";
+            Error::system(format!("configure the device {name}"), error, remedy)
+        })?;
+        Ok(Self { file })
+    }
+
+    /// Takes the next packet the kernel has sent; `None` if there is none.
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match nix::unistd::read(&self.file, buffer) {
+            Ok(length) => Ok(Some(length)),
+            Err(nix::Error::EAGAIN | nix::Error::EINTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Hands the kernel a packet as if it had come over the wire.
+    pub(crate) fn write(&self, packet: &[u8]) -> io::Result<()> {
+        nix::unistd::write(&self.file, packet)?;
+        Ok(())
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Opens [`CLONE_DEVICE`], which may be missing or forbidden.
+pub(crate) fn open_clone_device() -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(CLONE_DEVICE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespace::Namespace;
+
+    #[test]
+    fn what_the_kernel_sends_is_read_and_what_is_written_arrives() {
+        let Some(()) = crate::testing::rights() else {
+            return;
+        };
+        let namespace = Namespace::create("test").unwrap();
+        let ends = Ends {
+            own: Ipv4Addr::new(10, 1, 0, 1),
+            peer: Ipv4Addr::new(10, 2, 0, 1),
+            mtu_bytes: 296,
+            initial_window: 4,
+        };
+        let (tun, socket) = namespace
+            .enter(|| {
+                crate::kernel::quiet_ipv6();
+                let mut netlink = Netlink::open().unwrap();
+                let tun = Tun::create(&mut netlink, "test0", &ends).unwrap();
+                let socket = std::net::UdpSocket::bind((ends.own, 7)).unwrap();
+                (tun, socket)
+            })
+            .unwrap();
+        let mut buffer = [0; 1_500];
+        assert!(tun.read(&mut buffer).unwrap().is_none());
+        socket.send_to(b"hello", (ends.peer, 9)).unwrap();
+        let length = tun.read(&mut buffer).unwrap().expect("a packet");
+        assert_eq!(length, 20 + 8 + 5);
+        assert_eq!(&buffer[12..20], &[10, 1, 0, 1, 10, 2, 0, 1]);
+
+        // The same packet back: addresses and ports change places, which leaves both checksums.
+        let mut back = buffer[..length].to_vec();
+        back[12..16].copy_from_slice(&buffer[16..20]);
+        back[16..20].copy_from_slice(&buffer[12..16]);
+        back[20..22].copy_from_slice(&buffer[22..24]);
+        back[22..24].copy_from_slice(&buffer[20..22]);
+        tun.write(&back).unwrap();
+        socket
+            .set_read_timeout(Some(std::time::Duration::from_secs(2)))
+            .unwrap();
+        let (length, from) = socket.recv_from(&mut buffer).unwrap();
+        assert_eq!(&buffer[..length], b"hello");
+        assert_eq!(from, (ends.peer, 9).into());
+    }
+}
