@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use carob_sim::link::{LinkSpec, PACKETS_MAX};
-use carob_sim::spec::LinkRecord;
+use carob_sim::spec::{LinkRecord, RunSpec};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::bpf::InitialTimeout;
@@ -104,8 +104,19 @@ pub struct LinkConfig {
     pub spec: LinkSpec,
     /// The seed its streams derive from.
     pub seed: u64,
-    /// The label they derive from, `link` in the simulator's runs; the capture shows it, too.
+    /// The label they derive from; the capture shows it, too.
     pub label: String,
+}
+
+impl LinkConfig {
+    /// The link that a simulated run has, losses and delays included.
+    pub fn of_run(run: &RunSpec) -> Self {
+        Self {
+            spec: run.link,
+            seed: run.seed,
+            label: "link".into(),
+        }
+    }
 }
 
 /// Links at work. Dropping it ends them, with whatever sockets still use them.
@@ -346,6 +357,11 @@ pub struct EmulatedLink<'a> {
 }
 
 impl EmulatedLink<'_> {
+    /// Its place among the emulator's links.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
     /// The address of one end.
     pub fn address(&self, side: Side) -> Ipv4Addr {
         address(self.index, side)
