@@ -15,7 +15,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::bpf::InitialTimeout;
 use crate::capture::{Capture, Captured};
-use crate::engine::{Command, Ended, Engine, PACKET_BYTES_MAX, Port, Side};
+use crate::engine::{Command, Ended, Engine, PACKET_BYTES_MAX, Port, Ports, Side};
 use crate::kernel::{self, Sysctl};
 use crate::lateness::{LATENESS_P99_MAX, Lateness};
 use crate::namespace::Namespace;
@@ -190,7 +190,7 @@ impl Emulator {
             |namespace: &Namespace, side| namespace.enter(|| make_devices(config, side))?;
         let servers = devices(&server, Side::Server)?;
         let clients = devices(&client, Side::Client)?;
-        let ports: Vec<_> = config
+        let ports = config
             .links
             .iter()
             .zip(servers.into_iter().zip(clients))
@@ -212,7 +212,8 @@ impl Emulator {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_flags(flags).map_err(|error| failed(error.into()))?;
         let wake = Arc::new(wake);
-        let engine = Engine::new(ports, orders, Arc::clone(&wake), tap).map_err(failed)?;
+        let engine =
+            Engine::new(Ports::new(ports), orders, Arc::clone(&wake), tap).map_err(failed)?;
         let (ready, began) = sync_channel(1);
         let thread = thread::Builder::new()
             .name("emulator".into())
@@ -313,7 +314,7 @@ impl Emulator {
         }
         Ok(Outcome {
             lateness: ended.lateness,
-            links: ended.ports.iter().map(Port::record).collect(),
+            links: ended.ports.records(),
             foreign: ended.foreign,
             captured,
         })

@@ -10,7 +10,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::thread;
 use std::time::Duration;
 
 use carob_cc::time::Instant;
@@ -23,7 +25,6 @@ use nix::sys::timerfd::{
     ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags,
 };
 use nix::time::{ClockId, clock_gettime};
-use std::sync::Arc;
 
 use crate::Refusal;
 use crate::capture::Tap;
@@ -43,6 +44,9 @@ pub(crate) const PACKET_BYTES_MAX: usize = 9_216;
 const BATCH: usize = 64;
 /// Devices told of in one call.
 const EVENTS: usize = 256;
+
+/// Links that one thread closes, in the end.
+const CLOSED_TOGETHER: usize = 32;
 
 /// What epoll says for the timer and for commands; anything below is a device.
 const TIMER: u64 = u64::MAX;
@@ -89,11 +93,39 @@ impl Port {
         }
     }
 
-    pub(crate) fn record(&self) -> LinkRecord {
+    fn record(&self) -> LinkRecord {
         LinkRecord {
             down: self.link.down.counters(),
             up: self.link.up.counters(),
         }
+    }
+}
+
+/// All links.
+#[derive(Debug)]
+pub(crate) struct Ports(Vec<Port>);
+
+impl Ports {
+    pub(crate) fn new(ports: Vec<Port>) -> Self {
+        Self(ports)
+    }
+
+    pub(crate) fn records(&self) -> Vec<LinkRecord> {
+        self.0.iter().map(Port::record).collect()
+    }
+}
+
+impl Drop for Ports {
+    /// Closes the devices on several threads: for each the kernel waits some 15 ms until nobody
+    /// looks at it any more, and it waits for many as long as for one.
+    fn drop(&mut self) {
+        let ports = &mut self.0;
+        thread::scope(|scope| {
+            while !ports.is_empty() {
+                let some = ports.split_off(ports.len().saturating_sub(CLOSED_TOGETHER));
+                scope.spawn(move || drop(some));
+            }
+        });
     }
 }
 
@@ -118,7 +150,7 @@ pub(crate) enum Command {
 /// What the engine leaves behind; the devices live as long as this does.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    pub(crate) ports: Vec<Port>,
+    pub(crate) ports: Ports,
     pub(crate) lateness: Lateness,
     pub(crate) scheduled: bool,
     /// Packets the kernel would not take, and what it said of the last.
@@ -175,7 +207,7 @@ pub(crate) fn now_ns() -> u64 {
 /// The engine before and while it runs.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    ports: Vec<Port>,
+    ports: Ports,
     commands: Receiver<Command>,
     wake: Arc<EventFd>,
     tap: Option<Tap>,
@@ -192,7 +224,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(
-        ports: Vec<Port>,
+        ports: Ports,
         commands: Receiver<Command>,
         wake: Arc<EventFd>,
         tap: Option<Tap>,
@@ -205,7 +237,7 @@ impl Engine {
         let readable = |data| EpollEvent::new(EpollFlags::EPOLLIN, data);
         epoll.add(&timer, readable(TIMER))?;
         epoll.add(&*wake, readable(COMMANDS))?;
-        for (port, index) in ports.iter().zip(0_u64..) {
+        for (port, index) in ports.0.iter().zip(0_u64..) {
             epoll.add(&port.server, readable(2 * index))?;
             epoll.add(&port.client, readable(2 * index + 1))?;
         }
@@ -284,7 +316,7 @@ impl Engine {
     /// more.
     fn take(&mut self, index: usize, from: Side) -> Result<bool, Failure> {
         for _ in 0..BATCH {
-            let port = &mut self.ports[index];
+            let port = &mut self.ports.0[index];
             let Some(length) = port.tun(from).read(&mut self.buffer)? else {
                 return Ok(false);
             };
@@ -340,7 +372,7 @@ impl Engine {
                 break;
             };
             let index = first.link as usize;
-            let port = &self.ports[index];
+            let port = &self.ports.0[index];
             if first.generation != port.generation {
                 continue;
             }
@@ -385,7 +417,7 @@ impl Engine {
             match command {
                 Command::Stop => return Ok(true),
                 Command::Record { link, reply } => {
-                    let _ = reply.send(self.ports[link].record());
+                    let _ = reply.send(self.ports.0[link].record());
                 }
                 Command::Lateness(reply) => {
                     let _ = reply.send(self.lateness.clone());
@@ -405,7 +437,7 @@ impl Engine {
                             }
                         }
                     }
-                    let port = &mut self.ports[link];
+                    let port = &mut self.ports.0[link];
                     port.link = Link::new(&port.spec, seed, &label);
                     port.began_ns = now_ns();
                     port.generation = port.generation.wrapping_add(1);
