@@ -245,6 +245,10 @@ impl Error {
             {
                 Some("no CoAP server listens on that port (the usual one is 5683)")
             }
+            Self::Unreachable { source, .. } if source.to_string().contains("certificate") => Some(
+                "the server's certificate must be for this name, not a CA's own, and issued by who \
+                 is trusted here",
+            ),
             Self::Unreachable { .. } => Some("check the address and the route to it"),
             Self::NoAnswer {
                 failure: Failure::DeadlinePassed,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::registry::UnknownController;
-use carob_proto::codec::{BlockSize, OptionNumber};
+use carob_proto::codec::{BlockSize, OptionNumber, Scheme};
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Config, Reliable, Tracing};
 use carob_proto::trace::Trace;
@@ -23,7 +23,7 @@ pub(crate) type OnTrace = Arc<Mutex<dyn FnMut(&Trace) + Send>>;
 /// Sees datagrams.
 pub(crate) type OnDatagram = Arc<Mutex<dyn FnMut(&Datagram<'_>) + Send>>;
 
-/// A datagram on its way in or out, as [`Settings::on_datagram`] sees it.
+/// A message on its way in or out, as [`Settings::on_datagram`] sees it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Datagram<'a> {
@@ -35,8 +35,11 @@ pub struct Datagram<'a> {
     pub local: SocketAddr,
     /// The other end.
     pub peer: SocketAddr,
-    /// The CoAP message, well-formed or not.
+    /// The CoAP message, well-formed or not. One that goes over a connection has the header of a
+    /// NON with Message ID 0 in the place of its own (RFC 8323 3.2).
     pub bytes: &'a [u8],
+    /// How it travels.
+    pub scheme: Scheme,
 }
 
 /// Settings of an endpoint, be it a client's or a server's.
@@ -200,7 +203,7 @@ impl Settings {
         self
     }
 
-    /// Sees every datagram, and every piece of a stream, for captures. It must not block.
+    /// Sees every datagram, and every message over a connection, for captures. It must not block.
     pub fn on_datagram(mut self, see: impl FnMut(&Datagram<'_>) + Send + 'static) -> Self {
         self.on_datagram = Some(Arc::new(Mutex::new(see)));
         self

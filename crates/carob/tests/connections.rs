@@ -1,7 +1,5 @@
 //! Clients and servers over TCP, TLS and WebSocket, on real sockets (RFC 8323).
 
-mod common;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;

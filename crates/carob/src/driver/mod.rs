@@ -30,9 +30,12 @@ use bytes::Bytes;
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::Gauge;
 use carob_cc::time::Instant;
+use carob_proto::codec::Scheme;
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Config, Endpoint, IncomingId, Snapshot, Subject, Tracing, Usage};
 use carob_proto::message::Response;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::{Clock, Entropy};
@@ -190,7 +193,8 @@ pub(crate) fn start_on(
     serve: Option<(Arc<Router>, usize)>,
 ) -> Result<Arc<Handle>, OpenError> {
     let local = socket.local();
-    run(settings.finished_config(), settings, serve, local, |seed| {
+    let config = settings.finished_config();
+    run(config, settings, serve, (Scheme::Coap, local), |seed| {
         Datagrams::new(socket, seed)
     })
 }
@@ -208,7 +212,7 @@ pub(crate) fn start_streams(
     config.reliable = Some(reliable);
     let any = (std::net::Ipv6Addr::UNSPECIFIED, 0).into();
     let local = listener.as_ref().map_or(any, streams::Listener::local);
-    run(config, settings, serve, local, |seed| {
+    run(config, settings, serve, (kind.scheme(), local), |seed| {
         Streams::new(kind, listener, settings, seed)
     })
 }
@@ -253,7 +257,7 @@ fn run<T: Transport + 'static>(
     mut config: Config,
     settings: &Settings,
     serve: Option<(Arc<Router>, usize)>,
-    local: SocketAddr,
+    (scheme, local): (Scheme, SocketAddr),
     transport: impl FnOnce(u64) -> T,
 ) -> Result<Arc<Handle>, OpenError> {
     let mut entropy = Entropy::from_system().map_err(OpenError::Entropy)?;
@@ -279,6 +283,8 @@ fn run<T: Transport + 'static>(
         datagram: settings.on_datagram.clone(),
         spans,
         local,
+        scheme,
+        pieces: HashMap::with_hasher(FixedState::with_seed(seed)),
     };
     let driver = Driver {
         core: Core::new(Clock::start(), endpoint, serving, ears),

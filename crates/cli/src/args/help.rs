@@ -57,6 +57,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carob get coap://localhost/sensors --json > answer.json",
             "carob get coap://localhost/large -o large.bin --cc cocoa-03 --timing",
             "carob get coap://localhost/hello coap://localhost/time -v",
+            "carob get coap+tcp://localhost/large -o large.bin --timing",
         ],
     ),
     (
@@ -123,6 +124,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carob serve",
             "carob serve --dir . --writable",
             "carob serve --bind 127.0.0.1:0 --json",
+            "carob serve --tcp --ws [::]:8080",
             "carob serve --log events.jsonl --pcap messages.pcapng -v",
         ],
     ),

@@ -17,7 +17,7 @@ use crate::commands::lab::LabCommand;
 pub(crate) use help::command;
 pub(crate) use request::{
     AskArgs, BodyArgs, ConditionArgs, ContentArgs, DiscoverArgs, MessageArgs, NetworkArgs,
-    ObserveArgs, PingArgs, RequestArgs, SelectArgs, SendArgs, WatchArgs,
+    ObserveArgs, PingArgs, RequestArgs, SelectArgs, SendArgs, TlsArgs, WatchArgs,
 };
 pub(crate) use values::{Tag, authority, block_size, controller, count_option, duration, nearest};
 
@@ -79,6 +79,35 @@ pub(crate) enum Command {
     },
 }
 
+/// Where a server takes connections.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Connections (RFC 8323)")]
+pub(crate) struct ListenArgs {
+    /// Take TCP connections (coap+tcp), too, here or at [::]:5683
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5683")]
+    pub(crate) tcp: Option<String>,
+    /// Take TLS connections (coaps+tcp), too, here or at [::]:5684; needs --cert and --key
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5684",
+          requires = "cert")]
+    pub(crate) tls: Option<String>,
+    /// Take WebSockets (coap+ws), too, here or at [::]:80
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:80")]
+    pub(crate) ws: Option<String>,
+    /// Take WebSockets over TLS (coaps+ws), too, here or at [::]:443; needs --cert and --key
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:443",
+          requires = "cert")]
+    pub(crate) wss: Option<String>,
+    /// The server's certificate, with those that vouch for it (PEM)
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// The key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+    /// Only take TLS clients with a certificate of these (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) client_ca: Option<PathBuf>,
+}
+
 /// What the server can be told.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
@@ -96,6 +125,8 @@ pub(crate) struct ServeArgs {
         help_heading = "Network"
     )]
     pub(crate) bind: String,
+    #[command(flatten)]
+    pub(crate) listen: ListenArgs,
     /// The congestion controller (`carob cc list` explains all)
     #[arg(
         long,

@@ -18,6 +18,23 @@ pub(crate) struct NetworkArgs {
     /// Give up after this long, such as 5s or 400ms
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) deadline: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+}
+
+/// Whom to trust over TLS, and who we are.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "TLS (coaps+tcp, coaps+ws)")]
+pub(crate) struct TlsArgs {
+    /// Trust the certificates of this PEM file instead of the system's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Our own certificate, with those that vouch for it (PEM)
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// The key of our certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
 }
 
 /// How messages leave.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carob::{BlockSize, Choice, OptionNumber};
+use carob::{BlockSize, Choice, OptionNumber, Scheme};
 use carob_lab::scenario::keys::distance;
 use carob_proto::codec::{OptionDefinition, OptionFormat};
 use carob_proto::endpoint::can_count_retransmissions;
@@ -122,8 +122,8 @@ fn hex(digits: &str) -> Option<Vec<u8>> {
 }
 
 /// An address as it is written in a URI.
-pub(crate) fn authority(address: SocketAddr) -> String {
-    format!("coap://{address}")
+pub(crate) fn authority(scheme: Scheme, address: SocketAddr) -> String {
+    format!("{scheme}://{address}")
 }
 
 /// The controller of a name.

@@ -10,6 +10,7 @@ mod ping;
 mod request;
 mod serve;
 mod stop;
+mod tls;
 
 use std::future::Future;
 use std::io::IsTerminal as _;
@@ -84,7 +85,7 @@ fn client(
     settings: impl FnOnce(Settings) -> Settings,
 ) -> Result<Client, Failure> {
     let with_controller = Settings::new().controller(args::controller(&args.cc)?);
-    let settings = settings(monitor.of_client(with_controller));
+    let settings = settings(monitor.of_client(with_controller)).tls(tls::of_client(&args.tls)?);
     Ok(Client::builder().settings(settings).open()?)
 }
 

@@ -1,13 +1,19 @@
-//! The capture: datagrams in a pcapng file, as Wireshark reads it.
+//! The capture: messages in a pcapng file, as Wireshark reads it.
+//!
+//! What goes over a connection is shown as CoAP over plain TCP, whatever it was wrapped in: we see
+//! messages before they are encrypted and after.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use carob::Datagram;
+use carob::{Datagram, Scheme};
+use carob_proto::codec::Framing;
+use carob_proto::codec::frame::write_frame;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -33,8 +39,14 @@ pub(super) struct Capture {
     epoch: Option<Duration>,
     /// The address we have towards the peer that was last asked about.
     route: Option<(IpAddr, IpAddr)>,
+    /// Bytes that the other side, and we, have said on the connection with a peer.
+    said: BTreeMap<SocketAddr, (u32, u32)>,
     failed: bool,
 }
+
+/// Connections whose place in the stream is known. At the limit all are forgotten, and their
+/// captures begin anew.
+const CONNECTIONS: usize = 4_096;
 
 impl Capture {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
@@ -45,6 +57,7 @@ impl Capture {
                 path: path.to_owned(),
                 epoch: None,
                 route: None,
+                said: BTreeMap::new(),
                 failed: false,
             })
             .map_err(|error| Failure::new(Kind::File, why(path, &error)))
@@ -72,14 +85,35 @@ impl Capture {
         } else {
             (own, peer, OUTBOUND)
         };
-        let packet = packet::udp(from, to, datagram.bytes);
-        self.writer.write_pcapng_block(EnhancedPacketBlock {
-            interface_id: 0,
-            timestamp: epoch + datagram.at,
-            original_len: packet.len() as u32,
-            data: Cow::Owned(packet),
-            options: vec![EnhancedPacketOption::Flags(direction)],
-        })?;
+        let mut packets = Vec::new();
+        if datagram.scheme == Scheme::Coap {
+            packets.push(packet::udp(from, to, datagram.bytes));
+        } else {
+            let mut framed = Vec::with_capacity(datagram.bytes.len() + 2);
+            write_frame(Framing::Stream, datagram.bytes, &mut framed);
+            if self.said.len() >= CONNECTIONS && !self.said.contains_key(&datagram.peer) {
+                self.said.clear();
+            }
+            let (theirs, ours) = self.said.entry(datagram.peer).or_default();
+            let (mine, other) = if datagram.incoming {
+                (theirs, ours)
+            } else {
+                (ours, theirs)
+            };
+            for piece in framed.chunks(packet::SEGMENT) {
+                packets.push(packet::tcp(from, to, *mine, *other, piece));
+                *mine = mine.wrapping_add(piece.len() as u32);
+            }
+        }
+        for packet in packets {
+            self.writer.write_pcapng_block(EnhancedPacketBlock {
+                interface_id: 0,
+                timestamp: epoch + datagram.at,
+                original_len: packet.len() as u32,
+                data: Cow::Owned(packet),
+                options: vec![EnhancedPacketOption::Flags(direction)],
+            })?;
+        }
         // Whoever ends us by force finds whole packets in the file.
         self.writer.get_mut().flush().map_err(PcapError::IoError)
     }

@@ -1,24 +1,68 @@
-//! UDP datagrams in IP packets, as a capture wants them.
+//! UDP datagrams and TCP segments in IP packets, as a capture wants them.
 //!
-//! We never see the headers our datagrams travel with, so these are our own: right in addresses,
-//! ports, lengths and checksums, made up in the rest.
+//! We never see the headers our messages travel with, so these are our own: right in addresses,
+//! ports, lengths and checksums, and of TCP in the order of what was said; made up in the rest.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const UDP: u8 = 17;
+const TCP: u8 = 6;
 const HOP_LIMIT: u8 = 64;
 const UDP_HEADER: usize = 8;
 const IPV4_HEADER: usize = 20;
+const TCP_HEADER: usize = 20;
+/// Bytes of a stream in one segment; real ones were cut elsewhere.
+pub(super) const SEGMENT: usize = 1_400;
 
 /// The packet that carries a payload; both addresses are of one family.
 pub(super) fn udp(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
-    let datagram = datagram(from, to, payload);
+    in_ip(from, to, UDP, &datagram(from, to, payload))
+}
+
+/// The packet that carries a piece of a stream of at most [`SEGMENT`] bytes, which begins at `at`
+/// in what its sender has said; the other side has said `heard`.
+pub(super) fn tcp(from: SocketAddr, to: SocketAddr, at: u32, heard: u32, piece: &[u8]) -> Vec<u8> {
+    const PUSH_AND_ACK: u8 = 0x18;
+    let mut segment = Vec::with_capacity(TCP_HEADER + piece.len());
+    for port in [from.port(), to.port()] {
+        segment.extend_from_slice(&port.to_be_bytes());
+    }
+    segment.extend_from_slice(&at.to_be_bytes());
+    segment.extend_from_slice(&heard.to_be_bytes());
+    let words = (TCP_HEADER / 4) as u8;
+    segment.extend_from_slice(&[words << 4, PUSH_AND_ACK, 0xff, 0xff, 0, 0, 0, 0]);
+    segment.extend_from_slice(piece);
+    let checksum = transport_sum(from, to, TCP, &segment).checksum();
+    segment[16..18].copy_from_slice(&checksum.to_be_bytes());
+    in_ip(from, to, TCP, &segment)
+}
+
+fn in_ip(from: SocketAddr, to: SocketAddr, protocol: u8, content: &[u8]) -> Vec<u8> {
     let mut packet = match (from.ip(), to.ip()) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => ipv4(from, to, datagram.len()),
-        (from, to) => ipv6(in_v6(from), in_v6(to), datagram.len()),
+        (IpAddr::V4(from), IpAddr::V4(to)) => ipv4(from, to, protocol, content.len()),
+        (from, to) => ipv6(in_v6(from), in_v6(to), protocol, content.len()),
     };
-    packet.extend_from_slice(&datagram);
+    packet.extend_from_slice(content);
     packet
+}
+
+/// The sum over what UDP and TCP sum over: addresses, protocol, length, and their own bytes.
+fn transport_sum(from: SocketAddr, to: SocketAddr, protocol: u8, content: &[u8]) -> Sum {
+    let mut sum = Sum::default();
+    match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            sum.add(&from.octets());
+            sum.add(&to.octets());
+        }
+        (from, to) => {
+            sum.add(&in_v6(from).octets());
+            sum.add(&in_v6(to).octets());
+        }
+    }
+    sum.add(&[0, protocol]);
+    sum.add(&short(content.len()).to_be_bytes());
+    sum.add(content);
+    sum
 }
 
 fn in_v6(address: IpAddr) -> Ipv6Addr {
@@ -40,22 +84,8 @@ fn datagram(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
         datagram.extend_from_slice(&field.to_be_bytes());
     }
     datagram.extend_from_slice(payload);
-    let mut sum = Sum::default();
-    match (from.ip(), to.ip()) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            sum.add(&from.octets());
-            sum.add(&to.octets());
-        }
-        (from, to) => {
-            sum.add(&in_v6(from).octets());
-            sum.add(&in_v6(to).octets());
-        }
-    }
-    sum.add(&[0, UDP]);
-    sum.add(&short(length).to_be_bytes());
-    sum.add(&datagram);
     // A sum of 0 would say that there is none (RFC 768).
-    let checksum = match sum.checksum() {
+    let checksum = match transport_sum(from, to, UDP, &datagram).checksum() {
         0 => u16::MAX,
         other => other,
     };
@@ -64,11 +94,11 @@ fn datagram(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
 }
 
 /// RFC 791 3.1.
-fn ipv4(from: Ipv4Addr, to: Ipv4Addr, length: usize) -> Vec<u8> {
+fn ipv4(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, length: usize) -> Vec<u8> {
     let mut header = vec![0x45, 0];
     header.extend_from_slice(&short(IPV4_HEADER + length).to_be_bytes());
     // Identification 0, which is fine for packets that must not be fragmented (RFC 6864).
-    header.extend_from_slice(&[0, 0, 0x40, 0, HOP_LIMIT, UDP, 0, 0]);
+    header.extend_from_slice(&[0, 0, 0x40, 0, HOP_LIMIT, protocol, 0, 0]);
     header.extend_from_slice(&from.octets());
     header.extend_from_slice(&to.octets());
     let mut sum = Sum::default();
@@ -78,10 +108,10 @@ fn ipv4(from: Ipv4Addr, to: Ipv4Addr, length: usize) -> Vec<u8> {
 }
 
 /// RFC 8200 3.
-fn ipv6(from: Ipv6Addr, to: Ipv6Addr, length: usize) -> Vec<u8> {
+fn ipv6(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, length: usize) -> Vec<u8> {
     let mut header = vec![0x60, 0, 0, 0];
     header.extend_from_slice(&short(length).to_be_bytes());
-    header.extend_from_slice(&[UDP, HOP_LIMIT]);
+    header.extend_from_slice(&[protocol, HOP_LIMIT]);
     header.extend_from_slice(&from.octets());
     header.extend_from_slice(&to.octets());
     header
@@ -147,6 +177,15 @@ mod tests {
             assert_eq!(&packet[28..], payload);
             assert_eq!(packet[20..24], [0x16, 0x33, 0x9c, 0x40]);
         }
+    }
+
+    #[test]
+    fn a_segment_has_its_place_in_the_stream_and_a_checksum_that_is_right() {
+        let (from, to) = ("192.0.2.1:5683", "198.51.100.7:40000");
+        let packet = tcp(from.parse().unwrap(), to.parse().unwrap(), 7, 9, b"odd");
+        assert_eq!((packet.len(), packet[9]), (43, TCP));
+        assert_eq!(packet[24..32], [0, 0, 0, 7, 0, 0, 0, 9]);
+        assert!(sums_up(&[&packet[12..20], &[0, TCP, 0, 23], &packet[20..]]));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carob::Datagram;
+use carob::{Datagram, Scheme};
 use carob_proto::codec::{Type, parse_header};
 use carob_proto::trace::{Trace, What};
 
@@ -19,6 +19,7 @@ struct Pending {
     at: Duration,
     peer: SocketAddr,
     bytes: Vec<u8>,
+    scheme: Scheme,
 }
 
 impl Wire {
@@ -36,6 +37,7 @@ impl Wire {
             incoming,
             peer,
             bytes,
+            scheme,
             ..
         } = *datagram;
         let is_exchange = |kind| matches!(kind, Type::Confirmable | Type::NonConfirmable);
@@ -44,9 +46,10 @@ impl Wire {
                 at,
                 peer,
                 bytes: bytes.to_vec(),
+                scheme,
             });
         } else {
-            printer::message(at, incoming, peer, bytes, "", self.bytes_too);
+            printer::message(at, incoming, peer, bytes, scheme, "", self.bytes_too);
         }
     }
 
@@ -71,8 +74,14 @@ impl Wire {
 
     /// Shows the message that was waiting for its event.
     fn settle(&mut self, remark: &str) {
-        if let Some(Pending { at, peer, bytes }) = self.pending.take() {
-            printer::message(at, false, peer, &bytes, remark, self.bytes_too);
+        if let Some(Pending {
+            at,
+            peer,
+            bytes,
+            scheme,
+        }) = self.pending.take()
+        {
+            printer::message(at, false, peer, &bytes, scheme, remark, self.bytes_too);
         }
     }
 }

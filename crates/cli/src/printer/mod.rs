@@ -99,13 +99,18 @@ pub(crate) fn table(table: &carob_lab::text::TextTable) {
     let _ = write!(io::stdout().lock(), "{table}");
 }
 
-/// The server's ready line.
-pub(crate) fn listening(uri: &str, as_json: bool) {
+/// The server's ready line: where it takes datagrams, and then connections.
+pub(crate) fn listening(uris: &[String], as_json: bool) {
     let mut stdout = io::stdout().lock();
-    let _ = if as_json {
-        writeln!(stdout, "{}", json!({ "listening": uri }))
+    let [first, others @ ..] = uris else {
+        return;
+    };
+    let _ = if as_json && others.is_empty() {
+        writeln!(stdout, "{}", json!({ "listening": first }))
+    } else if as_json {
+        writeln!(stdout, "{}", json!({ "listening": first, "also": others }))
     } else {
-        writeln!(stdout, "listening on {uri}")
+        writeln!(stdout, "listening on {}", uris.join(", "))
     };
     let _ = stdout.flush();
 }

@@ -34,6 +34,7 @@ pub(crate) fn timing(timing: &Timing) {
         ..
     } = timing;
     let exchanges = match exchanges {
+        0 => "nothing was sent".to_owned(),
         1 => "1 exchange".to_owned(),
         count => format!("{count} exchanges, one a block"),
     };

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carob::{ContentFormat, OptionNumber};
-use carob_proto::codec::{BlockValue, MessageView, OptionView, Type};
+use carob::{Code, ContentFormat, OptionNumber, Scheme};
+use carob_proto::codec::numbers::SignallingOptionDefinition;
+use carob_proto::codec::uint::decode_uint;
+use carob_proto::codec::{BlockValue, MessageView, OptionFormat, OptionView, Type};
 
 use super::note;
 use super::report::option_text;
@@ -21,6 +23,7 @@ pub(crate) fn message(
     incoming: bool,
     peer: SocketAddr,
     bytes: &[u8],
+    scheme: Scheme,
     remark: &str,
     dump_too: bool,
 ) {
@@ -30,7 +33,7 @@ pub(crate) fn message(
         paint(OUT, "→")
     };
     let when = paint(FAINT, format_args!("{:9.4}", at.as_secs_f64()));
-    let mut line = format!("{when} {arrow} {peer} {}", described(bytes));
+    let mut line = format!("{when} {arrow} {peer} {}", described(bytes, scheme));
     if !remark.is_empty() {
         line.push_str(&paint(FAINT, format_args!(" ({remark})")));
     }
@@ -41,8 +44,14 @@ pub(crate) fn message(
 }
 
 /// Type, code, Message ID, token, options, size of the payload.
-fn described(bytes: &[u8]) -> String {
-    let message = match MessageView::parse(bytes) {
+fn described(bytes: &[u8], scheme: Scheme) -> String {
+    let connected = scheme != Scheme::Coap;
+    let parsed = if connected {
+        MessageView::parse_long(bytes)
+    } else {
+        MessageView::parse(bytes)
+    };
+    let message = match parsed {
         Ok(message) => message,
         Err(error) => {
             return paint(
@@ -63,7 +72,8 @@ fn described(bytes: &[u8]) -> String {
         4 | 5 => BAD,
         _ => STRONG,
     };
-    let mut text = kind.to_owned();
+    // Over a connection there are no types and no Message IDs.
+    let mut text = if connected { scheme.name() } else { kind }.to_owned();
     // An acknowledgement that says nothing else, or a reset, is one by its type.
     let bare = matches!(message.kind(), Type::Acknowledgement | Type::Reset) && code.is_empty();
     if !bare {
@@ -72,14 +82,20 @@ fn described(bytes: &[u8]) -> String {
         let name = method.map_or_else(|| code_text(code), ToOwned::to_owned);
         add(&mut text, format_args!(" {}", paint(style, name)));
     }
-    add(&mut text, format_args!(" mid {}", message.message_id().0));
+    if !connected {
+        add(&mut text, format_args!(" mid {}", message.message_id().0));
+    }
     let token = message.token();
     if !token.is_empty() {
         add(&mut text, format_args!(" token {token}"));
     }
     for option in message.options() {
         text.push(' ');
-        text.push_str(&described_option(option));
+        if code.is_signalling() {
+            text.push_str(&described_signalling(code, option));
+        } else {
+            text.push_str(&described_option(option));
+        }
     }
     match message.payload().len() {
         0 => {}
@@ -89,20 +105,39 @@ fn described(bytes: &[u8]) -> String {
     text
 }
 
+/// Options of signalling messages have names of their own.
+fn described_signalling(code: Code, option: OptionView<'_>) -> String {
+    let Some(row) = SignallingOptionDefinition::find(code, option.number) else {
+        let value = option_text(option.number, option.value);
+        return format!("{}={value}", option.number.0);
+    };
+    let name = row.option.name;
+    match row.option.format {
+        OptionFormat::Empty => name.to_owned(),
+        OptionFormat::Uint => decode_uint(option.value)
+            .map_or_else(|| name.to_owned(), |value| format!("{name}={value}")),
+        _ => format!("{name}={}", option.value.escape_ascii()),
+    }
+}
+
 fn described_option(option: OptionView<'_>) -> String {
     let number = option.number;
     let name = number
         .name()
         .map_or_else(|| number.0.to_string(), ToOwned::to_owned);
     let value = match number {
-        OptionNumber::BLOCK1 | OptionNumber::BLOCK2 => match BlockValue::decode(option.value) {
-            // As RFC 7959 3 writes them: number, whether more follow, size.
-            Ok(block) => {
-                let (more, size) = (u8::from(block.more), block.szx.bytes());
-                format!("{}/{more}/{size}", block.number)
+        OptionNumber::BLOCK1 | OptionNumber::BLOCK2 => {
+            match BlockValue::decode_reliable(option.value) {
+                // As RFC 7959 3 writes them: number, whether more follow, size; with BERT there may be
+                // several of that size.
+                Ok(block) => {
+                    let (more, size) = (u8::from(block.more), block.szx.bytes());
+                    let bert = if block.szx.is_bert() { "+" } else { "" };
+                    format!("{}/{more}/{size}{bert}", block.number)
+                }
+                Err(_) => option_text(number, option.value),
             }
-            Err(_) => option_text(number, option.value),
-        },
+        }
         OptionNumber::CONTENT_FORMAT | OptionNumber::ACCEPT => {
             let format = option.uint().and_then(|number| u16::try_from(number).ok());
             match format.map(ContentFormat) {
@@ -191,7 +226,7 @@ mod tests {
             b"xy",
         );
         assert_eq!(
-            plain(&described(&message)),
+            plain(&described(&message, Scheme::Coap)),
             "CON PUT mid 7 token 9c31 Uri-Path=\"a b\" Uri-Path=c \
              Content-Format=application/json Block1=1/1/1024 65000=1b 2 bytes"
         );
@@ -199,19 +234,42 @@ mod tests {
 
     #[test]
     fn an_empty_acknowledgement_is_one_by_its_type() {
-        assert_eq!(plain(&described(&[0x60, 0, 0, 9])), "ACK mid 9");
-        assert_eq!(plain(&described(&[0x70, 0, 0, 9])), "RST mid 9");
-        assert_eq!(plain(&described(&[0x40, 0, 0, 9])), "CON 0.00 Empty mid 9");
         assert_eq!(
-            plain(&described(&[0x40, 0])),
+            plain(&described(&[0x60, 0, 0, 9], Scheme::Coap)),
+            "ACK mid 9"
+        );
+        assert_eq!(
+            plain(&described(&[0x70, 0, 0, 9], Scheme::Coap)),
+            "RST mid 9"
+        );
+        assert_eq!(
+            plain(&described(&[0x40, 0, 0, 9], Scheme::Coap)),
+            "CON 0.00 Empty mid 9"
+        );
+        assert_eq!(
+            plain(&described(&[0x40, 0], Scheme::Coap)),
             "2 bytes, malformed: message is shorter than its header at byte 2"
+        );
+    }
+
+    #[test]
+    fn over_a_connection_there_is_no_type_and_signals_have_their_own_options() {
+        let csm = [0x50, 0xe1, 0, 0, 0x23, 0x01, 0x04, 0x80, 0x20, 0x51, 7];
+        assert_eq!(
+            plain(&described(&csm, Scheme::CoapTcp)),
+            "coap+tcp 7.01 CSM Max-Message-Size=66688 Block-Wise-Transfer 9=07"
+        );
+        let get = [0x50, 0x01, 0, 0, 0xd1, 0x0a, 0x17];
+        assert_eq!(
+            plain(&described(&get, Scheme::CoapsWs)),
+            "coaps+ws GET Block2=1/0/1024+"
         );
     }
 
     #[test]
     fn what_a_terminal_obeys_is_not_passed_on() {
         let message = request(&[(OptionNumber::URI_PATH, b"\x1b[2J\xc2\x9b")], b"");
-        let text = plain(&described(&message));
+        let text = plain(&described(&message, Scheme::Coap));
         assert!(!text.contains(char::is_control), "{text:?}");
         assert!(text.contains("Uri-Path="), "{text}");
     }

@@ -212,6 +212,8 @@ pub(crate) struct Server {
     running: Running,
     /// Without a slash at the end.
     pub(crate) uri: String,
+    /// Where it takes connections.
+    also: Vec<String>,
 }
 
 impl Server {
@@ -231,11 +233,29 @@ impl Server {
             Running::start(&[&["serve", "--bind", address, "--json"], arguments].concat());
         let ready: serde_json::Value = serde_json::from_str(&running.line()).unwrap();
         let uri = ready["listening"].as_str().unwrap().to_owned();
-        Self { running, uri }
+        let also = ready["also"].as_array().cloned().unwrap_or_default();
+        let also = also.iter().map(|uri| uri.as_str().unwrap().to_owned());
+        Self {
+            running,
+            uri,
+            also: also.collect(),
+        }
     }
 
     pub(crate) fn path(&self, path: &str) -> String {
         format!("{}/{path}", self.uri)
+    }
+
+    /// The same over a connection of this scheme, by the name that certificates are for.
+    #[track_caller]
+    pub(crate) fn over(&self, scheme: &str, path: &str) -> String {
+        let begins = format!("{scheme}://");
+        let uri = self
+            .also
+            .iter()
+            .find(|uri| uri.starts_with(&begins))
+            .unwrap();
+        format!("{}/{path}", uri.replace("127.0.0.1", "localhost"))
     }
 
     /// Stops it as Ctrl-C does.

@@ -6,6 +6,7 @@
     reason = "these tests wait for real programs on real sockets"
 )]
 
+mod connections;
 mod controllers;
 mod harness;
 mod help;

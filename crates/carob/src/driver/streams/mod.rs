@@ -235,7 +235,8 @@ impl Streams {
             }
             Happening::Read { peer, link, bytes } => {
                 if self.is_current(peer, link) {
-                    core.ears.comes(now, peer, None, &bytes);
+                    let framing = self.kind.framing();
+                    core.ears.comes_in_pieces(now, peer, framing, &bytes);
                     core.endpoint.handle_stream(now, peer, &bytes);
                 }
             }
@@ -250,6 +251,7 @@ impl Streams {
             Happening::Ended { peer, link, why } => {
                 if self.is_current(peer, link) {
                     self.places.remove(&peer);
+                    core.ears.forget(peer);
                     core.endpoint.disconnected(now, peer, why);
                 }
             }
@@ -310,7 +312,7 @@ impl Out for Streams {
         let Some(place) = self.places.get_mut(&to) else {
             return; // it has ended, and the engine will be told
         };
-        ears.goes(now, to, None, bytes);
+        ears.goes_framed(now, to, self.kind.framing(), bytes);
         if place.staged.is_empty() {
             self.dirty.push(to);
         }

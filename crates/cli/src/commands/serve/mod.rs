@@ -11,9 +11,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use carob::server::ServerBuilder;
-use carob::{Finish, Server, Settings};
+use carob::{Finish, Server, ServerTls, Settings};
 
-use crate::args::{self, ServeArgs};
+use crate::args::{self, ListenArgs, ServeArgs};
 #[cfg(not(unix))]
 use crate::failure::Kind;
 use crate::failure::{Failure, Outcome};
@@ -21,6 +21,7 @@ use crate::monitor::Monitor;
 use crate::printer;
 
 use super::stop::Stop;
+use super::tls;
 
 /// How long a stopping server waits for what is under way.
 const GRACE: Duration = Duration::from_secs(5);
@@ -32,6 +33,7 @@ const LARGEST_BODY: usize = 1 << 30;
 pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     let ServeArgs {
         bind,
+        listen,
         dir,
         writable,
         cc,
@@ -43,6 +45,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     let with_controller = super::counted(with_controller, count_option);
     let mut settings = Monitor::open(&watch)?.of_server(with_controller);
     let mut builder = live::resources(demo::resources(Server::builder().bind(bind)));
+    builder = taking_connections(builder, listen)?;
     if let Some(folder) = dir {
         (builder, settings) = with_folder(builder, settings, &folder, writable)?;
     }
@@ -58,7 +61,9 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     })?;
     // Whoever reads that line may ask at once.
     let mut stop = Stop::listen()?;
-    printer::listening(&args::authority(server.local_address()), json);
+    let uri = |&(scheme, address)| args::authority(scheme, address);
+    let uris: Vec<String> = server.addresses().iter().map(uri).collect();
+    printer::listening(&uris, json);
     stop.asked().await;
     tokio::select! {
         finish = server.shut_down(GRACE) => {
@@ -70,6 +75,45 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         }
         () = stop.asked() => Ok(Outcome::Interrupted),
     }
+}
+
+/// The server with the connections that were asked for.
+fn taking_connections(
+    mut builder: ServerBuilder,
+    args: ListenArgs,
+) -> Result<ServerBuilder, Failure> {
+    let ListenArgs {
+        tcp,
+        tls,
+        ws,
+        wss,
+        cert,
+        key,
+        client_ca,
+    } = args;
+    if let Some(address) = tcp {
+        builder = builder.bind_tcp(address);
+    }
+    if let Some(address) = ws {
+        builder = builder.bind_ws(address);
+    }
+    let (Some(cert), Some(key)) = (cert, key) else {
+        return Ok(builder);
+    };
+    let mut secured = ServerTls::new(tls::identity(&cert, &key)?);
+    if let Some(path) = client_ca {
+        let pem = tls::read(&path)?;
+        secured = secured
+            .clients_pem(&pem)
+            .map_err(|error| tls::failure(&path, &error))?;
+    }
+    if let Some(address) = tls {
+        builder = builder.bind_tls(address, secured.clone());
+    }
+    if let Some(address) = wss {
+        builder = builder.bind_wss(address, secured);
+    }
+    Ok(builder)
 }
 
 #[cfg(unix)]
