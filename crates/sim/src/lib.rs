@@ -8,7 +8,8 @@
 //!
 //! Reading order: [`random`] (streams that do not disturb each other), [`link`] (what happens to
 //! a packet on a constrained link), [`queue`] (what happens next), [`trace`] (what happened),
-//! [`spec`] (what a run is told and what it tells), [`world`] (a run), [`script`] (what is said).
+//! [`spec`] (what a run is told and what it tells), [`world`] (a run), [`script`] (what is said),
+//! [`tcp`] (what CoAP over TCP runs on).
 //!
 //! ```
 //! use carob_cc::time::Instant;
@@ -27,6 +28,7 @@ pub mod queue;
 pub mod random;
 pub mod script;
 pub mod spec;
+pub mod tcp;
 pub mod trace;
 pub mod world;
 

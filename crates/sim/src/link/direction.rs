@@ -17,8 +17,11 @@ pub enum Verdict {
         at: Instant,
         /// When its last bit left the bottleneck.
         departed: Instant,
+        /// Whether the queue marked it (ECN, RFC 3168) instead of dropping it.
+        marked: bool,
     },
-    /// The bottleneck buffer was full; it never used the link.
+    /// The queue dropped it: the buffer was full, or its discipline said so. It never used the
+    /// link.
     DropFull,
     /// It left the bottleneck and was lost after it.
     Lost {
@@ -94,6 +97,13 @@ impl Direction {
     ///
     /// Offers must not go back in time. Times are rounded down to the microsecond.
     pub fn offer(&mut self, now: Instant, bytes: u32) -> Verdict {
+        self.offer_packet(now, bytes, false)
+    }
+
+    /// The same for a packet that may be marked instead of dropped, if `ecn_capable`.
+    pub fn offer_packet(&mut self, now: Instant, bytes: u32, ecn_capable: bool) -> Verdict {
+        let _ = ecn_capable;
+        let marked = false;
         self.counters.offered += 1;
         self.release(now);
         let queued = self.waiting_bytes + u64::from(bytes);
@@ -121,7 +131,11 @@ impl Direction {
         self.counters.delivered += 1;
         let at = (departed + self.spec.delay + extra).max(self.latest_arrival);
         self.latest_arrival = at;
-        Verdict::Deliver { at, departed }
+        Verdict::Deliver {
+            at,
+            departed,
+            marked,
+        }
     }
 
     /// Bytes in the buffer at `now`, the packet in service included.
@@ -225,7 +239,8 @@ mod tests {
             verdict,
             Verdict::Deliver {
                 at: us(494_933),
-                departed: us(79_933)
+                departed: us(79_933),
+                marked: false,
             }
         );
     }
@@ -347,7 +362,7 @@ mod tests {
             let (mut now, mut latest, mut late) = (Instant::ZERO, Instant::ZERO, 0);
             for _ in 0..2_000 {
                 now += gaps.uniform(Duration::ZERO, Duration::from_millis(8));
-                if let Verdict::Deliver { at, departed } = line.offer(now, 500) {
+                if let Verdict::Deliver { at, departed, .. } = line.offer(now, 500) {
                     assert!(at >= latest, "seed {seed}");
                     assert!(at >= departed + Duration::from_millis(10));
                     late += u32::from(at == latest);

@@ -1,0 +1,268 @@
+//! BBR's filters: windowed maximum, the policer detector and ACK aggregation.
+
+use carob_cc::time::{Duration, Instant};
+
+use crate::tcp::congestion::Ack;
+
+/// The largest of the values of the last rounds, by three candidates (Kathleen Nichols's
+/// algorithm, Linux `lib/win_minmax.c`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MaxFilter {
+    /// (round, value): the best, and the best since each.
+    best: [(u32, u64); 3],
+}
+
+impl MaxFilter {
+    pub(super) fn max(&self) -> u64 {
+        self.best[0].1
+    }
+
+    pub(super) fn update(&mut self, window: u32, round: u32, value: u64) {
+        let new = (round, value);
+        if value >= self.best[0].1 || round.wrapping_sub(self.best[2].0) > window {
+            self.best = [new; 3];
+            return;
+        }
+        if value >= self.best[1].1 {
+            self.best[1] = new;
+            self.best[2] = new;
+        } else if value >= self.best[2].1 {
+            self.best[2] = new;
+        }
+        let age = round.wrapping_sub(self.best[0].0);
+        if age > window {
+            self.best = [self.best[1], self.best[2], new];
+            if round.wrapping_sub(self.best[0].0) > window {
+                self.best = [self.best[1], self.best[2], new];
+            }
+        } else if self.best[1].0 == self.best[0].0 && age > window / 4 {
+            self.best[1] = new;
+            self.best[2] = new;
+        } else if self.best[2].0 == self.best[1].0 && age > window / 2 {
+            self.best[2] = new;
+        }
+    }
+}
+
+/// Rounds of the shortest interval.
+const POLICER_ROUNDS: u32 = 4;
+/// Rounds after which a rate found is given up.
+const POLICER_HOLD: u32 = 48;
+/// Loss that an interval must have, in 256ths: a fifth.
+const POLICER_LOSS: u64 = 50;
+
+/// The detector of token-bucket policers (`lt_bw` of Linux): two intervals in a row between
+/// losses, with much loss and about the same delivery rate, give a rate to hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Policer {
+    sampling: bool,
+    holding: bool,
+    rate: u64,
+    rounds: u32,
+    losses: u64,
+    last_losses: u64,
+    last_delivered: u64,
+    last_at: Instant,
+}
+
+impl Policer {
+    pub(super) fn holds(&self) -> bool {
+        self.holding
+    }
+
+    /// The rate to hold.
+    pub(super) fn rate(&self) -> Option<u64> {
+        self.holding.then_some(self.rate)
+    }
+
+    fn begin(&mut self, now: Instant, delivered: u64) {
+        self.last_at = now;
+        self.last_delivered = delivered;
+        self.last_losses = self.losses;
+        self.rounds = 0;
+    }
+
+    fn reset(&mut self, now: Instant, delivered: u64) {
+        self.rate = 0;
+        self.holding = false;
+        self.sampling = false;
+        self.begin(now, delivered);
+    }
+
+    /// Takes in an ACK or a timeout; says whether a rate was held long enough, so that probing begins anew.
+    pub(super) fn sample(
+        &mut self,
+        now: Instant,
+        app_limited: bool,
+        delivered: u64,
+        losses: u32,
+        round_start: bool,
+    ) -> bool {
+        self.losses += u64::from(losses);
+        if self.holding {
+            if round_start {
+                self.rounds += 1;
+                if self.rounds >= POLICER_HOLD {
+                    self.reset(now, delivered);
+                    return true;
+                }
+            }
+            return false;
+        }
+        if !self.sampling {
+            if losses == 0 {
+                return false;
+            }
+            self.begin(now, delivered);
+            self.sampling = true;
+        }
+        if app_limited {
+            self.reset(now, delivered);
+            return false;
+        }
+        self.rounds += u32::from(round_start);
+        if self.rounds < POLICER_ROUNDS {
+            return false;
+        }
+        if self.rounds > 4 * POLICER_ROUNDS {
+            self.reset(now, delivered);
+            return false;
+        }
+        // An interval ends with a loss.
+        if losses == 0 {
+            return false;
+        }
+        let (lost, passed) = (
+            self.losses - self.last_losses,
+            delivered - self.last_delivered,
+        );
+        if passed == 0 || lost * 256 < POLICER_LOSS * passed {
+            return false;
+        }
+        let interval = now.since(self.last_at).as_micros();
+        if interval < 1_000 {
+            return false;
+        }
+        self.interval_done(now, delivered, (passed << super::BW_SHIFT) / interval);
+        false
+    }
+
+    fn interval_done(&mut self, now: Instant, delivered: u64, bw: u64) {
+        if self.rate > 0 {
+            let difference = bw.abs_diff(self.rate);
+            // Within an eighth, or 4 kbit/s of 1,500-byte packets.
+            let absolute = (500_u64 << super::BW_SHIFT) / 1_500 / 1_000_000;
+            if difference * 8 <= self.rate || difference <= absolute {
+                self.rate = u64::midpoint(bw, self.rate);
+                self.holding = true;
+                self.rounds = 0;
+                return;
+            }
+        }
+        self.rate = bw;
+        self.begin(now, delivered);
+    }
+}
+
+/// Segments acknowledged beyond what the bandwidth explains (Linux 5.1): the largest of five to
+/// ten rounds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AckAggregation {
+    epoch: Instant,
+    acked: u64,
+    extra: [u32; 2],
+    rounds: u32,
+    slot: usize,
+}
+
+/// Rounds of a slot.
+const AGGREGATION_ROUNDS: u32 = 5;
+/// The most the window grows for it, in time at the estimated bandwidth.
+const AGGREGATION_MAX: Duration = Duration::from_millis(100);
+
+impl AckAggregation {
+    pub(super) fn restart(&mut self) {
+        self.epoch = Instant::ZERO;
+        self.acked = 0;
+    }
+
+    pub(super) fn update(&mut self, ack: &Ack, bw: u64, shift: u32, round: bool, cwnd: u32) {
+        if ack.acked == 0 || ack.rate.is_none() {
+            return;
+        }
+        if round {
+            self.rounds += 1;
+            if self.rounds >= AGGREGATION_ROUNDS {
+                self.rounds = 0;
+                self.slot ^= 1;
+                self.extra[self.slot] = 0;
+            }
+        }
+        let expected = |since: Duration| (bw * since.as_micros().min(1 << 30)) >> shift;
+        let mut due = expected(ack.now.since(self.epoch));
+        if self.acked <= due || self.acked + u64::from(ack.acked) >= 1 << 20 {
+            self.acked = 0;
+            self.epoch = ack.now;
+            due = 0;
+        }
+        self.acked += u64::from(ack.acked);
+        let extra = (self.acked - due.min(self.acked)).min(u64::from(cwnd)) as u32;
+        self.extra[self.slot] = self.extra[self.slot].max(extra);
+    }
+
+    pub(super) fn extra(&self, bw: u64, shift: u32) -> u32 {
+        let most = (bw * AGGREGATION_MAX.as_micros()) >> shift;
+        self.extra[0].max(self.extra[1]).min(most as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_maximum_is_that_of_the_window() {
+        let values = [
+            3_u64, 9, 4, 5, 1, 2, 7, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+        ];
+        let mut filter = MaxFilter::default();
+        for (round, &value) in values.iter().enumerate() {
+            filter.update(5, round as u32, value);
+            let low = round.saturating_sub(5);
+            let most = values[low..=round].iter().max().copied().unwrap_or(0);
+            // The filter is an approximation: never below the newest, never above the true one
+            // of a window, which may be one round older.
+            let older = values[low.saturating_sub(1)..=round]
+                .iter()
+                .max()
+                .copied()
+                .unwrap_or(0);
+            assert!(
+                filter.max() >= value && filter.max() <= older,
+                "round {round}"
+            );
+            if round <= 5 {
+                assert_eq!(filter.max(), most);
+            }
+        }
+    }
+
+    #[test]
+    fn two_lossy_intervals_of_one_rate_are_a_policer() {
+        let mut policer = Policer::default();
+        let (mut now, mut delivered) = (Instant::ZERO, 0_u64);
+        let mut found = None;
+        for round in 0..30_u32 {
+            now += Duration::from_millis(100);
+            delivered += 10;
+            policer.sample(now, false, delivered, 3, true);
+            if policer.holds() {
+                found.get_or_insert(round);
+            }
+        }
+        // The first interval begins with the first loss and takes four rounds, like the second.
+        assert_eq!(found, Some(7));
+        let rate = policer.rate().expect("a rate");
+        assert!(rate.abs_diff((100_u64 << 24) / 1_000_000) <= 2, "{rate}");
+    }
+}

@@ -1,0 +1,368 @@
+//! The receiving half: reassembly, the window, and when to acknowledge.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use carob_cc::time::{Duration, Instant};
+
+use super::settings::{DelayedAck, TcpSettings};
+
+/// The most segments kept out of order; further ones are dropped, as if lost.
+pub const OUT_OF_ORDER_MAX: usize = 1 << 16;
+/// Linux: the longest an ACK waits when the delay follows the arrivals.
+const ADAPTIVE_DELAY_MAX: Duration = Duration::from_millis(500);
+
+/// What is due after a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Nothing: it carried no data.
+    Nothing,
+    /// An ACK at once.
+    Now,
+    /// An ACK when the timer runs out, or with data.
+    Later,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    /// The next position expected.
+    pub(super) next: u64,
+    /// Position behind the peer's FIN, once it was seen.
+    pub(super) fin: Option<u64>,
+    ready: VecDeque<Bytes>,
+    ready_bytes: u64,
+    /// Pieces beyond `next`, disjoint and sorted.
+    early: VecDeque<(u64, Bytes)>,
+    /// Contiguous stretches of `early`, sorted, each with when it last grew.
+    ranges: Vec<Range>,
+    touches: u32,
+    capacity: u64,
+    mss: u64,
+    /// The highest position ever offered.
+    edge: u64,
+    ack: AckPolicy,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    start: u64,
+    end: u64,
+    touched: u32,
+}
+
+/// When to acknowledge data in order.
+#[derive(Clone, Debug)]
+struct AckPolicy {
+    kind: DelayedAck,
+    delay: Duration,
+    every: u64,
+    quick_most: u32,
+    /// Segments left to be acknowledged at once.
+    quick: u32,
+    /// Linux: the delay, which follows the arrivals; zero before the first.
+    adaptive: Duration,
+    last_arrival: Instant,
+    /// `next` when the last ACK was sent.
+    acknowledged: u64,
+    deadline: Option<Instant>,
+}
+
+impl Receiver {
+    pub(super) fn new(settings: &TcpSettings) -> Self {
+        let linux = settings.delayed_ack == DelayedAck::Linux;
+        Self {
+            next: 0,
+            fin: None,
+            ready: VecDeque::new(),
+            ready_bytes: 0,
+            early: VecDeque::new(),
+            ranges: Vec::new(),
+            touches: 0,
+            capacity: u64::from(settings.receive_window),
+            mss: u64::from(settings.mss),
+            edge: 0,
+            ack: AckPolicy {
+                kind: settings.delayed_ack,
+                delay: settings.ack_delay,
+                every: u64::from(settings.ack_every),
+                quick_most: settings.quick_acks,
+                quick: if linux { 0 } else { settings.quick_acks },
+                adaptive: Duration::ZERO,
+                last_arrival: Instant::ZERO,
+                acknowledged: 0,
+                deadline: None,
+            },
+        }
+    }
+
+    /// The peer's SYN was seen; its data comes in segments of at most `mss` bytes.
+    pub(super) fn synchronise(&mut self, mss: u32) {
+        self.next = 1;
+        self.mss = u64::from(mss);
+        self.ack.acknowledged = 1;
+    }
+
+    /// The window to offer: what is free, never taking back what was offered.
+    pub(super) fn window(&mut self) -> u64 {
+        let free = self.capacity.saturating_sub(self.ready_bytes);
+        // Small openings are kept back (RFC 9293 3.8.6.2.2).
+        if self.next + free >= self.edge + self.mss.min(self.capacity / 2) {
+            self.edge = self.next + free;
+        }
+        self.edge.saturating_sub(self.next)
+    }
+
+    /// Whether reading has opened the window by enough to tell the peer.
+    pub(super) fn window_opened(&self) -> bool {
+        let free = self.capacity.saturating_sub(self.ready_bytes);
+        let offered = self.edge.saturating_sub(self.next);
+        offered < 2 * self.mss && free >= (self.capacity / 2).min(offered + 2 * self.mss)
+    }
+
+    /// The next bytes in order.
+    pub(super) fn read(&mut self) -> Option<Bytes> {
+        let bytes = self.ready.pop_front()?;
+        self.ready_bytes -= bytes.len() as u64;
+        Some(bytes)
+    }
+
+    /// Bytes to be read.
+    pub(super) fn readable(&self) -> u64 {
+        self.ready_bytes
+    }
+
+    /// Whether all that the peer will ever send was received, its FIN included.
+    pub(super) fn finished(&self) -> bool {
+        self.fin.is_some_and(|end| self.next >= end)
+    }
+
+    /// Whether a segment at `[start, end)` touches the window (RFC 9293 3.10.7.4).
+    pub(super) fn accepts(&self, start: u64, end: u64) -> bool {
+        let edge = self.edge.max(self.next);
+        if start == end {
+            return start == self.next || (start > self.next && start < edge);
+        }
+        end > self.next && start < edge
+    }
+
+    /// Takes in data at `start`, and a FIN behind it.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        start: u64,
+        mut data: Bytes,
+        fin: bool,
+        srtt: Option<Duration>,
+        rto: Duration,
+    ) -> Due {
+        let full = start + data.len() as u64;
+        if fin {
+            self.fin.get_or_insert(full + 1);
+        }
+        if data.is_empty() && !fin {
+            return Due::Nothing;
+        }
+        let mut start = start;
+        if start < self.next {
+            let old = ((self.next - start) as usize).min(data.len());
+            data = data.slice(old..);
+            start = self.next;
+            if data.is_empty() && !(fin && self.fin == Some(self.next + 1)) {
+                // Received before: the peer needs an ACK (RFC 9293 3.10.7.4), and so will the
+                // segments that follow.
+                self.ack.quick = self.ack.quick_most;
+                return Due::Now;
+            }
+        }
+        let most = (self.edge.saturating_sub(start) as usize).min(data.len());
+        let cut = most < data.len();
+        data.truncate(most);
+        if start > self.next {
+            self.keep(start, data);
+            return Due::Now; // RFC 5681 4.2
+        }
+        self.ack.arrived(now, rto);
+        if !data.is_empty() {
+            self.next += data.len() as u64;
+            self.ready_bytes += data.len() as u64;
+            self.ready.push_back(data);
+        }
+        let holes = !self.early.is_empty();
+        if holes {
+            self.join();
+        }
+        if self.fin == Some(self.next + 1) {
+            self.next += 1;
+        }
+        if cut || holes || self.finished() {
+            return Due::Now; // filling a hole, whole or in part: RFC 5681 4.2
+        }
+        self.ack.in_order(now, self.next, self.mss, srtt)
+    }
+
+    /// Keeps data beyond the next position.
+    fn keep(&mut self, mut start: u64, mut data: Bytes) {
+        // Parts that are there already go.
+        let at = self.early.partition_point(|(other, _)| *other <= start);
+        if let Some((other, bytes)) = at.checked_sub(1).and_then(|k| self.early.get(k)) {
+            let end = other + bytes.len() as u64;
+            if end > start {
+                let old = ((end - start) as usize).min(data.len());
+                data = data.slice(old..);
+                start += old as u64;
+            }
+        }
+        let (from, mut at) = (start, at);
+        // A piece may cover several others: what lies between them is kept.
+        while !data.is_empty() && self.early.len() < OUT_OF_ORDER_MAX {
+            let (most, skip) = match self.early.get(at) {
+                Some((other, bytes)) if *other < start + data.len() as u64 => {
+                    ((other - start) as usize, bytes.len())
+                }
+                _ => (data.len(), 0),
+            };
+            let gap = data.split_to(most);
+            let after = start + most as u64 + skip.min(data.len()) as u64;
+            if !gap.is_empty() {
+                let end = start + gap.len() as u64;
+                self.early.insert(at, (start, gap));
+                self.cover(start, end);
+                at += 1;
+            }
+            let _ = data.split_to(skip.min(data.len()));
+            start = after;
+            at += usize::from(skip > 0);
+        }
+        self.touch(from);
+    }
+
+    /// Adds `[start, end)` to the stretches.
+    fn cover(&mut self, mut start: u64, mut end: u64) {
+        let low = self.ranges.partition_point(|range| range.end < start);
+        let high = self.ranges.partition_point(|range| range.start <= end);
+        for range in &self.ranges[low..high] {
+            start = start.min(range.start);
+            end = end.max(range.end);
+        }
+        self.touches += 1;
+        let touched = self.touches;
+        let merged = Range {
+            start,
+            end,
+            touched,
+        };
+        self.ranges.splice(low..high, [merged]);
+    }
+
+    /// The stretch with this position is the latest to report (RFC 2018 4).
+    fn touch(&mut self, position: u64) {
+        let at = self.ranges.partition_point(|range| range.end < position);
+        if let Some(range) = self.ranges.get_mut(at) {
+            self.touches += 1;
+            range.touched = self.touches;
+        }
+    }
+
+    /// Moves what has become contiguous to the data in order.
+    fn join(&mut self) {
+        while let Some((start, _)) = self.early.front() {
+            if *start > self.next {
+                break;
+            }
+            let Some((start, bytes)) = self.early.pop_front() else {
+                break;
+            };
+            let old = ((self.next - start) as usize).min(bytes.len());
+            let bytes = bytes.slice(old..);
+            if !bytes.is_empty() {
+                self.next += bytes.len() as u64;
+                self.ready_bytes += bytes.len() as u64;
+                self.ready.push_back(bytes);
+            }
+        }
+        let done = self.ranges.partition_point(|range| range.end <= self.next);
+        self.ranges.drain(..done);
+    }
+
+    /// Up to `most` stretches beyond the next position, the latest first (RFC 2018 4).
+    pub(super) fn sack_blocks(&self, most: usize, mut each: impl FnMut(u64, u64)) {
+        let mut below = u32::MAX;
+        for _ in 0..most {
+            let latest = self.ranges.iter().filter(|range| range.touched < below);
+            let Some(range) = latest.max_by_key(|range| range.touched) else {
+                return;
+            };
+            each(range.start, range.end);
+            below = range.touched;
+        }
+    }
+
+    /// An ACK was sent, alone or with data.
+    pub(super) fn acknowledged(&mut self) {
+        self.ack.acknowledged = self.next;
+        self.ack.deadline = None;
+        self.ack.quick = self.ack.quick.saturating_sub(1);
+    }
+
+    /// When the delayed ACK is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.ack.deadline
+    }
+
+    /// The timer ran out: says whether an ACK is due.
+    pub(super) fn handle_timeout(&mut self, now: Instant, rto: Duration) -> bool {
+        if self.ack.deadline.is_none_or(|deadline| deadline > now) {
+            return false;
+        }
+        self.ack.deadline = None;
+        if self.ack.kind == DelayedAck::Linux {
+            // The delay was too short to see the next segment.
+            self.ack.adaptive = self.ack.adaptive.times(2).min(rto);
+        }
+        true
+    }
+}
+
+impl AckPolicy {
+    /// Linux: the delay follows the time between arrivals (`tcp_event_data_recv`).
+    fn arrived(&mut self, now: Instant, rto: Duration) {
+        let gap = now.since(self.last_arrival);
+        self.last_arrival = now;
+        if self.kind != DelayedAck::Linux {
+            return;
+        }
+        if self.adaptive.is_zero() {
+            self.quick = self.quick_most;
+            self.adaptive = self.delay;
+        } else if gap <= self.delay.half() {
+            self.adaptive = self.adaptive.half() + self.delay.half();
+        } else if gap < self.adaptive {
+            self.adaptive = (self.adaptive.half() + gap).min(rto);
+        } else if gap > rto {
+            // The sender seems to have started anew.
+            self.quick = self.quick_most;
+        }
+    }
+
+    fn in_order(&mut self, now: Instant, next: u64, mss: u64, srtt: Option<Duration>) -> Due {
+        let full = next.saturating_sub(self.acknowledged) >= self.every * mss;
+        let more_than_one = next.saturating_sub(self.acknowledged) > (self.every - 1) * mss;
+        match self.kind {
+            DelayedAck::None => return Due::Now,
+            DelayedAck::Constant if full => return Due::Now,
+            DelayedAck::Linux if more_than_one => return Due::Now,
+            _ if self.quick > 0 => return Due::Now,
+            _ => {}
+        }
+        let delay = match self.kind {
+            DelayedAck::Linux if self.adaptive > self.delay => {
+                let most = srtt.map_or(ADAPTIVE_DELAY_MAX, |srtt| srtt.max(self.delay));
+                self.adaptive.min(most).min(ADAPTIVE_DELAY_MAX)
+            }
+            _ => self.delay,
+        };
+        let at = now + delay;
+        self.deadline = Some(self.deadline.map_or(at, |deadline| deadline.min(at)));
+        Due::Later
+    }
+}

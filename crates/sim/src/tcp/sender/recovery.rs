@@ -1,0 +1,496 @@
+//! What ACKs and timeouts say about losses, and what they do to the window.
+
+use carob_cc::time::{Duration, Instant};
+
+use super::scoreboard::Taken;
+use super::{AckInput, Prr, Sender, TimedOut};
+use crate::tcp::congestion::{Ack, State, Timeout};
+use crate::tcp::counters::Happening;
+use crate::tcp::settings::{
+    AfterTimeout, HalfOf, IdleRestart, PartialAckTimer, PrrBound, Reduction,
+};
+
+/// What an ACK brought, for the state machine.
+#[derive(Clone, Copy, Debug)]
+struct News {
+    now: Instant,
+    advanced: bool,
+    duplicate: bool,
+    taken: Taken,
+}
+
+impl Sender {
+    /// Takes in an acceptable ACK.
+    pub(in crate::tcp) fn handle_ack(&mut self, input: &AckInput<'_>) {
+        let now = input.now;
+        let (prior_in_flight, prior_losses) = (self.in_flight(), self.board.losses);
+        let advanced = input.ack > self.una;
+        let same_window = core::mem::replace(&mut self.peer_window, input.window) == input.window;
+        // RFC 5681 2: a duplicate carries no data, changes no window, and something is outstanding.
+        let duplicate = !advanced
+            && input.bare
+            && same_window
+            && input.ack == self.una
+            && !self.board.is_empty();
+        let mut taken = Taken::default();
+        let mut delivered = 0;
+        if advanced {
+            self.una = input.ack;
+            self.buffer.acknowledge(input.ack);
+            let rate = &mut self.rate;
+            taken = self.board.acknowledge(input.ack, |sent| rate.saw(sent));
+            self.retries = 0;
+            self.estimator.progressed();
+            if self.sack {
+                delivered += taken.news;
+            } else if taken.segments > 0 {
+                delivered += self.board.undo_duplicates(taken.segments);
+            }
+        } else if input.window == 0 {
+            self.retries = 0; // the peer lives
+        }
+        if self.sack {
+            for &(start, end) in input.sack {
+                let rate = &mut self.rate;
+                delivered += self.board.sack(start, end, |sent| rate.saw(sent));
+            }
+        }
+        let rtt = self.sample_rtt(input, advanced, &taken);
+        self.counters.duplicate_acks += u64::from(duplicate);
+        if input.congestion_echo {
+            self.enter_cwr();
+        }
+        let news = News {
+            now,
+            advanced,
+            duplicate,
+            taken,
+        };
+        let was = self.state;
+        delivered += self.react(&news);
+        self.rate.delivered += u64::from(delivered);
+        if was == State::Recovery && self.state != State::Recovery {
+            self.counters.in_recovery += now.since(self.recovery_began);
+        }
+        let losses = self.board.losses - prior_losses;
+        self.control(&news, was, delivered, losses as u32, prior_in_flight, rtt);
+        self.restart_timer(&news, was);
+        if advanced || duplicate {
+            let what = if advanced {
+                Happening::Acked
+            } else {
+                Happening::Duplicate
+            };
+            self.note(now, what, input.ack);
+        }
+    }
+
+    /// Feeds the estimator; returns the sample of the segment acknowledged last.
+    fn sample_rtt(
+        &mut self,
+        input: &AckInput<'_>,
+        advanced: bool,
+        taken: &Taken,
+    ) -> Option<Duration> {
+        if !advanced {
+            return None;
+        }
+        // Karn: an ACK that covers a segment sent twice says nothing, unless it echoes a time.
+        let since = |sent_at: Option<Instant>| {
+            let sent_at = sent_at.filter(|_| !taken.repeated)?;
+            Some(input.now.since(sent_at))
+        };
+        let rtt = input.echoed.or_else(|| since(taken.first_sent_at))?;
+        self.estimator.sample(rtt, self.una, self.nxt);
+        let last = since(taken.last_sent_at).or(input.echoed);
+        if let Some(last) = last {
+            self.rate.saw_rtt(last);
+        }
+        last
+    }
+
+    /// Moves between states and marks losses; returns deliveries that duplicates stand for.
+    fn react(&mut self, news: &News) -> u32 {
+        let mut counted = 0;
+        let covered = self.una >= self.recover;
+        match self.state {
+            State::Cwr if self.una > self.recover => {
+                self.end_reduction();
+                self.state = State::Open;
+            }
+            State::Recovery if covered || self.ends_with_any_ack(news) => {
+                if !self.sack {
+                    self.board.sacked = 0;
+                }
+                if self.holds() {
+                    return 0;
+                }
+                self.end_recovery();
+            }
+            State::Loss => {
+                if covered && !self.holds() {
+                    self.state = State::Open;
+                } else {
+                    if covered {
+                        return 0;
+                    }
+                    if !self.sack {
+                        // Duplicates count only for what was sent after the timeout.
+                        if news.duplicate && (self.nxt > self.recover || !self.settings.careful) {
+                            counted = self.board.duplicate(1);
+                        } else if news.advanced {
+                            self.board.sacked = 0;
+                        }
+                    }
+                    let three = self.board.sacked >= self.settings.dup_ack_threshold;
+                    if self.settings.careful || self.sack || !three {
+                        return counted;
+                    }
+                    self.board.mark_first_again();
+                    self.enter_recovery(news.now);
+                    return counted;
+                }
+            }
+            _ => {}
+        }
+        let threshold = self.settings.dup_ack_threshold;
+        if self.state == State::Recovery {
+            if self.sack {
+                self.board.mark_by_sack(threshold);
+            } else if news.advanced {
+                // RFC 6582 3.2 step 3: a partial ACK shows the next hole.
+                self.board.mark_first();
+            } else if news.duplicate {
+                counted = self.board.duplicate(1);
+            }
+            return counted;
+        }
+        if self.sack {
+            self.board.mark_by_sack(threshold);
+        } else {
+            if news.advanced {
+                self.board.sacked = 0;
+            }
+            if news.duplicate {
+                counted = self.board.duplicate(1);
+            }
+            // RFC 6582 3.2 step 2: not for losses that the last recovery or timeout covered.
+            let fresh = !self.settings.careful || self.una > self.recover;
+            if self.board.sacked >= threshold && fresh {
+                self.board.mark_first();
+            }
+        }
+        if self.board.lost > 0 {
+            self.enter_recovery(news.now);
+        } else if self.state != State::Cwr {
+            self.state = if self.board.sacked > 0 {
+                State::Disorder
+            } else {
+                State::Open
+            };
+        }
+        counted
+    }
+
+    /// RFC 5681 without 6582.
+    fn ends_with_any_ack(&self, news: &News) -> bool {
+        self.settings.reduction == Reduction::Reno && !self.sack && news.advanced
+    }
+
+    /// Linux: without SACK, the state is kept until something beyond what was outstanding is
+    /// acknowledged, for duplicates of that very ACK mean nothing (RFC 6582 3.2 step 2).
+    fn holds(&self) -> bool {
+        !self.sack
+            && self.settings.careful
+            && self.settings.reduction == Reduction::Prr
+            && self.una == self.recover
+    }
+
+    fn enter_recovery(&mut self, now: Instant) {
+        if self.state != State::Cwr {
+            self.begin_reduction();
+        }
+        self.recover = self.nxt;
+        self.state = State::Recovery;
+        self.recovery_began = now;
+        self.first_partial = true;
+        self.counters.recoveries += 1;
+        if !self.module.owns_window() && self.settings.reduction != Reduction::Prr {
+            self.force = true;
+            self.window.cwnd = self.window.ssthresh;
+            if !self.sack {
+                self.window.cwnd += self.settings.dup_ack_threshold;
+            }
+        }
+        self.note(now, Happening::Recovering, self.una);
+    }
+
+    fn end_recovery(&mut self) {
+        self.state = State::Open;
+        if self.settings.reduction == Reduction::Classic && !self.sack {
+            // RFC 6582 3.2 step 3: no burst if little is outstanding.
+            if !self.module.owns_window() {
+                let least = self.board.len().max(1) + 1;
+                self.window.cwnd = self.window.ssthresh.min(least);
+            }
+            return;
+        }
+        self.end_reduction();
+    }
+
+    fn begin_reduction(&mut self) {
+        let flight = match self.settings.half_of {
+            HalfOf::Window => self.window.cwnd,
+            HalfOf::Flight => self.board.len(),
+        };
+        self.prr = Prr {
+            flight: flight.max(1),
+            ..Prr::default()
+        };
+        self.window.count = 0;
+        self.window.ssthresh = self
+            .module
+            .ssthresh(self.last_sent_at, &self.window, flight);
+    }
+
+    fn end_reduction(&mut self) {
+        if !self.module.owns_window() {
+            self.window.cwnd = self.window.ssthresh;
+        }
+    }
+
+    /// RFC 3168 6.1.2: once a window, as for a lost packet.
+    fn enter_cwr(&mut self) {
+        if self.state > State::Disorder {
+            return;
+        }
+        self.begin_reduction();
+        self.recover = self.nxt;
+        self.state = State::Cwr;
+        self.tell_reduction = true;
+        self.counters.ecn_reductions += 1;
+        if !self.module.owns_window() && self.settings.reduction != Reduction::Prr {
+            self.window.cwnd = self.window.ssthresh;
+        }
+    }
+
+    /// Lets the window follow.
+    fn control(
+        &mut self,
+        news: &News,
+        was: State,
+        delivered: u32,
+        losses: u32,
+        prior_in_flight: u32,
+        rtt: Option<Duration>,
+    ) {
+        if self.module.wants_app_limited() {
+            self.rate.limited_by_application(self.board.pipe());
+        }
+        let rate = self.rate.sample(news.now, delivered);
+        let window_limited = if self.window.in_slow_start() {
+            self.window.cwnd < 2 * self.most_outstanding
+        } else {
+            self.window_limited
+        };
+        let ack = Ack {
+            now: news.now,
+            acked: delivered,
+            losses,
+            prior_in_flight,
+            in_flight: self.board.pipe(),
+            delivered: self.rate.delivered,
+            state: self.state,
+            window_limited,
+            rtt,
+            srtt: self.estimator.srtt(),
+            rate,
+        };
+        if self.module.owns_window() {
+            self.module.on_ack(&mut self.window, &ack);
+            return;
+        }
+        match (self.state, self.settings.reduction) {
+            (State::Recovery | State::Cwr, Reduction::Prr) => self.reduce(news, delivered, losses),
+            (State::Recovery, _) => self.inflate(news, was),
+            (State::Cwr, _) => {}
+            // The ACK that ends a recovery sets the window; it does not let it grow as well.
+            _ if was == State::Recovery => {}
+            _ if news.advanced => self.module.on_ack(&mut self.window, &ack),
+            _ => {}
+        }
+    }
+
+    /// RFC 6937 3.1.
+    fn reduce(&mut self, news: &News, delivered: u32, losses: u32) {
+        if delivered == 0 {
+            return;
+        }
+        let pipe = self.board.pipe();
+        let ssthresh = self.window.ssthresh;
+        self.prr.delivered += delivered;
+        let credit = self.prr.delivered.saturating_sub(self.prr.out);
+        let mut send = if pipe > ssthresh {
+            let share = u64::from(self.prr.delivered) * u64::from(ssthresh);
+            let due = share.div_ceil(u64::from(self.prr.flight)) as u32;
+            due.saturating_sub(self.prr.out)
+        } else {
+            let bound = match self.settings.prr_bound {
+                PrrBound::Conservative => credit,
+                PrrBound::SlowStart => credit.max(delivered) + 1,
+                PrrBound::Linux => credit.max(delivered) + u32::from(news.advanced && losses == 0),
+            };
+            bound.min(ssthresh - pipe)
+        };
+        if self.prr.out == 0 {
+            send = send.max(1); // the fast retransmit itself
+        }
+        self.window.cwnd = pipe + send;
+    }
+
+    /// RFC 6582 3.2 steps 2 to 4: a segment for every duplicate; a partial ACK takes back what
+    /// it acknowledges, all but one.
+    fn inflate(&mut self, news: &News, was: State) {
+        if self.sack {
+            return; // RFC 6675: the window stays at ssthresh, the pipe does the rest
+        }
+        if was != State::Recovery {
+            return;
+        }
+        if news.advanced {
+            let acked = news.taken.segments;
+            self.window.cwnd = self.window.cwnd.saturating_sub(acked).max(1) + u32::from(acked > 0);
+            self.force = true;
+        } else if news.duplicate {
+            self.window.cwnd += 1;
+        }
+    }
+
+    fn restart_timer(&mut self, news: &News, was: State) {
+        if self.board.is_empty() {
+            if news.advanced {
+                self.timer = None;
+            }
+            return;
+        }
+        if !news.advanced {
+            return;
+        }
+        // RFC 6582 4: "impatient" lets the timer run on after the first partial ACK.
+        let partial = was == State::Recovery && self.state == State::Recovery;
+        if partial && self.settings.partial_ack_timer == PartialAckTimer::First {
+            if !self.first_partial {
+                return;
+            }
+            self.first_partial = false;
+        }
+        self.timer = Some(self.estimator.deadline(news.now));
+    }
+
+    /// The timer may have run out.
+    pub(in crate::tcp) fn handle_timeout(&mut self, now: Instant) -> TimedOut {
+        if self.timer.is_none_or(|timer| timer > now) {
+            return TimedOut::No;
+        }
+        self.retries += 1;
+        if self.retries > self.settings.retries {
+            self.timer = None;
+            return TimedOut::GaveUp;
+        }
+        if self.board.is_empty() {
+            self.probe = true; // the window is closed
+            self.estimator.back_off();
+            self.timer = Some(self.estimator.deadline(now));
+            return TimedOut::Sends;
+        }
+        self.counters.timeouts += 1;
+        if self.state == State::Recovery {
+            self.counters.in_recovery += now.since(self.recovery_began);
+        }
+        let prior_losses = self.board.losses;
+        // RFC 5681 3.1: not again for a segment whose timer ran out before.
+        if self.state <= State::Disorder
+            || self.una >= self.recover
+            || (self.state == State::Loss && self.retries == 1)
+        {
+            self.begin_reduction();
+        }
+        if !self.sack {
+            self.board.sacked = 0;
+        }
+        match self.settings.after_timeout {
+            AfterTimeout::GoBackN => {
+                let recent = self
+                    .estimator
+                    .srtt()
+                    .filter(|_| self.settings.timeout_spares_recent);
+                let until = match recent {
+                    Some(srtt) => now - srtt,
+                    None => Instant::FAR_FUTURE,
+                };
+                self.board.mark_all(until);
+                self.window.cwnd = self.board.pipe() + 1;
+            }
+            AfterTimeout::HeadOnly => {
+                self.board.mark_first_again();
+                self.window.cwnd = 1;
+            }
+        }
+        self.window.count = 0;
+        self.state = State::Loss;
+        self.recover = self.nxt;
+        self.module.on_timeout(
+            &mut self.window,
+            &Timeout {
+                now,
+                in_flight: self.board.pipe(),
+                losses: (self.board.losses - prior_losses) as u32,
+                delivered: self.rate.delivered,
+            },
+        );
+        self.force = true;
+        self.estimator.back_off();
+        self.timer = Some(self.estimator.deadline(now));
+        self.note(now, Happening::TimedOut, self.una);
+        TimedOut::Sends
+    }
+
+    /// The application writes; whether it was what limited sending.
+    pub(super) fn check_application_limit(&mut self) {
+        let unsent = self.buffer.end().saturating_sub(self.nxt.max(1));
+        if unsent < self.mss
+            && self.in_flight() < self.window.cwnd
+            && self.board.lost <= self.board.resent
+        {
+            self.rate.limited_by_application(self.board.pipe());
+        }
+    }
+
+    /// RFC 5681 4.1: what an idle time does to the window.
+    pub(super) fn restart_after_idle(&mut self, now: Instant) {
+        if !self.board.is_empty() || self.nxt == 0 {
+            return;
+        }
+        self.module.on_restart(&self.window);
+        let (idle, rto) = (now.since(self.last_sent_at), self.estimator.rto());
+        if idle <= rto || self.module.owns_window() {
+            return;
+        }
+        let least = self.settings.initial_window.min(self.window.cwnd);
+        match self.settings.idle_restart {
+            IdleRestart::None => return,
+            IdleRestart::Rfc5681 => self.window.cwnd = least,
+            IdleRestart::Decay => {
+                let periods = idle.as_micros() / rto.as_micros().max(1);
+                let halved = self.window.cwnd.checked_shr(periods.min(31) as u32);
+                // What was known of the path is kept at three quarters (RFC 2861 3).
+                let known = self.window.cwnd / 4 * 3;
+                self.window.ssthresh = self.window.ssthresh.max(known);
+                self.window.cwnd = halved.unwrap_or(0).max(least);
+            }
+        }
+        self.window_limited = false;
+        self.most_outstanding = 0;
+        self.last_sent_at = now;
+    }
+}

@@ -1,0 +1,402 @@
+//! Every setting of a connection: name, unit, value in each profile, and where that comes from.
+//!
+//! The table is in one place ([`table`]); scenario files, `--set tcp.<name>=<value>`, help and
+//! documents read [`KEYS`]. What profiles are for:
+//!
+//! - [`TcpSettings::THESIS`]: what the thesis says it set (its 4.2; `spec/algorithms.md` 9.1, 9.2),
+//!   and for the rest Linux of its time.
+//! - [`TcpSettings::KERNEL`]: what Linux 6.18 did with those settings (`spec/kernel-tcp.md`).
+//! - [`TcpSettings::RFC`]: the letter of RFC 5681, 6298 and 6582, without extensions.
+//! - [`TcpSettings::MODERN`]: a stack of today: SACK, timestamps, initial window 10, CUBIC.
+
+mod table;
+
+use core::fmt;
+
+use carob_cc::constants::Value;
+use carob_cc::ratio::Ratio;
+use carob_cc::readings;
+use carob_cc::time::Duration;
+
+pub use table::{KEYS, TcpSettings};
+
+readings! {
+    /// Which algorithm sets the congestion window.
+    pub enum Algorithm {
+        /// RFC 5681 with RFC 6582.
+        NewReno = "newreno",
+        /// RFC 9438.
+        Cubic = "cubic",
+        /// BBR version 1, as in Linux.
+        Bbr1 = "bbr1",
+    }
+}
+
+readings! {
+    /// How the window shrinks during fast recovery.
+    pub enum Reduction {
+        /// RFC 6582 3.2: to half at once, inflated by duplicate ACKs; with SACK, RFC 6675's pipe.
+        Classic = "classic",
+        /// Proportional rate reduction (RFC 6937): along with deliveries, over the recovery.
+        Prr = "prr",
+        /// RFC 5681 without RFC 6582: the first ACK of new data ends recovery.
+        Reno = "reno",
+    }
+}
+
+readings! {
+    /// What proportional rate reduction may send while the pipe is below ssthresh (RFC 6937 3).
+    pub enum PrrBound {
+        /// Conservative: as much as was delivered.
+        Conservative = "crb",
+        /// Slow start: one segment more with every ACK.
+        SlowStart = "ssrb",
+        /// Linux since 4.0: slow start only with an ACK of new data that shows no further loss.
+        Linux = "linux",
+    }
+}
+
+readings! {
+    /// How round-trip times become a timeout.
+    pub enum Estimator {
+        /// RFC 6298 2.
+        Rfc6298 = "rfc6298",
+        /// Linux: deviation reacts slowly to falling samples, and its maximum holds for a window.
+        Linux = "linux",
+    }
+}
+
+readings! {
+    /// When a backed-off timeout returns to what the estimator says.
+    pub enum BackoffEnd {
+        /// With the next round-trip sample from a segment sent once (Karn; RFC 6298 5).
+        Sample = "sample",
+        /// With the next ACK of new data.
+        NewAck = "new-ack",
+    }
+}
+
+readings! {
+    /// What is sent again after a timeout.
+    pub enum AfterTimeout {
+        /// All that was outstanding, in slow start, except what an ACK covers first.
+        GoBackN = "go-back-n",
+        /// The first segment; the rest counts as under way, and losses among it are found anew.
+        HeadOnly = "head-only",
+    }
+}
+
+readings! {
+    /// Which ACKs of new data restart the retransmission timer during fast recovery (RFC 6582 4).
+    pub enum PartialAckTimer {
+        /// The first only: "impatient".
+        First = "impatient",
+        /// All of them: "slow but steady". Linux does this.
+        Every = "slow-but-steady",
+    }
+}
+
+readings! {
+    /// What half is taken of where a loss sets ssthresh.
+    pub enum HalfOf {
+        /// What is outstanding (RFC 5681 3.1).
+        Flight = "flight",
+        /// The congestion window (Linux).
+        Window = "window",
+    }
+}
+
+readings! {
+    /// What an idle time longer than the timeout does to the window.
+    pub enum IdleRestart {
+        /// Nothing.
+        None = "none",
+        /// It falls to the initial window (RFC 5681 4.1).
+        Rfc5681 = "rfc5681",
+        /// It halves with each timeout that passed, down to the initial window (RFC 2861, Linux).
+        Decay = "decay",
+    }
+}
+
+readings! {
+    /// When a receiver acknowledges data in order.
+    pub enum DelayedAck {
+        /// At once.
+        None = "none",
+        /// Every so many full segments, or after a fixed time (RFC 5681 4.2).
+        Constant = "constant",
+        /// Linux: at once for the first segments, then with a time that follows the arrivals.
+        Linux = "linux",
+    }
+}
+
+readings! {
+    /// Which BBR version 1 (`spec/algorithms.md` 9.2).
+    pub enum BbrEra {
+        /// As published in 2016: none of the later additions.
+        Era2016 = "2016",
+        /// Linux 5: margin below the estimate, ACK aggregation, larger windows at the edges.
+        Linux5 = "linux-5",
+    }
+}
+
+/// One setting as people see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// The name `--set tcp.<name>=<value>` takes.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// What it counts, or empty.
+    pub unit: &'static str,
+    /// What values it takes.
+    pub kind: &'static str,
+    /// Where the values of the profiles come from.
+    pub source: &'static str,
+}
+
+/// A profile's name and values.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// Its name in scenarios.
+    pub name: &'static str,
+    /// What it stands for.
+    pub about: &'static str,
+    /// Its values.
+    pub settings: TcpSettings,
+}
+
+/// All profiles.
+pub const PROFILES: [Profile; 4] = [
+    Profile {
+        name: "thesis",
+        about: "the thesis's settings, Linux of its time for the rest",
+        settings: TcpSettings::THESIS,
+    },
+    Profile {
+        name: "kernel",
+        about: "what Linux 6.18 did with the thesis's settings",
+        settings: TcpSettings::KERNEL,
+    },
+    Profile {
+        name: "rfc",
+        about: "the letter of RFC 5681, 6298 and 6582",
+        settings: TcpSettings::RFC,
+    },
+    Profile {
+        name: "modern",
+        about: "SACK, timestamps, initial window 10 and CUBIC",
+        settings: TcpSettings::MODERN,
+    },
+];
+
+/// The profile of that name.
+pub fn profile(name: &str) -> Option<&'static Profile> {
+    PROFILES.iter().find(|profile| profile.name == name)
+}
+
+/// Settings that contradict each other or a limit of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Impossible {
+    /// The setting.
+    pub name: &'static str,
+    /// What is wrong.
+    pub why: &'static str,
+}
+
+impl fmt::Display for Impossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tcp.{}: {}", self.name, self.why)
+    }
+}
+
+impl core::error::Error for Impossible {}
+
+/// The most bytes a socket buffers in one direction, and so the largest window.
+pub const BUFFER_MAX: u32 = 1 << 26;
+/// The largest MSS: an IPv4 packet of 65,535 bytes less headers and options.
+pub const MSS_MAX: u32 = 65_455;
+/// The smallest MSS: what an MTU of 68 bytes leaves (RFC 791), less the longest options.
+pub const MSS_MIN: u32 = 8;
+
+impl TcpSettings {
+    /// Whether a connection can work with these values.
+    pub fn check(&self) -> Result<(), Impossible> {
+        let wrong = |name, why| Err(Impossible { name, why });
+        if !(MSS_MIN..=MSS_MAX).contains(&self.mss) {
+            return wrong("mss", "not between 8 and 65455 bytes");
+        }
+        if self.initial_window == 0 {
+            return wrong("initial_window", "nothing would ever be sent");
+        }
+        if !(self.mss..=BUFFER_MAX).contains(&self.receive_window) {
+            return wrong("receive_window", "below the MSS or above 64 MiB");
+        }
+        if !(self.mss..=BUFFER_MAX).contains(&self.send_buffer) {
+            return wrong("send_buffer", "below the MSS or above 64 MiB");
+        }
+        if self.rto_initial.is_zero() || self.rto_initial > self.rto_max {
+            return wrong("rto_initial", "zero, or above rto_max");
+        }
+        if self.dup_ack_threshold == 0 {
+            return wrong("dup_ack_threshold", "every duplicate would be a loss");
+        }
+        if self.ack_every == 0 {
+            return wrong("ack_every", "must be at least 1 segment");
+        }
+        if self.bbr_bw_rounds == 0 || self.bbr_min_window == 0 {
+            return wrong("bbr_bw_rounds", "BBR needs a round and a segment");
+        }
+        Ok(())
+    }
+}
+
+/// A type a setting may have. As [`Value`], with the integers that controllers do not use.
+pub(crate) trait Setting: Sized + Copy + fmt::Display {
+    const KIND: &'static str;
+    fn read(text: &str) -> Option<Self>;
+}
+
+impl Setting for u32 {
+    const KIND: &'static str = "a whole number";
+    fn read(text: &str) -> Option<Self> {
+        text.trim().parse().ok()
+    }
+}
+
+macro_rules! settings_of_values {
+    ($($type:ty)*) => {
+        $(impl Setting for $type {
+            const KIND: &'static str = <Self as Value>::KIND;
+            fn read(text: &str) -> Option<Self> {
+                <Self as Value>::read(text)
+            }
+        })*
+    };
+}
+
+settings_of_values! {
+    bool Duration Ratio Algorithm Reduction PrrBound Estimator BackoffEnd AfterTimeout
+    PartialAckTimer HalfOf IdleRestart DelayedAck BbrEra
+}
+
+/// Declares the settings: one row each with type, unit, source, text and the four profiles.
+macro_rules! settings {
+    ($(
+        $(#[doc = $about:literal])+
+        $field:ident: $type:ty [$unit:literal] ($source:literal)
+            = $thesis:expr, $kernel:expr, $rfc:expr, $modern:expr;
+    )*) => {
+        /// All settings of a connection. Both ends may differ.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct TcpSettings {
+            $($(#[doc = $about])+ pub $field: $type,)*
+        }
+
+        impl TcpSettings {
+            /// The thesis's settings, and for the rest Linux of its time.
+            pub const THESIS: Self = Self { $($field: $thesis,)* };
+            /// What Linux 6.18 did with the thesis's settings.
+            pub const KERNEL: Self = Self { $($field: $kernel,)* };
+            /// The letter of the RFCs.
+            pub const RFC: Self = Self { $($field: $rfc,)* };
+            /// A stack of today.
+            pub const MODERN: Self = Self { $($field: $modern,)* };
+
+            /// Sets one by name from text.
+            pub fn set(&mut self, name: &str, value: &str) -> Result<(), SetError> {
+                match name {
+                    $(stringify!($field) => {
+                        self.$field = <$type as Setting>::read(value).ok_or(
+                            SetError::BadValue { expected: <$type as Setting>::KIND },
+                        )?;
+                    })*
+                    _ => return Err(SetError::UnknownName),
+                }
+                Ok(())
+            }
+
+            /// Names every setting with its value, in the order of [`KEYS`].
+            pub fn describe(&self, visit: &mut dyn FnMut(&'static Key, &dyn fmt::Display)) {
+                let values: [&dyn fmt::Display; KEYS.len()] = [$(&self.$field,)*];
+                for (key, value) in KEYS.iter().zip(values) {
+                    visit(key, value);
+                }
+            }
+        }
+
+        /// Every setting there is.
+        pub const KEYS: &[Key] = &[$(Key {
+            name: stringify!($field),
+            about: concat!($($about,)+).trim_ascii(),
+            unit: $unit,
+            kind: <$type as Setting>::KIND,
+            source: $source,
+        },)*];
+    };
+}
+pub(crate) use settings;
+
+#[cfg(test)]
+mod tests {
+    use carob_cc::constants::SetError;
+
+    use super::*;
+
+    fn text_of(settings: &TcpSettings) -> Vec<String> {
+        let mut all = Vec::new();
+        settings.describe(&mut |key, value| all.push(format!("{} = {value}", key.name)));
+        all
+    }
+
+    #[test]
+    fn what_is_described_can_be_set_and_profiles_are_possible() {
+        for profile in &PROFILES {
+            assert_eq!(profile.settings.check(), Ok(()), "{}", profile.name);
+            let mut copy = TcpSettings::RFC;
+            profile.settings.describe(&mut |key, value| {
+                assert_eq!(
+                    copy.set(key.name, &value.to_string()),
+                    Ok(()),
+                    "{}",
+                    key.name
+                );
+            });
+            // In text, for 1.25 and 5/4 are one ratio.
+            assert_eq!(text_of(&copy), text_of(&profile.settings));
+        }
+    }
+
+    #[test]
+    fn unknown_names_and_bad_values_are_named() {
+        let mut settings = TcpSettings::THESIS;
+        assert_eq!(settings.set("rto", "1 s"), Err(SetError::UnknownName));
+        let Err(SetError::BadValue { expected }) = settings.set("rto_initial", "2") else {
+            panic!("a time needs a unit")
+        };
+        assert!(expected.contains("ms"));
+        assert!(matches!(
+            settings.set("congestion", "vegas"),
+            Err(SetError::BadValue { expected }) if expected.contains("newreno")
+        ));
+        assert_eq!(settings, TcpSettings::THESIS);
+    }
+
+    #[test]
+    fn every_setting_says_where_it_comes_from() {
+        for key in KEYS {
+            assert!(
+                !key.source.is_empty() && !key.about.is_empty(),
+                "{}",
+                key.name
+            );
+        }
+    }
+
+    #[test]
+    fn impossible_settings_are_named() {
+        let mut settings = TcpSettings::THESIS;
+        settings.ack_every = 0;
+        assert_eq!(settings.check().map_err(|e| e.name), Err("ack_every"));
+    }
+}

@@ -1,0 +1,390 @@
+//! Request and response over connections that share a link, without the CoAP stack.
+//!
+//! The exchange is the thesis's (`spec/algorithms.md` 9.1): each client connects, sends its
+//! capabilities and a request at once; the server sends its capabilities when the connection is
+//! there and the response when it has the request. Completion time runs from the request until
+//! the last byte of the response; set-up is apart.
+
+use bytes::Bytes;
+use carob_cc::time::{Duration, Instant};
+
+use super::counters::{Counters, Point};
+use super::segment::{Ecn, Segment};
+use super::settings::{Impossible, TcpSettings};
+use super::{Event, Output, Socket};
+use crate::hash::Words;
+use crate::link::{Counters as LinkCounters, Link, LinkSpec, Verdict};
+use crate::queue::EventQueue;
+use crate::random::Stream;
+
+/// The most connections of a transfer.
+pub const CLIENTS_MAX: u32 = 4_096;
+
+/// A transfer: everything its outcome depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec {
+    /// The seed all streams derive from.
+    pub seed: u64,
+    /// The link shared by all connections.
+    pub link: LinkSpec,
+    /// Connections, 1 to [`CLIENTS_MAX`].
+    pub clients: u32,
+    /// Clients begin uniformly within this span.
+    pub start: Duration,
+    /// Settings of the clients' ends.
+    pub client: TcpSettings,
+    /// Settings of the server's ends.
+    pub server: TcpSettings,
+    /// Bytes of the client's capabilities message and request.
+    pub request_bytes: u32,
+    /// Bytes of the server's capabilities message.
+    pub greeting_bytes: u32,
+    /// Bytes of the response.
+    pub response_bytes: u32,
+    /// When everything is cut off.
+    pub time_limit: Duration,
+    /// Points of the server's history to keep per connection.
+    pub points: u32,
+}
+
+impl Spec {
+    /// The thesis's exchange: 17 bytes of capabilities and request, 7 of capabilities, 102,408 of
+    /// response; one client at once; 12 hours at most.
+    pub const fn thesis(link: LinkSpec, settings: TcpSettings, seed: u64) -> Self {
+        Self {
+            seed,
+            link,
+            clients: 1,
+            start: Duration::ZERO,
+            client: settings,
+            server: settings,
+            request_bytes: 17,
+            greeting_bytes: 7,
+            response_bytes: 102_408,
+            time_limit: Duration::from_secs(12 * 3_600),
+            points: 0,
+        }
+    }
+}
+
+/// One connection's outcome.
+#[derive(Clone, Debug, Default)]
+pub struct Flow {
+    /// From the SYN until the client is connected.
+    pub setup: Option<Duration>,
+    /// From the request until the last byte of the response.
+    pub completion: Option<Duration>,
+    /// Counts of the server's end at that moment, or at the end.
+    pub server: Counters,
+    /// Counts of the client's end, likewise.
+    pub client: Counters,
+    /// The server's history, if it was asked for.
+    pub points: Vec<Point>,
+    /// Whether every byte of the response was the right one.
+    pub intact: bool,
+}
+
+/// What happened.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// One per client.
+    pub flows: Vec<Flow>,
+    /// Towards the clients.
+    pub down: LinkCounters,
+    /// Towards the server.
+    pub up: LinkCounters,
+    /// Events handled.
+    pub events: u64,
+    /// A hash over every packet's time, size and fate.
+    pub hash: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Happening {
+    Begin(u32),
+    Arrive {
+        connection: u32,
+        down: bool,
+        slot: u32,
+    },
+    Wake {
+        connection: u32,
+        server: bool,
+    },
+}
+
+struct End {
+    socket: Socket,
+    wake: Option<Instant>,
+}
+
+struct Connection {
+    client: End,
+    server: End,
+    asked: Option<Instant>,
+    /// Bytes that arrived at the client and at the server.
+    received: [u64; 2],
+    answered: bool,
+    /// What the server could not write yet.
+    rest: Bytes,
+    flow: Flow,
+    done: bool,
+}
+
+struct Run<'a> {
+    spec: &'a Spec,
+    queue: EventQueue<Happening>,
+    link: Link,
+    slots: Vec<Segment>,
+    free: Vec<u32>,
+    response: Bytes,
+    hash: Words,
+}
+
+/// Byte `at` of the server's stream.
+fn pattern(at: u64) -> u8 {
+    (at ^ (at >> 8).wrapping_mul(31)) as u8
+}
+
+/// Runs a transfer until every client is done or time is up.
+pub fn run(spec: &Spec) -> Result<Outcome, Impossible> {
+    if !(1..=CLIENTS_MAX).contains(&spec.clients) {
+        return Err(Impossible {
+            name: "clients",
+            why: "not between 1 and 4096",
+        });
+    }
+    let total = u64::from(spec.greeting_bytes) + u64::from(spec.response_bytes);
+    let mut run = Run {
+        spec,
+        queue: EventQueue::new(),
+        link: Link::new(&spec.link, spec.seed, "link"),
+        slots: Vec::new(),
+        free: Vec::new(),
+        response: (0..total).map(pattern).collect::<Vec<u8>>().into(),
+        hash: Words::default(),
+    };
+    let mut connections = Vec::with_capacity(spec.clients as usize);
+    for number in 0..spec.clients {
+        let end = |settings: &TcpSettings, label: &str| {
+            let stream = Stream::indexed(spec.seed, label, number);
+            Socket::new(settings, stream).map(|socket| End { socket, wake: None })
+        };
+        let mut server = end(&spec.server, "tcp/server")?;
+        server.socket.record(spec.points);
+        let _ = server.socket.listen();
+        connections.push(Connection {
+            client: end(&spec.client, "tcp/client")?,
+            server,
+            asked: None,
+            received: [0; 2],
+            answered: false,
+            rest: Bytes::new(),
+            flow: Flow {
+                intact: true,
+                ..Flow::default()
+            },
+            done: false,
+        });
+        let wait =
+            Stream::indexed(spec.seed, "client/start", number).uniform(Duration::ZERO, spec.start);
+        run.queue
+            .push(Instant::ZERO + wait, Happening::Begin(number));
+    }
+    let (mut left, mut events) = (spec.clients, 0);
+    while left > 0
+        && let Some((now, happening)) = run.queue.pop_until(Instant::ZERO + spec.time_limit)
+    {
+        events += 1;
+        left -= run.handle(now, happening, &mut connections);
+    }
+    let flows = connections.into_iter().map(Connection::into_flow).collect();
+    Ok(Outcome {
+        flows,
+        down: run.link.down.counters(),
+        up: run.link.up.counters(),
+        events,
+        hash: run.hash.finish(),
+    })
+}
+
+impl Run<'_> {
+    /// Returns how many flows this ended.
+    fn handle(&mut self, now: Instant, what: Happening, connections: &mut [Connection]) -> u32 {
+        let (number, server) = match what {
+            Happening::Begin(number) => {
+                let _ = connections[number as usize].client.socket.connect(now);
+                (number, false)
+            }
+            Happening::Arrive {
+                connection,
+                down,
+                slot,
+            } => {
+                let segment = core::mem::take(&mut self.slots[slot as usize]);
+                self.free.push(slot);
+                let it = &mut connections[connection as usize];
+                let end = if down { &mut it.client } else { &mut it.server };
+                end.socket.handle_segment(now, &segment);
+                (connection, !down)
+            }
+            Happening::Wake { connection, server } => {
+                let it = &mut connections[connection as usize];
+                let end = if server {
+                    &mut it.server
+                } else {
+                    &mut it.client
+                };
+                if end.wake != Some(now) {
+                    return 0; // an earlier wake-up took its place
+                }
+                end.wake = None;
+                end.socket.handle_timeout(now);
+                (connection, server)
+            }
+        };
+        let connection = &mut connections[number as usize];
+        let was_done = connection.done;
+        self.drain(now, number, connection, server);
+        u32::from(connection.done && !was_done)
+    }
+
+    fn drain(&mut self, now: Instant, number: u32, it: &mut Connection, server: bool) {
+        loop {
+            let end = if server {
+                &mut it.server
+            } else {
+                &mut it.client
+            };
+            match end.socket.poll() {
+                Output::Transmit(segment) => self.offer(now, number, segment, server),
+                Output::Event(event) if server => self.at_server(now, it, event),
+                Output::Event(event) => self.at_client(now, it, event),
+                Output::Wait(deadline) => {
+                    if let Some(at) = deadline
+                        && end.wake.is_none_or(|wake| at < wake || wake < now)
+                    {
+                        let at = at.max(now);
+                        end.wake = Some(at);
+                        let connection = number;
+                        self.queue.push(at, Happening::Wake { connection, server });
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn offer(&mut self, now: Instant, number: u32, mut segment: Segment, down: bool) {
+        let direction = if down {
+            &mut self.link.down
+        } else {
+            &mut self.link.up
+        };
+        let bytes = segment.wire_bytes();
+        let capable = segment.ecn != Ecn::NotCapable;
+        let verdict = direction.offer_packet(now, bytes, capable);
+        self.hash.add(now.as_micros() << 1 | u64::from(down));
+        self.hash
+            .add(u64::from(segment.seq) << 32 | u64::from(bytes));
+        let Verdict::Deliver { at, marked, .. } = verdict else {
+            self.hash.add(u64::MAX);
+            return;
+        };
+        self.hash.add(at.as_micros());
+        if marked {
+            segment.ecn = Ecn::Experienced;
+        }
+        let slot = if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = segment;
+            slot
+        } else {
+            self.slots.push(segment);
+            self.slots.len() as u32 - 1
+        };
+        let connection = number;
+        self.queue.push(
+            at,
+            Happening::Arrive {
+                connection,
+                down,
+                slot,
+            },
+        );
+    }
+
+    fn at_server(&mut self, now: Instant, it: &mut Connection, event: Event) {
+        let socket = &mut it.server.socket;
+        match event {
+            Event::Connected => {
+                let greeting = self.response.slice(..self.spec.greeting_bytes as usize);
+                socket.write(now, greeting);
+            }
+            Event::Readable => {
+                while let Some(bytes) = socket.read() {
+                    it.received[1] += bytes.len() as u64;
+                }
+                if it.received[1] >= u64::from(self.spec.request_bytes) && !it.answered {
+                    it.answered = true;
+                    it.rest = self.response.slice(self.spec.greeting_bytes as usize..);
+                    let taken = socket.write(now, it.rest.clone());
+                    it.rest = it.rest.slice(taken..);
+                }
+            }
+            Event::Writable => {
+                let taken = socket.write(now, it.rest.clone());
+                it.rest = it.rest.slice(taken..);
+            }
+            Event::PeerClosed => socket.close(now),
+            Event::Reset | Event::TimedOut => it.finish(None),
+            Event::Closed => {}
+        }
+    }
+
+    fn at_client(&mut self, now: Instant, it: &mut Connection, event: Event) {
+        let socket = &mut it.client.socket;
+        match event {
+            Event::Connected => {
+                it.asked = Some(now);
+                socket.write(
+                    now,
+                    Bytes::from(vec![0x55; self.spec.request_bytes as usize]),
+                );
+            }
+            Event::Readable => {
+                while let Some(bytes) = socket.read() {
+                    let at = it.received[0] as usize;
+                    let expected = self.response.get(at..at + bytes.len());
+                    it.flow.intact &= expected == Some(&bytes[..]);
+                    it.received[0] += bytes.len() as u64;
+                }
+                if it.received[0] >= self.response.len() as u64 && !it.done {
+                    let completion = it.asked.map(|asked| now.since(asked));
+                    socket.close(now);
+                    it.finish(completion);
+                }
+            }
+            Event::Reset | Event::TimedOut => it.finish(None),
+            Event::PeerClosed | Event::Closed | Event::Writable => {}
+        }
+    }
+}
+
+impl Connection {
+    fn finish(&mut self, completion: Option<Duration>) {
+        if self.done {
+            return;
+        }
+        self.done = true;
+        self.flow.completion = completion;
+        self.flow.server = self.server.socket.counters();
+        self.flow.client = self.client.socket.counters();
+        self.flow.setup = self.flow.client.setup;
+    }
+
+    fn into_flow(mut self) -> Flow {
+        self.finish(None);
+        self.flow.points = self.server.socket.points().to_vec();
+        self.flow
+    }
+}
