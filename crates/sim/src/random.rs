@@ -110,6 +110,11 @@ impl Probability {
         Self::of(parts as u64, 1_000_000)
     }
 
+    /// Draws of 32 bits below it are hits.
+    pub(crate) const fn threshold(self) -> u64 {
+        self.threshold
+    }
+
     /// As a float, for printing.
     pub fn as_f64(self) -> f64 {
         self.threshold as f64 / (1_u64 << 32) as f64

@@ -1,9 +1,10 @@
-//! One direction of a link: a drop-tail queue in front of a serial line, then delay and loss.
+//! One direction of a link: a queue in front of a serial line, then delay and loss.
 
 use std::collections::VecDeque;
 
 use carob_cc::time::{Duration, Instant};
 
+use super::discipline::{Fate, Queue};
 use super::loss::Loss;
 use super::{DirectionSpec, ExtraDelay, PACKETS_MAX};
 use crate::random::Stream;
@@ -37,6 +38,10 @@ pub struct Counters {
     pub offered: u64,
     /// Packets dropped by a full buffer.
     pub dropped_full: u64,
+    /// Packets dropped by the queue's discipline before the buffer was full.
+    pub dropped_early: u64,
+    /// Packets the discipline marked.
+    pub marked: u64,
     /// Packets lost after the bottleneck.
     pub lost: u64,
     /// Packets delivered.
@@ -62,6 +67,7 @@ pub struct Direction {
     free_at: Instant,
     free_at_rest: u64,
     latest_arrival: Instant,
+    queue: Queue,
     loss: Loss,
     extra: Stream,
     counters: Counters,
@@ -72,8 +78,9 @@ impl Direction {
     ///
     /// # Panics
     ///
-    /// If the rate is 0, the buffer holds more than [`PACKETS_MAX`] packets or the loss process
-    /// cannot exist ([`LossSpec::check`](super::LossSpec::check)).
+    /// If the rate is 0, the buffer holds more than [`PACKETS_MAX`] packets, its discipline has
+    /// thresholds out of order or nothing to average over, or the loss process cannot exist
+    /// ([`LossSpec::check`](super::LossSpec::check)).
     pub fn new(spec: &DirectionSpec, seed: u64, label: &str) -> Self {
         assert!(spec.rate_bps > 0, "a link has a rate");
         assert!(
@@ -87,6 +94,7 @@ impl Direction {
             free_at: Instant::ZERO,
             free_at_rest: 0,
             latest_arrival: Instant::ZERO,
+            queue: Queue::new(&spec.buffer.discipline, spec.rate_bps, seed, label),
             loss: Loss::new(&spec.loss, seed, label),
             extra: Stream::new(seed, &format!("{label}/extra")),
             counters: Counters::default(),
@@ -102,8 +110,6 @@ impl Direction {
 
     /// The same for a packet that may be marked instead of dropped, if `ecn_capable`.
     pub fn offer_packet(&mut self, now: Instant, bytes: u32, ecn_capable: bool) -> Verdict {
-        let _ = ecn_capable;
-        let marked = false;
         self.counters.offered += 1;
         self.release(now);
         let queued = self.waiting_bytes + u64::from(bytes);
@@ -113,6 +119,19 @@ impl Direction {
             self.counters.dropped_full += 1;
             return Verdict::DropFull;
         }
+        let fate = self.judge(now, ecn_capable);
+        if fate == Fate::Drop {
+            self.counters.dropped_early += 1;
+            if matches!(self.queue, Queue::CoDel(_)) {
+                // It stands in the buffer until it reaches the head.
+                self.waiting.push_back((now.max(self.free_at), bytes));
+                self.waiting_bytes = queued;
+                self.counters.queue_bytes_peak = self.counters.queue_bytes_peak.max(queued);
+            }
+            return Verdict::DropFull;
+        }
+        let marked = fate == Fate::Mark;
+        self.counters.marked += u64::from(marked);
         let departed = self.serialise(now, bytes);
         self.waiting.push_back((departed, bytes));
         self.waiting_bytes = queued;
@@ -166,6 +185,18 @@ impl Direction {
         &self.spec
     }
 
+    /// What the queue's discipline says about a packet that the buffer has room for.
+    fn judge(&mut self, now: Instant, ecn_capable: bool) -> Fate {
+        match &mut self.queue {
+            Queue::DropTail => Fate::Pass,
+            Queue::Red(red) => red.arrive(now, self.waiting_bytes, self.free_at, ecn_capable),
+            Queue::CoDel(codel) => {
+                let head = now.max(self.free_at);
+                codel.at_head(head, head.since(now), self.waiting_bytes, ecn_capable)
+            }
+        }
+    }
+
     /// Forgets packets that have left; one that departs exactly at `now` has.
     fn release(&mut self, now: Instant) {
         while let Some(&(departed, bytes)) = self.waiting.front() {
@@ -199,7 +230,7 @@ impl Direction {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Buffer, Link, LinkSpec, LossSpec, profile};
+    use super::super::{Buffer, CoDelSpec, Discipline, Link, LinkSpec, LossSpec, RedSpec, profile};
     use super::*;
     use crate::random::Probability;
 
@@ -430,5 +461,73 @@ mod tests {
         assert_eq!(c.offered, c.dropped_full + c.lost + c.delivered);
         assert_eq!(c.bytes_sent, 296 * (c.lost + c.delivered));
         assert!(c.dropped_full > 0 && c.lost > 0);
+    }
+
+    /// Offers a packet every 20 ms, a load of four, for a minute; waits of those delivered.
+    fn overload(discipline: Discipline, ecn: bool) -> (Counters, Vec<Duration>) {
+        let mut spec = DirectionSpec::new(30_000, 1_410_000);
+        spec.buffer = spec.buffer.with(discipline);
+        let mut line = Direction::new(&spec, 1, "d");
+        let mut waits = Vec::new();
+        for k in 0..3_000 {
+            let now = us(k * 20_000);
+            if let Verdict::Deliver { departed, .. } = line.offer_packet(now, 296, ecn) {
+                waits.push(departed.since(now));
+            }
+        }
+        (line.counters(), waits)
+    }
+
+    #[test]
+    fn codel_and_red_shorten_a_standing_queue_and_keep_the_line_busy() {
+        let codel = Discipline::CoDel(CoDelSpec {
+            target: Duration::from_millis(80),
+            interval: Duration::from_millis(700),
+            mtu_bytes: 296,
+            ecn: true,
+        });
+        let red = Discipline::Red(RedSpec {
+            min_bytes: 1_480,
+            max_bytes: 4_440,
+            most: Probability::ppm(100_000),
+            weight_shift: 4,
+            packet_bytes: 296,
+            ecn: true,
+        });
+        let (full, long) = overload(Discipline::DropTail, false);
+        assert_eq!((full.dropped_early, full.marked), (0, 0));
+        for discipline in [codel, red] {
+            let (counters, waits) = overload(discipline, false);
+            assert!(counters.dropped_early > 100, "{counters:?}");
+            assert!(waits.last() < long.last());
+            // The line never stands still: 60 s at 30 kbit/s, and what waits at the end.
+            assert!(counters.bytes_sent > 225_000, "{counters:?}");
+            let (counters, waits) = overload(discipline, true);
+            assert!(counters.marked > 10 && waits.len() as u64 == counters.delivered);
+        }
+        let (red_only, waits) = overload(red, false);
+        let longest = waits.iter().max().map(|wait| wait.as_millis());
+        assert!(longest < Some(2_500), "{longest:?} {red_only:?}");
+    }
+
+    #[test]
+    fn a_packet_codel_drops_stands_in_the_buffer_until_the_head() {
+        let mut spec = DirectionSpec::new(30_000, 1_410_000);
+        spec.buffer = spec.buffer.with(Discipline::CoDel(CoDelSpec {
+            target: Duration::from_micros(1),
+            interval: Duration::from_micros(1),
+            mtu_bytes: 1,
+            ecn: false,
+        }));
+        let mut line = Direction::new(&spec, 1, "d");
+        let verdicts: Vec<bool> = (0..4)
+            .map(|_| line.offer(Instant::ZERO, 296) == Verdict::DropFull)
+            .collect();
+        // The first waits for nothing, the second begins the interval, the third is dropped on
+        // entering, the fourth goes through; the line serves it from where the third would be.
+        assert_eq!(verdicts, [false, false, true, false]);
+        assert_eq!(line.queue_packets(us(157_865)), 3);
+        assert_eq!(line.queue_packets(us(157_866)), 1);
+        assert_eq!(line.queue_packets(us(236_800)), 0);
     }
 }

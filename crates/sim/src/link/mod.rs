@@ -1,7 +1,7 @@
 //! A constrained link: rate, bottleneck buffer, delay and loss, for one packet at a time.
 //!
 //! The model is the thesis's emulator (`spec/algorithms.md` 9.1 "Link", `papers/thesis`): in each
-//! direction a drop-tail buffer served at a constant rate, then propagation, an extra delay and
+//! direction a buffer, drop-tail unless it is told otherwise ([`Discipline`]), served at a constant rate, then propagation, an extra delay and
 //! random loss. Nothing is lost before the bottleneck except to a full buffer, so lost packets
 //! have used the link.
 //!
@@ -9,9 +9,11 @@
 //! why it will not. The simulator schedules one event per packet; a real-time emulator sleeps.
 
 mod direction;
+mod discipline;
 mod loss;
 
 pub use direction::{Counters, Direction, Verdict};
+pub use discipline::{CoDelSpec, Discipline, RedSpec};
 pub use loss::{LossProfile, LossSpec, PROFILES, profile};
 
 use carob_cc::time::Duration;
@@ -27,6 +29,8 @@ pub struct Buffer {
     pub bytes: u64,
     /// Packets; at most [`PACKETS_MAX`].
     pub packets: u32,
+    /// What is dropped or marked before either is reached.
+    pub discipline: Discipline,
 }
 
 impl Buffer {
@@ -35,6 +39,7 @@ impl Buffer {
         Self {
             bytes,
             packets: PACKETS_MAX,
+            discipline: Discipline::DropTail,
         }
     }
 
@@ -43,7 +48,13 @@ impl Buffer {
         Self {
             bytes: u64::MAX,
             packets,
+            discipline: Discipline::DropTail,
         }
+    }
+
+    /// The same limits under another discipline.
+    pub const fn with(self, discipline: Discipline) -> Self {
+        Self { discipline, ..self }
     }
 }
 
