@@ -156,7 +156,7 @@ impl Receiver {
         rto: Duration,
     ) -> Due {
         let full = start + data.len() as u64;
-        if fin {
+        if fin && (self.next..=self.edge).contains(&full) {
             self.fin.get_or_insert(full + 1);
         }
         if data.is_empty() && !fin {
@@ -170,7 +170,7 @@ impl Receiver {
             if data.is_empty() && !(fin && self.fin == Some(self.next + 1)) {
                 // Received before: the peer needs an ACK (RFC 9293 3.10.7.4), and so will the
                 // segments that follow.
-                self.ack.quick = self.ack.quick_most;
+                self.saw_duplicate();
                 return Due::Now;
             }
         }
@@ -198,6 +198,11 @@ impl Receiver {
             return Due::Now; // filling a hole, whole or in part: RFC 5681 4.2
         }
         self.ack.in_order(now, self.next, self.mss, srtt)
+    }
+
+    /// A segment came that had been received before.
+    pub(super) fn saw_duplicate(&mut self) {
+        self.ack.quick = self.ack.quick_most;
     }
 
     /// Keeps data beyond the next position.

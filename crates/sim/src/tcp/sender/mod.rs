@@ -84,6 +84,10 @@ pub(super) struct Sender {
     probe: bool,
     /// The next ACK of new data is the first of this recovery.
     first_partial: bool,
+    /// Segments that limited transmit has sent (RFC 3042).
+    limited_sent: u32,
+    /// Duplicates since a timeout, for the variant that is not careful.
+    strays: u32,
     recovery_began: Instant,
     pub(super) estimator: Estimator,
     timer: Option<Instant>,
@@ -149,6 +153,8 @@ impl Sender {
             force: false,
             probe: false,
             first_partial: false,
+            limited_sent: 0,
+            strays: 0,
             recovery_began: Instant::ZERO,
             estimator: Estimator::new(settings),
             timer: None,

@@ -134,20 +134,22 @@ impl Sender {
                     if covered {
                         return 0;
                     }
-                    if !self.sack {
+                    if !self.sack && self.settings.careful {
                         // Duplicates count only for what was sent after the timeout.
-                        if news.duplicate && (self.nxt > self.recover || !self.settings.careful) {
+                        if news.duplicate && self.nxt > self.recover {
                             counted = self.board.duplicate(1);
                         } else if news.advanced {
                             self.board.sacked = 0;
                         }
                     }
-                    let three = self.board.sacked >= self.settings.dup_ack_threshold;
-                    if self.settings.careful || self.sack || !three {
-                        return counted;
+                    if !self.sack && !self.settings.careful {
+                        self.strays = if news.advanced { 0 } else { self.strays };
+                        self.strays += u32::from(news.duplicate);
+                        if self.strays >= self.settings.dup_ack_threshold {
+                            self.board.mark_first_again();
+                            self.enter_recovery(news.now);
+                        }
                     }
-                    self.board.mark_first_again();
-                    self.enter_recovery(news.now);
                     return counted;
                 }
             }
@@ -186,6 +188,7 @@ impl Sender {
             self.state = if self.board.sacked > 0 {
                 State::Disorder
             } else {
+                self.limited_sent = 0;
                 State::Open
             };
         }
@@ -241,7 +244,8 @@ impl Sender {
     fn begin_reduction(&mut self) {
         let flight = match self.settings.half_of {
             HalfOf::Window => self.window.cwnd,
-            HalfOf::Flight => self.board.len(),
+            // RFC 5681 3.2 step 2: without what limited transmit has sent.
+            HalfOf::Flight => self.board.len().saturating_sub(self.limited_sent).max(1),
         };
         self.prr = Prr {
             flight: flight.max(1),

@@ -139,6 +139,7 @@ impl Sender {
             fin: with_fin,
         };
         self.board.push(sent);
+        self.limited_sent += u32::from(self.state == State::Disorder);
         self.nxt = sent.end;
         // RFC 6298 5.1
         if self.timer.is_none() || !outstanding {

@@ -73,7 +73,8 @@ impl Socket {
         if flags.has(Flags::ACK) {
             self.options.ecn &= flags.has(Flags::ECE) && !flags.has(Flags::CWR);
             self.establish(segment);
-            self.ack_due = true;
+            // Stacks answer before the application has anything to say.
+            self.answer = Some(self.bare(Flags::ACK));
         } else {
             // Both opened at once (RFC 9293 3.5).
             self.state = State::SynReceived;
@@ -165,10 +166,7 @@ impl Socket {
                 // Its ACK may be good all the same (Linux takes it, too).
                 if flags.has(Flags::ACK) && !flags.has(Flags::SYN) && end <= self.receiver.next {
                     self.take_ack(segment, seq);
-                    let (srtt, rto) = (self.sender.estimator.srtt(), self.sender.estimator.rto());
-                    let fin = flags.has(Flags::FIN);
-                    let data = segment.payload.clone();
-                    self.receiver.receive(self.now, seq, data, fin, srtt, rto);
+                    self.receiver.saw_duplicate();
                 }
             }
             return;
@@ -176,7 +174,12 @@ impl Socket {
         if flags.has(Flags::RST) {
             // RFC 5961 3.2: only where it is expected; elsewhere it is challenged.
             if seq == self.receiver.next {
-                self.end(Event::Reset);
+                match self.state {
+                    State::TimeWait => {} // RFC 1337 3: ignored
+                    // All was received, and our FIN may have been.
+                    State::Closing | State::LastAck => self.end(Event::Closed),
+                    _ => self.end(Event::Reset),
+                }
             } else {
                 self.ack_due = true;
             }

@@ -124,7 +124,7 @@ pub struct Socket {
     receiver: Receiver,
     /// Bits of [`Event::ALL`].
     events: u8,
-    /// A segment to send as it is: RST, or an answer that carries nothing.
+    /// A segment to send before anything else: a RST, or the handshake's last ACK.
     answer: Option<Segment>,
     syn_due: bool,
     syn_was_sent: bool,
@@ -287,6 +287,10 @@ impl Socket {
 
     /// What to do next; drain it until it waits.
     pub fn poll(&mut self) -> Output {
+        if let Some(answer) = self.answer.take() {
+            self.sender.counters.segments += 1;
+            return Output::Transmit(answer);
+        }
         if self.events != 0 {
             let bit = self.events.trailing_zeros();
             self.events &= self.events - 1;

@@ -8,9 +8,6 @@ use crate::tcp::segment::{Ecn, Flags, Options, Segment, number};
 impl Socket {
     /// The next segment to send.
     pub(super) fn transmit(&mut self) -> Option<Segment> {
-        if let Some(answer) = self.answer.take() {
-            return Some(answer);
-        }
         if self.syn_due {
             self.syn_due = false;
             return Some(self.syn());

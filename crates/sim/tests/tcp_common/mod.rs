@@ -1,0 +1,340 @@
+//! Two sockets and a path between them whose every packet a test may drop, hold back, double or
+//! mark. Packets cross as the bytes of IPv4 packets.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use bytes::Bytes;
+use carob_cc::time::{Duration, Instant};
+use carob_sim::queue::EventQueue;
+use carob_sim::random::Stream;
+use carob_sim::tcp::segment::{Ecn, Flags};
+use carob_sim::tcp::{Event, Output, Segment, Socket, TcpSettings, wire};
+
+/// One way, in milliseconds, unless a test says otherwise.
+pub(crate) const DELAY: u64 = 50;
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(crate) fn at(millis: u64) -> Instant {
+    Instant::ZERO + ms(millis)
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Deliver,
+    Drop,
+    /// Arrives so much later.
+    Late(Duration),
+    /// Arrives twice, the second time so much later.
+    Twice(Duration),
+    /// Arrives marked, if it is capable.
+    Mark,
+}
+
+/// A packet as it was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) at: Instant,
+    /// From `a` to `b`.
+    pub(crate) forth: bool,
+    pub(crate) segment: Segment,
+    pub(crate) fate: Fate,
+}
+
+enum Happening {
+    Arrive(bool, Vec<u8>),
+    Wake(bool),
+}
+
+pub(crate) struct End {
+    pub(crate) socket: Socket,
+    wake: Option<Instant>,
+    /// What was received, in order.
+    pub(crate) received: Vec<u8>,
+    pub(crate) events: Vec<(Instant, Event)>,
+    /// What is still to be written.
+    outgoing: Bytes,
+    close_when_written: bool,
+    /// Reads as soon as there is something.
+    pub(crate) reads: bool,
+    /// Closes when the peer has.
+    pub(crate) answers_close: bool,
+}
+
+type Filter = Box<dyn FnMut(&Segment, bool, u64) -> Fate>;
+
+pub(crate) struct Path {
+    pub(crate) a: End,
+    pub(crate) b: End,
+    pub(crate) now: Instant,
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) delay: Duration,
+    queue: EventQueue<Happening>,
+    filter: Filter,
+    packets: [u64; 2],
+}
+
+impl Path {
+    /// `a` will connect to `b`, which listens.
+    pub(crate) fn new(a: &TcpSettings, b: &TcpSettings, seed: u64) -> Self {
+        let end = |settings: &TcpSettings, label: &str| End {
+            socket: Socket::new(settings, Stream::new(seed, label)).expect("possible settings"),
+            wake: None,
+            received: Vec::new(),
+            events: Vec::new(),
+            outgoing: Bytes::new(),
+            close_when_written: false,
+            reads: true,
+            answers_close: true,
+        };
+        let mut path = Self {
+            a: end(a, "a"),
+            b: end(b, "b"),
+            now: Instant::ZERO,
+            sent: Vec::new(),
+            delay: ms(DELAY),
+            queue: EventQueue::new(),
+            filter: Box::new(|_, _, _| Fate::Deliver),
+            packets: [0; 2],
+        };
+        path.b.socket.listen().expect("a new socket");
+        path
+    }
+
+    /// Both ends with the same settings, connected, with nothing under way; time goes on from
+    /// there.
+    pub(crate) fn connected(settings: &TcpSettings) -> Self {
+        let mut path = Self::new(settings, settings, 1);
+        path.connect();
+        path.run_for(ms(3 * DELAY + 1));
+        assert!(path.told(true, Event::Connected) && path.told(false, Event::Connected));
+        path.sent.clear();
+        path.packets = [0; 2];
+        path
+    }
+
+    /// Every packet's fate: by its segment, its direction and its number in that direction.
+    pub(crate) fn filter(&mut self, filter: impl FnMut(&Segment, bool, u64) -> Fate + 'static) {
+        self.filter = Box::new(filter);
+    }
+
+    /// Drops the data segments of `a` with these numbers, counted from 0 as they are sent.
+    pub(crate) fn drop_data(&mut self, numbers: &'static [u64]) {
+        let mut count = 0;
+        self.filter(move |segment, forth, _| {
+            if !forth || segment.payload.is_empty() {
+                return Fate::Deliver;
+            }
+            count += 1;
+            if numbers.contains(&(count - 1)) {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
+        });
+    }
+
+    pub(crate) fn connect(&mut self) {
+        self.a.socket.connect(self.now).expect("a new socket");
+        self.drain(true);
+    }
+
+    /// Lets `a` (or `b`) send `bytes`, going on when there is room, then close if asked to.
+    pub(crate) fn send(&mut self, from_a: bool, bytes: impl Into<Bytes>, close: bool) {
+        let end = self.end(from_a);
+        end.outgoing = bytes.into();
+        end.close_when_written = close;
+        self.push_out(from_a);
+        self.drain(from_a);
+    }
+
+    pub(crate) fn close(&mut self, a: bool) {
+        let now = self.now;
+        self.end(a).socket.close(now);
+        self.drain(a);
+    }
+
+    /// Reads all there is at one end.
+    pub(crate) fn read(&mut self, a: bool) {
+        let end = self.end(a);
+        while let Some(bytes) = end.socket.read() {
+            end.received.extend_from_slice(&bytes);
+        }
+        self.drain(a);
+    }
+
+    pub(crate) fn run_for(&mut self, time: Duration) {
+        self.run_until(self.now + time);
+    }
+
+    pub(crate) fn run_until(&mut self, end: Instant) {
+        while let Some((now, happening)) = self.queue.pop_until(end) {
+            self.now = now;
+            match happening {
+                Happening::Arrive(at_a, bytes) => {
+                    let (_, _, segment) = wire::decode(&bytes).expect("what was encoded");
+                    self.end(at_a).socket.handle_segment(now, &segment);
+                    self.drain(at_a);
+                }
+                Happening::Wake(a) => {
+                    let it = self.end(a);
+                    if it.wake == Some(now) {
+                        it.wake = None;
+                        it.socket.handle_timeout(now);
+                        self.drain(a);
+                    }
+                }
+            }
+        }
+        self.now = self.now.max(end);
+    }
+
+    /// Hands a segment to one end that the other never sent.
+    pub(crate) fn inject(&mut self, at_a: bool, segment: &Segment) {
+        let now = self.now;
+        self.end(at_a).socket.handle_segment(now, segment);
+        self.drain(at_a);
+    }
+
+    pub(crate) fn told(&self, a: bool, event: Event) -> bool {
+        let end = if a { &self.a } else { &self.b };
+        end.events.iter().any(|&(_, told)| told == event)
+    }
+
+    /// Times in milliseconds at which `a` sent data, by the offset of its first byte.
+    pub(crate) fn data_of_a(&self) -> Vec<(u64, u32)> {
+        let first = self
+            .sent
+            .iter()
+            .find(|sent| sent.forth && !sent.segment.payload.is_empty());
+        let base = first.map_or(0, |sent| sent.segment.seq);
+        let data = self
+            .sent
+            .iter()
+            .filter(|sent| sent.forth && !sent.segment.payload.is_empty());
+        data.map(|sent| {
+            (
+                sent.at.as_micros() / 1_000,
+                sent.segment.seq.wrapping_sub(base),
+            )
+        })
+        .collect()
+    }
+
+    /// Times in milliseconds at which `b` sent bare ACKs.
+    pub(crate) fn acks_of_b(&self) -> Vec<u64> {
+        let acks = self.sent.iter().filter(|sent| {
+            !sent.forth && sent.segment.payload.is_empty() && !sent.segment.flags.has(Flags::SYN)
+        });
+        acks.map(|sent| sent.at.as_micros() / 1_000).collect()
+    }
+
+    fn end(&mut self, a: bool) -> &mut End {
+        if a { &mut self.a } else { &mut self.b }
+    }
+
+    fn push_out(&mut self, a: bool) {
+        let now = self.now;
+        let end = self.end(a);
+        let taken = end.socket.write(now, end.outgoing.clone());
+        end.outgoing = end.outgoing.slice(taken..);
+        let connected = end
+            .events
+            .iter()
+            .any(|&(_, event)| event == Event::Connected);
+        if end.outgoing.is_empty() && end.close_when_written && connected {
+            end.close_when_written = false;
+            end.socket.close(now);
+        }
+    }
+
+    pub(crate) fn drain(&mut self, a: bool) {
+        let mut steps = 0;
+        loop {
+            steps += 1;
+            assert!(steps < 100_000, "poll never waits");
+            let now = self.now;
+            match self.end(a).socket.poll() {
+                Output::Transmit(segment) => self.offer(a, segment),
+                Output::Event(event) => {
+                    let end = self.end(a);
+                    end.events.push((now, event));
+                    match event {
+                        Event::Readable if end.reads => {
+                            while let Some(bytes) = end.socket.read() {
+                                end.received.extend_from_slice(&bytes);
+                            }
+                        }
+                        Event::Writable | Event::Connected => self.push_out(a),
+                        Event::PeerClosed
+                            if end.answers_close
+                                && end.outgoing.is_empty()
+                                && !end.close_when_written =>
+                        {
+                            end.socket.close(now);
+                        }
+                        _ => {}
+                    }
+                }
+                Output::Wait(deadline) => {
+                    let end = self.end(a);
+                    if let Some(deadline) = deadline
+                        && end.wake != Some(deadline)
+                    {
+                        end.wake = Some(deadline.max(now));
+                        self.queue.push(deadline.max(now), Happening::Wake(a));
+                    } else if deadline.is_none() {
+                        end.wake = None;
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn offer(&mut self, forth: bool, mut segment: Segment) {
+        let number = self.packets[usize::from(forth)];
+        self.packets[usize::from(forth)] += 1;
+        let fate = (self.filter)(&segment, forth, number);
+        self.sent.push(Sent {
+            at: self.now,
+            forth,
+            segment: segment.clone(),
+            fate,
+        });
+        if fate == Fate::Mark && segment.ecn != Ecn::NotCapable {
+            segment.ecn = Ecn::Experienced;
+        }
+        let address = |last| SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, last), 5_683);
+        let mut bytes = Vec::new();
+        wire::encode(&segment, address(1), address(2), number as u16, &mut bytes);
+        let arrival = self.now + self.delay;
+        match fate {
+            Fate::Drop => {}
+            Fate::Deliver | Fate::Mark => {
+                self.queue.push(arrival, Happening::Arrive(!forth, bytes));
+            }
+            Fate::Late(by) => self
+                .queue
+                .push(arrival + by, Happening::Arrive(!forth, bytes)),
+            Fate::Twice(by) => {
+                self.queue
+                    .push(arrival, Happening::Arrive(!forth, bytes.clone()));
+                self.queue
+                    .push(arrival + by, Happening::Arrive(!forth, bytes));
+            }
+        }
+    }
+}
+
+/// Bytes that show where they came from.
+pub(crate) fn pattern(length: usize, salt: u8) -> Vec<u8> {
+    (0..length)
+        .map(|at| (at ^ ((at >> 8) * 31)) as u8 ^ salt)
+        .collect()
+}
