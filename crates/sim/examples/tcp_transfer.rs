@@ -10,7 +10,8 @@
 //!
 //! Options: `--profile NAME`, `--error NAME`, `--buffer BYTES`, `--clients N`, `--seeds N`, `--seed FIRST`,
 //! `--burst MILLIPACKETS`, `--set tcp.NAME=VALUE` (both ends), `--all` (every cell of the thesis's
-//! tables 6 to 11), `--sensitivity` (one setting changed at a time), `--trace`, `--keys`.
+//! tables 6 to 11), `--sensitivity` (one setting changed at a time, then the length of the
+//! error state), `--trace`, `--keys`.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -21,8 +22,8 @@ use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile}
 use carob_sim::tcp::settings::{self, KEYS, PROFILES, TcpSettings};
 use carob_sim::tcp::transfer::{self, Spec};
 
-/// Medians of the thesis: error, clients, algorithm, and seconds for each of [`BUFFERS`].
-/// `papers/thesis/table06_fct.csv` to `table11_fct.csv`; 0 where there is none.
+/// Medians of the thesis: error, clients, algorithm, and seconds for each of [`BUFFERS`]
+/// (`papers/thesis/table06_fct.csv` to `table11_fct.csv`).
 const THESIS: &[(&str, u32, &str, [f64; 4])] = &[
     ("none", 1, "newreno", [36.213, 58.235, 95.138, 32.867]),
     ("none", 1, "bbr1", [68.993, 34.568, 34.568, 34.568]),
@@ -49,6 +50,7 @@ const CHANGES: &[&[&str]] = &[
     &["rto_min=1 s"],
     &["rto_min=2 s"],
     &["rto_min=3 s"],
+    &["rto_min=2 s", "limited_transmit=false"],
     &["rto_variance_min=1 s"],
     &["estimator=rfc6298"],
     &["estimator=rfc6298", "rto_min=1 s"],
@@ -66,6 +68,7 @@ const CHANGES: &[&[&str]] = &[
     &["partial_ack_timer=impatient"],
     &["partial_ack_timer=impatient", "restart_on_retransmit=false"],
     &["slow_start_most=1"],
+    &["slow_start_most=1", "limited_transmit=false"],
     &["half_of=flight"],
     &["validate_window=false"],
     &["dup_ack_threshold=6"],
@@ -205,7 +208,7 @@ fn show(options: &Options) {
                 .iter()
                 .try_for_each(|change| set(&mut cell.settings, change));
             match changed {
-                Ok(()) => row(&changes.join(", "), &cell, None),
+                Ok(()) => row(&changes.join(", "), &cell, printed(&cell)),
                 Err(why) => println!("{why}"),
             }
         }
@@ -219,6 +222,16 @@ fn show(options: &Options) {
             trace(options);
         }
     }
+}
+
+/// The thesis's median of this cell, if it has one.
+fn printed(cell: &Options) -> Option<f64> {
+    let algorithm = cell.settings.congestion.to_string();
+    let row = THESIS.iter().find(|&&(error, clients, name, _)| {
+        error == cell.error && clients == cell.clients && name == algorithm
+    })?;
+    let at = BUFFERS.iter().position(|&buffer| buffer == cell.buffer)?;
+    Some(row.3[at])
 }
 
 fn spec(options: &Options, seed: u64) -> Spec {

@@ -2,7 +2,7 @@
 //!
 //! A [`Socket`] is one end of one connection. It obeys the law of the stack's endpoints (inputs
 //! carry the time, [`Socket::poll`] is drained until it waits), so hosts drive both alike. What it
-//! does about congestion is set by [`TcpSettings`](settings::TcpSettings), whose named profiles
+//! does about congestion is set by [`TcpSettings`], whose named profiles
 //! say whose TCP it is; readings are in `docs/adr/0014-tcp-model.md`.
 //!
 //! [`transfer`] runs request and response over a link without the CoAP stack: for calibration,

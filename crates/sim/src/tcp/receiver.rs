@@ -371,3 +371,139 @@ impl AckPolicy {
         Due::Later
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Stream;
+
+    const RTO: Duration = Duration::from_secs(1);
+
+    fn receiver(changes: &[(&str, &str)]) -> Receiver {
+        let mut settings = TcpSettings::THESIS;
+        for (name, value) in changes {
+            settings.set(name, value).expect("a setting");
+        }
+        let mut receiver = Receiver::new(&settings);
+        receiver.synchronise(settings.mss);
+        receiver.window();
+        receiver
+    }
+
+    fn give(receiver: &mut Receiver, start: u64, end: u64) -> Due {
+        let bytes: Vec<u8> = (start..end).map(|at| at as u8).collect();
+        receiver.receive(Instant::ZERO, start, bytes.into(), false, None, RTO)
+    }
+
+    fn all(receiver: &mut Receiver) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = receiver.read() {
+            bytes.extend_from_slice(&piece);
+        }
+        bytes
+    }
+
+    fn blocks(receiver: &Receiver) -> Vec<(u64, u64)> {
+        let mut blocks = Vec::new();
+        receiver.sack_blocks(4, |start, end| blocks.push((start, end)));
+        blocks
+    }
+
+    #[test]
+    fn pieces_that_overlap_in_any_way_come_out_once_and_in_order() {
+        let mut stream = Stream::new(1, "pieces");
+        for _ in 0..300 {
+            let mut r = receiver(&[]);
+            let expected: Vec<u8> = (1..=400_u64).map(|at| at as u8).collect();
+            let mut seen = Vec::new();
+            while r.next < 401 {
+                let start = 1 + stream.next_u64() % 400;
+                let end = (start + 1 + stream.next_u64() % 60).min(401);
+                give(&mut r, start, end);
+                seen.append(&mut all(&mut r));
+                // Stretches are disjoint, apart, and beyond what is expected next.
+                let mut stretches = r.ranges.clone();
+                stretches.sort_by_key(|range| range.start);
+                assert!(stretches.iter().all(|range| range.start > r.next));
+                assert!(stretches.windows(2).all(|pair| pair[0].end < pair[1].start));
+                let kept: u64 = r.early.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+                assert_eq!(
+                    kept,
+                    stretches.iter().map(|range| range.end - range.start).sum()
+                );
+            }
+            assert_eq!(seen, expected);
+        }
+    }
+
+    #[test]
+    fn rfc_2018_4_blocks_are_whole_stretches_the_latest_first() {
+        let mut r = receiver(&[]);
+        give(&mut r, 100, 110);
+        give(&mut r, 200, 210);
+        give(&mut r, 110, 120);
+        assert_eq!(blocks(&r), [(100, 120), (200, 210)]);
+        give(&mut r, 205, 210); // nothing new, but the latest to arrive
+        assert_eq!(blocks(&r), [(200, 210), (100, 120)]);
+        give(&mut r, 1, 100);
+        assert_eq!((r.next, blocks(&r)), (120, vec![(200, 210)]));
+    }
+
+    #[test]
+    fn what_lies_beyond_the_window_is_cut() {
+        let mut r = receiver(&[("receive_window", "300")]);
+        assert_eq!(give(&mut r, 1, 400), Due::Now);
+        assert_eq!((r.next, r.readable(), r.window()), (301, 300, 0));
+        assert!(!r.accepts(301, 302));
+        assert_eq!(all(&mut r).len(), 300);
+        assert!(r.window_opened());
+        assert_eq!(r.window(), 300);
+    }
+
+    #[test]
+    fn a_fin_counts_only_inside_the_window() {
+        let mut r = receiver(&[("receive_window", "300")]);
+        for start in [5_000, 400] {
+            r.receive(Instant::ZERO, start, Bytes::new(), true, None, RTO);
+            assert_eq!(r.fin, None);
+        }
+        r.receive(Instant::ZERO, 11, Bytes::new(), true, None, RTO);
+        assert!(!r.finished());
+        give(&mut r, 1, 11);
+        assert!(r.finished());
+        assert_eq!(r.next, 12);
+    }
+
+    #[test]
+    fn linux_settles_at_an_ack_for_two_segments_79_ms_apart() {
+        // `spec/kernel-tcp.md` 4. Worked by hand from `tcp_event_data_recv`: 40 ms are too short
+        // for the next segment and double to 80; 79 < 80 gives 40 + 79 = 119, and so on.
+        let changes = [
+            ("delayed_ack", "linux"),
+            ("ack_delay", "40 ms"),
+            ("quick_acks", "16"),
+        ];
+        let mut r = receiver(&changes);
+        let mut acks = Vec::new();
+        for k in 0..30_u64 {
+            let now = Instant::from_micros(k * 79_000);
+            if let Some(deadline) = r.deadline().filter(|&deadline| deadline <= now) {
+                assert!(r.handle_timeout(deadline, RTO));
+                r.acknowledged();
+                acks.push(k);
+            }
+            let bytes = Bytes::from(vec![0; 256]);
+            if r.receive(now, 1 + 256 * k, bytes, false, None, RTO) == Due::Now {
+                r.acknowledged();
+                acks.push(k);
+            }
+        }
+        let expected: Vec<u64> = (0..16).chain([17]).chain((18..30).step_by(2)).collect();
+        assert_eq!(acks[..17], expected[..17]);
+        let later: Vec<u64> = acks[17..]
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .collect();
+        assert!(later.iter().all(|&gap| gap == 2), "{acks:?}");
+    }
+}

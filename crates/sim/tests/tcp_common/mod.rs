@@ -338,3 +338,53 @@ pub(crate) fn pattern(length: usize, salt: u8) -> Vec<u8> {
         .map(|at| (at ^ ((at >> 8) * 31)) as u8 ^ salt)
         .collect()
 }
+
+// ---- for directed tests: segments of 256 bytes, a round trip of 100 ms ----
+
+pub(crate) const MSS: u32 = 256;
+/// When [`Path::connected`] hands over.
+pub(crate) const BEGIN: u64 = 151;
+
+pub(crate) fn with(base: TcpSettings, changes: &[(&str, &str)]) -> TcpSettings {
+    let mut settings = base;
+    for (name, value) in changes {
+        settings.set(name, value).expect("a setting");
+    }
+    settings
+}
+
+/// The RFCs' profile with the MSS of these tests and ACKs at once.
+pub(crate) fn rfc(changes: &[(&str, &str)]) -> TcpSettings {
+    let base = with(
+        TcpSettings::RFC,
+        &[
+            ("mss", "256"),
+            ("delayed_ack", "none"),
+            ("nagle", "false"),
+            ("receive_window", "65535"),
+        ],
+    );
+    with(base, changes)
+}
+
+/// The thesis's profile with ACKs at once. The windows need no scale, so that no ACK is taken for
+/// the first news of a larger one.
+pub(crate) fn linux(changes: &[(&str, &str)]) -> TcpSettings {
+    with(
+        with(
+            TcpSettings::THESIS,
+            &[("delayed_ack", "none"), ("receive_window", "65535")],
+        ),
+        changes,
+    )
+}
+
+pub(crate) fn segments(count: usize) -> Vec<u8> {
+    pattern(count * MSS as usize, 3)
+}
+
+/// Times in ms at which `a` sent the segment with this number.
+pub(crate) fn copies(path: &Path, number: u32) -> Vec<u64> {
+    let of_number = |&(time, offset): &(u64, u32)| (offset == number * MSS).then_some(time);
+    path.data_of_a().iter().filter_map(of_number).collect()
+}

@@ -1,6 +1,6 @@
 //! Every setting of a connection: name, unit, value in each profile, and where that comes from.
 //!
-//! The table is in one place ([`table`]); scenario files, `--set tcp.<name>=<value>`, help and
+//! The table is in one place (`table.rs`); scenario files, `--set tcp.<name>=<value>`, help and
 //! documents read [`KEYS`]. What profiles are for:
 //!
 //! - [`TcpSettings::THESIS`]: what the thesis says it set (its 4.2; `spec/algorithms.md` 9.1, 9.2),
