@@ -80,7 +80,7 @@ fn unruly(settings: &TcpSettings, seed: u64, loss_ppm: u32) -> Path {
 #[test]
 fn every_byte_arrives_in_order_exactly_once_and_connections_end() {
     for (name, settings) in variants() {
-        for seed in 0..24 {
+        for seed in 0..60 {
             let loss = [0, 20_000, 100_000, 250_000][seed as usize % 4];
             let mut path = unruly(&settings, seed, loss);
             let (forth, back) = (pattern(30_000, 1), pattern(20_000, 2));

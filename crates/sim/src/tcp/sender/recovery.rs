@@ -23,6 +23,8 @@ impl Sender {
     /// Takes in an acceptable ACK.
     pub(in crate::tcp) fn handle_ack(&mut self, input: &AckInput<'_>) {
         let now = input.now;
+        // What waited for its departure may have been acknowledged; sending decides anew.
+        self.paced = false;
         let (prior_in_flight, prior_losses) = (self.in_flight(), self.board.losses);
         let advanced = input.ack > self.una;
         let same_window = core::mem::replace(&mut self.peer_window, input.window) == input.window;
