@@ -5,6 +5,7 @@ mod tcp_common;
 
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::congestion::State as LossState;
+use carob_sim::tcp::counters::Happening;
 use tcp_common::{BEGIN, Fate, MSS, Path, copies, linux, ms, rfc, segments, with};
 
 /// A window of 16 segments is sent at `BEGIN` with these lost.
@@ -104,6 +105,27 @@ fn rfc_6582_3_2_a_partial_ack_sends_the_next_hole_without_a_timeout() {
             (3, 0, 1)
         );
     }
+}
+
+#[test]
+fn rfc_6582_3_2_a_partial_ack_takes_back_what_it_acknowledges() {
+    // Segments 2 and 12 of 16 are lost, so the partial ACK covers 2 to 11: ten go, one comes back.
+    let mut path = Path::connected(&rfc(&[("initial_window", "16")]));
+    path.a.socket.record(1_000);
+    path.drop_data(&[2, 12]);
+    path.send(true, segments(16), false);
+    path.run_for(ms(1_000));
+    let points = path.a.socket.points();
+    let partial = points
+        .iter()
+        .position(|point| point.what == Happening::Acked && point.seq == 1 + 12 * u64::from(MSS));
+    let partial = partial.expect("a partial ACK");
+    let before = points[..partial]
+        .iter()
+        .rev()
+        .find(|point| point.what == Happening::Duplicate);
+    let before = before.expect("duplicates").cwnd;
+    assert_eq!(points[partial].cwnd, before - 10 + 1);
 }
 
 #[test]

@@ -75,3 +75,80 @@ impl Rate {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(millis * 1_000)
+    }
+
+    fn sent(rate: &mut Rate, millis: u64, idle: bool) -> Sent {
+        Sent {
+            start: 1,
+            end: 2,
+            sent_at: at(millis),
+            stamp: rate.stamp(at(millis), idle),
+            copies: 1,
+            lost: false,
+            resent: false,
+            sacked: false,
+            fin: false,
+        }
+    }
+
+    #[test]
+    fn the_longer_of_sending_and_acknowledging_counts() {
+        // Sent 0 to 150 ms, the first answered at 50 and the other eleven at once at 170: the ACKs
+        // took 120 ms, but sending, from the first segment on, 150.
+        let mut rate = Rate::default();
+        let first = sent(&mut rate, 0, true);
+        rate.saw(&first);
+        rate.delivered += 1;
+        let sample = rate.sample(at(50), 1).expect("a sample");
+        assert_eq!(
+            (sample.delivered, sample.interval),
+            (1, Duration::from_millis(50))
+        );
+        let all: Vec<Sent> = (0..11)
+            .map(|k| sent(&mut rate, 50 + 10 * k, false))
+            .collect();
+        rate.delivered += 11;
+        for sent in &all {
+            rate.saw(sent);
+        }
+        let sample = rate.sample(at(170), 11).expect("a sample");
+        assert_eq!(
+            (sample.delivered, sample.interval),
+            (11, Duration::from_millis(150))
+        );
+        // A late ACK of a segment sent soon after: now the ACKs took longer.
+        let next = sent(&mut rate, 171, false);
+        rate.delivered += 1;
+        rate.saw(&next);
+        let sample = rate.sample(at(400), 1).expect("a sample");
+        assert_eq!(
+            (sample.delivered, sample.interval),
+            (1, Duration::from_millis(230))
+        );
+    }
+
+    #[test]
+    fn samples_of_an_application_that_had_nothing_to_send_say_so() {
+        let mut rate = Rate::default();
+        rate.limited_by_application(0);
+        let first = sent(&mut rate, 0, true);
+        rate.delivered += 1;
+        rate.saw(&first);
+        assert!(rate.sample(at(50), 1).expect("a sample").app_limited);
+        let second = sent(&mut rate, 60, false);
+        rate.delivered += 1;
+        rate.saw(&second);
+        assert!(rate.sample(at(110), 1).expect("a sample").app_limited);
+        let third = sent(&mut rate, 120, false);
+        rate.delivered += 1;
+        rate.saw(&third);
+        assert!(!rate.sample(at(170), 1).expect("a sample").app_limited);
+    }
+}
