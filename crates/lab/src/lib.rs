@@ -18,6 +18,7 @@
 //! # Ok::<(), carob_lab::scenario::ScenarioError>(())
 //! ```
 
+pub mod claims;
 pub mod export;
 pub mod marks;
 pub mod medians;

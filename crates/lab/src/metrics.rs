@@ -64,6 +64,62 @@ pub const METRICS: &[Metric] = &[
         about: "The fullest a bottleneck buffer was in a run.",
     },
     Metric {
+        name: "segments",
+        about: "Data segments sent by the server, per flow, for transports that have segments.",
+    },
+    Metric {
+        name: "dropped",
+        about: "Packets dropped by the bottlenecks of a run, both directions.",
+    },
+    Metric {
+        name: "exchanges",
+        about: "Message exchanges of a flow.",
+    },
+    Metric {
+        name: "recoveries",
+        about: "Fast recoveries that the server entered, per flow over TCP.",
+    },
+    Metric {
+        name: "recovery_s",
+        about: "Time that the server spent in fast recovery, per flow over TCP.",
+    },
+    Metric {
+        name: "rto_first_s",
+        about: "When the server's first timer ran out, from the request on, per flow over TCP.",
+    },
+    Metric {
+        name: "rto_peak_s",
+        about: "The longest timer that the server set, per flow over TCP.",
+    },
+    Metric {
+        name: "stall_s",
+        about: "The longest time without new bytes of the response, per flow.",
+    },
+    Metric {
+        name: "last_is_last",
+        about: "1 if the flow of a run that began last ended last, else 0.",
+    },
+    Metric {
+        name: "packets",
+        about: "Packets of a run before its connections close, both directions.",
+    },
+    Metric {
+        name: "header_bytes",
+        about: "IP and transport headers of a run before its connections close, in bytes.",
+    },
+    Metric {
+        name: "coap_header_bytes",
+        about: "CoAP headers of a run without options and markers, in bytes.",
+    },
+    Metric {
+        name: "close_packets",
+        about: "Packets that close a run's connections.",
+    },
+    Metric {
+        name: "close_s",
+        about: "Time that closing takes, from the first FIN to the arrival of the last ACK.",
+    },
+    Metric {
         name: "jain",
         about: "Jain's fairness index of a run's goodputs.",
     },

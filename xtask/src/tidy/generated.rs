@@ -15,6 +15,10 @@ struct Document {
 
 const DOCUMENTS: &[Document] = &[
     Document {
+        path: "docs/claims.md",
+        arguments: &["lab", "claims", "thesis", "--markdown"],
+    },
+    Document {
         path: "docs/controllers.md",
         arguments: &["cc", "list", "--markdown"],
     },

@@ -15,6 +15,15 @@ Examples:
 
 `carob lab show NAME` tells every key that --set takes, with its value.";
 
+const CLAIMS_EXAMPLES: &str = "\
+Examples:
+  carob lab claims
+  carob lab claims thesis --json
+  carob lab claims thesis --fresh --seeds 20
+
+A claim holds if every check of its rule does (papers/STUDY/rules.toml), holds-partly if at least half
+do; below that it fails if one fails, and else is undecided.";
+
 /// The verbs of the lab.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
@@ -43,6 +52,9 @@ pub(crate) enum LabCommand {
     Run(RunArgs),
     /// Show a study's printed tables beside ours
     Reproduce(ReproduceArgs),
+    /// Judge what the studies claim by our runs
+    #[command(after_help = CLAIMS_EXAMPLES)]
+    Claims(ClaimsArgs),
     /// Print the reference of scenario keys
     #[command(hide = true)]
     Keys {
@@ -123,6 +135,30 @@ pub(crate) struct ReproduceArgs {
     pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
+    #[command(flatten)]
+    pub(crate) threads: ThreadArgs,
+}
+
+/// Which claims to judge and how to show it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ClaimsArgs {
+    /// A study's short name (see `carob lab list`); without it, all that have rules
+    pub(crate) study: Option<String>,
+    /// Run everything again instead of showing the verdicts kept with the program
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Runs per cell and algorithm; implies --fresh
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: Option<u64>,
+    /// Print one JSON object per claim, a line each, with every check
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the verdicts kept with the program as the document docs/claims.md
+    #[arg(long, hide = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
+    pub(crate) markdown: bool,
+    /// Write the verdicts as the file that is kept with the program
+    #[arg(long, value_name = "FILE", hide = true, requires = "study")]
+    pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
 }

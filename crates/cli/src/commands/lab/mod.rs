@@ -1,6 +1,7 @@
 //! The lab: scenarios, runs and the studies' tables, for people and programs.
 
 mod args;
+mod claims;
 mod keys;
 mod list;
 pub(super) mod output;
@@ -25,6 +26,7 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
         } => show::run(&name, &set, &algorithm, json),
         LabCommand::Run(args) => run::run(&args),
         LabCommand::Reproduce(args) => reproduce::run(&args),
+        LabCommand::Claims(args) => claims::run(&args),
         LabCommand::Keys { markdown } => Ok(keys::run(markdown)),
     }
 }

@@ -183,7 +183,7 @@ Ours over print. A cross marks a ratio outside its tolerance.
     )
 }
 
-fn unknown(name: &str) -> Failure {
+pub(super) fn unknown(name: &str) -> Failure {
     let names: Vec<String> = papers::studies()
         .into_iter()
         .map(|s| s.short_name)

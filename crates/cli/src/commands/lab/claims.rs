@@ -1,0 +1,319 @@
+//! `carob lab claims`.
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use carob_lab::claims::kept::SEEDS;
+use carob_lab::claims::{Judged, Judgement, Kept, Verdict, rule};
+use carob_lab::papers;
+use carob_lab::text::{Align, TextTable};
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use super::args::ClaimsArgs;
+use super::output::{self, json_lines, say};
+use crate::failure::{Failure, Kind, Outcome};
+
+/// Columns of a claim's text on a terminal.
+const CLAIM: usize = 60;
+const MEASURED: usize = 44;
+
+pub(super) fn run(args: &ClaimsArgs) -> Result<Outcome, Failure> {
+    let studies: Vec<String> = match &args.study {
+        Some(name) => vec![name.clone()],
+        None => papers::studies()
+            .into_iter()
+            .map(|s| s.short_name)
+            .collect(),
+    };
+    if let Some(unknown) = studies.iter().find(|name| papers::study(name).is_none()) {
+        return Err(super::reproduce::unknown(unknown));
+    }
+    let judged: Vec<String> = studies
+        .into_iter()
+        .filter(|name| Kept::of(name).is_some())
+        .collect();
+    if judged.is_empty() {
+        let text = "no claim of this study has a rule yet";
+        return Err(Failure::new(Kind::Usage, text).hint("there is: thesis"));
+    }
+    for name in &judged {
+        one(name, args)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn one(study: &str, args: &ClaimsArgs) -> Result<(), Failure> {
+    let began = Instant::now();
+    let fresh = args.fresh || args.seeds.is_some() || args.keep.is_some();
+    let kept = if fresh {
+        compute(study, args)?
+    } else {
+        Kept::of(study).expect("it was just looked at")
+    };
+    let stale = if fresh { Vec::new() } else { kept.stale() };
+    if let Some(file) = &args.keep {
+        output::write(file, &kept.to_json()).map_err(|e| Failure::file("write", file, &e))?;
+    }
+    if args.json {
+        json_lines(
+            kept.claims
+                .iter()
+                .map(|judged| to_json(&kept, judged, !stale.is_empty())),
+        );
+        return Ok(());
+    }
+    if args.markdown {
+        say(document(&kept).trim_end());
+        return Ok(());
+    }
+    let origin = if fresh {
+        format!("run in {}", output::took(began.elapsed()))
+    } else {
+        format!(
+            "kept results of version {}; --fresh runs them again",
+            kept.version
+        )
+    };
+    let study_of = papers::study(study).expect("it was just looked at");
+    say(format_args!(
+        "{}, {} seeds, {origin}",
+        study_of.citation(),
+        kept.seeds
+    ));
+    for why in &stale {
+        say(format_args!("STALE: {why}; --fresh computes anew"));
+    }
+    say(table(&kept, false));
+    say(tally(&kept));
+    say(format_args!(
+        "Rules: papers/{study}/rules.toml. All checks of a claim, and the runs they are made of: --json."
+    ));
+    Ok(())
+}
+
+fn compute(study: &str, args: &ClaimsArgs) -> Result<Kept, Failure> {
+    // The number of runs is known with the first one done.
+    let bar: OnceLock<ProgressBar> = OnceLock::new();
+    let kept = output::with_threads(args.threads, || {
+        Kept::compute(study, args.seeds.unwrap_or(SEEDS), |_, all| {
+            bar.get_or_init(|| output::progress(all)).inc(1);
+        })
+    })?;
+    if let Some(bar) = bar.get() {
+        bar.finish_and_clear();
+    }
+    kept.map_err(|error| Failure::new(Kind::Usage, error))
+}
+
+/// The command that makes the runs of a claim.
+fn command(judged: &Judged) -> Option<String> {
+    let study = judged.id.split('-').next()?;
+    let rules = rule::rules(study).ok()?;
+    let rule = rules.iter().find(|rule| rule.id == judged.id)?;
+    let checks = rule.text.iter().chain(&rule.table);
+    if checks.clone().any(|check| check.printed.is_some()) {
+        return Some(format!("carob lab reproduce {study} --fresh"));
+    }
+    let references: Vec<_> = checks.flat_map(rule::Check::references).collect();
+    let cells: BTreeSet<&str> = references.iter().map(|of| of.cell.as_str()).collect();
+    let algorithms: BTreeSet<&str> = references.iter().map(|of| of.algorithm.as_str()).collect();
+    if cells.is_empty() {
+        return None;
+    }
+    let pattern = match cells.iter().copied().collect::<Vec<_>>()[..] {
+        [one] => one.to_owned(),
+        _ => common_pattern(&cells),
+    };
+    let algorithms: Vec<_> = algorithms.into_iter().collect();
+    let algorithms = algorithms.join(",");
+    Some(format!(
+        "carob lab run '{study}/{pattern}' --algorithm {algorithms} --seeds {SEEDS}"
+    ))
+}
+
+/// What several names have in common, part for part; `*` for the others.
+fn common_pattern(names: &BTreeSet<&str>) -> String {
+    let all: Vec<Vec<&str>> = names.iter().map(|name| name.split('-').collect()).collect();
+    let length = all.iter().map(Vec::len).max().unwrap_or_default();
+    let part = |n: usize| {
+        let first = all[0].get(n).copied().unwrap_or_default();
+        if all.iter().all(|name| name.get(n) == Some(&first)) {
+            first
+        } else {
+            "*"
+        }
+    };
+    (0..length).map(part).collect::<Vec<_>>().join("-")
+}
+
+fn about(judged: &Judged) -> String {
+    let study = judged.id.split('-').next().unwrap_or_default();
+    let rules = rule::rules(study).unwrap_or_default();
+    let rule = rules.into_iter().find(|rule| rule.id == judged.id);
+    rule.map(|rule| rule.about).unwrap_or_default()
+}
+
+fn to_json(kept: &Kept, judged: &Judged, stale: bool) -> serde_json::Value {
+    let claim = judged.claim();
+    let weight = claim.as_ref().map(|claim| claim.weight.clone());
+    let caveat = claim
+        .as_ref()
+        .map(|claim| claim.caveat.clone())
+        .unwrap_or_default();
+    let mut note = about(judged);
+    if !caveat.is_empty() {
+        note = format!("{note} Doubt: {caveat}.");
+    }
+    let mut value = json!({
+        "id": judged.id,
+        "weight": weight,
+        "verdict": judged.text.verdict.name(),
+        "measured": judged.text.measured(),
+        "expected": judged.text.expected(),
+        "note": note,
+        "claim": claim.map(|claim| claim.claim),
+        "checks": judged.text.checks,
+        "command": command(judged),
+        "scenario_hash": kept.scenario_hash,
+        "first_seed": kept.first_seed,
+        "seeds": kept.seeds,
+        "version": kept.version,
+        "stale": stale,
+    });
+    if let Some(table) = &judged.table {
+        value["by_table"] = json!({
+            "verdict": table.verdict.name(),
+            "measured": table.measured(),
+            "expected": table.expected(),
+            "checks": table.checks,
+        });
+    }
+    value
+}
+
+fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(columns.saturating_sub(1)).collect();
+    format!("{}…", cut.trim_end())
+}
+
+/// How many of a judgement's checks hold, if there are several.
+fn share(judgement: &Judgement) -> String {
+    let holds = judgement
+        .checks
+        .iter()
+        .filter(|c| c.verdict == Verdict::Holds)
+        .count();
+    match judgement.checks.len() {
+        1 => judgement.verdict.name().to_owned(),
+        all => format!("{} {holds}/{all}", judgement.verdict.name()),
+    }
+}
+
+fn table(kept: &Kept, whole: bool) -> TextTable {
+    let columns = [
+        "claim",
+        "weight",
+        "by the text",
+        "by its tables",
+        "",
+        "ours",
+    ];
+    let mut table = TextTable::new(columns.map(|name| (name.to_owned(), Align::Left)).into());
+    for judged in &kept.claims {
+        let Some(claim) = judged.claim() else {
+            continue;
+        };
+        let by_table = judged.table.as_ref().map(share).unwrap_or_default();
+        let (text, measured) = (claim.claim, judged.text.measured());
+        table.add(vec![
+            judged.id.clone(),
+            claim.weight,
+            share(&judged.text),
+            by_table,
+            if whole { text } else { cut(&text, CLAIM) },
+            cut(&measured, if whole { 2 * CLAIM } else { MEASURED }),
+        ]);
+    }
+    table
+}
+
+/// How many claims came out how, by weight.
+fn tally(kept: &Kept) -> TextTable {
+    let verdicts = [
+        Verdict::Holds,
+        Verdict::HoldsPartly,
+        Verdict::Fails,
+        Verdict::Undecided,
+    ];
+    let mut header = vec![
+        (String::new(), Align::Left),
+        ("claims".to_owned(), Align::Right),
+    ];
+    header.extend(
+        verdicts
+            .iter()
+            .map(|verdict| (verdict.name().to_owned(), Align::Right)),
+    );
+    let mut table = TextTable::new(header);
+    for weight in ["headline", "main", "detail"] {
+        let of_weight = |judged: &&Judged| judged.claim().is_some_and(|c| c.weight == weight);
+        let all: Vec<&Judged> = kept.claims.iter().filter(of_weight).collect();
+        let count = |verdict| all.iter().filter(|j| j.text.verdict == verdict).count();
+        let mut row = vec![weight.to_owned(), all.len().to_string()];
+        row.extend(verdicts.iter().map(|verdict| count(*verdict).to_string()));
+        table.add(row);
+    }
+    table
+}
+
+/// The document docs/claims.md.
+fn document(kept: &Kept) -> String {
+    let study = papers::study(&kept.study).expect("it has verdicts");
+    format!(
+        "\
+# What {citation} claims, and what our runs say
+
+Generated by `carob lab claims {name} --markdown`; `cargo xtask generate` rewrites it. The verdicts were made by
+`{command}` from {seeds} seeds per cell and algorithm and are kept in the program; a test checks that it would make the same
+runs today.
+
+{authors}: \"{title}\", {venue}, {year}. How each claim is judged is data, written before the runs:
+[rules.toml](../papers/{name}/rules.toml). A claim is *holds* if every check of its rule does, *holds-partly* if at least
+half do, else *fails* if one fails and *undecided* if none does. Orderings hold where the 95 % interval of paired
+differences excludes 0. Where the study's own tables contradict its text, the claim is judged by both. `carob lab claims
+{name} --json` has every check with its interval, and the command that makes its runs.
+
+{tally}
+{table}",
+        citation = study.citation(),
+        name = study.short_name,
+        command = kept.command,
+        seeds = kept.seeds,
+        authors = study.authors.join(", "),
+        title = study.title,
+        venue = study.venue,
+        year = study.year,
+        tally = tally(kept).markdown(),
+        table = table(kept, true).markdown(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_a_pattern_in_common() {
+        let names = ["long-1c-none-2500", "long-1c-low-inf"]
+            .into_iter()
+            .collect();
+        assert_eq!(common_pattern(&names), "long-1c-*-*");
+        let names = ["exchange-tcp", "exchange-udp"].into_iter().collect();
+        assert_eq!(common_pattern(&names), "exchange-*");
+    }
+}

@@ -1,0 +1,477 @@
+//! Quantities of runs, as rules write them: `p50(fct_s, tcp-newreno, long-1c-none-2500) / 32.2`.
+//!
+//! Numbers, `+ - * /`, parentheses, `abs(x)`, `min(x, ...)`, `max(x, ...)`, and of runs:
+//!
+//! - `min p10 p25 p50 p75 p90 p95 max mean` of (metric, algorithm, cell), over all flows of all runs;
+//! - `count_above(metric, algorithm, cell, x)`: samples above `x`, in so many as a study of 20 runs
+//!   would have; `share_above`: their share;
+//! - `share_ahead(metric, algorithm, cell, x)`: share of the runs whose least sample is below `x`
+//!   times the next.
+
+use std::fmt;
+
+use super::source::{Runs, Source};
+
+/// Runs of one cell with one algorithm.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reference {
+    /// The cell's name within its study.
+    pub cell: String,
+    /// The algorithm.
+    pub algorithm: String,
+}
+
+/// What is taken of runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Take {
+    /// The value below which this share of samples lies, by linear interpolation.
+    Quantile(f64),
+    Mean,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Node {
+    Number(f64),
+    Take {
+        take: Take,
+        metric: String,
+        of: Reference,
+    },
+    /// Samples above a value: their share, times so many.
+    Above {
+        times: f64,
+        metric: String,
+        of: Reference,
+        value: Box<Self>,
+    },
+    Ahead {
+        metric: String,
+        of: Reference,
+        ratio: Box<Self>,
+    },
+    Negative(Box<Self>),
+    Absolute(Box<Self>),
+    Least(Vec<Self>),
+    Most(Vec<Self>),
+    Two(char, Box<Self>, Box<Self>),
+}
+
+/// A quantity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expression {
+    text: String,
+    node: Node,
+}
+
+/// What is wrong with a quantity, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyntaxError {
+    /// What.
+    pub what: String,
+    /// The byte it was noticed at.
+    pub at: usize,
+    /// The whole text.
+    pub text: String,
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\", byte {}: {}", self.text, self.at, self.what)
+    }
+}
+
+impl std::error::Error for SyntaxError {}
+
+/// Runs in the study of 20 replications whose counts are compared.
+const REPLICATIONS: f64 = 20.0;
+
+impl Expression {
+    /// Reads a quantity.
+    pub fn parse(text: &str) -> Result<Self, SyntaxError> {
+        let mut parser = Parser { text, at: 0 };
+        let node = parser.sum()?;
+        parser.skip();
+        if parser.at < text.len() {
+            return Err(parser.error("expected an operator"));
+        }
+        Ok(Self {
+            text: text.split_whitespace().collect::<Vec<_>>().join(" "),
+            node,
+        })
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The difference of two.
+    pub fn minus(&self, other: &Self) -> Self {
+        Self {
+            text: format!("{} - ({})", self.text, other.text),
+            node: Node::Two(
+                '-',
+                Box::new(self.node.clone()),
+                Box::new(other.node.clone()),
+            ),
+        }
+    }
+
+    /// The runs it is of.
+    pub fn references(&self) -> Vec<Reference> {
+        let mut all = Vec::new();
+        self.node.references(&mut all);
+        all
+    }
+
+    /// Its value where run `k` is the `draw[k]`-th; nothing if something it needs was not run.
+    pub fn value(&self, source: &Source, draw: &[usize]) -> Option<f64> {
+        self.node.value(source, draw)
+    }
+}
+
+impl Node {
+    fn references(&self, all: &mut Vec<Reference>) {
+        match self {
+            Self::Number(_) => {}
+            Self::Take { of, .. } => all.push(of.clone()),
+            Self::Above { of, value, .. } => {
+                all.push(of.clone());
+                value.references(all);
+            }
+            Self::Ahead { of, ratio, .. } => {
+                all.push(of.clone());
+                ratio.references(all);
+            }
+            Self::Negative(one) | Self::Absolute(one) => one.references(all),
+            Self::Least(many) | Self::Most(many) => {
+                many.iter().for_each(|node| node.references(all));
+            }
+            Self::Two(_, left, right) => {
+                left.references(all);
+                right.references(all);
+            }
+        }
+    }
+
+    fn value(&self, source: &Source, draw: &[usize]) -> Option<f64> {
+        Some(match self {
+            Self::Number(number) => *number,
+            Self::Take { take, metric, of } => {
+                let mut samples = drawn(source.runs(of, metric)?, draw);
+                match take {
+                    Take::Mean => samples.iter().sum::<f64>() / samples.len() as f64,
+                    Take::Quantile(share) => quantile(&mut samples, *share)?,
+                }
+            }
+            Self::Above {
+                times,
+                metric,
+                of,
+                value,
+            } => {
+                let value = value.value(source, draw)?;
+                let samples = drawn(source.runs(of, metric)?, draw);
+                let above = samples.iter().filter(|sample| **sample > value).count();
+                times * above as f64 / samples.len() as f64
+            }
+            Self::Ahead { metric, of, ratio } => {
+                let ratio = ratio.value(source, draw)?;
+                let runs = source.runs(of, metric)?;
+                let ahead = draw
+                    .iter()
+                    .filter(|k| is_ahead(&runs[**k % runs.len()], ratio));
+                ahead.count() as f64 / draw.len() as f64
+            }
+            Self::Negative(one) => -one.value(source, draw)?,
+            Self::Absolute(one) => one.value(source, draw)?.abs(),
+            Self::Least(many) => fold(many, source, draw, f64::min)?,
+            Self::Most(many) => fold(many, source, draw, f64::max)?,
+            Self::Two(operator, left, right) => {
+                let (left, right) = (left.value(source, draw)?, right.value(source, draw)?);
+                match operator {
+                    '+' => left + right,
+                    '-' => left - right,
+                    '*' => left * right,
+                    _ => left / right,
+                }
+            }
+        })
+    }
+}
+
+fn fold(
+    many: &[Node],
+    source: &Source,
+    draw: &[usize],
+    pick: impl Fn(f64, f64) -> f64,
+) -> Option<f64> {
+    let values: Option<Vec<f64>> = many.iter().map(|node| node.value(source, draw)).collect();
+    values?.into_iter().reduce(pick)
+}
+
+fn drawn(runs: &Runs, draw: &[usize]) -> Vec<f64> {
+    let each = draw.iter().filter_map(|k| runs.get(*k));
+    each.flatten().copied().collect()
+}
+
+/// Whether the least sample of a run is below `ratio` times the next.
+fn is_ahead(run: &[f64], ratio: f64) -> bool {
+    let mut sorted = run.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    matches!(sorted[..], [first, second, ..] if first < ratio * second)
+}
+
+/// The quantile by linear interpolation between order statistics (type 7).
+fn quantile(samples: &mut [f64], share: f64) -> Option<f64> {
+    let last = samples.len().checked_sub(1)?;
+    let place = share * last as f64;
+    let (below, part) = (place.floor() as usize, place.fract());
+    let (_, low, rest) = samples.select_nth_unstable_by(below, f64::total_cmp);
+    let low = *low;
+    if part == 0.0 {
+        return Some(low);
+    }
+    let high = rest.iter().copied().reduce(f64::min).unwrap_or(low);
+    Some(low + part * (high - low))
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn error(&self, what: impl Into<String>) -> SyntaxError {
+        SyntaxError {
+            what: what.into(),
+            at: self.at,
+            text: self.text.to_owned(),
+        }
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn skip(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+    }
+
+    fn take(&mut self, wanted: char) -> bool {
+        self.skip();
+        let found = self.rest().starts_with(wanted);
+        if found {
+            self.at += wanted.len_utf8();
+        }
+        found
+    }
+
+    fn expect(&mut self, wanted: char) -> Result<(), SyntaxError> {
+        if self.take(wanted) {
+            Ok(())
+        } else {
+            Err(self.error(format!("expected \"{wanted}\"")))
+        }
+    }
+
+    fn sum(&mut self) -> Result<Node, SyntaxError> {
+        let mut left = self.product()?;
+        loop {
+            let operator = match () {
+                () if self.take('+') => '+',
+                () if self.take('-') => '-',
+                () => return Ok(left),
+            };
+            left = Node::Two(operator, Box::new(left), Box::new(self.product()?));
+        }
+    }
+
+    fn product(&mut self) -> Result<Node, SyntaxError> {
+        let mut left = self.factor()?;
+        loop {
+            let operator = match () {
+                () if self.take('*') => '*',
+                () if self.take('/') => '/',
+                () => return Ok(left),
+            };
+            left = Node::Two(operator, Box::new(left), Box::new(self.factor()?));
+        }
+    }
+
+    fn factor(&mut self) -> Result<Node, SyntaxError> {
+        if self.take('-') {
+            return Ok(Node::Negative(Box::new(self.factor()?)));
+        }
+        if self.take('(') {
+            let inner = self.sum()?;
+            self.expect(')')?;
+            return Ok(inner);
+        }
+        let word = self.word(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
+        if word.is_empty() {
+            return Err(self.error("expected a number or a quantity"));
+        }
+        if word.starts_with(|c: char| c.is_ascii_digit()) {
+            return word
+                .parse()
+                .map(Node::Number)
+                .map_err(|_| self.error(format!("\"{word}\" is no number")));
+        }
+        self.function(word)
+    }
+
+    fn word(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
+        self.skip();
+        let rest = self.rest();
+        let end = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    fn function(&mut self, name: &str) -> Result<Node, SyntaxError> {
+        self.expect('(')?;
+        // `min` and `max` are of runs if a metric follows, which no quantity looks like.
+        let metric_next = {
+            let rest = self.rest().trim_start();
+            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+            let next = end.map_or("", |end| rest[end..].trim_start());
+            next.starts_with(',') && rest.starts_with(|c: char| c.is_ascii_alphabetic())
+        };
+        let take = match name {
+            "min" if metric_next => Some(Take::Quantile(0.0)),
+            "max" if metric_next => Some(Take::Quantile(1.0)),
+            "p10" => Some(Take::Quantile(0.10)),
+            "p25" => Some(Take::Quantile(0.25)),
+            "p50" => Some(Take::Quantile(0.50)),
+            "p75" => Some(Take::Quantile(0.75)),
+            "p90" => Some(Take::Quantile(0.90)),
+            "p95" => Some(Take::Quantile(0.95)),
+            "mean" => Some(Take::Mean),
+            _ => None,
+        };
+        if let Some(take) = take {
+            let (metric, of) = self.runs()?;
+            self.expect(')')?;
+            return Ok(Node::Take { take, metric, of });
+        }
+        match name {
+            "count_above" | "share_above" | "share_ahead" => {
+                let (metric, of) = self.runs()?;
+                self.expect(',')?;
+                let value = Box::new(self.sum()?);
+                self.expect(')')?;
+                if name == "share_ahead" {
+                    return Ok(Node::Ahead {
+                        metric,
+                        of,
+                        ratio: value,
+                    });
+                }
+                let times = if name == "count_above" {
+                    REPLICATIONS
+                } else {
+                    1.0
+                };
+                Ok(Node::Above {
+                    times,
+                    metric,
+                    of,
+                    value,
+                })
+            }
+            "abs" => {
+                let inner = self.sum()?;
+                self.expect(')')?;
+                Ok(Node::Absolute(Box::new(inner)))
+            }
+            "min" | "max" => {
+                let mut many = vec![self.sum()?];
+                while self.take(',') {
+                    many.push(self.sum()?);
+                }
+                self.expect(')')?;
+                Ok(if name == "min" {
+                    Node::Least(many)
+                } else {
+                    Node::Most(many)
+                })
+            }
+            other => Err(self.error(format!("\"{other}\" is no function"))),
+        }
+    }
+
+    /// Metric, algorithm and cell.
+    fn runs(&mut self) -> Result<(String, Reference), SyntaxError> {
+        let name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';
+        let metric = self.word(name).to_owned();
+        if !crate::metrics::METRICS
+            .iter()
+            .any(|known| known.name == metric)
+        {
+            return Err(self.error(format!("\"{metric}\" is no metric")));
+        }
+        self.expect(',')?;
+        let algorithm = self.word(name).to_owned();
+        self.expect(',')?;
+        let cell = self.word(name).to_owned();
+        Ok((metric, Reference { cell, algorithm }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source() -> Source {
+        let mut source = Source::default();
+        let runs = vec![vec![1.0, 10.0], vec![2.0, 3.0], vec![4.0, 5.0]];
+        source.add("a-b", "x", "fct_s", runs);
+        source
+    }
+
+    fn value(text: &str) -> Option<f64> {
+        let expression = Expression::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        expression.value(&source(), &[0, 1, 2])
+    }
+
+    #[test]
+    fn quantities_are_computed_as_they_read() {
+        for (text, expected) in [
+            ("1 + 2 * 3 - 8 / 4", 5.0),
+            ("-(1 - 3) / 2", 1.0),
+            ("p50(fct_s, a-b, x)", 3.5),
+            ("min(fct_s, a-b, x) + max(fct_s, a-b, x)", 11.0),
+            ("max(1, 2, min(3, 4))", 3.0),
+            ("mean(fct_s,a-b,x) * 6", 25.0),
+            ("share_above(fct_s, a-b, x, 3 + 0)", 0.5),
+            ("count_above(fct_s, a-b, x, 4)", 20.0 / 3.0),
+            ("share_ahead(fct_s, a-b, x, 0.5) * 3", 1.0),
+            ("abs(1 - p25(fct_s, a-b, x))", 1.25),
+        ] {
+            let got = value(text).expect("it was run");
+            assert!((got - expected).abs() < 1e-9, "{text}: {got}");
+        }
+        assert_eq!(value("p50(fct_s, a-b, y)"), None, "not run");
+    }
+
+    #[test]
+    fn a_draw_decides_which_runs_count() {
+        let expression = Expression::parse("max(fct_s, a-b, x)").expect("it reads");
+        assert_eq!(expression.value(&source(), &[1, 1, 1]), Some(3.0));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_its_place() {
+        for (text, at, what) in [
+            ("p50(speed, a, b)", 9, "\"speed\" is no metric"),
+            ("1 +", 3, "expected a number or a quantity"),
+            ("p50(fct_s, a)", 12, "expected \",\""),
+            ("2 2", 2, "expected an operator"),
+            ("half(1)", 5, "\"half\" is no function"),
+        ] {
+            let error = Expression::parse(text).expect_err(text);
+            assert_eq!((error.at, error.what.as_str()), (at, what), "{text}");
+        }
+    }
+}

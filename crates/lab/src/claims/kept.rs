@@ -1,0 +1,201 @@
+//! Verdicts as last computed, kept with the program; or computed anew.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use carob_sim::hash::fnv1a;
+use carob_sim::world;
+use serde::{Deserialize, Serialize};
+
+use super::expression::Reference;
+use super::rule::{self, Rule};
+use super::source::Source;
+use super::{Judged, judge, needed};
+use crate::papers;
+use crate::reproduce::{self, Ours, Tolerances};
+use crate::run::{Impossible, Plan, Selection};
+use crate::scenario::{Scenario, builtin};
+
+/// Seeds per cell and algorithm unless told otherwise.
+pub const SEEDS: u64 = 200;
+
+/// The verdicts on a study's claims, and what they were made from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    /// The study's short name.
+    pub study: String,
+    /// The command that makes this.
+    pub command: String,
+    /// The program's version.
+    pub version: String,
+    /// Hash of the scenarios, in hexadecimal.
+    pub scenario_hash: String,
+    /// Hash of the rules.
+    pub rules_hash: String,
+    /// The first seed; the others follow.
+    pub first_seed: u64,
+    /// Seeds per cell and algorithm.
+    pub seeds: u64,
+    /// Trace hash of the run with the first seed, by `cell algorithm`.
+    pub first_trace_hashes: std::collections::BTreeMap<String, String>,
+    /// The verdicts, in the order of the rules.
+    pub claims: Vec<Judged>,
+}
+
+/// The scenario files that the rules of a study are about.
+fn files(study: &str) -> &'static [&'static str] {
+    match study {
+        "thesis" => &["thesis/long"],
+        _ => &[],
+    }
+}
+
+fn scenario(file: &str, algorithm: &str) -> Option<Scenario> {
+    let (file, _) = builtin::find(file)?;
+    let algorithms = [algorithm.to_owned()];
+    Scenario::with_algorithms(file.name, file.text, &[], Some(&algorithms)).ok()
+}
+
+fn scenario_hash(study: &str) -> String {
+    let texts = files(study).iter().filter_map(|file| builtin::find(file));
+    let hashes = texts.flat_map(|(file, _)| fnv1a(file.text.as_bytes()).to_be_bytes());
+    format!("{:016x}", fnv1a(&hashes.collect::<Vec<u8>>()))
+}
+
+fn rules_hash(rules: &[Rule]) -> String {
+    format!("{:016x}", fnv1a(format!("{rules:?}").as_bytes()))
+}
+
+/// Runs one cell with one algorithm; nothing if there is no such cell or algorithm.
+fn run(
+    study: &str,
+    of: &Reference,
+    seeds: u64,
+    source: &mut Source,
+    progress: impl Fn() + Sync,
+) -> Result<Option<(u64, String)>, Impossible> {
+    for file in files(study) {
+        let Some(scenario) = scenario(file, &of.algorithm) else {
+            continue;
+        };
+        if !scenario.cells().iter().any(|cell| cell.name == of.cell) {
+            continue;
+        }
+        let selection = Selection {
+            cell: Some(of.cell.clone()),
+            everywhere: true,
+            seeds: Some(seeds),
+            ..Selection::default()
+        };
+        let Ok(plan) = Plan::new(&scenario, &selection) else {
+            continue;
+        };
+        let outcome = plan.execute(world::run, |_, _| progress())?;
+        source.add_outcome(&outcome);
+        let hash = outcome
+            .runs()
+            .next()
+            .map_or(0, |(_, record)| record.trace_hash);
+        return Ok(Some((scenario.first_seed(), format!("{hash:016x}"))));
+    }
+    Ok(None)
+}
+
+impl Kept {
+    /// Runs what the rules of a study speak of, and judges its claims.
+    ///
+    /// `progress` hears (done, of all) after each run, from any thread.
+    pub fn compute(
+        study: &str,
+        seeds: u64,
+        progress: impl Fn(usize, usize) + Sync,
+    ) -> Result<Self, Impossible> {
+        let rules = rule::rules(study).expect("a test reads every built-in rule");
+        let needed = needed(&rules);
+        let all = needed.len() * usize::try_from(seeds).unwrap_or(usize::MAX);
+        let done = AtomicUsize::new(0);
+        let mut source = Source::default();
+        let (mut first_seed, mut hashes) = (1, std::collections::BTreeMap::new());
+        for of in &needed {
+            let told = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+            if let Some((first, hash)) = run(study, of, seeds, &mut source, told)? {
+                first_seed = first;
+                hashes.insert(format!("{} {}", of.cell, of.algorithm), hash);
+            }
+        }
+        let tables = reproduce::compare(
+            &papers::thesis_fct(),
+            &Ours::kept().rows,
+            &Tolerances::thesis(),
+        );
+        Ok(Self {
+            study: study.to_owned(),
+            command: format!(
+                "carob lab claims {study} --fresh --keep crates/lab/results/{study}-claims.json"
+            ),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            scenario_hash: scenario_hash(study),
+            rules_hash: rules_hash(&rules),
+            first_seed,
+            seeds,
+            first_trace_hashes: hashes,
+            claims: judge(&rules, &source, &tables),
+        })
+    }
+
+    /// Those kept with the program, if there are any of this study.
+    pub fn of(study: &str) -> Option<Self> {
+        let text = match study {
+            "thesis" => include_str!("../../results/thesis-claims.json"),
+            _ => return None,
+        };
+        Some(serde_json::from_str(text).expect("a test reads the file"))
+    }
+
+    /// As a file to keep.
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self).expect("text keys and finite numbers");
+        text + "\n"
+    }
+
+    /// Why the program would not judge the same today; nothing if it would.
+    ///
+    /// Makes the first run of every cell and algorithm again: any change that matters shows in
+    /// their trace hashes.
+    pub fn stale(&self) -> Vec<String> {
+        let rules = rule::rules(&self.study).expect("a test reads every built-in rule");
+        let mut why = Vec::new();
+        if self.scenario_hash != scenario_hash(&self.study) {
+            why.push("the scenarios have changed".to_owned());
+        }
+        if self.rules_hash != rules_hash(&rules) {
+            why.push("the rules have changed".to_owned());
+        }
+        for of in needed(&rules) {
+            let name = format!("{} {}", of.cell, of.algorithm);
+            let now = run(&self.study, &of, 1, &mut Source::default(), || {});
+            let now = now.ok().flatten().map(|(_, hash)| hash);
+            if self.first_trace_hashes.get(&name) != now.as_ref() {
+                why.push(format!("{name} runs differently now"));
+            }
+        }
+        why
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_verdicts_are_what_the_program_finds_today() {
+        let kept = Kept::of("thesis").expect("there are some");
+        let why = kept.stale();
+        assert!(
+            why.is_empty(),
+            "{}\nRun: cargo run --release -- {}",
+            why.join("\n"),
+            kept.command.trim_start_matches("carob ")
+        );
+    }
+}

@@ -1,0 +1,334 @@
+//! Rules: what a claim says of which quantities, as `papers/<study>/rules.toml` has them.
+//!
+//! ```toml
+//! [[claim]]
+//! id = "thesis-075"
+//! about = "medians of the UDP controllers over those of New Reno and BBR"
+//! [[claim.text]]                       # by the text; [[claim.table]] by the study's own tables
+//! each.udp = ["default", "cocoa-001"]  # {udp} stands for each of these: a case of its own
+//! quantity = "p50(fct_s, {udp}, long-1c-none-2500) / p50(fct_s, tcp-newreno, long-1c-none-2500)"
+//! between = [3, 9]                     # or: about, below, above
+//! within = "5 %"                       # how far it may lie outside, of each end
+//! ```
+//!
+//! `about` and `between` compare the quantity itself, with the tolerance `within` (`"5 %"`, or an
+//! amount). `below` and `above` are orderings: the 95 % interval of the difference must exclude 0.
+//! `printed = 6` stands for every value of a printed table with the tolerances of
+//! `tolerances.toml`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+
+use super::expression::{Expression, Reference};
+use super::interval::short;
+
+/// What a quantity is held against.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Bound {
+    /// A number.
+    Number(f64),
+    /// Another quantity.
+    Quantity(Expression),
+}
+
+/// What a claim says of a quantity.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// It lies here, the tolerance included.
+    Band {
+        /// Least.
+        low: f64,
+        /// Most.
+        high: f64,
+    },
+    /// It is smaller.
+    Below(Bound),
+    /// It is larger.
+    Above(Bound),
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = |bound: &Bound| match bound {
+            Bound::Number(number) => short(*number),
+            Bound::Quantity(quantity) => quantity.text().to_owned(),
+        };
+        match self {
+            Self::Band { low, high } => write!(f, "{} to {}", short(*low), short(*high)),
+            Self::Below(below) => write!(f, "below {}", bound(below)),
+            Self::Above(above) => write!(f, "above {}", bound(above)),
+        }
+    }
+}
+
+/// What is to be found out, in all its cases.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Check {
+    /// Each quantity and what is said of it.
+    pub cases: Vec<(Expression, Condition)>,
+    /// A printed table, instead.
+    pub printed: Option<u32>,
+}
+
+impl Check {
+    /// The runs it needs.
+    pub fn references(&self) -> Vec<Reference> {
+        let of_case = |(quantity, condition): &(Expression, Condition)| {
+            let mut all = quantity.references();
+            if let Condition::Below(Bound::Quantity(other))
+            | Condition::Above(Bound::Quantity(other)) = condition
+            {
+                all.extend(other.references());
+            }
+            all
+        };
+        self.cases.iter().flat_map(of_case).collect()
+    }
+}
+
+/// The rule of one claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// The claim's id.
+    pub id: String,
+    /// How the claim is read.
+    pub about: String,
+    /// By the text.
+    pub text: Vec<Check>,
+    /// By the study's own tables, where these contradict it.
+    pub table: Vec<Check>,
+}
+
+/// What is wrong with a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleError {
+    /// The claim, if it was reached.
+    pub claim: String,
+    /// What.
+    pub what: String,
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rule of {}: {}", self.claim, self.what)
+    }
+}
+
+impl std::error::Error for RuleError {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    claim: Vec<Written>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    id: String,
+    about: String,
+    #[serde(default)]
+    text: Vec<WrittenCheck>,
+    #[serde(default)]
+    table: Vec<WrittenCheck>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenCheck {
+    #[serde(default)]
+    each: BTreeMap<String, Vec<String>>,
+    quantity: Option<String>,
+    about: Option<f64>,
+    between: Option<[f64; 2]>,
+    below: Option<toml::Value>,
+    above: Option<toml::Value>,
+    within: Option<toml::Value>,
+    printed: Option<u32>,
+}
+
+/// The rules of a study; none if it has no such file.
+pub fn rules(study: &str) -> Result<Vec<Rule>, RuleError> {
+    let text = match study {
+        "thesis" => include_str!("../../../../papers/thesis/rules.toml"),
+        _ => return Ok(Vec::new()),
+    };
+    read(text)
+}
+
+/// Reads rules.
+pub fn read(text: &str) -> Result<Vec<Rule>, RuleError> {
+    let file: File = toml::from_str(text).map_err(|error| RuleError {
+        claim: "the file".to_owned(),
+        what: error.to_string(),
+    })?;
+    let one = |written: Written| {
+        let id = written.id;
+        let all = |checks: &[WrittenCheck]| -> Result<Vec<Check>, RuleError> {
+            let each = checks.iter().map(|check| {
+                check.read().map_err(|what| RuleError {
+                    claim: id.clone(),
+                    what,
+                })
+            });
+            each.collect()
+        };
+        let (text, table) = (all(&written.text)?, all(&written.table)?);
+        if text.is_empty() {
+            return Err(RuleError {
+                claim: id,
+                what: "no [[claim.text]] check".to_owned(),
+            });
+        }
+        Ok(Rule {
+            id,
+            about: written.about,
+            text,
+            table,
+        })
+    };
+    file.claim.into_iter().map(one).collect()
+}
+
+impl WrittenCheck {
+    fn read(&self) -> Result<Check, String> {
+        if let Some(table) = self.printed {
+            return Ok(Check {
+                cases: Vec::new(),
+                printed: Some(table),
+            });
+        }
+        let quantity = self.quantity.as_deref().ok_or("no quantity")?;
+        let mut cases = Vec::new();
+        for values in self.combinations() {
+            let quantity = Expression::parse(&fill(quantity, &values)).map_err(text_of)?;
+            cases.push((quantity, self.condition(&values)?));
+        }
+        Ok(Check {
+            cases,
+            printed: None,
+        })
+    }
+
+    /// Every combination of what names stand for.
+    fn combinations(&self) -> Vec<Vec<(&str, &str)>> {
+        let mut all = vec![Vec::new()];
+        for (name, values) in &self.each {
+            all = all
+                .iter()
+                .flat_map(|before: &Vec<(&str, &str)>| {
+                    values.iter().map(move |value| {
+                        let mut longer = before.clone();
+                        longer.push((name.as_str(), value.as_str()));
+                        longer
+                    })
+                })
+                .collect();
+        }
+        all
+    }
+
+    fn condition(&self, values: &[(&str, &str)]) -> Result<Condition, String> {
+        let tolerance = |end: f64| -> Result<f64, String> {
+            match &self.within {
+                None => Ok(0.0),
+                Some(toml::Value::String(text)) => {
+                    let percent = text.trim().strip_suffix('%').map(str::trim);
+                    let percent = percent.and_then(|number| number.parse::<f64>().ok());
+                    let percent = percent.ok_or("within is a number or \"5 %\"")?;
+                    Ok(end.abs() * percent / 100.0)
+                }
+                Some(value) => number(value).ok_or_else(|| "within is a number or \"5 %\"".into()),
+            }
+        };
+        let bound = |value: &toml::Value| match value {
+            toml::Value::String(text) => Expression::parse(&fill(text, values))
+                .map(Bound::Quantity)
+                .map_err(text_of),
+            other => number(other)
+                .map(Bound::Number)
+                .ok_or_else(|| "a bound is a number or a quantity".to_owned()),
+        };
+        match (self.about, self.between, &self.below, &self.above) {
+            (Some(about), None, None, None) => {
+                let within = tolerance(about)?;
+                Ok(Condition::Band {
+                    low: about - within,
+                    high: about + within,
+                })
+            }
+            (None, Some([low, high]), None, None) => Ok(Condition::Band {
+                low: low - tolerance(low)?,
+                high: high + tolerance(high)?,
+            }),
+            (None, None, Some(below), None) => Ok(Condition::Below(bound(below)?)),
+            (None, None, None, Some(above)) => Ok(Condition::Above(bound(above)?)),
+            _ => Err("one of about, between, below and above".to_owned()),
+        }
+    }
+}
+
+fn number(value: &toml::Value) -> Option<f64> {
+    value.as_float().or(value.as_integer().map(|n| n as f64))
+}
+
+fn text_of(error: impl fmt::Display) -> String {
+    error.to_string()
+}
+
+/// A text with its names in braces filled in.
+fn fill(text: &str, values: &[(&str, &str)]) -> String {
+    let mut filled = text.to_owned();
+    for (name, value) in values {
+        filled = filled.replace(&format!("{{{name}}}"), value);
+    }
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_braces_stand_for_each_of_their_values() {
+        let rules = read(
+            r#"
+            [[claim]]
+            id = "thesis-001"
+            about = "two times two cases"
+            [[claim.text]]
+            each.a = ["default", "cocoa-001"]
+            each.b = ["low", "high"]
+            quantity = "p50(fct_s, {a}, long-1c-{b}-2500)"
+            below = "max(fct_s, {a}, x)"
+            [[claim.table]]
+            quantity = "1 + 1"
+            about = 2
+            within = "5 %"
+            "#,
+        );
+        let rules = rules.expect("they read");
+        let cases = &rules[0].text[0].cases;
+        assert_eq!(cases.len(), 4);
+        assert_eq!(
+            cases[3].0.text(),
+            "p50(fct_s, cocoa-001, long-1c-high-2500)"
+        );
+        assert_eq!(cases[3].1.to_string(), "below max(fct_s, cocoa-001, x)");
+        assert_eq!(rules[0].table[0].cases[0].1.to_string(), "1.9 to 2.1");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_claim() {
+        let wrong = |check: &str| {
+            let text = format!("[[claim]]\nid = \"x-1\"\nabout = \"\"\n[[claim.text]]\n{check}");
+            read(&text).expect_err("it is wrong").to_string()
+        };
+        assert_eq!(wrong("about = 1"), "rule of x-1: no quantity");
+        assert!(wrong("quantity = \"1\"").contains("one of about, between"));
+        assert!(wrong("quantity = \"1\"\nabout = 1\nwithin = \"x\"").contains("within is"));
+        assert!(wrong("quantity = \"1 +\"\nabout = 1").contains("byte 3"));
+    }
+}
