@@ -145,7 +145,9 @@ impl Node {
             }
             Self::Negative(one) | Self::Absolute(one) => one.references(all),
             Self::Least(many) | Self::Most(many) => {
-                many.iter().for_each(|node| node.references(all));
+                for node in many {
+                    node.references(all);
+                }
             }
             Self::Two(_, left, right) => {
                 left.references(all);
