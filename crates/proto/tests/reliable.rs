@@ -1,41 +1,12 @@
-//! Endpoints over connections: CSM, requests, signals, and how connections end (RFC 8323).
+//! Endpoints over connections: CSM, requests and signals (RFC 8323).
 
 mod stream;
 
 use carob_cc::time::Duration;
 use carob_proto::codec::{Code, ContentFormat, Framing, MessageView, OptionNumber};
-use carob_proto::endpoint::{Disconnect, Endpoint, Event, Failure, RequestId, Sending, Subject};
+use carob_proto::endpoint::{Event, Failure, Sending};
 use carob_proto::{Request, Response};
-use stream::{CLIENT, Pair, SERVER, address, config};
-
-fn hello(_: &MessageView<'_>, _: &[u8]) -> Response {
-    Response::content(ContentFormat::TEXT_PLAIN, "hello")
-}
-
-fn pair() -> Pair {
-    Pair::new(config(|_| ()), config(|_| ()))
-}
-
-fn ask(pair: &mut Pair, request: Request) -> RequestId {
-    let now = pair.now;
-    let client = &mut pair.ends[CLIENT];
-    let id = client
-        .request(now, address(SERVER), request, Sending::default())
-        .expect("taken");
-    pair.settle();
-    id
-}
-
-fn failure(pair: &Pair, id: RequestId) -> Failure {
-    let found = pair.heard[CLIENT]
-        .events
-        .iter()
-        .find_map(|event| match event {
-            Event::Failed { id: of, failure } if *of == id => Some(*failure),
-            _ => None,
-        });
-    found.unwrap_or_else(|| panic!("it did not fail: {:?}", pair.heard[CLIENT].events))
-}
+use stream::{CLIENT, Pair, SERVER, address, ask, config, failure, hello, lenient, pair};
 
 mod requests {
     use super::*;
@@ -276,7 +247,7 @@ mod bodies {
 
     #[test]
     fn a_large_request_whose_peer_says_nothing_goes_in_small_blocks_after_a_while() {
-        let mut pair = pair();
+        let mut pair = lenient();
         pair.connected = true;
         let now = pair.now;
         pair.ends[CLIENT].connected(now, address(SERVER));
@@ -301,9 +272,8 @@ mod signals {
     use super::*;
 
     #[test]
-    fn a_peer_without_a_csm_is_aborted_where_that_is_demanded() {
-        let strict = config(|reliable| reliable.csm_required = true);
-        let mut pair = Pair::new(config(|_| ()), strict).answering(hello);
+    fn a_peer_that_says_anything_before_its_csm_is_aborted() {
+        let mut pair = pair().answering(hello);
         pair.connected = true;
         let now = pair.now;
         pair.ends[SERVER].connected(now, address(CLIENT));
@@ -314,8 +284,8 @@ mod signals {
     }
 
     #[test]
-    fn where_it_is_not_such_a_peer_is_served() {
-        let mut pair = pair().answering(hello);
+    fn where_no_csm_is_demanded_such_a_peer_is_served() {
+        let mut pair = lenient().answering(hello);
         pair.connected = true;
         let now = pair.now;
         pair.ends[SERVER].connected(now, address(CLIENT));
@@ -324,9 +294,8 @@ mod signals {
     }
 
     #[test]
-    fn a_silent_peer_is_aborted_in_time_where_a_csm_is_demanded() {
-        let strict = config(|reliable| reliable.csm_required = true);
-        let mut pair = Pair::new(config(|_| ()), strict);
+    fn a_peer_whose_csm_does_not_come_is_aborted_in_time() {
+        let mut pair = pair();
         pair.connected = true;
         let now = pair.now;
         pair.ends[SERVER].connected(now, address(CLIENT));
@@ -381,16 +350,14 @@ mod signals {
 
     #[test]
     fn who_is_told_to_hold_off_comes_back_later() {
-        let mut pair = pair();
-        pair.connect();
-        pair.settle();
+        let mut pair = pair().answering(hello);
+        ask(&mut pair, Request::get());
         // Release with Hold-Off 30.
         pair.inject(CLIENT, &[0x20, 0xe4, 0x41, 30]);
         assert!(!pair.connected);
         let id = ask(&mut pair, Request::get());
         pair.pass(Duration::from_secs(29));
         assert_eq!(pair.connections, 1);
-        let mut pair = pair.answering(hello);
         pair.pass(Duration::from_secs(2));
         assert_eq!(
             (pair.connections, pair.response(id).code),
@@ -424,223 +391,5 @@ mod signals {
         pair.pass(Duration::from_secs(121));
         assert_eq!(pair.connections, 2, "the GET is sent once more");
         let _ = id;
-    }
-}
-
-mod endings {
-    use super::*;
-
-    #[test]
-    fn what_cannot_be_connected_fails_as_unreachable() {
-        let mut pair = pair();
-        pair.unreachable = true;
-        let id = ask(&mut pair, Request::get());
-        assert_eq!(failure(&pair, id), Failure::Unreachable);
-        assert!(pair.ends[CLIENT].is_idle());
-    }
-
-    #[test]
-    fn what_can_be_repeated_is_sent_once_more_and_not_more_often() {
-        let mut pair = pair();
-        let get = ask(&mut pair, Request::get());
-        let post = ask(&mut pair, Request::new(Code::POST));
-        pair.disconnect();
-        pair.settle();
-        assert_eq!(
-            failure(&pair, post),
-            Failure::Disconnected(Disconnect::Broken)
-        );
-        assert_eq!(pair.connections, 2);
-        assert_eq!(pair.codes(CLIENT), ["7.01", "0.01", "0.02", "7.01", "0.01"]);
-        pair.disconnect();
-        pair.settle();
-        assert_eq!(
-            failure(&pair, get),
-            Failure::Disconnected(Disconnect::Broken)
-        );
-        assert!(pair.ends[CLIENT].is_idle());
-    }
-
-    #[test]
-    fn a_body_half_sent_ends_with_its_connection() {
-        let small = || config(|reliable| reliable.max_message_size = 1_152);
-        let mut pair = Pair::new(small(), small());
-        pair.connect();
-        pair.settle();
-        let put = Request::new(Code::PUT).with_payload(vec![7; 5_000]);
-        let now = pair.now;
-        let id = pair.ends[CLIENT]
-            .request(now, address(SERVER), put, Sending::default())
-            .expect("taken");
-        let taken = pair.ends[SERVER].usage().uploads;
-        assert_eq!(taken, (0, 0));
-        while let carob_proto::endpoint::Output::Transmit { bytes, .. } = pair.ends[CLIENT].poll() {
-            let bytes = bytes.to_vec();
-            pair.ends[SERVER].handle_stream(now, address(CLIENT), &bytes);
-        }
-        assert_eq!(pair.ends[SERVER].usage().uploads.0, 1);
-        pair.disconnect();
-        pair.settle();
-        assert_eq!(
-            failure(&pair, id),
-            Failure::Disconnected(Disconnect::Broken)
-        );
-        assert_eq!(pair.ends[SERVER].usage().uploads, (0, 0));
-    }
-
-    #[test]
-    fn a_full_table_closes_what_is_unused_and_refuses_if_nothing_is() {
-        let mut small = config(|_| ());
-        small.limits.connections = 2;
-        let mut server = Endpoint::new(small, stream::Draws(1));
-        let now = carob_cc::time::Instant::ZERO;
-        let peer = |n| std::net::SocketAddr::from(([10, 0, 0, n], 1));
-        assert!(server.connected(now, peer(1)) && server.connected(now, peer(2)));
-        // The second one has a request waiting; the first has nothing.
-        server.handle_stream(now, peer(2), &[0x00, 0x01]);
-        assert!(server.connected(now, peer(3)), "the first makes room");
-        server.handle_stream(now, peer(3), &[0x00, 0x01]);
-        assert!(!server.connected(now, peer(4)));
-        assert_eq!(server.usage().connections, 2);
-    }
-
-    #[test]
-    fn incomplete_messages_have_a_limit_together() {
-        let mut small = config(|_| ());
-        small.limits.partial_bytes = 100;
-        let mut server = Endpoint::new(small, stream::Draws(1));
-        let now = carob_cc::time::Instant::ZERO;
-        let peer = |n| std::net::SocketAddr::from(([10, 0, 0, n], 1));
-        for n in 1..=2 {
-            assert!(server.connected(now, peer(n)));
-            let mut begun = vec![0xd0, 0xff, 0x02];
-            begun.resize(60, 0x11);
-            server.handle_stream(now, peer(n), &begun);
-        }
-        assert_eq!(server.usage().connections, 1, "the second is aborted");
-    }
-}
-
-mod observing {
-    use super::*;
-
-    const SUBJECT: Subject = Subject(7);
-
-    fn observed() -> (Pair, RequestId) {
-        let mut pair = pair().answering_with(|server, now, id| {
-            server.observe(now, id, SUBJECT);
-            server.respond(now, id, &Response::content(ContentFormat::TEXT_PLAIN, "0"));
-        });
-        let now = pair.now;
-        let mut sending = Sending::default();
-        sending.observe = true;
-        let id = pair.ends[CLIENT]
-            .request(now, address(SERVER), Request::get(), sending)
-            .expect("taken");
-        pair.settle();
-        (pair, id)
-    }
-
-    fn states(pair: &Pair) -> Vec<String> {
-        let text = |event: &Event| match event {
-            Event::Notification { response, .. } => {
-                Some(String::from_utf8_lossy(response.bytes()).into_owned())
-            }
-            _ => None,
-        };
-        pair.heard[CLIENT].events.iter().filter_map(text).collect()
-    }
-
-    fn tell(pair: &mut Pair, text: &'static str) -> usize {
-        let response = Response::content(ContentFormat::TEXT_PLAIN, text);
-        let now = pair.now;
-        let told = pair.ends[SERVER]
-            .notify(now, SUBJECT, &response, false)
-            .expect("it fits");
-        pair.settle();
-        told
-    }
-
-    #[test]
-    fn every_state_arrives_in_order() {
-        let (mut pair, _) = observed();
-        for text in ["1", "2", "3"] {
-            assert_eq!(tell(&mut pair, text), 1);
-        }
-        assert_eq!(states(&pair), ["0", "1", "2", "3"]);
-    }
-
-    #[test]
-    fn a_congested_connection_is_told_the_newest_state_when_there_is_room() {
-        let (mut pair, _) = observed();
-        let now = pair.now;
-        pair.ends[SERVER].set_congested(now, address(CLIENT), true);
-        for text in ["1", "2", "3"] {
-            tell(&mut pair, text);
-        }
-        assert_eq!(states(&pair), ["0"]);
-        pair.ends[SERVER].set_congested(now, address(CLIENT), false);
-        pair.settle();
-        assert_eq!(states(&pair), ["0", "3"]);
-    }
-
-    #[test]
-    fn cancelling_tells_the_server_at_once() {
-        let (mut pair, id) = observed();
-        let now = pair.now;
-        assert!(pair.ends[CLIENT].cancel(now, id));
-        pair.settle();
-        assert_eq!(pair.ends[SERVER].observers(SUBJECT), 0);
-        assert!(pair.ends[CLIENT].is_idle());
-    }
-
-    #[test]
-    fn stopping_is_answered() {
-        let mut pair = pair().answering_with(|server, now, id| {
-            let asks = server.incoming(id).and_then(|incoming| incoming.observe);
-            if asks == Some(carob_proto::endpoint::Observe::Register) {
-                server.observe(now, id, SUBJECT);
-            }
-            server.respond(now, id, &Response::content(ContentFormat::TEXT_PLAIN, "0"));
-        });
-        let now = pair.now;
-        let mut sending = Sending::default();
-        sending.observe = true;
-        let to = address(SERVER);
-        let id = pair.ends[CLIENT]
-            .request(now, to, Request::get(), sending)
-            .expect("taken");
-        pair.settle();
-        assert!(pair.ends[CLIENT].stop_observing(now, id));
-        pair.settle();
-        assert_eq!(pair.response(id).code, Code::CONTENT);
-        assert_eq!(pair.ends[SERVER].observers(SUBJECT), 0);
-    }
-
-    #[test]
-    fn observers_go_with_their_connection_and_come_back_with_the_next() {
-        let (mut pair, _) = observed();
-        pair.disconnect();
-        pair.settle();
-        assert_eq!(pair.ends[SERVER].observers(SUBJECT), 0);
-        // The state is fresh for 60 s; then it goes stale and is renewed within 15 s.
-        pair.pass(Duration::from_secs(80));
-        assert_eq!(pair.ends[SERVER].observers(SUBJECT), 1);
-        tell(&mut pair, "1");
-        assert_eq!(states(&pair).last().map(String::as_str), Some("1"));
-    }
-
-    #[test]
-    fn a_large_state_goes_in_one_notification_if_the_observer_takes_it() {
-        let (mut pair, _) = observed();
-        let large = "x".repeat(20_000);
-        let response = Response::content(ContentFormat::TEXT_PLAIN, large.clone());
-        let now = pair.now;
-        pair.ends[SERVER]
-            .notify(now, SUBJECT, &response, false)
-            .expect("it fits");
-        pair.settle();
-        assert_eq!(states(&pair).last(), Some(&large));
-        assert_eq!(pair.codes(CLIENT), ["7.01", "0.01"]);
     }
 }

@@ -15,7 +15,8 @@ pub const BASE_MESSAGE_SIZE: u32 = 1_152;
 /// The longest signalling message that is written here, in bytes: its text is cut to fit.
 pub const SIGNAL_BYTES: usize = 256;
 
-const MAX_MESSAGE_SIZE: OptionNumber = OptionNumber(2);
+/// The option of a CSM that says the size of the largest message its sender takes.
+pub(crate) const MAX_MESSAGE_SIZE: OptionNumber = OptionNumber(2);
 const BLOCK_WISE_TRANSFER: OptionNumber = OptionNumber(4);
 const CUSTODY: OptionNumber = OptionNumber(2);
 const ALTERNATIVE_ADDRESS: OptionNumber = OptionNumber(2);
@@ -81,16 +82,18 @@ impl<'a> Signal<'a> {
                 }
                 continue;
             }
+            // Of an option that may not be repeated the first counts; others are not understood,
+            // and all of these are elective (RFC 7252 5.4.5).
             let value = || decode_uint(option.value);
             match (code, number) {
-                (Code::CSM, MAX_MESSAGE_SIZE) => size = value(),
+                (Code::CSM, MAX_MESSAGE_SIZE) => size = size.or(value()),
                 (Code::CSM, BLOCK_WISE_TRANSFER) => block_wise = true,
                 (Code::PING | Code::PONG, CUSTODY) => custody = true,
                 (Code::RELEASE, ALTERNATIVE_ADDRESS) => {
                     alternative = alternative.or(core::str::from_utf8(option.value).ok());
                 }
-                (Code::RELEASE, HOLD_OFF) => hold_off = value(),
-                (Code::ABORT, BAD_CSM_OPTION) => bad = value(),
+                (Code::RELEASE, HOLD_OFF) => hold_off = hold_off.or(value()),
+                (Code::ABORT, BAD_CSM_OPTION) => bad = bad.or(value()),
                 _ => {}
             }
         }

@@ -31,7 +31,11 @@ impl Capacity {
     pub(super) fn beside(&self, head: usize) -> Wanted {
         let room = self.message.saturating_sub(head + ENGINE_BYTES);
         let fits = BlockSize::from_bytes_at_most(room);
-        let size = fits.map_or(self.size, |fits| fits.min(self.size));
+        let size = match fits {
+            Some(fits) => fits.min(self.size),
+            None if self.reliable => BlockSize::MIN,
+            None => self.size,
+        };
         if !self.reliable {
             return Wanted::block(0, size);
         }
@@ -47,6 +51,11 @@ impl Capacity {
             span,
             whole: room,
         }
+    }
+
+    /// Whether it is less than most peers take.
+    pub(super) const fn is_small(&self) -> bool {
+        self.reliable && self.message < (BASE_MESSAGE_SIZE - HEAD_GROWTH) as usize
     }
 
     /// `wanted`, as far as it fits beside this many bytes of header and options.

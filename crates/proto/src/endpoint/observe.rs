@@ -46,6 +46,9 @@ impl Endpoint {
         if incoming.observe != Some(Observe::Register) || incoming.wanted.offset > 0 {
             return false;
         }
+        if !self.is_connected(id) {
+            return false; // observations go with their connection (RFC 8323 7.4)
+        }
         let (from, size, token) = (
             incoming.from,
             incoming.wanted.size,
@@ -244,8 +247,23 @@ impl Endpoint {
         let (scratch, sequence) = (&mut self.scratch, Some(sequence));
         let written = write_response(scratch, &capacity, &token, response, wanted, None, sequence);
         let Ok((length, keep)) = written else {
-            debug_assert!(false, "{UNTRIED}");
-            return false;
+            // What was tried is what most peers take; this one takes less (RFC 8323 5.3.1). It is
+            // told that there is nothing for it, which ends the observation at its end.
+            debug_assert!(capacity.is_small(), "{UNTRIED}");
+            let none = Response::new(Code::INTERNAL_SERVER_ERROR);
+            let none = write_response(
+                &mut self.scratch,
+                &capacity,
+                &token,
+                &none,
+                Wanted::block(0, BlockSize::MIN),
+                None,
+                None,
+            );
+            let length = none.map_or(0, |(length, _)| length);
+            bytes.clear();
+            bytes.extend_from_slice(&self.scratch[..length]);
+            return length > 0;
         };
         bytes.clear();
         bytes.extend_from_slice(&self.scratch[..length]);

@@ -1,15 +1,20 @@
-//! Two endpoints and the connection between them, which cuts what passes as it likes.
+//! Two endpoints and the connection between them, which cuts what passes as it likes;
+//! and one endpoint whose peer is written by hand.
+#![allow(dead_code, reason = "each test program uses its part of this")]
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
-use carob_proto::Response;
-use carob_proto::codec::{Framing, MessageView};
-use carob_proto::endpoint::{
-    Config, Disconnect, Endpoint, Event, IncomingId, Output, Reliable, RequestId,
+use carob_proto::codec::frame::write_frame;
+use carob_proto::codec::{
+    Code, ContentFormat, Framing, MessageId, MessageView, OptionNumber, Signal, Token, Type, Writer,
 };
+use carob_proto::endpoint::{
+    Config, Disconnect, Endpoint, Event, Failure, IncomingId, Output, Reliable, RequestId, Sending,
+};
+use carob_proto::{Request, Response};
 
 pub(crate) const CLIENT: usize = 0;
 pub(crate) const SERVER: usize = 1;
@@ -264,4 +269,184 @@ fn datagram(framing: Framing, bytes: &[u8]) -> Vec<u8> {
     let mut reader = carob_proto::codec::FrameReader::new(framing, u32::MAX);
     reader.push(bytes);
     reader.next().expect("well formed").expect("whole").to_vec()
+}
+
+pub(crate) fn hello(_: &MessageView<'_>, _: &[u8]) -> Response {
+    Response::content(ContentFormat::TEXT_PLAIN, "hello")
+}
+
+pub(crate) fn pair() -> Pair {
+    Pair::new(config(|_| ()), config(|_| ()))
+}
+
+/// The server serves peers that send no CSM.
+pub(crate) fn lenient() -> Pair {
+    let end = || config(|reliable| reliable.csm_required = false);
+    Pair::new(end(), end())
+}
+
+pub(crate) fn ask(pair: &mut Pair, request: Request) -> RequestId {
+    let now = pair.now;
+    let client = &mut pair.ends[CLIENT];
+    let id = client
+        .request(now, address(SERVER), request, Sending::default())
+        .expect("taken");
+    pair.settle();
+    id
+}
+
+pub(crate) fn failure(pair: &Pair, id: RequestId) -> Failure {
+    let found = pair.heard[CLIENT]
+        .events
+        .iter()
+        .find_map(|event| match event {
+            Event::Failed { id: of, failure } if *of == id => Some(*failure),
+            _ => None,
+        });
+    found.unwrap_or_else(|| panic!("it did not fail: {:?}", pair.heard[CLIENT].events))
+}
+
+/// A message as it is on a stream.
+pub(crate) fn frame(code: Code, token: &[u8], options: &[(u16, &[u8])], payload: &[u8]) -> Vec<u8> {
+    let mut buffer = vec![0; 200 + payload.len()];
+    let token = Token::new(token).expect("a token");
+    let (kind, id) = (Type::NonConfirmable, MessageId(0));
+    let mut writer = Writer::new(&mut buffer, kind, code, id, &token).expect("fits");
+    for &(number, value) in options {
+        writer.option(OptionNumber(number), value).expect("fits");
+    }
+    writer.payload(payload).expect("fits");
+    let length = writer.finish();
+    let mut out = Vec::new();
+    write_frame(Framing::Stream, &buffer[..length], &mut out);
+    out
+}
+
+/// A CSM without options.
+pub(crate) const CSM: &[u8] = &[0x00, 0xe1];
+
+/// One endpoint, to which a peer has connected that says what the test says.
+pub(crate) struct Lone {
+    pub(crate) now: Instant,
+    pub(crate) end: Endpoint,
+    pub(crate) events: Vec<Event>,
+    /// Every message it sent, in the form of a datagram's.
+    pub(crate) sent: Vec<Vec<u8>>,
+    /// How often it closed a connection, and asked for one.
+    pub(crate) closed: usize,
+    pub(crate) wanted: usize,
+}
+
+impl Lone {
+    pub(crate) fn new(config: Config) -> Self {
+        let mut lone = Self {
+            now: Instant::ZERO,
+            end: Endpoint::new(config, Draws(3)),
+            events: Vec::new(),
+            sent: Vec::new(),
+            closed: 0,
+            wanted: 0,
+        };
+        assert!(lone.connect());
+        lone
+    }
+
+    /// The peer connects, or is connected to.
+    pub(crate) fn connect(&mut self) -> bool {
+        let connected = self.end.connected(self.now, address(CLIENT));
+        self.drain();
+        connected
+    }
+
+    pub(crate) fn hear(&mut self, bytes: &[u8]) {
+        self.end.handle_stream(self.now, address(CLIENT), bytes);
+        self.drain();
+    }
+
+    pub(crate) fn lose(&mut self) {
+        self.end
+            .disconnected(self.now, address(CLIENT), Disconnect::Broken);
+        self.drain();
+    }
+
+    pub(crate) fn drain(&mut self) {
+        loop {
+            match self.end.poll() {
+                Output::Transmit { bytes, .. } => self.sent.push(datagram(Framing::Stream, bytes)),
+                Output::Connect { .. } => self.wanted += 1,
+                Output::Close { .. } => self.closed += 1,
+                Output::Event(event) => self.events.push(event),
+                Output::Wait(_) => return,
+                _ => panic!("an output unknown to this test"),
+            }
+        }
+    }
+
+    pub(crate) fn pass(&mut self, span: Duration) {
+        let end = self.now + span;
+        loop {
+            self.drain();
+            let Output::Wait(due) = self.end.poll() else {
+                panic!("it was drained")
+            };
+            let due = due.unwrap_or(Instant::FAR_FUTURE).max(self.now);
+            if due > end {
+                break;
+            }
+            self.now = due;
+            self.end.handle_timeout(due);
+        }
+        self.now = end;
+    }
+
+    /// What it has sent since this was last asked.
+    pub(crate) fn told(&mut self) -> Vec<Vec<u8>> {
+        core::mem::take(&mut self.sent)
+    }
+
+    /// The codes of these, as text.
+    pub(crate) fn codes(&mut self) -> Vec<String> {
+        let text = |m: Vec<u8>| Code(m[1]).to_string();
+        self.told().into_iter().map(text).collect()
+    }
+
+    /// The requests that wait for the application, in order.
+    pub(crate) fn requests(&mut self) -> Vec<IncomingId> {
+        let ids = self.events.iter().filter_map(|event| match event {
+            Event::Request(id) => Some(*id),
+            _ => None,
+        });
+        let ids = ids.collect();
+        self.events.clear();
+        ids
+    }
+
+    pub(crate) fn respond(&mut self, id: IncomingId, response: &Response) {
+        self.end.respond(self.now, id, response);
+        self.drain();
+    }
+
+    pub(crate) fn request(&mut self, request: Request) -> RequestId {
+        let to = address(CLIENT);
+        let id = self
+            .end
+            .request(self.now, to, request, Sending::default())
+            .expect("taken");
+        self.drain();
+        id
+    }
+}
+
+/// One that is past the CSMs.
+pub(crate) fn introduced() -> Lone {
+    let mut lone = Lone::new(config(|_| ()));
+    lone.hear(CSM);
+    lone.told();
+    lone
+}
+
+/// A message that is a signal.
+pub(crate) fn signal_of(message: &[u8]) -> Signal<'_> {
+    let view = MessageView::parse_long(message).expect("well formed");
+    Signal::read(&view).expect("understood")
 }

@@ -238,7 +238,15 @@ impl Endpoint {
         let (code, options) = (*code, options.clone());
         self.grow_scratch(&capacity, 64 + options.encoded_len(), payload.len());
         let mut scratch = core::mem::take(&mut self.scratch);
-        if let Ok(length) = encode(&mut scratch, &token, code, &options, &extra, &payload) {
+        let room = capacity.message.min(scratch.len());
+        if let Ok(length) = encode(
+            &mut scratch[..room],
+            &token,
+            code,
+            &options,
+            &extra,
+            &payload,
+        ) {
             self.transmit(now, to, &scratch[..length]);
         }
         self.scratch = scratch;

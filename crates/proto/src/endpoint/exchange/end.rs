@@ -112,7 +112,8 @@ impl Endpoint {
     pub(in crate::endpoint) fn end(&mut self, now: Instant, index: u32, abandoned: bool) {
         let peer = self.retire(index, abandoned);
         self.pump(now, peer);
-        if self.is_reliable() {
+        // What an answer leads to comes first: `handle_framed` looks again after it.
+        if self.is_reliable() && abandoned {
             self.close_if_released(now, self.peers[peer].address);
         }
     }

@@ -26,9 +26,9 @@ pub struct Reliable {
     /// Until it is there nothing larger than the base message size is sent; all else need not wait
     /// (RFC 8323 3.3).
     pub csm_wait: Duration,
-    /// A connection whose peer sends anything else first, or no CSM in time, is aborted, as
-    /// RFC 8323 5.3 has it. Otherwise such a peer counts as one that takes the base size and said
-    /// nothing more. Default false, for there are such peers.
+    /// A connection whose peer sends anything but an empty message first, or no CSM in time, is
+    /// aborted, as RFC 8323 3.3 has it. Otherwise such a peer counts as one that takes the base
+    /// size and said nothing more. Default true.
     pub csm_required: bool,
     /// Requests without a response on one connection, at most; further ones wait. Default 64.
     pub window: u16,
@@ -40,6 +40,9 @@ pub struct Reliable {
     /// A connection on which nothing is under way is closed after this long; none to keep it.
     /// Default 5 min.
     pub idle: Option<Duration>,
+    /// How long the peer may take to close a connection for which we have said Release; then we
+    /// close it, unless requests are still under way (RFC 8323 5.5). Default 5 s.
+    pub release_wait: Duration,
     /// What was sent and not answered when a connection ends is sent once more on the next, if
     /// doing it twice does no harm (RFC 7252 5.1). Default true.
     pub resend: bool,
@@ -53,11 +56,12 @@ impl Default for Reliable {
             largest_message: 1 << 20,
             block_wise: true,
             csm_wait: Duration::from_secs(10),
-            csm_required: false,
+            csm_required: true,
             window: 64,
             response_timeout: Duration::from_secs(247),
             probe_after: Some(Duration::from_secs(60)),
             idle: Some(Duration::from_secs(300)),
+            release_wait: Duration::from_secs(5),
             resend: true,
         }
     }

@@ -22,7 +22,7 @@ use carob_cc::time::{Duration, Instant};
 
 use super::{Endpoint, Failure, Owner, Queued, RequestId, Tracing};
 use crate::codec::signal::BASE_MESSAGE_SIZE;
-use crate::codec::{FrameReader, MessageView, Signal, Token};
+use crate::codec::{Code, FrameReader, MessageView, Signal, Token};
 use crate::trace::What;
 
 pub use config::Reliable;
@@ -31,6 +31,15 @@ use table::{Connection, Phase};
 
 /// Requests that may wait for a peer's CSM because they are large.
 const WAITING_MAX: usize = 1_024;
+/// Pings with Custody that may wait on one connection; further ones get their pong at once, and
+/// without it.
+const PINGS_HELD: usize = 8;
+/// Requests and pings that are taken from a peer while ours for it are congested; at the next, its
+/// connection is aborted. So what is owed to a peer that asks and does not read has a limit.
+const UNREAD_MAX: u32 = 1_024;
+/// The least that a peer may take, in bytes: room for a block of 16 bytes beside a head, a token
+/// and the block options. A peer that takes less cannot be served.
+const LEAST_MESSAGE_SIZE: u32 = 64;
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +63,7 @@ pub enum Disconnect {
     Idle,
     /// One side said Release, and what was under way is finished (RFC 8323 5.5).
     Released,
-    /// All connections were in use, or held too much.
+    /// All connections were in use, or this one held too much.
     NoRoom,
 }
 
@@ -108,7 +117,7 @@ impl Endpoint {
         }
         connection.phase = Phase::Open;
         connection.reader = FrameReader::new(framing, limit);
-        (connection.heard, connection.used) = (now, now);
+        (connection.since, connection.heard, connection.used) = (now, now, now);
         self.trace(now, peer, What::Connected);
         let csm = Signal::Csm {
             max_message_size: Some(limit),
@@ -131,8 +140,10 @@ impl Endpoint {
         }
         let timer = self.timers.add(Owner::Connection(0));
         let framing = self.reliable().framing;
+        let serial = self.next_serial();
         let index = self.connections.add(Connection {
             address,
+            serial,
             phase: Phase::Connecting,
             reader: FrameReader::new(framing, self.reliable().max_message_size),
             introduced: false,
@@ -140,10 +151,15 @@ impl Endpoint {
             block_wise: false,
             congested: false,
             released: false,
+            leaving: None,
+            ours: false,
             rest_until: None,
             answering: 0,
+            pings: Vec::new(),
+            unread: 0,
             waiting: Vec::new(),
             timer,
+            since: now,
             heard: now,
             used: now,
             probed: None,
@@ -157,15 +173,20 @@ impl Endpoint {
         if self.connections.find(peer).is_some() {
             return true;
         }
-        if self.add_connection(now, peer).is_none() {
+        let Some(index) = self.add_connection(now, peer) else {
             return false;
-        }
+        };
+        self.connections.slots[index as usize].ours = true;
         self.out.push_back(Queued::Connect(peer));
         true
     }
 
     /// Takes what has come on a connection: any piece of a stream, or one message of a WebSocket.
     /// From a peer without a connection it is ignored.
+    ///
+    /// Every request and every ping in it may be answered at once, so a driver reads no more from
+    /// a connection while it [cannot send](Self::set_congested) what there is for its peer. If it
+    /// does, a peer that goes on asking is aborted.
     pub fn handle_stream(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
         self.notified_at = now;
         let Some(index) = self.connections.find(from) else {
@@ -216,6 +237,10 @@ impl Endpoint {
     }
 
     fn handle_framed(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        // An empty message is ignored whatever is in it (RFC 8323 3.4); where it ends is known.
+        if bytes.get(1) == Some(&Code::EMPTY.0) {
+            return;
+        }
         let message = match MessageView::parse_long(bytes) {
             Ok(message) => message,
             Err(error) => {
@@ -234,11 +259,13 @@ impl Endpoint {
             };
             self.trace(now, from, what);
         }
-        if code.is_empty() {
-            return; // RFC 8323 3.4: ignored
+        if (code.is_request() || code == Code::PING) && self.reads_nothing(from) {
+            let text = "answers are not read";
+            return self.abort(now, from, Disconnect::NoRoom, None, text);
         }
         if code.is_signalling() {
-            return self.handle_signal(now, from, &message);
+            self.handle_signal(now, from, &message);
+            return self.close_if_released(now, from);
         }
         if !self.introduce(now, from) {
             return;
@@ -251,6 +278,16 @@ impl Endpoint {
         } else if code.is_response() {
             self.handle_response(now, from, &message);
         }
+        self.close_if_released(now, from);
+    }
+
+    /// Notes that a peer asks for something; whether it has asked for much and read none of it.
+    fn reads_nothing(&mut self, peer: SocketAddr) -> bool {
+        let connection = self.connections.get_mut(peer);
+        connection.is_some_and(|connection| {
+            connection.unread += u32::from(connection.congested);
+            connection.unread > UNREAD_MAX
+        })
     }
 
     /// A connection has ended, or could not be made.
@@ -295,10 +332,12 @@ impl Endpoint {
             waiting,
             timer,
             rest_until,
+            ours,
             ..
         } = self.connections.remove(index);
         self.timers.remove(timer);
-        if let Some(until) = rest_until.filter(|&until| until > now)
+        // Who came to us is not gone to anyway.
+        if let Some(until) = rest_until.filter(|&until| ours && until > now)
             && let Some(index) = self.add_connection(now, address)
         {
             let connection = &mut self.connections.slots[index as usize];
@@ -335,28 +374,36 @@ impl Endpoint {
             return;
         };
         connection.congested = congested;
+        connection.unread = 0;
         if !congested && let Some(peer) = self.peers.find(peer) {
             self.pump(now, peer);
         }
     }
 
-    /// Asks a peer to send no more requests on its connection, which closes when those under way
-    /// are answered (RFC 8323 5.5).
+    /// Asks a peer to close its connection when the requests under way are answered (RFC 8323 5.5).
+    /// None of ours goes there any more. If the peer has not closed it
+    /// [in time](Reliable::release_wait), we do.
     pub fn release(&mut self, now: Instant, peer: SocketAddr) {
         let Some(index) = self.connections.find(peer) else {
             return;
         };
+        self.leave(now, index, Disconnect::Released);
+    }
+
+    fn leave(&mut self, now: Instant, index: u32, why: Disconnect) {
+        let until = now + self.reliable().release_wait;
         let connection = &mut self.connections.slots[index as usize];
-        if connection.phase != Phase::Open || connection.released {
+        if connection.phase != Phase::Open || connection.leaving.is_some() {
             return;
         }
-        connection.released = true;
+        connection.leaving = Some((until, why));
+        let peer = connection.address;
         let signal = Signal::Release {
             alternative: None,
             hold_off: None,
         };
         self.send_signal(now, peer, &signal, &Token::EMPTY);
-        self.close_if_released(now, peer);
+        self.set_connection_timer(now, index);
     }
 
     /// Asks so all peers.
@@ -372,27 +419,47 @@ impl Endpoint {
         }
     }
 
-    /// Closes a connection that was released once nothing is under way on it.
+    /// Closes a connection once nothing is under way on it, if the peer has released it, or has
+    /// not closed it in time after we have.
     pub(super) fn close_if_released(&mut self, now: Instant, peer: SocketAddr) {
         let Some(index) = self.connections.find(peer) else {
             return;
         };
         let connection = &self.connections.slots[index as usize];
-        if connection.released
-            && connection.phase == Phase::Open
+        let overdue = connection.leaving.filter(|&(until, _)| now >= until);
+        let why = match overdue {
+            Some((_, why)) => why,
+            None if connection.released => Disconnect::Released,
+            None => return,
+        };
+        if connection.phase == Phase::Open
             && connection.answering == 0
             && !self.has_outstanding(peer)
         {
-            self.close(now, index, Disconnect::Released);
+            self.close(now, index, why);
         }
     }
 
-    /// A request of this peer has been answered.
-    pub(super) fn request_answered(&mut self, now: Instant, peer: SocketAddr) {
-        if let Some(connection) = self.connections.get_mut(peer) {
-            connection.answering = connection.answering.saturating_sub(1);
-            self.close_if_released(now, peer);
+    /// The request of this peer with this serial number has been answered.
+    pub(super) fn request_answered(&mut self, now: Instant, peer: SocketAddr, serial: u32) {
+        let Some(connection) = self.connections.get_mut(peer) else {
+            return;
+        };
+        connection.answering = connection.answering.saturating_sub(1);
+        let mut pongs = Vec::new();
+        connection.pings.retain_mut(|ping| {
+            if (serial.wrapping_sub(ping.serial) as i32) < 0 {
+                ping.before = ping.before.saturating_sub(1);
+            }
+            if ping.before == 0 {
+                pongs.push(ping.token);
+            }
+            ping.before > 0
+        });
+        for token in pongs {
+            self.send_signal(now, peer, &Signal::Pong { custody: true }, &token);
         }
+        self.close_if_released(now, peer);
     }
 
     /// A request of this peer waits for its answer.
@@ -448,7 +515,12 @@ impl Endpoint {
         let connection = &self.connections.slots[index as usize];
         let mut due = Instant::FAR_FUTURE;
         if !connection.introduced {
-            due = connection.used + csm_wait;
+            due = connection.since + csm_wait;
+        }
+        if let Some((until, _)) = connection.leaving
+            && until > now
+        {
+            due = due.min(until);
         }
         if let Some(probe) = probe
             && self.has_outstanding(connection.address)
@@ -456,6 +528,7 @@ impl Endpoint {
             let silent_since = connection.probed.unwrap_or(connection.heard);
             due = due.min(silent_since + probe);
         } else if let Some(idle) = idle
+            && connection.leaving.is_none()
             && self.is_unused(connection)
         {
             due = due.min(connection.used + idle);
@@ -490,7 +563,7 @@ impl Endpoint {
             }
             Phase::Open => {}
         }
-        if !connection.introduced && now >= connection.used + csm_wait {
+        if !connection.introduced && now >= connection.since + csm_wait {
             if required {
                 return self.abort(now, address, Disconnect::NoCsm, None, "no CSM came");
             }
@@ -498,6 +571,10 @@ impl Endpoint {
             if self.connections.find(address) != Some(index) {
                 return;
             }
+        }
+        self.close_if_released(now, address);
+        if self.connections.find(address) != Some(index) {
+            return;
         }
         let connection = &self.connections.slots[index as usize];
         let (heard, used, probed) = (connection.heard, connection.used, connection.probed);
@@ -515,14 +592,10 @@ impl Endpoint {
             }
         } else if let Some(idle) = idle
             && now >= used + idle
+            && self.connections.slots[index as usize].leaving.is_none()
             && self.is_unused(&self.connections.slots[index as usize])
         {
-            let release = Signal::Release {
-                alternative: None,
-                hold_off: None,
-            };
-            self.send_signal(now, address, &release, &Token::EMPTY);
-            return self.close(now, index, Disconnect::Idle);
+            return self.leave(now, index, Disconnect::Idle);
         }
         self.set_connection_timer(now, index);
     }

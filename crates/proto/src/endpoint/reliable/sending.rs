@@ -6,7 +6,7 @@ use carob_cc::evidence::{Reason, Transmission};
 use carob_cc::time::Instant;
 
 use super::Endpoint;
-use crate::codec::{MessageId, Type};
+use crate::codec::{EncodeError, MessageId, Type};
 use crate::endpoint::exchange::{Purpose, State};
 use crate::endpoint::{Failure, Tracing};
 use crate::peer::PeerIndex;
@@ -23,8 +23,20 @@ impl Endpoint {
             let asks = purpose.operation().is_some();
             match self.may_send(now, address, asks) {
                 Some(true) if asks && self.peers[peer].outstanding >= window => {}
+                // It was written when more was taken, perhaps over another connection, or this one
+                // has yet to say what it takes.
+                Some(true) if !self.fits_now(now, index) => {
+                    if asks && !self.is_introduced(address) {
+                        before = Some(index);
+                        continue;
+                    }
+                    self.peers[peer].queue.take(&mut self.exchanges, before);
+                    let failure = Failure::Encode(EncodeError::BufferTooSmall);
+                    self.abandon(now, index, Reason::Unreachable, failure);
+                    before = None;
+                    continue;
+                }
                 Some(true) => {
-                    self.bring_up_to_date(now, index);
                     self.peers[peer].queue.take(&mut self.exchanges, before);
                     self.send_over_connection(now, index);
                     continue;
@@ -43,6 +55,14 @@ impl Endpoint {
             }
             before = Some(index);
         }
+    }
+
+    /// Whether a message, with the newest that it has to tell, is no longer than its peer takes now.
+    fn fits_now(&mut self, now: Instant, index: u32) -> bool {
+        self.bring_up_to_date(now, index);
+        let exchange = &self.exchanges[index as usize];
+        let to = self.peers[exchange.peer].address;
+        exchange.bytes.len() <= self.capacity(to).message
     }
 
     fn send_over_connection(&mut self, now: Instant, index: u32) {
@@ -122,7 +142,12 @@ impl Endpoint {
             };
             let queued = exchange.state == State::Queued;
             let ours = exchange.purpose.operation().is_some();
-            if was_open && ours && queued {
+            // The server has forgotten the body that this would be the next block of.
+            let next = matches!(
+                exchange.purpose,
+                Purpose::Request { block1: Some(block), .. } if block.number > 0
+            );
+            if was_open && ours && queued && !next {
                 continue;
             }
             let again = was_open && resend && !exchange.resent && self.is_repeatable(index);

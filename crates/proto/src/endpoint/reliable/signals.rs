@@ -5,8 +5,9 @@ use core::net::SocketAddr;
 use carob_cc::evidence::Answer;
 use carob_cc::time::{Duration, Instant};
 
-use super::{Disconnect, Endpoint, Phase};
-use crate::codec::signal::{BadSignallingOption, SIGNAL_BYTES};
+use super::table::HeldPing;
+use super::{Disconnect, Endpoint, LEAST_MESSAGE_SIZE, PINGS_HELD, Phase};
+use crate::codec::signal::{BadSignallingOption, MAX_MESSAGE_SIZE, SIGNAL_BYTES};
 use crate::codec::{Code, MessageView, Signal, Token};
 use crate::endpoint::exchange::Purpose;
 
@@ -19,8 +20,9 @@ impl Endpoint {
         token: &Token,
     ) {
         let mut buffer = [0; SIGNAL_BYTES];
+        let room = self.capacity(to).message.min(SIGNAL_BYTES);
         let length = signal
-            .write(&mut buffer, token)
+            .write(&mut buffer[..room], token)
             .expect("our signals are short, and texts are cut");
         self.transmit(now, to, &buffer[..length]);
     }
@@ -54,14 +56,33 @@ impl Endpoint {
                 max_message_size,
                 block_wise,
             } => {
-                // What the protocol's base is, nobody can go below (RFC 8323 5.3.1).
+                // It replaces what was said before, and may be below the base (RFC 8323 3.3,
+                // 5.3.1); but where nothing fits, nothing can be said.
                 if let Some(size) = max_message_size {
-                    connection.takes = size.max(super::BASE_MESSAGE_SIZE);
+                    if size < LEAST_MESSAGE_SIZE {
+                        let (option, text) = (MAX_MESSAGE_SIZE.0, "Max-Message-Size: too small");
+                        let why = Disconnect::BadMessage;
+                        return self.abort(now, from, why, Some(option), text);
+                    }
+                    connection.takes = size;
                 }
                 connection.block_wise |= block_wise;
                 self.introduced(now, from);
             }
             Signal::Ping { custody } => {
+                if custody && connection.answering > 0 && connection.pings.len() < PINGS_HELD {
+                    let before = connection.answering;
+                    let serial = self.next_serial();
+                    let ping = HeldPing {
+                        token,
+                        serial,
+                        before,
+                    };
+                    if let Some(connection) = self.connections.get_mut(from) {
+                        connection.pings.push(ping);
+                    }
+                    return;
+                }
                 let custody = custody && connection.answering == 0;
                 self.send_signal(now, from, &Signal::Pong { custody }, &token);
             }
@@ -82,7 +103,6 @@ impl Endpoint {
                 connection.released = true;
                 connection.rest_until =
                     hold_off.map(|seconds| now + Duration::from_secs(u64::from(seconds)));
-                self.close_if_released(now, from);
             }
             Signal::Abort { .. } => {
                 if let Some(index) = self.connections.find(from) {
@@ -138,6 +158,7 @@ impl Endpoint {
         }
         let connection = self.connections.get_mut(to)?;
         let open = connection.phase == Phase::Open && !connection.congested;
-        Some(open && !(request && connection.released))
+        let leaving = connection.released || connection.leaving.is_some();
+        Some(open && !(request && leaving))
     }
 }

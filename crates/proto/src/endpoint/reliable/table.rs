@@ -8,9 +8,10 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
 
+use super::Disconnect;
 use crate::address;
-use crate::codec::FrameReader;
 use crate::codec::signal::BASE_MESSAGE_SIZE;
+use crate::codec::{FrameReader, Token};
 use crate::endpoint::RequestId;
 use crate::recency::Recency;
 use crate::timers::TimerId;
@@ -29,6 +30,16 @@ pub(super) enum Phase {
     Resting(Instant),
 }
 
+/// A ping with Custody whose pong waits (RFC 8323 5.4.1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeldPing {
+    pub(super) token: Token,
+    /// What came before it has an earlier serial number.
+    pub(super) serial: u32,
+    /// Requests before it that are not answered.
+    pub(super) before: u32,
+}
+
 /// A connection.
 #[derive(Debug)]
 #[expect(
@@ -37,6 +48,8 @@ pub(super) enum Phase {
 )]
 pub(super) struct Connection {
     pub(super) address: SocketAddr,
+    /// Tells it from others with the same address, before and after it.
+    pub(super) serial: u32,
     pub(super) phase: Phase,
     pub(super) reader: FrameReader,
     /// The peer's CSM is there, or we have stopped waiting for it.
@@ -46,15 +59,25 @@ pub(super) struct Connection {
     pub(super) block_wise: bool,
     /// The driver has more of ours than it can send.
     pub(super) congested: bool,
-    /// No more requests go here: one side has said Release.
+    /// No more requests go here: the peer has said Release.
     pub(super) released: bool,
+    /// Nor here: we have. The peer is to close it; when we do, if it does not, and why.
+    pub(super) leaving: Option<(Instant, Disconnect)>,
+    /// We made it, or are about to.
+    pub(super) ours: bool,
     /// After it, do not come back before.
     pub(super) rest_until: Option<Instant>,
     /// Requests received and not answered.
     pub(super) answering: u32,
+    /// Pings of the peer that wait for requests before them to be answered.
+    pub(super) pings: Vec<HeldPing>,
+    /// Requests and pings that came while the peer read nothing of what it had asked for.
+    pub(super) unread: u32,
     /// Requests of ours that must know what the peer takes before they are sent.
     pub(super) waiting: Vec<RequestId>,
     pub(super) timer: TimerId,
+    /// When it was made.
+    pub(super) since: Instant,
     /// When something was last heard, and when a message that is no signal last passed.
     pub(super) heard: Instant,
     pub(super) used: Instant,
@@ -100,6 +123,12 @@ impl Connections {
     pub(super) fn get_mut(&mut self, address: SocketAddr) -> Option<&mut Connection> {
         let index = self.find(address)?;
         self.slots.get_mut(index as usize)
+    }
+
+    /// The serial number of the connection with this peer, if messages go both ways.
+    pub(in crate::endpoint) fn serial(&self, address: SocketAddr) -> Option<u32> {
+        let connection = &self.slots[self.find(address)? as usize];
+        (connection.phase == Phase::Open).then_some(connection.serial)
     }
 
     /// The largest message that this peer takes, and whether BERT.

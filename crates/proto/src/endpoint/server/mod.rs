@@ -91,6 +91,16 @@ fn handles(number: OptionNumber, method: Code) -> bool {
 }
 
 impl Endpoint {
+    /// Whether the connection over which a request came is still there; over datagrams, always.
+    pub(super) fn is_connected(&self, id: IncomingId) -> bool {
+        self.incoming.find(id).is_some_and(|slot| {
+            let Acknowledgement::Connected(connection) = slot.acknowledgement else {
+                return true;
+            };
+            self.connections.serial(slot.from) == Some(connection)
+        })
+    }
+
     /// A request that [`Event::Request`](super::Event::Request) announced, until it is answered.
     pub fn incoming(&self, id: IncomingId) -> Option<Incoming<'_>> {
         let slot = self.incoming.find(id)?;
@@ -270,6 +280,7 @@ impl Endpoint {
         wanted: Wanted,
     ) -> IncomingId {
         let serial = self.next_serial();
+        let connection = self.connections.serial(from);
         let table = &mut self.incoming;
         let slot = Slot {
             serial,
@@ -277,8 +288,8 @@ impl Endpoint {
             from,
             id: request.message_id(),
             token: request.token(),
-            acknowledgement: if self.config.reliable.is_some() {
-                Acknowledgement::Connected
+            acknowledgement: if let Some(connection) = connection {
+                Acknowledgement::Connected(connection)
             } else if request.kind() == Type::Confirmable {
                 Acknowledgement::Due
             } else {

@@ -79,7 +79,10 @@ impl Endpoint {
         let refused = slot.accept.is_some_and(|accept| {
             response.code == Code::CONTENT && format().is_some_and(|format| format != accept)
         });
-        let observing = slot.observing;
+        let serial = slot.serial;
+        // A response goes back where its request came from or nowhere (RFC 8323 3.3).
+        let connected = self.is_connected(id);
+        let observing = slot.observing && connected;
         let not_acceptable = Response::new(Code::NOT_ACCEPTABLE);
         let response = if refused { &not_acceptable } else { response };
         let tagged = self.tagged(response, wanted);
@@ -127,14 +130,16 @@ impl Endpoint {
             self.bodies.keep(now, Key::of(from, &request), kept);
         }
         self.incoming.remove(id);
-        if acknowledgement == Acknowledgement::Connected {
+        if matches!(acknowledgement, Acknowledgement::Connected(_)) {
             address(&mut scratch, Type::NonConfirmable, message_id);
             let length = echo(&mut scratch, length, count);
-            if self.is_open(from) {
+            if connected {
                 self.transmit(now, from, &scratch[..length]);
             }
             self.scratch = scratch;
-            self.request_answered(now, from);
+            if connected {
+                self.request_answered(now, from, serial);
+            }
         } else if acknowledgement == Acknowledgement::Due {
             address(&mut scratch, Type::Acknowledgement, message_id);
             if let Some(at) = remembered {

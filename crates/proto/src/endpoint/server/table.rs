@@ -48,8 +48,8 @@ pub(super) struct Slot {
 pub(super) enum Acknowledgement {
     /// None is due: the request is NON.
     None,
-    /// There are none: the request came over a connection.
-    Connected,
+    /// There are none: the request came over a connection, the one with this serial number.
+    Connected(u32),
     /// It is due, and the response may go with it.
     Due,
     /// It was sent empty; the response comes separately.
