@@ -194,6 +194,19 @@ mod observing {
     }
 
     #[test]
+    fn the_list_is_empty_when_the_peer_is_silent_for_too_long() {
+        let mut lone = introduced();
+        let id = asked(&mut lone);
+        assert!(lone.end.observe(lone.now, id, SUBJECT));
+        lone.respond(id, &text("0"));
+        lone.request(Request::new(Code::POST));
+        lone.pass(Duration::from_secs(119));
+        assert_eq!(lone.end.observers(SUBJECT), 1);
+        lone.pass(Duration::from_secs(2));
+        assert_eq!((lone.closed, lone.end.observers(SUBJECT)), (1, 0));
+    }
+
+    #[test]
     fn who_has_lost_the_connection_before_being_listed_is_not_listed() {
         let mut lone = introduced();
         let id = asked(&mut lone);
@@ -300,6 +313,18 @@ mod observing {
             (lone.codes(), lone.closed, lone.end.is_idle()),
             (vec![], 0, true)
         );
+    }
+
+    #[test]
+    fn who_has_enough_after_a_release_says_nothing() {
+        let mut lone = introduced();
+        let (id, token) = observing(&mut lone);
+        lone.hear(&frame(Code::CONTENT, &token, &[(6, b"")], b"a"));
+        lone.end.release(lone.now, address(CLIENT));
+        lone.drain();
+        assert!(lone.end.cancel(lone.now, id));
+        lone.drain();
+        assert_eq!(lone.codes(), ["7.04"]);
     }
 
     #[test]

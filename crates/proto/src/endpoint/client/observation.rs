@@ -223,7 +223,8 @@ impl Endpoint {
         };
         let to = self.peers[operation.peer].address;
         let told = observation.newest.is_some() && observation.phase != Phase::Ending;
-        if !told || !self.is_open(to) {
+        // With a connection that is about to be closed it ends anyway.
+        if !told || !self.takes_requests(to) {
             return;
         }
         let (capacity, token) = (self.capacity(to), observation.token);

@@ -490,10 +490,13 @@ impl Endpoint {
         found.is_some_and(|index| self.connections.slots[index as usize].introduced)
     }
 
-    /// Whether messages go both ways.
-    pub(super) fn is_open(&self, peer: SocketAddr) -> bool {
+    /// Whether messages go both ways, and neither side has said Release.
+    pub(super) fn takes_requests(&self, peer: SocketAddr) -> bool {
         let found = self.connections.find(peer);
-        found.is_some_and(|index| self.connections.slots[index as usize].phase == Phase::Open)
+        found.is_some_and(|index| {
+            let connection = &self.connections.slots[index as usize];
+            connection.phase == Phase::Open && !connection.is_released()
+        })
     }
 
     fn has_outstanding(&self, peer: SocketAddr) -> bool {

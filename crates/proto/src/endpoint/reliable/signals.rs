@@ -158,7 +158,6 @@ impl Endpoint {
         }
         let connection = self.connections.get_mut(to)?;
         let open = connection.phase == Phase::Open && !connection.congested;
-        let leaving = connection.released || connection.leaving.is_some();
-        Some(open && !(request && leaving))
+        Some(open && !(request && connection.is_released()))
     }
 }

@@ -85,6 +85,13 @@ pub(super) struct Connection {
     pub(super) probed: Option<Instant>,
 }
 
+impl Connection {
+    /// Whether one side has said Release.
+    pub(super) const fn is_released(&self) -> bool {
+        self.released || self.leaving.is_some()
+    }
+}
+
 /// All connections of an endpoint.
 #[derive(Debug)]
 pub(in crate::endpoint) struct Connections {
