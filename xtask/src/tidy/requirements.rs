@@ -14,7 +14,12 @@ const LEDGER: &str = "vectors/requirements.toml";
 const CASES: &str = "crates/cli/tests/interop/";
 
 /// The RFCs of the ledger, in its order, with the number of their last section.
-const RFCS: &[(&str, u32)] = &[("rfc7252", 13), ("rfc7959", 8), ("rfc7641", 8)];
+const RFCS: &[(&str, u32)] = &[
+    ("rfc7252", 13),
+    ("rfc7959", 8),
+    ("rfc7641", 8),
+    ("rfc8323", 12),
+];
 
 const LEVELS: &[&str] = &[
     "MUST",
