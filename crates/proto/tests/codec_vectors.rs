@@ -4,8 +4,10 @@ use core::net::{Ipv4Addr, SocketAddr};
 use std::fs;
 use std::path::Path;
 
+use carob_proto::codec::frame::write_frame;
 use carob_proto::codec::{
-    BlockValue, Code, MessageId, MessageView, OptionNumber, Options, Token, Type, Uri, Writer,
+    BlockValue, Code, FrameReader, Framing, MessageId, MessageView, OptionNumber, Options, Token,
+    Type, Uri, Writer,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -298,5 +300,116 @@ fn unusable_uris_are_refused_with_reason_and_place() {
         let error = Uri::parse(&vector.text).expect_err(&vector.origin);
         assert_eq!(format!("{:?}", error.kind), vector.error, "{}", vector.text);
         assert_eq!(error.offset, vector.offset, "{}", vector.text);
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Frames {
+    frame: Vec<Frame>,
+    malformed: Vec<MalformedFrame>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Frame {
+    name: String,
+    #[serde(rename = "origin")]
+    _origin: String,
+    head: String,
+    websocket: String,
+    code: String,
+    token: String,
+    options: Vec<(u16, String)>,
+    payload: String,
+    times: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MalformedFrame {
+    name: String,
+    #[serde(rename = "origin")]
+    _origin: String,
+    framing: String,
+    bytes: String,
+    error: String,
+}
+
+#[test]
+fn frames_are_read_to_their_fields_and_written_back_identically() {
+    for vector in load::<Frames>("frames.toml").frame {
+        let name = &vector.name;
+        let payload = bytes(&vector.payload).repeat(vector.times);
+        let both = [
+            (Framing::Stream, &vector.head),
+            (Framing::WebSocket, &vector.websocket),
+        ];
+        for (framing, head) in both {
+            let wire = [bytes(head), payload.clone()].concat();
+            let mut reader = FrameReader::new(framing, 200_000);
+            reader.push(&wire);
+            let message = reader
+                .next()
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            let message = message.unwrap_or_else(|| panic!("{name}: incomplete"));
+            let view =
+                MessageView::parse_long(message).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(view.code().to_string(), vector.code, "{name}");
+            assert_eq!(view.token().as_slice(), bytes(&vector.token), "{name}");
+            let options: Vec<_> = view
+                .options()
+                .map(|o| (o.number.0, o.value.to_vec()))
+                .collect();
+            let expected: Vec<_> = vector
+                .options
+                .iter()
+                .map(|(n, value)| (*n, bytes(value)))
+                .collect();
+            assert_eq!(options, expected, "{name}");
+            assert_eq!(view.payload(), payload, "{name}");
+
+            let mut written = Vec::new();
+            write_frame(framing, message, &mut written);
+            assert_eq!(written, wire, "{name}");
+            assert_eq!((reader.held(), reader.next()), (0, Ok(None)), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_frame_is_incomplete_until_its_last_byte() {
+    for vector in load::<Frames>("frames.toml").frame {
+        let wire = [
+            bytes(&vector.head),
+            bytes(&vector.payload).repeat(vector.times),
+        ]
+        .concat();
+        let mut reader = FrameReader::new(Framing::Stream, 200_000);
+        let (last, before) = wire.split_last().expect("no frame is empty");
+        let head = before.len().min(20);
+        for byte in &before[..head] {
+            reader.push(&[*byte]);
+            assert_eq!(reader.next(), Ok(None), "{}", vector.name);
+        }
+        reader.push(&before[head..]);
+        assert_eq!(reader.next(), Ok(None), "{}", vector.name);
+        reader.push(&[*last]);
+        assert!(matches!(reader.next(), Ok(Some(_))), "{}", vector.name);
+    }
+}
+
+#[test]
+fn what_is_no_frame_is_refused_with_its_reason() {
+    for vector in load::<Frames>("frames.toml").malformed {
+        let framing = match vector.framing.as_str() {
+            "stream" => Framing::Stream,
+            "websocket" => Framing::WebSocket,
+            other => panic!("framing {other:?}"),
+        };
+        let mut reader = FrameReader::new(framing, 200_000);
+        reader.push(&bytes(&vector.bytes));
+        let error = reader.next().expect_err(&vector.name);
+        assert_eq!(error.to_string(), vector.error, "{}", vector.name);
     }
 }
