@@ -4,7 +4,9 @@ mod stream;
 
 use carob_cc::time::Duration;
 use carob_proto::codec::{Code, ContentFormat};
-use carob_proto::endpoint::{Disconnect, Endpoint, Event, Failure, RequestId, Sending, Subject};
+use carob_proto::endpoint::{
+    Disconnect, Endpoint, Event, Failure, Output, RequestId, Sending, Subject,
+};
 use carob_proto::{Request, Response};
 use stream::{CLIENT, Pair, SERVER, address, ask, config, failure, pair};
 
@@ -55,7 +57,7 @@ mod endings {
             .expect("taken");
         let taken = pair.ends[SERVER].usage().uploads;
         assert_eq!(taken, (0, 0));
-        while let carob_proto::endpoint::Output::Transmit { bytes, .. } = pair.ends[CLIENT].poll() {
+        while let Output::Transmit { bytes, .. } = pair.ends[CLIENT].poll() {
             let bytes = bytes.to_vec();
             pair.ends[SERVER].handle_stream(now, address(CLIENT), &bytes);
         }
@@ -83,6 +85,44 @@ mod endings {
         server.handle_stream(now, peer(3), &[0x00, 0x01]);
         assert!(!server.connected(now, peer(4)));
         assert_eq!(server.usage().connections, 2);
+    }
+
+    #[test]
+    fn a_request_fails_if_there_is_no_room_for_its_connection() {
+        let mut small = config(|_| ());
+        small.limits.connections = 1;
+        let mut end = Endpoint::new(small, stream::Draws(1));
+        let now = carob_cc::time::Instant::ZERO;
+        let peer = |n| std::net::SocketAddr::from(([10, 0, 0, n], 1));
+        let mut ask = |n, payload, observe| {
+            let mut sending = Sending::default();
+            sending.observe = observe;
+            let code = if payload > 0 { Code::FETCH } else { Code::GET };
+            let request = Request::new(code).with_payload(vec![7; payload]);
+            end.request(now, peer(n), request, sending)
+        };
+        ask(1, 0, false).expect("taken");
+        let others = [ask(2, 0, false), ask(2, 0, true), ask(2, 1_000, false)];
+        assert_eq!(
+            ask(2, 5_000, false),
+            Err(carob_proto::endpoint::RequestError::PeersFull)
+        );
+        let ping = end.ping(now, peer(2)).expect("taken");
+        let mut failed = Vec::new();
+        loop {
+            match end.poll() {
+                Output::Event(Event::Failed { id, failure }) => failed.push((id, failure)),
+                Output::Wait(_) => break,
+                _ => {}
+            }
+        }
+        let expected = Failure::Disconnected(Disconnect::NoRoom);
+        let others = others
+            .into_iter()
+            .map(|id| id.expect("taken"))
+            .chain([ping]);
+        assert_eq!(failed, others.map(|id| (id, expected)).collect::<Vec<_>>());
+        assert_eq!((end.usage().connections, end.usage().requests), (1, 1));
     }
 
     #[test]

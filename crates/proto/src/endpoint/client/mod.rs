@@ -272,8 +272,7 @@ impl Endpoint {
             answer_bytes: 4,
             parameters: None,
         };
-        let exchange = self.submit(now, peer, submission);
-        self.operations[id.index as usize].exchanges.push(exchange);
+        self.submit(now, peer, submission);
         Ok(id)
     }
 
@@ -523,8 +522,7 @@ impl Endpoint {
             answer_bytes,
             parameters,
         };
-        let exchange = self.submit(now, peer, submission);
-        self.operations[index as usize].exchanges.push(exchange);
+        self.submit(now, peer, submission);
     }
 
     pub(super) fn finish_ping(&mut self, index: u32) {
@@ -572,6 +570,11 @@ impl Endpoint {
         if let Some(observation) = operation.observation {
             self.end_observation(index, operation.peer, &observation);
         }
+    }
+
+    /// An exchange of this request begins.
+    pub(super) fn join_operation(&mut self, index: u32, exchange: u32) {
+        self.operations[index as usize].exchanges.push(exchange);
     }
 
     /// An exchange of this request has ended.

@@ -243,7 +243,7 @@ impl Endpoint {
     }
 
     /// Queues a message at its peer and lets it go if it may.
-    pub(super) fn submit(&mut self, now: Instant, peer: PeerIndex, submission: Submission) -> u32 {
+    pub(super) fn submit(&mut self, now: Instant, peer: PeerIndex, submission: Submission) {
         let Submission {
             purpose,
             confirmable,
@@ -284,10 +284,13 @@ impl Endpoint {
         if by_token {
             self.index.add_token(&self.exchanges, index);
         }
+        // Before it can fail, which is as soon as it may go.
+        if let Some(operation) = purpose.operation() {
+            self.join_operation(operation, index);
+        }
         self.peers[peer].users += 1;
         self.peers[peer].queue.push(&mut self.exchanges, index);
         self.pump(now, peer);
-        index
     }
 
     /// Lets messages of a peer's queue go as its controller allows.
