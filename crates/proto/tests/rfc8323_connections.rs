@@ -5,7 +5,7 @@ mod stream;
 
 use carob_cc::time::Duration;
 use carob_proto::codec::{Code, ContentFormat, MessageView, OptionNumber};
-use carob_proto::endpoint::{Event, IncomingId, Sending, Subject};
+use carob_proto::endpoint::{Event, IncomingId, Output, Sending, Subject};
 use carob_proto::{Request, Response};
 use stream::{CLIENT, CSM, Lone, address, config, frame, introduced};
 
@@ -365,6 +365,35 @@ mod owing {
         let pings = frame(Code::PING, &[], &[], &[]).repeat(10_000);
         lone.hear(&pings);
         assert_eq!((lone.told().len(), lone.closed), (10_000, 0));
+    }
+
+    #[test]
+    fn a_flood_of_requests_in_one_read_is_taken_and_answered_bit_by_bit() {
+        let mut lone = introduced();
+        let gets = frame(Code::GET, &[1], &[], &[]).repeat(5_000);
+        lone.end.handle_stream(lone.now, address(CLIENT), &gets);
+        let (mut answered, mut most) = (0, 0);
+        loop {
+            most = most.max(lone.end.usage().incoming);
+            match lone.end.poll() {
+                Output::Event(Event::Request(id)) => lone.end.respond(lone.now, id, &text("x")),
+                Output::Transmit { .. } => answered += 1,
+                Output::Wait(_) => break,
+                _ => {}
+            }
+        }
+        assert_eq!((answered, most), (5_000, 32));
+    }
+
+    #[test]
+    fn what_was_read_of_a_connection_that_ended_is_not_taken() {
+        let mut lone = introduced();
+        let gets = frame(Code::GET, &[1], &[], &[]).repeat(100);
+        lone.end.handle_stream(lone.now, address(CLIENT), &gets);
+        lone.lose();
+        assert!(lone.connect());
+        assert_eq!(lone.requests().len(), 32);
+        assert_eq!(lone.end.usage().partial_bytes, 0);
     }
 
     #[test]

@@ -397,7 +397,7 @@ impl Endpoint {
     pub fn poll(&mut self) -> Output<'_> {
         if self.out.is_empty() {
             self.out_bytes.clear();
-            while self.out.is_empty() && self.notify_some() {}
+            while self.out.is_empty() && (self.take_more_messages() || self.notify_some()) {}
         }
         match self.out.pop_front() {
             Some(Queued::Transmit { to, range }) => Output::Transmit {
@@ -439,6 +439,7 @@ impl Endpoint {
             observers: self.observers.len(),
             observations: self.observations.len(),
             connections: self.connections.len(),
+            partial_bytes: self.connections.partial_bytes,
         }
     }
 
@@ -619,6 +620,8 @@ pub struct Usage {
     pub observations: usize,
     /// Connections, those that are being made included.
     pub connections: usize,
+    /// Bytes of messages that are not complete, on all connections.
+    pub partial_bytes: usize,
 }
 
 impl core::fmt::Debug for Endpoint {

@@ -308,7 +308,8 @@ pub(crate) fn failure(pair: &Pair, id: RequestId) -> Failure {
 
 /// A message as it is on a stream.
 pub(crate) fn frame(code: Code, token: &[u8], options: &[(u16, &[u8])], payload: &[u8]) -> Vec<u8> {
-    let mut buffer = vec![0; 200 + payload.len()];
+    let room: usize = options.iter().map(|(_, value)| value.len() + 5).sum();
+    let mut buffer = vec![0; 16 + room + payload.len()];
     let token = Token::new(token).expect("a token");
     let (kind, id) = (Type::NonConfirmable, MessageId(0));
     let mut writer = Writer::new(&mut buffer, kind, code, id, &token).expect("fits");

@@ -22,7 +22,7 @@ use carob_cc::time::{Duration, Instant};
 
 use super::{Endpoint, Failure, Owner, Queued, RequestId, Tracing};
 use crate::codec::signal::BASE_MESSAGE_SIZE;
-use crate::codec::{Code, FrameReader, MessageView, Signal, Token};
+use crate::codec::{Code, FrameReader, Framing, MessageView, Signal, Token};
 use crate::trace::What;
 
 pub use config::Reliable;
@@ -37,6 +37,9 @@ const PINGS_HELD: usize = 8;
 /// Requests and pings that are taken from a peer while ours for it are congested; at the next, its
 /// connection is aborted. So what is owed to a peer that asks and does not read has a limit.
 const UNREAD_MAX: u32 = 1_024;
+/// Messages that are taken from a stream before what they lead to has been polled. One read may hold
+/// thousands of requests; so their answers are never all in memory at once.
+const MESSAGES_AT_ONCE: usize = 32;
 /// The least that a peer may take, in bytes: room for a block of 16 bytes beside a head, a token
 /// and the block options. A peer that takes less cannot be served.
 const LEAST_MESSAGE_SIZE: u32 = 64;
@@ -156,6 +159,7 @@ impl Endpoint {
             rest_until: None,
             answering: 0,
             pings: Vec::new(),
+            more: false,
             unread: 0,
             waiting: Vec::new(),
             timer,
@@ -208,10 +212,42 @@ impl Endpoint {
         let mut reader = core::mem::replace(&mut connection.reader, empty);
         self.connections.partial_bytes -= reader.held();
         reader.push(bytes);
-        loop {
+        self.take_messages(now, index, reader);
+    }
+
+    /// Goes on with a stream that held more messages than are taken at once, if there is one; to be
+    /// called when all that those led to has been polled.
+    pub(super) fn take_more_messages(&mut self) -> bool {
+        while let Some((index, serial)) = self.connections.more.pop_front() {
+            let found = self.connections.slots.get_mut(index as usize);
+            let Some(connection) = found.filter(|connection| connection.serial == serial) else {
+                continue;
+            };
+            connection.more = false;
+            let empty = FrameReader::new(Framing::Stream, 0);
+            let reader = core::mem::replace(&mut connection.reader, empty);
+            self.connections.partial_bytes -= reader.held();
+            self.take_messages(self.notified_at, index, reader);
+            return true;
+        }
+        false
+    }
+
+    /// Deals with the messages in `reader`, which is that of a connection and was taken out of it.
+    fn take_messages(&mut self, now: Instant, index: u32, mut reader: FrameReader) {
+        let Connection {
+            address: from,
+            serial,
+            ..
+        } = self.connections.slots[index as usize];
+        let mut more = true;
+        for _ in 0..MESSAGES_AT_ONCE {
             let message = match reader.next() {
                 Ok(Some(message)) => message,
-                Ok(None) => break,
+                Ok(None) => {
+                    more = false;
+                    break;
+                }
                 Err(error) => {
                     self.trace(now, from, What::Malformed);
                     let text = alloc::format!("{error}");
@@ -220,16 +256,19 @@ impl Endpoint {
             };
             self.handle_framed(now, from, message);
             // It may have ended, and another begun in its place.
-            let open = self.connections.find(from) == Some(index)
-                && self.connections.slots[index as usize].phase == Phase::Open;
-            if !open {
+            if self.connections.serial(from) != Some(serial) {
                 return;
             }
         }
         let held = reader.held();
         self.connections.partial_bytes += held;
-        self.connections.slots[index as usize].reader = reader;
-        if held > 0 && self.connections.partial_bytes > self.config.limits.partial_bytes {
+        let connection = &mut self.connections.slots[index as usize];
+        connection.reader = reader;
+        if more {
+            if !core::mem::replace(&mut connection.more, true) {
+                self.connections.more.push_back((index, serial));
+            }
+        } else if held > 0 && self.connections.partial_bytes > self.config.limits.partial_bytes {
             let text = "no room for this message now";
             return self.abort(now, from, Disconnect::NoRoom, None, text);
         }

@@ -1,5 +1,6 @@
 //! The connections of an endpoint, found by address.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -71,6 +72,8 @@ pub(super) struct Connection {
     pub(super) answering: u32,
     /// Pings of the peer that wait for requests before them to be answered.
     pub(super) pings: Vec<HeldPing>,
+    /// There may be more messages in `reader` than were taken at once.
+    pub(super) more: bool,
     /// Requests and pings that came while the peer read nothing of what it had asked for.
     pub(super) unread: u32,
     /// Requests of ours that must know what the peer takes before they are sent.
@@ -100,8 +103,10 @@ pub(in crate::endpoint) struct Connections {
     pub(super) slots: Slab<Connection>,
     by_use: Recency,
     limit: usize,
+    /// Connections with more messages to take, by index and serial number.
+    pub(super) more: VecDeque<(u32, u32)>,
     /// Bytes of messages that are not complete, all connections together.
-    pub(super) partial_bytes: usize,
+    pub(in crate::endpoint) partial_bytes: usize,
 }
 
 impl Connections {
@@ -112,6 +117,7 @@ impl Connections {
             slots: Slab::new(),
             by_use: Recency::default(),
             limit: limit.clamp(1, u32::MAX as usize - 1),
+            more: VecDeque::new(),
             partial_bytes: 0,
         }
     }
