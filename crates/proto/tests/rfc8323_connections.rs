@@ -316,6 +316,28 @@ mod observing {
     }
 
     #[test]
+    fn a_notification_that_waits_is_cut_to_what_is_taken_when_it_goes() {
+        let mut lone = Lone::new(config(|_| ()));
+        lone.hear(&frame(Code::CSM, &[], &[(2, &[0x20, 0x00])], &[]));
+        let id = asked(&mut lone);
+        assert!(lone.end.observe(lone.now, id, SUBJECT));
+        lone.respond(id, &text("0"));
+        lone.end.set_congested(lone.now, address(CLIENT), true);
+        let large = Response::content(ContentFormat::TEXT_PLAIN, "1".repeat(4_000));
+        assert_eq!(lone.end.notify(lone.now, SUBJECT, &large, false), Ok(1));
+        lone.drain();
+        lone.told();
+        lone.hear(&frame(Code::CSM, &[], &[(2, &[0x02, 0x00])], &[]));
+        lone.end.set_congested(lone.now, address(CLIENT), false);
+        lone.drain();
+        let told = lone.told();
+        assert!(told.len() == 1 && told[0].len() <= 510, "{told:02x?}");
+        let view = MessageView::parse_long(&told[0]).expect("well formed");
+        assert_eq!((view.code(), view.payload().len()), (Code::CONTENT, 256));
+        assert_eq!(lone.end.observers(SUBJECT), 1);
+    }
+
+    #[test]
     fn who_has_enough_after_a_release_says_nothing() {
         let mut lone = introduced();
         let (id, token) = observing(&mut lone);

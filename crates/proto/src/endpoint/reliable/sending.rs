@@ -7,7 +7,7 @@ use carob_cc::time::Instant;
 
 use super::Endpoint;
 use crate::codec::{EncodeError, MessageId, Type};
-use crate::endpoint::exchange::{Purpose, State};
+use crate::endpoint::exchange::{Exchange, Purpose, State};
 use crate::endpoint::{Failure, Tracing};
 use crate::peer::PeerIndex;
 use crate::trace::What;
@@ -60,9 +60,23 @@ impl Endpoint {
     /// Whether a message, with the newest that it has to tell, is no longer than its peer takes now.
     fn fits_now(&mut self, now: Instant, index: u32) -> bool {
         self.bring_up_to_date(now, index);
-        let exchange = &self.exchanges[index as usize];
-        let to = self.peers[exchange.peer].address;
-        exchange.bytes.len() <= self.capacity(to).message
+        let Exchange {
+            peer,
+            purpose,
+            ref bytes,
+            ..
+        } = self.exchanges[index as usize];
+        let room = self.capacity(self.peers[peer].address).message;
+        let Purpose::Notification { observer } = purpose else {
+            return bytes.len() <= room;
+        };
+        if bytes.len() > room {
+            // It was written when more was taken; of a state, less can be told.
+            let mut bytes = core::mem::take(&mut self.exchanges[index as usize].bytes);
+            self.write_notification(now, observer, &mut bytes);
+            self.exchanges[index as usize].bytes = bytes;
+        }
+        self.exchanges[index as usize].bytes.len() <= room
     }
 
     fn send_over_connection(&mut self, now: Instant, index: u32) {

@@ -56,6 +56,7 @@ impl Endpoint {
                 max_message_size,
                 block_wise,
             } => {
+                let before = (connection.takes, connection.block_wise);
                 // It replaces what was said before, and may be below the base (RFC 8323 3.3,
                 // 5.3.1); but where nothing fits, nothing can be said.
                 if let Some(size) = max_message_size {
@@ -67,7 +68,11 @@ impl Endpoint {
                     connection.takes = size;
                 }
                 connection.block_wise |= block_wise;
-                self.introduced(now, from);
+                let now_is = (connection.takes, connection.block_wise);
+                // One that changes nothing leads to nothing, however often it comes.
+                if !connection.introduced || now_is != before {
+                    self.introduced(now, from);
+                }
             }
             Signal::Ping { custody } => {
                 if custody && connection.answering > 0 && connection.pings.len() < PINGS_HELD {
