@@ -113,6 +113,10 @@ impl Core {
                             out.answered_later();
                         }
                     }
+                    // Over a connection a client, too, must answer (RFC 8323 3.3).
+                    None if endpoint.config().reliable.is_some() => {
+                        endpoint.respond(now, id, &serving::NO_SERVER);
+                    }
                     None => endpoint.respond(now, id, &serving::NOT_FOUND),
                 },
                 Output::Event(Event::Unobserved(subject)) => {

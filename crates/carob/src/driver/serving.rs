@@ -20,6 +20,8 @@ use crate::server::{Action, Asked, Frame, METHOD_NOT_ALLOWED, Pattern, Request, 
 
 pub(super) static NOT_FOUND: LazyLock<Response> =
     LazyLock::new(|| Response::diagnostic(Code::NOT_FOUND, "no such resource"));
+pub(super) static NO_SERVER: LazyLock<Response> =
+    LazyLock::new(|| Response::diagnostic(Code::NOT_IMPLEMENTED, "no server is here"));
 static BUSY: LazyLock<Response> = LazyLock::new(|| {
     Response::diagnostic(
         Code::SERVICE_UNAVAILABLE,

@@ -1,0 +1,353 @@
+//! How connections begin, seen from the other side of the wire: TLS, ALPN, WebSocket, and what a
+//! client without a server answers (RFC 8323 3.3, 4, 8.2, 9).
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use carob::server::fixed;
+use carob::{
+    Client, ClientTls, Code, Error, Identity, Response, Scheme, Server, ServerTls, Settings,
+};
+use carob_proto::codec::{FrameReader, Framing, MessageView};
+use futures_util::StreamExt as _;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{
+    ErrorResponse, Request, Response as Shake,
+};
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::http::header::SEC_WEBSOCKET_PROTOCOL;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+async fn limited<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LIMIT, what).await.expect("in time")
+}
+
+/// A certificate for "localhost", its key, both as PEM.
+fn certificate() -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]);
+    let made = made.expect("a certificate");
+    (made.cert.pem(), made.signing_key.serialize_pem())
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// A TLS server of somebody else's that knows these protocols.
+fn foreign_server(chain: &str, key: &str, alpn: &[&[u8]]) -> TlsAcceptor {
+    let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).map(|c| c.expect("PEM"));
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
+    let mut config = rustls::ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(chain.collect(), key)
+        .expect("a pair");
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+fn client_trusting(chain: &str) -> Client {
+    let tls = ClientTls::new().trust_pem(chain.as_bytes()).expect("PEM");
+    Client::builder()
+        .settings(Settings::new().tls(tls))
+        .open()
+        .expect("it opens")
+}
+
+/// What our client says to a TLS server at this address that knows these protocols.
+async fn asked_at(address: &str, alpn: &'static [&'static [u8]]) -> Result<(), Error> {
+    let (chain, key) = certificate();
+    let listener = TcpListener::bind(address).await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let acceptor = foreign_server(&chain, &key, alpn);
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.expect("a client");
+        let Ok(mut stream) = acceptor.accept(stream).await else {
+            return;
+        };
+        // CSM, and to the GET that follows the client's, 2.05 with its token of 8 bytes.
+        stream.write_all(&[0x00, 0xe1]).await.expect("written");
+        let mut got = Vec::new();
+        let mut reader = FrameReader::new(Framing::Stream, 2_000);
+        while stream.read_buf(&mut got).await.is_ok_and(|read| read > 0) {
+            reader.push(&got);
+            got.clear();
+            while let Ok(Some(message)) = reader.next() {
+                let message = MessageView::parse_long(message).expect("well formed");
+                if message.code() == Code::GET {
+                    let mut answer = vec![0x08, 0x45];
+                    answer.extend_from_slice(message.token().as_slice());
+                    stream.write_all(&answer).await.expect("written");
+                }
+            }
+        }
+    });
+    let client = client_trusting(&chain);
+    let to: SocketAddr = format!("{}:{port}", address.split(':').next().expect("an address"))
+        .parse()
+        .expect("an address");
+    let get = client
+        .get(format!("coaps+tcp://localhost:{port}/"))
+        .to(to)
+        .into_future();
+    limited(get).await.map(|_| ())
+}
+
+#[tokio::test]
+async fn a_client_offers_coap_and_goes_on_if_it_is_selected() {
+    asked_at("127.0.0.1:0", &[b"h2", b"coap"])
+        .await
+        .expect("an answer");
+}
+
+#[tokio::test]
+async fn a_client_closes_if_coap_is_not_selected_at_another_port_than_5684() {
+    let error = asked_at("127.0.0.1:0", &[]).await.expect_err("no ALPN");
+    assert!(error.to_string().contains("ALPN"), "{error}");
+}
+
+#[tokio::test]
+async fn at_5684_a_server_may_be_without_alpn_but_not_refuse_it() {
+    asked_at("127.0.0.84:5684", &[]).await.expect("an answer");
+    // With another protocol only, the server answers no_application_protocol.
+    let error = asked_at("127.0.0.85:5684", &[b"h2"])
+        .await
+        .expect_err("refused");
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+}
+
+async fn serve_tls() -> (Server, SocketAddr, String) {
+    let (chain, key) = certificate();
+    let identity = Identity::from_pem(chain.as_bytes(), key.as_bytes()).expect("PEM");
+    let server = Server::builder()
+        .without_datagrams()
+        .bind_tls("127.0.0.1:0", ServerTls::new(identity.clone()))
+        .bind_wss("127.0.0.1:0", ServerTls::new(identity))
+        .resource("/", fixed(Response::new(Code::CONTENT)))
+        .start()
+        .await
+        .expect("it starts");
+    let address = server.local_address();
+    (server, address, chain)
+}
+
+/// The protocol that our server selects of these.
+async fn selected(
+    address: SocketAddr,
+    chain: &str,
+    alpn: &[&[u8]],
+) -> std::io::Result<Option<Vec<u8>>> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(chain.as_bytes()) {
+        roots.add(certificate.expect("PEM")).expect("a certificate");
+    }
+    let mut config = rustls::ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("localhost").expect("a name");
+    let mut stream = TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await?;
+    let selected = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
+    // With TLS 1.3 a refusal may come after the handshake.
+    let mut first = [0; 2];
+    stream.read_exact(&mut first).await?;
+    Ok(selected)
+}
+
+#[tokio::test]
+async fn our_server_selects_coap_and_refuses_who_offers_something_else() {
+    let (_server, address, chain) = serve_tls().await;
+    let of = |alpn: &'static [&'static [u8]]| limited(selected(address, &chain, alpn));
+    assert_eq!(
+        of(&[b"h2", b"coap"]).await.expect("agreed"),
+        Some(b"coap".to_vec())
+    );
+    assert_eq!(of(&[]).await.expect("without ALPN"), None);
+    assert!(of(&[b"h2"]).await.is_err());
+}
+
+#[tokio::test]
+async fn our_server_speaks_no_tls_before_1_2() {
+    let (_server, address, _) = serve_tls().await;
+    let mut stream = TcpStream::connect(address).await.expect("connects");
+    // A ClientHello of TLS 1.1: one cipher suite, no extensions.
+    let mut hello = vec![0x16, 3, 1, 0, 45, 1, 0, 0, 41, 3, 2];
+    hello.extend_from_slice(&[7; 32]);
+    hello.extend_from_slice(&[0, 0, 2, 0xc0, 0x13, 1, 0]);
+    hello[4] = (hello.len() - 5) as u8;
+    hello[8] = (hello.len() - 9) as u8;
+    stream.write_all(&hello).await.expect("written");
+    let mut answer = Vec::new();
+    limited(stream.read_to_end(&mut answer))
+        .await
+        .expect("closed");
+    assert_eq!(
+        answer.first(),
+        Some(&0x15),
+        "an alert, and nothing else: {answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn for_coaps_ws_tls_comes_first() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let client = Client::open().expect("it opens");
+    let asked = tokio::spawn(
+        client
+            .get(format!("coaps+ws://127.0.0.1:{port}/"))
+            .into_future(),
+    );
+    let (mut stream, _) = limited(listener.accept()).await.expect("a client");
+    let mut first = [0; 6];
+    limited(stream.read_exact(&mut first))
+        .await
+        .expect("it says something");
+    // A record of a handshake, and in it a ClientHello.
+    assert_eq!((first[0], first[5]), (0x16, 1));
+    drop(stream);
+    assert!(limited(asked).await.expect("it ran").is_err());
+}
+
+/// What a client of ours offers in the handshake of a WebSocket, and then sends; its server says
+/// nothing at all for so long.
+async fn offered(silence: Duration) -> (String, String, Vec<Message>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let settings = Settings::new().connections(|reliable| {
+        reliable.csm_wait = carob_cc::time::Duration::from_secs(60);
+        reliable.probe_after = Some(carob_cc::time::Duration::from_millis(200));
+    });
+    let client = Client::builder()
+        .settings(settings)
+        .open()
+        .expect("it opens");
+    let asked = tokio::spawn(
+        client
+            .get(format!("coap+ws://127.0.0.1:{port}/"))
+            .into_future(),
+    );
+    let (stream, _) = limited(listener.accept()).await.expect("a client");
+    let seen = Arc::new(Mutex::new((String::new(), String::new())));
+    let hear = Arc::clone(&seen);
+    #[expect(clippy::result_large_err, reason = "the library's signature")]
+    let agree = move |request: &Request, mut response: Shake| -> Result<Shake, ErrorResponse> {
+        let protocol = request.headers().get(SEC_WEBSOCKET_PROTOCOL);
+        let protocol = protocol
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        *hear.lock().expect("one at a time") =
+            (request.uri().path().to_owned(), protocol.to_owned());
+        let coap = HeaderValue::from_static("coap");
+        response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, coap);
+        Ok(response)
+    };
+    let mut stream = tokio_tungstenite::accept_hdr_async(stream, agree)
+        .await
+        .expect("agreed");
+    let mut messages = Vec::new();
+    let listen = async {
+        while let Some(Ok(message)) = stream.next().await {
+            messages.push(message);
+        }
+    };
+    let _ = tokio::time::timeout(silence, listen).await;
+    asked.abort();
+    let (path, protocol) = seen.lock().expect("one at a time").clone();
+    (path, protocol, messages)
+}
+
+#[tokio::test]
+async fn a_websocket_begins_at_well_known_coap_with_the_subprotocol_coap() {
+    let (path, protocol, messages) = offered(Duration::from_millis(100)).await;
+    assert_eq!(
+        (path.as_str(), protocol.as_str()),
+        ("/.well-known/coap", "coap")
+    );
+    assert!(messages.iter().all(Message::is_binary) && !messages.is_empty());
+}
+
+#[tokio::test]
+async fn a_silent_peer_is_asked_by_coap_and_not_by_websocket() {
+    let (.., messages) = offered(Duration::from_millis(350)).await;
+    let pings = messages.iter().filter(|message| message.is_ping()).count();
+    // Code 7.02 is the second byte of a CoAP message.
+    let asked = messages
+        .iter()
+        .any(|message| matches!(message, Message::Binary(bytes) if bytes.get(1) == Some(&0xe2)));
+    assert!(pings == 0 && asked, "{messages:?}");
+}
+
+#[tokio::test]
+async fn a_websocket_without_the_subprotocol_or_elsewhere_is_refused() {
+    let server = Server::builder()
+        .without_datagrams()
+        .bind_ws("127.0.0.1:0")
+        .start()
+        .await
+        .expect("it starts");
+    let ask = async |path: &str, protocol: &str| {
+        let mut stream = TcpStream::connect(server.local_address())
+            .await
+            .expect("connects");
+        let text = format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n{protocol}\r\n"
+        );
+        stream.write_all(text.as_bytes()).await.expect("written");
+        let mut status = [0; 12];
+        limited(stream.read_exact(&mut status))
+            .await
+            .expect("an answer");
+        String::from_utf8_lossy(&status[9..]).into_owned()
+    };
+    let coap = "Sec-WebSocket-Protocol: chat, coap\r\n";
+    assert_eq!(ask("/.well-known/coap", coap).await, "101");
+    assert_eq!(ask("/.well-known/coap", "").await, "400");
+    assert_eq!(ask("/", coap).await, "404");
+}
+
+#[tokio::test]
+async fn a_client_without_a_server_answers_requests_with_not_implemented() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let client = Client::open().expect("it opens");
+    let uri = format!("{}://127.0.0.1:{port}/", Scheme::CoapTcp);
+    let asked = tokio::spawn(client.get(uri).into_future());
+    let (mut stream, _) = limited(listener.accept()).await.expect("a client");
+    // CSM, and a GET with token 2a.
+    stream
+        .write_all(&[0x00, 0xe1, 0x01, 0x01, 0x2a])
+        .await
+        .expect("written");
+    let mut reader = FrameReader::new(Framing::Stream, 2_000);
+    let mut got = Vec::new();
+    let code = limited(async {
+        loop {
+            stream.read_buf(&mut got).await.expect("it says something");
+            reader.push(&got);
+            got.clear();
+            while let Some(message) = reader.next().expect("well formed") {
+                let message = MessageView::parse_long(message).expect("well formed");
+                if message.token().as_slice() == [0x2a] {
+                    return message.code();
+                }
+            }
+        }
+    });
+    assert_eq!(code.await, Code::NOT_IMPLEMENTED);
+    asked.abort();
+}
