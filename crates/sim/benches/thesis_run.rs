@@ -1,4 +1,5 @@
-//! Time per run of the thesis's long transfer: `cargo bench -p carob-sim --bench thesis_run`.
+//! Time per run of the thesis's long transfer, over UDP and (with a buffer of 14,100 B) over TCP:
+//! `cargo bench -p carob-sim --bench thesis_run`.
 //!
 //! One thread, a fixed set of seeds; prints the mean per run for each number of clients and error
 //! profile. The budget is 1 ms for one client (`spec/performance.md` 3).
@@ -13,8 +14,10 @@ use std::time::Instant as Clock;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
-use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
-use carob_sim::spec::{ControllerSpec, Recording, RunSpec, Span, Workload};
+use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
+use carob_sim::spec::{ControllerSpec, Recording, RunSpec, Span, Transport, Workload};
+use carob_sim::tcp::TcpSettings;
+use carob_sim::tcp::settings::Algorithm;
 use carob_sim::world;
 
 fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
@@ -47,6 +50,7 @@ fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
         },
         header_bytes: 28,
         mtu_bytes: 296,
+        transport: Transport::Datagrams,
         workload: Workload::BlockwiseGet {
             requests: 1,
             response_bytes: 102_400,
@@ -61,21 +65,44 @@ fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
     }
 }
 
+/// The transfers of the tables: `default` and `cocoa-001` over UDP, New Reno and BBR over TCP.
+fn specs(clients: u32, error: &str, seed: u64) -> Vec<(&'static str, RunSpec)> {
+    let mut all: Vec<_> = ["default", "cocoa-001"]
+        .map(|name| (name, spec(clients, error, name, seed)))
+        .into();
+    for (name, congestion) in [
+        ("tcp-newreno", Algorithm::NewReno),
+        ("tcp-bbr1", Algorithm::Bbr1),
+    ] {
+        let mut spec = spec(clients, error, "default", seed);
+        spec.transport = Transport::Connections(TcpSettings {
+            congestion,
+            ..TcpSettings::THESIS
+        });
+        for direction in [&mut spec.link.down, &mut spec.link.up] {
+            direction.buffer = Buffer::bytes(14_100);
+        }
+        all.push((name, spec));
+    }
+    all
+}
+
 fn main() {
     let runs = 200;
     for clients in [1, 4] {
         for error in ["none", "low", "medium", "high"] {
-            for algorithm in ["default", "cocoa-001"] {
+            for (k, (algorithm, _)) in specs(clients, error, 0).iter().enumerate() {
                 let began = Clock::now();
                 let mut events = 0;
                 for seed in 0..runs {
-                    let record = world::run(&spec(clients, error, algorithm, seed)).expect("a run");
+                    let spec = &specs(clients, error, seed)[k].1;
+                    let record = world::run(spec).expect("a run");
                     events += record.events_handled;
                 }
                 let micros = began.elapsed().as_secs_f64() * 1e6 / runs as f64;
                 let per_event = micros * 1e3 * runs as f64 / events as f64;
                 println!(
-                    "{clients} client(s), {error:6} error, {algorithm:9}: {micros:7.0} us a run, \
+                    "{clients} client(s), {error:6} error, {algorithm:11}: {micros:7.0} us a run, \
                      {:5} events, {per_event:4.0} ns an event",
                     events / runs
                 );

@@ -8,12 +8,12 @@ use std::net::{Ipv6Addr, SocketAddr};
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{BlockSize, Code};
-use carob_proto::endpoint::{Config, Endpoint, Tracing};
+use carob_proto::endpoint::{Config, Endpoint, Reliable, Tracing};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
 
 use crate::random::Stream;
-use crate::spec::{FlowRecord, RunSpec, Workload};
+use crate::spec::{FlowRecord, RunSpec, Transport, Workload};
 
 /// The item of a packet that belongs to no exchange of the client: an ACK or RST of its own.
 pub const NO_ITEM: u32 = u32::MAX;
@@ -159,6 +159,24 @@ fn address(number: u32) -> SocketAddr {
     SocketAddr::from((Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, a, b), 5683))
 }
 
+/// The largest message over a connection, in bytes; larger bodies go in blocks (RFC 8323 6).
+const MESSAGE_MAX: u32 = 32 << 20;
+
+/// Connections on which nothing is left to chance but the network: both ends wait for each other
+/// as long as the run lasts, and what a body needs fits into one message.
+fn reliable(spec: &RunSpec) -> Reliable {
+    let Workload::BlockwiseGet { response_bytes, .. } = &spec.workload;
+    let mut reliable = Reliable::default();
+    let message = response_bytes.saturating_add(1_152).min(MESSAGE_MAX);
+    reliable.max_message_size = reliable.max_message_size.max(message);
+    reliable.largest_message = reliable.largest_message.max(message);
+    reliable.csm_wait = spec.time_limit;
+    reliable.response_timeout = spec.time_limit;
+    reliable.probe_after = None;
+    reliable.idle = None;
+    reliable
+}
+
 fn config(spec: &RunSpec) -> Config {
     let Workload::BlockwiseGet {
         block_bytes,
@@ -171,6 +189,9 @@ fn config(spec: &RunSpec) -> Config {
     config.block_size =
         BlockSize::from_bytes_at_most(usize::from(*block_bytes)).unwrap_or(BlockSize::MAX);
     config.token_length = *token_bytes;
+    if let Transport::Connections(_) = spec.transport {
+        config.reliable = Some(reliable(spec));
+    }
     config.trace = match spec.record.log {
         0 => Tracing::Exchanges,
         _ => Tracing::Everything,

@@ -9,7 +9,7 @@
 //! Reading order: [`random`] (streams that do not disturb each other), [`link`] (what happens to
 //! a packet on a constrained link), [`queue`] (what happens next), [`trace`] (what happened),
 //! [`spec`] (what a run is told and what it tells), [`world`] (a run), [`script`] (what is said),
-//! [`tcp`] (what CoAP over TCP runs on).
+//! [`tcp`] (what CoAP over TCP runs on), [`capture`] (packets as a sniffer sees them).
 //!
 //! ```
 //! use carob_cc::time::Instant;
@@ -20,6 +20,7 @@
 //! assert_eq!(at.as_micros(), 78_933); // 296 x 8 / 30000 s, rounded down
 //! ```
 
+pub mod capture;
 mod fragments;
 pub mod hash;
 mod host;

@@ -9,7 +9,9 @@ use carob_cc::{AnyController, TransmissionParameters};
 use carob_proto::congestion::Choice;
 use carob_proto::trace::Trace;
 
+use crate::capture::Captured;
 use crate::link::{Counters, LinkSpec};
+use crate::tcp::TcpSettings;
 use crate::trace::Event;
 
 /// One run: everything its outcome depends on.
@@ -26,19 +28,33 @@ pub struct RunSpec {
     pub link: LinkSpec,
     /// Bytes of IP and UDP headers each datagram adds on the link.
     pub header_bytes: u32,
-    /// The largest packet on the link in bytes, headers included; at least 68. A larger one
-    /// crosses in fragments, as IPv4 makes them.
+    /// The largest packet on the link in bytes, headers included; at least 68. A larger datagram
+    /// crosses in fragments, as IPv4 makes them; TCP's segments must fit.
     pub mtu_bytes: u32,
+    /// What carries messages.
+    pub transport: Transport,
     /// What clients do.
     pub workload: Workload,
     /// Transmission parameters of both ends, with profile, scenario and command line applied.
+    /// Of datagrams; over connections they mean nothing.
     pub transmission: TransmissionParameters,
-    /// The congestion controller of clients and server.
+    /// The congestion controller of clients and server. Of datagrams, likewise.
     pub controller: ControllerSpec,
     /// When the run is cut off; flows not done by then have no completion time.
     pub time_limit: Duration,
     /// What to keep besides the counts.
     pub record: Recording,
+}
+
+/// What carries messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a run has one")]
+pub enum Transport {
+    /// UDP: the stack's message layer repeats what is lost (RFC 7252 4).
+    Datagrams,
+    /// TCP with these settings at both ends (RFC 8323). Each client connects first, which is not
+    /// part of its flow: its first request is handed over when the connection is there.
+    Connections(TcpSettings),
 }
 
 /// The most clients a run may have.
@@ -57,7 +73,8 @@ pub struct Span {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Workload {
-    /// A GET answered in Block2 blocks, pulled one after the other (RFC 7959).
+    /// A GET; over datagrams it is answered in Block2 blocks, pulled one after the other (RFC 7959),
+    /// over connections in one message, if it has no more than 32 MiB.
     BlockwiseGet {
         /// Requests one after the other, each for the whole body.
         requests: u32,
@@ -180,7 +197,7 @@ impl fmt::Display for ControllerError {
 
 impl std::error::Error for ControllerError {}
 
-/// What to keep besides the counts. Neither choice changes what happens or the trace hash.
+/// What to keep besides the counts. No choice changes what happens or the trace hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
     /// How many trace events to keep; 0 for none
@@ -191,11 +208,16 @@ pub struct Recording {
     /// How many protocol events of all endpoints to keep; 0 for none
     /// (at most [`LOG_MAX`](Self::LOG_MAX)).
     pub log: u32,
+    /// How many packets to keep, as they are sent and as they arrive; 0 for none
+    /// (at most [`PACKETS_MAX`](Self::PACKETS_MAX)).
+    pub packets: u32,
 }
 
 impl Recording {
     /// The most protocol events a run keeps, whatever it asks for (80 MB).
     pub const LOG_MAX: u32 = 1 << 20;
+    /// The most packets a run keeps, whatever it asks for (some 400 MB of 300 bytes each).
+    pub const PACKETS_MAX: u32 = 1 << 20;
 }
 
 /// The outcome of a run.
@@ -217,6 +239,8 @@ pub struct RunRecord {
     pub events_unrecorded: u64,
     /// Protocol events, each with the number of its host: clients come first, the server last.
     pub log: Vec<(u32, Trace)>,
+    /// The recorded packets, in order.
+    pub packets: Vec<Captured>,
 }
 
 /// What both directions of the link did.
@@ -231,7 +255,8 @@ pub struct LinkRecord {
 /// One client's flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowRecord {
-    /// When its first request was handed to the endpoint.
+    /// When its first request was handed to the endpoint; over connections, as soon as it was
+    /// connected.
     pub started: Instant,
     /// When its last response was complete; `None` if that never happened.
     pub finished: Option<Instant>,
@@ -239,26 +264,30 @@ pub struct FlowRecord {
     pub setup: Option<Duration>,
     /// Body bytes received.
     pub body_bytes: u64,
-    /// Exchanges begun; with TCP, segments that carried new data.
+    /// Exchanges begun; with TCP, segments of the server that carried new data.
     pub exchanges: u32,
     /// Exchanges given up or reset.
     pub failed: u32,
-    /// Copies sent by the client, first ones included.
+    /// Copies sent by the client, first ones included; with TCP, segments with data of the server.
     pub transmissions: u64,
-    /// Copies after the first of their exchange.
+    /// Copies after the first of their exchange; with TCP, segments sent again by the server.
     pub retransmissions: u64,
-    /// Copies sent although an earlier copy and its answer were not lost.
+    /// Copies sent although an earlier copy and its answer were not lost. With TCP, segments sent
+    /// again by the server although all their bytes had been sent in copies that were not lost:
+    /// acknowledgments are cumulative, so no single one of them answers a copy.
     pub spurious: u64,
-    /// Timers that ran out.
+    /// Timers that ran out; with TCP, retransmission timers of the server.
     pub timeouts: u64,
-    /// `transmissions_per_exchange[n]` exchanges ended after `n` copies; index 0 stays 0.
+    /// Segments with data that the server sent, retransmissions included; `None` over datagrams.
+    pub segments: Option<u64>,
+    /// Over datagrams, `transmissions_per_exchange[n]` exchanges ended after `n` copies; index 0 stays 0.
     pub transmissions_per_exchange: Vec<u32>,
-    /// Round-trip times as the controller heard them, if samples were asked for.
+    /// Round-trip times as the controller heard them, if samples were asked for. Of datagrams only.
     pub rtt: Vec<Sample>,
-    /// First timers of exchanges, dithering included, if samples were asked for.
+    /// First timers of exchanges, dithering included, if samples were asked for. Of datagrams only.
     pub rto_init: Vec<Sample>,
     /// The controller's retransmission timeout before dithering, whenever it changed, if samples
-    /// were asked for and the controller has such a gauge.
+    /// were asked for and the controller has such a gauge; with TCP the server's, backoff included.
     pub rto: Vec<Sample>,
 }
 

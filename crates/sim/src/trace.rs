@@ -92,6 +92,28 @@ pub enum What {
         /// Copies sent until the answer: 1 is a strong sample of the CoCoA family.
         attempts: u8,
     },
+    /// A TCP segment left this host.
+    Segment {
+        /// Which.
+        segment: SegmentTag,
+        /// Its data were sent before, or it is a SYN that was.
+        again: bool,
+    },
+    /// A TCP segment met a full buffer, or was dropped before it was full.
+    SegmentDropFull {
+        /// Which.
+        segment: SegmentTag,
+    },
+    /// A TCP segment was lost after the bottleneck.
+    SegmentLost {
+        /// Which.
+        segment: SegmentTag,
+    },
+    /// A TCP segment arrived at this host.
+    SegmentArrived {
+        /// Which.
+        segment: SegmentTag,
+    },
     /// The host's flow began: its first request was handed over.
     Began,
     /// The host's flow ended, complete or not.
@@ -101,10 +123,39 @@ pub enum What {
     },
 }
 
+/// What tells TCP segments apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentTag {
+    /// The host at the other end of its connection.
+    pub peer: u32,
+    /// Sequence number, counted from that of the connection's SYN: the first byte has 1.
+    pub seq: u32,
+    /// Bytes of data.
+    pub data: u16,
+    /// Control bits as in the header.
+    pub flags: u8,
+    /// Acknowledgment number, counted from the peer's SYN; 0 if it has none.
+    pub ack: u32,
+}
+
+impl SegmentTag {
+    /// The words for the hash; hosts, 4,097 at most, are far from 32 bits.
+    fn words(self, again: bool) -> (u64, u64) {
+        (
+            u64::from(self.seq) << 32 | u64::from(self.ack),
+            u64::from(self.peer) << 32
+                | u64::from(self.data) << 16
+                | u64::from(self.flags) << 8
+                | u64::from(again),
+        )
+    }
+}
+
 impl What {
     /// (code, first word, second word) for the hash. Codes are never reused.
     fn words(self) -> (u8, u64, u64) {
         let item_copy = |item: u32, attempt: u8| u64::from(item) << 8 | u64::from(attempt);
+        let with = |code, (first, second)| (code, first, second);
         match self {
             Self::Sent {
                 item,
@@ -124,6 +175,10 @@ impl What {
                 timeout,
             } => (9, item_copy(item, attempt), timeout.as_micros()),
             Self::Rtt { rtt, attempts } => (10, rtt.as_micros(), u64::from(attempts)),
+            Self::Segment { segment, again } => with(13, segment.words(again)),
+            Self::SegmentDropFull { segment } => with(14, segment.words(false)),
+            Self::SegmentLost { segment } => with(15, segment.words(false)),
+            Self::SegmentArrived { segment } => with(16, segment.words(false)),
             Self::Began => (11, 0, 0),
             Self::Ended { complete } => (12, u64::from(complete), 0),
         }

@@ -203,14 +203,19 @@ fn decode_blocks(bytes: &[u8]) -> SackBlocks {
     blocks
 }
 
-/// The sum over the pseudo-header (RFC 9293 3.1), to go on with.
+/// The sum over TCP's pseudo-header (RFC 9293 3.1), to go on with.
 fn pseudo_header(from: Ipv4Addr, to: Ipv4Addr, length: usize) -> u32 {
+    pseudo_header_of(TCP, from, to, length)
+}
+
+/// The same for any protocol above IP.
+pub(crate) fn pseudo_header_of(protocol: u8, from: Ipv4Addr, to: Ipv4Addr, length: usize) -> u32 {
     let halves = |address: Ipv4Addr| (address.to_bits() >> 16) + (address.to_bits() & 0xffff);
-    halves(from) + halves(to) + u32::from(TCP) + length as u32
+    halves(from) + halves(to) + u32::from(protocol) + length as u32
 }
 
 /// The Internet checksum (RFC 1071) over `bytes`, with `sum` taken in before.
-fn checksum(mut sum: u32, bytes: &[u8]) -> u16 {
+pub(crate) fn checksum(mut sum: u32, bytes: &[u8]) -> u16 {
     let mut words = bytes.chunks_exact(2);
     for word in &mut words {
         sum += u32::from(u16::from_be_bytes([word[0], word[1]]));

@@ -3,20 +3,32 @@
 //! Events are packets arriving and hosts waking. A packet's fate is known when it is offered to
 //! the link, so each costs one event. Hosts wake no earlier than they must: a wake-up that comes
 //! before anything is due only asks again, which keeps cancelled timers out of the queue.
+//!
+//! Files: [`mod@self`] a run and what clients do, `datagrams` packets of UDP, `connections` TCP.
+
+mod connections;
+mod datagrams;
 
 use std::fmt;
 
+use bytes::Bytes;
 use carob_cc::time::Instant;
 use carob_proto::endpoint::{Event, Output, RequestError, Sending};
 use carob_proto::trace::What as Protocol;
 
-use crate::fragments::{MTU_MIN, fragments};
+use crate::capture::Captured;
+use crate::fragments::MTU_MIN;
 use crate::host::{Application, Host, Tag, number_of};
-use crate::link::{Link, Verdict};
+use crate::link::Link;
 use crate::queue::EventQueue;
 use crate::random::Stream;
-use crate::spec::{CLIENTS_MAX, LinkRecord, Recording, RunRecord, RunSpec, Sample};
+use crate::spec::{CLIENTS_MAX, LinkRecord, Recording, RunRecord, RunSpec, Sample, Transport};
+use crate::tcp::segment::{IP_HEADER, TCP_HEADER};
+use crate::tcp::settings::Impossible;
 use crate::trace::{Trace, What};
+
+use connections::Connections;
+use datagrams::Packet;
 
 /// Why a run could not be made. All of these are faults of its specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +38,15 @@ pub enum RunError {
     Clients(u32),
     /// An MTU, in bytes, smaller than that of any link.
     Mtu(u32),
+    /// Segments of this MSS that the link's MTU has no room for, both in bytes.
+    Segment {
+        /// The MSS.
+        mss: u32,
+        /// The MTU.
+        mtu: u32,
+    },
+    /// Settings of TCP that contradict each other.
+    Tcp(Impossible),
     /// A client could not send its request.
     Request(RequestError),
 }
@@ -37,6 +58,15 @@ impl fmt::Display for RunError {
             Self::Mtu(mtu) => {
                 write!(f, "an MTU of {mtu} bytes; a link's is at least {MTU_MIN}")
             }
+            Self::Segment { mss, mtu } => {
+                let headers = IP_HEADER + TCP_HEADER;
+                let packet = u64::from(*mss) + u64::from(headers);
+                write!(
+                    f,
+                    "segments of {packet} bytes on a link with an MTU of {mtu}"
+                )
+            }
+            Self::Tcp(why) => write!(f, "{why}"),
             Self::Request(error) => write!(f, "a client cannot send its request: {error}"),
         }
     }
@@ -46,19 +76,16 @@ impl std::error::Error for RunError {}
 
 #[derive(Clone, Copy, Debug)]
 enum Happening {
-    /// A packet reaches a host.
+    /// A datagram reaches a host.
     Arrival { to: u32, packet: u32 },
+    /// A segment reaches the end of a connection.
+    Segment { slot: u32 },
+    /// The time of a connection's end has come.
+    Socket { client: u32, server: bool },
     /// A host's time has come.
     Wake { host: u32 },
     /// A client begins.
     Start { client: u32 },
-}
-
-#[derive(Debug, Default)]
-struct Packet {
-    from: u32,
-    tag: Option<Tag>,
-    bytes: Vec<u8>,
 }
 
 struct World<'a> {
@@ -69,6 +96,8 @@ struct World<'a> {
     link: Link,
     packets: Vec<Packet>,
     free: Vec<u32>,
+    connections: Connections,
+    captured: Vec<Captured>,
     trace: Trace,
     log: Vec<(u32, carob_proto::trace::Trace)>,
     running: u32,
@@ -82,6 +111,13 @@ pub fn run(spec: &RunSpec) -> Result<RunRecord, RunError> {
     }
     if spec.mtu_bytes < MTU_MIN {
         return Err(RunError::Mtu(spec.mtu_bytes));
+    }
+    if let Transport::Connections(tcp) = &spec.transport {
+        tcp.check().map_err(RunError::Tcp)?;
+        if tcp.mss > spec.mtu_bytes - IP_HEADER - TCP_HEADER {
+            let (mss, mtu) = (tcp.mss, spec.mtu_bytes);
+            return Err(RunError::Segment { mss, mtu });
+        }
     }
     let mut world = World::new(spec);
     let mut handled = 0;
@@ -120,6 +156,8 @@ impl<'a> World<'a> {
             link: Link::new(&spec.link, spec.seed, "link"),
             packets: Vec::new(),
             free: Vec::new(),
+            connections: Connections::default(),
+            captured: Vec::new(),
             trace: match spec.record.events {
                 0 => Trace::hashing(),
                 limit => Trace::recording(limit),
@@ -136,14 +174,16 @@ impl<'a> World<'a> {
 
     fn handle(&mut self, happening: Happening) {
         match happening {
-            Happening::Start { client } => {
-                self.trace.add(self.now, client, What::Began);
-                if let Some(state) = self.hosts[client as usize].as_client() {
-                    state.flow.started = self.now;
+            Happening::Start { client } => match self.spec.transport {
+                Transport::Datagrams => {
+                    self.begin(client);
+                    self.drain(client, Tag::NONE);
                 }
-                self.ask(client);
-                self.drain(client, Tag::NONE);
-            }
+                Transport::Connections(_) => {
+                    self.connect(client);
+                    self.settle();
+                }
+            },
             Happening::Wake { host } => {
                 let state = &mut self.hosts[host as usize];
                 if state.wake != Some(self.now) {
@@ -155,25 +195,21 @@ impl<'a> World<'a> {
                     state.endpoint.handle_timeout(self.now);
                 }
                 self.drain(host, Tag::NONE);
+                self.settle();
             }
-            Happening::Arrival { to, packet } => {
-                let Packet { from, tag, bytes } =
-                    std::mem::take(&mut self.packets[packet as usize]);
-                let tag = tag.unwrap_or(Tag::NONE);
-                let Tag { item, attempt } = tag;
-                self.trace
-                    .add(self.now, to, What::Arrived { item, attempt });
-                let from = self.hosts[from as usize].address;
-                let host = &mut self.hosts[to as usize];
-                if let Some(client) = host.as_client() {
-                    client.answer_arrived(tag);
-                }
-                host.endpoint.handle_datagram(self.now, from, &bytes);
-                self.packets[packet as usize].bytes = bytes;
-                self.free.push(packet);
-                self.drain(to, tag);
-            }
+            Happening::Arrival { to, packet } => self.arrive(to, packet),
+            Happening::Segment { slot } => self.segment_arrives(slot),
+            Happening::Socket { client, server } => self.socket_wakes(client, server),
         }
+    }
+
+    /// A client begins its flow.
+    fn begin(&mut self, client: u32) {
+        self.trace.add(self.now, client, What::Began);
+        if let Some(state) = self.hosts[client as usize].as_client() {
+            state.flow.started = self.now;
+        }
+        self.ask(client);
     }
 
     /// Hands a client's next request to its endpoint, or ends its flow.
@@ -201,31 +237,34 @@ impl<'a> World<'a> {
             client.flow.finished = complete.then_some(self.now);
             self.running -= 1;
             self.trace.add(self.now, number, What::Ended { complete });
+            self.flow_ended(number);
         }
     }
 
     /// Does everything a host has to do, until it waits. What it sends was caused by `cause`.
     fn drain(&mut self, number: u32, cause: Tag) {
+        let is_tcp = self.connections.is_used();
         loop {
             let host = &mut self.hosts[number as usize];
             match host.endpoint.poll() {
+                Output::Transmit { to, bytes } if is_tcp => {
+                    let bytes = Bytes::copy_from_slice(bytes);
+                    self.say(number, to, bytes);
+                }
                 Output::Transmit { to, bytes } => {
                     let to = number_of(to);
                     let tag = match &mut host.application {
                         Application::Client(client) => client.tag(bytes),
                         Application::Server { .. } => cause,
                     };
-                    let index = self.free.pop().unwrap_or_else(|| {
-                        self.packets.push(Packet::default());
-                        self.packets.len() as u32 - 1
-                    });
+                    let index = datagrams::keep(&mut self.packets, &mut self.free, bytes);
                     let packet = &mut self.packets[index as usize];
                     packet.from = number;
                     packet.tag = Some(tag);
-                    packet.bytes.clear();
-                    packet.bytes.extend_from_slice(bytes);
                     self.offer(number, to, index, tag);
                 }
+                Output::Connect { .. } => self.connect(number),
+                Output::Close { to } => self.close(number, to),
                 Output::Event(event) => self.react(number, event),
                 Output::Wait(at) => {
                     if let Some(at) = at
@@ -238,42 +277,6 @@ impl<'a> World<'a> {
                 }
                 _ => {}
             }
-        }
-    }
-
-    /// Offers a packet to the link.
-    fn offer(&mut self, from: u32, to: u32, index: u32, tag: Tag) {
-        let bytes = self.packets[index as usize].bytes.len() as u32 + self.spec.header_bytes;
-        let Tag { item, attempt } = tag;
-        self.trace.add(
-            self.now,
-            from,
-            What::Sent {
-                item,
-                attempt,
-                bytes,
-            },
-        );
-        let down = from == self.server();
-        let direction = if down {
-            &mut self.link.down
-        } else {
-            &mut self.link.up
-        };
-        let (mut arrives, mut missing) = (self.now, None);
-        for fragment in fragments(bytes, self.spec.mtu_bytes) {
-            match direction.offer(self.now, fragment) {
-                Verdict::Deliver { at, .. } => arrives = arrives.max(at),
-                Verdict::DropFull => missing = Some(What::DropFull { item, attempt }),
-                Verdict::Lost { .. } => missing = Some(What::Lost { item, attempt }),
-            }
-        }
-        if let Some(what) = missing {
-            self.trace.add(self.now, from, what);
-            self.free.push(index);
-        } else {
-            let arrival = Happening::Arrival { to, packet: index };
-            self.queue.push(arrives, arrival);
         }
     }
 
@@ -305,7 +308,9 @@ impl<'a> World<'a> {
                 if (self.log.len() as u32) < self.spec.record.log.min(Recording::LOG_MAX) {
                     self.log.push((number, trace));
                 }
-                self.note(number, trace.what);
+                if !self.connections.is_used() {
+                    self.note(number, trace.what);
+                }
             }
             _ => {}
         }
@@ -401,6 +406,9 @@ impl<'a> World<'a> {
     }
 
     fn record(mut self, events_handled: u64) -> RunRecord {
+        for client in 0..self.spec.clients {
+            self.count_connection(client);
+        }
         let clients = self.spec.clients as usize;
         let flows = self
             .hosts
@@ -420,6 +428,7 @@ impl<'a> World<'a> {
             events: self.trace.into_events(),
             events_unrecorded,
             log: self.log,
+            packets: self.captured,
         }
     }
 }

@@ -1,0 +1,167 @@
+//! Packets as a sniffer at a host sees them: each when it is sent, and again where it arrives.
+//!
+//! Hosts have IPv4 addresses here, so that packets have the length they had on the link: client
+//! `n` is 10.0.0.0 + 2 + `n`, the server 10.255.0.1. All use CoAP's port, 5683, since every host
+//! has one endpoint; a client that connects anew does so from the next port up.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use bytes::Bytes;
+use carob_cc::time::Instant;
+
+use crate::tcp::Segment;
+use crate::tcp::wire;
+
+/// CoAP's port (RFC 7252 12.8, RFC 8323 11.4).
+const PORT: u16 = 5_683;
+const UDP: u8 = 17;
+/// Hop limit of the packets made here, as TCP's have.
+const TTL: u8 = 64;
+/// The largest UDP payload that an IPv4 packet holds.
+const PAYLOAD_MAX: usize = 65_535 - 28;
+
+/// A packet that a host sent or received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// When.
+    pub at: Instant,
+    /// The host that saw it: its sender, or the one it reached.
+    pub host: u32,
+    /// The host that sent it; clients come first, the server last.
+    pub from: u32,
+    /// The host it is for.
+    pub to: u32,
+    /// What it carries.
+    pub content: Content,
+}
+
+/// What a packet carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A UDP datagram.
+    Datagram(Bytes),
+    /// A TCP segment.
+    Segment {
+        /// The segment.
+        segment: Segment,
+        /// How many connections its client made before this one.
+        connection: u32,
+    },
+}
+
+impl Captured {
+    /// Whether it was seen as it was sent.
+    pub fn is_outgoing(&self) -> bool {
+        self.host == self.from
+    }
+
+    /// The IPv4 packet; `clients` is the number of clients of the run.
+    pub fn packet(&self, clients: u32) -> Vec<u8> {
+        let address = |host: u32| {
+            if host >= clients {
+                Ipv4Addr::new(10, 255, 0, 1)
+            } else {
+                Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 2).to_bits() + host)
+            }
+        };
+        match &self.content {
+            Content::Datagram(bytes) => {
+                let end = |host| SocketAddrV4::new(address(host), PORT);
+                datagram(end(self.from), end(self.to), bytes)
+            }
+            Content::Segment {
+                segment,
+                connection,
+            } => {
+                let end = |host: u32| {
+                    let again = if host < clients {
+                        *connection as u16
+                    } else {
+                        0
+                    };
+                    SocketAddrV4::new(address(host), PORT.wrapping_add(again))
+                };
+                let mut packet = Vec::new();
+                // Packets that must not be fragmented need no identification (RFC 6864 4.1).
+                wire::encode(segment, end(self.from), end(self.to), 0, &mut packet);
+                packet
+            }
+        }
+    }
+}
+
+/// The IPv4 packet around a UDP payload (RFC 791, RFC 768); a payload too long for it is cut.
+fn datagram(from: SocketAddrV4, to: SocketAddrV4, payload: &[u8]) -> Vec<u8> {
+    let payload = &payload[..payload.len().min(PAYLOAD_MAX)];
+    let length = (payload.len() + 8) as u16;
+    let mut packet = vec![0x45, 0];
+    packet.extend_from_slice(&(length + 20).to_be_bytes());
+    packet.extend_from_slice(&[0, 0, 0, 0, TTL, UDP, 0, 0]);
+    packet.extend_from_slice(&from.ip().octets());
+    packet.extend_from_slice(&to.ip().octets());
+    let sum = wire::checksum(0, &packet);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    for field in [from.port(), to.port(), length, 0] {
+        packet.extend_from_slice(&field.to_be_bytes());
+    }
+    packet.extend_from_slice(payload);
+    let over = wire::pseudo_header_of(UDP, *from.ip(), *to.ip(), usize::from(length));
+    // A sum of 0 would say that there is none (RFC 768).
+    let sum = match wire::checksum(over, &packet[20..]) {
+        0 => u16::MAX,
+        sum => sum,
+    };
+    packet[26..28].copy_from_slice(&sum.to_be_bytes());
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn captured(content: Content) -> Captured {
+        Captured {
+            at: Instant::ZERO,
+            host: 0,
+            from: 0,
+            to: 4,
+            content,
+        }
+    }
+
+    #[test]
+    fn a_datagram_has_lengths_addresses_and_checksums_that_are_right() {
+        for payload in [&b""[..], b"odd", b"even"] {
+            let packet = captured(Content::Datagram(Bytes::from_static(payload))).packet(4);
+            assert_eq!(packet.len(), 28 + payload.len());
+            assert_eq!(packet[2..4], (packet.len() as u16).to_be_bytes());
+            assert_eq!(packet[12..20], [10, 0, 0, 2, 10, 255, 0, 1]);
+            assert_eq!(packet[24..26], (packet.len() as u16 - 20).to_be_bytes());
+            assert_eq!(wire::checksum(0, &packet[..20]), 0);
+            let [from, to] = [Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 255, 0, 1)];
+            let over = wire::pseudo_header_of(UDP, from, to, packet.len() - 20);
+            assert_eq!(wire::checksum(over, &packet[20..]), 0);
+            assert_eq!(&packet[28..], payload);
+        }
+    }
+
+    #[test]
+    fn a_segment_is_decoded_again_and_a_second_connection_has_another_port() {
+        let segment = Segment {
+            seq: 7,
+            payload: Bytes::from_static(b"carob"),
+            ..Segment::default()
+        };
+        for connection in [0, 1] {
+            let content = Content::Segment {
+                segment: segment.clone(),
+                connection,
+            };
+            let (from, to, decoded) =
+                wire::decode(&captured(content).packet(4)).expect("a segment");
+            assert_eq!(decoded, segment);
+            assert_eq!(u32::from(from.port()), 5_683 + connection);
+            assert_eq!(to.port(), 5_683);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Datagrams on the link: one event each, whether it crosses whole or in fragments.
+
+use bytes::Bytes;
+
+use crate::capture::{Captured, Content};
+use crate::fragments::fragments;
+use crate::host::Tag;
+use crate::link::Verdict;
+use crate::trace::What;
+
+use super::{Happening, World};
+
+/// A datagram on its way.
+#[derive(Debug, Default)]
+pub(super) struct Packet {
+    pub(super) from: u32,
+    pub(super) tag: Option<Tag>,
+    bytes: Vec<u8>,
+}
+
+/// Keeps the bytes of a datagram in a slot that is free; gives its number.
+pub(super) fn keep(packets: &mut Vec<Packet>, free: &mut Vec<u32>, bytes: &[u8]) -> u32 {
+    let index = free.pop().unwrap_or_else(|| {
+        packets.push(Packet::default());
+        packets.len() as u32 - 1
+    });
+    let packet = &mut packets[index as usize];
+    packet.bytes.clear();
+    packet.bytes.extend_from_slice(bytes);
+    index
+}
+
+impl World<'_> {
+    /// Offers a packet to the link.
+    pub(super) fn offer(&mut self, from: u32, to: u32, index: u32, tag: Tag) {
+        let bytes = self.packets[index as usize].bytes.len() as u32 + self.spec.header_bytes;
+        let Tag { item, attempt } = tag;
+        self.trace.add(
+            self.now,
+            from,
+            What::Sent {
+                item,
+                attempt,
+                bytes,
+            },
+        );
+        self.capture_datagram(from, from, to, index);
+        let down = from == self.server();
+        let direction = if down {
+            &mut self.link.down
+        } else {
+            &mut self.link.up
+        };
+        let (mut arrives, mut missing) = (self.now, None);
+        for fragment in fragments(bytes, self.spec.mtu_bytes) {
+            match direction.offer(self.now, fragment) {
+                Verdict::Deliver { at, .. } => arrives = arrives.max(at),
+                Verdict::DropFull => missing = Some(What::DropFull { item, attempt }),
+                Verdict::Lost { .. } => missing = Some(What::Lost { item, attempt }),
+            }
+        }
+        if let Some(what) = missing {
+            self.trace.add(self.now, from, what);
+            self.free.push(index);
+        } else {
+            let arrival = Happening::Arrival { to, packet: index };
+            self.queue.push(arrives, arrival);
+        }
+    }
+
+    /// A datagram reaches a host.
+    pub(super) fn arrive(&mut self, to: u32, packet: u32) {
+        let from = self.packets[packet as usize].from;
+        self.capture_datagram(to, from, to, packet);
+        let Packet { from, tag, bytes } = std::mem::take(&mut self.packets[packet as usize]);
+        let tag = tag.unwrap_or(Tag::NONE);
+        let Tag { item, attempt } = tag;
+        self.trace
+            .add(self.now, to, What::Arrived { item, attempt });
+        let from = self.hosts[from as usize].address;
+        let host = &mut self.hosts[to as usize];
+        if let Some(client) = host.as_client() {
+            client.answer_arrived(tag);
+        }
+        host.endpoint.handle_datagram(self.now, from, &bytes);
+        self.packets[packet as usize].bytes = bytes;
+        self.free.push(packet);
+        self.drain(to, tag);
+    }
+
+    /// Keeps a datagram that passes by host `at`, if packets are recorded.
+    fn capture_datagram(&mut self, at: u32, from: u32, to: u32, index: u32) {
+        if self.is_capturing() {
+            let bytes = Bytes::copy_from_slice(&self.packets[index as usize].bytes);
+            self.captured.push(Captured {
+                at: self.now,
+                host: at,
+                from,
+                to,
+                content: Content::Datagram(bytes),
+            });
+        }
+    }
+}

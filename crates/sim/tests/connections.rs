@@ -1,0 +1,315 @@
+//! Endpoints of the stack over the TCP model: the thesis's long transfers as CoAP over TCP.
+
+use std::collections::BTreeMap;
+
+use carob_cc::TransmissionParameters;
+use carob_cc::time::Duration;
+use carob_sim::capture::Content;
+use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
+use carob_sim::spec::{ControllerSpec, Recording, RunRecord, RunSpec, Span, Transport, Workload};
+use carob_sim::tcp::settings::Algorithm;
+use carob_sim::tcp::{TcpSettings, transfer, wire};
+use carob_sim::trace::What;
+use carob_sim::world::{self, RunError};
+
+const BBR: TcpSettings = TcpSettings {
+    congestion: Algorithm::Bbr1,
+    ..TcpSettings::THESIS
+};
+
+fn link(error: &str, buffer: u64) -> LinkSpec {
+    let direction = |rate, delay| DirectionSpec {
+        delay: Duration::from_millis(delay),
+        extra: ExtraDelay::Constant(Duration::from_millis(15)),
+        loss: profile(error)
+            .expect("a profile")
+            .per_packet(LossProfile::BURST_MILLIPACKETS),
+        ..DirectionSpec::new(rate, buffer)
+    };
+    LinkSpec {
+        down: direction(30_000, 400),
+        up: direction(60_000, 200),
+    }
+}
+
+fn spec(tcp: TcpSettings, error: &str, buffer: u64, clients: u32, seed: u64) -> RunSpec {
+    RunSpec {
+        seed,
+        clients,
+        start: Span {
+            low: Duration::ZERO,
+            high: Duration::from_secs(u64::from(clients > 1)),
+        },
+        link: link(error, buffer),
+        header_bytes: 28,
+        mtu_bytes: 296,
+        transport: Transport::Connections(tcp),
+        workload: Workload::BlockwiseGet {
+            requests: 1,
+            response_bytes: 102_400,
+            block_bytes: 256,
+            path: "hello".to_owned(),
+            token_bytes: 0,
+        },
+        transmission: TransmissionParameters::DEFAULT,
+        controller: ControllerSpec::new("default", []).expect("a controller"),
+        time_limit: Duration::from_secs(12 * 3_600),
+        record: Recording::default(),
+    }
+}
+
+fn recorded(mut spec: RunSpec) -> RunRecord {
+    spec.record = Recording {
+        events: 100_000,
+        packets: 100_000,
+        ..Recording::default()
+    };
+    let record = world::run(&spec).expect("a run");
+    assert_eq!(record.events_unrecorded, 0);
+    record
+}
+
+fn completion(record: &RunRecord, client: usize) -> Duration {
+    record.flows[client].completion().expect("complete")
+}
+
+/// Bytes of the stack's messages: CSM and request of the client, CSM of the server, response.
+fn sizes() -> (u32, u32, u32) {
+    let record = recorded(spec(TcpSettings::THESIS, "none", 1_410_000, 1, 1));
+    let mut sent = [BTreeMap::new(), BTreeMap::new()];
+    for event in &record.events {
+        if let What::Segment { segment, .. } = event.what
+            && segment.data > 0
+        {
+            sent[event.host as usize].insert(segment.seq, u32::from(segment.data));
+        }
+    }
+    let first: Vec<u32> = sent.iter().map(|all| all[&1]).collect();
+    let all = sent.map(|all| all.values().sum::<u32>());
+    assert_eq!(all[0], first[0], "one flight of CSM and request");
+    (first[0], first[1], all[1] - first[1])
+}
+
+#[test]
+fn the_stacks_messages_are_the_thesiss_up_to_a_few_bytes() {
+    let (request, greeting, response) = sizes();
+    eprintln!("{request} {greeting} {response}");
+    // The thesis: 102,408 bytes in 401 segments.
+    assert!((102_401..=102_410).contains(&response), "{response}");
+    assert!((5..=10).contains(&greeting), "{greeting}");
+    assert!((12..=20).contains(&request), "{request}");
+}
+
+#[test]
+fn a_run_takes_as_long_as_the_same_bytes_without_the_stack() {
+    let (request_bytes, greeting_bytes, response_bytes) = sizes();
+    for (tcp, error, buffer, clients) in [
+        (TcpSettings::THESIS, "none", 2_500, 1),
+        (TcpSettings::THESIS, "none", 28_200, 1),
+        (TcpSettings::THESIS, "high", 14_100, 1),
+        (TcpSettings::THESIS, "medium", 14_100, 4),
+        (BBR, "none", 14_100, 1),
+        (BBR, "high", 2_500, 1),
+        (TcpSettings::MODERN, "medium", 28_200, 4),
+    ] {
+        let tcp = TcpSettings { mss: 256, ..tcp };
+        for seed in 0..4 {
+            let spec = spec(tcp, error, buffer, clients, seed);
+            let record = world::run(&spec).expect("a run");
+            let bare = transfer::run(&transfer::Spec {
+                clients,
+                start: spec.start.high,
+                request_bytes,
+                greeting_bytes,
+                response_bytes,
+                ..transfer::Spec::thesis(spec.link, tcp, seed)
+            })
+            .expect("a transfer");
+            for (flow, bare) in record.flows.iter().zip(&bare.flows) {
+                let what = format!("{error} {buffer} B, {clients} clients, seed {seed}");
+                assert_eq!(flow.completion(), bare.completion, "{what}");
+                assert_eq!(flow.setup, bare.setup, "{what}");
+                assert_eq!(flow.segments, Some(bare.server.data_segments), "{what}");
+                assert_eq!(flow.retransmissions, bare.server.retransmissions, "{what}");
+                assert_eq!(flow.timeouts, bare.server.timeouts, "{what}");
+                assert_eq!(flow.body_bytes, 102_400, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn error_free_medians_are_within_3_per_cent_of_table_6() {
+    for (tcp, buffer, printed) in [
+        (TcpSettings::THESIS, 2_500, 36.213),
+        (TcpSettings::THESIS, 14_100, 58.235),
+        (TcpSettings::THESIS, 28_200, 95.138),
+        (TcpSettings::THESIS, 1_410_000, 32.867),
+        (BBR, 14_100, 34.568),
+        (BBR, 28_200, 34.568),
+        (BBR, 1_410_000, 34.568),
+    ] {
+        let mut all: Vec<_> = (1..=5)
+            .map(|seed| {
+                let record = world::run(&spec(tcp, "none", buffer, 1, seed)).expect("a run");
+                completion(&record, 0).as_micros() as f64 / 1e6
+            })
+            .collect();
+        all.sort_by(f64::total_cmp);
+        let off = all[2] / printed - 1.0;
+        assert!(
+            off.abs() <= 0.03,
+            "{buffer} B: {} s for {printed} s",
+            all[2]
+        );
+    }
+}
+
+#[test]
+fn one_seed_gives_one_history_whatever_is_recorded() {
+    let spec = |seed| spec(TcpSettings::THESIS, "medium", 14_100, 4, seed);
+    let plain = |seed| world::run(&spec(seed)).expect("a run").trace_hash;
+    assert_eq!(plain(1), plain(1));
+    assert_eq!(plain(1), recorded(spec(1)).trace_hash);
+    assert_ne!(plain(1), plain(2));
+    let mut datagrams = spec(1);
+    datagrams.transport = Transport::Datagrams;
+    let over_udp = world::run(&datagrams).expect("a run");
+    assert_ne!(plain(1), over_udp.trace_hash);
+    assert!(
+        over_udp
+            .flows
+            .iter()
+            .all(|flow| flow.setup.is_none() && flow.segments.is_none())
+    );
+}
+
+#[test]
+fn what_was_sent_again_for_nothing_is_counted() {
+    // Without errors and with room for everything nothing is sent twice.
+    let calm = world::run(&spec(TcpSettings::THESIS, "none", 1_410_000, 1, 1)).expect("a run");
+    let flow = &calm.flows[0];
+    assert_eq!(
+        (flow.retransmissions, flow.spurious, flow.timeouts),
+        (0, 0, 0)
+    );
+    assert_eq!(u64::from(flow.exchanges), flow.transmissions);
+    // Timers below the round-trip time run out although nothing is lost.
+    let hasty = TcpSettings {
+        rto_initial: Duration::from_millis(500),
+        rto_max: Duration::from_millis(500),
+        ..TcpSettings::THESIS
+    };
+    let hasty = world::run(&spec(hasty, "none", 1_410_000, 1, 1)).expect("a run");
+    let flow = &hasty.flows[0];
+    assert!(
+        flow.spurious > 0 && flow.spurious == flow.retransmissions,
+        "{flow:?}"
+    );
+    // With losses, some copies are needed.
+    let lossy = world::run(&spec(TcpSettings::THESIS, "high", 14_100, 1, 1)).expect("a run");
+    let flow = &lossy.flows[0];
+    assert!(flow.spurious < flow.retransmissions, "{flow:?}");
+}
+
+#[test]
+fn a_send_buffer_smaller_than_the_response_holds_the_server_back_and_nothing_is_lost() {
+    let tight = TcpSettings {
+        send_buffer: 4_096,
+        ..TcpSettings::THESIS
+    };
+    for seed in 0..3 {
+        let record = world::run(&spec(tight, "medium", 14_100, 4, seed)).expect("a run");
+        for flow in &record.flows {
+            assert!(flow.finished.is_some());
+            assert_eq!(flow.body_bytes, 102_400);
+        }
+    }
+}
+
+#[test]
+fn several_requests_use_one_connection() {
+    let mut several = spec(TcpSettings::THESIS, "none", 14_100, 1, 1);
+    several.workload = Workload::BlockwiseGet {
+        requests: 3,
+        response_bytes: 1_000,
+        block_bytes: 256,
+        path: "hello".to_owned(),
+        token_bytes: 0,
+    };
+    let record = recorded(several);
+    assert_eq!(record.flows[0].body_bytes, 3_000);
+    let syns = record.events.iter().filter(
+        |event| matches!(event.what, What::Segment { segment, .. } if segment.flags & 0x12 == 2),
+    );
+    assert_eq!(syns.count(), 1);
+}
+
+#[test]
+fn a_client_that_cannot_connect_gives_up_and_one_whose_connection_breaks_connects_anew() {
+    let mut never = TcpSettings::THESIS;
+    (never.syn_retries, never.synack_retries) = (0, 0);
+    let failed = (0..40)
+        .map(|seed| world::run(&spec(never, "high", 14_100, 1, seed)).expect("a run"))
+        .filter(|record| record.flows[0].setup.is_none())
+        .inspect(|record| assert_eq!(record.flows[0].finished, None))
+        .count();
+    assert!((1..40).contains(&failed), "{failed}");
+
+    let mut brittle = TcpSettings::THESIS;
+    brittle.retries = 1;
+    let again = (0..20)
+        .map(|seed| recorded(spec(brittle, "high", 14_100, 1, seed)))
+        .filter(|record| {
+            let second = |c: &&carob_sim::capture::Captured| {
+                matches!(c.content, Content::Segment { connection: 1, .. })
+            };
+            record.packets.iter().any(|c| second(&c))
+        })
+        .count();
+    assert!(again > 0, "no connection broke");
+}
+
+#[test]
+fn every_recorded_packet_is_one_of_the_link_and_can_be_read() {
+    let run = spec(TcpSettings::THESIS, "medium", 14_100, 1, 1);
+    let clients = run.clients;
+    let record = recorded(run);
+    let (down, up) = (record.link.down, record.link.up);
+    let sent = record.packets.iter().filter(|p| p.is_outgoing()).count() as u64;
+    assert_eq!(sent, down.offered + up.offered);
+    let mut bytes = 0;
+    for captured in &record.packets {
+        let packet = captured.packet(clients);
+        let (from, ..) = wire::decode(&packet).expect("a segment with right checksums");
+        assert_eq!(from.ip().octets()[1] == 255, captured.from == clients);
+        bytes += if captured.is_outgoing() {
+            packet.len() as u64
+        } else {
+            0
+        };
+    }
+    let kept_off = down.dropped_full + up.dropped_full;
+    assert!(bytes >= down.bytes_sent + up.bytes_sent);
+    assert_eq!(bytes == down.bytes_sent + up.bytes_sent, kept_off == 0);
+}
+
+#[test]
+fn segments_beyond_the_mtu_and_impossible_settings_are_refused() {
+    let wide = TcpSettings {
+        mss: 257,
+        ..TcpSettings::THESIS
+    };
+    let error = world::run(&spec(wide, "none", 14_100, 1, 1)).expect_err("too wide");
+    assert_eq!(error, RunError::Segment { mss: 257, mtu: 296 });
+    assert_eq!(
+        error.to_string(),
+        "segments of 297 bytes on a link with an MTU of 296"
+    );
+    let never = TcpSettings {
+        ack_every: 0,
+        ..TcpSettings::THESIS
+    };
+    let error = world::run(&spec(never, "none", 14_100, 1, 1)).expect_err("impossible");
+    assert!(error.to_string().contains("tcp.ack_every"), "{error}");
+}
