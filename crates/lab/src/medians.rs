@@ -7,9 +7,11 @@ use crate::text::{Align, TextTable};
 
 /// The fewest algorithms that are also set side by side.
 const SIDE_BY_SIDE_FROM: usize = 4;
+/// The most cells that are: more columns than that are too wide to be read.
+const COLUMNS_MAX: usize = 12;
 
 /// Medians of completion times: a line per algorithm, a column per cell, if there are several of
-/// both. The shortest of a column is marked.
+/// both, but not too many cells. The shortest of a column is marked.
 pub fn table(rows: &[Row]) -> Option<TextTable> {
     let mut cells: Vec<&Row> = Vec::new();
     let mut algorithms: Vec<&str> = Vec::new();
@@ -21,7 +23,7 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
             algorithms.push(&row.algorithm);
         }
     }
-    if cells.len() < 2 || algorithms.len() < SIDE_BY_SIDE_FROM {
+    if !(2..=COLUMNS_MAX).contains(&cells.len()) || algorithms.len() < SIDE_BY_SIDE_FROM {
         return None;
     }
     let of = |cell: &Row, algorithm: &str| {
@@ -141,10 +143,11 @@ mod tests {
     }
 
     #[test]
-    fn one_cell_or_few_algorithms_need_no_second_table() {
+    fn one_cell_few_algorithms_or_very_many_cells_have_no_second_table() {
         let all = |cell, names| table(&rows(cell, names, |_| Some(1))).is_some();
         assert!(all("long-*-none-inf", "cocoa-*"));
         assert!(!all("long-1c-none-inf", "cocoa-*"));
+        assert!(!all("long-*", "cocoa-0*"));
         assert!(!all("long-*-none-inf", "default,fasor"));
     }
 }

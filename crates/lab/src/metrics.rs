@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use carob_sim::link::Counters;
 use carob_sim::spec::{FlowRecord, RunRecord, Sample};
 
 use crate::statistics::{Statistics, jain};
@@ -25,7 +26,7 @@ pub struct Metric {
 pub const METRICS: &[Metric] = &[
     Metric {
         name: "fct_s",
-        about: "Flow completion time: first request to last complete response.",
+        about: "Flow completion time: first request to last complete response; connection set-up apart.",
     },
     Metric {
         name: "setup_s",
@@ -41,19 +42,23 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "transmissions_per_exchange",
-        about: "Copies per exchange, mean of a flow.",
+        about: "Copies per exchange, mean of a flow; over TCP, data segments sent per segment of new data.",
+    },
+    Metric {
+        name: "segments",
+        about: "Data segments the server sent over TCP, retransmissions included, per flow.",
     },
     Metric {
         name: "retransmissions",
-        about: "Copies after the first of their exchange, per flow.",
+        about: "Copies after the first of their exchange, per flow; over TCP, data segments the server sent again.",
     },
     Metric {
         name: "spurious",
-        about: "Copies sent although an earlier copy and its answer were not lost, per flow.",
+        about: "Copies sent although an earlier copy and its answer were not lost, per flow; over TCP, data segments sent again although all their bytes had been sent in copies that were not lost.",
     },
     Metric {
         name: "rto_count",
-        about: "Timers that ran out, per flow.",
+        about: "Timers that ran out, per flow; over TCP, the server's retransmission timers.",
     },
     Metric {
         name: "loss",
@@ -152,6 +157,9 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
         if let Some(setup) = flow.setup {
             add("setup_s", setup.as_micros() as f64 / 1e6);
         }
+        if let Some(segments) = flow.segments {
+            add("segments", segments as f64);
+        }
         if flow.exchanges > 0 {
             let copies = flow.transmissions as f64 / f64::from(flow.exchanges);
             add("transmissions_per_exchange", copies);
@@ -187,7 +195,8 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
     let (down, up) = (record.link.down, record.link.up);
     let offered = down.offered + up.offered;
     if offered > 0 {
-        let gone = down.lost + down.dropped_full + up.lost + up.dropped_full;
+        let gone_of = |c: Counters| c.lost + c.dropped_full + c.dropped_early;
+        let gone = gone_of(down) + gone_of(up);
         add("loss", gone as f64 / offered as f64);
         add(
             "queue_bytes",
@@ -215,7 +224,6 @@ pub fn exchanges_with(flow: &FlowRecord, copies: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use carob_cc::time::Instant;
-    use carob_sim::link::Counters;
     use carob_sim::spec::LinkRecord;
 
     use super::*;
@@ -258,11 +266,44 @@ mod tests {
         assert_eq!(samples["success_ratio"], [2.0 / 3.0]);
         assert_eq!(samples["transmissions_per_exchange"], [1.5, 1.5, 1.5]);
         assert_eq!(samples["loss"], [0.1]);
-        assert!(!samples.contains_key("setup_s"));
+        assert!(!samples.contains_key("setup_s") && !samples.contains_key("segments"));
         assert!(
             samples
                 .keys()
                 .all(|name| METRICS.iter().any(|m| m.name == *name))
         );
+    }
+
+    #[test]
+    fn connections_have_a_set_up_and_segments_and_early_drops_are_losses() {
+        let counters = Counters {
+            offered: 10,
+            lost: 1,
+            dropped_early: 2,
+            ..Counters::default()
+        };
+        let mut over_tcp = flow(Some(10));
+        over_tcp.setup = Some(carob_cc::time::Duration::from_millis(650));
+        over_tcp.segments = Some(402);
+        let record = RunRecord {
+            flows: vec![over_tcp],
+            link: LinkRecord {
+                down: counters,
+                up: Counters::default(),
+            },
+            ..RunRecord::default()
+        };
+        let mut samples = Samples::new();
+        collect(&record, &mut samples);
+        assert_eq!(
+            (&samples["setup_s"], &samples["segments"]),
+            (&vec![0.65], &vec![402.0])
+        );
+        assert_eq!(
+            (&samples["fct_s"], &samples["loss"]),
+            (&vec![10.0], &vec![0.3])
+        );
+        let known = |name: &&str| METRICS.iter().any(|m| m.name == *name);
+        assert!(samples.keys().all(known));
     }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+pub use carob_sim::capture::Captured;
 use carob_sim::hash::fnv1a;
-pub use carob_sim::spec::Recording;
-use carob_sim::spec::{RunRecord, RunSpec};
+use carob_sim::spec::RunSpec;
+pub use carob_sim::spec::{Recording, RunRecord};
 use carob_sim::world::RunError;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -478,15 +479,21 @@ mod tests {
     fn a_plan_has_the_cells_the_study_measured() {
         let scenario = long();
         let plan = Plan::new(&scenario, &Selection::default()).expect("a plan");
-        // 2 numbers of clients, 4 errors, the smallest buffer, 2 algorithms, 20 seeds.
-        assert_eq!(plan.jobs().len(), 2 * 4 * 2 * 20);
+        // UDP: 2 numbers of clients, 4 errors, the smallest buffer, 2 algorithms. New Reno: all of
+        // 4 buffers; BBR: the same with one client. 20 seeds.
+        let cells = 2 * 4 * 2 + 2 * 4 * 4 + 4 * 4;
+        assert_eq!(cells, 64);
+        assert_eq!(plan.jobs().len(), cells * 20);
         assert_eq!(plan.jobs()[0].seed, 1);
         assert_eq!(plan.jobs()[19].seed, 20);
     }
 
     #[test]
     fn a_cell_outside_the_study_runs_when_asked_for() {
-        let scenario = long();
+        // Over UDP the study has the smallest buffer only.
+        let (built_in, _) = builtin::find("thesis/long").expect("a scenario");
+        let udp = ["run.algorithms=default,cocoa-001".to_owned()];
+        let scenario = Scenario::read(built_in.name, built_in.text, &udp).expect("a valid one");
         let cell = Some("long-1c-none-inf".to_owned());
         let selection = Selection {
             cell,
@@ -553,11 +560,11 @@ mod tests {
         let plan = Plan::new(&scenario, &selection).expect("a plan");
         let most = AtomicUsize::new(0);
         plan.execute(pretend, |done, all| {
-            assert_eq!(all, 32);
+            assert_eq!(all, 128);
             most.fetch_max(done, Ordering::Relaxed);
         })
         .expect("possible");
-        assert_eq!(most.into_inner(), 32);
+        assert_eq!(most.into_inner(), 128);
     }
 
     #[test]
@@ -569,7 +576,7 @@ mod tests {
         };
         let plan = Plan::new(&scenario, &selection).expect("a plan");
         let outcome = plan.execute(pretend, |_, _| {}).expect("possible");
-        let row = serde_json::to_value(&outcome.rows()[2]).expect("plain data");
+        let row = serde_json::to_value(&outcome.rows()[10]).expect("plain data");
         assert_eq!(row["scenario"], "thesis/long-1c-low-2500");
         assert_eq!(row["cell"]["clients"], 1);
         assert_eq!(row["algorithm"], "default");

@@ -352,8 +352,8 @@ mod tests {
         look: impl FnOnce(&Outcome<'_>) -> T,
     ) -> T {
         let (file, _) = builtin::find("thesis/long").expect("a scenario");
-        let scenario =
-            Scenario::read(file.name, file.text, &["clients=1".to_owned()]).expect("a valid one");
+        let set = ["clients=1", "run.algorithms=default,cocoa-001"].map(str::to_owned);
+        let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
         let selection = Selection {
             seeds: Some(4),
             ..Selection::default()

@@ -71,7 +71,7 @@ fn medians_of_200_seeds_are_within_their_bounds_of_print() {
             assert_eq!(readings.len(), expected, "{cell} {algorithm}");
             let mut within = Vec::new();
             for c in readings {
-                let same = (c.tolerance - bound).abs() < 1e-9;
+                let same = (c.tolerance.share - bound).abs() < 1e-9;
                 assert!(same, "papers/thesis/tolerances.toml: {cell}");
                 if c.verdict() == Verdict::Holds {
                     within.push(c.label());

@@ -96,6 +96,20 @@ pub struct ControllerSpec {
     changed: Option<&'static Settings>,
 }
 
+impl Default for ControllerSpec {
+    /// The stack's default controller.
+    fn default() -> Self {
+        let entry = match Choice::default() {
+            Choice::Registered(entry) => entry,
+            _ => registry::entries().next().expect("there are controllers"),
+        };
+        Self {
+            entry,
+            changed: None,
+        }
+    }
+}
+
 impl ControllerSpec {
     /// The controller `name` with `constants` set in order, each a (name, value in text).
     ///

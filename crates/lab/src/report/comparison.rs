@@ -1,19 +1,14 @@
 //! The report of a run: completion times of every cell and algorithm, and typical transfers.
 
-use carob_sim::spec::{FlowRecord, Recording, RunRecord};
-use carob_sim::world;
-
 use super::boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
-use super::multiples::{self, Panel};
 use super::page::{Details, FigureBlock, Report, Section};
 use super::scale::Mapping;
-use super::sequence::{Kind, SequenceGraph};
-use super::timers::TimerTrace;
+use super::transfers::transfers;
 use crate::export;
 use crate::marks;
 use crate::medians;
 use crate::papers::{self, Expected};
-use crate::run::{Impossible, Job, Outcome, Row};
+use crate::run::{Impossible, Outcome, Row};
 use crate::scenario::Cell;
 use crate::scenario::value::Value;
 use crate::statistics::Statistic;
@@ -23,19 +18,10 @@ use crate::summary::{self, Print};
 const GROUPS_MAX: usize = 12;
 /// Algorithms that can be told apart in one figure.
 const COLOURS: usize = 7;
-/// The most transfers shown side by side.
-const PANELS_MAX: usize = 8;
 /// Above this ratio of largest to smallest value a box plot is logarithmic.
 const LINEAR_UP_TO: f64 = 30.0;
 /// The most runs listed one by one.
 const LISTED_MAX: usize = 4_000;
-/// How much of a transfer is kept for its figures.
-const RECORDING: Recording = Recording {
-    events: 60_000,
-    samples: 20_000,
-    log: 0,
-};
-
 /// What a report is about.
 #[derive(Clone, Debug)]
 pub struct Subject<'a> {
@@ -290,174 +276,10 @@ pub(super) fn printed_of(row: &Expected) -> Printed {
     }
 }
 
-/// A recorded run.
-struct Transfer {
-    title: String,
-    caption: String,
-    clients: u32,
-    record: RunRecord,
-}
-
-/// Typical transfers of the cell in which the algorithms differ most.
-fn transfers(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Option<Section>, Impossible> {
-    let first = rows
-        .first()
-        .map(|row| row.scenario.rsplit('/').next().unwrap_or_default());
-    let Some(cell) = summary::widest_cell(rows).or(first) else {
-        return Ok(None);
-    };
-    let mut algorithms: Vec<&str> = rows
-        .iter()
-        .filter(|row| row.scenario.rsplit('/').next() == Some(cell))
-        .map(|row| row.algorithm.as_str())
-        .collect();
-    let left_out = algorithms.split_off(algorithms.len().min(PANELS_MAX));
-    let plan = outcome.plan();
-    let single = rows.iter().all(|row| row.runs == 1);
-    let mut all = Vec::new();
-    for algorithm in algorithms {
-        let Some(job) = outcome.typical(cell, algorithm) else {
-            continue;
-        };
-        all.push(record(outcome, &job)?);
-    }
-    let several_cells = rows
-        .iter()
-        .any(|row| row.scenario.rsplit('/').next() != Some(cell));
-    let mut text = Vec::new();
-    if several_cells {
-        text.push(format!(
-            "In {cell}, the cell in which the algorithms differ most. The other cells have \
-             reports of their own: carob lab run {}/CELL.",
-            plan.scenario().study()
-        ));
-    }
-    if !single {
-        text.push("For each algorithm the run nearest to its median.".to_owned());
-    }
-    if all.iter().any(|t| t.clients > 1) {
-        text.push("The first client of each run is shown.".to_owned());
-    }
-    if !left_out.is_empty() {
-        text.push(format!("Not shown: {}.", summary::listed(&left_out)));
-    }
-    let figures = match &all[..] {
-        [] => return Ok(None),
-        [one] => one_transfer(one),
-        several => side_by_side(several),
-    };
-    Ok(Some(Section {
-        heading: if single {
-            "The transfer"
-        } else {
-            "Typical transfers"
-        }
-        .to_owned(),
-        text,
-        figures,
-        ..Section::default()
-    }))
-}
-
-fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> {
-    let mut spec = outcome.plan().spec(job);
-    spec.record = RECORDING;
-    let record = world::run(&spec).map_err(|why| Impossible {
-        cell: job.cell.name.clone(),
-        why,
-    })?;
-    let completion = record.flows.first().and_then(FlowRecord::completion);
-    let took = completion.map_or_else(
-        || "not completed".to_owned(),
-        |c| format!("{} s", summary::seconds(c.as_micros() as f64 / 1e6)),
-    );
-    let unrecorded = match record.events_unrecorded {
-        0 => String::new(),
-        n => format!(" The last {n} events are not shown."),
-    };
-    Ok(Transfer {
-        title: format!("{}, seed {}: {took}", job.algorithm.name, job.seed),
-        caption: format!("Trace hash {:016x}.{unrecorded}", record.trace_hash),
-        clients: spec.clients,
-        record,
-    })
-}
-
-const SEQUENCE_READING: &str = "Each dot is a block asked for; a retransmission stands to the \
-right of the copy that was lost, and the gap between them is the timer.";
-const TIMER_READING: &str = "The retransmission timeout before dithering, the first timers drawn \
-from it, and the round-trip times it learns from; the vertical axis is logarithmic.";
-
-fn one_transfer(transfer: &Transfer) -> Vec<FigureBlock> {
-    let graph = SequenceGraph::of("Block", &transfer.record.events, 0);
-    let mut figures = vec![FigureBlock {
-        svg: graph.svg("Blocks over time"),
-        title: format!("Blocks over time. {}.", transfer.title),
-        caption: format!("{SEQUENCE_READING} {}", transfer.caption),
-    }];
-    if let Some((from, to)) = longest_wait(&graph) {
-        figures.push(FigureBlock {
-            svg: graph.between(from, to).svg("Blocks over time, in detail"),
-            title: format!("The same from {from:.0} s to {to:.0} s,"),
-            caption: "around the longest wait for a block.".to_owned(),
-        });
-    }
-    if let Some(flow) = transfer.record.flows.first() {
-        figures.push(FigureBlock {
-            svg: TimerTrace::of(flow).svg("Timers over time"),
-            title: "Timers.".to_owned(),
-            caption: TIMER_READING.to_owned(),
-        });
-    }
-    figures
-}
-
-/// A window around the longest time without an answer, if there are retransmissions.
-fn longest_wait(graph: &SequenceGraph) -> Option<(f64, f64)> {
-    if !graph.marks.iter().any(|m| m.kind == Kind::Again) {
-        return None;
-    }
-    let answered = graph.marks.iter().filter(|m| m.kind == Kind::Answered);
-    let times: Vec<f64> = answered.map(|m| m.at_s).collect();
-    let gap = |pair: &&[f64]| pair[1] - pair[0];
-    let longest = times.windows(2).max_by(|a, b| gap(a).total_cmp(&gap(b)))?;
-    let around = (longest[1] - longest[0]).max(5.0) / 2.0;
-    Some(((longest[0] - around).max(0.0), longest[1] + around))
-}
-
-fn side_by_side(all: &[Transfer]) -> Vec<FigureBlock> {
-    let sequences: Vec<Panel<SequenceGraph>> = all
-        .iter()
-        .map(|transfer| Panel {
-            title: transfer.title.clone(),
-            content: SequenceGraph::of("Block", &transfer.record.events, 0),
-        })
-        .collect();
-    let timers: Vec<Panel<TimerTrace>> = all
-        .iter()
-        .filter_map(|transfer| {
-            Some(Panel {
-                title: transfer.title.clone(),
-                content: TimerTrace::of(transfer.record.flows.first()?),
-            })
-        })
-        .collect();
-    vec![
-        FigureBlock {
-            svg: multiples::sequences(&sequences, "Blocks over time, by algorithm"),
-            title: "Blocks over time.".to_owned(),
-            caption: SEQUENCE_READING.to_owned(),
-        },
-        FigureBlock {
-            svg: multiples::timers(&timers, "Timers over time, by algorithm"),
-            title: "Timers.".to_owned(),
-            caption: TIMER_READING.to_owned(),
-        },
-    ]
-}
-
 #[cfg(test)]
 mod tests {
+    use carob_sim::world;
+
     use super::*;
     use crate::run::{Plan, Selection};
     use crate::scenario::{Scenario, builtin};
@@ -523,6 +345,30 @@ mod tests {
         assert!(html.contains("The transfer") && html.contains("the longest wait"));
         assert!(!html.contains("Box plots"));
         assert!(html.contains("Trace hash "));
+    }
+
+    #[test]
+    fn transfers_over_tcp_have_figures_of_their_own() {
+        let selection = Selection {
+            cell: Some("long-1c-none-28200".to_owned()),
+            seeds: Some(2),
+            ..Selection::default()
+        };
+        let several = report(&["run.algorithms=tcp-newreno, tcp-bbr1"], &selection).html();
+        assert!(several.contains("Sequence numbers over time, by algorithm"));
+        assert!(several.contains("Box plots") && several.contains("acknowledged"));
+        assert!(several.contains("Each dot is a segment") && !several.contains("Blocks over time"));
+        let one = report(&["run.algorithms=tcp-newreno"], &selection).html();
+        assert!(one.contains("Sequence numbers over time, in detail") && one.contains("Timers."));
+        let selection = Selection {
+            everywhere: true,
+            ..selection
+        };
+        let mixed = report(&["run.algorithms=default,tcp-bbr1"], &selection).html();
+        assert!(
+            mixed.contains("Blocks over time.") && mixed.contains("Sequence numbers over time.")
+        );
+        assert!(!mixed.contains("NaN"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod sequence;
 mod series;
 mod svg;
 mod timers;
+mod transfers;
 
 pub use boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
 pub use comparison::{Subject, comparison, figure};

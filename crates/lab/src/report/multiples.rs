@@ -33,6 +33,7 @@ pub fn sequences(panels: &[Panel<SequenceGraph>], label: &str) -> String {
     let mut all = panels.first().map_or_else(
         || SequenceGraph {
             y_label: String::new(),
+            answered: "answered",
             marks: Vec::new(),
         },
         |p| p.content.clone(),
@@ -141,6 +142,7 @@ mod tests {
         Panel {
             title: title.to_owned(),
             content: SequenceGraph {
+                answered: "answered",
                 y_label: "Block number".to_owned(),
                 marks: vec![
                     mark(1.0, 0, Kind::First),

@@ -71,7 +71,8 @@ pub fn reproduction(
         sections: vec![
             Section {
                 heading: "Medians of flow completion time".to_owned(),
-                figures: vec![figure(study, ours, comparisons)],
+                text: reproduce::remarks(comparisons),
+                figures: figures(study, ours, comparisons),
                 tables: vec![reproduce::medians(comparisons)],
                 ..Section::default()
             },
@@ -113,15 +114,46 @@ pub fn reproduction(
     }
 }
 
-fn figure(study: &Study, ours: &Ours, comparisons: &[Comparison]) -> FigureBlock {
+/// The value of a row's key, such as `error`.
+fn value(c: &Comparison, key: &str) -> String {
+    let found = c.expected.row.iter().find(|(k, _)| *k == key);
+    found.map_or_else(String::new, |(_, value)| value.clone())
+}
+
+/// UDP by error; TCP, which has cells with several buffers, by buffer, each error apart.
+fn figures(study: &Study, ours: &Ours, comparisons: &[Comparison]) -> Vec<FigureBlock> {
+    let over_tcp = |c: &&Comparison| c.expected.algorithm.starts_with("tcp-");
+    let run = || comparisons.iter().filter(|c| c.ours.is_some());
+    let udp: Vec<&Comparison> = run().filter(|c| !over_tcp(c)).collect();
+    let mut figures = vec![figure(study, ours, udp, "error", "")];
+    let mut errors: Vec<String> = Vec::new();
+    for c in run().filter(over_tcp) {
+        let error = value(c, "error");
+        if !errors.contains(&error) {
+            errors.push(error);
+        }
+    }
+    for error in errors {
+        let own = |c: &&Comparison| over_tcp(c) && value(c, "error") == error;
+        let some: Vec<&Comparison> = run().filter(own).collect();
+        let about = format!(" over TCP with error {error}");
+        figures.push(figure(study, ours, some, "buffer", &about));
+    }
+    figures
+}
+
+/// Box plots of some rows, a group for each value of `key` and number of clients.
+fn figure(
+    study: &Study,
+    ours: &Ours,
+    mut run: Vec<&Comparison>,
+    key: &str,
+    about: &str,
+) -> FigureBlock {
     let (mut groups, mut cells) = (Vec::new(), Vec::<&str>::new());
     let (mut series, mut boxes) = (Vec::<String>::new(), Vec::new());
     // Fewer clients first, then in the order of print.
-    let mut run: Vec<&Comparison> = comparisons.iter().filter(|c| c.ours.is_some()).collect();
-    let clients = |c: &Comparison| -> u32 {
-        let found = c.expected.row.iter().find(|(key, _)| *key == "clients");
-        found.and_then(|(_, n)| n.parse().ok()).unwrap_or_default()
-    };
+    let clients = |c: &Comparison| value(c, "clients").parse::<u32>().unwrap_or_default();
     run.sort_by_key(|c| clients(c));
     for c in run {
         let row = ours.rows.iter().find(|row| {
@@ -131,11 +163,9 @@ fn figure(study: &Study, ours: &Ours, comparisons: &[Comparison]) -> FigureBlock
         let (cell, name) = (c.expected.cell.as_str(), c.label());
         if !cells.contains(&cell) {
             cells.push(cell);
-            let error = c.expected.row.iter().find(|(key, _)| *key == "error");
-            let error = error.map_or_else(String::new, |(_, value)| value.clone());
             let n = clients(c);
             groups.push((
-                error,
+                value(c, key),
                 format!("{n} client{}", if n == 1 { "" } else { "s" }),
             ));
         }
@@ -168,7 +198,7 @@ fn figure(study: &Study, ours: &Ours, comparisons: &[Comparison]) -> FigureBlock
     };
     FigureBlock {
         svg: plot.svg("Box plots of flow completion times beside printed ones"),
-        title: "Flow completion time by error.".to_owned(),
+        title: format!("Flow completion time by {key}{about}."),
         caption: plot.reading(),
     }
 }

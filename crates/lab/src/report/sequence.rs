@@ -1,5 +1,6 @@
 //! Time-sequence graphs: which block or segment was sent when, what was lost, what was repeated.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use carob_sim::trace::{Event, What};
@@ -49,6 +50,8 @@ pub struct Mark {
 pub struct SequenceGraph {
     /// What items are, such as `Block number`.
     pub y_label: String,
+    /// What [`Kind::Answered`] means for them.
+    pub answered: &'static str,
     /// Its marks, in order of time.
     pub marks: Vec<Mark>,
 }
@@ -83,7 +86,48 @@ impl SequenceGraph {
             .collect();
         Self {
             y_label: y_label.to_owned(),
+            answered: "answered",
             marks,
+        }
+    }
+
+    /// The marks of the data that `host` sends to `peer` over TCP: items are sequence numbers, in
+    /// bytes from the beginning of the connection. What is acknowledged is known where the ACK
+    /// arrives.
+    pub fn of_stream(events: &[Event], host: u32, peer: u32) -> Self {
+        let mut copies: BTreeMap<u32, u8> = BTreeMap::new();
+        let here = events.iter().filter(|event| event.host == host);
+        let marks = here.filter_map(|event| {
+            let (segment, kind) = match event.what {
+                What::Segment { segment, again } => {
+                    (segment, if again { Kind::Again } else { Kind::First })
+                }
+                What::SegmentLost { segment } => (segment, Kind::Lost),
+                What::SegmentDropFull { segment } => (segment, Kind::Full),
+                What::SegmentArrived { segment } => (segment, Kind::Answered),
+                _ => return None,
+            };
+            let (is_ack, copy) = (
+                kind == Kind::Answered,
+                copies.entry(segment.seq).or_default(),
+            );
+            if segment.peer != peer || (segment.data == 0 && !is_ack) {
+                return None;
+            }
+            if kind == Kind::Again {
+                *copy = copy.saturating_add(1);
+            }
+            Some(Mark {
+                at_s: event.at.as_micros() as f64 / 1e6,
+                item: if is_ack { segment.ack } else { segment.seq },
+                kind,
+                attempt: if is_ack { 0 } else { *copy },
+            })
+        });
+        Self {
+            y_label: "Sequence number (B)".to_owned(),
+            answered: "acknowledged",
+            marks: marks.collect(),
         }
     }
 
@@ -93,6 +137,7 @@ impl SequenceGraph {
         let marks = self.marks.iter().filter(inside).copied().collect();
         Self {
             y_label: self.y_label.clone(),
+            answered: self.answered,
             marks,
         }
     }
@@ -166,7 +211,7 @@ impl SequenceGraph {
             (Kind::Full, "dropped by a full buffer", &|svg, at| {
                 svg.path("seq-full", &square(at, 1.0));
             }),
-            (Kind::Answered, "answered", &|svg, (x, y)| {
+            (Kind::Answered, self.answered, &|svg, (x, y)| {
                 svg.line("seq-answered", (x - 9.0, y), (x + 9.0, y));
             }),
         ];
@@ -293,6 +338,7 @@ fn square((x, y): (f64, f64), size: f64) -> String {
 #[cfg(test)]
 mod tests {
     use carob_cc::time::Instant;
+    use carob_sim::trace::SegmentTag;
 
     use super::*;
 
@@ -351,6 +397,82 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_has_data_of_one_connection_and_what_was_acknowledged() {
+        let tag = |peer, seq, data, ack| SegmentTag {
+            peer,
+            seq,
+            data,
+            flags: 0x10,
+            ack,
+        };
+        let sent = |seq, again| What::Segment {
+            segment: tag(0, seq, 256, 1),
+            again,
+        };
+        let events = [
+            event(0, 2, sent(1, false)),
+            event(
+                0,
+                2,
+                What::SegmentLost {
+                    segment: tag(0, 1, 256, 1),
+                },
+            ),
+            event(
+                1,
+                2,
+                What::Segment {
+                    segment: tag(0, 257, 0, 1),
+                    again: false,
+                },
+            ),
+            event(
+                2,
+                2,
+                What::Segment {
+                    segment: tag(1, 1, 256, 1),
+                    again: false,
+                },
+            ),
+            event(3, 2, sent(1, true)),
+            event(
+                4,
+                0,
+                What::SegmentArrived {
+                    segment: tag(2, 1, 256, 1),
+                },
+            ),
+            event(
+                5,
+                2,
+                What::SegmentArrived {
+                    segment: tag(0, 18, 0, 257),
+                },
+            ),
+        ];
+        let graph = SequenceGraph::of_stream(&events, 2, 0);
+        let marks: Vec<_> = graph
+            .marks
+            .iter()
+            .map(|m| (m.kind, m.item, m.attempt))
+            .collect();
+        assert_eq!(
+            marks,
+            [
+                (Kind::First, 1, 0),
+                (Kind::Lost, 1, 0),
+                (Kind::Again, 1, 1),
+                (Kind::Answered, 257, 0)
+            ]
+        );
+        let svg = graph.svg("a label");
+        assert!(
+            svg.contains("acknowledged") && !svg.contains(">answered<"),
+            "{svg}"
+        );
+    }
+
+    #[test]
     fn every_mark_says_what_it_is() {
         let svg = graph().svg("a label");
         assert!(svg.contains("<title>Block number 0: sent again at 2.000 s (copy 2)</title>"));
@@ -379,6 +501,7 @@ mod tests {
         let marks = (0..=TOOLTIPS_MAX as u32).map(mark).collect();
         let graph = SequenceGraph {
             y_label: "Block".to_owned(),
+            answered: "answered",
             marks,
         };
         assert!(!graph.svg("a label").contains("<title>"));
@@ -388,6 +511,7 @@ mod tests {
     fn nothing_is_a_figure_too() {
         let empty = SequenceGraph {
             y_label: "Block".to_owned(),
+            answered: "answered",
             marks: Vec::new(),
         };
         assert!(!empty.svg("a label").contains("NaN"));

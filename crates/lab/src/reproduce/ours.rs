@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::papers::{self, Expected};
 use crate::run::{Impossible, Plan, Selection};
-use crate::scenario::{Scenario, builtin};
+use crate::scenario::{Scenario, builtin, is_known};
 use crate::statistics::Statistics;
 
 /// Seeds per cell and algorithm unless told otherwise.
@@ -199,7 +199,7 @@ fn long(set: &[String], algorithm: Option<&str>) -> Scenario {
 /// Printed cells with the algorithms there are, in printed order; readings after the profile.
 fn parts(printed: &[Expected]) -> Vec<Part> {
     let readings = thesis_readings();
-    let known = |row: &&Expected| carob_cc::registry::find(&row.algorithm).is_ok();
+    let known = |row: &&Expected| is_known(&row.algorithm);
     printed
         .iter()
         .filter(known)
@@ -246,8 +246,9 @@ mod tests {
     #[test]
     fn both_readings_of_cocoa_are_run_in_each_printed_cell() {
         let parts = parts(&papers::thesis_fct());
-        // Six cells with a buffer of 2500 bytes; default, and cocoa-001 in two readings.
-        assert_eq!(parts.len(), 6 * 3);
+        // Six cells with a buffer of 2500 bytes; default, and cocoa-001 in two readings. TCP: New
+        // Reno in six cells with four buffers each, BBR in the four of one client.
+        assert_eq!(parts.len(), 6 * 3 + (6 + 4) * 4);
         let readings = parts.iter().filter(|p| !p.set.is_empty()).count();
         assert_eq!(readings, 6);
     }

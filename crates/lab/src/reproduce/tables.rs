@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Comparison, Verdict};
 use crate::marks::mark;
 use crate::statistics::Statistic;
-use crate::summary::seconds;
+use crate::summary::{listed, seconds};
 use crate::text::{Align, TextTable};
 
 fn columns(names: &[(&str, Align)]) -> TextTable {
@@ -13,12 +13,6 @@ fn columns(names: &[(&str, Align)]) -> TextTable {
         .iter()
         .map(|(name, align)| ((*name).to_owned(), *align));
     TextTable::new(header.collect())
-}
-
-fn percent(fraction: f64) -> String {
-    // Tolerances have one decimal of a per cent at most.
-    let percent = (fraction * 1e3).round() / 10.0;
-    format!("{percent} %")
 }
 
 /// Medians of what was run: print, ours, ratio, tolerance, verdict.
@@ -45,7 +39,7 @@ pub fn medians(comparisons: &[Comparison]) -> TextTable {
             seconds(c.paper),
             seconds(ours),
             format!("{ratio:.3}"),
-            percent(c.tolerance),
+            c.tolerance.to_string(),
             c.verdict().name().to_owned(),
         ]);
     }
@@ -161,7 +155,7 @@ pub fn readings(comparisons: &[Comparison]) -> TextTable {
             first.expected.cell.clone(),
             first.expected.algorithm.clone(),
             seconds(first.paper),
-            percent(first.tolerance),
+            first.tolerance.to_string(),
         ];
         for c in group {
             cells.push(c.ours.map_or_else(String::new, seconds));
@@ -234,13 +228,35 @@ pub fn nearer(comparisons: &[Comparison]) -> Vec<String> {
         .collect()
 }
 
+/// What is known about rows besides, each with the cells it is about.
+pub fn remarks(comparisons: &[Comparison]) -> Vec<String> {
+    let mut all: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for c in comparisons.iter().filter(|c| c.ours.is_some()) {
+        let Some(remark) = c.remark.as_deref() else {
+            continue;
+        };
+        let (algorithm, cell) = (c.expected.algorithm.as_str(), c.expected.cell.as_str());
+        match all
+            .iter_mut()
+            .find(|(r, a, _)| *r == remark && *a == algorithm)
+        {
+            Some((.., cells)) if cells.contains(&cell) => {}
+            Some((.., cells)) => cells.push(cell),
+            None => all.push((remark, algorithm, vec![cell])),
+        }
+    }
+    all.into_iter()
+        .map(|(remark, algorithm, cells)| format!("{algorithm} in {}: {remark}.", listed(&cells)))
+        .collect()
+}
+
 /// What was not run, counted by reason and table.
 pub fn not_run(comparisons: &[Comparison]) -> Vec<String> {
     /// Rows by table, as (cell, algorithm).
     type Rows<'a> = BTreeMap<u32, Vec<(&'a str, &'a str)>>;
     let mut reasons: BTreeMap<String, (usize, Rows<'_>)> = BTreeMap::new();
     for c in comparisons {
-        if let Some(note) = c.note() {
+        if let Some(note) = c.not_run() {
             let (values, tables) = reasons.entry(note).or_default();
             *values += 1;
             let rows = tables.entry(c.expected.table).or_default();
@@ -328,11 +344,8 @@ mod tests {
     fn what_was_not_run_is_counted_by_reason() {
         let all = comparisons();
         let text = not_run(&all).join("\n");
-        if carob_cc::registry::find("tcp-bbr1").is_err() {
-            assert!(text.contains("needs tcp-bbr1: "), "{text}");
-        }
         assert!(
-            text.contains("not run: 10 rows (80 values): 2 of Table 6, 2 of Table 7"),
+            text.starts_with("not run: 50 rows (400 values): 10 of Table 6, 6 of Table 7"),
             "{text}"
         );
     }

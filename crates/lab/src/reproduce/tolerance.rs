@@ -4,14 +4,71 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::pattern::fits;
 use crate::scenario::value::{Kind, Value};
 use crate::statistics::Statistic;
 
-/// Tolerances by statistic, as fractions of the printed value, for some cells their own.
+/// How far from a printed value ours may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tolerance {
+    /// As a fraction of the printed value.
+    pub share: f64,
+    /// Anything between the printed quartiles is near enough, too.
+    pub or_quartiles: bool,
+}
+
+/// What follows a share where the printed quartiles do as well.
+const OR_QUARTILES: &str = "or p25-p75";
+
+impl Tolerance {
+    fn read(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let share = text.strip_suffix(OR_QUARTILES);
+        match Value::read(Kind::Percent, share.unwrap_or(text))? {
+            Value::Percent(ppm) => Some(Self {
+                share: f64::from(ppm) / 1e6,
+                or_quartiles: share.is_some(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Tolerances have one decimal of a per cent at most.
+        let percent = (self.share * 1e3).round() / 10.0;
+        write!(f, "{percent} %")?;
+        if self.or_quartiles {
+            write!(f, " {OR_QUARTILES}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Tolerances by statistic, as fractions of the printed value; rules for some cells and
+/// algorithms, of which the last that fits holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tolerances {
-    default: BTreeMap<Statistic, f64>,
-    cells: BTreeMap<String, BTreeMap<Statistic, f64>>,
+    default: BTreeMap<Statistic, Tolerance>,
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Rule {
+    /// Patterns.
+    cells: Vec<String>,
+    /// Patterns; none for every algorithm.
+    algorithms: Vec<String>,
+    bounds: BTreeMap<Statistic, Tolerance>,
+    note: Option<String>,
+}
+
+impl Rule {
+    fn is_of(&self, cell: &str, algorithm: &str) -> bool {
+        let any = |patterns: &[String], name| patterns.iter().any(|p| fits(name, p));
+        any(&self.cells, cell) && (self.algorithms.is_empty() || any(&self.algorithms, algorithm))
+    }
 }
 
 #[derive(Deserialize)]
@@ -19,7 +76,18 @@ pub struct Tolerances {
 struct File {
     default: BTreeMap<String, String>,
     #[serde(default)]
-    cells: BTreeMap<String, BTreeMap<String, String>>,
+    rule: Vec<RawRule>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRule {
+    cells: Vec<String>,
+    #[serde(default)]
+    algorithms: Vec<String>,
+    #[serde(default)]
+    within: BTreeMap<String, String>,
+    note: Option<String>,
 }
 
 impl Tolerances {
@@ -38,31 +106,51 @@ impl Tolerances {
                 .map(|(name, text)| {
                     let statistic =
                         Statistic::named(name).ok_or(format!("no statistic \"{name}\""))?;
-                    match Value::read(Kind::Percent, text) {
-                        Some(Value::Percent(ppm)) => Ok((statistic, f64::from(ppm) / 1e6)),
-                        _ => Err(format!("{name} = \"{text}\": expected {}", Kind::Percent)),
-                    }
+                    let tolerance = Tolerance::read(text).ok_or_else(|| {
+                        let share = Kind::Percent;
+                        format!("{name} = \"{text}\": expected {share}, or the same and \"{OR_QUARTILES}\"")
+                    })?;
+                    Ok((statistic, tolerance))
                 })
                 .collect::<Result<BTreeMap<_, _>, String>>()
         };
         Ok(Self {
             default: table(&file.default)?,
-            cells: file
-                .cells
-                .iter()
-                .map(|(cell, texts)| Ok((cell.clone(), table(texts)?)))
+            rules: file
+                .rule
+                .into_iter()
+                .map(|rule| {
+                    Ok(Rule {
+                        bounds: table(&rule.within)?,
+                        cells: rule.cells,
+                        algorithms: rule.algorithms,
+                        note: rule.note,
+                    })
+                })
                 .collect::<Result<_, String>>()?,
         })
     }
 
-    /// The one for a statistic in a cell; 0 if neither the cell nor the default has one.
-    pub fn of(&self, cell: &str, statistic: Statistic) -> f64 {
-        self.cells
-            .get(cell)
-            .and_then(|own| own.get(&statistic))
+    /// The one for a statistic of an algorithm in a cell; 0 if there is none.
+    pub fn of(&self, cell: &str, algorithm: &str, statistic: Statistic) -> Tolerance {
+        self.rules
+            .iter()
+            .rev()
+            .filter(|rule| rule.is_of(cell, algorithm))
+            .find_map(|rule| rule.bounds.get(&statistic))
             .or_else(|| self.default.get(&statistic))
             .copied()
-            .unwrap_or(0.0)
+            .unwrap_or_default()
+    }
+
+    /// What is to be known about an algorithm in a cell besides.
+    pub fn note(&self, cell: &str, algorithm: &str) -> Option<&str> {
+        let own = self
+            .rules
+            .iter()
+            .rev()
+            .filter(|rule| rule.is_of(cell, algorithm));
+        own.filter_map(|rule| rule.note.as_deref()).next()
     }
 }
 
@@ -72,17 +160,42 @@ mod tests {
     use crate::papers;
 
     #[test]
-    fn every_printed_value_has_a_bound_and_every_cell_with_bounds_is_printed() {
+    fn every_printed_value_has_a_bound_and_every_rule_is_of_a_printed_row() {
         let tolerances = Tolerances::thesis();
         let printed = papers::thesis_fct();
         for row in &printed {
             for (statistic, _) in &row.values {
-                assert!(tolerances.of(&row.cell, *statistic) > 0.0, "{statistic:?}");
+                let bound = tolerances.of(&row.cell, &row.algorithm, *statistic);
+                assert!(bound.share > 0.0, "{statistic:?}");
             }
         }
-        for cell in tolerances.cells.keys() {
-            assert!(printed.iter().any(|row| row.cell == *cell), "{cell}");
+        for rule in &tolerances.rules {
+            for cell in &rule.cells {
+                let one = Rule {
+                    cells: vec![cell.clone()],
+                    ..rule.clone()
+                };
+                let used = printed
+                    .iter()
+                    .any(|row| one.is_of(&row.cell, &row.algorithm));
+                assert!(used, "{cell} {:?}", rule.algorithms);
+            }
         }
+    }
+
+    #[test]
+    fn the_last_rule_that_fits_and_has_the_statistic_holds() {
+        let text = "[default]\np50 = \"15 %\"\nmin = \"30 %\"\n
+            [[rule]]\ncells = [\"a-*\"]\nwithin.p50 = \"5 %\"\nwithin.min = \"6 %\"\nnote = \"N\"\n
+            [[rule]]\ncells = [\"a-b\"]\nalgorithms = [\"tcp-*\"]\nwithin.p50 = \"25 % or p25-p75\"\n";
+        let all = Tolerances::read(text).expect("rules");
+        let of = |cell, algorithm, statistic| all.of(cell, algorithm, statistic).to_string();
+        assert_eq!(of("b", "tcp-x", Statistic::P50), "15 %");
+        assert_eq!(of("a-b", "default", Statistic::P50), "5 %");
+        assert_eq!(of("a-b", "tcp-x", Statistic::P50), "25 % or p25-p75");
+        assert_eq!(of("a-b", "tcp-x", Statistic::Min), "6 %");
+        assert_eq!(all.note("a-b", "tcp-x"), Some("N"));
+        assert_eq!(all.note("b", "tcp-x"), None);
     }
 
     #[test]
@@ -90,6 +203,7 @@ mod tests {
         for (text, wrong) in [
             ("[default]\np51 = \"1 %\"", "p51"),
             ("[default]\np50 = \"0.1\"", "0.1"),
+            ("[default]\np50 = \"or p25-p75\"", "expected"),
         ] {
             let error = Tolerances::read(text).expect_err("wrong");
             assert!(error.contains(wrong), "{error}");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use carob_cc::constants::SetError;
 use carob_sim::spec::{ControllerError, ControllerSpec};
+use carob_sim::tcp::settings::{self, Named};
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
@@ -14,17 +15,37 @@ use crate::pattern::{fits, is_pattern};
 /// An algorithm of a scenario.
 #[derive(Clone, Debug)]
 pub struct Algorithm {
-    /// Its registry id.
+    /// Its registry id, or its name among TCP's.
     pub name: String,
-    controller: ControllerSpec,
+    pub(super) protocol: Protocol,
     /// Cells it runs in by default: for each sweep key named here, only these values.
     only: Vec<(String, Vec<Value>)>,
 }
 
+/// What an algorithm is an algorithm of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Protocol {
+    /// A controller of the message layer, with the scenario's constants.
+    Udp(ControllerSpec),
+    /// An algorithm of TCP; its settings depend on the cell.
+    Tcp(&'static Named),
+}
+
 impl Algorithm {
-    /// Its controller, with the scenario's constants.
-    pub fn controller(&self) -> ControllerSpec {
-        self.controller
+    /// Its controller, with the scenario's constants; none over TCP.
+    pub fn controller(&self) -> Option<ControllerSpec> {
+        match self.protocol {
+            Protocol::Udp(controller) => Some(controller),
+            Protocol::Tcp(_) => None,
+        }
+    }
+
+    /// What it is, in a sentence.
+    pub fn about(&self) -> &'static str {
+        match &self.protocol {
+            Protocol::Udp(controller) => controller.entry().about,
+            Protocol::Tcp(named) => named.about,
+        }
     }
 
     /// Whether the scenario runs it in this cell by default.
@@ -83,6 +104,37 @@ pub(super) fn algorithms_of(
     names
         .iter()
         .map(|name| {
+            let only = only
+                .iter()
+                .filter(|(of, ..)| of == name)
+                .map(|(_, short, values, _)| (short.clone(), values.clone()))
+                .collect();
+            if let Some(named) = settings::algorithm(name) {
+                let own = constants_of(&format!("algorithm.{name}.cc."));
+                let alone = if names.len() == 1 {
+                    constants_of("cc.")
+                } else {
+                    Vec::new()
+                };
+                if let Some((constant, _, place)) = own.iter().chain(&alone).next() {
+                    let why = format!(
+                        "{name} has no constant \"{constant}\"; its settings are under tcp"
+                    );
+                    return Err(impossible(place, why));
+                }
+                let (name, protocol) = (name.clone(), Protocol::Tcp(named));
+                return Ok(Algorithm {
+                    name,
+                    protocol,
+                    only,
+                });
+            }
+            if let Some((setting, _, place)) =
+                constants_of(&format!("algorithm.{name}.tcp.")).first()
+            {
+                let why = format!("{name} is not over TCP, so it has no tcp.{setting}");
+                return Err(impossible(place, why));
+            }
             let mut constants = constants_of(&format!("algorithm.{name}.cc."));
             // For all algorithms: those that have the constant take it.
             let shared = constants_of("cc.");
@@ -106,28 +158,35 @@ pub(super) fn algorithms_of(
                 let hint = hint.map_or(String::new(), |h| format!("; did you mean \"{h}\"?"));
                 impossible(place, format!("{why}{hint}"))
             })?;
-            let only = only
-                .iter()
-                .filter(|(of, ..)| of == name)
-                .map(|(_, short, values, _)| (short.clone(), values.clone()))
-                .collect();
             Ok(Algorithm {
                 name: name.clone(),
-                controller,
+                protocol: Protocol::Udp(controller),
                 only,
             })
         })
         .collect()
 }
 
-/// Names, with every pattern replaced by the controllers it fits, each once; `all` is every one.
+/// Every algorithm: controllers of datagrams, then those of TCP.
+pub fn every_name() -> impl Iterator<Item = &'static str> {
+    let controllers = carob_cc::registry::entries().map(|entry| entry.name);
+    controllers.chain(settings::ALGORITHMS.iter().map(|named| named.name))
+}
+
+/// Whether there is an algorithm of that name.
+pub fn is_known(name: &str) -> bool {
+    every_name().any(|known| known == name)
+}
+
+/// Names, with every pattern replaced by the algorithms it fits, each once; `all` is every one
+/// over UDP.
 fn chosen(names: &[String]) -> Vec<String> {
     let mut chosen: Vec<String> = Vec::new();
     for name in names {
-        let pattern = if name == "all" { "*" } else { name };
-        let mut fitting: Vec<String> = carob_cc::registry::entries()
-            .filter(|entry| is_pattern(pattern) && fits(entry.name, pattern))
-            .map(|entry| entry.name.to_owned())
+        let is_all = |known: &str| name == "all" && settings::algorithm(known).is_none();
+        let mut fitting: Vec<String> = every_name()
+            .filter(|known| is_all(known) || is_pattern(name) && fits(known, name))
+            .map(str::to_owned)
             .collect();
         if fitting.is_empty() {
             fitting.push(name.clone()); // a name, or a pattern to be complained about
@@ -142,8 +201,8 @@ fn chosen(names: &[String]) -> Vec<String> {
 }
 
 fn nearest_controller(name: &str) -> Option<&'static str> {
-    carob_cc::registry::entries()
-        .map(|entry| (keys::distance(name, entry.name), entry.name))
+    every_name()
+        .map(|known| (keys::distance(name, known), known))
         .min()
         .filter(|(d, _)| *d <= name.chars().count().div_ceil(3))
         .map(|(_, name)| name)

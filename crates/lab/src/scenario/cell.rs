@@ -7,11 +7,12 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_sim::hash::fnv1a;
 use carob_sim::link::{self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, LossSpec};
-use carob_sim::spec::{ControllerSpec, Recording, RunSpec, Span, Workload};
+use carob_sim::spec::{ControllerSpec, Recording, RunSpec, Span, Transport, Workload};
 
+use super::algorithm::{Algorithm, Protocol};
 use super::error::{Place, ScenarioError};
 use super::value::Value;
-use super::{Axis, Setting, impossible, is_outside_hash, missing};
+use super::{Axis, Setting, impossible, is_outside_hash, missing, tcp};
 
 /// CoAP around a block: header 4, Block2 option 4 (delta above 12, value up to 2 bytes), payload
 /// marker 1. Tokens come on top.
@@ -97,14 +98,17 @@ impl Cell {
         self.settings.get(path).map(|s| s.value.to_string())
     }
 
-    pub(super) fn spec(
-        &self,
-        algorithm: &str,
-        controller: ControllerSpec,
-        seed: u64,
-    ) -> Result<RunSpec, ScenarioError> {
+    pub(super) fn spec(&self, algorithm: &Algorithm, seed: u64) -> Result<RunSpec, ScenarioError> {
         let mtu = self.bytes("link.mtu")?;
         let header = self.bytes("link.header")?;
+        let (transport, controller) = match algorithm.protocol {
+            Protocol::Udp(controller) => (Transport::Datagrams, controller),
+            Protocol::Tcp(named) => {
+                let settings = tcp::settings_of(&self.settings, named, mtu)?;
+                (Transport::Connections(settings), ControllerSpec::default())
+            }
+        };
+        let in_blocks = (transport == Transport::Datagrams).then_some((mtu, header));
         Ok(RunSpec {
             seed,
             clients: self.whole("workload.clients")? as u32,
@@ -115,15 +119,17 @@ impl Cell {
             },
             header_bytes: header as u32,
             mtu_bytes: mtu as u32,
-            workload: self.workload(mtu, header)?,
-            transmission: self.transmission(algorithm, &controller)?,
+            transport,
+            workload: self.workload(in_blocks)?,
+            transmission: self.transmission(&algorithm.name, &controller)?,
             controller,
             time_limit: self.time("run.time_limit")?,
             record: Recording::default(),
         })
     }
 
-    fn workload(&self, mtu: u64, header: u64) -> Result<Workload, ScenarioError> {
+    /// The workload; where blocks are packets, these are to fit (MTU, header).
+    fn workload(&self, in_blocks: Option<(u64, u64)>) -> Result<Workload, ScenarioError> {
         let block = self.bytes("workload.block")?;
         let token = self.whole("workload.token_bytes")?;
         let place = self.place("workload.block");
@@ -131,8 +137,10 @@ impl Cell {
             let why = format!("workload.block is {block} B; a block is a power of two (RFC 7959)");
             return Err(impossible(place, why));
         }
-        let packet = block + token + COAP_OVERHEAD_BYTES + header;
-        if packet > mtu {
+        if let Some((mtu, header)) = in_blocks
+            && let packet = block + token + COAP_OVERHEAD_BYTES + header
+            && packet > mtu
+        {
             let why = format!(
                 "a block of {block} B needs packets of about {packet} B, but link.mtu is {mtu} B"
             );
@@ -173,7 +181,7 @@ impl Cell {
         let lossy = directions == "both" || directions == name;
         Ok(DirectionSpec {
             rate_bps,
-            buffer: Buffer::bytes(buffer),
+            buffer: Buffer::bytes(buffer).with(self.discipline(buffer, mtu, rate_bps)?),
             delay: self.time(&format!("link.{name}.delay"))?,
             extra: if extra.low == extra.high {
                 ExtraDelay::Constant(extra.low)
@@ -252,7 +260,7 @@ impl Cell {
         Ok(parameters)
     }
 
-    fn value_of(&self, path: &str) -> Result<&Value, ScenarioError> {
+    pub(super) fn value_of(&self, path: &str) -> Result<&Value, ScenarioError> {
         let whole = Place::Scenario(self.name.clone());
         self.settings
             .get(path)
@@ -260,34 +268,38 @@ impl Cell {
             .ok_or_else(|| missing(&whole, path))
     }
 
-    fn place(&self, path: &str) -> &Place {
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.settings.contains_key(path)
+    }
+
+    pub(super) fn place(&self, path: &str) -> &Place {
         static NOWHERE: Place = Place::Scenario(String::new());
         self.settings.get(path).map_or(&NOWHERE, |s| &s.place)
     }
 
     /// The kind table and a getter below disagree: unreachable with a scenario that was read.
-    fn wrong_kind(&self, path: &str) -> ScenarioError {
+    pub(super) fn wrong_kind(&self, path: &str) -> ScenarioError {
         impossible(
             self.place(path),
             format!("{path} has a value of another kind"),
         )
     }
 
-    fn whole(&self, path: &str) -> Result<u64, ScenarioError> {
+    pub(super) fn whole(&self, path: &str) -> Result<u64, ScenarioError> {
         match self.value_of(path)? {
             Value::Whole(n) => Ok(*n),
             _ => Err(self.wrong_kind(path)),
         }
     }
 
-    fn bytes(&self, path: &str) -> Result<u64, ScenarioError> {
+    pub(super) fn bytes(&self, path: &str) -> Result<u64, ScenarioError> {
         match self.value_of(path)? {
             Value::Bytes(n) | Value::Buffer(n) => Ok(*n),
             _ => Err(self.wrong_kind(path)),
         }
     }
 
-    fn time(&self, path: &str) -> Result<Duration, ScenarioError> {
+    pub(super) fn time(&self, path: &str) -> Result<Duration, ScenarioError> {
         match self.value_of(path)? {
             Value::Time(Some(t)) => Ok(*t),
             _ => Err(self.wrong_kind(path)),
@@ -301,7 +313,7 @@ impl Cell {
         }
     }
 
-    fn text(&self, path: &str) -> Result<&str, ScenarioError> {
+    pub(super) fn text(&self, path: &str) -> Result<&str, ScenarioError> {
         match self.value_of(path)? {
             Value::Text(text) => Ok(text),
             _ => Err(self.wrong_kind(path)),

@@ -1,9 +1,12 @@
 //! A scenario told to people: every key with its value and where that came from.
 
 use carob_cc::TransmissionParameters;
+use carob_sim::spec::Transport;
 
+use super::algorithm::Protocol;
 use super::error::Place;
 use super::keys::{self, KEYS};
+use super::tcp::{self, TcpSetting};
 use super::value::Value;
 use super::{Algorithm, Cell, Scenario, Setting};
 
@@ -113,6 +116,7 @@ impl Scenario {
                     keys::TRANSMISSION_KEYS.iter().find(named)?.about
                 }
                 ("cc", _) => "A constant of every controller that has it.",
+                ("tcp", name) => tcp::keys().find(|k| k.name == name)?.about,
                 _ => return None,
             };
             Some(Described {
@@ -139,10 +143,25 @@ impl Scenario {
         values
     }
 
-    /// The transmission parameters of an algorithm in a cell.
+    /// The settings of TCP of an algorithm in a cell; none over UDP.
+    pub fn tcp(&self, cell: &Cell, algorithm: &Algorithm) -> Vec<TcpSetting> {
+        let spec = self.spec(cell, algorithm, 0);
+        let profile = cell.setting("tcp.profile").unwrap_or_default();
+        match (spec.transport, algorithm.protocol) {
+            (Transport::Connections(settings), Protocol::Tcp(named)) => {
+                tcp::describe(&settings, named, &profile)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The transmission parameters of an algorithm in a cell; none over TCP.
     pub fn transmission(&self, cell: &Cell, algorithm: &Algorithm) -> Vec<Parameter> {
+        let Some(controller) = algorithm.controller() else {
+            return Vec::new();
+        };
         let parameters = self.spec(cell, algorithm, 0).transmission;
-        let suggested = algorithm.controller().entry().suggested;
+        let suggested = controller.entry().suggested;
         keys::TRANSMISSION_KEYS
             .iter()
             .filter_map(|key| {
@@ -236,7 +255,7 @@ mod tests {
     fn every_transmission_parameter_has_a_value_and_an_origin() {
         let scenario = long(&["rto_max=32 s"]);
         let cell = &scenario.cells()[0];
-        for algorithm in scenario.algorithms() {
+        for algorithm in &scenario.algorithms()[..2] {
             let all = scenario.transmission(cell, algorithm);
             assert_eq!(all.len(), keys::TRANSMISSION_KEYS.len());
             let rto_max = all.iter().find(|p| p.name == "rto_max").expect("a key");

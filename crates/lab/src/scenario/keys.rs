@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use carob_cc::TransmissionParameters;
 use carob_sim::spec::CLIENTS_MAX;
 
+use super::tcp;
 use super::value::Kind;
 
 /// A key of scenario files and `--set`.
@@ -38,7 +39,8 @@ const fn key(
 
 /// Every key with a fixed path. Besides them there are tables whose keys depend on the scenario:
 /// `sweep.<key>`, `algorithm.<name>.<transmission key>`, `algorithm.<name>.cc.<constant>`,
-/// `algorithm.<name>.only.<sweep key>` and `cc.<constant>`.
+/// `algorithm.<name>.tcp.<setting>`, `algorithm.<name>.only.<sweep key>`, `cc.<constant>` and
+/// `tcp.<setting>`.
 pub const KEYS: &[Key] = &[
     key(
         "about",
@@ -158,7 +160,55 @@ pub const KEYS: &[Key] = &[
         "link.buffer",
         Kind::Buffer,
         Some("inf"),
-        "Bottleneck buffer of each direction, headers and the packet in service included; drop-tail.",
+        "Bottleneck buffer of each direction, headers and the packet in service included.",
+    ),
+    key(
+        "link.queue",
+        Kind::Word(&["drop-tail", "red", "codel"]),
+        Some("drop-tail"),
+        "What is dropped or marked before the buffers are full: nothing, as RED (RFC 2309) or CoDel (RFC 8289) say.",
+    ),
+    key(
+        "link.ecn",
+        Kind::Word(&["off", "on"]),
+        Some("off"),
+        "Whether `red` and `codel` mark packets of connections that agreed on it (`tcp.ecn`) instead of dropping them (RFC 3168).",
+    ),
+    key(
+        "link.red_min",
+        Kind::Bytes(0, 1 << 40),
+        None,
+        "Average queue below which RED drops nothing; by default a quarter of the buffer.",
+    ),
+    key(
+        "link.red_max",
+        Kind::Bytes(1, 1 << 40),
+        None,
+        "Average queue from which on RED drops everything; by default three quarters of the buffer.",
+    ),
+    key(
+        "link.red_most",
+        Kind::Percent,
+        Some("10 %"),
+        "Share RED drops just below `link.red_max`.",
+    ),
+    key(
+        "link.red_weight_shift",
+        Kind::Whole(0, 16),
+        Some("9"),
+        "RED's average moves by the 2^-n-th part of the distance with each packet.",
+    ),
+    key(
+        "link.codel_target",
+        Kind::Time,
+        None,
+        "Standing wait that is too long for CoDel; by default 5 ms, or the time of a packet of `link.mtu` on the line if that is longer (RFC 8289 4.4).",
+    ),
+    key(
+        "link.codel_interval",
+        Kind::Time,
+        Some("100 ms"),
+        "How long it must have been so; a typical round-trip time (RFC 8289 4.3).",
     ),
     key(
         "link.extra_delay",
@@ -238,6 +288,12 @@ pub const KEYS: &[Key] = &[
         None,
         "Overrides `link.buffer` towards the server.",
     ),
+    key(
+        "tcp.profile",
+        Kind::Word(&["thesis", "kernel", "rfc", "modern"]),
+        Some("modern"),
+        "Whose TCP the algorithms over TCP (`tcp-newreno`, `tcp-cubic`, `tcp-bbr1`) are, where no setting says more.",
+    ),
 ];
 
 /// Keys of transmission parameters: under `transmission` for every algorithm, under
@@ -267,7 +323,7 @@ pub const TRANSMISSION_KEYS: &[Key] = &[
         "rto_max",
         Kind::TimeOrNone,
         None,
-        "Cap on backed-off timers, or `none`.",
+        "Cap on backed-off timers, or `none`; of TCP's, too, unless `tcp.rto_max` says more.",
     ),
 ];
 
@@ -287,6 +343,10 @@ pub fn reference() -> String {
             key.kind, key.about
         );
     }
+    for setting in tcp::keys() {
+        let (name, takes, about) = (setting.name, setting.kind, tcp::about(setting));
+        let _ = writeln!(text, "| `tcp.{name}` | {takes} | by profile | {about} |");
+    }
     for (path, takes, about) in OPEN_TABLES {
         let _ = writeln!(text, "| `{path}` | {takes} | | {about} |");
     }
@@ -294,7 +354,7 @@ pub fn reference() -> String {
 }
 
 /// Tables whose keys depend on the scenario: (path, what they take, what they mean).
-const OPEN_TABLES: [(&str, &str, &str); 5] = [
+const OPEN_TABLES: [(&str, &str, &str); 6] = [
     (
         "sweep.<key>",
         "a list of values",
@@ -314,6 +374,11 @@ const OPEN_TABLES: [(&str, &str, &str); 5] = [
         "algorithm.<name>.cc.<constant>",
         "as the constant",
         "A constant of one controller.",
+    ),
+    (
+        "algorithm.<name>.tcp.<setting>",
+        "as under `tcp`",
+        "A setting of one algorithm over TCP.",
     ),
     (
         "cc.<constant>",
@@ -355,6 +420,7 @@ pub fn exact(path: &str) -> Option<Found> {
     let transmission = |name: &str| TRANSMISSION_KEYS.iter().find(|k| k.path == name);
     match segments[..] {
         ["cc", _] | ["algorithm", _, "cc", _] => found(Kind::Text),
+        ["tcp", name] | ["algorithm", _, "tcp", name] => found(tcp::kind(name)?),
         ["algorithm", _, "only", short] => resolve(short).ok().and_then(|k| found(k.kind)),
         ["transmission", name] | ["algorithm", _, name] => found(transmission(name)?.kind),
         ["sweep", short] => resolve(short).ok().and_then(|k| found(k.kind)),
@@ -410,7 +476,11 @@ pub fn nearest(wrong: &str) -> Option<String> {
         ["algorithm", name, _] => TRANSMISSION_KEYS
             .iter()
             .map(|k| format!("algorithm.{name}.{}", k.path))
-            .chain(["cc", "only"].map(|t| format!("algorithm.{name}.{t}")))
+            .chain(["cc", "tcp", "only"].map(|t| format!("algorithm.{name}.{t}")))
+            .collect(),
+        ["tcp", _] => tcp::keys().map(|k| format!("tcp.{}", k.name)).collect(),
+        ["algorithm", name, "tcp", _] => tcp::keys()
+            .map(|k| format!("algorithm.{name}.tcp.{}", k.name))
             .collect(),
         ["sweep", _] => fixed_paths()
             .map(|(path, _)| format!("sweep.{}", path.rsplit('.').next().unwrap_or(&path)))
@@ -466,6 +536,10 @@ mod tests {
         );
         assert_eq!(path("down.rate"), Ok("link.down.rate".into()));
         assert_eq!(path("cc.alpha"), Ok("cc.alpha".into()));
+        assert_eq!(path("tcp.mss"), Ok("tcp.mss".into()));
+        assert_eq!(path("tcp.profile"), Ok("tcp.profile".into()));
+        // The algorithm's name says which it is.
+        assert_eq!(path("tcp.congestion"), Err(NotFound::Unknown(None)));
         assert_eq!(
             path("algorithm.default.rto_max"),
             Ok("algorithm.default.rto_max".into())
@@ -491,6 +565,11 @@ mod tests {
             ),
             ("algorithm.default.rtomax", "algorithm.default.rto_max"),
             ("sweep.client", "sweep.clients"),
+            ("tcp.rto_mx", "tcp.rto_max"),
+            (
+                "algorithm.tcp-bbr1.tcp.bbr_ear",
+                "algorithm.tcp-bbr1.tcp.bbr_era",
+            ),
         ] {
             assert_eq!(nearest(wrong).as_deref(), Some(right), "{wrong}");
         }
@@ -512,7 +591,7 @@ mod tests {
         let rows = reference.lines().count();
         assert_eq!(
             rows,
-            2 + KEYS.len() + TRANSMISSION_KEYS.len() + OPEN_TABLES.len()
+            2 + KEYS.len() + TRANSMISSION_KEYS.len() + tcp::keys().count() + OPEN_TABLES.len()
         );
         assert!(
             reference.lines().all(|line| line.matches('|').count() == 5),

@@ -14,16 +14,19 @@ mod algorithm;
 mod cell;
 mod describe;
 mod document;
+mod queue;
+mod tcp;
 
 use std::collections::BTreeMap;
 
 use carob_sim::hash::fnv1a;
 use carob_sim::spec::RunSpec;
 
-pub use algorithm::Algorithm;
+pub use algorithm::{Algorithm, every_name, is_known};
 pub use cell::Cell;
 pub use describe::{Described, Origin, Parameter};
 pub use error::{Place, Problem, ScenarioError};
+pub use tcp::TcpSetting;
 
 use algorithm::{Only, algorithms_of};
 use document::{Raw, Written};
@@ -183,21 +186,20 @@ impl Scenario {
     /// the scenario's, the command line's; within the last two what is said of one algorithm
     /// goes over what is said of all.
     pub fn spec(&self, cell: &Cell, algorithm: &Algorithm, seed: u64) -> RunSpec {
-        cell.spec(&algorithm.name, algorithm.controller(), seed)
+        cell.spec(algorithm, seed)
             .expect("every cell was checked with every algorithm when the scenario was read")
     }
 
     fn check(&self, whole: &Place) -> Result<(), ScenarioError> {
         for cell in &self.cells {
             for algorithm in &self.algorithms {
-                cell.spec(&algorithm.name, algorithm.controller(), 0)
-                    .map_err(|e| match e.place {
-                        Place::Scenario(_) => ScenarioError {
-                            place: whole.clone(),
-                            ..e
-                        },
-                        _ => e,
-                    })?;
+                cell.spec(algorithm, 0).map_err(|e| match e.place {
+                    Place::Scenario(_) => ScenarioError {
+                        place: whole.clone(),
+                        ..e
+                    },
+                    _ => e,
+                })?;
             }
         }
         Ok(())

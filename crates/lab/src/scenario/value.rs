@@ -7,6 +7,8 @@ use carob_cc::time::Duration;
 use carob_sim::spec::Span;
 use serde_json::json;
 
+use super::tcp;
+
 /// The buffer called `inf`: the thesis's largest, which no run of it fills.
 pub const INFINITE_BUFFER_BYTES: u64 = 1_410_000;
 
@@ -37,6 +39,8 @@ pub enum Kind {
     Percent,
     /// A list of texts.
     Texts,
+    /// As the TCP setting of this name.
+    Tcp(&'static str),
 }
 
 impl fmt::Display for Kind {
@@ -64,6 +68,7 @@ impl fmt::Display for Kind {
             Self::Buffer => f.write_str("a size with its unit (B, kB), as in \"2500 B\", or \"inf\""),
             Self::Percent => f.write_str("a share from 0 % to 100 % with its unit, as in \"2 %\""),
             Self::Texts => f.write_str("a list of texts"),
+            Self::Tcp(name) => f.write_str(tcp::takes(name)),
         }
     }
 }
@@ -127,6 +132,7 @@ impl Value {
                 let ppm = scaled(text, &[("%", 10_000)])?;
                 Self::Percent(u32::try_from(ppm).ok().filter(|p| *p <= 1_000_000)?)
             }
+            Kind::Tcp(name) => Self::Text(tcp::canonical(name, text)?),
             Kind::Texts => Self::Texts(
                 text.split(',')
                     .map(|t| t.trim().to_owned())

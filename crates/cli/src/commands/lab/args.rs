@@ -12,6 +12,9 @@ Examples:
   carob lab run 'thesis/long-1c-*-2500' --algorithm all
   carob lab run thesis/long --set 'extra_delay=10-20 ms' --set error=high --json
   carob lab run thesis/long-1c-high-2500 --algorithm cocoa-03 --set cc.k_weak=4
+  carob lab run thesis/long-1c-none-28200 --algorithm tcp-newreno,tcp-bbr1
+  carob lab run thesis/long-1c-none-28200 --algorithm tcp-newreno --set tcp.sack=true
+  carob lab run thesis/long-1c-low-14100 --algorithm tcp-bbr1 --seed 1 --pcap bbr.pcapng
 
 `carob lab show NAME` tells every key that --set takes, with its value.";
 
@@ -75,8 +78,9 @@ pub(crate) struct RunArgs {
     /// pattern fits (thesis/long-1c-*-2500), or a TOML file; without it a small comparison that
     /// takes seconds
     pub(crate) name: Option<String>,
-    /// Algorithms instead of the scenario's own (see `carob cc list`); cocoa-* is every one whose
-    /// name fits, all is every one
+    /// Algorithms instead of the scenario's own: controllers over UDP (see `carob cc list`), and
+    /// tcp-newreno, tcp-cubic and tcp-bbr1 over TCP; cocoa-* is every one whose name fits, all is
+    /// every one over UDP
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
     /// Runs per cell and algorithm
@@ -92,6 +96,10 @@ pub(crate) struct RunArgs {
     /// host 0 is the first client, the server comes last
     #[arg(long, value_name = "FILE", requires = "seed")]
     pub(crate) log: Option<PathBuf>,
+    /// Write the packets of the run as a capture (pcapng) that Wireshark reads: once on the
+    /// interface of the host that sends it, once on that of the host it reaches. Times are virtual
+    #[arg(long, value_name = "FILE", requires = "seed")]
+    pub(crate) pcap: Option<PathBuf>,
     /// Print one JSON object per cell and algorithm, a line each
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,

@@ -1,6 +1,7 @@
 //! The lab: scenarios, runs and the studies' tables, for people and programs.
 
 mod args;
+mod capture;
 mod claims;
 mod keys;
 mod list;

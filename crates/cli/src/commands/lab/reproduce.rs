@@ -111,6 +111,9 @@ fn tell(comparisons: &[Comparison]) {
         "{} of {} medians hold, {} of {} values (tolerances: papers/thesis/tolerances.toml).",
         of_medians.holds, of_medians.run, all.holds, all.run
     ));
+    for remark in reproduce::remarks(comparisons) {
+        say(format_args!("Note: {remark}"));
+    }
     let not_run = reproduce::not_run(comparisons);
     if !not_run.is_empty() {
         say("\nUndecided, since not run");
@@ -132,7 +135,15 @@ fn document(study: &Study, ours: &Ours, comparisons: &[Comparison]) -> String {
         .collect();
     let not_run: Vec<String> = reproduce::not_run(comparisons)
         .into_iter()
-        .map(|line| format!("- {line}"))
+        .map(|line| format!("- {line}\n"))
+        .collect();
+    let not_run = match &not_run[..] {
+        [] => String::new(),
+        lines => format!("## Not run\n\n{}", lines.concat()),
+    };
+    let remarks: Vec<String> = reproduce::remarks(comparisons)
+        .into_iter()
+        .map(|remark| format!("- {remark}\n"))
         .collect();
     format!(
         "\
@@ -148,6 +159,7 @@ of {median_run} are within tolerance, of all printed values {holds} of {run}. Th
 ## Medians of flow completion time
 
 {medians}
+{remarks}
 ## Readings of what the study leaves open
 
 {explained}
@@ -158,10 +170,7 @@ of {median_run} are within tolerance, of all printed values {holds} of {run}. Th
 Ours over print. A cross marks a ratio outside its tolerance.
 
 {statistics}
-## Not run yet
-
-{not_run}
-",
+{not_run}",
         citation = study.citation(),
         name = study.short_name,
         command = ours.command,
@@ -179,7 +188,7 @@ Ours over print. A cross marks a ratio outside its tolerance.
         explained = readings.join("\n\n"),
         readings = reproduce::readings(comparisons).markdown(),
         statistics = reproduce::all_statistics(comparisons).markdown(),
-        not_run = not_run.join("\n"),
+        remarks = remarks.concat(),
     )
 }
 

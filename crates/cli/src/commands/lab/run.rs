@@ -13,6 +13,7 @@ use carob_lab::summary::{self, Print};
 use carob_lab::{export, medians, world};
 
 use super::args::RunArgs;
+use super::capture;
 use super::output::{self, json_lines, say};
 use super::source::Source;
 use crate::failure::{Failure, Kind, Outcome};
@@ -34,6 +35,11 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
             } else {
                 0
             },
+            packets: if args.pcap.is_some() {
+                Recording::PACKETS_MAX
+            } else {
+                0
+            },
             ..Recording::default()
         },
     };
@@ -48,6 +54,9 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     let rows = runs.rows();
     if let Some(path) = &args.log {
         write_log(path, &runs).map_err(|error| Failure::file("write", path, &error))?;
+    }
+    if let Some(path) = &args.pcap {
+        write_capture(path, &runs)?;
     }
     let quiet = args.json || args.csv || args.svg;
     show(args, &source, &runs, &rows, &print, &took);
@@ -68,6 +77,21 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
         hints(args, name, &source, &runs, &rows);
     }
     Ok(Outcome::Done)
+}
+
+/// Writes the packets of the one run that was made.
+fn write_capture(path: &Path, runs: &Runs<'_>) -> Result<(), Failure> {
+    let mut all = runs.runs();
+    let (Some((job, record)), None) = (all.next(), all.next()) else {
+        let several = "a capture is of one run, and this makes several";
+        return Err(Failure::new(Kind::Usage, several)
+            .hint("name one cell and, with --algorithm, one algorithm"));
+    };
+    let about = format!(
+        "{}, {}, seed {}",
+        job.cell.name, job.algorithm.name, job.seed
+    );
+    capture::write(path, record, &about)
 }
 
 /// Writes the protocol events of all runs, each line with its run and host before the event.

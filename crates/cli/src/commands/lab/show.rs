@@ -25,15 +25,27 @@ pub(super) fn run(
     Ok(Outcome::Done)
 }
 
-/// A constant of a controller: name, value, and whether it differs from the profile's.
+/// A constant of a controller, or a setting of TCP: name, value, and whether it differs from the
+/// profile's.
 struct Constant {
     name: &'static str,
     value: String,
     changed: bool,
 }
 
-fn constants(algorithm: &Algorithm) -> Vec<Constant> {
-    let controller = algorithm.controller();
+/// What `--set cc.NAME` changes, and over TCP what `--set tcp.NAME` does.
+fn constants(source: &Source, algorithm: &Algorithm) -> Vec<Constant> {
+    let Some(controller) = algorithm.controller() else {
+        let settings = source.scenario.tcp(shown_cell(source), algorithm);
+        return settings
+            .into_iter()
+            .map(|s| Constant {
+                name: s.name,
+                value: s.value,
+                changed: s.changed,
+            })
+            .collect();
+    };
     let mut of_profile = Vec::new();
     let entry = controller.entry();
     entry
@@ -94,9 +106,9 @@ fn tell(source: &Source) {
     say("Algorithms");
     let cell = shown_cell(source);
     for algorithm in scenario.algorithms() {
-        let entry = *algorithm.controller().entry();
-        say(format_args!("  {}: {}", algorithm.name, entry.about));
-        if let Some(choice) = entry.project_choice {
+        say(format_args!("  {}: {}", algorithm.name, algorithm.about()));
+        let controller = algorithm.controller();
+        if let Some(choice) = controller.and_then(|c| c.entry().project_choice) {
             say(format_args!("    this project's choice: {choice}"));
         }
         let parameters: Vec<String> = scenario
@@ -104,16 +116,22 @@ fn tell(source: &Source) {
             .into_iter()
             .map(|p| format!("{} {} ({})", p.name, p.value, p.origin))
             .collect();
-        say(wrapped("    transmission: ", &parameters));
-        let constants: Vec<String> = constants(algorithm)
+        if !parameters.is_empty() {
+            say(wrapped("    transmission: ", &parameters));
+        }
+        let (table, heading) = match controller {
+            Some(_) => ("cc", "    constants: "),
+            None => ("tcp", "    settings: "),
+        };
+        let constants: Vec<String> = constants(source, algorithm)
             .into_iter()
             .map(|c| {
                 let changed = if c.changed { " (changed)" } else { "" };
-                format!("cc.{} {}{changed}", c.name, c.value)
+                format!("{table}.{} {}{changed}", c.name, c.value)
             })
             .collect();
         if !constants.is_empty() {
-            say(wrapped("    constants: ", &constants));
+            say(wrapped(heading, &constants));
         }
     }
 
@@ -205,7 +223,7 @@ fn describe(source: &Source) -> serde_json::Value {
                     (p.name.to_owned(), value)
                 })
                 .collect();
-            let constants: serde_json::Map<_, _> = constants(algorithm)
+            let constants: serde_json::Map<_, _> = constants(source, algorithm)
                 .into_iter()
                 .map(|c| {
                     (
@@ -216,7 +234,8 @@ fn describe(source: &Source) -> serde_json::Value {
                 .collect();
             json!({
                 "name": algorithm.name,
-                "about": algorithm.controller().entry().about,
+                "about": algorithm.about(),
+                "transport": if algorithm.controller().is_some() { "udp" } else { "tcp" },
                 "transmission": transmission,
                 "constants": constants,
             })

@@ -195,6 +195,41 @@ pub fn profile(name: &str) -> Option<&'static Profile> {
     PROFILES.iter().find(|profile| profile.name == name)
 }
 
+/// An algorithm under the name it has beside the controllers of datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its name in scenarios, tables and the command line.
+    pub name: &'static str,
+    /// What it is.
+    pub congestion: Algorithm,
+    /// The same in a sentence.
+    pub about: &'static str,
+}
+
+/// All algorithms over TCP.
+pub const ALGORITHMS: [Named; 3] = [
+    Named {
+        name: "tcp-newreno",
+        congestion: Algorithm::NewReno,
+        about: "CoAP over TCP (RFC 8323) with New Reno (RFC 5681, 6582)",
+    },
+    Named {
+        name: "tcp-cubic",
+        congestion: Algorithm::Cubic,
+        about: "CoAP over TCP (RFC 8323) with CUBIC (RFC 9438)",
+    },
+    Named {
+        name: "tcp-bbr1",
+        congestion: Algorithm::Bbr1,
+        about: "CoAP over TCP (RFC 8323) with BBR version 1, as in Linux",
+    },
+];
+
+/// The algorithm over TCP of that name.
+pub fn algorithm(name: &str) -> Option<&'static Named> {
+    ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
+}
+
 /// Settings that contradict each other or a limit of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impossible {

@@ -1,0 +1,252 @@
+//! Recorded transfers in reports: time-sequence graphs and timers.
+
+use carob_sim::spec::{FlowRecord, Recording, RunRecord, Transport};
+use carob_sim::world;
+
+use super::multiples::{self, Panel};
+use super::page::{FigureBlock, Section};
+use super::sequence::{Kind, SequenceGraph};
+use super::timers::TimerTrace;
+use crate::run::{Impossible, Job, Outcome, Row};
+use crate::summary;
+
+/// The most transfers shown side by side.
+const PANELS_MAX: usize = 8;
+/// How much of a transfer is kept for its figures.
+const RECORDING: Recording = Recording {
+    events: 60_000,
+    samples: 20_000,
+    log: 0,
+    packets: 0,
+};
+
+/// A recorded run.
+struct Transfer {
+    title: String,
+    caption: String,
+    clients: u32,
+    over_tcp: bool,
+    record: RunRecord,
+}
+
+/// Typical transfers of the cell in which the algorithms differ most.
+pub(super) fn transfers(
+    outcome: &Outcome<'_>,
+    rows: &[Row],
+) -> Result<Option<Section>, Impossible> {
+    let first = rows
+        .first()
+        .map(|row| row.scenario.rsplit('/').next().unwrap_or_default());
+    let Some(cell) = summary::widest_cell(rows).or(first) else {
+        return Ok(None);
+    };
+    let mut algorithms: Vec<&str> = rows
+        .iter()
+        .filter(|row| row.scenario.rsplit('/').next() == Some(cell))
+        .map(|row| row.algorithm.as_str())
+        .collect();
+    let left_out = algorithms.split_off(algorithms.len().min(PANELS_MAX));
+    let plan = outcome.plan();
+    let single = rows.iter().all(|row| row.runs == 1);
+    let mut all = Vec::new();
+    for algorithm in algorithms {
+        let Some(job) = outcome.typical(cell, algorithm) else {
+            continue;
+        };
+        all.push(record(outcome, &job)?);
+    }
+    let several_cells = rows
+        .iter()
+        .any(|row| row.scenario.rsplit('/').next() != Some(cell));
+    let mut text = Vec::new();
+    if several_cells {
+        text.push(format!(
+            "In {cell}, the cell in which the algorithms differ most. The other cells have \
+             reports of their own: carob lab run {}/CELL.",
+            plan.scenario().study()
+        ));
+    }
+    if !single {
+        text.push("For each algorithm the run nearest to its median.".to_owned());
+    }
+    if all.iter().any(|t| t.clients > 1) {
+        text.push("The first client of each run is shown.".to_owned());
+    }
+    if !left_out.is_empty() {
+        text.push(format!("Not shown: {}.", summary::listed(&left_out)));
+    }
+    let figures = match &all[..] {
+        [] => return Ok(None),
+        [one] => one_transfer(one),
+        several => side_by_side(several),
+    };
+    Ok(Some(Section {
+        heading: if single {
+            "The transfer"
+        } else {
+            "Typical transfers"
+        }
+        .to_owned(),
+        text,
+        figures,
+        ..Section::default()
+    }))
+}
+
+fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> {
+    let mut spec = outcome.plan().spec(job);
+    spec.record = RECORDING;
+    let record = world::run(&spec).map_err(|why| Impossible {
+        cell: job.cell.name.clone(),
+        why,
+    })?;
+    let completion = record.flows.first().and_then(FlowRecord::completion);
+    let took = completion.map_or_else(
+        || "not completed".to_owned(),
+        |c| format!("{} s", summary::seconds(c.as_micros() as f64 / 1e6)),
+    );
+    let unrecorded = match record.events_unrecorded {
+        0 => String::new(),
+        n => format!(" The last {n} events are not shown."),
+    };
+    Ok(Transfer {
+        title: format!("{}, seed {}: {took}", job.algorithm.name, job.seed),
+        caption: format!("Trace hash {:016x}.{unrecorded}", record.trace_hash),
+        clients: spec.clients,
+        over_tcp: spec.transport != Transport::Datagrams,
+        record,
+    })
+}
+
+const BLOCKS_READING: &str = "Each dot is a block asked for; a retransmission stands to the \
+right of the copy that was lost, and the gap between them is the timer.";
+const STREAM_READING: &str = "Each dot is a segment of data the server sent, by the first of its \
+bytes, counted from the beginning of the connection; the line is what the client had acknowledged.";
+const TIMER_READING: &str = "The retransmission timeout before dithering, the first timers drawn \
+from it, and the round-trip times it learns from; the vertical axis is logarithmic.";
+const SOCKET_TIMER_READING: &str = "The server's retransmission timeout, backoff included; the \
+vertical axis is logarithmic.";
+
+/// Graphs of datagrams and of streams have different axes: what they are called.
+struct Words {
+    title: &'static str,
+    reading: &'static str,
+    timers: &'static str,
+    /// What the longest wait is a wait for.
+    awaited: &'static str,
+}
+
+const BLOCKS: Words = Words {
+    title: "Blocks over time",
+    reading: BLOCKS_READING,
+    timers: TIMER_READING,
+    awaited: "a block",
+};
+const STREAM: Words = Words {
+    title: "Sequence numbers over time",
+    reading: STREAM_READING,
+    timers: SOCKET_TIMER_READING,
+    awaited: "an acknowledgment",
+};
+
+impl Transfer {
+    fn words(&self) -> &'static Words {
+        if self.over_tcp { &STREAM } else { &BLOCKS }
+    }
+
+    /// The time-sequence graph of its first client.
+    fn graph(&self) -> SequenceGraph {
+        let events = &self.record.events;
+        if self.over_tcp {
+            // The server is the last host.
+            SequenceGraph::of_stream(events, self.clients, 0)
+        } else {
+            SequenceGraph::of("Block", events, 0)
+        }
+    }
+}
+
+fn one_transfer(transfer: &Transfer) -> Vec<FigureBlock> {
+    let Words {
+        title,
+        reading,
+        timers,
+        awaited,
+    } = transfer.words();
+    let graph = transfer.graph();
+    let mut figures = vec![FigureBlock {
+        svg: graph.svg(title),
+        title: format!("{title}. {}.", transfer.title),
+        caption: format!("{reading} {}", transfer.caption),
+    }];
+    if let Some((from, to)) = longest_wait(&graph) {
+        figures.push(FigureBlock {
+            svg: graph.between(from, to).svg(&format!("{title}, in detail")),
+            title: format!("The same from {from:.0} s to {to:.0} s,"),
+            caption: format!("around the longest wait for {awaited}."),
+        });
+    }
+    if let Some(flow) = transfer.record.flows.first() {
+        figures.push(FigureBlock {
+            svg: TimerTrace::of(flow).svg("Timers over time"),
+            title: "Timers.".to_owned(),
+            caption: (*timers).to_owned(),
+        });
+    }
+    figures
+}
+
+/// A window around the longest time without an answer, if there are retransmissions.
+fn longest_wait(graph: &SequenceGraph) -> Option<(f64, f64)> {
+    if !graph.marks.iter().any(|m| m.kind == Kind::Again) {
+        return None;
+    }
+    let answered = graph.marks.iter().filter(|m| m.kind == Kind::Answered);
+    let times: Vec<f64> = answered.map(|m| m.at_s).collect();
+    let gap = |pair: &&[f64]| pair[1] - pair[0];
+    let longest = times.windows(2).max_by(|a, b| gap(a).total_cmp(&gap(b)))?;
+    let around = (longest[1] - longest[0]).max(5.0) / 2.0;
+    Some(((longest[0] - around).max(0.0), longest[1] + around))
+}
+
+/// Those over UDP together, and those over TCP.
+fn side_by_side(all: &[Transfer]) -> Vec<FigureBlock> {
+    let mut figures = Vec::new();
+    for over_tcp in [false, true] {
+        let some: Vec<&Transfer> = all.iter().filter(|t| t.over_tcp == over_tcp).collect();
+        let Some(first) = some.first() else { continue };
+        let Words {
+            title,
+            reading,
+            timers,
+            ..
+        } = first.words();
+        let sequences: Vec<Panel<SequenceGraph>> = some
+            .iter()
+            .map(|transfer| Panel {
+                title: transfer.title.clone(),
+                content: transfer.graph(),
+            })
+            .collect();
+        let traces: Vec<Panel<TimerTrace>> = some
+            .iter()
+            .filter_map(|transfer| {
+                Some(Panel {
+                    title: transfer.title.clone(),
+                    content: TimerTrace::of(transfer.record.flows.first()?),
+                })
+            })
+            .collect();
+        figures.push(FigureBlock {
+            svg: multiples::sequences(&sequences, &format!("{title}, by algorithm")),
+            title: format!("{title}."),
+            caption: (*reading).to_owned(),
+        });
+        figures.push(FigureBlock {
+            svg: multiples::timers(&traces, "Timers over time, by algorithm"),
+            title: "Timers.".to_owned(),
+            caption: (*timers).to_owned(),
+        });
+    }
+    figures
+}
