@@ -1,7 +1,9 @@
 use carob_cc::time::Duration;
-use carob_sim::link::{ExtraDelay, LossSpec};
+use carob_sim::link::{Discipline, ExtraDelay, LossSpec};
 use carob_sim::random::Probability;
-use carob_sim::spec::{RunSpec, Workload};
+use carob_sim::spec::{RunSpec, Transport, Workload};
+use carob_sim::tcp::TcpSettings;
+use carob_sim::tcp::settings::Algorithm;
 
 use super::{Scenario, builtin};
 
@@ -194,6 +196,176 @@ fn constants_reach_the_controllers_that_have_them() {
         error.contains("default has no constant \"alpha\""),
         "{error}"
     );
+}
+
+fn tcp(overrides: &[&str], cell: &str) -> TcpSettings {
+    let newreno = ["run.algorithms=tcp-newreno"];
+    match long(&[&newreno[..], overrides].concat(), cell, 0).transport {
+        Transport::Connections(settings) => settings,
+        Transport::Datagrams => panic!("over UDP"),
+    }
+}
+
+#[test]
+fn algorithms_over_tcp_have_the_settings_of_their_profile() {
+    let scenario = read(LONG, &[]).expect("a valid scenario");
+    let algorithms = ["default", "cocoa-001", "tcp-newreno", "tcp-bbr1"];
+    assert!(
+        scenario
+            .algorithms()
+            .iter()
+            .map(|a| a.name.as_str())
+            .eq(algorithms)
+    );
+    let run = spec(&scenario, "long-1c-none-14100", 3);
+    let bbr = TcpSettings {
+        congestion: Algorithm::Bbr1,
+        ..TcpSettings::THESIS
+    };
+    assert_eq!(run.transport, Transport::Connections(bbr));
+    assert_eq!(
+        spec(&scenario, "long-1c-none-14100", 0).transport,
+        Transport::Datagrams
+    );
+    assert_eq!(
+        tcp(&["tcp.profile=rfc"], "long-1c-none-2500").rto_initial,
+        Duration::from_secs(1)
+    );
+    // What a profile wants, as far as the MTU allows.
+    assert_eq!(tcp(&["tcp.profile=modern"], "long-1c-none-2500").mss, 256);
+    assert_eq!(
+        tcp(&["tcp.profile=modern", "mtu=1500 B"], "long-1c-none-2500").mss,
+        1_460
+    );
+}
+
+#[test]
+fn bbr_is_reported_with_one_client_and_udp_with_the_smallest_buffer() {
+    let scenario = read(LONG, &[]).expect("a valid scenario");
+    let cells_of = |n: usize| {
+        let algorithm = &scenario.algorithms()[n];
+        let cells = scenario.cells().iter();
+        cells.filter(|cell| algorithm.applies_to(cell)).count()
+    };
+    assert_eq!([0, 1, 2, 3].map(cells_of), [8, 8, 32, 16]);
+}
+
+#[test]
+fn settings_of_tcp_come_from_file_and_command_line_in_that_order() {
+    let cell = "long-1c-none-2500";
+    let seconds = |set: &[&str]| tcp(set, cell).rto_max.as_micros() / 1_000_000;
+    assert_eq!(seconds(&[]), 120);
+    // One cap for both transports, unless TCP has its own.
+    assert_eq!(seconds(&["rto_max=60 s"]), 60);
+    assert_eq!(seconds(&["rto_max=60 s", "tcp.rto_max=30 s"]), 30);
+    assert_eq!(
+        seconds(&["algorithm.tcp-newreno.rto_max=20 s", "tcp.rto_max=30 s"]),
+        20
+    );
+    assert_eq!(
+        seconds(&["algorithm.tcp-newreno.tcp.rto_max=10 s", "rto_max=60 s"]),
+        10
+    );
+    assert!(seconds(&["rto_max=none"]) > 1_000_000_000);
+    let in_file = with(
+        "profile = \"thesis\"",
+        "profile = \"thesis\"\nsack = true\nrto_max = \"90 s\"",
+    );
+    let scenario = read(&in_file, &["rto_max=60 s"]).expect("a valid scenario");
+    let Transport::Connections(tcp) = spec(&scenario, cell, 2).transport else {
+        panic!("over UDP")
+    };
+    assert!(tcp.sack);
+    assert_eq!(tcp.rto_max, Duration::from_secs(60));
+}
+
+#[test]
+fn wrong_settings_of_tcp_are_errors_with_place_and_hint() {
+    for (set, part) in [
+        ("tcp.ack_dellay=1 s", "did you mean \"tcp.ack_delay\"?"),
+        ("tcp.ack_delay=200", "tcp.ack_delay = \"200\": expected"),
+        ("tcp.congestion=cubic", "unknown key"),
+        (
+            "tcp.mss=1460",
+            "--set tcp.mss=1460: tcp.mss 1460 B makes packets of 1500 B, but link.mtu is 296 B",
+        ),
+        ("tcp.ack_every=0", "--set tcp.ack_every=0: tcp.ack_every: "),
+        (
+            "tcp.profile=linux",
+            "expected thesis or kernel or rfc or modern",
+        ),
+        ("algorithm.default.tcp.mss=100", "default is not over TCP"),
+        (
+            "algorithm.tcp-bbr1.cc.alpha=1/4",
+            "tcp-bbr1 has no constant \"alpha\"",
+        ),
+        ("run.algorithms=tcp-newren", "did you mean \"tcp-newreno\"?"),
+    ] {
+        let error = read(LONG, &[set]).expect_err(set);
+        assert!(error.contains(part), "{set}: {error}");
+    }
+}
+
+#[test]
+fn patterns_name_algorithms_over_tcp_and_all_means_udp() {
+    let names = |list: &str| -> Vec<String> {
+        let set = format!("run.algorithms={list}");
+        let scenario = read(LONG, &[&set]).expect("a valid scenario");
+        scenario
+            .algorithms()
+            .iter()
+            .map(|a| a.name.clone())
+            .collect()
+    };
+    assert_eq!(names("tcp-*"), ["tcp-newreno", "tcp-cubic", "tcp-bbr1"]);
+    assert!(names("all").iter().all(|name| !name.starts_with("tcp-")));
+    assert_eq!(names("*").len(), names("all").len() + 3);
+}
+
+#[test]
+fn queue_disciplines_are_keys_of_the_link() {
+    let queue = |set: &[&str]| {
+        long(set, "long-1c-none-14100", 2)
+            .link
+            .down
+            .buffer
+            .discipline
+    };
+    assert_eq!(queue(&[]), Discipline::DropTail);
+    let Discipline::Red(red) = queue(&["queue=red", "ecn=on", "red_most=5 %"]) else {
+        panic!("RED")
+    };
+    assert_eq!(
+        (red.min_bytes, red.max_bytes, red.ecn),
+        (3_525, 10_575, true)
+    );
+    assert_eq!((red.most, red.weight_shift), (Probability::ppm(50_000), 9));
+    let Discipline::CoDel(codel) = queue(&["queue=codel", "codel_interval=700 ms"]) else {
+        panic!("CoDel")
+    };
+    // A packet of 296 B takes 78.9 ms at 30 kbit/s, more than 5 ms.
+    assert_eq!(codel.target, Duration::from_micros(78_933));
+    assert_eq!(
+        (codel.interval, codel.ecn),
+        (Duration::from_millis(700), false)
+    );
+    for (set, part) in [
+        (
+            ["queue=red", "red_min=20 kB"],
+            "link.red_min 20000 B is not below",
+        ),
+        (
+            ["queue=codel", "codel_interval=0 s"],
+            "link.codel_interval is 0",
+        ),
+        (
+            ["queue=tail", "ecn=on"],
+            "expected drop-tail or red or codel",
+        ),
+    ] {
+        let error = read(LONG, &set).expect_err("impossible");
+        assert!(error.contains(part), "{error}");
+    }
 }
 
 /// The text of the scenario with one line replaced.
