@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use carob_sim::capture::Captured;
+pub use carob_sim::capture::{Captured, Content};
 use carob_sim::hash::fnv1a;
 use carob_sim::spec::RunSpec;
 pub use carob_sim::spec::{Recording, RunRecord};

@@ -96,8 +96,8 @@ pub(crate) struct RunArgs {
     /// host 0 is the first client, the server comes last
     #[arg(long, value_name = "FILE", requires = "seed")]
     pub(crate) log: Option<PathBuf>,
-    /// Write the packets of the run as a capture (pcapng) that Wireshark reads: once on the
-    /// interface of the host that sends it, once on that of the host it reaches. Times are virtual
+    /// Write the packets of the run as a capture (pcapng) that Wireshark reads, at virtual times, as
+    /// the clients see them over UDP and the server over TCP
     #[arg(long, value_name = "FILE", requires = "seed")]
     pub(crate) pcap: Option<PathBuf>,
     /// Print one JSON object per cell and algorithm, a line each

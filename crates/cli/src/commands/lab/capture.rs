@@ -1,4 +1,8 @@
 //! The capture of a simulated run: raw IP packets in a pcapng file, at virtual times.
+//!
+//! Packets are shown as the end sees them that sends again what is lost: the clients over UDP, the
+//! server over TCP. Both ends in one file would make each packet a retransmission of itself, since
+//! analysers do not tell interfaces of one conversation apart.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -6,7 +10,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use carob_lab::run::{Captured, RunRecord};
+use carob_lab::run::{Captured, Content, RunRecord};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -62,10 +66,16 @@ fn write_all(file: BufWriter<File>, record: &RunRecord, about: &str) -> Result<(
             ],
         })?;
     }
-    for captured in &record.packets {
+    for captured in record.packets.iter().filter(|c| is_shown(c, clients)) {
         writer.write_pcapng_block(block(captured, clients))?;
     }
     writer.get_mut().flush().map_err(PcapError::IoError)
+}
+
+/// Whether it was seen at the end that repeats what is lost.
+fn is_shown(captured: &Captured, clients: u32) -> bool {
+    let at_server = captured.host == clients;
+    matches!(captured.content, Content::Segment { .. }) == at_server
 }
 
 fn block(captured: &Captured, clients: u32) -> EnhancedPacketBlock<'static> {

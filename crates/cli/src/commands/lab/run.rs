@@ -177,7 +177,11 @@ fn hints(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>, rows: &[R
                 "carob lab run {study}/{cell} --algorithm {} --seed {}",
                 row.algorithm, job.seed
             ),
-            "one transfer, block by block",
+            if row.algorithm.starts_with("tcp-") {
+                "one transfer, segment by segment"
+            } else {
+                "one transfer, block by block"
+            },
         ));
     }
     if args.seed.is_some() {
