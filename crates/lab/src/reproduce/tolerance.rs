@@ -145,12 +145,11 @@ impl Tolerances {
 
     /// What is to be known about an algorithm in a cell besides.
     pub fn note(&self, cell: &str, algorithm: &str) -> Option<&str> {
-        let own = self
-            .rules
+        self.rules
             .iter()
             .rev()
-            .filter(|rule| rule.is_of(cell, algorithm));
-        own.filter_map(|rule| rule.note.as_deref()).next()
+            .filter(|rule| rule.is_of(cell, algorithm))
+            .find_map(|rule| rule.note.as_deref())
     }
 }
 

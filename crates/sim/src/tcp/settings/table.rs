@@ -28,7 +28,8 @@ settings! {
     congestion: Algorithm [""] ("S1 4.2; LNX default is cubic")
         = Algorithm::NewReno, Algorithm::NewReno, Algorithm::NewReno, Algorithm::Cubic;
 
-    /// Largest payload of a segment; the smaller one of both ends counts. Options come on top.
+    /// Largest payload of a segment and the options on it (RFC 6691); the smaller one of both ends
+    /// counts.
     mss: u32 ["bytes"] ("S1 4: MTU 296; RFC 9293 3.7.1: 536 without an option")
         = 256, 256, 536, 1460;
     /// Congestion window of a new connection.
