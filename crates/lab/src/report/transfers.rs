@@ -201,8 +201,15 @@ fn longest_wait(graph: &SequenceGraph) -> Option<(f64, f64)> {
     if !graph.marks.iter().any(|m| m.kind == Kind::Again) {
         return None;
     }
+    // Repeated acknowledgments are no progress.
+    let mut reached: Option<u32> = None;
     let answered = graph.marks.iter().filter(|m| m.kind == Kind::Answered);
-    let times: Vec<f64> = answered.map(|m| m.at_s).collect();
+    let progress = answered.filter(|m| {
+        let further = reached.is_none_or(|before| m.item > before);
+        reached = reached.max(Some(m.item));
+        further
+    });
+    let times: Vec<f64> = progress.map(|m| m.at_s).collect();
     let gap = |pair: &&[f64]| pair[1] - pair[0];
     let longest = times.windows(2).max_by(|a, b| gap(a).total_cmp(&gap(b)))?;
     let around = (longest[1] - longest[0]).max(5.0) / 2.0;
