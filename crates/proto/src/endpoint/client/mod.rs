@@ -250,17 +250,17 @@ impl Endpoint {
         let id = self.begin(now, to, Request::get(), Sending::default(), None)?;
         let peer = self.operations[id.index as usize].peer;
         let mut bytes = self.buffer();
-        let token = if self.is_reliable() {
-            let token = self.fresh_token(peer, Counting::Off);
+        // Over connections, too, where a Pong has its Ping's token (RFC 8323 5.4): libcoap 4.3.1 sends
+        // it without any, and which of several it answers makes no difference.
+        let token = Token::EMPTY;
+        if self.is_reliable() {
             let mut buffer = [0; SIGNAL_BYTES];
             let ping = Signal::Ping { custody: false };
             let length = ping.write(&mut buffer, &token).expect("a ping is short");
             bytes.extend_from_slice(&buffer[..length]);
-            token
         } else {
             bytes.extend_from_slice(&super::empty(Type::Confirmable, MessageId(0)));
-            Token::EMPTY
-        };
+        }
         let submission = Submission {
             purpose: Purpose::Ping {
                 operation: id.index,
