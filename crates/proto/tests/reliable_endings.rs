@@ -244,8 +244,10 @@ mod observing {
         pair.disconnect();
         pair.settle();
         assert_eq!(pair.ends[SERVER].observers(SUBJECT), 0);
-        // The state is fresh for 60 s; then it goes stale and is renewed within 15 s.
-        pair.pass(Duration::from_secs(80));
+        let stale = |event: &Event| matches!(event, Event::Stale { .. });
+        assert!(pair.heard[CLIENT].events.iter().any(stale));
+        // The state would be fresh for 60 s, but nobody tells of changes; it is renewed within 15 s.
+        pair.pass(Duration::from_secs(16));
         assert_eq!(pair.ends[SERVER].observers(SUBJECT), 1);
         tell(&mut pair, "1");
         assert_eq!(states(&pair).last().map(String::as_str), Some("1"));

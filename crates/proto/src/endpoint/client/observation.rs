@@ -6,6 +6,7 @@
 //! wrong, it says so and registers again, until it is told to stop. So it outlives a restart of
 //! the server, which has forgotten it by then.
 
+use alloc::vec::Vec;
 use core::hash::BuildHasher;
 use core::net::SocketAddr;
 
@@ -469,6 +470,25 @@ impl Endpoint {
         self.operations[index as usize].forget_body();
         self.renew_later(now, index, Some(failure), Duration::ZERO);
         true
+    }
+
+    /// The connection with a peer has ended, and with it the observations there (RFC 8323 7.4): they
+    /// are stale now, whatever their age, and register again on the next.
+    pub(in crate::endpoint) fn observations_lost(
+        &mut self,
+        now: Instant,
+        peer: PeerIndex,
+        failure: Failure,
+    ) {
+        let lost = |(index, operation): (usize, &Operation)| {
+            let observation = operation.observation.as_ref()?;
+            let fresh = operation.peer == peer && observation.phase == Phase::Fresh;
+            fresh.then_some(index as u32)
+        };
+        let lost: Vec<u32> = self.operations.iter().filter_map(lost).collect();
+        for index in lost {
+            self.survives(now, index, failure);
+        }
     }
 
     /// Ends whatever of a request is under way.

@@ -180,6 +180,7 @@ impl Endpoint {
             }
             self.abandon(now, index, Reason::Unreachable, failure);
         }
+        self.observations_lost(now, peer, failure);
         self.pump(now, peer);
     }
 
