@@ -10,22 +10,32 @@ use crate::{peers, process, steps::Outcome, workspace::Workspace};
 struct Document {
     path: &'static str,
     variable: &'static str,
+    /// What the lines around the table call it.
+    name: &'static str,
 }
 
 const DOCUMENTS: &[Document] = &[
     Document {
         path: "docs/interoperability.md",
         variable: "CAROB_INTEROP_TABLE",
+        name: "table",
+    },
+    Document {
+        path: "docs/interoperability.md",
+        variable: "CAROB_STREAMS_TABLE",
+        name: "connections",
     },
     Document {
         path: "docs/plugtest.md",
         variable: "CAROB_PLUGTEST_TABLE",
+        name: "table",
     },
 ];
 
-/// The lines of a document between which its table stands.
-const BEGIN: &str = "<!-- table: begin -->\n";
-const END: &str = "<!-- table: end -->\n";
+/// The lines of a document between which a table of this name stands.
+fn lines(name: &str) -> [String; 2] {
+    ["begin", "end"].map(|place| format!("<!-- {name}: {place} -->\n"))
+}
 
 /// Runs the tests and holds the documents' tables against what they found.
 ///
@@ -94,8 +104,8 @@ fn is_current(
     let name = document.path;
     let path = workspace.root.join(name);
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {name}"))?;
-    let wanted = with_table(&text, fresh)
-        .with_context(|| format!("{name} has no lines {BEGIN:?} and {END:?}"))?;
+    let wanted = with_table(&text, document.name, fresh)
+        .with_context(|| format!("{name} has no lines {:?}", lines(document.name)))?;
     if text == wanted {
         return Ok(true);
     }
@@ -108,11 +118,12 @@ fn is_current(
     Ok(false)
 }
 
-/// The document with another table between its two lines.
-fn with_table(document: &str, table: &str) -> Option<String> {
-    let (before, rest) = document.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{}\n\n{END}{after}", table.trim()))
+/// The document with another table between the two lines of this name.
+fn with_table(document: &str, name: &str, table: &str) -> Option<String> {
+    let [begin, end] = lines(name);
+    let (before, rest) = document.split_once(&begin)?;
+    let (_, after) = rest.split_once(&end)?;
+    Some(format!("{before}{begin}\n{}\n\n{end}{after}", table.trim()))
 }
 
 #[cfg(test)]
@@ -121,14 +132,17 @@ mod tests {
 
     #[test]
     fn only_what_stands_between_the_lines_is_replaced() {
-        let document = format!("a\n{BEGIN}\nold\n\n{END}b\n");
-        let new = with_table(&document, "new\n").expect("both lines are there");
-        assert_eq!(new, document.replace("old", "new"));
-        assert_eq!(with_table(&new, "new\n"), Some(new.clone()));
+        let [begin, end] = lines("this");
+        let [other, same] = lines("that");
+        let document = format!("{other}old\n{same}{begin}\nold\n\n{end}b\n");
+        let new = with_table(&document, "this", "new\n").expect("both lines are there");
+        let wanted = format!("{other}old\n{same}{begin}\nnew\n\n{end}b\n");
+        assert_eq!(new, wanted);
+        assert_eq!(with_table(&new, "this", "new\n"), Some(new.clone()));
     }
 
     #[test]
     fn a_document_without_the_lines_is_left_alone() {
-        assert_eq!(with_table("a\nb\n", "new"), None);
+        assert_eq!(with_table("a\nb\n", "this", "new"), None);
     }
 }

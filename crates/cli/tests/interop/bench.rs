@@ -16,7 +16,9 @@ use crate::{
     offers,
     process::Scratch,
     proxy::{Faults, Proxy},
+    relay::Relay,
     servers::Server,
+    transport::{Certificates, Column, To, Transport},
     watching::{Cancel, Watching},
 };
 
@@ -30,13 +32,15 @@ pub(crate) struct Bench {
     client: Client,
     pub(crate) server: Server,
     proxy: OnceCell<Proxy>,
-    scratch: Scratch,
+    relay: OnceCell<Relay>,
+    pub(crate) scratch: Scratch,
 }
 
 /// Runs a case, or notes that its peer is not installed or cannot do it.
-pub(crate) fn run(peer: Peer, direction: Direction, case: &'static str) {
-    let note = |outcome| matrix::record(peer, direction, case, outcome);
-    if let Some(reason) = offers::not_offered(peer, direction, case) {
+pub(crate) fn run(column: Column, direction: Direction, case: &'static str) {
+    let (peer, transport) = column;
+    let note = |outcome| matrix::record(column, direction, case, outcome);
+    if let Some(reason) = offers::not_offered(column, direction, case) {
         return note(Outcome::NotOffered(reason));
     }
     if !can_run(&[peer]) {
@@ -45,8 +49,8 @@ pub(crate) fn run(peer: Peer, direction: Direction, case: &'static str) {
     let start = Instant::now();
     let result = catch_unwind(AssertUnwindSafe(|| {
         let bench = match direction {
-            Direction::TheirClient => Bench::of(Client::Of(peer), Client::Carob),
-            Direction::OurClient => Bench::of(Client::Carob, Client::Of(peer)),
+            Direction::TheirClient => Bench::over(transport, Client::Of(peer), Client::Carob),
+            Direction::OurClient => Bench::over(transport, Client::Carob, Client::Of(peer)),
         };
         (cases::named(case).run)(&bench);
     }));
@@ -76,23 +80,28 @@ pub(crate) fn can_run(peers: &[Peer]) -> bool {
 }
 
 impl Bench {
-    /// A client of one implementation and a server of another.
+    /// A client of one implementation and a server of another, over UDP.
     pub(crate) fn of(client: Client, server: Client) -> Self {
-        Self::with(client, server, &[])
+        Self::over(Transport::Udp, client, server)
+    }
+
+    fn over(transport: Transport, client: Client, server: Client) -> Self {
+        Self::with(transport, client, server, &[])
     }
 
     /// The same client and another server of the same implementation, with more arguments.
     pub(crate) fn with_server(&self, more: &[&str]) -> Self {
-        Self::with(self.client, self.server.whose, more)
+        Self::with(self.server.transport, self.client, self.server.whose, more)
     }
 
-    fn with(client: Client, server: Client, more: &[&str]) -> Self {
+    fn with(transport: Transport, client: Client, server: Client, more: &[&str]) -> Self {
         let scratch = Scratch::new();
-        let server = Server::start(server, &scratch, more);
+        let server = Server::start(server, transport, &scratch, more);
         Self {
             client,
             server,
             proxy: OnceCell::new(),
+            relay: OnceCell::new(),
             scratch,
         }
     }
@@ -107,20 +116,64 @@ impl Bench {
         self.proxy.get().expect("the case interposed a proxy")
     }
 
-    /// Asks through the proxy, if there is one.
+    /// From now on, connections go through a relay; the server hears `prefix` first, once.
+    pub(crate) fn relay_after(&self, prefix: &[u8]) -> &Relay {
+        self.relay
+            .get_or_init(|| Relay::start(self.server.port, prefix))
+    }
+
+    pub(crate) fn relay(&self) -> &Relay {
+        self.relay_after(&[])
+    }
+
+    /// The peer's implementation, whichever side it is on.
+    pub(crate) fn peer(&self) -> Peer {
+        match (self.client, self.server.whose) {
+            (Client::Of(peer), _) | (_, Client::Of(peer)) => peer,
+            (Client::Carob, Client::Carob) => panic!("one of the two is a peer"),
+        }
+    }
+
+    pub(crate) fn is_our_client(&self) -> bool {
+        self.client == Client::Carob
+    }
+
+    pub(crate) fn is_over(&self, transport: Transport) -> bool {
+        self.server.transport == transport
+    }
+
+    pub(crate) fn certificates(&self) -> Certificates {
+        Certificates::write(&self.scratch)
+    }
+
+    /// Where the client sends its requests: to the proxy or relay, if there is one.
+    pub(crate) fn to(&self) -> To {
+        let proxy = self.proxy.get().map(Proxy::port);
+        let port = proxy.or_else(|| self.relay.get().map(Relay::port));
+        To {
+            port: port.unwrap_or(self.server.port),
+            ..self.server.to()
+        }
+    }
+
+    /// Asks through the proxy or relay, if there is one.
     pub(crate) fn ask(&self, ask: &Ask<'_>) -> Answer {
-        let port = self.proxy.get().map_or(self.server.port, Proxy::port);
-        self.client.ask(&self.scratch, port, ask)
+        self.client.ask(&self.scratch, self.to(), ask)
+    }
+
+    /// Asks likewise; what the client said, if it got no answer.
+    pub(crate) fn try_ask(&self, ask: &Ask<'_>) -> Result<Answer, String> {
+        self.client.try_ask(&self.scratch, self.to(), ask)
     }
 
     /// Asks the server itself, to see what became of an earlier request.
     pub(crate) fn ask_directly(&self, ask: &Ask<'_>) -> Answer {
-        self.client.ask(&self.scratch, self.server.port, ask)
+        self.client.ask(&self.scratch, self.server.to(), ask)
     }
 
     /// Asks the server itself by our own client, whoever the other client is; to get a 2.xx.
     pub(crate) fn ask_aside(&self, ask: &Ask<'_>) -> Answer {
-        let answer = Client::Carob.ask(&self.scratch, self.server.port, ask);
+        let answer = Client::Carob.ask(&self.scratch, self.server.to(), ask);
         assert!(answer.is_success(), "{ask:?} failed\n{}", answer.said);
         answer
     }
@@ -153,9 +206,7 @@ impl Bench {
 
     /// Observes until there are `count` representations, through the proxy if there is one.
     pub(crate) fn watch(&self, path: &str, count: usize, cancel: Cancel) -> Watching {
-        let port = self.proxy.get().map_or(self.server.port, Proxy::port);
-        let uri = format!("coap://127.0.0.1:{port}/{path}");
-        Watching::start(self.client, &self.scratch, &uri, count, cancel)
+        Watching::start(self.client, &self.scratch, self.to(), path, count, cancel)
     }
 
     /// Starts the server that has crashed.
@@ -165,7 +216,12 @@ impl Bench {
 
     /// Pings the server with our own client, which has to hear from it.
     pub(crate) fn ping(&self) {
-        clients::ping(&self.scratch, self.server.port);
+        clients::ping(Client::Carob, &self.scratch, To::udp(self.server.port));
+    }
+
+    /// Has the client ping the server, through the relay if there is one.
+    pub(crate) fn ping_over_connection(&self) {
+        clients::ping(self.client, &self.scratch, self.to());
     }
 
     /// Puts something under the store's path and checks that it was accepted.

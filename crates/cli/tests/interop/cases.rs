@@ -10,6 +10,8 @@ pub(crate) mod messages;
 pub(crate) mod methods;
 #[path = "cases/observe.rs"]
 pub(crate) mod observe;
+#[path = "cases/streams.rs"]
+pub(crate) mod streams;
 #[path = "cases/transfers.rs"]
 pub(crate) mod transfers;
 
@@ -55,6 +57,36 @@ macro_rules! for_each_case {
     };
 }
 
+/// The same for what is tried over connections (RFC 8323).
+macro_rules! for_each_stream_case {
+    ($then:ident $($before:tt)*) => {
+        $then! {
+            $($before)*
+            uses_the_methods_of_rfc_7252 => "GET, PUT, POST, DELETE", streams::methods;
+            uses_the_methods_of_rfc_8132 => "FETCH, PATCH, iPATCH", streams::more_methods;
+            is_refused_an_unknown_critical_option => "unknown critical option, 4.02", streams::critical;
+            receives_a_large_body_at_once => "40 KiB down in one message", streams::one_message_down;
+            sends_a_large_body_at_once => "40 KiB up in one message", streams::one_message_up;
+            downloads_more_than_a_message => "1 MiB down, in blocks", streams::blocks_down;
+            uploads_more_than_a_message => "1 MiB up, in blocks", streams::blocks_up;
+            receives_several_blocks_a_message => "BERT down", streams::bert_down;
+            sends_several_blocks_a_message => "BERT up", streams::bert_up;
+            is_told_of_every_change => "Observe, notifications in order", streams::notified;
+            observes_until_it_cancels => "Observe, cancelled by GET", streams::cancelled;
+            asks_much_at_once => "answers out of order", streams::many;
+            pings_over_the_connection => "Ping and Pong", streams::ping;
+            releases_when_it_is_done => "Release at the end", streams::release;
+            is_aborted_and_asks_again => "Abort by the server", streams::abort;
+            survives_the_loss_of_its_connection => "Observe, connection lost", streams::lost;
+            is_asked_over_its_own_connection => "asked by the server", streams::reverse;
+            gets_on_without_a_csm => "the peer sends no CSM", streams::no_csm;
+            may_insist_on_a_csm => "no CSM, and Carob insists", streams::insist;
+            refuses_a_stranger => "certificate of a stranger", streams::stranger;
+            agrees_on_the_subprotocol => "WebSocket path and subprotocol", streams::websocket;
+        }
+    };
+}
+
 /// One thing that must work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
@@ -67,17 +99,21 @@ pub(crate) struct Case {
 
 macro_rules! list {
     ($($name:ident => $title:literal, $run:path;)*) => {
-        /// All cases, in the order of the table.
-        pub(crate) const CASES: &[Case] = &[
-            $(Case { name: stringify!($name), title: $title, run: $run },)*
-        ];
+        &[$(Case { name: stringify!($name), title: $title, run: $run },)*]
     };
 }
 
-for_each_case!(list);
+/// All cases over datagrams, in the order of the table.
+pub(crate) const CASES: &[Case] = for_each_case!(list);
+
+/// All cases over connections, likewise.
+pub(crate) const STREAM_CASES: &[Case] = for_each_stream_case!(list);
 
 /// The case of a name.
 pub(crate) fn named(name: &str) -> &'static Case {
-    let found = CASES.iter().find(|case| case.name == name);
+    let found = CASES
+        .iter()
+        .chain(STREAM_CASES)
+        .find(|case| case.name == name);
     found.unwrap_or_else(|| panic!("no case is called {name}"))
 }

@@ -5,6 +5,7 @@ use std::{ffi::OsString, fmt::Write as _, fs, path::Path, process::Command, time
 use crate::{
     installed::Peer,
     process::{Running, Scratch},
+    transport::{Certificates, To, Transport},
 };
 
 /// Enough for a request over loopback on a busy machine.
@@ -24,7 +25,20 @@ pub(crate) struct Ask<'a> {
     if_none_match: bool,
     etag: Option<&'a [u8]>,
     block_size: Option<u16>,
+    option: Option<(u16, &'a [u8])>,
+    connection: Connection,
     limit: Duration,
+}
+
+/// How a client makes its connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Connection {
+    /// As one does, trusting the authority of the test's certificates.
+    Usual,
+    /// Without a CSM, with a client that can do without.
+    WithoutCsm,
+    /// Trusting an authority that has nothing to do with the server.
+    TrustingStrangers,
 }
 
 impl<'a> Ask<'a> {
@@ -40,6 +54,8 @@ impl<'a> Ask<'a> {
             if_none_match: false,
             etag: None,
             block_size: None,
+            option: None,
+            connection: Connection::Usual,
             limit: LIMIT,
         }
     }
@@ -80,6 +96,16 @@ impl<'a> Ask<'a> {
     pub(crate) fn block_size(self, bytes: u16) -> Self {
         let block_size = Some(bytes);
         Self { block_size, ..self }
+    }
+
+    /// An option by its number.
+    pub(crate) fn option(self, number: u16, value: &'a [u8]) -> Self {
+        let option = Some((number, value));
+        Self { option, ..self }
+    }
+
+    pub(crate) fn connection(self, connection: Connection) -> Self {
+        Self { connection, ..self }
     }
 
     /// The longest wait for the answer.
@@ -126,17 +152,29 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    /// Runs the client to its end.
-    pub(crate) fn ask(self, scratch: &Scratch, port: u16, ask: &Ask<'_>) -> Answer {
+    /// Runs the client to its end, which has to get an answer.
+    pub(crate) fn ask(self, scratch: &Scratch, to: To, ask: &Ask<'_>) -> Answer {
+        self.try_ask(scratch, to, ask)
+            .unwrap_or_else(|said| panic!("{ask:?} was not answered: {said}"))
+    }
+
+    /// Runs the client to its end; what it said, if it got no answer.
+    pub(crate) fn try_ask(
+        self,
+        scratch: &Scratch,
+        to: To,
+        ask: &Ask<'_>,
+    ) -> Result<Answer, String> {
         let payload = ask.payload.map(|bytes| scratch.with("request", bytes));
         let output = scratch.file("response");
         let _ = fs::remove_file(&output);
-        let uri = format!("coap://127.0.0.1:{port}/{}", ask.path);
+        let uri = to.uri(ask.path);
         let mut command = match self {
             Self::Carob => carob(ask, &uri),
-            Self::Of(Peer::Libcoap) => libcoap(ask),
+            Self::Of(Peer::Libcoap) => libcoap(ask, to.transport),
             Self::Of(peer) => ours(peer, ask, &uri),
         };
+        self.trust(&mut command, scratch, to.transport, ask.connection);
         let (file, output_to) = match self {
             Self::Carob => ("--file", "--output"),
             Self::Of(Peer::Libcoap) => ("-f", "-o"),
@@ -153,34 +191,80 @@ impl Client {
         let mut running = Running::start(&mut command, scratch, "client");
         let status = running.finish(ask.limit + GRACE);
         let (stdout, stderr) = (running.stdout(), running.stderr());
-        let unanswered =
-            || -> ! { panic!("{ask:?} was not answered: {status}\n{}", running.said()) };
+        let unanswered = || format!("{status}\n{}", running.said());
         let code = match self {
             // Exit codes of the command: an error response is an answer, silence is not.
             Self::Carob if matches!(status.code(), Some(0 | 1 | 5)) => {
-                return told_by_carob(&stdout, &output, running.said())
-                    .unwrap_or_else(|| unanswered());
+                return told_by_carob(&stdout, &output, running.said()).ok_or_else(unanswered);
             }
             // It exits with 0 whatever happens, and tells only codes of errors.
             Self::Of(Peer::Libcoap) if status.success() => {
                 code_line(&stderr).unwrap_or_else(|| "2".to_owned())
             }
-            Self::Of(_) if status.success() => code_line(&stdout).unwrap_or_else(|| unanswered()),
-            _ => unanswered(),
+            Self::Of(_) if status.success() => code_line(&stdout).ok_or_else(unanswered)?,
+            _ => return Err(unanswered()),
         };
-        Answer {
+        Ok(Answer {
             code,
             payload: fs::read(&output).unwrap_or_default(),
             etag: etag_line(&stdout),
             said: running.said(),
+        })
+    }
+
+    /// Tells the client whom to trust, over TLS.
+    pub(crate) fn trust(
+        self,
+        command: &mut Command,
+        scratch: &Scratch,
+        transport: Transport,
+        connection: Connection,
+    ) {
+        if !transport.is_secure() {
+            return;
         }
+        let files = Certificates::write(scratch);
+        let trusted = if connection == Connection::TrustingStrangers {
+            files.stranger
+        } else {
+            files.authority
+        };
+        let option = match self {
+            Self::Of(Peer::Libcoap) => "-C",
+            _ => "--ca",
+        };
+        command.arg(option).arg(trusted);
     }
 }
 
-/// Runs `carob ping`, which fails when nobody answers.
-pub(crate) fn ping(scratch: &Scratch, port: u16) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-    command.args(["ping", &format!("coap://127.0.0.1:{port}")]);
+/// Asks for `first` and then, on the same connection and without waiting, `count` times for `then`;
+/// what came, in its order, as `first 2.05` or `then 2.05`.
+pub(crate) fn many(
+    peer: Peer,
+    scratch: &Scratch,
+    to: To,
+    first: &str,
+    then: &str,
+    count: usize,
+) -> Vec<String> {
+    let mut command = program(peer, "client");
+    command.args(["many", &to.uri(first), "--then", then]);
+    command.args(["--count", &count.to_string()]);
+    Client::Of(peer).trust(&mut command, scratch, to.transport, Connection::Usual);
+    let mut running = Running::start(&mut command, scratch, "client");
+    let status = running.finish(LIMIT);
+    assert!(status.success(), "{status}\n{}", running.said());
+    running.stdout().lines().map(str::to_owned).collect()
+}
+
+/// Has a client ping, which fails when nobody answers.
+pub(crate) fn ping(client: Client, scratch: &Scratch, to: To) {
+    let mut command = match client {
+        Client::Carob => Command::new(env!("CARGO_BIN_EXE_carob")),
+        Client::Of(peer) => program(peer, "client"),
+    };
+    command.args(["ping", &to.uri("")]);
+    client.trust(&mut command, scratch, to.transport, Connection::Usual);
     let mut running = Running::start(&mut command, scratch, "ping");
     let status = running.finish(LIMIT);
     assert!(status.success(), "{status}\n{}", running.said());
@@ -267,14 +351,33 @@ fn carob(ask: &Ask<'_>, uri: &str) -> Command {
     if let Some(bytes) = ask.block_size {
         command.args(["--block-size", &bytes.to_string()]);
     }
+    if let Some((number, value)) = ask.option {
+        command.args(["--option", &format!("{number}=0x{}", hex(value))]);
+    }
     command
 }
 
-fn libcoap(ask: &Ask<'_>) -> Command {
-    let mut command = program(Peer::Libcoap, "client");
+/// libcoap's example client for a transport.
+pub(crate) fn libcoap_client(transport: Transport) -> Command {
+    if transport.is_secure() {
+        Command::new("coap-client-openssl")
+    } else {
+        program(Peer::Libcoap, "client")
+    }
+}
+
+fn libcoap(ask: &Ask<'_>, transport: Transport) -> Command {
+    let mut command = libcoap_client(transport);
     let seconds = ask.limit.as_secs().to_string();
-    let block = ask.block_size.unwrap_or(1024).to_string();
-    command.args(["-m", ask.method, "-b", &block, "-B", &seconds]);
+    command.args(["-m", ask.method, "-B", &seconds]);
+    if transport == Transport::Udp {
+        // Over connections it is to send as much at once as the server takes.
+        let block = ask.block_size.unwrap_or(1024).to_string();
+        command.args(["-b", &block]);
+    }
+    if let Some((number, value)) = ask.option {
+        command.args(["-O", &format!("{number},0x{}", hex(value))]);
+    }
     if ask.non {
         command.arg("-N");
     }
@@ -316,6 +419,13 @@ fn ours(peer: Peer, ask: &Ask<'_>, uri: &str) -> Command {
     }
     if let Some(bytes) = ask.block_size {
         command.args(["--block-size", &bytes.to_string()]);
+    }
+    if let Some((number, value)) = ask.option {
+        command.args(["--option", &format!("{number}={}", hex(value))]);
+    }
+    if ask.connection == Connection::WithoutCsm && peer == Peer::GoCoap {
+        // Californium never sends one.
+        command.arg("--no-csm");
     }
     command
 }

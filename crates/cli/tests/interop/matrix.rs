@@ -5,8 +5,9 @@ use std::{
 };
 
 use crate::{
-    cases::{CASES, Case},
+    cases::{CASES, Case, STREAM_CASES},
     installed::Peer,
+    transport::{CONNECTIONS, Column, Transport},
 };
 
 /// Who asks: the peer's client our server, or our client the peer's server.
@@ -38,24 +39,69 @@ pub(crate) enum Outcome {
     NotOffered(&'static str),
 }
 
-type Results = BTreeMap<(&'static str, Peer, Direction), Outcome>;
+type Results = BTreeMap<(&'static str, Column, Direction), Outcome>;
 
-static RESULTS: Mutex<Results> = Mutex::new(BTreeMap::new());
+/// What is tried with whom, and where the results go.
+struct Table {
+    cases: &'static [Case],
+    columns: &'static [Column],
+    /// Names the file for its Markdown.
+    variable: &'static str,
+    results: Mutex<Results>,
+}
+
+static DATAGRAMS: Table = Table {
+    cases: CASES,
+    columns: &[
+        (Peer::Libcoap, Transport::Udp),
+        (Peer::Aiocoap, Transport::Udp),
+        (Peer::Californium, Transport::Udp),
+        (Peer::GoCoap, Transport::Udp),
+    ],
+    variable: "CAROB_INTEROP_TABLE",
+    results: Mutex::new(BTreeMap::new()),
+};
+
+static STREAMS: Table = Table {
+    cases: STREAM_CASES,
+    columns: CONNECTIONS,
+    variable: "CAROB_STREAMS_TABLE",
+    results: Mutex::new(BTreeMap::new()),
+};
+
+impl Table {
+    fn of(transport: Transport) -> &'static Self {
+        match transport {
+            Transport::Udp => &DATAGRAMS,
+            _ => &STREAMS,
+        }
+    }
+}
+
+/// The peer, and its transport where there are several.
+fn heading((peer, transport): Column) -> String {
+    match transport {
+        Transport::Udp => peer.name().to_owned(),
+        _ => format!("{} {}", peer.name(), transport.title()),
+    }
+}
 
 /// Notes an outcome; the last one to come in prints the table.
 ///
 /// With a filter on the command line some never come in, and there is no table.
-pub(crate) fn record(peer: Peer, direction: Direction, case: &'static str, outcome: Outcome) {
-    let mut results = RESULTS
+pub(crate) fn record(column: Column, direction: Direction, case: &'static str, outcome: Outcome) {
+    let table = Table::of(column.1);
+    let mut results = table
+        .results
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    results.insert((case, peer, direction), outcome);
-    if results.len() < CASES.len() * Peer::ALL.len() * Direction::ALL.len() {
+    results.insert((case, column, direction), outcome);
+    if results.len() < table.cases.len() * table.columns.len() * Direction::ALL.len() {
         return;
     }
-    say(&table(&results));
-    if let Some(file) = env::var_os("CAROB_INTEROP_TABLE") {
-        fs::write(file, markdown(&results)).expect("CAROB_INTEROP_TABLE can be written");
+    say(&table.text(&results));
+    if let Some(file) = env::var_os(table.variable) {
+        fs::write(file, table.markdown(&results)).expect("the table's file can be written");
     }
 }
 
@@ -65,26 +111,62 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// For a person at a terminal: with times, their client and ours side by side.
-fn table(results: &Results) -> String {
-    let mut text = format!("\nseconds with their client / with ours\n{:<34}", "");
-    for peer in Peer::ALL {
-        let _ = write!(text, "{:>18}", peer.name());
-    }
-    for case in CASES {
-        let _ = write!(text, "\n{:<34}", case.title);
-        for peer in Peer::ALL {
-            let [theirs, ours] =
-                Direction::ALL.map(|direction| match results[&(case.name, peer, direction)] {
-                    Outcome::Passed(took) => format!("{:.1}", took.as_secs_f64()),
-                    Outcome::Failed => "FAILED".to_owned(),
-                    Outcome::Skipped => "skipped".to_owned(),
-                    Outcome::NotOffered(_) => "-".to_owned(),
-                });
-            let _ = write!(text, "{:>18}", format!("{theirs} / {ours}"));
+impl Table {
+    /// For a person at a terminal: with times, their client and ours side by side.
+    fn text(&self, results: &Results) -> String {
+        let mut text = format!("\nseconds with their client / with ours\n{:<34}", "");
+        for column in self.columns {
+            let _ = write!(text, "{:>18}", heading(*column));
         }
+        for case in self.cases {
+            let _ = write!(text, "\n{:<34}", case.title);
+            for column in self.columns {
+                let [theirs, ours] = Direction::ALL.map(|direction| {
+                    match results[&(case.name, *column, direction)] {
+                        Outcome::Passed(took) => format!("{:.1}", took.as_secs_f64()),
+                        Outcome::Failed => "FAILED".to_owned(),
+                        Outcome::Skipped => "skipped".to_owned(),
+                        Outcome::NotOffered(_) => "-".to_owned(),
+                    }
+                });
+                let _ = write!(text, "{:>18}", format!("{theirs} / {ours}"));
+            }
+        }
+        text
     }
-    text
+
+    /// For a document: without times, which are never the same twice, and with the reasons.
+    fn markdown(&self, results: &Results) -> String {
+        let mut reasons = Reasons::default();
+        let mut text = String::new();
+        for direction in Direction::ALL {
+            let _ = write!(text, "| {} |", direction.title());
+            for column in self.columns {
+                let _ = write!(text, " {} |", heading(*column));
+            }
+            let _ = writeln!(text, "\n|---|{}", "---|".repeat(self.columns.len()));
+            for case in self.cases {
+                let _ = writeln!(text, "{}", self.row(results, case, direction, &mut reasons));
+            }
+            text.push('\n');
+        }
+        text + &reasons.list()
+    }
+
+    fn row(
+        &self,
+        results: &Results,
+        case: &Case,
+        direction: Direction,
+        reasons: &mut Reasons,
+    ) -> String {
+        let mut text = format!("| {} |", case.title);
+        for column in self.columns {
+            let cell = reasons.cell(results[&(case.name, *column, direction)]);
+            let _ = write!(text, " {cell} |");
+        }
+        text
+    }
 }
 
 /// The reasons that a document's table points to, each told once.
@@ -118,42 +200,15 @@ impl Reasons {
     }
 }
 
-/// For a document: without times, which are never the same twice, and with the reasons.
-fn markdown(results: &Results) -> String {
-    let mut reasons = Reasons::default();
-    let mut text = String::new();
-    for direction in Direction::ALL {
-        let _ = write!(text, "| {} |", direction.title());
-        for peer in Peer::ALL {
-            let _ = write!(text, " {} |", peer.name());
-        }
-        let _ = writeln!(text, "\n|---|{}", "---|".repeat(Peer::ALL.len()));
-        for case in CASES {
-            let _ = writeln!(text, "{}", row(results, case, direction, &mut reasons));
-        }
-        text.push('\n');
-    }
-    text + &reasons.list()
-}
-
-fn row(results: &Results, case: &Case, direction: Direction, reasons: &mut Reasons) -> String {
-    let mut text = format!("| {} |", case.title);
-    for peer in Peer::ALL {
-        let cell = reasons.cell(results[&(case.name, peer, direction)]);
-        let _ = write!(text, " {cell} |");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn all(outcome: Outcome) -> Results {
         let cells = CASES.iter().flat_map(|case| {
-            Peer::ALL
-                .into_iter()
-                .flat_map(|peer| Direction::ALL.map(|direction| (case.name, peer, direction)))
+            let columns = DATAGRAMS.columns.iter();
+            columns
+                .flat_map(|column| Direction::ALL.map(|direction| (case.name, *column, direction)))
         });
         cells.map(|cell| (cell, outcome)).collect()
     }
@@ -162,10 +217,10 @@ mod tests {
     fn a_reason_is_told_once_and_each_cell_points_to_it() {
         let mut results = all(Outcome::Passed(Duration::from_secs(1)));
         for peer in [Peer::Libcoap, Peer::GoCoap] {
-            let cell = (CASES[0].name, peer, Direction::OurClient);
+            let cell = (CASES[0].name, (peer, Transport::Udp), Direction::OurClient);
             results.insert(cell, Outcome::NotOffered("it is Sunday"));
         }
-        let text = markdown(&results);
+        let text = DATAGRAMS.markdown(&results);
         assert_eq!(text.matches("not offered (1)").count(), 2, "{text}");
         assert!(
             text.ends_with("\n1. Not offered: it is Sunday.\n"),
@@ -176,9 +231,13 @@ mod tests {
     #[test]
     fn a_failure_shows_in_both_tables() {
         let mut results = all(Outcome::Passed(Duration::from_secs(1)));
-        let cell = (CASES[1].name, Peer::Aiocoap, Direction::TheirClient);
+        let cell = (
+            CASES[1].name,
+            (Peer::Aiocoap, Transport::Udp),
+            Direction::TheirClient,
+        );
         results.insert(cell, Outcome::Failed);
-        assert!(table(&results).contains("FAILED / 1.0"));
-        assert_eq!(markdown(&results).matches("FAILED").count(), 1);
+        assert!(DATAGRAMS.text(&results).contains("FAILED / 1.0"));
+        assert_eq!(DATAGRAMS.markdown(&results).matches("FAILED").count(), 1);
     }
 }

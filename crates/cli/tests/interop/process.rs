@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    net::UdpSocket,
+    net::{TcpListener, UdpSocket},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU16, AtomicUsize, Ordering},
@@ -158,18 +158,27 @@ fn tail(text: &str) -> String {
     text.chars().skip(skip).collect()
 }
 
-/// A UDP port of 127.0.0.1 that nobody uses.
+/// A port of 127.0.0.1 that nobody uses, for UDP and TCP.
 ///
 /// Counted upwards below the range the kernel hands out by itself, so that neither another test nor
 /// some client's source port takes it before the server does.
 pub(crate) fn free_port() -> u16 {
+    free_ports(1)
+}
+
+/// The first of so many ports in a row that nobody uses.
+pub(crate) fn free_ports(wanted: u16) -> u16 {
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 10_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = (std::process::id() % 97) as u16 * 100;
     for _ in 0..COUNT {
-        let port = FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
-        if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+        let port = FIRST + (start + NEXT.fetch_add(wanted, Ordering::Relaxed)) % COUNT;
+        let is_free = |port| {
+            UdpSocket::bind(("127.0.0.1", port)).is_ok()
+                && TcpListener::bind(("127.0.0.1", port)).is_ok()
+        };
+        if (port..port + wanted).all(is_free) {
             return port;
         }
     }

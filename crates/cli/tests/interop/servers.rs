@@ -1,11 +1,12 @@
 //! The servers: ours and the peers', each with the resources the cases need.
 
-use std::{cell::RefCell, fs, path::PathBuf, process::Command, time::Duration};
+use std::{cell::RefCell, fs, net::TcpStream, path::PathBuf, process::Command, time::Duration};
 
 use crate::{
     clients::{Client, program},
     installed::Peer,
-    process::{Running, Scratch, answers_ping, free_port},
+    process::{Running, Scratch, answers_ping, free_ports},
+    transport::{Certificates, To, Transport},
 };
 
 const READY_LIMIT: Duration = Duration::from_secs(20);
@@ -39,6 +40,8 @@ pub(crate) struct Paths {
     pub(crate) bulk: Option<&'static str>,
     /// Changes by itself and is good for a few seconds; it can be observed.
     pub(crate) short_lived: &'static str,
+    /// Arguments that make it send no CSM, where it otherwise sends one.
+    pub(crate) no_csm: Option<&'static [&'static str]>,
     /// An argument that makes the server notify by NON, where it otherwise does it by CON.
     pub(crate) notifies_by_non: Option<&'static str>,
 }
@@ -57,6 +60,7 @@ const CAROB: Paths = Paths {
     ticks: None,
     bulk: None,
     short_lived: "time",
+    no_csm: None,
     notifies_by_non: None,
 };
 
@@ -75,6 +79,7 @@ const LIBCOAP: Paths = Paths {
     ticks: None,
     bulk: None,
     short_lived: "time",
+    no_csm: None,
     notifies_by_non: Some("-N"),
 };
 
@@ -93,13 +98,20 @@ const OURS: Paths = Paths {
     ticks: Some("ticks"),
     bulk: Some("bulk"),
     short_lived: "ticks",
+    no_csm: None,
     notifies_by_non: None,
+};
+
+const GO_COAP: Paths = Paths {
+    no_csm: Some(&["--no-csm"]),
+    ..OURS
 };
 
 /// A server that is ready; it is killed when the value goes.
 pub(crate) struct Server {
     pub(crate) whose: Client,
     pub(crate) port: u16,
+    pub(crate) transport: Transport,
     pub(crate) paths: Paths,
     /// The folder behind `paths.store`, where the server has one.
     folder: Option<PathBuf>,
@@ -109,15 +121,23 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts a server, with more arguments than it needs.
-    pub(crate) fn start(whose: Client, scratch: &Scratch, more: &[&str]) -> Self {
+    pub(crate) fn start(
+        whose: Client,
+        transport: Transport,
+        scratch: &Scratch,
+        more: &[&str],
+    ) -> Self {
         let (paths, folder) = match whose {
             Client::Carob => (CAROB, Some(scratch.folder("served"))),
             Client::Of(Peer::Libcoap) => (LIBCOAP, None),
+            Client::Of(Peer::GoCoap) => (GO_COAP, None),
             Client::Of(_) => (OURS, None),
         };
         let server = Self {
             whose,
-            port: free_port(),
+            // Some take the port before for what is not asked of them.
+            port: free_ports(2) + 1,
+            transport,
             paths,
             folder,
             more: more.iter().map(ToString::to_string).collect(),
@@ -141,16 +161,49 @@ impl Server {
                 let address = format!("127.0.0.1:{port}");
                 command.args(["serve", "--bind", &address, "--writable", "--dir"]);
                 command.args(folder);
+                let connections = match self.transport {
+                    Transport::Udp => None,
+                    Transport::Tcp => Some("--tcp"),
+                    Transport::Tls => Some("--tls"),
+                    Transport::WebSocket => Some("--ws"),
+                    Transport::SecureWebSocket => Some("--wss"),
+                };
+                if let Some(option) = connections {
+                    command.args([option, &address]);
+                }
+                if self.transport.is_secure() {
+                    let files = Certificates::write(scratch);
+                    command.arg("--cert").arg(files.certificate);
+                    command.arg("--key").arg(files.key);
+                }
                 command
             }
             (Client::Of(peer), _) => {
-                let mut command = program(peer, "server");
-                let port = port.to_string();
+                let secure = self.transport.is_secure();
+                let mut command = match (peer, secure) {
+                    (Peer::Libcoap, true) => Command::new("coap-server-openssl"),
+                    _ => program(peer, "server"),
+                };
+                let files = secure.then(|| Certificates::write(scratch));
                 if peer == Peer::Libcoap {
+                    // TLS is at the next port.
+                    let port = (port - u16::from(secure)).to_string();
                     // `-d`: a PUT or POST to a new path creates a resource.
                     command.args(["-A", "127.0.0.1", "-p", &port, "-d", "10"]);
+                    if let Some(files) = files {
+                        // `-n`: of clients it wants no certificate.
+                        command.arg("-n").arg("-c").arg(files.certificate);
+                        command.arg("-j").arg(files.key);
+                    }
                 } else {
-                    command.arg(port);
+                    command.arg(port.to_string());
+                    if self.transport != Transport::Udp {
+                        command.args(["--scheme", self.transport.scheme()]);
+                    }
+                    if let Some(files) = files {
+                        command.arg("--cert").arg(files.certificate);
+                        command.arg("--key").arg(files.key);
+                    }
                 }
                 command
             }
@@ -158,9 +211,18 @@ impl Server {
         let mut running = Running::start(command.args(&self.more), scratch, "server");
         running.wait_until(READY_LIMIT, |running| match self.whose {
             Client::Carob => running.stdout().contains("listening on coap://"),
-            Client::Of(_) => answers_ping(port),
+            Client::Of(_) if self.transport == Transport::Udp => answers_ping(port),
+            Client::Of(_) => TcpStream::connect(("127.0.0.1", port)).is_ok(),
         });
         self.running.replace(Some(running));
+    }
+
+    /// Where requests to it go.
+    pub(crate) fn to(&self) -> To {
+        To {
+            transport: self.transport,
+            port: self.port,
+        }
     }
 
     /// What the server's folder holds under `paths.store`; `None` without a folder or a file.

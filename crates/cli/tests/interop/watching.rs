@@ -13,9 +13,10 @@ use std::{
 use carob::client::Update;
 
 use crate::{
-    clients::{Client, program},
+    clients::{Client, Connection, libcoap_client, program},
     installed::Peer,
     process::{Running, Scratch},
+    transport::{To, Transport},
 };
 
 const POLL: Duration = Duration::from_millis(20);
@@ -55,15 +56,22 @@ impl Watching {
     pub(crate) fn start(
         client: Client,
         scratch: &Scratch,
-        uri: &str,
+        to: To,
+        path: &str,
         count: usize,
         cancel: Cancel,
     ) -> Self {
+        let uri = to.uri(path);
         let who = if client == Client::Carob && cancel == Cancel::Reset {
             // The command ends when it no longer observes; a program on the library may go on.
-            Who::Library(InProcess::start(uri.to_owned(), count))
+            Who::Library(InProcess::start(uri, count))
         } else {
-            let mut command = command(client, uri, count, cancel);
+            let mut command = command(client, to.transport, &uri, count, cancel);
+            client.trust(&mut command, scratch, to.transport, Connection::Usual);
+            if client == Client::Of(Peer::Libcoap) {
+                // It takes no options after the URI.
+                command.arg(uri);
+            }
             Who::Program(Running::start(&mut command, scratch, "observer"))
         };
         Self { client, who }
@@ -129,28 +137,35 @@ impl Watching {
     }
 }
 
-fn command(client: Client, uri: &str, count: usize, cancel: Cancel) -> Command {
+fn command(
+    client: Client,
+    transport: Transport,
+    uri: &str,
+    count: usize,
+    cancel: Cancel,
+) -> Command {
     let Client::Of(peer) = client else {
         let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
         command.args(["observe", uri, "--json", "--count", &count.to_string()]);
         return command;
     };
-    let mut command = program(peer, "client");
     if peer == Peer::Libcoap {
+        let mut command = libcoap_client(transport);
         // `-w`: each on a line of its own.
         let seconds = LIBCOAP_SECONDS.to_string();
-        command.args(["-s", &seconds, "-w", uri]);
-    } else {
-        let cancel = match cancel {
-            Cancel::Get => "get",
-            Cancel::Reset => "rst",
-            Cancel::Never => "none",
-        };
-        let linger = if cancel == "get" { 0 } else { LINGER.as_secs() };
-        command.args(["observe", uri, "--cancel", cancel]);
-        command.args(["--count", &count.to_string()]);
-        command.args(["--linger", &linger.to_string()]);
+        command.args(["-s", &seconds, "-w"]);
+        return command;
     }
+    let mut command = program(peer, "client");
+    let cancel = match cancel {
+        Cancel::Get => "get",
+        Cancel::Reset => "rst",
+        Cancel::Never => "none",
+    };
+    let linger = if cancel == "get" { 0 } else { LINGER.as_secs() };
+    command.args(["observe", uri, "--cancel", cancel]);
+    command.args(["--count", &count.to_string()]);
+    command.args(["--linger", &linger.to_string()]);
     command
 }
 

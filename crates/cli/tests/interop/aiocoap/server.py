@@ -1,7 +1,8 @@
 """An aiocoap server with the resources of the interop tests; see README.md one folder up."""
 
+import argparse
 import asyncio
-import sys
+import ssl
 import zlib
 
 import aiocoap
@@ -208,8 +209,58 @@ class Bulk(Counter):
         return aiocoap.Message(code=CONTENT, payload=body, content_format=TEXT)
 
 
-async def main(port):
+class Reverse(aiocoap.resource.Resource):
+    """Asks whoever asks, over the same connection, and answers with what it gets."""
+
+    rt = "carob.reverse"
+
+    def __init__(self):
+        super().__init__()
+        self.context = None
+
+    async def render_post(self, request):
+        question = aiocoap.Message(code=aiocoap.GET, uri_path=["hello"])
+        question.remote = request.remote
+        answer = await self.context.request(question).response
+        return aiocoap.Message(
+            code=CHANGED, payload=answer.payload, content_format=TEXT
+        )
+
+
+# What a scheme is called in the library, and how far from the port that it is given it listens.
+TRANSPORTS = {
+    "coap": (None, 0),
+    "coap+tcp": (["tcpserver"], 0),
+    "coaps+tcp": (["tlsserver"], 1),
+    "coap+ws": (["ws"], 3000),
+    # It listens without TLS on the port before.
+    "coaps+ws": (["ws"], 3001),
+}
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("port", type=int)
+    parser.add_argument("--scheme", choices=TRANSPORTS, default="coap")
+    parser.add_argument("--cert")
+    parser.add_argument("--key")
+    return parser.parse_args()
+
+
+def security(arguments):
+    if not arguments.cert:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(arguments.cert, arguments.key)
+    if arguments.scheme == "coaps+tcp":
+        # RFC 8323 8.2; the library names the protocol in its client only.
+        context.set_alpn_protocols(["coap"])
+    return context
+
+
+async def main(arguments):
     site = aiocoap.resource.Site()
+    reverse = Reverse()
     ticks = Ticks()
     for name, resource in {
         "hello": Hello(),
@@ -223,14 +274,21 @@ async def main(port):
         "count": Count(),
         "ticks": ticks,
         "bulk": Bulk(),
+        "reverse": reverse,
     }.items():
         site.add_resource([name], resource)
     discovery = aiocoap.resource.WKCResource(
         site.get_resources_as_linkheader, impl_info=None
     )
     site.add_resource([".well-known", "core"], discovery)
-    await aiocoap.Context.create_server_context(site, bind=("127.0.0.1", port))
+    transports, distance = TRANSPORTS[arguments.scheme]
+    reverse.context = await aiocoap.Context.create_server_context(
+        site,
+        bind=("127.0.0.1", arguments.port - distance),
+        transports=transports,
+        _ssl_context=security(arguments),
+    )
     await ticks.run()
 
 
-asyncio.run(main(int(sys.argv[1])))
+asyncio.run(main(parse()))

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What nobody is told of would have come by then.
-const SILENCE: Duration = Duration::from_millis(700);
+pub(crate) const SILENCE: Duration = Duration::from_millis(700);
 const LIMIT: Duration = Duration::from_secs(30);
 const CHANGES: usize = 3;
 
@@ -139,9 +139,9 @@ fn assert_ascending(states: &[String]) {
 
 /// What is observed, and how it is changed: by POST, or where the server keeps what it is sent, by
 /// PUT.
-struct Subject<'a> {
+pub(crate) struct Subject<'a> {
     bench: &'a Bench,
-    path: &'static str,
+    pub(crate) path: &'static str,
     counts: bool,
     /// What it is after so many changes.
     state: fn(usize) -> Vec<u8>,
@@ -150,7 +150,7 @@ struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     /// A number that is 0 at first.
-    fn number(bench: &'a Bench) -> Self {
+    pub(crate) fn number(bench: &'a Bench) -> Self {
         let state = |changes: usize| changes.to_string().into_bytes();
         Self::new(bench, bench.server.paths.count, state)
     }
@@ -185,7 +185,7 @@ impl<'a> Subject<'a> {
         self.bench.ask_aside(&put);
     }
 
-    fn change(&self) {
+    pub(crate) fn change(&self) {
         self.changes.set(self.changes.get() + 1);
         if self.counts {
             self.bench.ask_aside(&Ask::new("post", self.path));
@@ -195,12 +195,12 @@ impl<'a> Subject<'a> {
     }
 
     /// Observes it until it has changed a few times.
-    fn watch(&self, cancel: Cancel) -> Watching {
+    pub(crate) fn watch(&self, cancel: Cancel) -> Watching {
         self.bench.watch(self.path, 1 + CHANGES, cancel)
     }
 
     /// Changes it, each time when the observer has seen what it was.
-    fn follow(&self, watching: &Watching) {
+    pub(crate) fn follow(&self, watching: &Watching) {
         watching.wait_for(1);
         for seen in 2..=1 + CHANGES {
             self.change();

@@ -4,6 +4,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -11,16 +13,18 @@ import (
 	"hash/crc32"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/plgd-dev/go-coap/v3/message"
 	"github.com/plgd-dev/go-coap/v3/message/codes"
 	"github.com/plgd-dev/go-coap/v3/message/pool"
+	"github.com/plgd-dev/go-coap/v3/mux"
 	"github.com/plgd-dev/go-coap/v3/net/blockwise"
 	"github.com/plgd-dev/go-coap/v3/options"
+	"github.com/plgd-dev/go-coap/v3/tcp"
 	"github.com/plgd-dev/go-coap/v3/udp"
-	"github.com/plgd-dev/go-coap/v3/udp/client"
 )
 
 const textMax = 64
@@ -29,13 +33,16 @@ const textMax = 64
 var methods = map[string]codes.Code{
 	"get": codes.GET, "put": codes.PUT, "post": codes.POST, "delete": codes.DELETE,
 	"fetch": 5, "patch": 6, "ipatch": 7, "observe": codes.GET,
+	"many": codes.GET, "ping": codes.Empty,
 }
 
 type arguments struct {
 	payload, output, cancel          string
-	non, ifNoneMatch                 bool
+	ca, then                         string
+	non, ifNoneMatch, noCSM          bool
 	accept, contentFormat, blockSize int
 	ifMatch, etag                    values
+	option                           numbered
 	count                            int
 	timeout, linger                  float64
 }
@@ -48,6 +55,22 @@ func (v *values) String() string { return "" }
 func (v *values) Set(text string) error {
 	value, err := hex.DecodeString(text)
 	*v = append(*v, value)
+	return err
+}
+
+// numbered are options by their numbers, as in 65001=0aff.
+type numbered []message.Option
+
+func (n *numbered) String() string { return "" }
+
+func (n *numbered) Set(text string) error {
+	id, digits, _ := strings.Cut(text, "=")
+	number, err := strconv.ParseUint(id, 10, 16)
+	if err != nil {
+		return err
+	}
+	value, err := hex.DecodeString(digits)
+	*n = append(*n, message.Option{ID: message.OptionID(number), Value: value})
 	return err
 }
 
@@ -74,6 +97,10 @@ func parse(words []string) arguments {
 	flags.IntVar(&a.count, "count", 1, "")
 	flags.StringVar(&a.cancel, "cancel", "get", "")
 	flags.Float64Var(&a.linger, "linger", 0, "")
+	flags.Var(&a.option, "option", "")
+	flags.StringVar(&a.ca, "ca", "", "")
+	flags.StringVar(&a.then, "then", "", "")
+	flags.BoolVar(&a.noCSM, "no-csm", false, "")
 	_ = flags.Parse(words) // it exits at an error
 	if a.cancel == "rst" {
 		// The library acknowledges notifications that nobody waits for.
@@ -95,34 +122,91 @@ func run(method, uri string, a arguments) error {
 	limit := seconds(a.timeout)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	conn, err := udp.Dial(target.Host,
-		options.WithBlockwise(true, size(a.blockSize), limit),
-		// Looked at every 4 s by default, which delays what is to be repeated after 2.
-		options.WithPeriodicRunner(func(check func(time.Time) bool) {
-			go func() {
-				for check(time.Now()) {
-					time.Sleep(100 * time.Millisecond)
-				}
-			}()
-		}),
-		options.WithErrors(func(err error) { fmt.Fprintln(os.Stderr, err) }),
-	)
+	conn, err := dial(target, limit, a)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	if method == "ping" {
+		return conn.Ping(ctx)
+	}
 	request, err := build(ctx, conn, methods[method], target, a)
 	if err != nil {
 		return err
 	}
-	if method == "observe" {
+	switch method {
+	case "observe":
 		return observe(ctx, conn, request, a)
+	case "many":
+		return many(ctx, conn, request, a)
 	}
 	response, err := conn.Do(request)
 	if err != nil {
 		return fmt.Errorf("no response: %w", err)
 	}
 	return show(response, a.output)
+}
+
+func dial(target *url.URL, limit time.Duration, a arguments) (mux.Conn, error) {
+	report := options.WithErrors(func(err error) { fmt.Fprintln(os.Stderr, err) })
+	if target.Scheme == "coap" {
+		return udp.Dial(target.Host,
+			options.WithBlockwise(true, size(a.blockSize), limit),
+			// Looked at every 4 s by default, which delays what is to be repeated after 2.
+			options.WithPeriodicRunner(func(check func(time.Time) bool) {
+				go func() {
+					for check(time.Now()) {
+						time.Sleep(100 * time.Millisecond)
+					}
+				}()
+			}),
+			report,
+		)
+	}
+	// What the server asks in turn (`/reverse`).
+	router := mux.NewRouter()
+	router.HandleFunc("/hello", func(w mux.ResponseWriter, _ *mux.Message) {
+		_ = w.SetResponse(codes.Content, message.TextPlain, strings.NewReader("hello from the client"))
+	})
+	opts := []tcp.Option{
+		options.WithBlockwise(true, blockwise.SZXBERT, limit),
+		// By default one request at a time.
+		options.WithLimitClientParallelRequest(0),
+		options.WithLimitClientEndpointParallelRequest(0),
+		options.WithMux(router),
+		report,
+	}
+	if target.Scheme == "coaps+tcp" {
+		config, err := trusting(a.ca)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, options.WithTLS(config))
+	}
+	if a.noCSM {
+		opts = append(opts, options.WithDisableTCPSignalMessageCSM())
+	}
+	conn, err := tcp.Dial(target.Host, opts...)
+	if err != nil {
+		return nil, err
+	}
+	// Until it has the server's CSM, the library does not put together what comes in blocks.
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return conn, conn.Ping(ctx)
+}
+
+func trusting(file string) (*tls.Config, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, errors.New("no certificate in " + file)
+	}
+	// RFC 8323 8.2; the library leaves the protocol's name to the application.
+	return &tls.Config{RootCAs: roots, NextProtos: []string{"coap"}}, nil
 }
 
 // size is the exponent of a block size; 16 is 0 (RFC 7959 2.2).
@@ -134,7 +218,7 @@ func size(bytes int) blockwise.SZX {
 	return exponent
 }
 
-func build(ctx context.Context, conn *client.Conn, code codes.Code, target *url.URL, a arguments) (*pool.Message, error) {
+func build(ctx context.Context, conn mux.Conn, code codes.Code, target *url.URL, a arguments) (*pool.Message, error) {
 	request, err := conn.NewGetRequest(ctx, target.Path)
 	if err != nil {
 		return nil, err
@@ -161,6 +245,9 @@ func build(ctx context.Context, conn *client.Conn, code codes.Code, target *url.
 		if err := request.AddETag(value); err != nil {
 			return nil, err
 		}
+	}
+	for _, option := range a.option {
+		request.AddOptionBytes(option.ID, option.Value)
 	}
 	if a.blockSize < 1024 && code == codes.GET {
 		request.SetOptionUint32(message.Block2, uint32(size(a.blockSize)))
@@ -206,7 +293,7 @@ func show(response *pool.Message, output string) error {
 	return nil
 }
 
-func observe(ctx context.Context, conn *client.Conn, request *pool.Message, a arguments) error {
+func observe(ctx context.Context, conn mux.Conn, request *pool.Message, a arguments) error {
 	request.SetObserve(0)
 	lines := make(chan string, 1024)
 	observation, err := conn.DoObserve(request, func(notification *pool.Message) {
@@ -239,6 +326,43 @@ func observe(ctx context.Context, conn *client.Conn, request *pool.Message, a ar
 		}
 	}
 	time.Sleep(seconds(a.linger))
+	return nil
+}
+
+// many asks for one thing and then, without waiting, several times for another; it prints the codes
+// in the order in which the answers come.
+func many(ctx context.Context, conn mux.Conn, first *pool.Message, a arguments) error {
+	type answer struct {
+		line string
+		err  error
+	}
+	answers := make(chan answer, a.count+1)
+	ask := func(name string, request *pool.Message) {
+		response, err := conn.Do(request)
+		if err != nil {
+			answers <- answer{err: err}
+			return
+		}
+		code := response.Code()
+		answers <- answer{line: fmt.Sprintf("%s %d.%02d", name, code>>5, code&0x1f)}
+	}
+	go ask("first", first)
+	// The first has to be the first on the wire.
+	time.Sleep(100 * time.Millisecond)
+	for i := 0; i < a.count; i++ {
+		request, err := conn.NewGetRequest(ctx, "/"+a.then)
+		if err != nil {
+			return err
+		}
+		go ask("then", request)
+	}
+	for i := 0; i <= a.count; i++ {
+		answer := <-answers
+		if answer.err != nil {
+			return answer.err
+		}
+		fmt.Println(answer.line)
+	}
 	return nil
 }
 

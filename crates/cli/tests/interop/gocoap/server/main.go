@@ -3,7 +3,10 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"hash/crc32"
 	"log"
@@ -20,6 +23,9 @@ import (
 	"github.com/plgd-dev/go-coap/v3/net"
 	"github.com/plgd-dev/go-coap/v3/net/blockwise"
 	"github.com/plgd-dev/go-coap/v3/options"
+	"github.com/plgd-dev/go-coap/v3/tcp"
+	tcpClient "github.com/plgd-dev/go-coap/v3/tcp/client"
+	tcpServer "github.com/plgd-dev/go-coap/v3/tcp/server"
 	"github.com/plgd-dev/go-coap/v3/udp"
 	"github.com/plgd-dev/go-coap/v3/udp/client"
 )
@@ -53,6 +59,7 @@ var links = []struct{ path, attributes string }{
 	{"/count", `rt="carob.number";if="carob.s";ct=0;obs`},
 	{"/ticks", `rt="carob.number";if="carob.s";ct=0;obs`},
 	{"/bulk", `rt="carob.number";if="carob.s";ct=0;obs`},
+	{"/reverse", `rt="carob.reverse"`},
 }
 
 func main() {
@@ -82,6 +89,7 @@ func main() {
 		"/negotiate":        {codes.GET: negotiate},
 		"/count":            count.methods(),
 		"/ticks":            ticks.methods(),
+		"/reverse":          {codes.POST: reverse},
 		"/bulk":             newSubject(message.Confirmable, bulk).methods(),
 	} {
 		router.HandleFunc(path, methods.serve)
@@ -92,7 +100,31 @@ func main() {
 		}
 	}()
 
-	listener, err := net.NewListenUDP("udp", "127.0.0.1:"+os.Args[1])
+	scheme := flag.String("scheme", "coap", "")
+	certificate := flag.String("cert", "", "")
+	key := flag.String("key", "", "")
+	noCSM := flag.Bool("no-csm", false, "")
+	_ = flag.CommandLine.Parse(os.Args[2:]) // it exits at an error
+	address := "127.0.0.1:" + os.Args[1]
+	report := options.WithErrors(func(err error) { log.Print(err) })
+	if *scheme != "coap" {
+		listener, err := listen(address, *scheme, *certificate, *key)
+		if err != nil {
+			log.Fatal(err)
+		}
+		opts := []tcpServer.Option{
+			options.WithMux(router),
+			options.WithBlockwise(true, blockwise.SZXBERT, 2*time.Minute),
+			// By default a client is forgotten 16 s after its last message.
+			options.WithInactivityMonitor(10*time.Minute, func(cc *tcpClient.Conn) { _ = cc.Close() }),
+			report,
+		}
+		if *noCSM {
+			opts = append(opts, options.WithDisableTCPSignalMessageCSM())
+		}
+		log.Fatal(tcp.NewServer(opts...).Serve(listener))
+	}
+	listener, err := net.NewListenUDP("udp", address)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -102,9 +134,22 @@ func main() {
 		// message. A transfer over a lossy path takes longer, and an observer may be silent.
 		options.WithBlockwise(true, blockwise.SZX1024, 2*time.Minute),
 		options.WithInactivityMonitor(10*time.Minute, func(cc *client.Conn) { _ = cc.Close() }),
-		options.WithErrors(func(err error) { log.Print(err) }),
+		report,
 	)
 	log.Fatal(server.Serve(listener))
+}
+
+func listen(address, scheme, certificate, key string) (tcpServer.Listener, error) {
+	if scheme == "coap+tcp" {
+		return net.NewTCPListener("tcp", address)
+	}
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		return nil, err
+	}
+	// RFC 8323 8.2; the library leaves the protocol's name to the application.
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"coap"}}
+	return net.NewTLSListener("tcp", address, config)
 }
 
 type methods map[codes.Code]func(mux.ResponseWriter, *mux.Message)
@@ -191,6 +236,31 @@ func write(conn mux.Conn, token message.Token, kind message.Type, fill func(*poo
 	if err := conn.WriteMessage(response); err != nil {
 		log.Print("cannot write: ", err)
 	}
+}
+
+// reverse asks whoever asks, over the same connection, and answers with what it gets.
+func reverse(w mux.ResponseWriter, r *mux.Message) {
+	conn := w.Conn()
+	token := bytes.Clone(r.Token())
+	go func() {
+		ctx, cancel := context.WithTimeout(conn.Context(), 10*time.Second)
+		defer cancel()
+		got, err := conn.Get(ctx, "/hello")
+		if err != nil {
+			log.Print("the client does not answer: ", err)
+			return
+		}
+		payload, err := got.ReadBody()
+		if err != nil {
+			log.Print("cannot read a body: ", err)
+			return
+		}
+		write(conn, token, message.Confirmable, func(response *pool.Message) {
+			response.SetCode(codes.Changed)
+			response.SetContentFormat(message.TextPlain)
+			response.SetBody(bytes.NewReader(payload))
+		})
+	}()
 }
 
 func negotiate(w mux.ResponseWriter, r *mux.Message) {

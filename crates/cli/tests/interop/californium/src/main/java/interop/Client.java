@@ -15,10 +15,15 @@ import org.eclipse.californium.core.CoapResponse;
 import org.eclipse.californium.core.coap.BlockOption;
 import org.eclipse.californium.core.coap.CoAP.Code;
 import org.eclipse.californium.core.coap.CoAP.Type;
+import org.eclipse.californium.core.coap.MessageObserverAdapter;
+import org.eclipse.californium.core.coap.Option;
 import org.eclipse.californium.core.coap.OptionSet;
 import org.eclipse.californium.core.coap.Request;
 import org.eclipse.californium.core.coap.Response;
 import org.eclipse.californium.core.network.CoapEndpoint;
+import org.eclipse.californium.elements.config.Configuration;
+import org.eclipse.californium.elements.tcp.netty.TcpClientConnector;
+import org.eclipse.californium.elements.tcp.netty.TlsClientConnector;
 
 /** One request, or one observation, by Californium; see README.md two folders up. */
 final class Client {
@@ -31,6 +36,8 @@ final class Client {
   private double linger;
   private int count = 1;
   private String cancel = "get";
+  private Path trusted;
+  private String then;
 
   private Client(Request request) {
     this.request = request;
@@ -38,19 +45,35 @@ final class Client {
 
   public static void main(String[] arguments) throws Exception {
     boolean observe = arguments[0].equals("observe");
-    Code code = observe ? Code.GET : Code.valueOf(arguments[0].toUpperCase(Locale.ROOT));
+    boolean many = arguments[0].equals("many");
+    Code code = observe || many ? Code.GET : Code.valueOf(arguments[0].toUpperCase(Locale.ROOT));
     Client client = new Client(new Request(code));
     client.request.setURI(arguments[1]);
     client.parse(arguments);
 
-    CoapEndpoint.Builder builder = new CoapEndpoint.Builder();
-    builder.setConfiguration(Server.configuration(client.blockSize));
-    CoapEndpoint endpoint = builder.build();
+    CoapEndpoint endpoint = client.endpoint(arguments[1]);
     endpoint.start();
-    int status = observe ? client.observe(endpoint) : client.ask(endpoint);
+    int status;
+    if (many) {
+      status = client.many(endpoint, arguments[1]);
+    } else {
+      status = observe ? client.observe(endpoint) : client.ask(endpoint);
+    }
     System.out.flush();
     // Not by returning: the library's threads would keep the process for a while.
     System.exit(status);
+  }
+
+  private CoapEndpoint endpoint(String uri) throws Exception {
+    Configuration configuration = Server.configuration(blockSize);
+    CoapEndpoint.Builder builder = new CoapEndpoint.Builder();
+    builder.setConfiguration(configuration);
+    if (uri.startsWith("coap+tcp:")) {
+      builder.setConnector(new TcpClientConnector(configuration));
+    } else if (uri.startsWith("coaps+tcp:")) {
+      builder.setConnector(new TlsClientConnector(Security.trusting(trusted), configuration));
+    }
+    return builder.build();
   }
 
   private void parse(String[] arguments) throws IOException {
@@ -74,6 +97,13 @@ final class Client {
         case "--timeout" -> timeout = Double.parseDouble(arguments[++i]);
         case "--count" -> count = Integer.parseInt(arguments[++i]);
         case "--cancel" -> cancel = arguments[++i];
+        case "--option" -> {
+          String[] option = arguments[++i].split("=", 2);
+          options.addOption(
+              new Option(Integer.parseInt(option[0]), HexFormat.of().parseHex(option[1])));
+        }
+        case "--ca" -> trusted = Path.of(arguments[++i]);
+        case "--then" -> then = arguments[++i];
         case "--linger" -> linger = Double.parseDouble(arguments[++i]);
         default -> throw new IllegalArgumentException("unknown: " + arguments[i]);
       }
@@ -99,6 +129,38 @@ final class Client {
       System.out.println("content-format " + options.getContentFormat());
     }
     return 0;
+  }
+
+  /**
+   * Asks for one thing and then, without waiting, several times for another; prints the codes in the
+   * order in which the answers come.
+   */
+  private int many(CoapEndpoint endpoint, String uri) throws InterruptedException {
+    CountDownLatch all = new CountDownLatch(1 + count);
+    tell(all, "first", request);
+    request.send(endpoint);
+    // The first has to be the first on the wire.
+    Thread.sleep(100);
+    String base = uri.substring(0, uri.lastIndexOf('/') + 1);
+    for (int i = 0; i < count; i++) {
+      Request more = new Request(Code.GET);
+      more.setURI(base + then);
+      tell(all, "then", more);
+      more.send(endpoint);
+    }
+    return all.await((long) (timeout * 1000), TimeUnit.MILLISECONDS) ? 0 : 1;
+  }
+
+  private static void tell(CountDownLatch all, String name, Request request) {
+    request.addMessageObserver(
+        new MessageObserverAdapter() {
+          @Override
+          public void onResponse(Response response) {
+            System.out.println(name + " " + response.getCode().text);
+            System.out.flush();
+            all.countDown();
+          }
+        });
   }
 
   private int observe(CoapEndpoint endpoint) throws InterruptedException {

@@ -15,10 +15,12 @@ import static org.eclipse.californium.core.coap.MediaTypeRegistry.TEXT_PLAIN;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
+import java.nio.file.Path;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.zip.CRC32;
+import javax.net.ssl.SSLContext;
 import org.eclipse.californium.core.CoapResource;
 import org.eclipse.californium.core.CoapServer;
 import org.eclipse.californium.core.coap.CoAP.ResponseCode;
@@ -28,8 +30,12 @@ import org.eclipse.californium.core.coap.Response;
 import org.eclipse.californium.core.config.CoapConfig;
 import org.eclipse.californium.core.network.CoapEndpoint;
 import org.eclipse.californium.core.server.resources.CoapExchange;
+import org.eclipse.californium.elements.config.CertificateAuthenticationMode;
 import org.eclipse.californium.elements.config.Configuration;
+import org.eclipse.californium.elements.config.TcpConfig;
 import org.eclipse.californium.elements.config.UdpConfig;
+import org.eclipse.californium.elements.tcp.netty.TcpServerConnector;
+import org.eclipse.californium.elements.tcp.netty.TlsServerConnector;
 
 /** A Californium server with the resources of the interop tests; see README.md two folders up. */
 final class Server {
@@ -50,13 +56,32 @@ final class Server {
 
   private Server() {}
 
-  public static void main(String[] arguments) {
+  public static void main(String[] arguments) throws Exception {
     int port = Integer.parseInt(arguments[0]);
+    String scheme = "coap";
+    Path certificate = null;
+    Path key = null;
+    for (int i = 1; i < arguments.length; i++) {
+      switch (arguments[i]) {
+        case "--scheme" -> scheme = arguments[++i];
+        case "--cert" -> certificate = Path.of(arguments[++i]);
+        case "--key" -> key = Path.of(arguments[++i]);
+        default -> throw new IllegalArgumentException("unknown: " + arguments[i]);
+      }
+    }
     Configuration configuration = configuration(1024);
     CoapServer server = new CoapServer(configuration);
     CoapEndpoint.Builder endpoint = new CoapEndpoint.Builder();
     endpoint.setConfiguration(configuration);
-    endpoint.setInetSocketAddress(new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
+    InetSocketAddress address = new InetSocketAddress(InetAddress.getLoopbackAddress(), port);
+    switch (scheme) {
+      case "coap+tcp" -> endpoint.setConnector(new TcpServerConnector(address, configuration));
+      case "coaps+tcp" -> {
+        SSLContext security = Security.identity(certificate, key);
+        endpoint.setConnector(new TlsServerConnector(security, address, configuration));
+      }
+      default -> endpoint.setInetSocketAddress(address);
+    }
     server.addEndpoint(endpoint.build());
     server.add(
         new Hello(),
@@ -76,11 +101,16 @@ final class Server {
   /** Without a properties file, which the library would otherwise write where it is started. */
   static Configuration configuration(int blockSize) {
     CoapConfig.register();
+    TcpConfig.register();
     UdpConfig.register();
     Configuration configuration = Configuration.createStandardWithoutFile();
     configuration.set(CoapConfig.MAX_RESOURCE_BODY_SIZE, 4 << 20);
     configuration.set(CoapConfig.PREFERRED_BLOCK_SIZE, blockSize);
     configuration.set(CoapConfig.MAX_MESSAGE_SIZE, blockSize);
+    configuration.set(TcpConfig.TCP_WORKER_THREADS, 1);
+    // Over TLS, a server asks its clients who they are by default.
+    configuration.set(
+        TcpConfig.TLS_CLIENT_AUTHENTICATION_MODE, CertificateAuthenticationMode.NONE);
     return configuration;
   }
 

@@ -1,0 +1,237 @@
+//! A relay of connections that remembers what went through, and can cut them.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use carob_proto::codec::{
+    BlockValue, Code, FrameReader, Framing, MessageView, OptionNumber, Signal,
+};
+
+const TICK: Duration = Duration::from_millis(10);
+/// Bytes remembered of each direction of a connection; a test's largest body is a mebibyte.
+const REMEMBERED_MAX: usize = 8 << 20;
+
+/// A message that went through.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) code: Code,
+    /// Of the whole message, to a few bytes.
+    pub(crate) bytes: usize,
+    pub(crate) payload: usize,
+    pub(crate) observe: Option<u32>,
+    /// Of Block1 or Block2, whichever says how the payload is cut.
+    pub(crate) block: Option<BlockValue>,
+    /// In a CSM.
+    pub(crate) max_message_size: Option<u32>,
+}
+
+/// One connection, as far as it went.
+#[derive(Default)]
+struct Passed {
+    to_server: Vec<u8>,
+    to_client: Vec<u8>,
+    streams: Vec<TcpStream>,
+}
+
+#[derive(Default)]
+struct State {
+    connections: Vec<Passed>,
+    /// Put in front of what the first client says.
+    prefix: Vec<u8>,
+}
+
+/// Stands between client and server until the value goes.
+pub(crate) struct Relay {
+    port: u16,
+    state: Arc<Mutex<State>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// Relays to this port of 127.0.0.1; `prefix` is what the server hears first, once.
+    pub(crate) fn start(server: u16, prefix: &[u8]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        listener.set_nonblocking(true).expect("a system's socket");
+        let state = Arc::new(Mutex::new(State {
+            prefix: prefix.to_vec(),
+            ..State::default()
+        }));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (shared, stopped) = (Arc::clone(&state), Arc::clone(&stop));
+        let thread = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                match listener.accept() {
+                    Ok((client, _)) => join(client, server, &shared),
+                    Err(_) => thread::sleep(TICK),
+                }
+            }
+        });
+        Self {
+            port,
+            state,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Ends all connections, on both sides.
+    pub(crate) fn cut(&self) {
+        for passed in &mut lock(&self.state).connections {
+            end(passed);
+        }
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        lock(&self.state).connections.len()
+    }
+
+    /// The messages of all connections, to the server.
+    pub(crate) fn to_server(&self) -> Vec<Message> {
+        let state = lock(&self.state);
+        let all = state.connections.iter();
+        all.flat_map(|passed| messages(&passed.to_server)).collect()
+    }
+
+    /// The messages of all connections, to the client.
+    pub(crate) fn to_client(&self) -> Vec<Message> {
+        let state = lock(&self.state);
+        let all = state.connections.iter();
+        all.flat_map(|passed| messages(&passed.to_client)).collect()
+    }
+
+    /// What began the first connection, to the server and to the client, as text.
+    pub(crate) fn heads(&self) -> (String, String) {
+        let state = lock(&self.state);
+        let first = state.connections.first().expect("a connection");
+        let head = |bytes: &[u8]| {
+            let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+            String::from_utf8_lossy(&bytes[..end.unwrap_or_default()]).into_owned()
+        };
+        (head(&first.to_server), head(&first.to_client))
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.cut();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn end(passed: &mut Passed) {
+    for stream in passed.streams.drain(..) {
+        // It may have ended by itself.
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+}
+
+fn join(client: TcpStream, server: u16, state: &Arc<Mutex<State>>) {
+    let Ok(mut server) = TcpStream::connect(("127.0.0.1", server)) else {
+        return; // the client sees its connection end
+    };
+    for stream in [&client, &server] {
+        stream.set_nonblocking(false).expect("a system's socket");
+        stream.set_nodelay(true).expect("a system's socket");
+    }
+    let again = |stream: &TcpStream| stream.try_clone().expect("a descriptor");
+    let index = {
+        let mut state = lock(state);
+        let prefix = std::mem::take(&mut state.prefix);
+        server.write_all(&prefix).expect("it has just connected");
+        state.connections.push(Passed {
+            streams: vec![again(&client), again(&server)],
+            ..Passed::default()
+        });
+        state.connections.len() - 1
+    };
+    pump(again(&client), again(&server), state, move |state| {
+        &mut state.connections[index].to_server
+    });
+    pump(server, client, state, move |state| {
+        &mut state.connections[index].to_client
+    });
+}
+
+fn pump(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    state: &Arc<Mutex<State>>,
+    remembered: impl Fn(&mut State) -> &mut Vec<u8> + Send + 'static,
+) {
+    let state = Arc::clone(state);
+    thread::spawn(move || {
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(length @ 1..) = from.read(&mut buffer) {
+            {
+                let mut state = lock(&state);
+                let bytes = remembered(&mut state);
+                let room = REMEMBERED_MAX - bytes.len();
+                bytes.extend_from_slice(&buffer[..length.min(room)]);
+            }
+            if to.write_all(&buffer[..length]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Write);
+    });
+}
+
+fn messages(stream: &[u8]) -> Vec<Message> {
+    let mut reader = FrameReader::new(Framing::Stream, u32::MAX);
+    reader.push(stream);
+    let mut found = Vec::new();
+    while let Ok(Some(bytes)) = reader.next() {
+        let Ok(view) = MessageView::parse_long(bytes) else {
+            break;
+        };
+        let mut max_message_size = None;
+        if view.code().is_signalling()
+            && let Ok(Signal::Csm {
+                max_message_size: size,
+                ..
+            }) = Signal::read(&view)
+        {
+            max_message_size = size;
+        }
+        let signal = view.code().is_signalling();
+        let cut = if view.code().is_request() {
+            OptionNumber::BLOCK1
+        } else {
+            OptionNumber::BLOCK2
+        };
+        let block = view
+            .option(cut)
+            .filter(|_| !signal)
+            .and_then(|value| BlockValue::decode_reliable(value).ok());
+        found.push(Message {
+            code: view.code(),
+            bytes: bytes.len(),
+            payload: view.payload().len(),
+            observe: view.uint_option(OptionNumber::OBSERVE).filter(|_| !signal),
+            block,
+            max_message_size,
+        });
+    }
+    found
+}
