@@ -87,7 +87,7 @@ const ROWS: &[Row] = &[
         transports: ALL,
         directions: BOTH,
         cases: &["is_asked_over_its_own_connection"],
-        reason: "Californium's connectors for TCP are either client or server",
+        reason: "our programs on Californium are either client or server",
     },
     Row {
         peers: &[Libcoap, Aiocoap, Californium],
