@@ -11,9 +11,10 @@ use carob_proto::codec::{BlockSize, OptionNumber, Scheme};
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Config, Reliable, Tracing};
 use carob_proto::trace::Trace;
+use socket2::SockRef;
 
 use crate::driver::PeerSettings;
-use crate::driver::streams::MakeSocket;
+use crate::driver::streams::{MakeSocket, OnSocket};
 use crate::socket::RECEIVE_BUFFER;
 use crate::tls::ClientTls;
 
@@ -57,6 +58,7 @@ pub struct Settings {
     pub(crate) tls: ClientTls,
     pub(crate) connect_timeout: Duration,
     pub(crate) make_socket: Option<MakeSocket>,
+    pub(crate) on_socket: Option<OnSocket>,
 }
 
 /// How long a connection may take to be made unless
@@ -76,6 +78,7 @@ impl Default for Settings {
             tls: ClientTls::default(),
             connect_timeout: CONNECT_TIMEOUT,
             make_socket: None,
+            on_socket: None,
         }
     }
 }
@@ -200,6 +203,16 @@ impl Settings {
         make: impl Fn(SocketAddr) -> std::io::Result<std::net::TcpStream> + Send + Sync + 'static,
     ) -> Self {
         self.make_socket = Some(Arc::new(make));
+        self
+    }
+
+    /// Sees the socket of each TCP connection, made or accepted, before anything is said on it: to
+    /// set its options, say, or to read later how it fares from a copy of it.
+    pub fn on_tcp_socket(
+        mut self,
+        see: impl Fn(SocketAddr, SockRef<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_socket = Some(Arc::new(see));
         self
     }
 

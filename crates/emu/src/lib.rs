@@ -62,6 +62,8 @@ mod netlink;
 #[cfg(target_os = "linux")]
 mod realtime;
 #[cfg(target_os = "linux")]
+pub mod runs;
+#[cfg(target_os = "linux")]
 mod sys;
 #[cfg(all(test, target_os = "linux"))]
 mod testing;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use carob_proto::codec::Scheme;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use socket2::SockRef;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
@@ -27,10 +28,14 @@ use crate::tls::{self, ALPN, ClientTls};
 pub(crate) type MakeSocket =
     Arc<dyn Fn(SocketAddr) -> io::Result<std::net::TcpStream> + Send + Sync>;
 
+/// Sees the socket of a new connection with this peer.
+pub(crate) type OnSocket = Arc<dyn Fn(SocketAddr, SockRef<'_>) + Send + Sync>;
+
 /// Makes connections of one kind.
 pub(crate) struct Dialer {
     kind: Kind,
     make: Option<MakeSocket>,
+    see: Option<OnSocket>,
     limit: Duration,
     max_message: usize,
     tls: ClientTls,
@@ -51,6 +56,7 @@ impl Dialer {
         Self {
             kind,
             make: settings.make_socket.clone(),
+            see: settings.on_socket.clone(),
             limit: settings.connect_timeout,
             max_message: settings.reliable.max_message_size as usize,
             tls: settings.tls.clone(),
@@ -71,6 +77,9 @@ impl Dialer {
         let stream = self.connect(to).await?;
         // Messages are small and complete; waiting to fill segments would only delay them.
         stream.set_nodelay(true)?;
+        if let Some(see) = &self.see {
+            see(to, SockRef::from(&stream));
+        }
         Ok(match self.kind {
             Kind::Tcp => Stream::Tcp(stream),
             Kind::Tls => Stream::Tls(self.secure(stream, to, name).await?),

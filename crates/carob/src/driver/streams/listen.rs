@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
@@ -17,7 +18,7 @@ use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::link::{Duplex, Stream};
-use super::{Happening, Kind};
+use super::{Happening, Kind, OnSocket};
 use crate::socket::canonical;
 
 /// Connections that wait for the system's `accept`.
@@ -78,11 +79,16 @@ impl Listener {
     }
 
     /// Takes connections until aborted.
-    pub(super) fn start(self, kind: Kind, tell: mpsc::Sender<Happening>) -> AbortHandle {
-        tokio::spawn(self.run(kind, tell)).abort_handle()
+    pub(super) fn start(
+        self,
+        kind: Kind,
+        see: Option<OnSocket>,
+        tell: mpsc::Sender<Happening>,
+    ) -> AbortHandle {
+        tokio::spawn(self.run(kind, see, tell)).abort_handle()
     }
 
-    async fn run(self, kind: Kind, tell: mpsc::Sender<Happening>) {
+    async fn run(self, kind: Kind, see: Option<OnSocket>, tell: mpsc::Sender<Happening>) {
         let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
         let shake = Arc::new(Handshake {
             kind,
@@ -98,6 +104,9 @@ impl Listener {
                     continue;
                 }
             };
+            if let Some(see) = &see {
+                see(from, SockRef::from(&stream));
+            }
             if kind == Kind::Tcp {
                 if stream.set_nodelay(true).is_ok() {
                     let stream = Stream::Tcp(stream);

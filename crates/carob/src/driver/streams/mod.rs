@@ -27,7 +27,7 @@ use super::core::{Core, Out};
 use super::ears::Ears;
 use crate::settings::Settings;
 
-pub(crate) use dial::{Dialer, MakeSocket};
+pub(crate) use dial::{Dialer, MakeSocket, OnSocket};
 use link::{Link, Stream};
 pub(crate) use listen::Listener;
 
@@ -159,7 +159,9 @@ impl Streams {
         seed: u64,
     ) -> Self {
         let (tell, happenings) = mpsc::channel(EVENTS);
-        let accepting = listener.map(|listener| AbortOnDrop(listener.start(kind, tell.clone())));
+        let accepting = listener.map(|listener| {
+            AbortOnDrop(listener.start(kind, settings.on_socket.clone(), tell.clone()))
+        });
         Self {
             kind,
             dialer: Arc::new(Dialer::new(kind, settings)),

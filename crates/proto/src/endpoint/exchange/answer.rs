@@ -193,7 +193,10 @@ impl Endpoint {
         };
         self.acknowledge_response(now, from, message, self.exchange_parameters(index));
         let exchange = &self.exchanges[index as usize];
-        let first = exchange.state == State::Unacknowledged || !exchange.confirmable;
+        // Over a connection nothing else tells that the request has arrived.
+        let first = exchange.state == State::Unacknowledged
+            || !exchange.confirmable
+            || self.config.reliable.is_some();
         let (peer, purpose) = (exchange.peer, exchange.purpose);
         let bytes = message.as_bytes().len() as u32;
         self.hear_count(index, Answer::Separate, message);

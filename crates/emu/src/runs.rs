@@ -1,0 +1,453 @@
+//! The simulator's runs with real sockets: the same [`RunSpec`] in, a [`RunRecord`] out.
+//!
+//! Clients and servers are `carob`'s own, over its UDP sockets or over the kernel's TCP, each in
+//! its namespace; the link between them is the run's, with the run's losses. All runs go at once,
+//! in real time. What the kernel does not allow of a run's TCP settings, it does its own way; see
+//! [`Emulator::settings`].
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use carob::server::fixed;
+use carob::{BlockSize, Client, Code, Payload, Response, Server, Settings};
+use carob_cc::time::{Duration as Span, Instant as Moment};
+use carob_proto::trace::{Trace, What};
+use carob_sim::random::Stream;
+use carob_sim::spec::{FlowRecord, RunRecord, RunSpec, Transport, Workload};
+use carob_sim::tcp::TcpSettings;
+use carob_sim::tcp::settings::Algorithm;
+
+use crate::flow::TcpInfo;
+use crate::realtime;
+use crate::report::Setting;
+use crate::{Config, EmulatedLink, Emulator, Error, Lateness, LinkConfig, Side};
+
+/// The servers' port.
+const PORT: u16 = 5683;
+/// Threads that run clients and servers; the links have one of their own.
+const THREADS: usize = 2;
+
+/// How runs are made.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Flows that are not done by then are cut off; the run's own limit if that is shorter.
+    pub limit: Option<Duration>,
+    /// A pcapng file for the packets at both ends of all links.
+    pub capture: Option<PathBuf>,
+}
+
+/// What came of runs.
+#[derive(Debug)]
+pub struct Emulated {
+    /// One for each specification, in order. Times are microseconds since all began; there is no
+    /// trace.
+    pub records: Vec<RunRecord>,
+    /// How late packets were.
+    pub lateness: Lateness,
+    /// Every setting of the kernel, as wanted and as it was.
+    pub settings: Vec<Setting>,
+}
+
+/// The kernel's congestion module that does what the model's algorithm does.
+pub const fn congestion_module(settings: &TcpSettings) -> &'static str {
+    match settings.congestion {
+        Algorithm::NewReno => "reno",
+        Algorithm::Cubic => "cubic",
+        Algorithm::Bbr1 => "bbr",
+    }
+}
+
+/// Makes all runs at once. `progress` hears (flows done, of all), from any thread.
+///
+/// # Errors
+///
+/// If links cannot be emulated here, if the specifications differ in what namespaces have in
+/// common (MTU, the initial window and timeout of TCP), or if the run is
+/// [refused](Error::Refused).
+pub fn run(
+    specs: &[RunSpec],
+    options: &Options,
+    progress: impl Fn(usize, usize) + Sync,
+) -> Result<Emulated, Error> {
+    let emulator = Emulator::start(&config(specs, options)?)?;
+    let settings = emulator.settings().to_vec();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .on_thread_start(realtime::enter_as_host)
+        .enable_all()
+        .build()
+        .map_err(|error| Error::system("start threads", error, "are there too many already?"))?;
+    let all = specs.iter().map(|spec| spec.clients as usize).sum();
+    let done = AtomicUsize::new(0);
+    let hear = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+    let flows = runtime.block_on(flows(&emulator, specs, options, &hear))?;
+    // Nothing of ours is on the way any more when the links end.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    let outcome = emulator.finish()?;
+    let records = flows.into_iter().zip(outcome.links).map(|(flows, link)| {
+        let ended = flows.iter().filter_map(|flow| flow.finished).max();
+        RunRecord {
+            flows,
+            link,
+            ended: ended.unwrap_or_default(),
+            ..RunRecord::default()
+        }
+    });
+    Ok(Emulated {
+        records: records.collect(),
+        lateness: outcome.lateness,
+        settings,
+    })
+}
+
+/// What all runs together ask of the emulator.
+fn config(specs: &[RunSpec], options: &Options) -> Result<Config, Error> {
+    let differ = |what: &str| Error::Configuration {
+        what: what.to_owned(),
+        why: "the runs of one emulation must have it in common",
+    };
+    let mut config = Config::thesis(specs.iter().map(LinkConfig::of_run).collect());
+    config.capture.clone_from(&options.capture);
+    if let Some(first) = specs.first() {
+        config.mtu_bytes = first.mtu_bytes;
+        if specs.iter().any(|spec| spec.mtu_bytes != first.mtu_bytes) {
+            return Err(differ("the MTU"));
+        }
+    }
+    let mut over_tcp = specs.iter().filter_map(|spec| match &spec.transport {
+        Transport::Connections(settings) => Some(settings),
+        Transport::Datagrams => None,
+    });
+    if let Some(first) = over_tcp.next() {
+        config.initial_window = first.initial_window;
+        config.initial_timeout = Some(Duration::from_micros(first.rto_initial.as_micros()));
+        for other in over_tcp {
+            if other.initial_window != first.initial_window {
+                return Err(differ("TCP's initial window"));
+            }
+            if other.rto_initial != first.rto_initial {
+                return Err(differ("TCP's initial timeout"));
+            }
+        }
+    }
+    Ok(config)
+}
+
+/// Runs every flow of every run; they are in the order of the specifications.
+async fn flows(
+    emulator: &Emulator,
+    specs: &[RunSpec],
+    options: &Options,
+    done: &(impl Fn() + Sync),
+) -> Result<Vec<Vec<FlowRecord>>, Error> {
+    let mut servers = Vec::with_capacity(specs.len());
+    let mut asking = Vec::new();
+    for (index, spec) in specs.iter().enumerate() {
+        let link = emulator.link(index);
+        let (server, connections) = serve(link, spec).await?;
+        servers.push(server);
+        for number in 0..spec.clients {
+            asking.push((index, Asking::new(link, spec, number, &connections)?));
+        }
+    }
+    // Everything is there: now time begins.
+    let began = Instant::now();
+    let mut tasks = tokio::task::JoinSet::new();
+    for (place, (index, asking)) in asking.into_iter().enumerate() {
+        let spec_limit = Duration::from_micros(specs[index].time_limit.as_micros());
+        let limit = options
+            .limit
+            .map_or(spec_limit, |limit| limit.min(spec_limit));
+        tasks.spawn(async move { (place, index, asking.ask(began, limit).await) });
+    }
+    let mut ended = Vec::new();
+    let mut tick = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        tokio::select! {
+            next = tasks.join_next() => match next {
+                Some(Ok(flow)) => {
+                    ended.push(flow);
+                    done();
+                }
+                Some(Err(error)) => {
+                    let action = "run a client";
+                    return Err(Error::system(action, std::io::Error::other(error), "a bug"));
+                }
+                None => break,
+            },
+            // If the links have ended, finishing says why.
+            _ = tick.tick() => if !emulator.is_running() { break },
+        }
+    }
+    ended.sort_by_key(|(place, ..)| *place);
+    let mut flows: Vec<Vec<FlowRecord>> = specs.iter().map(|_| Vec::new()).collect();
+    // Clients and servers live until all flows are done: late acknowledgements and
+    // retransmissions belong to what other flows meet.
+    let mut clients = Vec::new();
+    for (_, index, (flow, client)) in ended {
+        flows[index].push(flow);
+        clients.push(client);
+    }
+    drop((clients, servers));
+    Ok(flows)
+}
+
+/// The kernel's sockets of a server's connections, by the address of the client.
+type Connections = Arc<Mutex<Vec<(SocketAddr, TcpStream)>>>;
+
+fn body_bytes(spec: &RunSpec) -> usize {
+    match &spec.workload {
+        Workload::BlockwiseGet { response_bytes, .. } => *response_bytes as usize,
+        _ => 0,
+    }
+}
+
+fn path(spec: &RunSpec) -> &str {
+    match &spec.workload {
+        Workload::BlockwiseGet { path, .. } => path,
+        _ => "",
+    }
+}
+
+/// What both ends of a run are told.
+fn settings(spec: &RunSpec) -> Settings {
+    let mut settings = Settings::new()
+        .controller(spec.controller.choice())
+        .parameters(spec.transmission);
+    if let Workload::BlockwiseGet {
+        block_bytes,
+        token_bytes,
+        ..
+    } = &spec.workload
+    {
+        let size = BlockSize::from_bytes_at_most(usize::from(*block_bytes));
+        let token = *token_bytes;
+        settings = settings
+            .block_size(size.unwrap_or(BlockSize::MAX))
+            .engine(|config| config.token_length = token);
+    }
+    let message = u32::try_from(body_bytes(spec))
+        .unwrap_or(u32::MAX)
+        .saturating_add(1_024);
+    let limit = spec.time_limit;
+    settings.connections(|reliable| {
+        reliable.max_message_size = reliable.max_message_size.max(message);
+        reliable.largest_message = reliable.largest_message.max(message);
+        reliable.csm_wait = limit;
+        reliable.response_timeout = limit;
+        reliable.probe_after = None;
+        reliable.idle = None;
+    })
+}
+
+/// Starts the server of a run.
+async fn serve(link: EmulatedLink<'_>, spec: &RunSpec) -> Result<(Server, Connections), Error> {
+    let connections = Connections::default();
+    let kept = Arc::clone(&connections);
+    let settings = settings(spec).on_tcp_socket(move |peer, socket| {
+        if let Ok(copy) = socket.try_clone() {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.push((peer, copy.into()));
+        }
+    });
+    let body: Vec<u8> = (0..body_bytes(spec)).map(|i| i as u8).collect();
+    let mut response = Response::new(Code::CONTENT);
+    response.payload = Payload::Fixed(body.into());
+    let builder = Server::builder().settings(settings);
+    let builder = match &spec.transport {
+        Transport::Datagrams => builder.socket(link.udp(Side::Server, PORT)?),
+        Transport::Connections(settings) => {
+            let listener = link.listen(PORT, congestion_module(settings))?;
+            builder.without_datagrams().listener(listener)
+        }
+    };
+    let path = format!("/{}", path(spec));
+    let server = builder.resource(&path, fixed(response)).start().await;
+    let server = server.map_err(|error| {
+        Error::system(
+            "start a server",
+            std::io::Error::other(error),
+            "is its path valid?",
+        )
+    })?;
+    Ok((server, connections))
+}
+
+/// What a client's endpoint has told, and when.
+#[derive(Debug, Default)]
+struct Told {
+    /// Since when the connection is there.
+    connected: Option<Instant>,
+    /// When the first request left.
+    sent: Option<Instant>,
+    /// When the last response was complete.
+    answered: Option<Instant>,
+    exchanges: u32,
+    transmissions: u64,
+    retransmissions: u64,
+    failed: u32,
+    copies: Vec<u8>,
+}
+
+impl Told {
+    fn hear(&mut self, trace: &Trace) {
+        let now = Instant::now();
+        match trace.what {
+            What::Connected => self.connected = Some(now),
+            What::Sent {
+                retransmissions, ..
+            } => {
+                self.sent.get_or_insert(now);
+                self.transmissions += 1;
+                if retransmissions > 0 {
+                    self.retransmissions += 1;
+                } else {
+                    self.exchanges += 1;
+                }
+            }
+            What::Answered {
+                retransmissions, ..
+            } => {
+                self.answered = Some(now);
+                self.copies.push(retransmissions.saturating_add(1));
+            }
+            What::Abandoned { .. } => self.failed += 1,
+            _ => {}
+        }
+    }
+}
+
+/// A client that is ready to ask.
+struct Asking {
+    client: Client,
+    uri: String,
+    requests: u32,
+    wait: Duration,
+    /// The port that its TCP connection comes from.
+    port: Option<u16>,
+    told: Arc<Mutex<Told>>,
+    connections: Connections,
+}
+
+impl Asking {
+    fn new(
+        link: EmulatedLink<'_>,
+        spec: &RunSpec,
+        number: u32,
+        connections: &Connections,
+    ) -> Result<Self, Error> {
+        let told = Arc::new(Mutex::new(Told::default()));
+        let hears = Arc::clone(&told);
+        let mut settings = settings(spec)
+            .on_trace(move |trace| lock(&hears).hear(trace))
+            .connect_timeout(Duration::from_micros(spec.time_limit.as_micros()));
+        let (mut scheme, mut port) = ("coap", None);
+        if let Transport::Connections(tcp) = &spec.transport {
+            scheme = "coap+tcp";
+            let socket = link.client_tcp(congestion_module(tcp))?;
+            let bound = socket.local_addr().ok().and_then(|own| own.as_socket());
+            port = bound.map(|own| own.port());
+            let socket = Mutex::new(Some(TcpStream::from(socket)));
+            settings = settings.make_tcp_socket(move |_| {
+                let once = lock(&socket).take();
+                once.ok_or_else(|| std::io::Error::other("a flow has one connection"))
+            });
+        }
+        let client = Client::builder()
+            .socket(link.udp(Side::Client, 0)?)
+            .settings(settings)
+            .open()
+            .map_err(|error| {
+                let remedy = "raise the number of open files (ulimit -n)";
+                Error::system("open a client", std::io::Error::other(error), remedy)
+            })?;
+        let mut stream = Stream::indexed(spec.seed, "client/start", number);
+        let wait = stream.uniform(spec.start.low, spec.start.high);
+        let Workload::BlockwiseGet { requests, .. } = &spec.workload else {
+            return Err(Error::Configuration {
+                what: "the workload".into(),
+                why: "the emulator does not know it",
+            });
+        };
+        let server = link.address(Side::Server);
+        Ok(Self {
+            client,
+            uri: format!("{scheme}://{server}:{PORT}/{}", path(spec)),
+            requests: *requests,
+            wait: Duration::from_micros(wait.as_micros()),
+            port,
+            told,
+            connections: Arc::clone(connections),
+        })
+    }
+
+    /// Asks, and what came of it; the client lives on.
+    async fn ask(self, began: Instant, limit: Duration) -> (FlowRecord, Client) {
+        tokio::time::sleep(self.wait).await;
+        let asked = Instant::now();
+        let mut body_bytes = 0;
+        let all = async {
+            for _ in 0..self.requests {
+                let reply = self.client.get(self.uri.as_str()).await;
+                match reply {
+                    Ok(reply) => body_bytes += reply.bytes().len() as u64,
+                    Err(_) => return false,
+                }
+            }
+            true
+        };
+        let complete = tokio::time::timeout(limit, all).await.unwrap_or(false);
+        let told = std::mem::take(&mut *lock(&self.told));
+        let since = |at: Instant| Moment::from_micros(micros(at.duration_since(began)));
+        let mut flow = FlowRecord {
+            started: since(told.sent.unwrap_or(asked)),
+            finished: told.answered.filter(|_| complete).map(since),
+            setup: told
+                .connected
+                .map(|at| Span::from_micros(micros(at.duration_since(asked)))),
+            body_bytes,
+            exchanges: told.exchanges,
+            failed: told.failed,
+            transmissions: told.transmissions,
+            retransmissions: told.retransmissions,
+            timeouts: told.retransmissions + u64::from(told.failed),
+            ..FlowRecord::default()
+        };
+        if self.port.is_some() {
+            self.read_kernel(&mut flow);
+        } else {
+            for copies in told.copies {
+                flow.count_exchange(copies);
+            }
+        }
+        (flow, self.client)
+    }
+
+    /// What the server's kernel knows of this client's connection. Now: later it has forgotten.
+    fn read_kernel(&self, flow: &mut FlowRecord) {
+        // One link has one address at the client's side, so clients differ in their ports.
+        let kept = lock(&self.connections);
+        let ours = kept.iter().find(|(peer, _)| Some(peer.port()) == self.port);
+        let Some(info) = ours.and_then(|(_, socket)| TcpInfo::read(socket).ok()) else {
+            return;
+        };
+        let sent = u64::from(info.data_segments_out);
+        let again = u64::from(info.retransmitted);
+        flow.segments = Some(sent);
+        flow.transmissions = sent;
+        flow.retransmissions = again;
+        flow.exchanges = u32::try_from(sent.saturating_sub(again)).unwrap_or(u32::MAX);
+        flow.timeouts = info.timeouts.map_or(0, u64::from);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,105 @@
+//! Runs of the simulator's specification over real sockets: short ones, beside the simulator's own.
+#![cfg(target_os = "linux")]
+
+use carob_cc::TransmissionParameters;
+use carob_cc::time::Duration;
+use carob_emu::runs::{self, Options};
+use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec};
+use carob_sim::spec::{ControllerSpec, Recording, RunSpec, Span, Transport, Workload};
+use carob_sim::tcp::settings::profile;
+use carob_sim::world;
+
+/// A link ten times as fast as the thesis's, and a tenth of its response: a few seconds.
+fn spec(clients: u32, transport: Transport) -> RunSpec {
+    let direction = |rate, delay| DirectionSpec {
+        delay: Duration::from_millis(delay),
+        extra: ExtraDelay::Constant(Duration::from_millis(5)),
+        ..DirectionSpec::new(rate, 28_200)
+    };
+    RunSpec {
+        seed: 1,
+        clients,
+        start: Span::default(),
+        link: LinkSpec {
+            down: direction(300_000, 40),
+            up: direction(600_000, 20),
+        },
+        header_bytes: 28,
+        mtu_bytes: 296,
+        transport,
+        workload: Workload::BlockwiseGet {
+            requests: 1,
+            response_bytes: 10_240,
+            block_bytes: 256,
+            path: "hello".to_owned(),
+            token_bytes: 0,
+        },
+        transmission: TransmissionParameters::DEFAULT,
+        controller: ControllerSpec::new("default", []).expect("a controller"),
+        time_limit: Duration::from_secs(60),
+        record: Recording::default(),
+    }
+}
+
+fn tcp() -> Transport {
+    Transport::Connections(profile("kernel").expect("a profile").settings)
+}
+
+/// Whether links can be emulated; tests say loudly that they are skipped where not.
+fn able() -> bool {
+    let report = carob_emu::check();
+    if !report.can_run() {
+        eprintln!("SKIPPED: {report}");
+    }
+    report.can_run()
+}
+
+#[test]
+fn real_sockets_take_about_as_long_as_simulated_ones() {
+    if !able() {
+        return;
+    }
+    let specs = [
+        spec(1, Transport::Datagrams),
+        spec(1, tcp()),
+        spec(2, tcp()),
+    ];
+    let emulated = match runs::run(&specs, &Options::default(), |_, _| ()) {
+        Ok(emulated) => emulated,
+        // A machine that is busy with other tests is too late to be believed; that is as it should be.
+        Err(error @ carob_emu::Error::Refused(_)) => {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    for (spec, record) in specs.iter().zip(&emulated.records) {
+        assert_eq!(record.flows.len(), spec.clients as usize);
+        let simulated = world::run(spec).expect("a run");
+        for (real, model) in record.flows.iter().zip(&simulated.flows) {
+            let (real_s, model_s) = (real.completion(), model.completion());
+            let (real_s, model_s) = real_s.zip(model_s).expect("both complete");
+            let ratio = real_s.as_micros() as f64 / model_s.as_micros() as f64;
+            // Of so short a transfer over TCP, one delayed acknowledgment is a tenth.
+            let about = if model.segments.is_some() {
+                0.7..1.4
+            } else {
+                0.85..1.15
+            };
+            assert!(about.contains(&ratio), "{real_s:?} against {model_s:?}");
+            assert_eq!(real.body_bytes, 10_240);
+            assert_eq!(real.setup.is_some(), model.setup.is_some());
+            assert_eq!(real.segments.is_some(), model.segments.is_some());
+        }
+        assert!(record.link.down.delivered >= 40);
+    }
+}
+
+#[test]
+fn runs_that_need_different_namespaces_are_refused() {
+    let mut other = spec(1, Transport::Datagrams);
+    other.mtu_bytes = 576;
+    let specs = [spec(1, Transport::Datagrams), other];
+    let error = runs::run(&specs, &Options::default(), |_, _| ()).expect_err("two MTUs");
+    assert!(error.to_string().contains("the MTU"), "{error}");
+}
