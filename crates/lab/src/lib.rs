@@ -19,6 +19,7 @@
 //! ```
 
 pub mod claims;
+pub mod emulate;
 pub mod export;
 pub mod marks;
 pub mod medians;

@@ -185,6 +185,19 @@ impl<'a> Plan<'a> {
         self.scenario
     }
 
+    /// What came of the runs, made elsewhere; one record for each of [`jobs`](Self::jobs).
+    ///
+    /// # Panics
+    ///
+    /// If there are more or fewer.
+    pub fn outcome(&self, records: Vec<RunRecord>) -> Outcome<'_> {
+        assert_eq!(records.len(), self.jobs.len(), "a record for each run");
+        Outcome {
+            plan: self,
+            records,
+        }
+    }
+
     /// Does every run with `run`, which must depend on nothing but its argument, on all threads
     /// of the current rayon pool (see [`on_threads`]).
     ///

@@ -1,8 +1,11 @@
 //! What can be typed after `carob lab`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Subcommand;
+
+use crate::args::duration;
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -17,6 +20,14 @@ Examples:
   carob lab run thesis/long-1c-low-14100 --algorithm tcp-bbr1 --seed 1 --pcap bbr.pcapng
 
 `carob lab show NAME` tells every key that --set takes, with its value.";
+
+const EMULATE_EXAMPLES: &str = "\
+Examples:
+  sudo carob lab emulate thesis/long-1c-none-inf --seeds 5
+  sudo carob lab emulate 'thesis/long-1c-none-*' --algorithm tcp-newreno --limit 10min --json
+
+All runs go at once, and take as long as they take: error-free transfers of the thesis 5 minutes, those
+with errors up to 75. Results are refused if packets were late: the 99th percentile must not exceed 2 ms.";
 
 const CLAIMS_EXAMPLES: &str = "\
 Examples:
@@ -53,6 +64,9 @@ pub(crate) enum LabCommand {
     /// Run a scenario: a table, and a report with figures
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Run a scenario in real time over the kernel's sockets, its links emulated (Linux, root)
+    #[command(after_help = EMULATE_EXAMPLES)]
+    Emulate(EmulateArgs),
     /// Show a study's printed tables beside ours
     Reproduce(ReproduceArgs),
     /// Judge what the studies claim by our runs
@@ -145,6 +159,38 @@ pub(crate) struct ReproduceArgs {
     pub(crate) report: ReportArgs,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
+}
+
+/// What to emulate and how to show it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct EmulateArgs {
+    /// A scenario (thesis/long), one of its cells (thesis/long-1c-none-2500) or those that a
+    /// pattern fits, or a TOML file
+    pub(crate) name: String,
+    /// Algorithms instead of the scenario's own, as for `run`
+    #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) algorithm: Vec<String>,
+    /// Runs per cell and algorithm, all at once, each with a link of its own [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: Option<u64>,
+    /// Change a setting, as for `run`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Cut off flows that are not done by then, such as 10min
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) limit: Option<Duration>,
+    /// Write the packets at both ends of all links (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// Print one JSON object per cell and algorithm, a line each
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+    /// Print comma-separated values, a line per metric
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// One object, line or row per run, with its seed
+    #[arg(long)]
+    pub(crate) each: bool,
 }
 
 /// Which claims to judge and how to show it.

@@ -3,6 +3,7 @@
 mod args;
 mod capture;
 mod claims;
+mod emulate;
 mod keys;
 mod list;
 pub(super) mod output;
@@ -27,6 +28,7 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
         } => show::run(&name, &set, &algorithm, json),
         LabCommand::Run(args) => run::run(&args),
         LabCommand::Reproduce(args) => reproduce::run(&args),
+        LabCommand::Emulate(args) => emulate::run(&args),
         LabCommand::Claims(args) => claims::run(&args),
         LabCommand::Keys { markdown } => Ok(keys::run(markdown)),
     }

@@ -113,7 +113,14 @@ fn write_log(path: &Path, runs: &Runs<'_>) -> io::Result<()> {
     file.flush()
 }
 
-fn show(args: &RunArgs, source: &Source, runs: &Runs<'_>, rows: &[Row], print: &Print, took: &str) {
+pub(super) fn show(
+    args: &RunArgs,
+    source: &Source,
+    runs: &Runs<'_>,
+    rows: &[Row],
+    print: &Print,
+    took: &str,
+) {
     if args.json {
         if args.each {
             json_lines(runs.each());
