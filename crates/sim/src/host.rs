@@ -49,12 +49,20 @@ pub(crate) struct Client {
     pub(crate) done: bool,
     /// The controller's RTO when it was last heard of.
     pub(crate) last_rto: Option<Duration>,
+    /// When something new of the response last came.
+    pub(crate) progress: Instant,
     requests_left: u32,
     open: Vec<Open>,
     items: u32,
 }
 
 impl Client {
+    /// Something new of the response has come.
+    pub(crate) fn progresses(&mut self, now: Instant) {
+        self.flow.stall = self.flow.stall.max(now.since(self.progress));
+        self.progress = now;
+    }
+
     /// The tag of a message the client sends, by its type and Message ID.
     pub(crate) fn tag(&mut self, message: &[u8]) -> Tag {
         let &[first, _, high, low, ..] = message else {
@@ -211,6 +219,7 @@ impl Host {
                 flow: FlowRecord::default(),
                 done: false,
                 last_rto: None,
+                progress: Instant::ZERO,
                 requests_left: *requests,
                 open: Vec::new(),
                 items: 0,

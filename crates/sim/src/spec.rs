@@ -294,6 +294,10 @@ pub struct FlowRecord {
     pub timeouts: u64,
     /// Segments with data that the server sent, retransmissions included; `None` over datagrams.
     pub segments: Option<u64>,
+    /// What its TCP did about losses; `None` over datagrams.
+    pub recovery: Option<Recovery>,
+    /// The longest time without anything new of the response.
+    pub stall: Duration,
     /// Over datagrams, `transmissions_per_exchange[n]` exchanges ended after `n` copies; index 0 stays 0.
     pub transmissions_per_exchange: Vec<u32>,
     /// Round-trip times as the controller heard them, if samples were asked for. Of datagrams only.
@@ -303,6 +307,19 @@ pub struct FlowRecord {
     /// The controller's retransmission timeout before dithering, whenever it changed, if samples
     /// were asked for and the controller has such a gauge; with TCP the server's, backoff included.
     pub rto: Vec<Sample>,
+}
+
+/// What a server's TCP did about the losses of one flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Fast recoveries entered.
+    pub entered: u64,
+    /// Time spent in them.
+    pub time: Duration,
+    /// When the first retransmission timer ran out, since the request.
+    pub first_timeout: Option<Duration>,
+    /// The longest retransmission timer.
+    pub rto_peak: Duration,
 }
 
 impl FlowRecord {

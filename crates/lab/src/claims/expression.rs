@@ -11,6 +11,7 @@
 use std::fmt;
 
 use super::source::{Runs, Source};
+use crate::metrics;
 
 /// Runs of one cell with one algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -407,10 +408,8 @@ impl<'a> Parser<'a> {
     fn runs(&mut self) -> Result<(String, Reference), SyntaxError> {
         let name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';
         let metric = self.word(name).to_owned();
-        if !crate::metrics::METRICS
-            .iter()
-            .any(|known| known.name == metric)
-        {
+        let known = |metric: &str| metrics::METRICS.iter().any(|known| known.name == metric);
+        if !known(&metric) && !metrics::PENDING.contains(&metric.as_str()) {
             return Err(self.error(format!("\"{metric}\" is no metric")));
         }
         self.expect(',')?;

@@ -20,6 +20,8 @@ pub struct Counters {
     pub handshake_retransmissions: u32,
     /// Retransmission timers that ran out with data outstanding.
     pub timeouts: u64,
+    /// When the first of them did.
+    pub first_timeout: Option<Instant>,
     /// The largest retransmission timeout.
     pub rto_peak: Duration,
     /// Fast recoveries entered.

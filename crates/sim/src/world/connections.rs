@@ -15,7 +15,7 @@ use crate::capture::{Captured, Content};
 use crate::host::{Tag, number_of};
 use crate::link::Verdict;
 use crate::random::Stream;
-use crate::spec::{CLIENTS_MAX, FlowRecord, Recording, Sample, Transport};
+use crate::spec::{CLIENTS_MAX, FlowRecord, Recording, Recovery, Sample, Transport};
 use crate::tcp::segment::{Ecn, Flags};
 use crate::tcp::{Event, Output, Segment, Socket};
 use crate::trace::{SegmentTag, What};
@@ -293,6 +293,7 @@ impl World<'_> {
             return;
         };
         let endpoint = &mut self.hosts[here as usize].endpoint;
+        let mut read = false;
         match event {
             Event::Connected => {
                 end.connected = true;
@@ -307,6 +308,7 @@ impl World<'_> {
             Event::Readable => {
                 while let Some(bytes) = end.socket.read() {
                     endpoint.handle_stream(now, peer, &bytes);
+                    read = true;
                 }
             }
             Event::Writable => {
@@ -335,6 +337,9 @@ impl World<'_> {
                 }
             }
             Event::Closed => {}
+        }
+        if read && let Some(client) = self.hosts[here as usize].as_client() {
+            client.progresses(now);
         }
         self.drain(here, Tag::NONE);
     }
@@ -379,6 +384,12 @@ impl World<'_> {
         flow.exchanges = u32::try_from(new).unwrap_or(u32::MAX);
         flow.timeouts = counters.timeouts;
         flow.spurious = connection.spurious;
+        flow.recovery = Some(Recovery {
+            entered: counters.recoveries,
+            time: counters.in_recovery,
+            first_timeout: counters.first_timeout.map(|at| at.since(flow.started)),
+            rto_peak: counters.rto_peak,
+        });
         sample_timer(flow, server, now);
     }
 

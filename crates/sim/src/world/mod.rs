@@ -208,6 +208,7 @@ impl<'a> World<'a> {
         self.trace.add(self.now, client, What::Began);
         if let Some(state) = self.hosts[client as usize].as_client() {
             state.flow.started = self.now;
+            state.progress = self.now;
         }
         self.ask(client);
     }
@@ -364,6 +365,7 @@ impl<'a> World<'a> {
                 rto,
             } => {
                 let attempts = retransmissions.saturating_add(1);
+                client.progresses(now);
                 let Some((item, spurious)) = client.close(id.0) else {
                     return;
                 };

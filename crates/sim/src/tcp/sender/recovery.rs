@@ -410,6 +410,7 @@ impl Sender {
             return TimedOut::Sends;
         }
         self.counters.timeouts += 1;
+        self.counters.first_timeout.get_or_insert(now);
         if self.state == State::Recovery {
             self.counters.in_recovery += now.since(self.recovery_began);
         }
