@@ -74,7 +74,13 @@ impl Default for Settings {
             receive_buffer: RECEIVE_BUFFER,
             on_trace: None,
             on_datagram: None,
-            reliable: Reliable::default(),
+            reliable: {
+                let mut reliable = Reliable::default();
+                // Stacks in wide use send none over some transports or in some versions
+                // (docs/interoperability.md), and nothing is lost by hearing them.
+                reliable.csm_required = false;
+                reliable
+            },
             tls: ClientTls::default(),
             connect_timeout: CONNECT_TIMEOUT,
             make_socket: None,
@@ -178,6 +184,9 @@ impl Settings {
 
     /// Changes what is done with connections, over TCP, TLS and WebSocket: message sizes, the
     /// CSM, when they are closed (RFC 8323).
+    ///
+    /// Other than the engine's own defaults, these take a peer that sends no CSM for one that has
+    /// nothing to say in it; `csm_required` aborts the connection, as RFC 8323 5.3 has it.
     pub fn connections(mut self, change: impl FnOnce(&mut Reliable)) -> Self {
         change(&mut self.reliable);
         self

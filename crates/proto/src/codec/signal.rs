@@ -1,7 +1,7 @@
 //! Signalling messages: what the two ends of a connection tell each other about it (RFC 8323 5).
 //!
 //! Their options have numbers of their own, one table for each code
-//! ([`SignallingOptionDefinition`](super::numbers::SignallingOptionDefinition)).
+//! ([`SignallingOptionDefinition`]).
 
 use super::header::{MessageId, Token, Type};
 use super::numbers::{Code, OptionNumber, SignallingOptionDefinition};
