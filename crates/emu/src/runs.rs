@@ -16,7 +16,7 @@ use carob::{BlockSize, Client, Code, Payload, Response, Server, Settings};
 use carob_cc::time::{Duration as Span, Instant as Moment};
 use carob_proto::trace::{Trace, What};
 use carob_sim::random::Stream;
-use carob_sim::spec::{FlowRecord, RunRecord, RunSpec, Transport, Workload};
+use carob_sim::spec::{FlowRecord, RunRecord, RunSpec, Transport};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
 
@@ -199,36 +199,23 @@ async fn flows(
 type Connections = Arc<Mutex<Vec<(SocketAddr, TcpStream)>>>;
 
 fn body_bytes(spec: &RunSpec) -> usize {
-    match &spec.workload {
-        Workload::BlockwiseGet { response_bytes, .. } => *response_bytes as usize,
-        _ => 0,
-    }
+    spec.workload.requests().response_bytes as usize
 }
 
 fn path(spec: &RunSpec) -> &str {
-    match &spec.workload {
-        Workload::BlockwiseGet { path, .. } => path,
-        _ => "",
-    }
+    &spec.workload.requests().path
 }
 
 /// What both ends of a run are told.
 fn settings(spec: &RunSpec) -> Settings {
-    let mut settings = Settings::new()
+    let requests = spec.workload.requests();
+    let size = BlockSize::from_bytes_at_most(usize::from(requests.block_bytes));
+    let token = requests.token_bytes;
+    let settings = Settings::new()
         .controller(spec.controller.choice())
-        .parameters(spec.transmission);
-    if let Workload::BlockwiseGet {
-        block_bytes,
-        token_bytes,
-        ..
-    } = &spec.workload
-    {
-        let size = BlockSize::from_bytes_at_most(usize::from(*block_bytes));
-        let token = *token_bytes;
-        settings = settings
-            .block_size(size.unwrap_or(BlockSize::MAX))
-            .engine(|config| config.token_length = token);
-    }
+        .parameters(spec.transmission)
+        .block_size(size.unwrap_or(BlockSize::MAX))
+        .engine(|config| config.token_length = token);
     let message = u32::try_from(body_bytes(spec))
         .unwrap_or(u32::MAX)
         .saturating_add(1_024);
@@ -366,17 +353,18 @@ impl Asking {
             })?;
         let mut stream = Stream::indexed(spec.seed, "client/start", number);
         let wait = stream.uniform(spec.start.low, spec.start.high);
-        let Workload::BlockwiseGet { requests, .. } = &spec.workload else {
+        let requests = spec.workload.requests();
+        if requests.request_bytes > 0 || requests.batches.is_some() {
             return Err(Error::Configuration {
                 what: "the workload".into(),
-                why: "the emulator does not know it",
+                why: "clients that send bodies or start anew are simulated only (carob lab run)",
             });
-        };
+        }
         let server = link.address(Side::Server);
         Ok(Self {
             client,
             uri: format!("{scheme}://{server}:{PORT}/{}", path(spec)),
-            requests: *requests,
+            requests: requests.count,
             wait: Duration::from_micros(wait.as_micros()),
             port,
             told,

@@ -5,7 +5,9 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_emu::runs::{self, Options};
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec};
-use carob_sim::spec::{ControllerSpec, Recording, RunSpec, Span, Transport, Workload};
+use carob_sim::spec::{
+    ControllerSpec, Recording, Requests, RunSpec, Span, Transport, Until, Workload,
+};
 use carob_sim::tcp::settings::profile;
 use carob_sim::world;
 
@@ -27,15 +29,16 @@ fn spec(clients: u32, transport: Transport) -> RunSpec {
         header_bytes: 28,
         mtu_bytes: 296,
         transport,
-        workload: Workload::BlockwiseGet {
-            requests: 1,
+        workload: Workload::Requests(Requests {
+            count: 1,
             response_bytes: 10_240,
             block_bytes: 256,
             path: "hello".to_owned(),
-            token_bytes: 0,
-        },
+            ..Requests::default()
+        }),
         transmission: TransmissionParameters::DEFAULT,
         controller: ControllerSpec::new("default", []).expect("a controller"),
+        until: Until::Answered,
         time_limit: Duration::from_secs(60),
         record: Recording::default(),
     }

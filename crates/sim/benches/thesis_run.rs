@@ -15,7 +15,9 @@ use std::time::Instant as Clock;
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
-use carob_sim::spec::{ControllerSpec, Recording, RunSpec, Span, Transport, Workload};
+use carob_sim::spec::{
+    ControllerSpec, Recording, Requests, RunSpec, Span, Transport, Until, Workload,
+};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
 use carob_sim::world;
@@ -51,15 +53,16 @@ fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
         header_bytes: 28,
         mtu_bytes: 296,
         transport: Transport::Datagrams,
-        workload: Workload::BlockwiseGet {
-            requests: 1,
+        workload: Workload::Requests(Requests {
+            count: 1,
             response_bytes: 102_400,
             block_bytes: 256,
             path: "hello".to_owned(),
-            token_bytes: 0,
-        },
+            ..Requests::default()
+        }),
         transmission,
         controller,
+        until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
         record: Recording::default(),
     }

@@ -2,18 +2,17 @@
 //!
 //! Hosts have IPv4 addresses here, so that packets have the length they had on the link: client
 //! `n` is 10.0.0.0 + 2 + `n`, the server 10.255.0.1. All use CoAP's port, 5683, since every host
-//! has one endpoint; a client that connects anew does so from the next port up.
+//! has one endpoint; a client that starts or connects anew does so from the next port up.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
 use carob_cc::time::Instant;
 
+use crate::host::PORT;
 use crate::tcp::Segment;
 use crate::tcp::wire;
 
-/// CoAP's port (RFC 7252 12.8, RFC 8323 11.4).
-const PORT: u16 = 5_683;
 const UDP: u8 = 17;
 /// Hop limit of the packets made here, as TCP's have.
 const TTL: u8 = 64;
@@ -31,6 +30,8 @@ pub struct Captured {
     pub from: u32,
     /// The host it is for.
     pub to: u32,
+    /// How often its client had started or connected anew before.
+    pub restarts: u32,
     /// What it carries.
     pub content: Content,
 }
@@ -41,12 +42,7 @@ pub enum Content {
     /// A UDP datagram.
     Datagram(Bytes),
     /// A TCP segment.
-    Segment {
-        /// The segment.
-        segment: Segment,
-        /// How many connections its client made before this one.
-        connection: u32,
-    },
+    Segment(Segment),
 }
 
 impl Captured {
@@ -64,23 +60,17 @@ impl Captured {
                 Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 2).to_bits() + host)
             }
         };
+        let end = |host: u32| {
+            let port = if host < clients {
+                PORT.wrapping_add(self.restarts as u16)
+            } else {
+                PORT
+            };
+            SocketAddrV4::new(address(host), port)
+        };
         match &self.content {
-            Content::Datagram(bytes) => {
-                let end = |host| SocketAddrV4::new(address(host), PORT);
-                datagram(end(self.from), end(self.to), bytes)
-            }
-            Content::Segment {
-                segment,
-                connection,
-            } => {
-                let end = |host: u32| {
-                    let again = if host < clients {
-                        *connection as u16
-                    } else {
-                        0
-                    };
-                    SocketAddrV4::new(address(host), PORT.wrapping_add(again))
-                };
+            Content::Datagram(bytes) => datagram(end(self.from), end(self.to), bytes),
+            Content::Segment(segment) => {
                 let mut packet = Vec::new();
                 // Packets that must not be fragmented need no identification (RFC 6864 4.1).
                 wire::encode(segment, end(self.from), end(self.to), 0, &mut packet);
@@ -125,6 +115,7 @@ mod tests {
             host: 0,
             from: 0,
             to: 4,
+            restarts: 0,
             content,
         }
     }
@@ -152,15 +143,14 @@ mod tests {
             payload: Bytes::from_static(b"carob"),
             ..Segment::default()
         };
-        for connection in [0, 1] {
-            let content = Content::Segment {
-                segment: segment.clone(),
-                connection,
+        for restarts in [0, 1] {
+            let captured = Captured {
+                restarts,
+                ..captured(Content::Segment(segment.clone()))
             };
-            let (from, to, decoded) =
-                wire::decode(&captured(content).packet(4)).expect("a segment");
+            let (from, to, decoded) = wire::decode(&captured.packet(4)).expect("a segment");
             assert_eq!(decoded, segment);
-            assert_eq!(u32::from(from.port()), 5_683 + connection);
+            assert_eq!(u32::from(from.port()), 5_683 + restarts);
             assert_eq!(to.port(), 5_683);
         }
     }

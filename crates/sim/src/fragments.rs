@@ -4,7 +4,7 @@
 //! bytes. The packet arrives with the last of them, and not at all if one is lost.
 
 /// An IPv4 header without options, in bytes.
-const IP_HEADER: u32 = 20;
+pub(crate) const IP_HEADER: u32 = 20;
 /// The smallest MTU that every link of IPv4 has, in bytes (RFC 791 3.2).
 pub(crate) const MTU_MIN: u32 = 68;
 

@@ -13,7 +13,7 @@ use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
 
 use crate::random::Stream;
-use crate::spec::{FlowRecord, RunSpec, Transport, Workload};
+use crate::spec::{CLIENTS_MAX, FlowRecord, RunSpec, Transport};
 
 /// The item of a packet that belongs to no exchange of the client: an ACK or RST of its own.
 pub const NO_ITEM: u32 = u32::MAX;
@@ -51,9 +51,29 @@ pub(crate) struct Client {
     pub(crate) last_rto: Option<Duration>,
     /// When something new of the response last came.
     pub(crate) progress: Instant,
+    /// How often it started anew.
+    pub(crate) restarts: u32,
+    /// It asks as soon as it is connected, since it has started anew.
+    pub(crate) is_starting: bool,
+    /// A batch is over, and the next begins after this time.
+    pub(crate) restart: Option<Duration>,
+    request: Request,
     requests_left: u32,
+    /// Of those, how many belong to this batch.
+    batch_left: u32,
+    batches: Stream,
     open: Vec<Open>,
     items: u32,
+}
+
+/// What a client does next.
+pub(crate) enum Next {
+    /// It makes this request.
+    Ask(Request),
+    /// It starts anew, and then goes on.
+    Restart,
+    /// It is done.
+    End,
 }
 
 impl Client {
@@ -128,13 +148,42 @@ impl Client {
         let spurious = answered_copy.map_or(0, |copy| copies.saturating_sub(copy + 1));
         Some((item, spurious))
     }
+
+    /// What comes next, when the last request was answered.
+    pub(crate) fn next(&mut self, spec: &RunSpec) -> Next {
+        if self.requests_left == 0 {
+            return Next::End;
+        }
+        if self.batch_left == 0 {
+            let pause = spec.workload.requests().batches.map(|b| b.pause);
+            let pause = pause.unwrap_or_default();
+            self.restart = Some(self.batches.uniform(pause.low, pause.high));
+            self.begin_batch(spec);
+            return Next::Restart;
+        }
+        self.requests_left -= 1;
+        self.batch_left -= 1;
+        Next::Ask(self.request.clone())
+    }
+
+    fn begin_batch(&mut self, spec: &RunSpec) {
+        self.batch_left = match spec.workload.requests().batches {
+            Some(batches) => {
+                // Draws are of times: a microsecond stands for a request.
+                let [least, most] =
+                    [batches.least.max(1), batches.most].map(|n| Duration::from_micros(n.into()));
+                self.batches.uniform(least, most.max(least)).as_micros() as u32
+            }
+            None => self.requests_left,
+        };
+    }
 }
 
 /// What a host's application does.
 #[derive(Debug)]
 pub(crate) enum Application {
     /// Asks and times the answers.
-    Client(Client),
+    Client(Box<Client>),
     /// Answers every request with the same body.
     Server {
         /// The response, made once.
@@ -161,11 +210,20 @@ pub(crate) fn number_of(address: SocketAddr) -> u32 {
     u32::from(a) << 16 | u32::from(b)
 }
 
-/// The address of host `number`.
-fn address(number: u32) -> SocketAddr {
-    let [a, b] = [(number >> 16) as u16, number as u16];
-    SocketAddr::from((Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, a, b), 5683))
+/// How often the client at `address` has started anew.
+pub(crate) fn restarts_of(address: SocketAddr) -> u32 {
+    address.port().wrapping_sub(PORT).into()
 }
+
+/// The address of host `number`; one that has started anew speaks from another port.
+pub(crate) fn address(number: u32, restarts: u32) -> SocketAddr {
+    let [a, b] = [(number >> 16) as u16, number as u16];
+    let port = PORT.wrapping_add(restarts as u16);
+    SocketAddr::from((Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, a, b), port))
+}
+
+/// CoAP's port (RFC 7252 12.8, RFC 8323 11.4).
+pub(crate) const PORT: u16 = 5_683;
 
 /// The largest message over a connection, in bytes; larger bodies go in blocks (RFC 8323 6).
 const MESSAGE_MAX: u32 = 32 << 20;
@@ -173,9 +231,10 @@ const MESSAGE_MAX: u32 = 32 << 20;
 /// Connections on which nothing is left to chance but the network: both ends wait for each other
 /// as long as the run lasts, and what a body needs fits into one message.
 fn reliable(spec: &RunSpec) -> Reliable {
-    let Workload::BlockwiseGet { response_bytes, .. } = &spec.workload;
+    let requests = spec.workload.requests();
     let mut reliable = Reliable::default();
-    let message = response_bytes.saturating_add(1_152).min(MESSAGE_MAX);
+    let body = requests.response_bytes.max(requests.request_bytes);
+    let message = body.saturating_add(1_152).min(MESSAGE_MAX);
     reliable.max_message_size = reliable.max_message_size.max(message);
     reliable.largest_message = reliable.largest_message.max(message);
     reliable.csm_wait = spec.time_limit;
@@ -186,17 +245,13 @@ fn reliable(spec: &RunSpec) -> Reliable {
 }
 
 fn config(spec: &RunSpec) -> Config {
-    let Workload::BlockwiseGet {
-        block_bytes,
-        token_bytes,
-        ..
-    } = &spec.workload;
+    let requests = spec.workload.requests();
     let mut config = Config::default();
     config.controller = spec.controller.choice();
     config.parameters = spec.transmission;
     config.block_size =
-        BlockSize::from_bytes_at_most(usize::from(*block_bytes)).unwrap_or(BlockSize::MAX);
-    config.token_length = *token_bytes;
+        BlockSize::from_bytes_at_most(usize::from(requests.block_bytes)).unwrap_or(BlockSize::MAX);
+    config.token_length = requests.token_bytes;
     if let Transport::Connections(_) = spec.transport {
         config.reliable = Some(reliable(spec));
     }
@@ -210,39 +265,70 @@ fn config(spec: &RunSpec) -> Config {
 impl Host {
     /// Client number `number` of a run.
     pub(crate) fn client(spec: &RunSpec, number: u32) -> Self {
-        let Workload::BlockwiseGet { requests, .. } = &spec.workload;
-        let stream = Stream::indexed(spec.seed, "client/endpoint", number);
+        let requests = spec.workload.requests();
+        let mut client = Client {
+            flow: FlowRecord::default(),
+            done: false,
+            last_rto: None,
+            progress: Instant::ZERO,
+            restarts: 0,
+            is_starting: false,
+            restart: None,
+            request: request(spec),
+            requests_left: requests.count,
+            batch_left: 0,
+            batches: Stream::indexed(spec.seed, "client/batch", number),
+            open: Vec::new(),
+            items: 0,
+        };
+        client.begin_batch(spec);
         Self {
-            endpoint: Endpoint::new(config(spec), stream),
-            address: address(number),
-            application: Application::Client(Client {
-                flow: FlowRecord::default(),
-                done: false,
-                last_rto: None,
-                progress: Instant::ZERO,
-                requests_left: *requests,
-                open: Vec::new(),
-                items: 0,
-            }),
+            endpoint: client_endpoint(spec, number, 0),
+            address: address(number, 0),
+            application: Application::Client(Box::new(client)),
             wake: None,
         }
     }
 
+    /// A client starts anew: it has forgotten everything but what is left to do.
+    pub(crate) fn restart(&mut self, spec: &RunSpec, number: u32) {
+        let Some(client) = self.as_client() else {
+            return;
+        };
+        client.restarts += 1;
+        client.last_rto = None;
+        client.open.clear();
+        let restarts = client.restarts;
+        self.address = address(number, restarts);
+        self.endpoint = client_endpoint(spec, number, restarts);
+        self.wake = None;
+    }
+
     /// The server, which is host `number`.
     pub(crate) fn server(spec: &RunSpec, number: u32) -> Self {
-        let Workload::BlockwiseGet { response_bytes, .. } = &spec.workload;
-        let body: Vec<u8> = (0..*response_bytes).map(|i| i as u8).collect();
-        let mut response = Response::new(Code::CONTENT);
-        response.payload = Payload::Fixed(Bytes::from(body));
+        let requests = spec.workload.requests();
+        let mut response = Response::new(match requests.request_bytes {
+            0 => Code::CONTENT,
+            _ => Code::CHANGED,
+        });
+        response.payload = Payload::Fixed(body(requests.response_bytes));
         let mut config = config(spec);
         if spec.record.log == 0 {
             config.trace = Tracing::Off;
         }
         Self {
             endpoint: Endpoint::new(config, Stream::new(spec.seed, "server/endpoint")),
-            address: address(number),
+            address: address(number, 0),
             application: Application::Server { response },
             wake: None,
+        }
+    }
+
+    /// Whether its batch is over, so that it starts anew.
+    pub(crate) fn is_restarting(&self) -> bool {
+        match &self.application {
+            Application::Client(client) => client.restart.is_some(),
+            Application::Server { .. } => false,
         }
     }
 
@@ -261,12 +347,26 @@ impl Host {
             Application::Server { .. } => None,
         }
     }
+}
 
-    /// The next request of this client's flow, if one is left.
-    pub(crate) fn next_request(&mut self, spec: &RunSpec) -> Option<Request> {
-        let Workload::BlockwiseGet { path, .. } = &spec.workload;
-        let client = self.as_client()?;
-        client.requests_left = client.requests_left.checked_sub(1)?;
-        Request::get().with_path(path).ok()
-    }
+fn client_endpoint(spec: &RunSpec, number: u32, restarts: u32) -> Endpoint {
+    let index = restarts.wrapping_mul(CLIENTS_MAX).wrapping_add(number);
+    let stream = Stream::indexed(spec.seed, "client/endpoint", index);
+    Endpoint::new(config(spec), stream)
+}
+
+/// A body of so many bytes.
+fn body(bytes: u32) -> Bytes {
+    (0..bytes).map(|i| i as u8).collect()
+}
+
+/// The request that every client of a run makes again and again.
+fn request(spec: &RunSpec) -> Request {
+    let requests = spec.workload.requests();
+    let request = match requests.request_bytes {
+        0 => Request::get(),
+        bytes => Request::new(Code::POST).with_payload(body(bytes)),
+    };
+    // A segment that is too long to be a Uri-Path is left out.
+    request.clone().with_path(&requests.path).unwrap_or(request)
 }

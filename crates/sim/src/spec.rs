@@ -40,6 +40,8 @@ pub struct RunSpec {
     pub transmission: TransmissionParameters,
     /// The congestion controller of clients and server. Of datagrams, likewise.
     pub controller: ControllerSpec,
+    /// When the run is over.
+    pub until: Until,
     /// When the run is cut off; flows not done by then have no completion time.
     pub time_limit: Duration,
     /// What to keep besides the counts.
@@ -73,20 +75,62 @@ pub struct Span {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Workload {
-    /// A GET; over datagrams it is answered in Block2 blocks, pulled one after the other (RFC 7959),
-    /// over connections in one message, if it has no more than 32 MiB.
-    BlockwiseGet {
-        /// Requests one after the other, each for the whole body.
-        requests: u32,
-        /// Size of the body in bytes.
-        response_bytes: u32,
-        /// Size of a block in bytes: a power of two from 16 to 1024.
-        block_bytes: u16,
-        /// Uri-Path, one segment.
-        path: String,
-        /// Length of the token in bytes, 0 to 8.
-        token_bytes: u8,
-    },
+    /// Each client makes requests one after the other, each when the last was answered.
+    Requests(Requests),
+}
+
+impl Workload {
+    /// The requests that clients make.
+    pub fn requests(&self) -> &Requests {
+        let Self::Requests(requests) = self;
+        requests
+    }
+}
+
+/// Requests of a client, one after the other: a GET where it has no body, else a POST.
+///
+/// Over datagrams a body goes in blocks if it is larger than one (RFC 7959), over connections in
+/// one message, if it has no more than 32 MiB.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// How many.
+    pub count: u32,
+    /// Size of each request's body in bytes.
+    pub request_bytes: u32,
+    /// Size of each response's body in bytes.
+    pub response_bytes: u32,
+    /// Size of a block in bytes: a power of two from 16 to 1024.
+    pub block_bytes: u16,
+    /// Uri-Path, one segment.
+    pub path: String,
+    /// Length of the token in bytes, 0 to 8.
+    pub token_bytes: u8,
+    /// Whether the client starts anew between them.
+    pub batches: Option<Batches>,
+}
+
+/// Requests in batches: after each the client starts anew, as a device does that sleeps or
+/// restarts. It comes back from another port and knows nothing of the server: its controller is
+/// new, and a connection is closed and another one made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batches {
+    /// The fewest requests of a batch, at least 1. Each draws its number uniformly, on the stream
+    /// (`"client/batch"`, client).
+    pub least: u32,
+    /// The most.
+    pub most: u32,
+    /// Time between the end of a batch and the next, drawn on the same stream.
+    pub pause: Span,
+}
+
+/// When a run is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Until {
+    /// When every client has its last response.
+    #[default]
+    Answered,
+    /// When, besides, every connection was closed by both ends.
+    Closed,
 }
 
 /// A congestion controller, with its profile's constants or changed ones.
@@ -278,22 +322,31 @@ pub struct FlowRecord {
     pub setup: Option<Duration>,
     /// Body bytes received.
     pub body_bytes: u64,
-    /// Exchanges begun; with TCP, segments of the server that carried new data.
+    /// Exchanges begun; with TCP, segments that carried new data, of the ends counted below.
     pub exchanges: u32,
     /// Exchanges given up or reset.
     pub failed: u32,
-    /// Copies sent by the client, first ones included; with TCP, segments with data of the server.
+    /// Copies sent by the client, first ones included; with TCP, segments with data of the server,
+    /// and where requests have bodies, too, of the client.
     pub transmissions: u64,
-    /// Copies after the first of their exchange; with TCP, segments sent again by the server.
+    /// Copies after the first of their exchange; with TCP, those of the segments counted above.
     pub retransmissions: u64,
-    /// Copies sent although an earlier copy and its answer were not lost. With TCP, segments sent
-    /// again by the server although all their bytes had been sent in copies that were not lost:
-    /// acknowledgments are cumulative, so no single one of them answers a copy.
+    /// Copies sent although an earlier copy and its answer were not lost. With TCP, of the segments
+    /// counted above those sent again although all their bytes had been sent in copies that were
+    /// not lost: acknowledgments are cumulative, so no single one of them answers a copy.
     pub spurious: u64,
-    /// Timers that ran out; with TCP, retransmission timers of the server.
+    /// Timers that ran out; with TCP, retransmission timers of the ends counted above.
     pub timeouts: u64,
-    /// Segments with data that the server sent, retransmissions included; `None` over datagrams.
+    /// SYNs and SYN-ACKs sent again; `None` over datagrams.
+    pub handshake_retransmissions: Option<u64>,
+    /// Segments with data that were counted, retransmissions included; `None` over datagrams.
     pub segments: Option<u64>,
+    /// Packets that both ends sent until the last response was complete, set-up included.
+    pub packets: u64,
+    /// Bytes of IP and UDP or TCP headers in them.
+    pub header_bytes: u64,
+    /// How the last connection was closed, where the run went on until it was ([`Until::Closed`]).
+    pub closing: Option<Closing>,
     /// What its TCP did about losses; `None` over datagrams.
     pub recovery: Option<Recovery>,
     /// The longest time without anything new of the response.
@@ -307,6 +360,15 @@ pub struct FlowRecord {
     /// The controller's retransmission timeout before dithering, whenever it changed, if samples
     /// were asked for and the controller has such a gauge; with TCP the server's, backoff included.
     pub rto: Vec<Sample>,
+}
+
+/// The end of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Closing {
+    /// Packets of both ends from the first FIN on, that included.
+    pub packets: u64,
+    /// From the first FIN until both ends had closed and the last packet had arrived.
+    pub time: Duration,
 }
 
 /// What a server's TCP did about the losses of one flow.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
-use carob_sim::capture::Content;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
-use carob_sim::spec::{ControllerSpec, Recording, RunRecord, RunSpec, Span, Transport, Workload};
+use carob_sim::spec::{
+    ControllerSpec, Recording, Requests, RunRecord, RunSpec, Span, Transport, Until, Workload,
+};
 use carob_sim::tcp::settings::Algorithm;
 use carob_sim::tcp::{TcpSettings, transfer, wire};
 use carob_sim::trace::What;
@@ -44,15 +45,16 @@ fn spec(tcp: TcpSettings, error: &str, buffer: u64, clients: u32, seed: u64) -> 
         header_bytes: 28,
         mtu_bytes: 296,
         transport: Transport::Connections(tcp),
-        workload: Workload::BlockwiseGet {
-            requests: 1,
+        workload: Workload::Requests(Requests {
+            count: 1,
             response_bytes: 102_400,
             block_bytes: 256,
             path: "hello".to_owned(),
-            token_bytes: 0,
-        },
+            ..Requests::default()
+        }),
         transmission: TransmissionParameters::DEFAULT,
         controller: ControllerSpec::new("default", []).expect("a controller"),
+        until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
         record: Recording::default(),
     }
@@ -230,13 +232,13 @@ fn a_send_buffer_smaller_than_the_response_holds_the_server_back_and_nothing_is_
 #[test]
 fn several_requests_use_one_connection() {
     let mut several = spec(TcpSettings::THESIS, "none", 14_100, 1, 1);
-    several.workload = Workload::BlockwiseGet {
-        requests: 3,
+    several.workload = Workload::Requests(Requests {
+        count: 3,
         response_bytes: 1_000,
         block_bytes: 256,
         path: "hello".to_owned(),
-        token_bytes: 0,
-    };
+        ..Requests::default()
+    });
     let record = recorded(several);
     assert_eq!(record.flows[0].body_bytes, 3_000);
     let syns = record.events.iter().filter(
@@ -261,9 +263,7 @@ fn a_client_that_cannot_connect_gives_up_and_one_whose_connection_breaks_connect
     let again = (0..20)
         .map(|seed| recorded(spec(brittle, "high", 14_100, 1, seed)))
         .filter(|record| {
-            let second = |c: &&carob_sim::capture::Captured| {
-                matches!(c.content, Content::Segment { connection: 1, .. })
-            };
+            let second = |c: &&carob_sim::capture::Captured| c.restarts == 1;
             record.packets.iter().any(|c| second(&c))
         })
         .count();

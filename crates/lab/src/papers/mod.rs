@@ -3,7 +3,7 @@
 //! Everything is compiled in, so the program needs no checkout. Columns are described in
 //! `papers/README.md`.
 
-mod csv;
+pub mod csv;
 mod fct;
 
 pub use csv::{Table, text as csv_text};

@@ -7,16 +7,12 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_sim::hash::fnv1a;
 use carob_sim::link::{self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, LossSpec};
-use carob_sim::spec::{ControllerSpec, Recording, RunSpec, Span, Transport, Workload};
+use carob_sim::spec::{ControllerSpec, Recording, RunSpec, Span, Transport, Until};
 
 use super::algorithm::{Algorithm, Protocol};
 use super::error::{Place, ScenarioError};
 use super::value::Value;
-use super::{Axis, Setting, impossible, is_outside_hash, missing, tcp};
-
-/// CoAP around a block: header 4, Block2 option 4 (delta above 12, value up to 2 bytes), payload
-/// marker 1. Tokens come on top.
-const COAP_OVERHEAD_BYTES: u64 = 9;
+use super::{Axis, Setting, decides_outcomes, impossible, missing, tcp, workload};
 
 /// One combination of swept values.
 #[derive(Clone, Debug)]
@@ -64,7 +60,7 @@ impl Cell {
             values.push((axis.short.clone(), (*value).clone()));
         }
         let mut text = String::new();
-        for (path, setting) in settings.iter().filter(|(path, _)| !is_outside_hash(path)) {
+        for (path, setting) in settings.iter().filter(decides_outcomes) {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{path}={}", setting.value);
         }
@@ -120,38 +116,15 @@ impl Cell {
             header_bytes: header as u32,
             mtu_bytes: mtu as u32,
             transport,
-            workload: self.workload(in_blocks)?,
+            workload: workload::of(self, in_blocks)?,
             transmission: self.transmission(&algorithm.name, &controller)?,
             controller,
+            until: match self.text("run.until")? {
+                "closed" => Until::Closed,
+                _ => Until::Answered,
+            },
             time_limit: self.time("run.time_limit")?,
             record: Recording::default(),
-        })
-    }
-
-    /// The workload; where blocks are packets, these are to fit (MTU, header).
-    fn workload(&self, in_blocks: Option<(u64, u64)>) -> Result<Workload, ScenarioError> {
-        let block = self.bytes("workload.block")?;
-        let token = self.whole("workload.token_bytes")?;
-        let place = self.place("workload.block");
-        if !block.is_power_of_two() {
-            let why = format!("workload.block is {block} B; a block is a power of two (RFC 7959)");
-            return Err(impossible(place, why));
-        }
-        if let Some((mtu, header)) = in_blocks
-            && let packet = block + token + COAP_OVERHEAD_BYTES + header
-            && packet > mtu
-        {
-            let why = format!(
-                "a block of {block} B needs packets of about {packet} B, but link.mtu is {mtu} B"
-            );
-            return Err(impossible(place, why));
-        }
-        Ok(Workload::BlockwiseGet {
-            requests: self.whole("workload.requests")? as u32,
-            response_bytes: self.bytes("workload.response")? as u32,
-            block_bytes: block as u16,
-            path: self.text("workload.path")?.to_owned(),
-            token_bytes: token as u8,
         })
     }
 
@@ -306,7 +279,7 @@ impl Cell {
         }
     }
 
-    fn span(&self, path: &str) -> Result<Span, ScenarioError> {
+    pub(super) fn span(&self, path: &str) -> Result<Span, ScenarioError> {
         match self.value_of(path)? {
             Value::Span(span) => Ok(*span),
             _ => Err(self.wrong_kind(path)),

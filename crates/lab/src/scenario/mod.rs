@@ -16,6 +16,7 @@ mod describe;
 mod document;
 mod queue;
 mod tcp;
+mod workload;
 
 use std::collections::BTreeMap;
 
@@ -429,18 +430,27 @@ fn cells_of(
     Ok(cells)
 }
 
-/// Settings that do not decide outcomes.
-fn is_outside_hash(path: &str) -> bool {
-    matches!(
-        path,
-        "about" | "compare_with" | "run.algorithms" | "run.seeds" | "run.first_seed"
-    )
+/// Whether a setting is part of the hashes: one that decides outcomes and is not at its default,
+/// so that a new key leaves the hashes of scenarios without it as they were.
+fn decides_outcomes((path, setting): &(&String, &Setting)) -> bool {
+    const TEXT: [&str; 5] = [
+        "about",
+        "compare_with",
+        "run.algorithms",
+        "run.seeds",
+        "run.first_seed",
+    ];
+    let default = || {
+        let key = keys::KEYS.iter().find(|key| key.path == *path)?;
+        Value::read(key.kind, key.default?)
+    };
+    !TEXT.contains(&path.as_str()) && default().as_ref() != Some(&setting.value)
 }
 
 fn hash_of(settings: &BTreeMap<String, Setting>, cells: &[Cell]) -> u64 {
     use std::fmt::Write as _;
     let mut text = String::new();
-    for (path, setting) in settings.iter().filter(|(path, _)| !is_outside_hash(path)) {
+    for (path, setting) in settings.iter().filter(decides_outcomes) {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{path}={}", setting.value);
     }

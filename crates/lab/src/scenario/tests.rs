@@ -1,7 +1,7 @@
 use carob_cc::time::Duration;
 use carob_sim::link::{Discipline, ExtraDelay, LossSpec};
 use carob_sim::random::Probability;
-use carob_sim::spec::{RunSpec, Transport, Workload};
+use carob_sim::spec::{RunSpec, Transport};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
 
@@ -77,15 +77,9 @@ fn thesis_long_has_the_link_of_table_4() {
         (ordinary, error),
         (Probability::ppm(20_000), Probability::ppm(800_000))
     );
-    let Workload::BlockwiseGet {
-        response_bytes,
-        block_bytes,
-        ..
-    } = run.workload
-    else {
-        panic!("{:?}", run.workload)
-    };
-    assert_eq!(response_bytes / u32::from(block_bytes), 400);
+    let requests = run.workload.requests();
+    let blocks = requests.response_bytes / u32::from(requests.block_bytes);
+    assert_eq!(blocks, 400);
 }
 
 #[test]
@@ -460,6 +454,7 @@ fn the_hash_is_of_what_decides_outcomes() {
         hash(&with("buffer = [\"2500 B\"", "buffer = [\"2.5 kB\""), &[])
     );
     assert_eq!(base, hash(LONG, &["link.up.rate=60000 bit/s"]));
+    assert_eq!(base, hash(LONG, &["link.error_burst_packets=1.4"]));
     assert_ne!(base, hash(LONG, &["link.up.rate=60001 bit/s"]));
     assert_ne!(base, hash(LONG, &["cc.alpha=1/4"]));
     assert_ne!(base, hash(LONG, &["buffer=2500 B"]));

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use crate::capture::{Captured, Content};
-use crate::fragments::fragments;
-use crate::host::Tag;
+use crate::fragments::{IP_HEADER, fragments};
+use crate::host::{Tag, address};
 use crate::link::Verdict;
 use crate::trace::What;
 
@@ -14,6 +14,8 @@ use super::{Happening, World};
 #[derive(Debug, Default)]
 pub(super) struct Packet {
     pub(super) from: u32,
+    /// How often the client that sends or receives it had started anew: that is its port.
+    pub(super) restarts: u32,
     pub(super) tag: Option<Tag>,
     bytes: Vec<u8>,
 }
@@ -46,6 +48,11 @@ impl World<'_> {
         );
         self.capture_datagram(from, from, to, index);
         let down = from == self.server();
+        let client = if down { to } else { from };
+        let pieces = fragments(bytes, self.spec.mtu_bytes).count() as u64;
+        let more = pieces.saturating_sub(1) * u64::from(IP_HEADER);
+        let header = u64::from(self.spec.header_bytes) + more;
+        self.count_packets(client, pieces, header);
         let direction = if down {
             &mut self.link.down
         } else {
@@ -72,20 +79,37 @@ impl World<'_> {
     pub(super) fn arrive(&mut self, to: u32, packet: u32) {
         let from = self.packets[packet as usize].from;
         self.capture_datagram(to, from, to, packet);
-        let Packet { from, tag, bytes } = std::mem::take(&mut self.packets[packet as usize]);
+        let Packet {
+            from,
+            restarts,
+            tag,
+            bytes,
+        } = std::mem::take(&mut self.packets[packet as usize]);
         let tag = tag.unwrap_or(Tag::NONE);
         let Tag { item, attempt } = tag;
         self.trace
             .add(self.now, to, What::Arrived { item, attempt });
-        let from = self.hosts[from as usize].address;
+        let server = self.server();
         let host = &mut self.hosts[to as usize];
-        if let Some(client) = host.as_client() {
-            client.answer_arrived(tag);
+        let is_heard = match host.as_client() {
+            // What is for a port that the client has left, nobody hears.
+            Some(client) if client.restarts != restarts => false,
+            Some(client) => {
+                client.answer_arrived(tag);
+                true
+            }
+            None => true,
+        };
+        if is_heard {
+            let ports = if from == server { 0 } else { restarts };
+            let sender = address(from, ports);
+            host.endpoint.handle_datagram(self.now, sender, &bytes);
         }
-        host.endpoint.handle_datagram(self.now, from, &bytes);
         self.packets[packet as usize].bytes = bytes;
         self.free.push(packet);
-        self.drain(to, tag);
+        if is_heard {
+            self.drain(to, tag);
+        }
     }
 
     /// Keeps a datagram that passes by host `at`, if packets are recorded.
@@ -97,6 +121,7 @@ impl World<'_> {
                 host: at,
                 from,
                 to,
+                restarts: self.packets[index as usize].restarts,
                 content: Content::Datagram(bytes),
             });
         }

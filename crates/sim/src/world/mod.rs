@@ -18,11 +18,13 @@ use carob_proto::trace::What as Protocol;
 
 use crate::capture::Captured;
 use crate::fragments::MTU_MIN;
-use crate::host::{Application, Host, Tag, number_of};
+use crate::host::{Application, Host, Next, Tag, number_of, restarts_of};
 use crate::link::Link;
 use crate::queue::EventQueue;
 use crate::random::Stream;
-use crate::spec::{CLIENTS_MAX, LinkRecord, Recording, RunRecord, RunSpec, Sample, Transport};
+use crate::spec::{
+    CLIENTS_MAX, LinkRecord, Recording, RunRecord, RunSpec, Sample, Transport, Until,
+};
 use crate::tcp::segment::{IP_HEADER, TCP_HEADER};
 use crate::tcp::settings::Impossible;
 use crate::trace::{Trace, What};
@@ -79,12 +81,12 @@ enum Happening {
     /// A datagram reaches a host.
     Arrival { to: u32, packet: u32 },
     /// A segment reaches the end of a connection.
-    Segment { slot: u32 },
+    Segment { place: u32 },
     /// The time of a connection's end has come.
-    Socket { client: u32, server: bool },
+    Socket { slot: u32, server: bool },
     /// A host's time has come.
     Wake { host: u32 },
-    /// A client begins.
+    /// A client begins, or begins anew.
     Start { client: u32 },
 }
 
@@ -122,7 +124,7 @@ pub fn run(spec: &RunSpec) -> Result<RunRecord, RunError> {
     let mut world = World::new(spec);
     let mut handled = 0;
     let end = Instant::ZERO + spec.time_limit;
-    while world.running > 0
+    while world.is_running()
         && let Some((now, happening)) = world.queue.pop_until(end)
     {
         world.now = now;
@@ -172,18 +174,17 @@ impl<'a> World<'a> {
         self.spec.clients
     }
 
+    fn is_running(&self) -> bool {
+        self.running > 0 || self.spec.until == Until::Closed && self.connections.are_open()
+    }
+
     fn handle(&mut self, happening: Happening) {
         match happening {
-            Happening::Start { client } => match self.spec.transport {
-                Transport::Datagrams => {
-                    self.begin(client);
-                    self.drain(client, Tag::NONE);
-                }
-                Transport::Connections(_) => {
-                    self.connect(client);
-                    self.settle();
-                }
-            },
+            Happening::Start { client } => {
+                self.start(client);
+                self.drain(client, Tag::NONE);
+                self.settle();
+            }
             Happening::Wake { host } => {
                 let state = &mut self.hosts[host as usize];
                 if state.wake != Some(self.now) {
@@ -198,8 +199,43 @@ impl<'a> World<'a> {
                 self.settle();
             }
             Happening::Arrival { to, packet } => self.arrive(to, packet),
-            Happening::Segment { slot } => self.segment_arrives(slot),
-            Happening::Socket { client, server } => self.socket_wakes(client, server),
+            Happening::Segment { place } => self.segment_arrives(place),
+            Happening::Socket { slot, server } => self.socket_wakes(slot, server),
+        }
+    }
+
+    /// A client starts, for the first time or anew.
+    fn start(&mut self, client: u32) {
+        let Some(state) = self.hosts[client as usize].as_client() else {
+            return;
+        };
+        let is_first = state.restarts == 0;
+        match self.spec.transport {
+            Transport::Datagrams if is_first => self.begin(client),
+            Transport::Datagrams => self.ask(client),
+            // What it asks first waits for the connection.
+            Transport::Connections(_) => {
+                state.is_starting = !is_first;
+                self.connect(client);
+            }
+        }
+    }
+
+    /// A client's batch of requests is over: it forgets everything, and starts anew after a while.
+    fn restart(&mut self, client: u32) {
+        let Some(pause) = self.hosts[client as usize]
+            .as_client()
+            .and_then(|state| state.restart.take())
+        else {
+            return;
+        };
+        self.leave(client);
+        self.hosts[client as usize].restart(self.spec, client);
+        if pause.is_zero() {
+            self.start(client);
+        } else {
+            let start = Happening::Start { client };
+            self.queue.push(self.now + pause, start);
         }
     }
 
@@ -213,12 +249,12 @@ impl<'a> World<'a> {
         self.ask(client);
     }
 
-    /// Hands a client's next request to its endpoint, or ends its flow.
+    /// Hands a client's next request to its endpoint, or ends its batch or its flow.
     fn ask(&mut self, number: u32) {
         let server = self.hosts[self.server() as usize].address;
         let host = &mut self.hosts[number as usize];
-        match host.next_request(self.spec) {
-            Some(request) => {
+        match host.as_client().map(|client| client.next(self.spec)) {
+            Some(Next::Ask(request)) => {
                 let asked = host
                     .endpoint
                     .request(self.now, server, request, Sending::default());
@@ -226,7 +262,9 @@ impl<'a> World<'a> {
                     self.error = Some(RunError::Request(error));
                 }
             }
-            None => self.end_flow(number, true),
+            Some(Next::End) => self.end_flow(number, true),
+            // Before a restart comes what its endpoint still has to say.
+            Some(Next::Restart) | None => {}
         }
     }
 
@@ -247,26 +285,29 @@ impl<'a> World<'a> {
         let is_tcp = self.connections.is_used();
         loop {
             let host = &mut self.hosts[number as usize];
+            let is_restarting = host.is_restarting();
             match host.endpoint.poll() {
                 Output::Transmit { to, bytes } if is_tcp => {
                     let bytes = Bytes::copy_from_slice(bytes);
                     self.say(number, to, bytes);
                 }
                 Output::Transmit { to, bytes } => {
-                    let to = number_of(to);
-                    let tag = match &mut host.application {
-                        Application::Client(client) => client.tag(bytes),
-                        Application::Server { .. } => cause,
+                    let (tag, restarts) = match &mut host.application {
+                        Application::Client(client) => (client.tag(bytes), client.restarts),
+                        Application::Server { .. } => (cause, restarts_of(to)),
                     };
+                    let to = number_of(to);
                     let index = datagrams::keep(&mut self.packets, &mut self.free, bytes);
                     let packet = &mut self.packets[index as usize];
                     packet.from = number;
+                    packet.restarts = restarts;
                     packet.tag = Some(tag);
                     self.offer(number, to, index, tag);
                 }
                 Output::Connect { .. } => self.connect(number),
                 Output::Close { to } => self.close(number, to),
                 Output::Event(event) => self.react(number, event),
+                Output::Wait(_) if is_restarting => self.restart(number),
                 Output::Wait(at) => {
                     if let Some(at) = at
                         && host.wake.is_none_or(|wake| wake > at)

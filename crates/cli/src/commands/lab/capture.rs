@@ -75,7 +75,7 @@ fn write_all(file: BufWriter<File>, record: &RunRecord, about: &str) -> Result<(
 /// Whether it was seen at the end that repeats what is lost.
 fn is_shown(captured: &Captured, clients: u32) -> bool {
     let at_server = captured.host == clients;
-    matches!(captured.content, Content::Segment { .. }) == at_server
+    matches!(captured.content, Content::Segment(_)) == at_server
 }
 
 fn block(captured: &Captured, clients: u32) -> EnhancedPacketBlock<'static> {

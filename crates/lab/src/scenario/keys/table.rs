@@ -1,0 +1,347 @@
+//! The table of keys.
+
+use carob_cc::TransmissionParameters;
+use carob_sim::spec::CLIENTS_MAX;
+
+use super::Key;
+use crate::scenario::value::Kind;
+
+const fn key(
+    path: &'static str,
+    kind: Kind,
+    default: Option<&'static str>,
+    about: &'static str,
+) -> Key {
+    Key {
+        path,
+        kind,
+        default,
+        about,
+    }
+}
+
+/// Every key with a fixed path. Besides them there are tables whose keys depend on the scenario:
+/// `sweep.<key>`, `algorithm.<name>.<transmission key>`, `algorithm.<name>.cc.<constant>`,
+/// `algorithm.<name>.tcp.<setting>`, `algorithm.<name>.only.<sweep key>`, `cc.<constant>` and
+/// `tcp.<setting>`.
+pub const KEYS: &[Key] = &[
+    key(
+        "about",
+        Kind::Text,
+        None,
+        "What the scenario asks, in a sentence.",
+    ),
+    key(
+        "study",
+        Kind::Text,
+        None,
+        "Short name of the study it reproduces, or `carob` for our own.",
+    ),
+    key(
+        "family",
+        Kind::Text,
+        None,
+        "Name of the scenario within its study.",
+    ),
+    key(
+        "cell",
+        Kind::Text,
+        None,
+        "Name of a cell, with sweep keys in braces.",
+    ),
+    key(
+        "compare_with",
+        Kind::Text,
+        None,
+        "Cell of a study whose printed values are shown beside ours, as `<study>/<cell>` with sweep keys in braces; without it, the cell itself.",
+    ),
+    key(
+        "run.algorithms",
+        Kind::Texts,
+        None,
+        "Controllers to compare.",
+    ),
+    key(
+        "run.seeds",
+        Kind::Whole(1, 1_000_000),
+        Some("20"),
+        "Runs per cell and algorithm.",
+    ),
+    key(
+        "run.first_seed",
+        Kind::Whole(0, u64::MAX >> 1),
+        Some("1"),
+        "Seed of the first run.",
+    ),
+    key(
+        "run.time_limit",
+        Kind::Time,
+        Some("12 h"),
+        "Simulated time after which a run is cut off.",
+    ),
+    key(
+        "run.until",
+        Kind::Word(&["answered", "closed"]),
+        Some("answered"),
+        "When a run is over: when every client has its last response, or when all connections are closed, too.",
+    ),
+    key(
+        "workload.kind",
+        Kind::Word(&["blockwise-get", "exchanges"]),
+        None,
+        "What clients do: get something large, in blocks over UDP; or make requests of one exchange each.",
+    ),
+    key(
+        "workload.clients",
+        Kind::Whole(1, CLIENTS_MAX as u64),
+        Some("1"),
+        "Clients behind the link, each with its own flow.",
+    ),
+    key(
+        "workload.requests",
+        Kind::Whole(1, 1_000_000),
+        Some("1"),
+        "Requests of each client, one after the other.",
+    ),
+    key(
+        "workload.request",
+        Kind::Bytes(0, 1 << 20),
+        Some("0 B"),
+        "Size of each request: of its payload, which makes it a POST, or of the message (`workload.size_of`).",
+    ),
+    key(
+        "workload.response",
+        Kind::Bytes(0, 1 << 30),
+        None,
+        "Size of each response: of its whole payload, or of the message (`workload.size_of`); must be set.",
+    ),
+    key(
+        "workload.size_of",
+        Kind::Word(&["payload", "message"]),
+        Some("payload"),
+        "What `workload.request` and `workload.response` measure: payloads, or CoAP messages as they are over UDP.",
+    ),
+    key(
+        "workload.batch_least",
+        Kind::Whole(1, 1_000_000),
+        Some("1"),
+        "Where clients make requests in batches, the fewest of a batch; each is drawn uniformly.",
+    ),
+    key(
+        "workload.batch_most",
+        Kind::Whole(0, 1_000_000),
+        Some("0"),
+        "The most requests of a batch, after which a client forgets everything and starts anew from another port, over TCP with another connection; 0 for clients that stay.",
+    ),
+    key(
+        "workload.batch_pause",
+        Kind::Span,
+        Some("0 s"),
+        "Time between batches, drawn uniformly.",
+    ),
+    key(
+        "workload.block",
+        Kind::Bytes(16, 1_024),
+        Some("256 B"),
+        "Size of a block, a power of two (RFC 7959).",
+    ),
+    key(
+        "workload.path",
+        Kind::Text,
+        Some("hello"),
+        "Uri-Path of the request, one segment.",
+    ),
+    key(
+        "workload.token_bytes",
+        Kind::Whole(0, 8),
+        Some("0"),
+        "Length of the token.",
+    ),
+    key(
+        "workload.start_spread",
+        Kind::Span,
+        Some("0-1 s"),
+        "When clients begin, drawn uniformly.",
+    ),
+    key(
+        "link.mtu",
+        Kind::Bytes(68, 65_535),
+        Some("1280 B"),
+        "Largest packet, headers included; a larger one crosses in fragments, as IPv4 makes them.",
+    ),
+    key(
+        "link.header",
+        Kind::Bytes(0, 128),
+        Some("28 B"),
+        "IP and UDP headers each datagram adds on the link.",
+    ),
+    key(
+        "link.buffer",
+        Kind::Buffer,
+        Some("inf"),
+        "Bottleneck buffer of each direction, headers and the packet in service included.",
+    ),
+    key(
+        "link.queue",
+        Kind::Word(&["drop-tail", "red", "codel"]),
+        Some("drop-tail"),
+        "What is dropped or marked before the buffers are full: nothing, as RED (RFC 2309) or CoDel (RFC 8289) say.",
+    ),
+    key(
+        "link.ecn",
+        Kind::Word(&["off", "on"]),
+        Some("off"),
+        "Whether `red` and `codel` mark packets of connections that agreed on it (`tcp.ecn`) instead of dropping them (RFC 3168).",
+    ),
+    key(
+        "link.red_min",
+        Kind::Bytes(0, 1 << 40),
+        None,
+        "Average queue below which RED drops nothing; by default a quarter of the buffer.",
+    ),
+    key(
+        "link.red_max",
+        Kind::Bytes(1, 1 << 40),
+        None,
+        "Average queue from which on RED drops everything; by default three quarters of the buffer.",
+    ),
+    key(
+        "link.red_most",
+        Kind::Percent,
+        Some("10 %"),
+        "Share RED drops just below `link.red_max`.",
+    ),
+    key(
+        "link.red_weight_shift",
+        Kind::Whole(0, 16),
+        Some("9"),
+        "RED's average moves by the 2^-n-th part of the distance with each packet.",
+    ),
+    key(
+        "link.codel_target",
+        Kind::Time,
+        None,
+        "Standing wait that is too long for CoDel; by default 5 ms, or the time of a packet of `link.mtu` on the line if that is longer (RFC 8289 4.4).",
+    ),
+    key(
+        "link.codel_interval",
+        Kind::Time,
+        Some("100 ms"),
+        "How long it must have been so; a typical round-trip time (RFC 8289 4.3).",
+    ),
+    key(
+        "link.extra_delay",
+        Kind::Span,
+        Some("0 ms"),
+        "Delay on top of propagation, in each direction: constant, or drawn for each packet without reordering.",
+    ),
+    key(
+        "link.error",
+        Kind::Word(&["none", "low", "medium", "high"]),
+        Some("none"),
+        "Random loss after the bottleneck: 0, 2, 10 or 18 % on average (thesis, Table 5).",
+    ),
+    key(
+        "link.error_directions",
+        Kind::Word(&["both", "down", "up"]),
+        Some("both"),
+        "Directions with random loss.",
+    ),
+    key(
+        "link.error_clock",
+        Kind::Word(&["packet", "time"]),
+        Some("packet"),
+        "What moves the two-state chain of medium and high error: packets, or time.",
+    ),
+    key(
+        "link.error_burst_packets",
+        Kind::Number,
+        Some("1.4"),
+        "Mean length of the error state in packets, with the packet clock.",
+    ),
+    key(
+        "link.error_burst_time",
+        Kind::Time,
+        Some("100 ms"),
+        "Mean length of the error state, with the time clock.",
+    ),
+    key(
+        "link.error_fraction",
+        Kind::Percent,
+        None,
+        "Share of the error state; by default 20 % (medium) or 20.5 % (high).",
+    ),
+    key(
+        "link.down.rate",
+        Kind::Rate,
+        None,
+        "Rate towards the clients; must be set.",
+    ),
+    key(
+        "link.down.delay",
+        Kind::Time,
+        Some("0 s"),
+        "Propagation delay towards the clients.",
+    ),
+    key(
+        "link.down.buffer",
+        Kind::Buffer,
+        None,
+        "Overrides `link.buffer` towards the clients.",
+    ),
+    key(
+        "link.up.rate",
+        Kind::Rate,
+        None,
+        "Rate towards the server; must be set.",
+    ),
+    key(
+        "link.up.delay",
+        Kind::Time,
+        Some("0 s"),
+        "Propagation delay towards the server.",
+    ),
+    key(
+        "link.up.buffer",
+        Kind::Buffer,
+        None,
+        "Overrides `link.buffer` towards the server.",
+    ),
+    key(
+        "tcp.profile",
+        Kind::Word(&["thesis", "kernel", "rfc", "modern"]),
+        Some("modern"),
+        "Whose TCP the algorithms over TCP (`tcp-newreno`, `tcp-cubic`, `tcp-bbr1`) are, where no setting says more.",
+    ),
+];
+
+/// Keys of transmission parameters: under `transmission` for every algorithm, under
+/// `algorithm.<name>` for one. Without them the profile's suggestion and RFC 7252 4.8 hold.
+pub const TRANSMISSION_KEYS: &[Key] = &[
+    key("ack_timeout", Kind::Time, None, "ACK_TIMEOUT."),
+    key(
+        "ack_random_factor",
+        Kind::Number,
+        None,
+        "ACK_RANDOM_FACTOR, at least 1.",
+    ),
+    key(
+        "max_retransmit",
+        Kind::Whole(0, TransmissionParameters::MAX_RETRANSMIT_LIMIT as u64),
+        None,
+        "MAX_RETRANSMIT.",
+    ),
+    key("nstart", Kind::Whole(1, u16::MAX as u64), None, "NSTART."),
+    key(
+        "probing_rate",
+        Kind::Whole(1, u32::MAX as u64),
+        None,
+        "PROBING_RATE in bytes per second.",
+    ),
+    key(
+        "rto_max",
+        Kind::TimeOrNone,
+        None,
+        "Cap on backed-off timers, or `none`; of TCP's, too, unless `tcp.rto_max` says more.",
+    ),
+];

@@ -1,0 +1,106 @@
+//! What clients do, from the keys of the `workload` table.
+
+use carob_sim::spec::{Batches, Requests, Workload};
+
+use super::cell::Cell;
+use super::error::ScenarioError;
+use super::impossible;
+
+/// CoAP around a block: header 4, Block2 option 4 (delta above 12, value up to 2 bytes), payload
+/// marker 1. Tokens come on top.
+const AROUND_A_BLOCK: u64 = 9;
+/// CoAP's header over UDP (RFC 7252 3).
+const HEADER: u64 = 4;
+/// The payload marker.
+const MARKER: u64 = 1;
+
+/// The workload; where blocks are packets, these are to fit (MTU, header).
+pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload, ScenarioError> {
+    let block = cell.bytes("workload.block")?;
+    let token = cell.whole("workload.token_bytes")?;
+    let place = cell.place("workload.block");
+    if !block.is_power_of_two() {
+        let why = format!("workload.block is {block} B; a block is a power of two (RFC 7959)");
+        return Err(impossible(place, why));
+    }
+    let request = body(cell, "workload.request")?;
+    let response = body(cell, "workload.response")?;
+    let in_one = cell.text("workload.kind")? == "exchanges";
+    for (path, bytes) in [("request", request), ("response", response)] {
+        if in_one && bytes > block {
+            let path = format!("workload.{path}");
+            let why = format!(
+                "{path} has {bytes} B of payload, more than a block of {block} B; \
+                 set workload.block, or workload.kind to blockwise-get"
+            );
+            return Err(impossible(cell.place(&path), why));
+        }
+    }
+    let largest = if in_one { request.max(response) } else { block };
+    if let Some((mtu, header)) = in_blocks
+        && let packet = largest + token + AROUND_A_BLOCK + header
+        && packet > mtu
+    {
+        let why = format!(
+            "a block of {largest} B needs packets of about {packet} B, but link.mtu is {mtu} B"
+        );
+        return Err(impossible(place, why));
+    }
+    Ok(Workload::Requests(Requests {
+        count: cell.whole("workload.requests")? as u32,
+        request_bytes: request as u32,
+        response_bytes: response as u32,
+        block_bytes: block as u16,
+        path: cell.text("workload.path")?.to_owned(),
+        token_bytes: token as u8,
+        batches: batches(cell)?,
+    }))
+}
+
+/// The bytes of a body: as said, or what is left of a message of that size over UDP.
+fn body(cell: &Cell, path: &str) -> Result<u64, ScenarioError> {
+    let bytes = cell.bytes(path)?;
+    if cell.text("workload.size_of")? != "message" {
+        return Ok(bytes);
+    }
+    let uri_path = cell.text("workload.path")?.len() as u64;
+    let options = match (path, uri_path) {
+        ("workload.request", 1..) => {
+            // Its header of one byte holds lengths up to 12, one more byte those up to 268
+            // (RFC 7252 3.1).
+            uri_path + 1 + u64::from(uri_path > 12)
+        }
+        _ => 0,
+    };
+    let bare = HEADER + cell.whole("workload.token_bytes")? + options;
+    match bytes.checked_sub(bare) {
+        Some(0) => Ok(0),
+        Some(MARKER) | None => {
+            let why = format!(
+                "{path} is {bytes} B; a message is {bare} B without a payload, \
+                 or at least {} B with one",
+                bare + MARKER + 1
+            );
+            Err(impossible(cell.place(path), why))
+        }
+        Some(rest) => Ok(rest - MARKER),
+    }
+}
+
+fn batches(cell: &Cell) -> Result<Option<Batches>, ScenarioError> {
+    let [least, most] = ["workload.batch_least", "workload.batch_most"];
+    let (fewest, path) = (cell.whole(least)?, most);
+    let most = cell.whole(path)?;
+    if most == 0 {
+        return Ok(None);
+    }
+    if fewest > most {
+        let why = format!("{least} is {fewest} and {path} is {most}");
+        return Err(impossible(cell.place(path), why));
+    }
+    Ok(Some(Batches {
+        least: fewest as u32,
+        most: most as u32,
+        pause: cell.span("workload.batch_pause")?,
+    }))
+}
