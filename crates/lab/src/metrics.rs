@@ -98,6 +98,26 @@ pub const METRICS: &[Metric] = &[
         about: "The longest time without new bytes of the response, per flow.",
     },
     Metric {
+        name: "packets",
+        about: "Packets of a flow in both directions until its last response, connection set-up and acknowledgments included.",
+    },
+    Metric {
+        name: "header_bytes",
+        about: "Bytes of IP and UDP or TCP headers in those packets.",
+    },
+    Metric {
+        name: "coap_header_bytes",
+        about: "Bytes of fixed CoAP headers in those packets (RFC 7252 3), over UDP.",
+    },
+    Metric {
+        name: "close_packets",
+        about: "Packets from a connection's first FIN on, where runs go on until connections are closed.",
+    },
+    Metric {
+        name: "close_s",
+        about: "Time from a connection's first FIN until both ends had closed it.",
+    },
+    Metric {
         name: "last_is_last",
         about: "1 if the flow of a run that began last ended last, else 0.",
     },
@@ -119,14 +139,8 @@ pub const METRICS: &[Metric] = &[
     },
 ];
 
-/// Metrics that rules of claims speak of and no run has yet: those claims stay undecided.
-pub const PENDING: &[&str] = &[
-    "packets",
-    "header_bytes",
-    "coap_header_bytes",
-    "close_packets",
-    "close_s",
-];
+/// CoAP's header over UDP, in bytes (RFC 7252 3).
+const COAP_HEADER: u64 = 4;
 
 /// Adds the samples of one run.
 pub fn collect(record: &RunRecord, samples: &mut Samples) {
@@ -157,6 +171,17 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
         }
         if flow.stall > Duration::ZERO {
             add("stall_s", flow.stall.as_micros() as f64 / 1e6);
+        }
+        if flow.packets > 0 {
+            add("packets", flow.packets as f64);
+            add("header_bytes", flow.header_bytes as f64);
+            if flow.segments.is_none() {
+                add("coap_header_bytes", (flow.packets * COAP_HEADER) as f64);
+            }
+        }
+        if let Some(closing) = flow.closing {
+            add("close_packets", closing.packets as f64);
+            add("close_s", closing.time.as_micros() as f64 / 1e6);
         }
         add("exchanges", f64::from(flow.exchanges));
         if flow.exchanges > 0 {

@@ -409,7 +409,7 @@ impl<'a> Parser<'a> {
         let name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';
         let metric = self.word(name).to_owned();
         let known = |metric: &str| metrics::METRICS.iter().any(|known| known.name == metric);
-        if !known(&metric) && !metrics::PENDING.contains(&metric.as_str()) {
+        if !known(&metric) {
             return Err(self.error(format!("\"{metric}\" is no metric")));
         }
         self.expect(',')?;

@@ -45,7 +45,7 @@ pub struct Kept {
 /// The scenario files that the rules of a study are about.
 fn files(study: &str) -> &'static [&'static str] {
     match study {
-        "thesis" => &["thesis/long"],
+        "thesis" => &["thesis/long", "thesis/exchange-tcp", "thesis/exchange-udp"],
         _ => &[],
     }
 }

@@ -21,6 +21,8 @@ macro_rules! built_in {
 /// Every built-in scenario, by name.
 pub const ALL: &[BuiltIn] = built_in! {
     "carob/default",
+    "thesis/exchange-tcp",
+    "thesis/exchange-udp",
     "thesis/long",
 };
 
