@@ -97,6 +97,7 @@ impl Port {
         LinkRecord {
             down: self.link.down.counters(),
             up: self.link.up.counters(),
+            ..LinkRecord::default()
         }
     }
 }

@@ -58,6 +58,26 @@ pub const METRICS: &[Metric] = &[
         about: "Copies sent although an earlier copy and its answer were not lost, per flow; over TCP, data segments sent again although all their bytes had been sent in copies that were not lost.",
     },
     Metric {
+        name: "retransmissions_per_exchange",
+        about: "The same over the flow's exchanges; over TCP, over its segments of new data.",
+    },
+    Metric {
+        name: "spurious_per_exchange",
+        about: "Spurious copies over the flow's exchanges; over TCP, over its segments of new data.",
+    },
+    Metric {
+        name: "failed",
+        about: "Exchanges given up, per flow over UDP.",
+    },
+    Metric {
+        name: "rtt_mean_s",
+        about: "Mean round-trip time of a flow's exchanges, from the copy answered first to its answer: what the network took, over UDP.",
+    },
+    Metric {
+        name: "rto_median_s",
+        about: "Median of the first timers of a flow's exchanges, dithering included, over UDP.",
+    },
+    Metric {
         name: "rto_count",
         about: "Timers that ran out, per flow; over TCP, the server's retransmission timers.",
     },
@@ -68,6 +88,10 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "queue_bytes",
         about: "The fullest a bottleneck buffer was in a run.",
+    },
+    Metric {
+        name: "useless_share",
+        about: "Share of the bytes towards the clients that was spent on copies nobody needed, per run: answers after the first to arrive, and TCP's spurious copies.",
     },
     Metric {
         name: "dropped",
@@ -187,10 +211,22 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
         if flow.exchanges > 0 {
             let copies = flow.transmissions as f64 / f64::from(flow.exchanges);
             add("transmissions_per_exchange", copies);
+            let each = |count: u64| count as f64 / f64::from(flow.exchanges);
+            add("retransmissions_per_exchange", each(flow.retransmissions));
+            add("spurious_per_exchange", each(flow.spurious));
         }
         add("retransmissions", flow.retransmissions as f64);
         add("spurious", flow.spurious as f64);
         add("rto_count", flow.timeouts as f64);
+        if flow.segments.is_none() {
+            add("failed", f64::from(flow.failed));
+        }
+        if let Some(mean) = flow.round_trips.mean() {
+            add("rtt_mean_s", mean.as_micros() as f64 / 1e6);
+        }
+        if let Some(median) = flow.rto_median {
+            add("rto_median_s", median.as_micros() as f64 / 1e6);
+        }
         let traces: [(&'static str, &[Sample]); 3] = [
             ("rtt_s", &flow.rtt),
             ("rto_init_s", &flow.rto_init),
@@ -232,6 +268,10 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
         let gone_of = |c: Counters| c.lost + c.dropped_full + c.dropped_early;
         let gone = gone_of(down) + gone_of(up);
         add("loss", gone as f64 / offered as f64);
+        if down.bytes_sent > 0 {
+            let share = record.link.useless_down as f64 / down.bytes_sent as f64;
+            add("useless_share", share);
+        }
         add(
             "queue_bytes",
             down.queue_bytes_peak.max(up.queue_bytes_peak) as f64,
@@ -289,6 +329,7 @@ mod tests {
                     offered: 15,
                     ..Counters::default()
                 },
+                ..LinkRecord::default()
             },
             ..RunRecord::default()
         };
@@ -322,7 +363,7 @@ mod tests {
             flows: vec![over_tcp],
             link: LinkRecord {
                 down: counters,
-                up: Counters::default(),
+                ..LinkRecord::default()
             },
             ..RunRecord::default()
         };

@@ -33,13 +33,32 @@ impl Tag {
 }
 
 /// An exchange of a client that is not over.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Open {
     message_id: u16,
     item: u32,
-    copies: u8,
+    copies: Vec<Copy>,
+    /// An answer is on its way that will arrive.
+    is_answered: bool,
     /// The copy whose answer arrived first.
     answered_copy: Option<u8>,
+}
+
+/// A copy of a request.
+#[derive(Clone, Copy, Debug)]
+struct Copy {
+    sent: Instant,
+    /// Bytes that used the link; 0 if it was dropped before.
+    carried: u32,
+}
+
+/// An exchange of a client that is over.
+pub(crate) struct Closed {
+    pub(crate) item: u32,
+    /// Copies sent for nothing.
+    pub(crate) spurious: u8,
+    /// What they took of the link, in bytes.
+    pub(crate) useless: u64,
 }
 
 /// A client and its flow.
@@ -63,7 +82,11 @@ pub(crate) struct Client {
     batch_left: u32,
     batches: Stream,
     open: Vec<Open>,
+    /// Lists of copies to be used again.
+    spare: Vec<Vec<Copy>>,
     items: u32,
+    /// First timers of its exchanges.
+    timers: Vec<Duration>,
 }
 
 /// What a client does next.
@@ -84,7 +107,7 @@ impl Client {
     }
 
     /// The tag of a message the client sends, by its type and Message ID.
-    pub(crate) fn tag(&mut self, message: &[u8]) -> Tag {
+    pub(crate) fn tag(&mut self, now: Instant, message: &[u8]) -> Tag {
         let &[first, _, high, low, ..] = message else {
             return Tag::NONE;
         };
@@ -92,13 +115,14 @@ impl Client {
             return Tag::NONE; // an ACK or RST carries the server's ID
         }
         let message_id = u16::from_be_bytes([high, low]);
-        if let Some(open) = self
-            .open
-            .iter_mut()
-            .find(|open| open.message_id == message_id)
-        {
-            let attempt = open.copies;
-            open.copies = open.copies.saturating_add(1);
+        let copy = Copy {
+            sent: now,
+            carried: 0,
+        };
+        let is_it = |open: &&mut Open| open.message_id == message_id;
+        if let Some(open) = self.open.iter_mut().find(is_it) {
+            let attempt = open.copies.len().min(usize::from(u8::MAX)) as u8;
+            open.copies.push(copy);
             return Tag {
                 item: open.item,
                 attempt,
@@ -106,13 +130,39 @@ impl Client {
         }
         let item = self.items;
         self.items += 1;
+        let mut copies = self.spare.pop().unwrap_or_default();
+        copies.clear();
+        copies.push(copy);
         self.open.push(Open {
             message_id,
             item,
-            copies: 1,
-            answered_copy: None,
+            copies,
+            ..Open::default()
         });
         Tag { item, attempt: 0 }
+    }
+
+    fn open(&mut self, item: u32) -> Option<&mut Open> {
+        self.open.iter_mut().find(|open| open.item == item)
+    }
+
+    /// A copy uses the link.
+    pub(crate) fn carries(&mut self, tag: Tag, bytes: u32) {
+        let copy = self.open(tag.item);
+        if let Some(copy) = copy.and_then(|open| open.copies.get_mut(usize::from(tag.attempt))) {
+            copy.carried = bytes;
+        }
+    }
+
+    /// An answer uses the link towards it, and `arrives` there or is lost. Whether nobody needs
+    /// it: another one arrives before.
+    pub(crate) fn is_useless(&mut self, tag: Tag, arrives: bool) -> bool {
+        let Some(open) = self.open(tag.item) else {
+            return tag.item != NO_ITEM;
+        };
+        let another = open.is_answered;
+        open.is_answered |= arrives;
+        another
     }
 
     /// The item of the exchange with this Message ID.
@@ -124,17 +174,31 @@ impl Client {
     }
 
     /// An answer caused by copy `tag.attempt` has arrived.
-    pub(crate) fn answer_arrived(&mut self, tag: Tag) {
-        if let Some(open) = self.open.iter_mut().find(|open| open.item == tag.item) {
-            open.answered_copy.get_or_insert(tag.attempt);
+    pub(crate) fn answer_arrived(&mut self, now: Instant, tag: Tag) {
+        let Some(open) = self.open(tag.item) else {
+            return;
+        };
+        if open.answered_copy.is_some() {
+            return;
+        }
+        open.answered_copy = Some(tag.attempt);
+        if let Some(copy) = open.copies.get(usize::from(tag.attempt)) {
+            let took = now.since(copy.sent);
+            self.flow.round_trips.count += 1;
+            self.flow.round_trips.sum += took;
         }
     }
 
-    /// An exchange is over; its item and the copies sent for nothing.
+    /// An exchange begins with this timer.
+    pub(crate) fn timer(&mut self, timeout: Duration) {
+        self.timers.push(timeout);
+    }
+
+    /// An exchange is over.
     ///
     /// On a link that never reorders, the first answer to arrive is the answer to the first copy
     /// that was not lost, either way. Every copy sent after that one was spurious.
-    pub(crate) fn close(&mut self, message_id: u16) -> Option<(u32, u8)> {
+    pub(crate) fn close(&mut self, message_id: u16) -> Option<Closed> {
         let at = self
             .open
             .iter()
@@ -145,8 +209,32 @@ impl Client {
             answered_copy,
             ..
         } = self.open.swap_remove(at);
-        let spurious = answered_copy.map_or(0, |copy| copies.saturating_sub(copy + 1));
-        Some((item, spurious))
+        let first = answered_copy.map_or(copies.len(), |copy| usize::from(copy) + 1);
+        let spurious = copies.get(first..).unwrap_or_default();
+        let closed = Closed {
+            item,
+            spurious: spurious.len().min(usize::from(u8::MAX)) as u8,
+            useless: spurious.iter().map(|copy| u64::from(copy.carried)).sum(),
+        };
+        self.spare.push(copies);
+        Some(closed)
+    }
+
+    /// Its record, when the run is over.
+    fn into_flow(mut self) -> FlowRecord {
+        let middle = self.timers.len() / 2;
+        if let Some(last) = self.timers.len().checked_sub(1) {
+            let (below, upper, _) = self.timers.select_nth_unstable(middle);
+            let upper = *upper;
+            let lower = if last % 2 == 1 {
+                below.iter().max().copied().unwrap_or(upper)
+            } else {
+                upper
+            };
+            let median = u64::midpoint(lower.as_micros(), upper.as_micros());
+            self.flow.rto_median = Some(Duration::from_micros(median));
+        }
+        self.flow
     }
 
     /// What comes next, when the last request was answered.
@@ -279,7 +367,9 @@ impl Host {
             batch_left: 0,
             batches: Stream::indexed(spec.seed, "client/batch", number),
             open: Vec::new(),
+            spare: Vec::new(),
             items: 0,
+            timers: Vec::new(),
         };
         client.begin_batch(spec);
         Self {
@@ -343,7 +433,7 @@ impl Host {
     /// The record of this client's flow, if it is a client.
     pub(crate) fn into_flow(self) -> Option<FlowRecord> {
         match self.application {
-            Application::Client(client) => Some(client.flow),
+            Application::Client(client) => Some(client.into_flow()),
             Application::Server { .. } => None,
         }
     }

@@ -121,6 +121,18 @@ pub struct Batches {
     pub most: u32,
     /// Time between the end of a batch and the next, drawn on the same stream.
     pub pause: Span,
+    /// Over connections, when that time begins.
+    pub reconnect: Reconnect,
+}
+
+/// When a client that has left a connection makes another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reconnect {
+    /// At once; the old one closes on its own.
+    #[default]
+    AtOnce,
+    /// When it has the server's FIN, too: a client that waits for its connection to close.
+    Closed,
 }
 
 /// When a run is over.
@@ -308,6 +320,11 @@ pub struct LinkRecord {
     pub down: Counters,
     /// Towards the server.
     pub up: Counters,
+    /// Of the bytes that used the link towards the clients, those of copies nobody needed: of
+    /// answers after the first that arrived, and of TCP's spurious copies.
+    pub useless_down: u64,
+    /// The same towards the server: of copies sent although an earlier one was answered.
+    pub useless_up: u64,
 }
 
 /// One client's flow.
@@ -351,6 +368,12 @@ pub struct FlowRecord {
     pub recovery: Option<Recovery>,
     /// The longest time without anything new of the response.
     pub stall: Duration,
+    /// Exchanges answered, and the sum of their round-trip times, each from the copy that was
+    /// answered first to that answer. What the network took, whatever the controller knew of it.
+    /// Of datagrams only.
+    pub round_trips: RoundTrips,
+    /// Median of the first timers of its exchanges, dithering included. Of datagrams only.
+    pub rto_median: Option<Duration>,
     /// Over datagrams, `transmissions_per_exchange[n]` exchanges ended after `n` copies; index 0 stays 0.
     pub transmissions_per_exchange: Vec<u32>,
     /// Round-trip times as the controller heard them, if samples were asked for. Of datagrams only.
@@ -360,6 +383,23 @@ pub struct FlowRecord {
     /// The controller's retransmission timeout before dithering, whenever it changed, if samples
     /// were asked for and the controller has such a gauge; with TCP the server's, backoff included.
     pub rto: Vec<Sample>,
+}
+
+/// Round-trip times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoundTrips {
+    /// How many.
+    pub count: u32,
+    /// Their sum.
+    pub sum: Duration,
+}
+
+impl RoundTrips {
+    /// Their mean, if there are any.
+    pub fn mean(&self) -> Option<Duration> {
+        let mean = self.sum.as_micros().checked_div(self.count.into())?;
+        Some(Duration::from_micros(mean))
+    }
 }
 
 /// The end of a connection.

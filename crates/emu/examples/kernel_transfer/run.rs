@@ -349,7 +349,7 @@ fn csv(links: &[(&Cell, u32)], flows: &[Flow], records: &[LinkRecord]) -> String
         let seconds = |time: Duration| format!("{:.6}", time.as_secs_f64());
         let done = flow.result.as_ref().ok();
         let or_nothing = |value: Option<String>| value.unwrap_or_default();
-        let LinkRecord { down, up } = records[flow.link];
+        let LinkRecord { down, up, .. } = records[flow.link];
         let _ = writeln!(
             text,
             "{},{},{number},{},{},{},{},{},{},{},{},{},{},{}",

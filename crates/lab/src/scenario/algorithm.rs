@@ -50,10 +50,11 @@ impl Algorithm {
 
     /// Whether the scenario runs it in this cell by default.
     pub fn applies_to(&self, cell: &Cell) -> bool {
-        self.only.iter().all(|(short, allowed)| {
+        let fits = |(short, allowed): &(String, Vec<Value>)| {
             cell.value(short)
                 .is_none_or(|value| allowed.contains(value))
-        })
+        };
+        cell.is_default && self.only.iter().all(fits)
     }
 }
 

@@ -24,6 +24,7 @@ pub const ALL: &[BuiltIn] = built_in! {
     "thesis/exchange-tcp",
     "thesis/exchange-udp",
     "thesis/long",
+    "thesis/short",
 };
 
 /// The scenario that runs when none is named.

@@ -10,6 +10,7 @@ use carob_sim::link::{self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossPro
 use carob_sim::spec::{ControllerSpec, Recording, RunSpec, Span, Transport, Until};
 
 use super::algorithm::{Algorithm, Protocol};
+use super::cases::Cases;
 use super::error::{Place, ScenarioError};
 use super::value::Value;
 use super::{Axis, Setting, decides_outcomes, impossible, missing, tcp, workload};
@@ -25,6 +26,8 @@ pub struct Cell {
     pub hash: u64,
     /// The study's cell whose printed values are comparable, as `<study>/<cell>`.
     pub compare_with: String,
+    /// Whether it runs where no cell was named.
+    pub is_default: bool,
     pub(super) settings: BTreeMap<String, Setting>,
 }
 
@@ -34,7 +37,8 @@ impl Cell {
         axes: &[Axis],
         combination: &[&Value],
         settings: &BTreeMap<String, Setting>,
-    ) -> Self {
+        cases: &Cases,
+    ) -> Result<Self, ScenarioError> {
         let fill = |template: &str| {
             let filled = axes.iter().zip(combination);
             filled.fold(template.to_owned(), |text, (axis, value)| {
@@ -59,18 +63,20 @@ impl Cell {
             settings.insert(axis.path.clone(), setting);
             values.push((axis.short.clone(), (*value).clone()));
         }
+        cases.apply(&values, &mut settings)?;
         let mut text = String::new();
         for (path, setting) in settings.iter().filter(decides_outcomes) {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{path}={}", setting.value);
         }
-        Self {
+        Ok(Self {
             name,
+            is_default: cases.is_default(&values),
             values,
             hash: fnv1a(text.as_bytes()),
             compare_with,
             settings,
-        }
+        })
     }
 
     /// The value of a swept key.

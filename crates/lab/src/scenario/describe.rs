@@ -88,18 +88,18 @@ impl Scenario {
     pub fn describe(&self, cell: Option<&Cell>) -> Vec<Described> {
         let settings = cell.map_or(&self.settings, |cell| &cell.settings);
         let fixed = KEYS.iter().filter_map(|key| {
-            let swept = self.swept(key.path);
+            let varying = self.varying(key.path);
             // Only cells know a swept key's value.
-            let setting = match (swept.is_empty(), self.cells.first()) {
+            let setting = match (varying.is_empty(), self.cells.first()) {
                 (false, Some(first)) if cell.is_none() => first.settings.get(key.path)?,
                 _ => settings.get(key.path)?,
             };
-            let values = match (cell, swept.is_empty()) {
-                (None, false) => swept.clone(),
+            let values = match (cell, varying.is_empty()) {
+                (None, false) => varying,
                 _ => vec![setting.value.clone()],
             };
             let origin = match Origin::of(&setting.place) {
-                Origin::File(line) if !swept.is_empty() => Origin::Sweep(line),
+                Origin::File(line) if self.is_swept(key.path) => Origin::Sweep(line),
                 origin => origin,
             };
             Some(Described {
@@ -129,18 +129,25 @@ impl Scenario {
         fixed.chain(shared).collect()
     }
 
-    /// The distinct values of a swept key in order; none if it is not swept.
-    fn swept(&self, path: &str) -> Vec<Value> {
+    /// The distinct values of a key that differs between cells, in order; none if it does not.
+    fn varying(&self, path: &str) -> Vec<Value> {
         let mut values: Vec<Value> = Vec::new();
-        for cell in &self.cells {
-            for (short, value) in &cell.values {
-                let swept = keys::resolve(short).is_ok_and(|found| found.path == path);
-                if swept && !values.contains(value) {
-                    values.push(value.clone());
-                }
+        for setting in self.cells.iter().filter_map(|cell| cell.settings.get(path)) {
+            if !values.contains(&setting.value) {
+                values.push(setting.value.clone());
             }
         }
+        if values.len() < 2 && !self.is_swept(path) {
+            values.clear();
+        }
         values
+    }
+
+    fn is_swept(&self, path: &str) -> bool {
+        // Every cell has the same axes.
+        let axes = self.cells.first().map(|cell| &cell.values);
+        let mut shorts = axes.into_iter().flatten().map(|(short, _)| short);
+        shorts.any(|short| keys::resolve(short).is_ok_and(|found| found.path == path))
     }
 
     /// The settings of TCP of an algorithm in a cell; none over UDP.

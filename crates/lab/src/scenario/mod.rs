@@ -11,6 +11,7 @@ pub mod keys;
 pub mod value;
 
 mod algorithm;
+mod cases;
 mod cell;
 mod describe;
 mod document;
@@ -30,6 +31,7 @@ pub use error::{Place, Problem, ScenarioError};
 pub use tcp::TcpSetting;
 
 use algorithm::{Only, algorithms_of};
+use cases::{Cases, Condition};
 use document::{Raw, Written};
 use keys::NotFound;
 use value::{Kind, Value};
@@ -93,7 +95,12 @@ impl Scenario {
             );
         }
         let whole = Place::Scenario(name.to_owned());
-        let (mut settings, axes, only) = settle(raw)?;
+        let Settled {
+            mut settings,
+            axes,
+            only,
+            cases,
+        } = settle(raw)?;
         for key in keys::KEYS {
             if let Some(default) = key.default {
                 settings
@@ -117,7 +124,8 @@ impl Scenario {
             }
         }
         let algorithms = algorithms_of(&settings, &axes, &only)?;
-        let cells = cells_of(&settings, axes)?;
+        cases.check(&axes)?;
+        let cells = cells_of(&settings, axes, &cases)?;
         let hash = hash_of(&settings, &cells);
         let scenario = Self {
             settings,
@@ -279,12 +287,23 @@ fn not_found(place: &Place, key: &str, why: NotFound) -> ScenarioError {
     }
 }
 
-/// Settings of known kind, sweep axes, and `only` lists.
-type Settled = (BTreeMap<String, Setting>, Vec<Axis>, Only);
+/// What a scenario says, with every value of its kind.
+#[derive(Default)]
+struct Settled {
+    settings: BTreeMap<String, Setting>,
+    axes: Vec<Axis>,
+    only: Only,
+    cases: Cases,
+}
 
-/// Gives every setting its kind; sets sweep axes and `only` lists apart.
+/// Gives every setting its kind; sets apart what is about the sweep.
 fn settle(raw: BTreeMap<String, Raw>) -> Result<Settled, ScenarioError> {
-    let (mut settings, mut axes, mut only) = (BTreeMap::new(), Vec::new(), Vec::new());
+    let Settled {
+        mut settings,
+        mut axes,
+        mut only,
+        mut cases,
+    } = Settled::default();
     for (path, Raw { place, written }) in raw {
         let Some(found) = keys::exact(&path) else {
             return Err(not_found(
@@ -303,18 +322,19 @@ fn settle(raw: BTreeMap<String, Raw>) -> Result<Settled, ScenarioError> {
                 },
             })
         };
+        let several = |written: Written| {
+            let texts = match written {
+                Written::One(text) => vec![text],
+                Written::List(texts) => texts,
+            };
+            let values = texts.iter().map(|text| read(text));
+            values.collect::<Result<Vec<_>, _>>()
+        };
         let segments: Vec<&str> = path.split('.').collect();
         match (&segments[..], written) {
             (["sweep", short], written) => {
                 let target = keys::resolve(short).map_err(|why| not_found(&place, short, why))?;
-                let texts = match written {
-                    Written::One(text) => vec![text],
-                    Written::List(texts) => texts,
-                };
-                let values = texts
-                    .iter()
-                    .map(|t| read(t))
-                    .collect::<Result<Vec<_>, _>>()?;
+                let values = several(written)?;
                 if values.is_empty() {
                     return Err(impossible(&place, format!("{path} lists no values")));
                 }
@@ -326,15 +346,25 @@ fn settle(raw: BTreeMap<String, Raw>) -> Result<Settled, ScenarioError> {
                     place,
                 });
             }
+            (["where", name, "if", short], written) => {
+                let condition = Condition::new(short, several(written)?, place);
+                let case = cases.wheres.entry((*name).to_owned()).or_default();
+                case.conditions.push(condition);
+            }
+            (["grid", name, short], written) => {
+                let condition = Condition::new(short, several(written)?, place);
+                let grid = cases.grid.entry((*name).to_owned()).or_default();
+                grid.push(condition);
+            }
+            (["where", name, key @ ..], Written::One(text)) => {
+                let key = key.join(".");
+                let target = keys::resolve(&key).map_err(|why| not_found(&place, &key, why))?;
+                let value = read(&text)?;
+                let case = cases.wheres.entry((*name).to_owned()).or_default();
+                case.settings.push((target.path, Setting { value, place }));
+            }
             (["algorithm", name, "only", short], written) => {
-                let texts = match written {
-                    Written::One(text) => vec![text],
-                    Written::List(texts) => texts,
-                };
-                let values = texts
-                    .iter()
-                    .map(|t| read(t))
-                    .collect::<Result<Vec<_>, _>>()?;
+                let values = several(written)?;
                 only.push(((*name).to_owned(), (*short).to_owned(), values, place));
             }
             (_, Written::List(texts)) if found.kind == Kind::Texts => {
@@ -360,13 +390,19 @@ fn settle(raw: BTreeMap<String, Raw>) -> Result<Settled, ScenarioError> {
             }
         }
     }
-    Ok((settings, axes, only))
+    Ok(Settled {
+        settings,
+        axes,
+        only,
+        cases,
+    })
 }
 
 /// The product of all axes, in the order in which the name of a cell mentions them.
 fn cells_of(
     settings: &BTreeMap<String, Setting>,
     mut axes: Vec<Axis>,
+    cases: &Cases,
 ) -> Result<Vec<Cell>, ScenarioError> {
     let Some(Setting {
         value: Value::Text(template),
@@ -418,7 +454,7 @@ fn cells_of(
     }
     let mut cells: Vec<Cell> = Vec::with_capacity(combinations.len());
     for combination in combinations {
-        let cell = Cell::new(template, &axes, &combination, settings);
+        let cell = Cell::new(template, &axes, &combination, settings, cases)?;
         if cells.iter().any(|other| other.name == cell.name) {
             return Err(impossible(
                 place,

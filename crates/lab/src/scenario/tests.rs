@@ -1,7 +1,7 @@
 use carob_cc::time::Duration;
 use carob_sim::link::{Discipline, ExtraDelay, LossSpec};
 use carob_sim::random::Probability;
-use carob_sim::spec::{RunSpec, Transport};
+use carob_sim::spec::{Reconnect, RunSpec, Transport};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
 
@@ -515,4 +515,70 @@ fn cells_show_numbers_as_numbers_and_infinity_as_text() {
         serde_json::json!({"clients": 1, "error": "none", "buffer": 2500})
     );
     assert_eq!(json("long-4c-high-inf")["buffer"], "inf");
+}
+
+const SHORT: &str = include_str!("../../../../scenarios/thesis/short.toml");
+
+#[test]
+fn thesis_short_has_the_cells_of_its_grid_and_what_holds_where() {
+    let scenario = read(SHORT, &[]).expect("a valid scenario");
+    assert_eq!(scenario.cells().len(), 2 * 6 * 4 * 4);
+    let by_default = scenario.cells().iter().filter(|cell| cell.is_default);
+    assert_eq!(by_default.count(), 2 * (6 * 4 + 3));
+    let start = |cell| spec(&scenario, cell, 0).start.high;
+    assert_eq!(start("short-random-10c-none-inf"), Duration::from_secs(1));
+    assert_eq!(start("short-random-50c-none-inf"), Duration::from_secs(10));
+    let family = scenario.describe(None);
+    let spread = family.iter().find(|d| d.path == "workload.start_spread");
+    assert_eq!(spread.map(|d| d.values.len()), Some(2));
+    // The command line goes over what holds in some cells.
+    let typed = read(SHORT, &["start_spread=0-3 s"]).expect("a valid scenario");
+    let crowd = spec(&typed, "short-random-50c-none-inf", 0);
+    assert_eq!(crowd.start.high, Duration::from_secs(3));
+}
+
+#[test]
+fn random_clients_make_batches_of_messages_of_60_bytes() {
+    let scenario = read(SHORT, &[]).expect("a valid scenario");
+    let of = |cell| spec(&scenario, cell, 0).workload.requests().clone();
+    assert_eq!(of("short-continuous-10c-none-inf").batches, None);
+    let random = of("short-random-10c-none-inf");
+    let batches = random.batches.expect("batches");
+    assert_eq!((batches.least, batches.most), (1, 10));
+    assert_eq!(batches.reconnect, Reconnect::Closed);
+    // Header 4, Uri-Path 6, marker 1; header 4, marker 1.
+    assert_eq!((random.request_bytes, random.response_bytes), (49, 55));
+}
+
+#[test]
+fn what_holds_in_some_cells_must_fit_the_sweep() {
+    let short = |from: &str, to: &str| read(&SHORT.replace(from, to), &[]).expect_err("a fault");
+    for (from, to, says) in [
+        ("if.clients = [50,", "if.clients = [51,", "51 is not swept"),
+        ("if.clients =", "if.rate =", "rate"),
+        (
+            "start_spread = \"0-10 s\"",
+            "buffer = \"2500 B\"",
+            "where.crowds sets link.buffer, which is swept",
+        ),
+        (
+            "start_spread = \"0-10 s\"",
+            "seeds = 3",
+            "where.crowds.seeds",
+        ),
+        (
+            "if.clients = [50, 100, 200, 400]\n",
+            "",
+            "needs where.crowds.if",
+        ),
+        ("error = [\"none\"]", "error = [\"some\"]", "some"),
+        (
+            "[link]\n",
+            "[where.others]\nif.client = [\"random\"]\nstart_spread = \"0 s\"\n[link]\n",
+            "another has set already",
+        ),
+    ] {
+        let error = short(from, to);
+        assert!(error.contains(says), "{to}: {error}");
+    }
 }

@@ -1,6 +1,6 @@
 //! What clients do, from the keys of the `workload` table.
 
-use carob_sim::spec::{Batches, Requests, Workload};
+use carob_sim::spec::{Batches, Reconnect, Requests, Workload};
 
 use super::cell::Cell;
 use super::error::ScenarioError;
@@ -88,12 +88,12 @@ fn body(cell: &Cell, path: &str) -> Result<u64, ScenarioError> {
 }
 
 fn batches(cell: &Cell) -> Result<Option<Batches>, ScenarioError> {
+    if cell.text("workload.client")? != "random" {
+        return Ok(None);
+    }
     let [least, most] = ["workload.batch_least", "workload.batch_most"];
     let (fewest, path) = (cell.whole(least)?, most);
     let most = cell.whole(path)?;
-    if most == 0 {
-        return Ok(None);
-    }
     if fewest > most {
         let why = format!("{least} is {fewest} and {path} is {most}");
         return Err(impossible(cell.place(path), why));
@@ -102,5 +102,9 @@ fn batches(cell: &Cell) -> Result<Option<Batches>, ScenarioError> {
         least: fewest as u32,
         most: most as u32,
         pause: cell.span("workload.batch_pause")?,
+        reconnect: match cell.text("workload.reconnect")? {
+            "closed" => Reconnect::Closed,
+            _ => Reconnect::AtOnce,
+        },
     }))
 }

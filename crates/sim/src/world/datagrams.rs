@@ -8,7 +8,7 @@ use crate::host::{Tag, address};
 use crate::link::Verdict;
 use crate::trace::What;
 
-use super::{Happening, World};
+use super::{DOWN, Happening, World};
 
 /// A datagram on its way.
 #[derive(Debug, Default)]
@@ -58,12 +58,23 @@ impl World<'_> {
         } else {
             &mut self.link.up
         };
-        let (mut arrives, mut missing) = (self.now, None);
+        let (mut arrives, mut missing, mut carried) = (self.now, None, 0);
         for fragment in fragments(bytes, self.spec.mtu_bytes) {
             match direction.offer(self.now, fragment) {
                 Verdict::Deliver { at, .. } => arrives = arrives.max(at),
-                Verdict::DropFull => missing = Some(What::DropFull { item, attempt }),
+                Verdict::DropFull => {
+                    missing = Some(What::DropFull { item, attempt });
+                    continue;
+                }
                 Verdict::Lost { .. } => missing = Some(What::Lost { item, attempt }),
+            }
+            carried += fragment;
+        }
+        if let Some(client) = self.hosts[client as usize].as_client() {
+            if !down {
+                client.carries(tag, carried);
+            } else if client.is_useless(tag, missing.is_none()) {
+                self.useless[DOWN] += u64::from(carried);
             }
         }
         if let Some(what) = missing {
@@ -95,7 +106,7 @@ impl World<'_> {
             // What is for a port that the client has left, nobody hears.
             Some(client) if client.restarts != restarts => false,
             Some(client) => {
-                client.answer_arrived(tag);
+                client.answer_arrived(self.now, tag);
                 true
             }
             None => true,

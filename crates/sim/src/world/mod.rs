@@ -12,7 +12,7 @@ mod datagrams;
 use std::fmt;
 
 use bytes::Bytes;
-use carob_cc::time::Instant;
+use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::{Event, Output, RequestError, Sending};
 use carob_proto::trace::What as Protocol;
 
@@ -23,7 +23,7 @@ use crate::link::Link;
 use crate::queue::EventQueue;
 use crate::random::Stream;
 use crate::spec::{
-    CLIENTS_MAX, LinkRecord, Recording, RunRecord, RunSpec, Sample, Transport, Until,
+    CLIENTS_MAX, LinkRecord, Reconnect, Recording, RunRecord, RunSpec, Sample, Transport, Until,
 };
 use crate::tcp::segment::{IP_HEADER, TCP_HEADER};
 use crate::tcp::settings::Impossible;
@@ -90,12 +90,18 @@ enum Happening {
     Start { client: u32 },
 }
 
+/// Directions, where there is something for each.
+const DOWN: usize = 0;
+const UP: usize = 1;
+
 struct World<'a> {
     spec: &'a RunSpec,
     now: Instant,
     queue: EventQueue<Happening>,
     hosts: Vec<Host>,
     link: Link,
+    /// Bytes that used the link for copies nobody needed, by direction.
+    useless: [u64; 2],
     packets: Vec<Packet>,
     free: Vec<u32>,
     connections: Connections,
@@ -156,6 +162,7 @@ impl<'a> World<'a> {
             queue,
             hosts,
             link: Link::new(&spec.link, spec.seed, "link"),
+            useless: [0; 2],
             packets: Vec::new(),
             free: Vec::new(),
             connections: Connections::default(),
@@ -229,14 +236,22 @@ impl<'a> World<'a> {
         else {
             return;
         };
-        self.leave(client);
+        let left = self.leave(client);
         self.hosts[client as usize].restart(self.spec, client);
-        if pause.is_zero() {
+        let batches = self.spec.workload.requests().batches;
+        let waits = batches.is_some_and(|b| b.reconnect == Reconnect::Closed);
+        if let Some(slot) = left.filter(|_| waits) {
+            self.await_close(client, slot, pause);
+        } else if pause.is_zero() {
             self.start(client);
         } else {
-            let start = Happening::Start { client };
-            self.queue.push(self.now + pause, start);
+            self.start_after(client, pause);
         }
+    }
+
+    fn start_after(&mut self, client: u32, pause: Duration) {
+        let start = Happening::Start { client };
+        self.queue.push(self.now + pause, start);
     }
 
     /// A client begins its flow.
@@ -293,7 +308,9 @@ impl<'a> World<'a> {
                 }
                 Output::Transmit { to, bytes } => {
                     let (tag, restarts) = match &mut host.application {
-                        Application::Client(client) => (client.tag(bytes), client.restarts),
+                        Application::Client(client) => {
+                            (client.tag(self.now, bytes), client.restarts)
+                        }
                         Application::Server { .. } => (cause, restarts_of(to)),
                     };
                     let to = number_of(to);
@@ -384,6 +401,7 @@ impl<'a> World<'a> {
                 client.flow.transmissions += 1;
                 if retransmissions == 0 {
                     client.flow.exchanges += 1;
+                    client.timer(timeout);
                     keep(&mut client.flow.rto_init, timeout, 1);
                 } else {
                     client.flow.retransmissions += 1;
@@ -407,10 +425,12 @@ impl<'a> World<'a> {
             } => {
                 let attempts = retransmissions.saturating_add(1);
                 client.progresses(now);
-                let Some((item, spurious)) = client.close(id.0) else {
+                let Some(closed) = client.close(id.0) else {
                     return;
                 };
-                client.flow.spurious += u64::from(spurious);
+                let item = closed.item;
+                client.flow.spurious += u64::from(closed.spurious);
+                self.useless[UP] += closed.useless;
                 client.flow.count_exchange(attempts);
                 keep(&mut client.flow.rtt, since_original, attempts);
                 let changed = rto.filter(|rto| client.last_rto.replace(*rto) != Some(*rto));
@@ -440,7 +460,9 @@ impl<'a> World<'a> {
                 client
                     .flow
                     .count_exchange(retransmissions.saturating_add(1));
-                if let Some((item, _)) = client.close(id.0) {
+                if let Some(closed) = client.close(id.0) {
+                    self.useless[UP] += closed.useless;
+                    let item = closed.item;
                     self.trace.add(now, number, What::Abandoned { item });
                 }
             }
@@ -464,6 +486,8 @@ impl<'a> World<'a> {
             link: LinkRecord {
                 down: self.link.down.counters(),
                 up: self.link.up.counters(),
+                useless_down: self.useless[DOWN],
+                useless_up: self.useless[UP],
             },
             ended: self.now,
             events_handled,

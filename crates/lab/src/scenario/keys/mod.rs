@@ -51,11 +51,26 @@ pub fn reference() -> String {
 }
 
 /// Tables whose keys depend on the scenario: (path, what they take, what they mean).
-const OPEN_TABLES: [(&str, &str, &str); 6] = [
+const OPEN_TABLES: [(&str, &str, &str); 9] = [
     (
         "sweep.<key>",
         "a list of values",
         "Values to try, in every combination.",
+    ),
+    (
+        "grid.<name>.<sweep key>",
+        "a list of values",
+        "Cells that run by default: those that fit one of these tables. Without them, all.",
+    ),
+    (
+        "where.<name>.if.<sweep key>",
+        "a list of values",
+        "Cells in which the other keys of `where.<name>` hold.",
+    ),
+    (
+        "where.<name>.<key>",
+        "as the key",
+        "A setting of `link`, `workload`, `transmission` or `tcp`, `run.until` or `run.time_limit` in those cells.",
     ),
     (
         "algorithm.<name>.<transmission key>",
@@ -120,9 +135,22 @@ pub fn exact(path: &str) -> Option<Found> {
         ["tcp", name] | ["algorithm", _, "tcp", name] => found(tcp::kind(name)?),
         ["algorithm", _, "only", short] => resolve(short).ok().and_then(|k| found(k.kind)),
         ["transmission", name] | ["algorithm", _, name] => found(transmission(name)?.kind),
-        ["sweep", short] => resolve(short).ok().and_then(|k| found(k.kind)),
+        ["sweep", short] | ["grid", _, short] | ["where", _, "if", short] => {
+            resolve(short).ok().and_then(|k| found(k.kind))
+        }
+        ["where", _, ref key @ ..] if !key.is_empty() => {
+            let target = resolve(&key.join(".")).ok()?;
+            is_of_cells(&target.path).then(|| found(target.kind))?
+        }
         _ => None,
     }
+}
+
+/// Whether a key may differ from cell to cell without being swept.
+fn is_of_cells(path: &str) -> bool {
+    let table = path.split('.').next().unwrap_or_default();
+    matches!(table, "link" | "workload" | "transmission" | "tcp")
+        || matches!(path, "run.until" | "run.time_limit")
 }
 
 /// The key of this path, or the one that ends like this; of several the one nearest the root.
@@ -261,7 +289,7 @@ mod tests {
                 "transmission.max_retransmit",
             ),
             ("algorithm.default.rtomax", "algorithm.default.rto_max"),
-            ("sweep.client", "sweep.clients"),
+            ("sweep.buffr", "sweep.buffer"),
             ("tcp.rto_mx", "tcp.rto_max"),
             (
                 "algorithm.tcp-bbr1.tcp.bbr_ear",

@@ -64,6 +64,12 @@ impl End {
         }
     }
 
+    /// Whether it has closed, as far as it can see.
+    pub(super) fn is_done(&self) -> bool {
+        let state = self.socket.state();
+        matches!(state, State::Closed | State::Listen | State::TimeWait)
+    }
+
     /// Writes what waits, as far as the socket takes it.
     pub(super) fn write(&mut self, now: Instant) {
         while let Some(mut bytes) = self.rest.pop_front() {
@@ -118,11 +124,7 @@ impl Connection {
 
     /// Whether both ends have closed it; true once.
     pub(super) fn has_closed(&mut self) -> bool {
-        let done = |end: &End| {
-            let state = end.socket.state();
-            matches!(state, State::Closed | State::Listen | State::TimeWait)
-        };
-        let news = !self.closed && self.ends.iter().all(done);
+        let news = !self.closed && self.ends.iter().all(End::is_done);
         self.closed |= news;
         news
     }

@@ -17,6 +17,7 @@ mod segments;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use carob_cc::time::Duration;
 use carob_proto::endpoint::Disconnect;
 
 use crate::host::{Tag, number_of, restarts_of};
@@ -56,6 +57,8 @@ struct OfClient {
     made: u32,
     /// The slot of the one that its endpoint speaks over.
     current: Option<u32>,
+    /// It has left the one in this slot, and starts anew so long after it closed.
+    awaited: Option<(u32, Duration)>,
     /// The slots of all that some end has not closed yet.
     open: Vec<u32>,
 }
@@ -178,10 +181,29 @@ impl World<'_> {
         self.connections.fed.push((slot, which));
     }
 
-    /// A client leaves its connection, which closes on its own.
-    pub(super) fn leave(&mut self, client: u32) {
-        if let Some(slot) = self.detach(client) {
-            self.close_end(slot, CLIENT);
+    /// A client leaves its connection, which closes on its own; gives the slot of that.
+    pub(super) fn leave(&mut self, client: u32) -> Option<u32> {
+        let slot = self.detach(client)?;
+        self.close_end(slot, CLIENT);
+        Some(slot)
+    }
+
+    /// A client that has left a connection starts anew so long after that is closed.
+    pub(super) fn await_close(&mut self, client: u32, slot: u32, pause: Duration) {
+        self.connections.of_clients[client as usize].awaited = Some((slot, pause));
+    }
+
+    /// Starts a client anew that has waited for this connection to close, as far as it can see.
+    fn goes_on(&mut self, slot: u32) {
+        let connection = &self.connections.all[slot as usize];
+        let client = connection.client;
+        let of_client = &mut self.connections.of_clients[client as usize];
+        if let Some((awaited, pause)) = of_client.awaited
+            && awaited == slot
+            && connection.ends[CLIENT].is_done()
+        {
+            of_client.awaited = None;
+            self.start_after(client, pause);
         }
     }
 
@@ -248,6 +270,7 @@ impl World<'_> {
 
     /// Notes that both ends have closed a connection; gives its slot back if its client has left.
     fn forget_if_closed(&mut self, slot: u32) {
+        self.goes_on(slot);
         let now = self.now;
         let connection = &mut self.connections.all[slot as usize];
         let client = connection.client;

@@ -7,7 +7,7 @@ use crate::tcp::Segment;
 use crate::tcp::segment::Ecn;
 use crate::trace::{SegmentTag, What};
 
-use super::super::{Happening, World};
+use super::super::{DOWN, Happening, UP, World};
 use super::SERVER;
 
 /// A segment on its way.
@@ -63,9 +63,8 @@ impl World<'_> {
         connection.note_closing(now, &segment);
         let end_of_data = tag.seq.wrapping_add(u32::from(tag.data));
         let end = &mut connection.ends[which];
-        if again && tag.data > 0 && end.carried.has(tag.seq, end_of_data) {
-            end.spurious += 1;
-        }
+        let is_spurious = again && tag.data > 0 && end.carried.has(tag.seq, end_of_data);
+        end.spurious += u64::from(is_spurious);
         self.trace.add(
             now,
             here,
@@ -83,7 +82,12 @@ impl World<'_> {
             &mut self.link.up
         };
         let capable = segment.ecn != Ecn::NotCapable;
-        let (at, marked) = match direction.offer_packet(now, segment.wire_bytes(), capable) {
+        let verdict = direction.offer_packet(now, segment.wire_bytes(), capable);
+        if is_spurious && !matches!(verdict, Verdict::DropFull) {
+            let way = if which == SERVER { DOWN } else { UP };
+            self.useless[way] += u64::from(segment.wire_bytes());
+        }
+        let (at, marked) = match verdict {
             Verdict::Deliver { at, marked, .. } => (at, marked),
             Verdict::DropFull => {
                 let segment = tag;

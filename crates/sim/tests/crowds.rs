@@ -1,0 +1,193 @@
+//! Many clients with small exchanges on one link, some of which start anew again and again.
+
+use std::collections::BTreeSet;
+
+use carob_cc::TransmissionParameters;
+use carob_cc::time::Duration;
+use carob_sim::capture::Content;
+use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
+use carob_sim::spec::{
+    Batches, ControllerSpec, Reconnect, Recording, Requests, RunRecord, RunSpec, Span, Transport,
+    Until, Workload,
+};
+use carob_sim::tcp::TcpSettings;
+use carob_sim::world;
+
+/// On the link: IPv4 and UDP headers, a message of 60 bytes.
+const PACKET: u64 = 88;
+
+fn direction(rate: u64, delay: u64, error: &str) -> DirectionSpec {
+    DirectionSpec {
+        delay: Duration::from_millis(delay),
+        extra: ExtraDelay::Constant(Duration::from_millis(15)),
+        loss: profile(error)
+            .expect("a profile")
+            .per_packet(LossProfile::BURST_MILLIPACKETS),
+        ..DirectionSpec::new(rate, 1_410_000)
+    }
+}
+
+fn spec(clients: u32, controller: &str, error: &str) -> RunSpec {
+    let mut transmission = TransmissionParameters::DEFAULT;
+    transmission.max_retransmit = 20;
+    transmission.rto_max = Some(Duration::from_secs(60));
+    RunSpec {
+        seed: 1,
+        clients,
+        start: Span {
+            low: Duration::ZERO,
+            high: Duration::from_secs(10),
+        },
+        link: LinkSpec {
+            down: direction(30_000, 400, error),
+            up: direction(60_000, 200, error),
+        },
+        header_bytes: 28,
+        mtu_bytes: 296,
+        transport: Transport::Datagrams,
+        workload: Workload::Requests(Requests {
+            count: 50,
+            request_bytes: 49,
+            response_bytes: 55,
+            block_bytes: 256,
+            path: "hello".to_owned(),
+            ..Requests::default()
+        }),
+        transmission,
+        controller: ControllerSpec::new(controller, []).expect("a controller"),
+        until: Until::Answered,
+        time_limit: Duration::from_secs(12 * 3_600),
+        record: Recording::default(),
+    }
+}
+
+/// The same with clients that start anew after so many requests.
+fn anew(mut spec: RunSpec, least: u32, most: u32, reconnect: Reconnect) -> RunSpec {
+    let Workload::Requests(requests) = &mut spec.workload else {
+        panic!("it makes requests")
+    };
+    requests.batches = Some(Batches {
+        least,
+        most,
+        pause: Span::default(),
+        reconnect,
+    });
+    spec
+}
+
+fn over_tcp(mut spec: RunSpec) -> RunSpec {
+    spec.transport = Transport::Connections(TcpSettings::THESIS);
+    spec
+}
+
+fn run(spec: &RunSpec) -> RunRecord {
+    let record = world::run(spec).expect("a run");
+    let done = |flow: &carob_sim::spec::FlowRecord| flow.finished.is_some();
+    assert!(record.flows.iter().all(done), "some client is not done");
+    record
+}
+
+fn seconds(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e6
+}
+
+#[test]
+fn one_client_takes_a_round_trip_an_exchange_whether_it_starts_anew_or_not() {
+    // 88 bytes at 60 and at 30 kbit/s, 615 ms of way, and 15 ms more in each direction.
+    let exchange = 0.088 * 8.0 / 60.0 + 0.088 * 8.0 / 30.0 + 0.6 + 0.03;
+    for spec in [
+        spec(1, "default", "none"),
+        anew(spec(1, "default", "none"), 1, 10, Reconnect::AtOnce),
+    ] {
+        let record = run(&spec);
+        let flow = &record.flows[0];
+        assert!((seconds(flow.completion().expect("done")) - 50.0 * exchange).abs() < 0.001);
+        let mean = flow.round_trips.mean().expect("round trips");
+        assert_eq!(flow.round_trips.count, 50);
+        assert!((seconds(mean) - exchange).abs() < 0.001, "{mean}");
+        assert_eq!((record.link.useless_down, record.link.useless_up), (0, 0));
+        let timer = flow.rto_median.expect("timers");
+        assert!(timer >= Duration::from_secs(2) && timer <= Duration::from_secs(3));
+    }
+}
+
+#[test]
+fn who_starts_anew_knows_nothing_and_speaks_from_another_port() {
+    let mut five = anew(spec(1, "cocoa-03", "none"), 10, 10, Reconnect::AtOnce);
+    five.record.packets = 1_000;
+    five.record.samples = 1_000;
+    let record = run(&five);
+    let restarts: BTreeSet<u32> = record.packets.iter().map(|p| p.restarts).collect();
+    assert_eq!(restarts, (0..5).collect());
+    assert!(
+        record
+            .packets
+            .iter()
+            .all(|packet| matches!(packet.content, Content::Datagram(_)))
+    );
+    // The first timer of each batch is that of a controller that has measured nothing.
+    let timers = &record.flows[0].rto_init;
+    let fresh = |timer: &Duration| *timer >= Duration::from_secs(2);
+    for batch in timers.chunks(10) {
+        let timers: Vec<Duration> = batch.iter().map(|sample| sample.value).collect();
+        assert!(fresh(&timers[0]), "{timers:?}");
+        assert!(!timers[1..].iter().all(fresh), "{timers:?}");
+    }
+}
+
+#[test]
+fn a_client_that_waits_for_its_connection_to_close_pays_a_round_trip_more_for_each() {
+    let completion = |reconnect| {
+        let spec = over_tcp(anew(spec(1, "default", "none"), 10, 10, reconnect));
+        let flow = &run(&spec).flows[0];
+        seconds(flow.completion().expect("done"))
+    };
+    let stays = {
+        let record = run(&over_tcp(spec(1, "default", "none")));
+        seconds(record.flows[0].completion().expect("done"))
+    };
+    let [at_once, closed] = [Reconnect::AtOnce, Reconnect::Closed].map(completion);
+    // Four more handshakes, each a round trip and a CSM in either direction; four closings.
+    let handshakes = (at_once - stays) / 4.0;
+    let closings = (closed - at_once) / 4.0;
+    assert!((0.64..0.70).contains(&handshakes), "{handshakes}");
+    assert!((0.63..0.67).contains(&closings), "{closings}");
+}
+
+#[test]
+fn without_errors_what_nobody_needed_is_every_spurious_copy_and_its_answer() {
+    let record = run(&spec(200, "default", "none"));
+    let spurious: u64 = record.flows.iter().map(|flow| flow.spurious).sum();
+    let all: u64 = record.flows.iter().map(|flow| flow.retransmissions).sum();
+    assert!(spurious > 5_000, "{spurious}");
+    assert_eq!(
+        spurious, all,
+        "nothing is lost, so every copy is for nothing"
+    );
+    assert_eq!(record.link.useless_up, spurious * PACKET);
+    // The last answers are still on their way when the run ends.
+    let answers = record.link.useless_down / PACKET;
+    assert!(answers <= spurious && answers + 400 > spurious);
+    assert_eq!(record.link.useless_down % PACKET, 0);
+}
+
+#[test]
+fn a_copy_whose_forerunner_was_lost_is_not_for_nothing() {
+    // Few clients with long timers: every retransmission was needed.
+    let record = run(&spec(2, "default", "medium"));
+    let retransmissions: u64 = record.flows.iter().map(|flow| flow.retransmissions).sum();
+    assert!(retransmissions > 10, "{retransmissions}");
+    assert_eq!((record.link.useless_down, record.link.useless_up), (0, 0));
+    let trips: u32 = record.flows.iter().map(|flow| flow.round_trips.count).sum();
+    assert_eq!(trips, 100);
+}
+
+#[test]
+fn crowds_that_start_anew_are_the_same_with_the_same_seed() {
+    for spec in [
+        anew(spec(20, "cocoa-03", "high"), 1, 10, Reconnect::AtOnce),
+        over_tcp(anew(spec(20, "default", "high"), 1, 10, Reconnect::Closed)),
+    ] {
+        assert_eq!(run(&spec), run(&spec));
+    }
+}
