@@ -106,6 +106,13 @@ impl Expression {
         &self.text
     }
 
+    /// The metrics it is made of.
+    pub fn metrics(&self) -> Vec<&str> {
+        let mut all = Vec::new();
+        self.node.metrics(&mut all);
+        all
+    }
+
     /// The difference of two.
     pub fn minus(&self, other: &Self) -> Self {
         Self {
@@ -157,16 +164,39 @@ impl Node {
         }
     }
 
+    fn metrics<'a>(&'a self, all: &mut Vec<&'a str>) {
+        match self {
+            Self::Number(_) => {}
+            Self::Take { metric, .. } => all.push(metric),
+            Self::Above { metric, value, .. } => {
+                all.push(metric);
+                value.metrics(all);
+            }
+            Self::Ahead { metric, ratio, .. } => {
+                all.push(metric);
+                ratio.metrics(all);
+            }
+            Self::Negative(one) | Self::Absolute(one) => one.metrics(all),
+            Self::Least(many) | Self::Most(many) => {
+                many.iter().for_each(|node| node.metrics(all));
+            }
+            Self::Two(_, left, right) => {
+                left.metrics(all);
+                right.metrics(all);
+            }
+        }
+    }
+
     fn value(&self, source: &Source, draw: &[usize]) -> Option<f64> {
         Some(match self {
             Self::Number(number) => *number,
-            Self::Take { take, metric, of } => {
-                let mut samples = drawn(source.runs(of, metric)?, draw);
-                match take {
-                    Take::Mean => samples.iter().sum::<f64>() / samples.len() as f64,
-                    Take::Quantile(share) => quantile(&mut samples, *share)?,
+            Self::Take { take, metric, of } => match take {
+                Take::Mean => {
+                    let samples = drawn(source.runs(of, metric)?, draw);
+                    samples.iter().sum::<f64>() / samples.len() as f64
                 }
-            }
+                Take::Quantile(share) => source.quantile(of, metric, draw, *share)?,
+            },
             Self::Above {
                 times,
                 metric,
@@ -223,20 +253,6 @@ fn is_ahead(run: &[f64], ratio: f64) -> bool {
     let mut sorted = run.to_vec();
     sorted.sort_by(f64::total_cmp);
     matches!(sorted[..], [first, second, ..] if first < ratio * second)
-}
-
-/// The quantile by linear interpolation between order statistics (type 7).
-fn quantile(samples: &mut [f64], share: f64) -> Option<f64> {
-    let last = samples.len().checked_sub(1)?;
-    let place = share * last as f64;
-    let (below, part) = (place.floor() as usize, place.fract());
-    let (_, low, rest) = samples.select_nth_unstable_by(below, f64::total_cmp);
-    let low = *low;
-    if part == 0.0 {
-        return Some(low);
-    }
-    let high = rest.iter().copied().reduce(f64::min).unwrap_or(low);
-    Some(low + part * (high - low))
 }
 
 struct Parser<'a> {

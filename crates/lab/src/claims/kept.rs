@@ -1,29 +1,31 @@
 //! Verdicts as last computed, kept with the program; or computed anew.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use carob_sim::hash::fnv1a;
 use carob_sim::world;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::expression::Reference;
+use super::part::Part;
 use super::rule::{self, Rule};
 use super::source::Source;
-use super::{Judged, judge, needed};
+use super::{Judged, judge, metrics, needed};
 use crate::papers;
 use crate::reproduce::{self, Ours, Tolerances};
 use crate::run::{Impossible, Plan, Selection};
 use crate::scenario::{Scenario, builtin};
 
-/// Seeds per cell and algorithm unless told otherwise.
-pub const SEEDS: u64 = 200;
-
-/// The verdicts on a study's claims, and what they were made from.
+/// The verdicts on the claims of a part of a study, and what they were made from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
     /// The study's short name.
     pub study: String,
+    /// The part's name.
+    pub part: String,
     /// The command that makes this.
     pub command: String,
     /// The program's version.
@@ -42,22 +44,14 @@ pub struct Kept {
     pub claims: Vec<Judged>,
 }
 
-/// The scenario files that the rules of a study are about.
-fn files(study: &str) -> &'static [&'static str] {
-    match study {
-        "thesis" => &["thesis/long", "thesis/exchange-tcp", "thesis/exchange-udp"],
-        _ => &[],
-    }
-}
-
 fn scenario(file: &str, algorithm: &str) -> Option<Scenario> {
     let (file, _) = builtin::find(file)?;
     let algorithms = [algorithm.to_owned()];
     Scenario::with_algorithms(file.name, file.text, &[], Some(&algorithms)).ok()
 }
 
-fn scenario_hash(study: &str) -> String {
-    let texts = files(study).iter().filter_map(|file| builtin::find(file));
+fn scenario_hash(part: &Part) -> String {
+    let texts = part.scenarios.iter().filter_map(|file| builtin::find(file));
     let hashes = texts.flat_map(|(file, _)| fnv1a(file.text.as_bytes()).to_be_bytes());
     format!("{:016x}", fnv1a(&hashes.collect::<Vec<u8>>()))
 }
@@ -68,13 +62,14 @@ fn rules_hash(rules: &[Rule]) -> String {
 
 /// Runs one cell with one algorithm; nothing if there is no such cell or algorithm.
 fn run(
-    study: &str,
+    part: &Part,
     of: &Reference,
     seeds: u64,
     source: &mut Source,
+    wanted: &BTreeSet<String>,
     progress: impl Fn() + Sync,
 ) -> Result<Option<(u64, String)>, Impossible> {
-    for file in files(study) {
+    for file in part.scenarios {
         let Some(scenario) = scenario(file, &of.algorithm) else {
             continue;
         };
@@ -91,7 +86,7 @@ fn run(
             continue;
         };
         let outcome = plan.execute(world::run, |_, _| progress())?;
-        source.add_outcome(&outcome);
+        source.add_outcome(&outcome, wanted);
         let hash = outcome
             .runs()
             .next()
@@ -102,23 +97,24 @@ fn run(
 }
 
 impl Kept {
-    /// Runs what the rules of a study speak of, and judges its claims.
+    /// Runs what the rules of a part speak of, and judges its claims.
     ///
     /// `progress` hears (done, of all) after each run, from any thread.
     pub fn compute(
-        study: &str,
+        part: &Part,
         seeds: u64,
         progress: impl Fn(usize, usize) + Sync,
     ) -> Result<Self, Impossible> {
-        let rules = rule::rules(study).expect("a test reads every built-in rule");
+        let rules = rule::rules(part);
         let needed = needed(&rules);
         let all = needed.len() * usize::try_from(seeds).unwrap_or(usize::MAX);
         let done = AtomicUsize::new(0);
+        let wanted = metrics(&rules);
         let mut source = Source::default();
         let (mut first_seed, mut hashes) = (1, std::collections::BTreeMap::new());
         for of in &needed {
             let told = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
-            if let Some((first, hash)) = run(study, of, seeds, &mut source, told)? {
+            if let Some((first, hash)) = run(part, of, seeds, &mut source, &wanted, told)? {
                 first_seed = first;
                 hashes.insert(format!("{} {}", of.cell, of.algorithm), hash);
             }
@@ -129,12 +125,14 @@ impl Kept {
             &Tolerances::thesis(),
         );
         Ok(Self {
-            study: study.to_owned(),
+            study: part.study.to_owned(),
+            part: part.name.to_owned(),
             command: format!(
-                "carob lab claims {study} --fresh --keep crates/lab/results/{study}-claims.json"
+                "carob lab claims {} --part {} --fresh --keep crates/lab/results/claims",
+                part.study, part.name
             ),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            scenario_hash: scenario_hash(study),
+            scenario_hash: scenario_hash(part),
             rules_hash: rules_hash(&rules),
             first_seed,
             seeds,
@@ -143,13 +141,15 @@ impl Kept {
         })
     }
 
-    /// Those kept with the program, if there are any of this study.
-    pub fn of(study: &str) -> Option<Self> {
-        let text = match study {
-            "thesis" => include_str!("../../results/thesis-claims.json"),
-            _ => return None,
-        };
+    /// Those kept with the program, if there are any of this part.
+    pub fn of(part: &Part) -> Option<Self> {
+        let text = (!part.kept.is_empty()).then_some(part.kept)?;
         Some(serde_json::from_str(text).expect("a test reads the file"))
+    }
+
+    /// The part they are of.
+    pub fn part(&self) -> Option<&'static Part> {
+        Part::of(&self.study).find(|part| part.name == self.part)
     }
 
     /// As a file to keep.
@@ -163,39 +163,48 @@ impl Kept {
     /// Makes the first run of every cell and algorithm again: any change that matters shows in
     /// their trace hashes.
     pub fn stale(&self) -> Vec<String> {
-        let rules = rule::rules(&self.study).expect("a test reads every built-in rule");
+        let Some(part) = self.part() else {
+            return vec!["there is no such part any more".to_owned()];
+        };
+        let rules = rule::rules(part);
         let mut why = Vec::new();
-        if self.scenario_hash != scenario_hash(&self.study) {
+        if self.scenario_hash != scenario_hash(part) {
             why.push("the scenarios have changed".to_owned());
         }
         if self.rules_hash != rules_hash(&rules) {
             why.push("the rules have changed".to_owned());
         }
-        for of in needed(&rules) {
+        let needed = needed(&rules);
+        let runs_differently = |of: &Reference| {
             let name = format!("{} {}", of.cell, of.algorithm);
-            let now = run(&self.study, &of, 1, &mut Source::default(), || {});
+            let now = run(part, of, 1, &mut Source::default(), &BTreeSet::new(), || {});
             let now = now.ok().flatten().map(|(_, hash)| hash);
-            if self.first_trace_hashes.get(&name) != now.as_ref() {
-                why.push(format!("{name} runs differently now"));
-            }
-        }
+            let differs = self.first_trace_hashes.get(&name) != now.as_ref();
+            differs.then(|| format!("{name} runs differently now"))
+        };
+        why.par_extend(needed.par_iter().filter_map(runs_differently));
         why
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::part::PARTS;
     use super::*;
 
     #[test]
     fn kept_verdicts_are_what_the_program_finds_today() {
-        let kept = Kept::of("thesis").expect("there are some");
-        let why = kept.stale();
-        assert!(
-            why.is_empty(),
-            "{}\nRun: cargo run --release -- {}",
-            why.join("\n"),
-            kept.command.trim_start_matches("carob ")
-        );
+        for part in PARTS {
+            let Some(kept) = Kept::of(part) else {
+                continue; // not run yet
+            };
+            let why = kept.stale();
+            assert!(
+                why.is_empty(),
+                "{}\nRun: cargo run --release -- {}",
+                why.join("\n"),
+                kept.command.trim_start_matches("carob ")
+            );
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What a study claims, judged by our runs.
 //!
-//! Each claim has a rule in `papers/<study>/rules.toml`: quantities of runs ([`expression`]) and
+//! Each claim has a rule in `papers/<study>/rules/<part>.toml`: quantities of runs ([`expression`]) and
 //! what the claim says of them ([`rule`]). Rules are written before the runs that they judge; no
 //! verdict is written anywhere. A quantity has a 95 % interval: runs are drawn anew, the same seeds
 //! for everything that is compared ([`interval`]).
@@ -10,8 +10,11 @@
 pub mod expression;
 pub mod interval;
 pub mod kept;
+pub mod part;
 pub mod rule;
 pub mod source;
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -272,6 +275,24 @@ pub fn needed(rules: &[Rule]) -> Vec<Reference> {
     all
 }
 
+/// The metrics that the rules are made of.
+pub fn metrics(rules: &[Rule]) -> BTreeSet<String> {
+    let checks = rules
+        .iter()
+        .flat_map(|rule| rule.text.iter().chain(&rule.table));
+    let cases = checks.flat_map(|check| &check.cases);
+    let mut all = BTreeSet::new();
+    for (quantity, condition) in cases {
+        all.extend(quantity.metrics().into_iter().map(str::to_owned));
+        if let Condition::Below(Bound::Quantity(other)) | Condition::Above(Bound::Quantity(other)) =
+            condition
+        {
+            all.extend(other.metrics().into_iter().map(str::to_owned));
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,13 +323,15 @@ mod tests {
     }
 
     #[test]
-    fn every_claim_about_the_long_transfers_has_a_rule_that_reads() {
-        let rules = rule::rules("thesis").expect("it reads");
-        for claim in papers::claims("thesis") {
-            let long = ["thesis/long-", "thesis/exchange-"];
-            let concerned = long.iter().any(|begins| claim.scenario.starts_with(begins));
-            let has = rules.iter().any(|rule| rule.id == claim.id);
-            assert_eq!(concerned, has, "{}", claim.id);
+    fn every_claim_about_a_part_has_a_rule_that_reads() {
+        for part in part::PARTS {
+            let rules = rule::rules(part);
+            for claim in papers::claims(part.study) {
+                let of_part = |begins: &&str| claim.scenario.starts_with(begins);
+                let concerned = part.begins.iter().any(of_part);
+                let has = rules.iter().any(|rule| rule.id == claim.id);
+                assert_eq!(concerned, has, "{}", claim.id);
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Rules: what a claim says of which quantities, as `papers/<study>/rules.toml` has them.
+//! Rules: what a claim says of which quantities, as `papers/<study>/rules/<part>.toml` has them.
 //!
 //! ```toml
 //! [[claim]]
@@ -11,7 +11,8 @@
 //! within = "5 %"                       # how far it may lie outside, of each end
 //! ```
 //!
-//! `about` and `between` compare the quantity itself, with the tolerance `within` (`"5 %"`, or an
+//! `most.fb = ["fb1", "fb2"]` stands for each of these, too, and the check is of the largest of the
+//! quantities. `about` and `between` compare the quantity itself, with the tolerance `within` (`"5 %"`, or an
 //! amount). `below` and `above` are orderings: the 95 % interval of the difference must exclude 0.
 //! `printed = 6` stands for every value of a printed table with the tolerances of
 //! `tolerances.toml`.
@@ -23,6 +24,7 @@ use serde::Deserialize;
 
 use super::expression::{Expression, Reference};
 use super::interval::short;
+use super::part::Part;
 
 /// What a quantity is held against.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,6 +142,8 @@ struct Written {
 struct WrittenCheck {
     #[serde(default)]
     each: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    most: BTreeMap<String, Vec<String>>,
     quantity: Option<String>,
     about: Option<f64>,
     between: Option<[f64; 2]>,
@@ -149,13 +153,13 @@ struct WrittenCheck {
     printed: Option<u32>,
 }
 
-/// The rules of a study; none if it has no such file.
-pub fn rules(study: &str) -> Result<Vec<Rule>, RuleError> {
-    let text = match study {
-        "thesis" => include_str!("../../../../papers/thesis/rules.toml"),
-        _ => return Ok(Vec::new()),
-    };
-    read(text)
+/// The rules of a part of a study.
+///
+/// # Panics
+///
+/// Never: a test reads every built-in rule.
+pub fn rules(part: &Part) -> Vec<Rule> {
+    read(part.rules).expect("a test reads every built-in rule")
 }
 
 /// Reads rules.
@@ -202,32 +206,23 @@ impl WrittenCheck {
         }
         let quantity = self.quantity.as_deref().ok_or("no quantity")?;
         let mut cases = Vec::new();
-        for values in self.combinations() {
-            let quantity = Expression::parse(&fill(quantity, &values)).map_err(text_of)?;
+        for values in combinations(&self.each) {
+            let one = fill(quantity, &values);
+            let all = combinations(&self.most);
+            let text = match &all[..] {
+                [_] => one,
+                several => {
+                    let each = several.iter().map(|values| fill(&one, values));
+                    format!("max({})", each.collect::<Vec<_>>().join(", "))
+                }
+            };
+            let quantity = Expression::parse(&text).map_err(text_of)?;
             cases.push((quantity, self.condition(&values)?));
         }
         Ok(Check {
             cases,
             printed: None,
         })
-    }
-
-    /// Every combination of what names stand for.
-    fn combinations(&self) -> Vec<Vec<(&str, &str)>> {
-        let mut all = vec![Vec::new()];
-        for (name, values) in &self.each {
-            all = all
-                .iter()
-                .flat_map(|before: &Vec<(&str, &str)>| {
-                    values.iter().map(move |value| {
-                        let mut longer = before.clone();
-                        longer.push((name.as_str(), value.as_str()));
-                        longer
-                    })
-                })
-                .collect();
-        }
-        all
     }
 
     fn condition(&self, values: &[(&str, &str)]) -> Result<Condition, String> {
@@ -268,6 +263,24 @@ impl WrittenCheck {
             _ => Err("one of about, between, below and above".to_owned()),
         }
     }
+}
+
+/// Every combination of what names stand for.
+fn combinations(names: &BTreeMap<String, Vec<String>>) -> Vec<Vec<(&str, &str)>> {
+    let mut all = vec![Vec::new()];
+    for (name, values) in names {
+        all = all
+            .iter()
+            .flat_map(|before: &Vec<(&str, &str)>| {
+                values.iter().map(move |value| {
+                    let mut longer = before.clone();
+                    longer.push((name.as_str(), value.as_str()));
+                    longer
+                })
+            })
+            .collect();
+    }
+    all
 }
 
 fn number(value: &toml::Value) -> Option<f64> {
@@ -318,6 +331,31 @@ mod tests {
         );
         assert_eq!(cases[3].1.to_string(), "below max(fct_s, cocoa-001, x)");
         assert_eq!(rules[0].table[0].cases[0].1.to_string(), "1.9 to 2.1");
+    }
+
+    #[test]
+    fn the_largest_of_several_is_one_case() {
+        let rules = read(
+            r#"
+            [[claim]]
+            id = "thesis-001"
+            about = ""
+            [[claim.text]]
+            each.a = ["1", "2"]
+            most.b = ["3", "4"]
+            quantity = "{a} * {b}"
+            above = 3
+            "#,
+        );
+        let rules = rules.expect("they read");
+        let texts = rules[0].text[0]
+            .cases
+            .iter()
+            .map(|(quantity, _)| quantity.text());
+        assert_eq!(
+            texts.collect::<Vec<_>>(),
+            ["max(1 * 3, 1 * 4)", "max(2 * 3, 2 * 4)"]
+        );
     }
 
     #[test]

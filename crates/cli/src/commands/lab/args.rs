@@ -33,9 +33,9 @@ const CLAIMS_EXAMPLES: &str = "\
 Examples:
   carob lab claims
   carob lab claims thesis --json
-  carob lab claims thesis --fresh --seeds 20
+  carob lab claims thesis --part long --fresh --seeds 20
 
-A claim holds if every check of its rule does (papers/STUDY/rules.toml), holds-partly if at least half
+A claim holds if every check of its rule does (papers/STUDY/rules/), holds-partly if at least half
 do; below that it fails if one fails, and else is undecided.";
 
 /// The verbs of the lab.
@@ -198,6 +198,9 @@ pub(crate) struct EmulateArgs {
 pub(crate) struct ClaimsArgs {
     /// A study's short name (see `carob lab list`); without it, all that have rules
     pub(crate) study: Option<String>,
+    /// Only the claims of this part of a study, such as `short`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) part: Option<String>,
     /// Run everything again instead of showing the verdicts kept with the program
     #[arg(long)]
     pub(crate) fresh: bool,
@@ -210,8 +213,8 @@ pub(crate) struct ClaimsArgs {
     /// Print the verdicts kept with the program as the document docs/claims.md
     #[arg(long, hide = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
     pub(crate) markdown: bool,
-    /// Write the verdicts as the file that is kept with the program
-    #[arg(long, value_name = "FILE", hide = true, requires = "study")]
+    /// Write the verdicts to this folder, as the files that are kept with the program
+    #[arg(long, value_name = "FOLDER", hide = true, requires = "study")]
     pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,

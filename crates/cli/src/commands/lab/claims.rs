@@ -1,10 +1,11 @@
 //! `carob lab claims`.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use carob_lab::claims::kept::SEEDS;
+use carob_lab::claims::part::{PARTS, Part};
 use carob_lab::claims::{Judged, Judgement, Kept, Verdict, rule};
 use carob_lab::papers;
 use carob_lab::text::{Align, TextTable};
@@ -30,74 +31,99 @@ pub(super) fn run(args: &ClaimsArgs) -> Result<Outcome, Failure> {
     if let Some(unknown) = studies.iter().find(|name| papers::study(name).is_none()) {
         return Err(super::reproduce::unknown(unknown));
     }
-    let judged: Vec<String> = studies
-        .into_iter()
-        .filter(|name| Kept::of(name).is_some())
-        .collect();
-    if judged.is_empty() {
+    let parts: Vec<&Part> = studies.iter().flat_map(|study| Part::of(study)).collect();
+    if parts.is_empty() {
         let text = "no claim of this study has a rule yet";
-        return Err(Failure::new(Kind::Usage, text).hint("there is: thesis"));
+        let there = PARTS.iter().map(|part| part.study);
+        let there: BTreeSet<&str> = there.collect();
+        let there: Vec<&str> = there.into_iter().collect();
+        let hint = format!("there is: {}", there.join(", "));
+        return Err(Failure::new(Kind::Usage, text).hint(hint));
     }
-    for name in &judged {
-        one(name, args)?;
+    let names: Vec<&str> = parts.iter().map(|part| part.name).collect();
+    let wanted = |part: &&&Part| args.part.as_ref().is_none_or(|name| name == part.name);
+    let parts: Vec<&Part> = parts.iter().filter(wanted).copied().collect();
+    if parts.is_empty() {
+        let text = "there is no such part";
+        return Err(Failure::new(Kind::Usage, text).hint(format!("there is: {}", names.join(", "))));
+    }
+    for part in parts.chunk_by(|a, b| a.study == b.study) {
+        one(part, args)?;
     }
     Ok(Outcome::Done)
 }
 
-fn one(study: &str, args: &ClaimsArgs) -> Result<(), Failure> {
+/// The claims of one study.
+fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
     let began = Instant::now();
     let fresh = args.fresh || args.seeds.is_some() || args.keep.is_some();
-    let kept = if fresh {
-        compute(study, args)?
+    let mut all = Vec::new();
+    for part in parts {
+        if fresh {
+            all.push(compute(part, args)?);
+        } else {
+            all.extend(Kept::of(part));
+        }
+    }
+    let stale: Vec<String> = if fresh {
+        Vec::new()
     } else {
-        Kept::of(study).expect("it was just looked at")
+        all.iter().flat_map(Kept::stale).collect()
     };
-    let stale = if fresh { Vec::new() } else { kept.stale() };
-    if let Some(file) = &args.keep {
-        output::write(file, &kept.to_json()).map_err(|e| Failure::file("write", file, &e))?;
+    if let Some(folder) = &args.keep {
+        for kept in &all {
+            let name = kept.part().map(Part::kept_file).unwrap_or_default();
+            let file = folder.join(name);
+            output::write(&file, &kept.to_json()).map_err(|e| Failure::file("write", &file, &e))?;
+        }
     }
     if args.json {
-        json_lines(
-            kept.claims
-                .iter()
-                .map(|judged| to_json(&kept, judged, !stale.is_empty())),
-        );
+        let of = |kept: &Kept| {
+            let each = kept.claims.iter();
+            let each = each.map(|judged| to_json(kept, judged, !stale.is_empty()));
+            each.collect::<Vec<_>>()
+        };
+        json_lines(all.iter().flat_map(of));
         return Ok(());
     }
     if args.markdown {
-        say(document(&kept).trim_end());
+        say(document(&all).trim_end());
         return Ok(());
     }
+    let Some(first) = all.first() else {
+        return Ok(());
+    };
     let origin = if fresh {
         format!("run in {}", output::took(began.elapsed()))
     } else {
         format!(
             "kept results of version {}; --fresh runs them again",
-            kept.version
+            first.version
         )
     };
-    let study_of = papers::study(study).expect("it was just looked at");
-    say(format_args!(
-        "{}, {} seeds, {origin}",
-        study_of.citation(),
-        kept.seeds
-    ));
+    let study = papers::study(&first.study).expect("it was just looked at");
+    say(format_args!("{}, {origin}", study.citation()));
     for why in &stale {
         say(format_args!("STALE: {why}; --fresh computes anew"));
     }
-    say(table(&kept, false));
-    say(tally(&kept));
+    for kept in &all {
+        let about = kept.part().map(|part| part.about).unwrap_or_default();
+        say(format_args!("\nOf {about}, {} seeds:", kept.seeds));
+        say(table(kept, false));
+    }
+    say(tally(&all));
     say(format_args!(
-        "Rules: papers/{study}/rules.toml. All checks of a claim, and the runs they are made of: --json."
+        "Rules: papers/{}/rules/. All checks of a claim, and the runs they are made of: --json.",
+        first.study
     ));
     Ok(())
 }
 
-fn compute(study: &str, args: &ClaimsArgs) -> Result<Kept, Failure> {
+fn compute(part: &Part, args: &ClaimsArgs) -> Result<Kept, Failure> {
     // The number of runs is known with the first one done.
     let bar: OnceLock<ProgressBar> = OnceLock::new();
     let kept = output::with_threads(args.threads, || {
-        Kept::compute(study, args.seeds.unwrap_or(SEEDS), |_, all| {
+        Kept::compute(part, args.seeds.unwrap_or(part.seeds), |_, all| {
             bar.get_or_init(|| output::progress(all)).inc(1);
         })
     })?;
@@ -108,9 +134,9 @@ fn compute(study: &str, args: &ClaimsArgs) -> Result<Kept, Failure> {
 }
 
 /// The command that makes the runs of a claim.
-fn command(judged: &Judged) -> Option<String> {
-    let study = judged.id.split('-').next()?;
-    let rules = rule::rules(study).ok()?;
+fn command(kept: &Kept, judged: &Judged) -> Option<String> {
+    let study = &kept.study;
+    let rules = kept.part().map(rule::rules).unwrap_or_default();
     let rule = rules.iter().find(|rule| rule.id == judged.id)?;
     let checks = rule.text.iter().chain(&rule.table);
     if checks.clone().any(|check| check.printed.is_some()) {
@@ -129,7 +155,8 @@ fn command(judged: &Judged) -> Option<String> {
     let algorithms: Vec<_> = algorithms.into_iter().collect();
     let algorithms = algorithms.join(",");
     Some(format!(
-        "carob lab run '{study}/{pattern}' --algorithm {algorithms} --seeds {SEEDS}"
+        "carob lab run '{study}/{pattern}' --algorithm {algorithms} --seeds {}",
+        kept.seeds
     ))
 }
 
@@ -148,9 +175,8 @@ fn common_pattern(names: &BTreeSet<&str>) -> String {
     (0..length).map(part).collect::<Vec<_>>().join("-")
 }
 
-fn about(judged: &Judged) -> String {
-    let study = judged.id.split('-').next().unwrap_or_default();
-    let rules = rule::rules(study).unwrap_or_default();
+fn about(kept: &Kept, judged: &Judged) -> String {
+    let rules = kept.part().map(rule::rules).unwrap_or_default();
     let rule = rules.into_iter().find(|rule| rule.id == judged.id);
     rule.map(|rule| rule.about).unwrap_or_default()
 }
@@ -162,7 +188,7 @@ fn to_json(kept: &Kept, judged: &Judged, stale: bool) -> serde_json::Value {
         .as_ref()
         .map(|claim| claim.caveat.clone())
         .unwrap_or_default();
-    let mut note = about(judged);
+    let mut note = about(kept, judged);
     if !caveat.is_empty() {
         note = format!("{note} Doubt: {caveat}.");
     }
@@ -175,7 +201,7 @@ fn to_json(kept: &Kept, judged: &Judged, stale: bool) -> serde_json::Value {
         "note": note,
         "claim": claim.map(|claim| claim.claim),
         "checks": judged.text.checks,
-        "command": command(judged),
+        "command": command(kept, judged),
         "scenario_hash": kept.scenario_hash,
         "first_seed": kept.first_seed,
         "seeds": kept.seeds,
@@ -243,7 +269,7 @@ fn table(kept: &Kept, whole: bool) -> TextTable {
 }
 
 /// How many claims came out how, by weight.
-fn tally(kept: &Kept) -> TextTable {
+fn tally(kept: &[Kept]) -> TextTable {
     let verdicts = [
         Verdict::Holds,
         Verdict::HoldsPartly,
@@ -262,7 +288,8 @@ fn tally(kept: &Kept) -> TextTable {
     let mut table = TextTable::new(header);
     for weight in ["headline", "main", "detail"] {
         let of_weight = |judged: &&Judged| judged.claim().is_some_and(|c| c.weight == weight);
-        let all: Vec<&Judged> = kept.claims.iter().filter(of_weight).collect();
+        let claims = kept.iter().flat_map(|kept| &kept.claims);
+        let all: Vec<&Judged> = claims.filter(of_weight).collect();
         let count = |verdict| all.iter().filter(|j| j.text.verdict == verdict).count();
         let mut row = vec![weight.to_owned(), all.len().to_string()];
         row.extend(verdicts.iter().map(|verdict| count(*verdict).to_string()));
@@ -272,35 +299,55 @@ fn tally(kept: &Kept) -> TextTable {
 }
 
 /// The document docs/claims.md.
-fn document(kept: &Kept) -> String {
-    let study = papers::study(&kept.study).expect("it has verdicts");
-    format!(
+fn document(all: &[Kept]) -> String {
+    let Some(first) = all.first() else {
+        return String::new();
+    };
+    let study = papers::study(&first.study).expect("it has verdicts");
+    let mut text = format!(
         "\
 # What {citation} claims, and what our runs say
 
-Generated by `carob lab claims {name} --markdown`; `cargo xtask generate` rewrites it. The verdicts were made by
-`{command}` from {seeds} seeds per cell and algorithm and are kept in the program; a test checks that it would make the same
-runs today.
+Generated by `carob lab claims {name} --markdown`; `cargo xtask generate` rewrites it. Verdicts are kept in the program
+with the command that made them; a test checks that it would make the same runs today.
 
-{authors}: \"{title}\", {venue}, {year}. How each claim is judged is data, written before the runs:
-[rules.toml](../papers/{name}/rules.toml). A claim is *holds* if every check of its rule does, *holds-partly* if at least
-half do, else *fails* if one fails and *undecided* if none does. Orderings hold where the 95 % interval of paired
-differences excludes 0. Where the study's own tables contradict its text, the claim is judged by both. `carob lab claims
-{name} --json` has every check with its interval, and the command that makes its runs.
+{authors}: \"{title}\", {venue}, {year}. How each claim is judged is data, written before the runs. A claim is *holds* if
+every check of its rule does, *holds-partly* if at least half do, else *fails* if one fails and *undecided* if none does.
+Orderings hold where the 95 % interval of paired differences excludes 0. Where the study's own tables contradict its text,
+the claim is judged by both. `carob lab claims {name} --json` has every check with its interval, and the command that makes
+its runs.
 
-{tally}
-{table}",
+{tally}",
         citation = study.citation(),
         name = study.short_name,
-        command = kept.command,
-        seeds = kept.seeds,
         authors = study.authors.join(", "),
         title = study.title,
         venue = study.venue,
         year = study.year,
-        tally = tally(kept).markdown(),
-        table = table(kept, true).markdown(),
-    )
+        tally = tally(all).markdown(),
+    );
+    for kept in all {
+        let Some(part) = kept.part() else {
+            continue;
+        };
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "
+## Of {about}
+
+By [these rules](../{rules}), from {seeds} seeds per cell and algorithm:
+`{command}`
+
+{table}",
+            about = part.about,
+            rules = part.rules_file(),
+            seeds = kept.seeds,
+            command = kept.command,
+            table = table(kept, true).markdown(),
+        );
+    }
+    text
 }
 
 #[cfg(test)]

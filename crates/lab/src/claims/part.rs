@@ -1,0 +1,87 @@
+//! Parts of a study: claims about the same scenarios, with their rules and the verdicts kept.
+
+/// A part of a study.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// The study's short name.
+    pub study: &'static str,
+    /// The part's name, which is that of its files.
+    pub name: &'static str,
+    /// What its claims are about, in a few words.
+    pub about: &'static str,
+    /// The scenarios its rules speak of.
+    pub scenarios: &'static [&'static str],
+    /// Claims about scenarios that begin like this are its own.
+    pub begins: &'static [&'static str],
+    /// Seeds per cell and algorithm unless told otherwise.
+    pub seeds: u64,
+    /// The text of its rules.
+    pub(super) rules: &'static str,
+    /// The verdicts kept with the program; empty if there are none yet.
+    pub(super) kept: &'static str,
+}
+
+macro_rules! rules {
+    ($study:literal, $name:literal) => {
+        include_str!(concat!(
+            "../../../../papers/",
+            $study,
+            "/rules/",
+            $name,
+            ".toml"
+        ))
+    };
+}
+
+macro_rules! kept {
+    ($study:literal, $name:literal) => {
+        include_str!(concat!(
+            "../../results/claims/",
+            $study,
+            "-",
+            $name,
+            ".json"
+        ))
+    };
+}
+
+/// Every part, study by study.
+pub const PARTS: &[Part] = &[
+    Part {
+        study: "thesis",
+        name: "long",
+        about: "long transfers and single exchanges",
+        scenarios: &["thesis/long", "thesis/exchange-tcp", "thesis/exchange-udp"],
+        begins: &["thesis/long-", "thesis/exchange-"],
+        seeds: 200,
+        rules: rules!("thesis", "long"),
+        kept: kept!("thesis", "long"),
+    },
+    Part {
+        study: "thesis",
+        name: "short",
+        about: "many clients with small exchanges",
+        scenarios: &["thesis/short"],
+        begins: &["thesis/short-"],
+        seeds: 20,
+        rules: rules!("thesis", "short"),
+        kept: kept!("thesis", "short"),
+    },
+];
+
+impl Part {
+    /// The parts of a study.
+    pub fn of(study: &str) -> impl Iterator<Item = &'static Self> {
+        PARTS.iter().filter(move |part| part.study == study)
+    }
+
+    /// Where its rules are, from the root of the repository.
+    pub fn rules_file(&self) -> String {
+        format!("papers/{}/rules/{}.toml", self.study, self.name)
+    }
+
+    /// The file that its verdicts are kept in.
+    pub fn kept_file(&self) -> String {
+        format!("{}-{}.json", self.study, self.name)
+    }
+}
