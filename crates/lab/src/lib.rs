@@ -21,6 +21,7 @@
 pub mod claims;
 pub mod emulate;
 pub mod export;
+pub mod journal;
 pub mod marks;
 pub mod medians;
 pub mod metrics;

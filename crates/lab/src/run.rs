@@ -12,6 +12,7 @@ use carob_sim::world::RunError;
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::journal::{self, Journal};
 use crate::metrics::{self, Samples};
 use crate::scenario::{Algorithm, Cell, Scenario};
 use crate::statistics::Statistics;
@@ -82,22 +83,36 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// A cell that cannot be run as its scenario describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Impossible {
-    /// Which cell.
-    pub cell: String,
-    /// Why.
-    pub why: RunError,
+/// Why a plan was not carried out.
+#[derive(Debug)]
+pub enum Impossible {
+    /// A cell cannot be run as its scenario describes it.
+    Run {
+        /// Which cell.
+        cell: String,
+        /// Why.
+        why: RunError,
+    },
+    /// The journal cannot be used.
+    Journal(journal::Error),
 }
 
 impl fmt::Display for Impossible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cell {} cannot be run: {}", self.cell, self.why)
+        match self {
+            Self::Run { cell, why } => write!(f, "cell {cell} cannot be run: {why}"),
+            Self::Journal(error) => write!(f, "{error}"),
+        }
     }
 }
 
 impl std::error::Error for Impossible {}
+
+impl From<journal::Error> for Impossible {
+    fn from(error: journal::Error) -> Self {
+        Self::Journal(error)
+    }
+}
 
 /// One run to do.
 #[derive(Clone, Copy, Debug)]
@@ -202,27 +217,55 @@ impl<'a> Plan<'a> {
     /// of the current rayon pool (see [`on_threads`]).
     ///
     /// The first run that cannot be made ends the plan. The outcome is in the order of
-    /// [`jobs`](Self::jobs) however many threads there are. `progress` hears (done, of all) after each run, from any thread, counts in any order.
+    /// [`jobs`](Self::jobs) however many threads there are. `progress` hears (done, of all) after
+    /// each run, from any thread, counts in any order.
     pub fn execute(
         &self,
         run: impl Fn(&RunSpec) -> Result<RunRecord, RunError> + Sync,
         progress: impl Fn(usize, usize) + Sync,
     ) -> Result<Outcome<'_>, Impossible> {
-        let done = AtomicUsize::new(0);
-        let records: Result<Vec<RunRecord>, Impossible> = self
-            .jobs
-            .par_iter()
-            // Runs differ in length by orders of magnitude; small parts keep threads busy.
-            .with_max_len(1)
-            .map(|job| {
-                let record = run(&self.spec(job)).map_err(|why| Impossible {
-                    cell: job.cell.name.clone(),
-                    why,
-                })?;
-                progress(done.fetch_add(1, Ordering::Relaxed) + 1, self.jobs.len());
-                Ok(record)
+        self.execute_with(None, run, progress)
+    }
+
+    /// As [`execute`](Self::execute), with a journal: what it has is not run again, and what it has
+    /// not is kept there. One of the runs it has is made nevertheless, to see that it comes out the
+    /// same. Runs with recordings neither come from it nor go there.
+    pub fn execute_with(
+        &self,
+        journal: Option<&Journal>,
+        run: impl Fn(&RunSpec) -> Result<RunRecord, RunError> + Sync,
+        progress: impl Fn(usize, usize) + Sync,
+    ) -> Result<Outcome<'_>, Impossible> {
+        let journal = journal.filter(|_| self.record == Recording::default());
+        let run = |job: &Job<'a>| {
+            run(&self.spec(job)).map_err(|why| Impossible::Run {
+                cell: job.cell.name.clone(),
+                why,
             })
-            .collect();
+        };
+        if let Some(journal) = journal
+            && let Some(job) = self.jobs.iter().find(|job| journal.find(job).is_some())
+        {
+            journal.check(job, &run(job)?)?;
+        }
+        let done = AtomicUsize::new(0);
+        let one = |job: &Job<'a>| {
+            let kept = journal.and_then(|journal| journal.find(job));
+            let record = match (kept, journal) {
+                (Some(record), _) => record,
+                (None, Some(journal)) => {
+                    let record = run(job)?;
+                    journal.keep(job, &record)?;
+                    record
+                }
+                (None, None) => run(job)?,
+            };
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, self.jobs.len());
+            Ok(record)
+        };
+        // Runs differ in length by orders of magnitude; small parts keep threads busy.
+        let records: Result<Vec<RunRecord>, Impossible> =
+            self.jobs.par_iter().with_max_len(1).map(one).collect();
         Ok(Outcome {
             plan: self,
             records: records?,

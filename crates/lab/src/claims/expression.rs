@@ -178,7 +178,9 @@ impl Node {
             }
             Self::Negative(one) | Self::Absolute(one) => one.metrics(all),
             Self::Least(many) | Self::Most(many) => {
-                many.iter().for_each(|node| node.metrics(all));
+                for node in many {
+                    node.metrics(all);
+                }
             }
             Self::Two(_, left, right) => {
                 left.metrics(all);

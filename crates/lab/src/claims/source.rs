@@ -103,10 +103,10 @@ impl Source {
             if low.is_none() && passed > below {
                 low = Some(*value);
             }
-            if passed > below + 1 || part == 0.0 {
-                if let Some(low) = low {
-                    return Some(low + part * (value - low));
-                }
+            if (passed > below + 1 || part == 0.0)
+                && let Some(low) = low
+            {
+                return Some(low + part * (value - low));
             }
         }
         low

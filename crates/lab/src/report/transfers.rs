@@ -96,7 +96,7 @@ pub(super) fn transfers(
 fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> {
     let mut spec = outcome.plan().spec(job);
     spec.record = RECORDING;
-    let record = world::run(&spec).map_err(|why| Impossible {
+    let record = world::run(&spec).map_err(|why| Impossible::Run {
         cell: job.cell.name.clone(),
         why,
     })?;

@@ -123,6 +123,10 @@ pub(crate) struct RunArgs {
     /// Print the box plot as an SVG file
     #[arg(long, hide = true, conflicts_with_all = ["json", "csv"])]
     pub(crate) svg: bool,
+    /// Keep every run that is done in this file, and take from it those that are there: a sweep that
+    /// was killed goes on where it stopped
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["log", "pcap"])]
+    pub(crate) journal: Option<PathBuf>,
     /// One object, line or row per run, with its seed and trace hash
     #[arg(long)]
     pub(crate) each: bool,
@@ -207,6 +211,10 @@ pub(crate) struct ClaimsArgs {
     /// Runs per cell and algorithm; implies --fresh
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: Option<u64>,
+    /// Keep every run that is done in this file, and take from it those that are there: a sweep that
+    /// was killed goes on where it stopped
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
     /// Print one JSON object per claim, a line each, with every check
     #[arg(long)]
     pub(crate) json: bool,

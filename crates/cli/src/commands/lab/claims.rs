@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use carob_lab::claims::part::{PARTS, Part};
 use carob_lab::claims::{Judged, Judgement, Kept, Verdict, rule};
+use carob_lab::journal::Journal;
 use carob_lab::papers;
 use carob_lab::text::{Align, TextTable};
 use indicatif::ProgressBar;
@@ -56,11 +57,12 @@ pub(super) fn run(args: &ClaimsArgs) -> Result<Outcome, Failure> {
 /// The claims of one study.
 fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
     let began = Instant::now();
-    let fresh = args.fresh || args.seeds.is_some() || args.keep.is_some();
+    let fresh = args.fresh || args.seeds.is_some() || args.keep.is_some() || args.journal.is_some();
+    let journal = output::journal(args.journal.as_deref())?;
     let mut all = Vec::new();
     for part in parts {
         if fresh {
-            all.push(compute(part, args)?);
+            all.push(compute(part, args, journal.as_ref())?);
         } else {
             all.extend(Kept::of(part));
         }
@@ -119,11 +121,11 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn compute(part: &Part, args: &ClaimsArgs) -> Result<Kept, Failure> {
+fn compute(part: &Part, args: &ClaimsArgs, journal: Option<&Journal>) -> Result<Kept, Failure> {
     // The number of runs is known with the first one done.
     let bar: OnceLock<ProgressBar> = OnceLock::new();
     let kept = output::with_threads(args.threads, || {
-        Kept::compute(part, args.seeds.unwrap_or(part.seeds), |_, all| {
+        Kept::compute(part, args.seeds.unwrap_or(part.seeds), journal, |_, all| {
             bar.get_or_init(|| output::progress(all)).inc(1);
         })
     })?;

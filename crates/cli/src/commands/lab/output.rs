@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use carob_lab::journal::Journal;
 use carob_lab::report::Report;
 use carob_lab::run::on_threads;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -40,6 +41,12 @@ pub(super) fn progress(runs: usize) -> ProgressBar {
         .expect("a valid template");
     bar.set_style(style);
     bar
+}
+
+/// Opens the journal that was asked for.
+pub(super) fn journal(path: Option<&Path>) -> Result<Option<Journal>, Failure> {
+    let open = |path| Journal::open(path).map_err(|error| Failure::new(Kind::Usage, error));
+    path.map(open).transpose()
 }
 
 /// Does `work` on as many threads as asked for.

@@ -44,9 +44,12 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
         },
     };
     let plan = Plan::new(&source.scenario, &selection).map_err(|e| Failure::new(Kind::Usage, e))?;
+    let journal = output::journal(args.journal.as_deref())?;
     let bar = output::progress(plan.jobs().len());
     let began = Instant::now();
-    let runs = output::with_threads(args.threads, || plan.execute(world::run, |_, _| bar.inc(1)))?;
+    let runs = output::with_threads(args.threads, || {
+        plan.execute_with(journal.as_ref(), world::run, |_, _| bar.inc(1))
+    })?;
     bar.finish_and_clear();
     let runs = runs.map_err(|e| Failure::new(Kind::Usage, e))?;
     let took = output::took(began.elapsed());
