@@ -18,6 +18,7 @@ pub(super) struct Estimator {
     variance_floor: u64,
     max: Duration,
     tick: u64,
+    wheel: u64,
     backoff_end: BackoffEnd,
     /// Eight times the smoothed round-trip time; 0 before the first sample.
     srtt8: u64,
@@ -31,6 +32,8 @@ pub(super) struct Estimator {
     window_end: u64,
     base: Duration,
     backoff: u32,
+    /// 4.4BSD: the next timeout begins to double anew.
+    anew: bool,
     /// The largest timeout there was, backoff included.
     pub(super) peak: Duration,
 }
@@ -44,6 +47,7 @@ impl Estimator {
             variance_floor: settings.rto_variance_min.as_micros(),
             max: settings.rto_max,
             tick: settings.clock_tick.as_micros(),
+            wheel: u64::from(settings.timer_wheel),
             backoff_end: settings.backoff_end,
             srtt8: 0,
             mdev4: 0,
@@ -52,6 +56,7 @@ impl Estimator {
             window_end: 0,
             base: initial,
             backoff: 0,
+            anew: false,
             peak: initial,
         }
     }
@@ -74,11 +79,32 @@ impl Estimator {
 
     /// When a timer started at `now` runs out.
     pub(super) fn deadline(&self, now: Instant) -> Instant {
-        now + self.rto()
+        self.on_wheel(now, now + self.rto())
+    }
+
+    /// The next slot of the wheel at or after `due`. Linux's wheel (since 4.8): 63 slots of a tick,
+    /// then levels of 64 slots, each eight times as coarse as the one before.
+    fn on_wheel(&self, now: Instant, due: Instant) -> Instant {
+        if self.wheel == 0 {
+            return due;
+        }
+        let tick = (1_000_000 / self.wheel).max(1);
+        let ticks = due.since(now).as_micros().div_ceil(tick);
+        let (mut step, mut reach) = (1, 63);
+        while ticks > reach {
+            (step, reach) = (step * 8, reach * 8);
+        }
+        let slot = tick * step;
+        // A timer of a level never runs out before its slot's end.
+        let end = due.as_micros().div_ceil(slot).saturating_mul(slot);
+        Instant::from_micros(end)
     }
 
     /// A timer ran out (RFC 6298 5.5).
     pub(super) fn back_off(&mut self) {
+        if core::mem::take(&mut self.anew) {
+            self.backoff = 0;
+        }
         self.backoff = (self.backoff + 1).min(40);
         self.peak = self.peak.max(self.rto());
     }
@@ -94,8 +120,10 @@ impl Estimator {
 
     /// New data was acknowledged.
     pub(super) fn progressed(&mut self) {
-        if self.backoff_end == BackoffEnd::NewAck {
-            self.backoff = 0;
+        match self.backoff_end {
+            BackoffEnd::Sample => {}
+            BackoffEnd::NewAck => self.backoff = 0,
+            BackoffEnd::Bsd => self.anew = true,
         }
     }
 

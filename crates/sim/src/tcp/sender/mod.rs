@@ -86,6 +86,8 @@ pub(super) struct Sender {
     first_partial: bool,
     /// Segments that limited transmit has sent (RFC 3042).
     limited_sent: u32,
+    /// Duplicates that make a segment lost.
+    threshold: u32,
     /// Duplicates since a timeout, for the variant that is not careful.
     strays: u32,
     recovery_began: Instant,
@@ -94,6 +96,8 @@ pub(super) struct Sender {
     /// Timeouts since new data was last acknowledged.
     retries: u32,
     rate: Rate,
+    /// Deliveries that forgotten duplicates have announced.
+    announced: u32,
     /// Pacing: nothing leaves before.
     next_departure: Instant,
     /// Something would have been sent but for pacing.
@@ -154,12 +158,14 @@ impl Sender {
             probe: false,
             first_partial: false,
             limited_sent: 0,
+            threshold: settings.dup_ack_threshold,
             strays: 0,
             recovery_began: Instant::ZERO,
             estimator: Estimator::new(settings),
             timer: None,
             retries: 0,
-            rate: Rate::default(),
+            rate: Rate::new(settings.rate_sample),
+            announced: 0,
             next_departure: Instant::ZERO,
             paced: false,
             last_sent_at: Instant::ZERO,

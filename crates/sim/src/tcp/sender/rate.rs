@@ -4,9 +4,11 @@ use carob_cc::time::{Duration, Instant};
 
 use super::scoreboard::{Sent, Stamp};
 use crate::tcp::congestion::RateSample;
+use crate::tcp::settings::RateSampleOf;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Rate {
+    of: RateSampleOf,
     /// Segments delivered so far.
     pub(super) delivered: u64,
     delivered_at: Instant,
@@ -14,11 +16,23 @@ pub(super) struct Rate {
     /// Samples are limited by the application until more than this is delivered; 0 if not.
     app_limited: u64,
     min_rtt: Option<Duration>,
-    /// Of the segments that this ACK delivers, the one sent last, and when.
+    /// Of the segments that this ACK delivers, the one that gives the sample, and when it was sent.
     latest: Option<(Stamp, Instant)>,
 }
 
 impl Rate {
+    pub(super) fn new(of: RateSampleOf) -> Self {
+        Self {
+            of,
+            delivered: 0,
+            delivered_at: Instant::ZERO,
+            first_sent_at: Instant::ZERO,
+            app_limited: 0,
+            min_rtt: None,
+            latest: None,
+        }
+    }
+
     /// The stamp of a segment sent now; `idle` if nothing was outstanding.
     pub(super) fn stamp(&mut self, now: Instant, idle: bool) -> Stamp {
         if idle {
@@ -40,10 +54,11 @@ impl Rate {
 
     /// An ACK shows that this segment was delivered.
     pub(super) fn saw(&mut self, sent: &Sent) {
-        if self
-            .latest
-            .is_none_or(|(_, sent_at)| sent.sent_at >= sent_at)
-        {
+        let better = |(stamp, sent_at): (Stamp, Instant)| match self.of {
+            RateSampleOf::LatestSent => sent.sent_at >= sent_at,
+            RateSampleOf::MostDelivered => sent.stamp.delivered > stamp.delivered,
+        };
+        if self.latest.is_none_or(better) {
             self.latest = Some((sent.stamp, sent.sent_at));
             self.first_sent_at = sent.sent_at;
         }
@@ -102,7 +117,7 @@ mod tests {
     fn the_longer_of_sending_and_acknowledging_counts() {
         // Sent 0 to 150 ms, the first answered at 50 and the other eleven at once at 170: the ACKs
         // took 120 ms, but sending, from the first segment on, 150.
-        let mut rate = Rate::default();
+        let mut rate = Rate::new(RateSampleOf::LatestSent);
         let first = sent(&mut rate, 0, true);
         rate.saw(&first);
         rate.delivered += 1;
@@ -136,7 +151,7 @@ mod tests {
 
     #[test]
     fn samples_of_an_application_that_had_nothing_to_send_say_so() {
-        let mut rate = Rate::default();
+        let mut rate = Rate::new(RateSampleOf::LatestSent);
         rate.limited_by_application(0);
         let first = sent(&mut rate, 0, true);
         rate.delivered += 1;

@@ -47,6 +47,7 @@ impl Sender {
                 delivered += taken.news;
             } else if taken.segments > 0 {
                 delivered += self.board.undo_duplicates(taken.segments);
+                delivered -= self.announced_before(delivered);
             }
         } else if input.window == 0 {
             self.retries = 0; // the peer lives
@@ -70,6 +71,7 @@ impl Sender {
         };
         let was = self.state;
         delivered += self.react(&news);
+        self.adapt_to_reordering();
         self.rate.delivered += u64::from(delivered);
         if was == State::Recovery && self.state != State::Recovery {
             self.counters.in_recovery += now.since(self.recovery_began);
@@ -157,7 +159,7 @@ impl Sender {
             }
             _ => {}
         }
-        let threshold = self.settings.dup_ack_threshold;
+        let threshold = self.threshold;
         if self.state == State::Recovery {
             if self.sack {
                 self.board.mark_by_sack(threshold);
@@ -195,6 +197,27 @@ impl Sender {
             };
         }
         counted
+    }
+
+    /// How many of so many deliveries duplicates had announced before a timeout.
+    fn announced_before(&mut self, delivered: u32) -> u32 {
+        if !self.settings.deliveries_once {
+            return 0;
+        }
+        let known = self.announced.min(delivered - 1);
+        // What was outstanding at the timeout is acknowledged: nothing is left to be known.
+        let over = self.state != State::Loss || self.una >= self.recover;
+        self.announced = if over { 0 } else { self.announced - known };
+        known
+    }
+
+    /// Linux: duplicates nothing explains are taken for reordering, of which the network is then
+    /// believed capable.
+    fn adapt_to_reordering(&mut self) {
+        if let Some(distance) = self.board.unexplained.take() {
+            let most = self.settings.reordering_max;
+            self.threshold = self.threshold.max(distance.min(most));
+        }
     }
 
     /// RFC 5681 without 6582.
@@ -423,6 +446,12 @@ impl Sender {
             self.begin_reduction();
         }
         if !self.sack {
+            // Linux: so many duplicates and yet a timeout, so the threshold was too high.
+            let configured = self.settings.dup_ack_threshold;
+            if self.state <= State::Disorder && self.board.sacked >= configured {
+                self.threshold = configured;
+            }
+            self.announced += self.board.sacked;
             self.board.sacked = 0;
         }
         match self.settings.after_timeout {

@@ -58,6 +58,9 @@ pub(super) struct Scoreboard {
     pub(super) resent: u32,
     /// Losses marked since the beginning.
     pub(super) losses: u64,
+    /// More duplicates came than segments outstanding can explain, so many of which there were:
+    /// Linux takes it for reordering.
+    pub(super) unexplained: Option<u32>,
 }
 
 /// What a cumulative acknowledgment took from the board.
@@ -195,7 +198,11 @@ impl Scoreboard {
     pub(super) fn duplicate(&mut self, count: u32) -> u32 {
         let holes = self.lost.max(1).min(self.len());
         let before = self.sacked;
-        self.sacked = (self.sacked + count).min(self.len() - holes);
+        let most = self.len() - holes;
+        if self.sacked + count > most {
+            self.unexplained = Some(self.len());
+        }
+        self.sacked = (self.sacked + count).min(most);
         self.sacked.saturating_sub(before)
     }
 
@@ -205,7 +212,11 @@ impl Scoreboard {
         let news = acked.saturating_sub(self.sacked).max(1);
         self.sacked = self.sacked.saturating_sub(acked - 1);
         let holes = self.lost.max(1).min(self.len());
-        self.sacked = self.sacked.min(self.len() - holes);
+        let most = self.len() - holes;
+        if self.sacked > most {
+            self.unexplained = Some(self.len() + acked);
+            self.sacked = most;
+        }
         news
     }
 

@@ -160,7 +160,7 @@ impl Sender {
         if let Some(rate) = self.module.pacing_rate() {
             let mut bytes = payload.len() as u64;
             if self.settings.bbr_pacing_headers {
-                bytes += u64::from(self.header_bytes);
+                bytes += u64::from(self.header_bytes + self.settings.bbr_pacing_frame);
             }
             let gap = Duration::from_micros(bytes * 1_000_000 / rate.max(1));
             // A late departure is made good for by up to half a gap, as Linux does it.

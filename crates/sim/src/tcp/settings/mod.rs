@@ -73,6 +73,8 @@ readings! {
         Sample = "sample",
         /// With the next ACK of new data.
         NewAck = "new-ack",
+        /// With the first timeout after an ACK of new data, which is doubled anew (4.4BSD).
+        Bsd = "bsd",
     }
 }
 
@@ -127,6 +129,16 @@ readings! {
         Constant = "constant",
         /// Linux: at once for the first segments, then with a time that follows the arrivals.
         Linux = "linux",
+    }
+}
+
+readings! {
+    /// Which of the segments an ACK delivers gives the sample of the delivery rate.
+    pub enum RateSampleOf {
+        /// The one sent last (Linux since 5.18).
+        LatestSent = "latest-sent",
+        /// The first of those before whose sending most had been delivered (Linux until then).
+        MostDelivered = "most-delivered",
     }
 }
 
@@ -312,7 +324,7 @@ macro_rules! settings_of_values {
 
 settings_of_values! {
     bool Duration Ratio Algorithm Reduction PrrBound Estimator BackoffEnd AfterTimeout
-    PartialAckTimer HalfOf IdleRestart DelayedAck BbrEra
+    PartialAckTimer HalfOf IdleRestart DelayedAck BbrEra RateSampleOf
 }
 
 /// Declares the settings: one row each with type, unit, source, text and the four profiles.

@@ -12,7 +12,7 @@ use carob_cc::time::Duration;
 
 use super::{
     AfterTimeout, Algorithm, BackoffEnd, BbrEra, DelayedAck, Estimator, HalfOf, IdleRestart, Key,
-    PartialAckTimer, PrrBound, Reduction, Setting, settings,
+    PartialAckTimer, PrrBound, RateSampleOf, Reduction, Setting, settings,
 };
 
 const fn ms(millis: u64) -> Duration {
@@ -58,6 +58,10 @@ settings! {
     /// Duplicate ACKs, or segments known received beyond it, that make a segment lost.
     dup_ack_threshold: u32 ["segments"] ("RFC 5681 3.2; KT 5: held at 3")
         = 3, 3, 3, 3;
+    /// Without SACK, duplicates that no segment outstanding explains raise `dup_ack_threshold` to
+    /// what is outstanding, up to this; 0 for a fixed threshold.
+    reordering_max: u32 ["segments"] ("LNX: 300; KT 5: held at 3, which is no difference to a fixed one")
+        = 0, 0, 0, 0;
     /// New segments on the first duplicate ACKs (RFC 3042).
     limited_transmit: bool [""] ("RFC 3042; LNX has it always")
         = true, true, true, true;
@@ -112,6 +116,10 @@ settings! {
     /// Timeouts are rounded up to a multiple of this; 0 s for exact timers.
     clock_tick: Duration [""] ("KT 4: HZ=250; S1: not stated")
         = s(0), ms(4), s(0), ms(4);
+    /// Timeouts run out late as from a timer wheel with this many ticks a second: long ones in
+    /// coarser steps; 0 for none.
+    timer_wheel: u32 ["Hz"] ("LNX since 4.8: 100 to 1000; KT 4: late by up to 12.5 %")
+        = 0, 0, 0, 0;
     /// When a backed-off timeout returns to what the estimator says.
     backoff_end: BackoffEnd [""] ("RFC 6298 5; LNX without timestamps: the same")
         = BackoffEnd::Sample, BackoffEnd::Sample, BackoffEnd::Sample, BackoffEnd::Sample;
@@ -200,7 +208,18 @@ settings! {
     /// Detect a policer and hold its rate (`lt_bw` of LNX).
     bbr_policer: bool [""] ("9.2: in all versions of LNX")
         = true, true, true, true;
+    /// Which of the segments an ACK delivers gives BBR's sample of the delivery rate.
+    rate_sample: RateSampleOf [""] ("LNX since 5.18; before: most-delivered")
+        = RateSampleOf::LatestSent, RateSampleOf::LatestSent, RateSampleOf::LatestSent,
+          RateSampleOf::LatestSent;
+    /// Without SACK, what duplicates have announced is not counted as delivered once more when a
+    /// timeout made them be forgotten.
+    deliveries_once: bool [""] ("draft-cheng-iccrg-delivery-rate-estimation 3.3: once; LNX: again")
+        = false, false, false, false;
     /// Pacing counts headers, as the fq queue discipline does; TCP's own pacing counts payload.
     bbr_pacing_headers: bool [""] ("2016 needs fq; KT: no fq there")
         = true, false, true, false;
+    /// What pacing counts besides, where it counts headers: 14 for the Ethernet header in fq.
+    bbr_pacing_frame: u32 ["bytes"] ("LNX: fq paces by frames; S1: not stated")
+        = 0, 0, 0, 0;
 }
