@@ -254,6 +254,49 @@ mod tests {
     }
 
     #[test]
+    fn bsd_doubles_anew_after_new_data() {
+        let mut settings = TcpSettings::THESIS;
+        settings.backoff_end = BackoffEnd::Bsd;
+        let mut e = Estimator::new(&settings);
+        e.back_off();
+        e.back_off();
+        e.progressed();
+        // What is left of the backoff holds for the timer that runs, the next one begins anew.
+        assert_eq!(e.rto(), ms(8_000));
+        e.back_off();
+        assert_eq!(e.rto(), ms(4_000));
+        e.back_off();
+        assert_eq!(e.rto(), ms(8_000));
+    }
+
+    #[test]
+    fn a_timer_wheel_is_late_by_up_to_a_slot() {
+        let mut settings = TcpSettings::KERNEL;
+        assert_eq!(settings.timer_wheel, 250);
+        settings.clock_tick = Duration::ZERO;
+        let wheel = Estimator::new(&settings);
+        // Ticks of 4 ms: up to 63 of them exactly, then slots of 32 ms, 256 ms, and 2048 ms.
+        let slot = |due: u64| wheel.on_wheel(Instant::ZERO, Instant::ZERO + ms(due));
+        for (due, runs_out) in [
+            (10, 12),
+            (252, 252),
+            (253, 256),
+            (1_999, 2_016),
+            (2_017, 2_048),
+            (8_200, 8_448),
+            (16_129, 16_384),
+            (16_385, 18_432),
+            (120_000, 120_832),
+        ] {
+            assert_eq!(slot(due), Instant::ZERO + ms(runs_out), "{due} ms");
+        }
+        settings.timer_wheel = 0;
+        let exact = Estimator::new(&settings);
+        let due = Instant::ZERO + ms(16_385);
+        assert_eq!(exact.on_wheel(Instant::ZERO, due), due);
+    }
+
+    #[test]
     fn linux_holds_the_largest_deviation_of_a_window() {
         let mut e = linux();
         e.sample(ms(600), 1, 10);

@@ -195,8 +195,11 @@ mod tests {
                         now: Instant::from_micros(ms * 1_000),
                         acked: 1,
                         losses: 0,
+                        lost: 0,
                         prior_in_flight: 0,
                         in_flight: 0,
+
+                        held_back: Duration::ZERO,
                         delivered: 0,
                         state: State::Open,
                         window_limited: true,

@@ -108,10 +108,14 @@ pub struct Ack {
     pub acked: u32,
     /// Segments it shows to be lost.
     pub losses: u32,
+    /// Segments deemed lost since the connection began.
+    pub lost: u64,
     /// Segments in flight before it.
     pub prior_in_flight: u32,
     /// Segments in flight after it.
     pub in_flight: u32,
+    /// How long pacing holds the next segment back.
+    pub held_back: Duration,
     /// Segments delivered since the connection began.
     pub delivered: u64,
     /// What the sender is doing about losses.
@@ -133,10 +137,12 @@ pub struct Timeout {
     pub now: Instant,
     /// Segments in flight after it.
     pub in_flight: u32,
-    /// Segments it marked as lost.
-    pub losses: u32,
+    /// Segments deemed lost since the connection began.
+    pub lost: u64,
     /// Segments delivered since the connection began.
     pub delivered: u64,
+    /// When the last of them was.
+    pub delivered_at: Instant,
 }
 
 /// An algorithm. It sees what the sender finds out, and owns nothing but its own state.
@@ -153,8 +159,9 @@ pub trait Congestion: fmt::Debug + Send {
     /// A retransmission timer ran out; called after segments were marked and the window was set.
     fn on_timeout(&mut self, _window: &mut Window, _timeout: &Timeout) {}
 
-    /// Sending begins with nothing in flight, after the application had nothing to send.
-    fn on_restart(&mut self, _window: &Window) {}
+    /// A segment is about to leave with nothing in flight, while samples are limited by the
+    /// application.
+    fn on_restart(&mut self, _window: &mut Window, _now: Instant) {}
 
     /// Whether it sets the window in recovery, too.
     fn owns_window(&self) -> bool {
@@ -166,7 +173,8 @@ pub trait Congestion: fmt::Debug + Send {
         None
     }
 
-    /// Whether samples taken from here on are limited by the application (BBR's PROBE_RTT).
+    /// Whether samples of segments sent from here on are limited by the application (BBR's
+    /// PROBE_RTT).
     fn wants_app_limited(&self) -> bool {
         false
     }
@@ -186,7 +194,9 @@ pub(super) fn build(
         Algorithm::NewReno => Box::new(NewReno::new(settings)),
         Algorithm::Cubic => Box::new(Cubic::new(settings)),
         Algorithm::Bbr1 => {
-            let packet = mss + header_bytes;
+            // A rate of what pacing counts.
+            let headers = u32::from(settings.bbr_pacing_headers) * header_bytes;
+            let packet = mss + headers;
             Box::new(Bbr1::new(
                 settings,
                 now,

@@ -50,6 +50,8 @@ impl Congestion for NewReno {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use carob_cc::time::Duration;
+
     use crate::tcp::congestion::{SSTHRESH_NONE, State};
 
     fn ack(acked: u32) -> Ack {
@@ -57,8 +59,11 @@ mod tests {
             now: Instant::ZERO,
             acked,
             losses: 0,
+            lost: 0,
             prior_in_flight: 0,
             in_flight: 0,
+
+            held_back: Duration::ZERO,
             delivered: 0,
             state: State::Open,
             window_limited: true,

@@ -331,3 +331,6 @@ impl Sender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

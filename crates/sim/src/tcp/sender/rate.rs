@@ -11,7 +11,7 @@ pub(super) struct Rate {
     of: RateSampleOf,
     /// Segments delivered so far.
     pub(super) delivered: u64,
-    delivered_at: Instant,
+    pub(super) delivered_at: Instant,
     first_sent_at: Instant,
     /// Samples are limited by the application until more than this is delivered; 0 if not.
     app_limited: u64,
@@ -50,6 +50,10 @@ impl Rate {
     /// From here on the application limits sending, until what is in flight is delivered.
     pub(super) fn limited_by_application(&mut self, in_flight: u32) {
         self.app_limited = (self.delivered + u64::from(in_flight)).max(1);
+    }
+
+    pub(super) fn is_limited_by_application(&self) -> bool {
+        self.app_limited > 0
     }
 
     /// An ACK shows that this segment was delivered.
@@ -147,6 +151,27 @@ mod tests {
             (sample.delivered, sample.interval),
             (1, Duration::from_millis(230))
         );
+    }
+
+    #[test]
+    fn the_segment_sent_last_or_the_one_most_was_delivered_before() {
+        for (of, prior) in [
+            (RateSampleOf::LatestSent, 3),
+            (RateSampleOf::MostDelivered, 5),
+        ] {
+            let mut rate = Rate::new(of);
+            rate.delivered = 3;
+            let mut later = sent(&mut rate, 0, true);
+            rate.delivered = 5;
+            let sooner = sent(&mut rate, 10, false);
+            // The stamp of the first is older, yet it left after the second.
+            later.sent_at = at(20);
+            rate.delivered = 7;
+            rate.saw(&later);
+            rate.saw(&sooner);
+            let sample = rate.sample(at(100), 2).expect("a sample");
+            assert_eq!(sample.prior_delivered, prior);
+        }
     }
 
     #[test]

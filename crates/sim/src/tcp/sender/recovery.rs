@@ -216,7 +216,9 @@ impl Sender {
     fn adapt_to_reordering(&mut self) {
         if let Some(distance) = self.board.unexplained.take() {
             let most = self.settings.reordering_max;
-            self.threshold = self.threshold.max(distance.min(most));
+            if most > 0 {
+                self.threshold = distance.min(most);
+            }
         }
     }
 
@@ -313,9 +315,6 @@ impl Sender {
         prior_in_flight: u32,
         rtt: Option<Duration>,
     ) {
-        if self.module.wants_app_limited() {
-            self.rate.limited_by_application(self.board.pipe());
-        }
         let rate = self.rate.sample(news.now, delivered);
         let window_limited = if self.window.in_slow_start() {
             self.window.cwnd < 2 * self.most_outstanding
@@ -326,8 +325,10 @@ impl Sender {
             now: news.now,
             acked: delivered,
             losses,
+            lost: self.board.losses,
             prior_in_flight,
             in_flight: self.board.pipe(),
+            held_back: self.next_departure.since(news.now),
             delivered: self.rate.delivered,
             state: self.state,
             window_limited,
@@ -336,7 +337,11 @@ impl Sender {
             rate,
         };
         if self.module.owns_window() {
+            let wanted = self.module.wants_app_limited();
             self.module.on_ack(&mut self.window, &ack);
+            if wanted || self.module.wants_app_limited() {
+                self.rate.limited_by_application(ack.in_flight);
+            }
             return;
         }
         match (self.state, self.settings.reduction) {
@@ -437,7 +442,6 @@ impl Sender {
         if self.state == State::Recovery {
             self.counters.in_recovery += now.since(self.recovery_began);
         }
-        let prior_losses = self.board.losses;
         // RFC 5681 3.1: not again for a segment whose timer ran out before.
         if self.state <= State::Disorder
             || self.una >= self.recover
@@ -446,20 +450,14 @@ impl Sender {
             self.begin_reduction();
         }
         if !self.sack {
-            // Linux: so many duplicates and yet a timeout, so the threshold was too high.
-            let configured = self.settings.dup_ack_threshold;
-            if self.state <= State::Disorder && self.board.sacked >= configured {
-                self.threshold = configured;
-            }
             self.announced += self.board.sacked;
             self.board.sacked = 0;
         }
         match self.settings.after_timeout {
             AfterTimeout::GoBackN => {
-                let recent = self
-                    .estimator
-                    .srtt()
-                    .filter(|_| self.settings.timeout_spares_recent);
+                // RACK's round-trip time, by which Linux judges, is known only with SACK.
+                let spares = self.settings.timeout_spares_recent && self.sack;
+                let recent = self.estimator.srtt().filter(|_| spares);
                 let until = match recent {
                     Some(srtt) => now - srtt,
                     None => Instant::FAR_FUTURE,
@@ -480,8 +478,9 @@ impl Sender {
             &Timeout {
                 now,
                 in_flight: self.board.pipe(),
-                losses: (self.board.losses - prior_losses) as u32,
+                lost: self.board.losses,
                 delivered: self.rate.delivered,
+                delivered_at: self.rate.delivered_at,
             },
         );
         self.force = true;
@@ -507,7 +506,6 @@ impl Sender {
         if !self.board.is_empty() || self.nxt == 0 {
             return;
         }
-        self.module.on_restart(&self.window);
         let (idle, rto) = (now.since(self.last_sent_at), self.estimator.rto());
         if idle <= rto || self.module.owns_window() {
             return;

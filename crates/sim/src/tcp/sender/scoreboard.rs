@@ -153,6 +153,11 @@ impl Scoreboard {
         self.resend_from = self.resend_from.min(self.popped + index as u64);
     }
 
+    #[cfg(test)]
+    pub(super) fn sent_again_for_test(&mut self, index: usize, at: Instant) {
+        self.segments[index].sent_at = at;
+    }
+
     /// Deems the first segment lost, if it is not already.
     pub(super) fn mark_first(&mut self) {
         if self.first().is_some_and(|first| !first.lost) {

@@ -73,6 +73,7 @@ impl Sender {
         if first {
             self.board.mark_first();
         }
+        self.begin_flight(now);
         let stamp = self.rate.stamp(now, false);
         let sent = self.board.next_lost()?;
         sent.copies = sent.copies.saturating_add(1);
@@ -126,6 +127,7 @@ impl Sender {
             return None;
         }
         let with_fin = last && wants_fin;
+        self.begin_flight(now);
         let stamp = self.rate.stamp(now, !outstanding);
         let sent = Sent {
             start,
@@ -149,6 +151,13 @@ impl Sender {
         Some(self.depart(now, &sent))
     }
 
+    /// Sending begins with nothing in flight, be it that all is deemed lost.
+    fn begin_flight(&mut self, now: Instant) {
+        if self.board.pipe() == 0 && self.rate.is_limited_by_application() {
+            self.module.on_restart(&mut self.window, now);
+        }
+    }
+
     fn depart(&mut self, now: Instant, sent: &Sent) -> Outgoing {
         self.counters.data_segments += 1;
         self.last_sent_at = now;
@@ -157,7 +166,8 @@ impl Sender {
         }
         let data_end = sent.end - u64::from(sent.fin);
         let payload = self.buffer.slice(sent.start, data_end);
-        if let Some(rate) = self.module.pacing_rate() {
+        let begun = self.counters.data_segments > u64::from(self.settings.unpaced_segments);
+        if begun && let Some(rate) = self.module.pacing_rate() {
             let mut bytes = payload.len() as u64;
             if self.settings.bbr_pacing_headers {
                 bytes += u64::from(self.header_bytes + self.settings.bbr_pacing_frame);

@@ -60,8 +60,8 @@ settings! {
         = 3, 3, 3, 3;
     /// Without SACK, duplicates that no segment outstanding explains raise `dup_ack_threshold` to
     /// what is outstanding, up to this; 0 for a fixed threshold.
-    reordering_max: u32 ["segments"] ("LNX: 300; KT 5: held at 3, which is no difference to a fixed one")
-        = 0, 0, 0, 0;
+    reordering_max: u32 ["segments"] ("LNX: 300; KT 5: can be held at 3")
+        = 0, 300, 0, 300;
     /// New segments on the first duplicate ACKs (RFC 3042).
     limited_transmit: bool [""] ("RFC 3042; LNX has it always")
         = true, true, true, true;
@@ -118,8 +118,8 @@ settings! {
         = s(0), ms(4), s(0), ms(4);
     /// Timeouts run out late as from a timer wheel with this many ticks a second: long ones in
     /// coarser steps; 0 for none.
-    timer_wheel: u32 ["Hz"] ("LNX since 4.8: 100 to 1000; KT 4: late by up to 12.5 %")
-        = 0, 0, 0, 0;
+    timer_wheel: u32 ["Hz"] ("LNX since 4.8: 100 to 1000; KT 4: 250, late by up to 12.5 %")
+        = 0, 250, 0, 250;
     /// When a backed-off timeout returns to what the estimator says.
     backoff_end: BackoffEnd [""] ("RFC 6298 5; LNX without timestamps: the same")
         = BackoffEnd::Sample, BackoffEnd::Sample, BackoffEnd::Sample, BackoffEnd::Sample;
@@ -127,8 +127,8 @@ settings! {
     after_timeout: AfterTimeout [""] ("LNX; RFC 6582 leaves it open")
         = AfterTimeout::GoBackN, AfterTimeout::GoBackN, AfterTimeout::GoBackN,
           AfterTimeout::GoBackN;
-    /// A timeout takes segments sent within the last round-trip time for under way.
-    timeout_spares_recent: bool [""] ("KT 4: what is left of RACK in 6.18; 6.1 gave the same")
+    /// With SACK, a timeout takes segments sent within the last round-trip time for under way.
+    timeout_spares_recent: bool [""] ("LNX: RACK, which without SACK has no round-trip time")
         = false, true, false, true;
     /// Timeouts in a row before a connection is given up.
     retries: u32 [""] ("KT 4: 100; LNX: 15")
@@ -216,6 +216,9 @@ settings! {
     /// timeout made them be forgotten.
     deliveries_once: bool [""] ("draft-cheng-iccrg-delivery-rate-estimation 3.3: once; LNX: again")
         = false, false, false, false;
+    /// Segments of a connection that leave before pacing begins.
+    unpaced_segments: u32 ["segments"] ("LNX: 9, where TCP paces itself; 2016: fq's quantum")
+        = 0, 9, 0, 9;
     /// Pacing counts headers, as the fq queue discipline does; TCP's own pacing counts payload.
     bbr_pacing_headers: bool [""] ("2016 needs fq; KT: no fq there")
         = true, false, true, false;

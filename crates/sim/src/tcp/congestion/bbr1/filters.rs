@@ -59,10 +59,23 @@ pub(super) struct Policer {
     holding: bool,
     rate: u64,
     rounds: u32,
-    losses: u64,
-    last_losses: u64,
+    last_lost: u64,
     last_delivered: u64,
     last_at: Instant,
+}
+
+/// What the detector looks at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// When a segment was last delivered.
+    pub(super) at: Instant,
+    pub(super) app_limited: bool,
+    pub(super) delivered: u64,
+    /// Losses since the connection began, and whether there are new ones.
+    pub(super) lost: u64,
+    pub(super) loses: bool,
+    pub(super) round_start: bool,
+    pub(super) probing_bw: bool,
 }
 
 impl Policer {
@@ -75,79 +88,72 @@ impl Policer {
         self.holding.then_some(self.rate)
     }
 
-    fn begin(&mut self, now: Instant, delivered: u64) {
-        self.last_at = now;
-        self.last_delivered = delivered;
-        self.last_losses = self.losses;
+    fn begin(&mut self, seen: &Seen) {
+        self.last_at = seen.at;
+        self.last_delivered = seen.delivered;
+        self.last_lost = seen.lost;
         self.rounds = 0;
     }
 
-    fn reset(&mut self, now: Instant, delivered: u64) {
+    fn reset(&mut self, seen: &Seen) {
         self.rate = 0;
         self.holding = false;
         self.sampling = false;
-        self.begin(now, delivered);
+        self.begin(seen);
     }
 
-    /// Takes in an ACK or a timeout; says whether a rate was held long enough, so that probing begins anew.
-    pub(super) fn sample(
-        &mut self,
-        now: Instant,
-        app_limited: bool,
-        delivered: u64,
-        losses: u32,
-        round_start: bool,
-    ) -> bool {
-        self.losses += u64::from(losses);
+    /// Takes in an ACK or a timeout; says whether a rate was held long enough, so that probing
+    /// begins anew.
+    pub(super) fn sample(&mut self, seen: &Seen) -> bool {
         if self.holding {
-            if round_start {
+            if seen.probing_bw && seen.round_start {
                 self.rounds += 1;
                 if self.rounds >= POLICER_HOLD {
-                    self.reset(now, delivered);
+                    self.reset(seen);
                     return true;
                 }
             }
             return false;
         }
         if !self.sampling {
-            if losses == 0 {
+            if !seen.loses {
                 return false;
             }
-            self.begin(now, delivered);
+            self.begin(seen);
             self.sampling = true;
         }
-        if app_limited {
-            self.reset(now, delivered);
+        if seen.app_limited {
+            self.reset(seen);
             return false;
         }
-        self.rounds += u32::from(round_start);
+        self.rounds += u32::from(seen.round_start);
         if self.rounds < POLICER_ROUNDS {
             return false;
         }
         if self.rounds > 4 * POLICER_ROUNDS {
-            self.reset(now, delivered);
+            self.reset(seen);
             return false;
         }
         // An interval ends with a loss.
-        if losses == 0 {
+        if !seen.loses {
             return false;
         }
         let (lost, passed) = (
-            self.losses - self.last_losses,
-            delivered - self.last_delivered,
+            seen.lost - self.last_lost,
+            seen.delivered - self.last_delivered,
         );
         if passed == 0 || lost * 256 < POLICER_LOSS * passed {
             return false;
         }
-        let interval = now.since(self.last_at).as_micros();
+        let interval = seen.at.since(self.last_at).as_micros();
         if interval < 1_000 {
             return false;
         }
-        self.interval_done(now, delivered, (passed << super::BW_SHIFT) / interval);
+        self.interval_done(seen, (passed << super::BW_SHIFT) / interval);
         false
     }
 
-    fn interval_done(&mut self, now: Instant, delivered: u64, bw: u64) {
+    fn interval_done(&mut self, seen: &Seen, bw: u64) {
         if self.rate > 0 {
             let difference = bw.abs_diff(self.rate);
             // Within an eighth, or 4 kbit/s of 1,500-byte packets.
@@ -160,7 +166,7 @@ impl Policer {
             }
         }
         self.rate = bw;
-        self.begin(now, delivered);
+        self.begin(seen);
     }
 }
 
@@ -255,7 +261,15 @@ mod tests {
         for round in 0..30_u32 {
             now += Duration::from_millis(100);
             delivered += 10;
-            policer.sample(now, false, delivered, 3, true);
+            policer.sample(&Seen {
+                at: now,
+                app_limited: false,
+                delivered,
+                lost: 3 * u64::from(round + 1),
+                loses: true,
+                round_start: true,
+                probing_bw: true,
+            });
             if policer.holds() {
                 found.get_or_insert(round);
             }

@@ -12,7 +12,7 @@ use carob_cc::time::{Duration, Instant};
 use super::{Ack, Congestion, State, Timeout, Window};
 use crate::random::Stream;
 use crate::tcp::settings::{BbrEra, TcpSettings};
-use filters::{AckAggregation, MaxFilter, Policer};
+use filters::{AckAggregation, MaxFilter, Policer, Seen};
 
 /// Shift of bandwidths.
 const BW_SHIFT: u32 = 24;
@@ -21,6 +21,9 @@ const CYCLE: u32 = 8;
 /// Below this pacing rate a burst is one segment, below the next two (bytes a second).
 const QUANTUM_1: u64 = 1_200_000 / 8;
 const QUANTUM_2: u64 = 24_000_000 / 8;
+/// Deliveries up to which the window grows beyond its target before the pipe is full, the
+/// handshake's included (`TCP_INIT_CWND` of Linux).
+const GROWS_ANYWAY: u64 = 10;
 /// Largest burst.
 const QUANTUM_MAX: u64 = 64 << 10;
 
@@ -40,7 +43,7 @@ enum Mode {
 )]
 pub struct Bbr1 {
     settings: TcpSettings,
-    /// Bytes of a full packet, headers included.
+    /// Bytes of a full packet, as pacing counts them.
     packet: u32,
     stream: Stream,
     mode: Mode,
@@ -71,7 +74,7 @@ pub struct Bbr1 {
 }
 
 impl Bbr1 {
-    /// At the start of a connection with this window; `packet` bytes are a full one.
+    /// At the start of a connection with this window; pacing counts `packet` bytes in a full one.
     pub fn new(
         settings: &TcpSettings,
         now: Instant,
@@ -154,9 +157,24 @@ impl Bbr1 {
         let Some(min_rtt) = self.min_rtt else {
             return self.settings.initial_window;
         };
+        self.quantize(self.capacity(bw, min_rtt, gain))
+    }
+
+    fn capacity(&self, bw: u64, min_rtt: Duration, gain: Ratio) -> u32 {
         let bdp = u128::from(bw) * u128::from(min_rtt.as_micros());
         let bdp = gain.of(u64::try_from(bdp).unwrap_or(u64::MAX >> 4));
-        let segments = bdp.div_ceil(1 << BW_SHIFT).min(1 << 22) as u32;
+        bdp.div_ceil(1 << BW_SHIFT).min(1 << 22) as u32
+    }
+
+    /// The window to be reached.
+    fn target(&self) -> u32 {
+        let Some(min_rtt) = self.min_rtt else {
+            return self.settings.initial_window;
+        };
+        let mut segments = self.capacity(self.bw(), min_rtt, self.window_gain);
+        if self.newer() && self.full {
+            segments += self.aggregation.extra(self.bw(), BW_SHIFT);
+        }
         self.quantize(segments)
     }
 
@@ -179,13 +197,16 @@ impl Bbr1 {
             self.conserve = false;
         }
         if self.settings.bbr_policer {
-            let losses = ack.losses;
-            let round = self.round_start;
-            if self
-                .policer
-                .sample(ack.now, rate.app_limited, ack.delivered, losses, round)
-                && self.mode == Mode::ProbeBw
-            {
+            let seen = Seen {
+                at: ack.now,
+                app_limited: rate.app_limited,
+                delivered: ack.delivered,
+                lost: ack.lost,
+                loses: ack.losses > 0,
+                round_start: self.round_start,
+                probing_bw: self.mode == Mode::ProbeBw,
+            };
+            if self.policer.sample(&seen) {
                 self.enter_probe_bw(ack.now);
             }
         }
@@ -197,16 +218,28 @@ impl Bbr1 {
         }
     }
 
+    /// Of so many segments in flight, those that will still be when pacing lets the next one go,
+    /// that one included if it is to add to them (Linux 4.20).
+    fn in_network(&self, in_flight: u32, held_back: Duration) -> u32 {
+        if !self.newer() {
+            return in_flight;
+        }
+        let gone = (self.bw() * held_back.as_micros()) >> BW_SHIFT;
+        let adds = self.pacing_gain.of(256) > 256;
+        let then = in_flight + u32::from(adds) * self.quantum();
+        u64::from(then).saturating_sub(gone) as u32
+    }
+
     fn cycle_is_over(&self, ack: &Ack) -> bool {
         let rtt = self.min_rtt.unwrap_or(Duration::ZERO);
         let full = ack.now.since(self.cycle_at) > rtt;
         let gain = self.pacing_gain;
+        let in_flight = self.in_network(ack.prior_in_flight, ack.held_back);
         if self.cycle == 0 && !self.policer.holds() {
-            return full
-                && (ack.losses > 0 || ack.prior_in_flight >= self.inflight(self.max_bw(), gain));
+            return full && (ack.losses > 0 || in_flight >= self.inflight(self.max_bw(), gain));
         }
         if self.cycle == 1 && !self.policer.holds() {
-            return full || ack.prior_in_flight <= self.inflight(self.max_bw(), Ratio::ONE);
+            return full || in_flight <= self.inflight(self.max_bw(), Ratio::ONE);
         }
         full
     }
@@ -260,15 +293,19 @@ impl Bbr1 {
             self.pacing_gain = self.settings.bbr_drain_gain;
             self.window_gain = self.settings.bbr_high_gain;
         }
-        if self.mode == Mode::Drain && ack.in_flight <= self.inflight(self.max_bw(), Ratio::ONE) {
+        let in_flight = self.in_network(ack.in_flight, ack.held_back);
+        if self.mode == Mode::Drain && in_flight <= self.inflight(self.max_bw(), Ratio::ONE) {
             self.enter_probe_bw(ack.now);
         }
     }
 
     fn update_min_rtt(&mut self, window: &mut Window, ack: &Ack) {
         let expired = ack.now > self.min_rtt_at + self.settings.bbr_min_rtt_window;
+        // Where the path's delay is constant, samples that equal the least are the rule.
+        let renews =
+            |rtt: Duration, least: Duration| rtt < least || (rtt == least && !self.newer());
         if let Some(rtt) = ack.rtt
-            && (expired || self.min_rtt.is_none_or(|least| rtt <= least))
+            && (expired || self.min_rtt.is_none_or(|least| renews(rtt, least)))
         {
             self.min_rtt = Some(rtt);
             self.min_rtt_at = ack.now;
@@ -281,16 +318,10 @@ impl Bbr1 {
             self.probe_rtt_done = None;
         }
         if self.mode == Mode::ProbeRtt {
-            if let Some(done) = self.probe_rtt_done {
+            if self.probe_rtt_done.is_some() {
                 self.probe_rtt_round |= self.round_start;
-                if self.probe_rtt_round && ack.now > done {
-                    self.min_rtt_at = ack.now;
-                    window.cwnd = window.cwnd.max(self.prior_cwnd);
-                    if self.full {
-                        self.enter_probe_bw(ack.now);
-                    } else {
-                        self.enter_startup();
-                    }
+                if self.probe_rtt_round {
+                    self.check_probe_rtt_done(window, ack.now);
                 }
             } else if ack.in_flight <= self.settings.bbr_min_window {
                 self.probe_rtt_done = Some(ack.now + self.settings.bbr_probe_rtt_time);
@@ -300,6 +331,19 @@ impl Bbr1 {
         }
         if ack.rate.is_some_and(|rate| rate.delivered > 0) {
             self.idle_restart = false;
+        }
+    }
+
+    fn check_probe_rtt_done(&mut self, window: &mut Window, now: Instant) {
+        if self.probe_rtt_done.is_none_or(|done| now <= done) {
+            return;
+        }
+        self.min_rtt_at = now;
+        window.cwnd = window.cwnd.max(self.prior_cwnd);
+        if self.full {
+            self.enter_probe_bw(now);
+        } else {
+            self.enter_startup();
         }
     }
 
@@ -340,13 +384,10 @@ impl Bbr1 {
             if self.conserve {
                 cwnd = cwnd.max(ack.in_flight + ack.acked);
             } else {
-                let mut target = self.inflight(self.bw(), self.window_gain);
-                if self.newer() && self.full {
-                    target += self.aggregation.extra(self.bw(), BW_SHIFT);
-                }
+                let target = self.target();
                 if self.full {
                     cwnd = (cwnd + ack.acked).min(target);
-                } else if cwnd < target || ack.delivered < u64::from(self.settings.initial_window) {
+                } else if cwnd < target || ack.delivered + 1 < GROWS_ANYWAY {
                     cwnd += ack.acked;
                 }
                 cwnd = cwnd.max(least);
@@ -379,6 +420,9 @@ impl Congestion for Bbr1 {
         self.check_full(ack);
         self.check_drain(ack);
         self.update_min_rtt(window, ack);
+        if self.mode == Mode::ProbeBw {
+            self.set_cycle_gain(); // a policer may have been found
+        }
         self.set_pacing_rate(window.cwnd, ack.srtt);
         self.set_window(window, ack);
     }
@@ -388,13 +432,18 @@ impl Congestion for Bbr1 {
         self.full_bw = 0;
         self.round_start = true;
         if self.settings.bbr_policer {
-            self.policer.sample(
-                timeout.now,
-                false,
-                timeout.delivered,
-                timeout.losses.max(1),
-                true,
-            );
+            let seen = Seen {
+                at: timeout.delivered_at,
+                app_limited: false,
+                delivered: timeout.delivered,
+                lost: timeout.lost,
+                loses: true,
+                round_start: true,
+                probing_bw: self.mode == Mode::ProbeBw,
+            };
+            if self.policer.sample(&seen) {
+                self.enter_probe_bw(timeout.now);
+            }
         }
         window.cwnd = if self.newer() {
             timeout.in_flight + 1
@@ -403,7 +452,7 @@ impl Congestion for Bbr1 {
         };
     }
 
-    fn on_restart(&mut self, window: &Window) {
+    fn on_restart(&mut self, window: &mut Window, now: Instant) {
         self.idle_restart = true;
         self.aggregation.restart();
         if self.mode == Mode::ProbeBw {
@@ -411,8 +460,9 @@ impl Congestion for Bbr1 {
             if self.full || rate > self.pacing_rate {
                 self.pacing_rate = rate;
             }
+        } else if self.newer() && self.mode == Mode::ProbeRtt {
+            self.check_probe_rtt_done(window, now);
         }
-        let _ = window;
     }
 
     fn owns_window(&self) -> bool {

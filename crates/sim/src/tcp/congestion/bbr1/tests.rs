@@ -25,8 +25,10 @@ fn round(bbr: &mut Bbr1, window: &mut Window, number: u64, rate: u64, in_flight:
             now: Instant::ZERO + RTT.times(number + 1),
             acked: (rate / 10) as u32,
             losses: 0,
+            lost: 0,
             prior_in_flight: in_flight,
             in_flight,
+            held_back: Duration::ZERO,
             delivered,
             state: State::Open,
             window_limited: true,
@@ -114,8 +116,10 @@ fn recovery_conserves_packets_for_a_round_and_restores_the_window() {
         now: Instant::ZERO + RTT.times(9),
         acked: 1,
         losses: 1,
+        lost: 1,
         prior_in_flight: 10,
         in_flight: 8,
+        held_back: Duration::ZERO,
         delivered: 80,
         state: State::Recovery,
         window_limited: true,
@@ -136,8 +140,9 @@ fn a_timeout_leaves_one_segment_or_what_is_in_flight_and_one() {
     let timeout = Timeout {
         now: Instant::ZERO,
         in_flight: 3,
-        losses: 2,
+        lost: 2,
         delivered: 10,
+        delivered_at: Instant::ZERO,
     };
     let mut w = window(9);
     bbr(&TcpSettings::THESIS).on_timeout(&mut w, &timeout);
@@ -151,4 +156,83 @@ fn the_first_rate_is_the_initial_window_over_the_round_trip_time() {
     // 4 segments of 296 bytes in 100 ms, times 739/256: 34,179 bytes a second.
     let rate = bbr(&TcpSettings::THESIS).pacing_rate().expect("paced");
     assert!((34_000..34_300).contains(&rate), "{rate}");
+}
+
+/// In PROBE_RTT since 9.9 s; the window before it was more than four.
+fn probing_rtt(settings: &TcpSettings) -> (Bbr1, Window) {
+    let (mut b, mut w) = (bbr(settings), window(4));
+    (0..8).for_each(|number| round(&mut b, &mut w, number, 100, 10));
+    b.min_rtt = Some(RTT.half());
+    b.min_rtt_at = Instant::ZERO;
+    round(&mut b, &mut w, 101, 100, 4);
+    assert_eq!((b.mode, w.cwnd), (Mode::ProbeRtt, 4));
+    (b, w)
+}
+
+#[test]
+fn since_linux_5_11_an_equal_round_trip_does_not_put_probe_rtt_off() {
+    for (settings, puts_off) in [(TcpSettings::THESIS, true), (TcpSettings::KERNEL, false)] {
+        let (mut b, mut w) = (bbr(&settings), window(4));
+        // Every round trip is the least; ten seconds pass.
+        (0..102).for_each(|number| round(&mut b, &mut w, number, 100, 10));
+        assert_eq!(b.mode != Mode::ProbeRtt, puts_off);
+    }
+}
+
+#[test]
+fn since_linux_4_19_a_flight_begun_anew_ends_probe_rtt_when_it_is_due() {
+    for (settings, ends) in [(TcpSettings::THESIS, false), (TcpSettings::KERNEL, true)] {
+        let (mut b, mut w) = probing_rtt(&settings);
+        let done = b.probe_rtt_done.expect("four are in flight");
+        b.on_restart(&mut w, done);
+        assert_eq!(b.mode, Mode::ProbeRtt);
+        b.on_restart(&mut w, done + Duration::from_micros(1));
+        assert_eq!(b.mode != Mode::ProbeRtt, ends);
+        assert_eq!(w.cwnd > 4, ends);
+    }
+}
+
+#[test]
+fn what_pacing_holds_back_has_left_the_network_by_then() {
+    for (settings, expected) in [(TcpSettings::THESIS, 10), (TcpSettings::KERNEL, 6)] {
+        let (mut b, mut w) = (bbr(&settings), window(4));
+        (0..8).for_each(|number| round(&mut b, &mut w, number, 100, 10));
+        b.pacing_gain = Ratio::ONE;
+        // 100 segments a second for 50 ms, rounded down twice.
+        assert_eq!(b.in_network(10, RTT.half()), expected);
+    }
+}
+
+#[test]
+fn the_policer_counts_losses_that_no_sample_came_with() {
+    let (mut b, mut w) = (bbr(&TcpSettings::KERNEL), window(4));
+    let mut ack = Ack {
+        now: Instant::ZERO,
+        acked: 10,
+        losses: 1,
+        lost: 0,
+        prior_in_flight: 10,
+        in_flight: 10,
+        held_back: Duration::ZERO,
+        delivered: 0,
+        state: State::Open,
+        window_limited: true,
+        rtt: Some(RTT),
+        srtt: Some(RTT),
+        rate: None,
+    };
+    for number in 1..12 {
+        ack.now = Instant::ZERO + RTT.times(number);
+        // Two losses that duplicates showed, one with the sample.
+        ack.lost += 3;
+        ack.delivered = 10 * number;
+        ack.rate = Some(RateSample {
+            delivered: 10,
+            interval: RTT,
+            prior_delivered: 10 * (number - 1),
+            app_limited: false,
+        });
+        b.on_ack(&mut w, &ack);
+    }
+    assert!(b.policer.holds());
 }
