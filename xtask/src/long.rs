@@ -9,23 +9,30 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::workspace::Workspace;
+use crate::{sensitivity, workspace::Workspace};
 
-/// One long run: a name, what it shows, the command that does it, and where its results are kept.
+/// One long run: a name, what it shows, what does it, and where its results are kept.
 struct Long {
     name: &'static str,
     about: &'static str,
-    command: &'static [&'static str],
-    /// From the root; what the command prints is written here as it comes.
+    work: Work,
+    /// From the root.
     results: &'static str,
 }
 
-const RUNS: &[Long] = &[ALL_CONTROLLERS, CONTRACT];
+enum Work {
+    /// What the command prints is written to the results as it comes.
+    Command(&'static [&'static str]),
+    /// It writes the results itself.
+    Function(fn(&Workspace, &Path) -> Result<bool>),
+}
+
+const RUNS: &[Long] = &[ALL_CONTROLLERS, CONTRACT, TCP_SENSITIVITY];
 
 const ALL_CONTROLLERS: Long = Long {
     name: "all-controllers",
     about: "every controller on the thesis's link, 200 seeds at each error rate (a minute)",
-    command: &[
+    work: Work::Command(&[
         "cargo",
         "run",
         "--release",
@@ -40,14 +47,14 @@ const ALL_CONTROLLERS: Long = Long {
         "all",
         "--seeds",
         "200",
-    ],
+    ]),
     results: "crates/lab/results/all-controllers.txt",
 };
 
 const CONTRACT: Long = Long {
     name: "contract",
     about: "2^32 random steps of every controller against its contract (an hour and a half of a core)",
-    command: &[
+    work: Work::Command(&[
         "cargo",
         "run",
         "--profile",
@@ -58,8 +65,15 @@ const CONTRACT: Long = Long {
         "contract",
         "--",
         "32",
-    ],
+    ]),
     results: "crates/cc/examples/contract-2-32.txt",
+};
+
+const TCP_SENSITIVITY: Long = Long {
+    name: "tcp-sensitivity",
+    about: "TCP's settings where a real kernel leaves the thesis, 200 seeds each (ten minutes)",
+    work: Work::Function(sensitivity::run),
+    results: "crates/lab/results/tcp-sensitivity.md",
 };
 
 /// Runs the named long run, or lists what there is.
@@ -79,9 +93,15 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
                     names.join(", ")
                 );
             };
-            let mut command = Command::new(run.command[0]);
-            command.args(&run.command[1..]).current_dir(&workspace.root);
-            recorded(&mut command, &workspace.root.join(run.results))
+            let results = workspace.root.join(run.results);
+            match run.work {
+                Work::Command(line) => {
+                    let mut command = Command::new(line[0]);
+                    command.args(&line[1..]).current_dir(&workspace.root);
+                    recorded(&mut command, &results)
+                }
+                Work::Function(work) => work(workspace, &results),
+            }
         }
         _ => bail!("`long` takes at most one name"),
     }

@@ -12,6 +12,7 @@ mod interop;
 mod long;
 mod peers;
 mod process;
+mod sensitivity;
 mod steps;
 mod tidy;
 mod workspace;
