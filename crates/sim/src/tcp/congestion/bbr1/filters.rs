@@ -66,6 +66,10 @@ pub(super) struct Policer {
 
 /// What the detector looks at.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about one moment"
+)]
 pub(super) struct Seen {
     /// When a segment was last delivered.
     pub(super) at: Instant,

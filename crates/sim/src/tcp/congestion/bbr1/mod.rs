@@ -157,10 +157,10 @@ impl Bbr1 {
         let Some(min_rtt) = self.min_rtt else {
             return self.settings.initial_window;
         };
-        self.quantize(self.capacity(bw, min_rtt, gain))
+        self.quantize(Self::capacity(bw, min_rtt, gain))
     }
 
-    fn capacity(&self, bw: u64, min_rtt: Duration, gain: Ratio) -> u32 {
+    fn capacity(bw: u64, min_rtt: Duration, gain: Ratio) -> u32 {
         let bdp = u128::from(bw) * u128::from(min_rtt.as_micros());
         let bdp = gain.of(u64::try_from(bdp).unwrap_or(u64::MAX >> 4));
         bdp.div_ceil(1 << BW_SHIFT).min(1 << 22) as u32
@@ -171,7 +171,7 @@ impl Bbr1 {
         let Some(min_rtt) = self.min_rtt else {
             return self.settings.initial_window;
         };
-        let mut segments = self.capacity(self.bw(), min_rtt, self.window_gain);
+        let mut segments = Self::capacity(self.bw(), min_rtt, self.window_gain);
         if self.newer() && self.full {
             segments += self.aggregation.extra(self.bw(), BW_SHIFT);
         }
