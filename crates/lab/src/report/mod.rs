@@ -14,6 +14,7 @@ mod reproduction;
 mod scale;
 mod sequence;
 mod series;
+mod shapes;
 mod svg;
 mod timers;
 mod transfers;
