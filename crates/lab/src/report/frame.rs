@@ -75,11 +75,14 @@ pub(super) struct Key<'a> {
     pub(super) draw: &'a DrawKey,
 }
 
+/// Legends are larger than 12 pixels, and where the page's fonts are missing the next one is wide.
+const LEGEND_WIDER: f64 = 1.12;
+
 /// Draws a legend in one line from the left; wraps where it must. Gives its height.
 pub(super) fn legend(svg: &mut Svg, left: f64, top: f64, right: f64, keys: &[Key<'_>]) -> f64 {
     let (mut x, mut y) = (left, top);
     for key in keys {
-        let width = 26.0 + text_width(key.label) + 22.0;
+        let width = 26.0 + LEGEND_WIDER * text_width(key.label) + 22.0;
         if x + width > right + 22.0 && x > left {
             x = left;
             y += 20.0;
