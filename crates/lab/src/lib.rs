@@ -3,8 +3,8 @@
 //! Reading order: [`scenario`] (what to run), [`run`] (running it on all cores with an outcome
 //! that does not depend on their number), [`metrics`] and [`statistics`] (what came out),
 //! [`summary`] and [`export`] (tables for people and programs), [`papers`] (what the studies
-//! printed), [`reproduce`] (both side by side), [`replay`] (controllers on given round trips, without
-//! a network), [`report`] (figures and pages).
+//! printed), [`reproduce`] (both side by side), [`explained`] (the runs that a text explains),
+//! [`replay`] (controllers on given round trips, without a network), [`report`] (figures and pages).
 //!
 //! ```
 //! use carob_lab::papers;
@@ -20,6 +20,7 @@
 
 pub mod claims;
 pub mod emulate;
+pub mod explained;
 pub mod export;
 pub mod journal;
 pub mod marks;
