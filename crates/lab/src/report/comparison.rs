@@ -19,7 +19,7 @@ const GROUPS_MAX: usize = 12;
 /// Algorithms that can be told apart in one figure.
 const COLOURS: usize = 7;
 /// Above this ratio of largest to smallest value a box plot is logarithmic.
-const LINEAR_UP_TO: f64 = 30.0;
+pub(super) const LINEAR_UP_TO: f64 = 30.0;
 /// The most runs listed one by one.
 const LISTED_MAX: usize = 4_000;
 /// What a report is about.
@@ -369,6 +369,17 @@ mod tests {
             mixed.contains("Blocks over time.") && mixed.contains("Sequence numbers over time.")
         );
         assert!(!mixed.contains("NaN"));
+    }
+
+    #[test]
+    fn flows_of_one_run_over_tcp_are_drawn_together() {
+        let selection = Selection {
+            cell: Some("long-4c-none-28200".to_owned()),
+            seed: Some(1),
+            ..Selection::default()
+        };
+        let html = report(&["run.algorithms=tcp-newreno"], &selection).html();
+        assert!(html.contains(">flow 4<") && html.contains("All flows, then the first"));
     }
 
     #[test]

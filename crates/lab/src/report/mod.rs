@@ -7,6 +7,7 @@
 
 mod boxplot;
 mod comparison;
+mod flows;
 mod frame;
 mod multiples;
 mod page;
@@ -21,6 +22,7 @@ mod transfers;
 
 pub use boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
 pub use comparison::{Subject, comparison, figure};
+pub use flows::FlowsGraph;
 pub use multiples::{Panel, sequences, timers};
 pub use page::{Details, FigureBlock, Report, Section};
 pub use reproduction::reproduction;

@@ -7,7 +7,7 @@ use carob_sim::trace::{Event, What};
 
 use super::frame::{DrawKey, Frame, Key, WIDTH, left_margin, legend};
 use super::scale::{Mapping, Scale, number};
-use super::shapes::{Shape, cross, disc, square, triangle};
+use super::shapes::{Shape, cross, disc, plus, square, triangle};
 use super::svg::{Svg, short};
 
 /// The most marks with a tooltip each; of more, marks of a kind share one element without.
@@ -28,6 +28,8 @@ pub enum Kind {
     Full,
     /// The item was answered or acknowledged.
     Answered,
+    /// A packet of the other end, which acknowledged up to the item, was dropped or lost.
+    LostBack,
 }
 
 /// One mark.
@@ -91,11 +93,16 @@ impl SequenceGraph {
 
     /// The marks of the data that `host` sends to `peer` over TCP: items are sequence numbers, in
     /// bytes from the beginning of the connection. What is acknowledged is known where the ACK
-    /// arrives.
+    /// arrives; what the peer sent and was lost is shown at what it acknowledged.
     pub fn of_stream(events: &[Event], host: u32, peer: u32) -> Self {
         let mut copies: BTreeMap<u32, u8> = BTreeMap::new();
-        let here = events.iter().filter(|event| event.host == host);
-        let marks = here.filter_map(|event| {
+        let marks = events.iter().filter_map(|event| {
+            if event.host == peer {
+                return lost_back(event, host);
+            }
+            if event.host != host {
+                return None;
+            }
             let (segment, kind) = match event.what {
                 What::Segment { segment, again } => {
                     (segment, if again { Kind::Again } else { Kind::First })
@@ -142,6 +149,15 @@ impl SequenceGraph {
 
     /// The figure as an SVG element.
     pub fn svg(&self, label: &str) -> String {
+        self.drawn(label, self.marks.len() <= TOOLTIPS_MAX)
+    }
+
+    /// The figure without tooltips, which an image on a page cannot show and which make most of it.
+    pub fn still(&self, label: &str) -> String {
+        self.drawn(label, false)
+    }
+
+    fn drawn(&self, label: &str, tooltips: bool) -> String {
         const HEIGHT: f64 = 420.0;
         let mut svg = Svg::default();
         let legend_height = self.legend(&mut svg);
@@ -162,7 +178,7 @@ impl SequenceGraph {
         } else {
             1.25
         };
-        self.draw(&mut svg, &x, &y, size, self.marks.len() <= TOOLTIPS_MAX);
+        self.draw(&mut svg, &x, &y, size, tooltips);
         svg.finish(WIDTH, HEIGHT, label)
     }
 
@@ -185,7 +201,13 @@ impl SequenceGraph {
     pub(super) fn draw(&self, svg: &mut Svg, x: &Scale, y: &Scale, size: f64, tooltips: bool) {
         self.answered_line(svg, x, y);
         // What needs attention is drawn last, on top.
-        for kind in [Kind::First, Kind::Again, Kind::Full, Kind::Lost] {
+        for kind in [
+            Kind::First,
+            Kind::Again,
+            Kind::Full,
+            Kind::Lost,
+            Kind::LostBack,
+        ] {
             self.draw_kind(svg, kind, (x, y), size, tooltips);
         }
     }
@@ -196,7 +218,7 @@ impl SequenceGraph {
 
     /// The legend; gives its height.
     pub(super) fn legend(&self, svg: &mut Svg) -> f64 {
-        let all: [(Kind, &str, &DrawKey); 5] = [
+        let all: [(Kind, &str, &DrawKey); 6] = [
             (Kind::First, "first copy", &|svg, at| {
                 svg.circle("seq-first", at, 2.2);
             }),
@@ -208,6 +230,9 @@ impl SequenceGraph {
             }),
             (Kind::Full, "dropped by a full buffer", &|svg, at| {
                 svg.path("seq-full", &square(at, 1.0));
+            }),
+            (Kind::LostBack, "lost on the way back", &|svg, at| {
+                svg.path("seq-back", &plus(at, 1.0));
             }),
             (Kind::Answered, self.answered, &|svg, (x, y)| {
                 svg.line("seq-answered", (x - 9.0, y), (x + 9.0, y));
@@ -221,28 +246,30 @@ impl SequenceGraph {
         legend(svg, 64.0, 14.0, WIDTH - 16.0, &keys)
     }
 
+    /// The answers that reached further than all before them; whether each is the first.
+    pub(super) fn progress(&self) -> impl Iterator<Item = (&Mark, bool)> {
+        let mut reached: Option<u32> = None;
+        let answered = self.marks.iter().filter(|m| m.kind == Kind::Answered);
+        answered.filter_map(move |mark| {
+            let before = reached;
+            reached = before.max(Some(mark.item));
+            before
+                .is_none_or(|before| mark.item > before)
+                .then_some((mark, before.is_none()))
+        })
+    }
+
     /// The highest item answered so far, as a step line.
     fn answered_line(&self, svg: &mut Svg, x: &Scale, y: &Scale) {
         let mut data = String::new();
-        let mut reached: Option<u32> = None;
-        for mark in self.marks.iter().filter(|m| m.kind == Kind::Answered) {
+        for (mark, first) in self.progress() {
+            let (x, y) = (short(x.at(mark.at_s)), short(y.at(f64::from(mark.item))));
             // Writing to a String cannot fail.
-            let _ = match reached {
-                None => write!(
-                    data,
-                    "M{} {}",
-                    short(x.at(mark.at_s)),
-                    short(y.at(f64::from(mark.item)))
-                ),
-                Some(before) if mark.item > before => write!(
-                    data,
-                    "H{}V{}",
-                    short(x.at(mark.at_s)),
-                    short(y.at(f64::from(mark.item)))
-                ),
-                Some(_) => continue,
+            let _ = if first {
+                write!(data, "M{x} {y}")
+            } else {
+                write!(data, "H{x}V{y}")
             };
-            reached = Some(mark.item);
         }
         if !data.is_empty() {
             svg.path("seq-answered", &data);
@@ -262,6 +289,7 @@ impl SequenceGraph {
             Kind::Again => ("seq-again", triangle),
             Kind::Lost => ("seq-lost", cross),
             Kind::Full => ("seq-full", square),
+            Kind::LostBack => ("seq-back", plus),
             Kind::Answered => return,
         };
         let marks: Vec<&Mark> = self.marks.iter().filter(|m| m.kind == kind).collect();
@@ -276,6 +304,7 @@ impl SequenceGraph {
                 Kind::First => "sent",
                 Kind::Again => "sent again",
                 Kind::Lost => "lost on the way",
+                Kind::LostBack => "its acknowledgment lost",
                 _ => "dropped by a full buffer",
             };
             let copy = u32::from(mark.attempt) + 1;
@@ -288,6 +317,20 @@ impl SequenceGraph {
             svg.with_title(&title, |svg| svg.path(class, &shape(at(mark), size)));
         }
     }
+}
+
+/// The mark of an event at the other end of a stream, if it is the loss of a packet to `host`.
+fn lost_back(event: &Event, host: u32) -> Option<Mark> {
+    let (What::SegmentLost { segment } | What::SegmentDropFull { segment }) = event.what else {
+        return None;
+    };
+    // A first SYN acknowledges nothing.
+    (segment.peer == host && segment.ack > 0).then(|| Mark {
+        at_s: event.at.as_micros() as f64 / 1e6,
+        item: segment.ack,
+        kind: Kind::LostBack,
+        attempt: 0,
+    })
 }
 
 #[cfg(test)]
@@ -404,6 +447,13 @@ mod tests {
                     segment: tag(0, 18, 0, 257),
                 },
             ),
+            event(
+                6,
+                0,
+                What::SegmentLost {
+                    segment: tag(2, 18, 0, 513),
+                },
+            ),
         ];
         let graph = SequenceGraph::of_stream(&events, 2, 0);
         let marks: Vec<_> = graph
@@ -417,7 +467,8 @@ mod tests {
                 (Kind::First, 1, 0),
                 (Kind::Lost, 1, 0),
                 (Kind::Again, 1, 1),
-                (Kind::Answered, 257, 0)
+                (Kind::Answered, 257, 0),
+                (Kind::LostBack, 513, 0)
             ]
         );
         let svg = graph.svg("a label");
@@ -425,6 +476,7 @@ mod tests {
             svg.contains("acknowledged") && !svg.contains(">answered<"),
             "{svg}"
         );
+        assert!(svg.contains("<title>") && !graph.still("a label").contains("<title>"));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use carob_sim::spec::{FlowRecord, Recording, RunRecord, Transport};
 use carob_sim::world;
 
+use super::flows::FlowsGraph;
+use super::frame::COLOURS;
 use super::multiples::{self, Panel};
 use super::page::{FigureBlock, Section};
 use super::sequence::{Kind, SequenceGraph};
@@ -70,7 +72,11 @@ pub(super) fn transfers(
         text.push("For each algorithm the run nearest to its median.".to_owned());
     }
     if all.iter().any(|t| t.clients > 1) {
-        text.push("The first client of each run is shown.".to_owned());
+        let shown = match &all[..] {
+            [one] if one.shows_all() => "All flows, then the first client's alone.",
+            _ => "The first client of each run is shown.",
+        };
+        text.push(shown.to_owned());
     }
     if !left_out.is_empty() {
         text.push(format!("Not shown: {}.", summary::listed(&left_out)));
@@ -121,7 +127,7 @@ fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> 
 const BLOCKS_READING: &str = "Each dot is a block asked for; a retransmission stands to the \
 right of the copy that was lost, and the gap between them is the timer.";
 const STREAM_READING: &str = "Each dot is a segment of data the server sent, by the first of its \
-bytes, counted from the beginning of the connection; the line is what the client had acknowledged.";
+bytes, counted from the beginning of the connection; lines are what the client had acknowledged.";
 const TIMER_READING: &str = "The retransmission timeout before dithering, the first timers drawn \
 from it, and the round-trip times it learns from; the vertical axis is logarithmic.";
 const SOCKET_TIMER_READING: &str = "The server's retransmission timeout, backoff included; the \
@@ -154,6 +160,12 @@ impl Transfer {
         if self.over_tcp { &STREAM } else { &BLOCKS }
     }
 
+    /// Whether its flows are drawn together: over TCP they share what the text explains, and there
+    /// is a colour for each.
+    fn shows_all(&self) -> bool {
+        self.over_tcp && (2..=COLOURS).contains(&(self.clients as usize))
+    }
+
     /// The time-sequence graph of its first client.
     fn graph(&self) -> SequenceGraph {
         let events = &self.record.events;
@@ -175,7 +187,11 @@ fn one_transfer(transfer: &Transfer) -> Vec<FigureBlock> {
     } = transfer.words();
     let graph = transfer.graph();
     let mut figures = vec![FigureBlock {
-        svg: graph.svg(title),
+        svg: if transfer.shows_all() {
+            FlowsGraph::of_streams(&transfer.record.events, transfer.clients).svg(title)
+        } else {
+            graph.svg(title)
+        },
         title: format!("{title}. {}.", transfer.title),
         caption: format!("{reading} {}", transfer.caption),
     }];
@@ -202,14 +218,7 @@ fn longest_wait(graph: &SequenceGraph) -> Option<(f64, f64)> {
         return None;
     }
     // Repeated acknowledgments are no progress.
-    let mut reached: Option<u32> = None;
-    let answered = graph.marks.iter().filter(|m| m.kind == Kind::Answered);
-    let progress = answered.filter(|m| {
-        let further = reached.is_none_or(|before| m.item > before);
-        reached = reached.max(Some(m.item));
-        further
-    });
-    let times: Vec<f64> = progress.map(|m| m.at_s).collect();
+    let times: Vec<f64> = graph.progress().map(|(mark, _)| mark.at_s).collect();
     let gap = |pair: &&[f64]| pair[1] - pair[0];
     let longest = times.windows(2).max_by(|a, b| gap(a).total_cmp(&gap(b)))?;
     let around = (longest[1] - longest[0]).max(5.0) / 2.0;
