@@ -489,7 +489,32 @@ fn reproduce_shows_print_beside_ours_with_verdicts() {
         "{text}"
     );
     let html = std::fs::read_to_string(folder.0.join("reports/reproduce-thesis.html"));
-    assert!(html.expect("the report").contains("<svg class=\"figure\""));
+    let html = html.expect("the report");
+    assert!(html.contains("<svg class=\"figure\"") && html.contains("the stalled flow"));
+}
+
+#[test]
+fn reproduce_draws_the_runs_that_the_text_explains() {
+    let folder = Folder::new("reproduce-figures");
+    let run =
+        |arguments: &[&str]| folder.says(&[&["lab", "reproduce", "thesis"], arguments].concat());
+    let page = run(&["--figures", "--threads", "1"]);
+    assert_eq!(page, run(&["--figures", "--threads", "2"]));
+    // Every figure of the page is there, as a file of its own.
+    let names = page.split("](thesis/").skip(1);
+    let names: Vec<&str> = names
+        .filter_map(|rest| Some(rest.split_once(".svg)")?.0))
+        .collect();
+    assert!(names.contains(&"overshoot") && names.contains(&"fct-4c-low"));
+    for name in names {
+        let svg = run(&["--svg", name]);
+        assert!(svg.starts_with("<svg") && svg.len() < 200_000, "{name}");
+    }
+    assert!(
+        page.contains("carob lab run thesis/long-1c-none-28200 --algorithm tcp-newreno --seed")
+    );
+    let error = folder.refuses(&["lab", "reproduce", "thesis", "--svg", "nothing"]);
+    assert!(error.contains("overshoot"), "{error}");
 }
 
 #[test]

@@ -7,10 +7,12 @@
 
 mod boxplot;
 mod comparison;
+mod explained;
 mod flows;
 mod frame;
 mod multiples;
 mod page;
+mod printed;
 mod reproduction;
 mod scale;
 mod sequence;
@@ -22,9 +24,11 @@ mod transfers;
 
 pub use boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
 pub use comparison::{Subject, comparison, figure};
+pub use explained::{Drawn, Explained, READING, explained, explained_figure};
 pub use flows::FlowsGraph;
 pub use multiples::{Panel, sequences, timers};
 pub use page::{Details, FigureBlock, Report, Section};
+pub use printed::completion_times;
 pub use reproduction::reproduction;
 pub use scale::Mapping;
 pub use sequence::{Kind, Mark, SequenceGraph, TOOLTIPS_MAX};

@@ -1,18 +1,18 @@
 //! The report of a reproduction: a study's printed values beside ours.
 
-use super::boxplot::{BoxMark, BoxPlot, Whiskers};
-use super::comparison::printed_of;
+use super::explained::{Explained, READING};
 use super::page::{Details, FigureBlock, Report, Section};
-use super::scale::Mapping;
+use super::printed::completion_times;
 use crate::papers::{self, Study};
 use crate::reproduce::{self, Comparison, Ours, label};
 
-/// The report of our runs of a study.
+/// The report of our runs of a study, and of the runs its text explains.
 pub fn reproduction(
     study: &Study,
     ours: &Ours,
     comparisons: &[Comparison],
     stale: &[String],
+    explained: Vec<Explained>,
     command: &str,
 ) -> Report {
     let tally = reproduce::tally(comparisons);
@@ -60,10 +60,11 @@ pub fn reproduction(
         let why = format!("stale, --fresh computes anew: {}", stale.join("; "));
         facts.push(("Warning".to_owned(), why));
     }
-    let explained = reproduce::thesis_readings()
+    let readings = reproduce::thesis_readings()
         .into_iter()
         .map(|r| format!("{}: {}", label(&r.algorithm, &r.set), r.about));
-    Report {
+    let (boxes, figures) = completion_times(study, ours, comparisons);
+    let mut report = Report {
         title: format!("{} beside ours", study.citation()),
         lead: "Printed values, ours, their ratio, and whether it is within tolerance.".to_owned(),
         facts,
@@ -71,14 +72,16 @@ pub fn reproduction(
         sections: vec![
             Section {
                 heading: "Medians of flow completion time".to_owned(),
-                text: reproduce::remarks(comparisons),
-                figures: figures(study, ours, comparisons),
+                text: std::iter::once(boxes)
+                    .chain(reproduce::remarks(comparisons))
+                    .collect(),
+                figures: figures.into_iter().map(FigureBlock::from).collect(),
                 tables: vec![reproduce::medians(comparisons)],
                 ..Section::default()
             },
             Section {
                 heading: "Readings of what the study leaves open".to_owned(),
-                text: explained.chain(reproduce::nearer(comparisons)).collect(),
+                text: readings.chain(reproduce::nearer(comparisons)).collect(),
                 tables: vec![reproduce::readings(comparisons)],
                 ..Section::default()
             },
@@ -111,96 +114,18 @@ pub fn reproduction(
                 ..Section::default()
             },
         ],
-    }
-}
-
-/// The value of a row's key, such as `error`.
-fn value(c: &Comparison, key: &str) -> String {
-    let found = c.expected.row.iter().find(|(k, _)| *k == key);
-    found.map_or_else(String::new, |(_, value)| value.clone())
-}
-
-/// UDP by error; TCP, which has cells with several buffers, by buffer, each error apart.
-fn figures(study: &Study, ours: &Ours, comparisons: &[Comparison]) -> Vec<FigureBlock> {
-    let over_tcp = |c: &&Comparison| c.expected.algorithm.starts_with("tcp-");
-    let run = || comparisons.iter().filter(|c| c.ours.is_some());
-    let udp: Vec<&Comparison> = run().filter(|c| !over_tcp(c)).collect();
-    let mut figures = vec![figure(study, ours, udp, "error", "")];
-    let mut errors: Vec<String> = Vec::new();
-    for c in run().filter(over_tcp) {
-        let error = value(c, "error");
-        if !errors.contains(&error) {
-            errors.push(error);
-        }
-    }
-    for error in errors {
-        let own = |c: &&Comparison| over_tcp(c) && value(c, "error") == error;
-        let some: Vec<&Comparison> = run().filter(own).collect();
-        let about = format!(" over TCP with error {error}");
-        figures.push(figure(study, ours, some, "buffer", &about));
-    }
-    figures
-}
-
-/// Box plots of some rows, a group for each value of `key` and number of clients.
-fn figure(
-    study: &Study,
-    ours: &Ours,
-    mut run: Vec<&Comparison>,
-    key: &str,
-    about: &str,
-) -> FigureBlock {
-    let (mut groups, mut cells) = (Vec::new(), Vec::<&str>::new());
-    let (mut series, mut boxes) = (Vec::<String>::new(), Vec::new());
-    // Fewer clients first, then in the order of print.
-    let clients = |c: &Comparison| value(c, "clients").parse::<u32>().unwrap_or_default();
-    run.sort_by_key(|c| clients(c));
-    for c in run {
-        let row = ours.rows.iter().find(|row| {
-            row.cell == c.expected.cell && row.algorithm == c.expected.algorithm && row.set == c.set
-        });
-        let Some(row) = row else { continue };
-        let (cell, name) = (c.expected.cell.as_str(), c.label());
-        if !cells.contains(&cell) {
-            cells.push(cell);
-            let n = clients(c);
-            groups.push((
-                value(c, key),
-                format!("{n} client{}", if n == 1 { "" } else { "s" }),
-            ));
-        }
-        if !series.contains(&name) {
-            series.push(name.clone());
-        }
-        let group = cells
-            .iter()
-            .position(|known| *known == cell)
-            .unwrap_or_default();
-        let index = series.iter().position(|s| *s == name).unwrap_or_default();
-        let drawn = |b: &BoxMark| b.group == group && b.series == index;
-        if !boxes.iter().any(drawn) {
-            boxes.push(BoxMark {
-                group,
-                series: index,
-                statistics: row.fct_s,
-                printed: Some(printed_of(&c.expected)),
-            });
-        }
-    }
-    let plot = BoxPlot {
-        y_label: "Flow completion time (s)".to_owned(),
-        mapping: Mapping::Linear,
-        groups,
-        series,
-        boxes,
-        whiskers: Whiskers::P10P90,
-        printed_label: study.citation(),
     };
-    FigureBlock {
-        svg: plot.svg("Box plots of flow completion times beside printed ones"),
-        title: format!("Flow completion time by {key}{about}."),
-        caption: plot.reading(),
+    if !explained.is_empty() {
+        let reading = Section {
+            heading: "Runs that the text explains".to_owned(),
+            text: vec![READING.to_owned()],
+            ..Section::default()
+        };
+        let all = std::iter::once(reading).chain(explained.into_iter().map(Section::from));
+        // After the medians, before what is looked up.
+        report.sections.splice(1..1, all);
     }
+    report
 }
 
 fn csv(comparisons: &[Comparison]) -> String {

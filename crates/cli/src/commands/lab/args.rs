@@ -140,6 +140,10 @@ pub(crate) struct RunArgs {
 }
 
 /// What study to compare with and how to show it.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReproduceArgs {
     /// The study's short name (see `carob lab list`)
@@ -156,6 +160,12 @@ pub(crate) struct ReproduceArgs {
     /// Print the results kept with the program as the document docs/reproduction.md
     #[arg(long, hide = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
     pub(crate) markdown: bool,
+    /// Print the document docs/thesis-figures.md
+    #[arg(long, hide = true, conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown"])]
+    pub(crate) figures: bool,
+    /// Print one of its figures as an SVG file
+    #[arg(long, hide = true, value_name = "NAME", conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown", "figures"])]
+    pub(crate) svg: Option<String>,
     /// Write the results as the file that is kept with the program
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) keep: Option<PathBuf>,

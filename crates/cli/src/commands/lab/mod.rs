@@ -4,6 +4,7 @@ mod args;
 mod capture;
 mod claims;
 mod emulate;
+mod figures;
 mod keys;
 mod list;
 pub(super) mod output;
