@@ -5,6 +5,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::{FIGURE_STYLE, PAGE_STYLE};
 use crate::text::{Align, TextTable};
 
+/// Cells of more bytes are sentences, and wrap.
+const LONG: usize = 60;
+
 /// A report: one page.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -128,7 +131,8 @@ fn html_table(table: &TextTable) -> Markup {
                                     "undecided" => " undecided",
                                     _ => "",
                                 };
-                                td class={ (class(align)) (verdict) } { (cell) }
+                                @let long = if cell.len() > LONG { " long" } else { "" };
+                                td class={ (class(align)) (verdict) (long) } { (cell) }
                             }
                         }
                     }
@@ -147,6 +151,7 @@ mod tests {
     fn a_page_is_one_file_without_scripts_or_links_out() {
         let mut table = TextTable::new(vec![("a".to_owned(), Align::Right)]);
         table.add(vec!["✗".to_owned()]);
+        table.add(vec!["a sentence ".repeat(9)]);
         table.add_note("* a note");
         let section = Section {
             heading: "1 < 2".to_owned(),
@@ -161,6 +166,7 @@ mod tests {
         let html = report.html();
         assert!(html.contains("<title>T &amp; U</title>") && html.contains("1 &lt; 2"));
         assert!(html.contains("<td class=\"right fails\">"));
+        assert!(html.contains("<td class=\"right long\">a sentence"));
         assert!(html.contains("<p class=\"note\">* a note</p>"));
         for outside in ["<script", "http://", "https://", "@import", "<link"] {
             assert!(!html.contains(outside), "{outside}");
