@@ -184,7 +184,7 @@ impl Chosen {
         let job = plan.jobs()[place];
         let mut spec = plan.spec(&job);
         spec.record = RECORDING;
-        let record = world::run(&spec).map_err(|why| Impossible {
+        let record = world::run(&spec).map_err(|why| Impossible::Run {
             cell: run.cell.clone(),
             why,
         })?;

@@ -6,6 +6,7 @@ use super::flows::FlowsGraph;
 use super::page::{FigureBlock, Section};
 use super::scale::number;
 use super::sequence::Kind;
+use crate::claims::part::Part;
 use crate::claims::{Judgement, Kept};
 use crate::explained::{Around, Chosen, ExplainedRun, ExplainedRuns, Facts};
 use crate::papers;
@@ -334,7 +335,7 @@ fn flows(facts: &[Facts]) -> TextTable {
 
 /// The claims a run shows, and what many runs say of them.
 fn claims(run: &ExplainedRun) -> TextTable {
-    let kept = Kept::of("thesis");
+    let kept: Vec<Kept> = Part::of("thesis").filter_map(Kept::of).collect();
     let all = papers::claims("thesis");
     let columns = ["claim", "the text", "verdict", "ours"];
     let header = columns.map(|name| (name.to_owned(), Align::Left));
@@ -352,7 +353,12 @@ fn claims(run: &ExplainedRun) -> TextTable {
             judgement.map_or_else(summary::dash, Judgement::measured),
         ]);
     }
-    if let Some(kept) = &kept {
+    let its_own = |kept: &&Kept| {
+        kept.claims
+            .iter()
+            .any(|judged| run.claims.contains(&judged.id))
+    };
+    if let Some(kept) = kept.iter().find(its_own) {
         table.add_note(&format!(
             "Verdicts and values are of {} seeds, not of this run alone.",
             kept.seeds
@@ -383,7 +389,7 @@ mod tests {
             let again = explained_figure(&thesis(), &figure.id).expect("possible");
             assert_eq!(again.as_ref(), Some(figure));
         }
-        assert_eq!(explained_figure(&thesis(), "nothing"), Ok(None));
+        assert!(matches!(explained_figure(&thesis(), "nothing"), Ok(None)));
     }
 
     #[test]
