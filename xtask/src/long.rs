@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{sensitivity, workspace::Workspace};
+use crate::{crowds, sensitivity, workspace::Workspace};
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
 struct Long {
@@ -27,7 +27,12 @@ enum Work {
     Function(fn(&Workspace, &Path) -> Result<bool>),
 }
 
-const RUNS: &[Long] = &[ALL_CONTROLLERS, CONTRACT, TCP_SENSITIVITY];
+const RUNS: &[Long] = &[
+    ALL_CONTROLLERS,
+    CONTRACT,
+    CROWD_SENSITIVITY,
+    TCP_SENSITIVITY,
+];
 
 const ALL_CONTROLLERS: Long = Long {
     name: "all-controllers",
@@ -67,6 +72,13 @@ const CONTRACT: Long = Long {
         "32",
     ]),
     results: "crates/cc/examples/contract-2-32.txt",
+};
+
+const CROWD_SENSITIVITY: Long = Long {
+    name: "crowd-sensitivity",
+    about: "what the thesis leaves open about crowds, and what becomes of its claims (20 minutes)",
+    work: Work::Function(crowds::run),
+    results: "crates/lab/results/crowd-sensitivity.md",
 };
 
 const TCP_SENSITIVITY: Long = Long {

@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod crowds;
 mod interop;
 mod long;
 mod peers;

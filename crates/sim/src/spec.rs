@@ -281,6 +281,8 @@ pub struct Recording {
     /// How many packets to keep, as they are sent and as they arrive; 0 for none
     /// (at most [`PACKETS_MAX`](Self::PACKETS_MAX)).
     pub packets: u32,
+    /// Spans of time to count what crosses the link in; zero for none.
+    pub bin: Duration,
 }
 
 impl Recording {
@@ -288,6 +290,21 @@ impl Recording {
     pub const LOG_MAX: u32 = 1 << 20;
     /// The most packets a run keeps, whatever it asks for (some 400 MB of 300 bytes each).
     pub const PACKETS_MAX: u32 = 1 << 20;
+    /// The most bins a run keeps; what comes later counts in the last.
+    pub const BINS_MAX: usize = 1 << 16;
+}
+
+/// What crossed the link towards the clients in a span of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bin {
+    /// Bytes that left the bottleneck, lost after it or not.
+    pub carried: u64,
+    /// Of those, the ones of copies nobody needed ([`LinkRecord::useless_down`]).
+    pub useless: u64,
+    /// Responses that clients completed.
+    pub answered: u32,
+    /// The longest that a packet had spent in the queue when it left, its own transmission included.
+    pub wait: Duration,
 }
 
 /// The outcome of a run.
@@ -311,6 +328,8 @@ pub struct RunRecord {
     pub log: Vec<(u32, Trace)>,
     /// The recorded packets, in order.
     pub packets: Vec<Captured>,
+    /// The link towards the clients over time, one after the other from the beginning.
+    pub bins: Vec<Bin>,
 }
 
 /// What both directions of the link did.

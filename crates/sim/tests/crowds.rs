@@ -7,8 +7,8 @@ use carob_cc::time::Duration;
 use carob_sim::capture::Content;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
-    Batches, ControllerSpec, Reconnect, Recording, Requests, RunRecord, RunSpec, Span, Transport,
-    Until, Workload,
+    Batches, Bin, ControllerSpec, Reconnect, Recording, Requests, RunRecord, RunSpec, Span,
+    Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::world;
@@ -189,5 +189,30 @@ fn crowds_that_start_anew_are_the_same_with_the_same_seed() {
         over_tcp(anew(spec(20, "default", "high"), 1, 10, Reconnect::Closed)),
     ] {
         assert_eq!(run(&spec), run(&spec));
+    }
+}
+
+#[test]
+fn bins_hold_what_the_link_carried_and_what_was_answered() {
+    for mut spec in [
+        spec(100, "default", "medium"),
+        over_tcp(spec(20, "default", "high")),
+    ] {
+        let without = run(&spec);
+        spec.record.bin = Duration::from_secs(10);
+        let record = run(&spec);
+        assert_eq!(record.trace_hash, without.trace_hash);
+        let sum = |of: fn(&Bin) -> u64| record.bins.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|bin| bin.carried), record.link.down.bytes_sent);
+        assert_eq!(sum(|bin| bin.useless), record.link.useless_down);
+        assert_eq!(sum(|bin| bin.answered.into()), u64::from(spec.clients) * 50);
+        // 30 kbit/s in 10 s, but for the packet that ends a little later.
+        assert!(record.bins.iter().all(|bin| bin.carried <= 37_500 + 300));
+        assert!(
+            record
+                .bins
+                .iter()
+                .any(|bin| bin.wait > Duration::from_millis(20))
+        );
     }
 }

@@ -19,6 +19,21 @@ const DOCUMENTS: &[Document] = &[
         arguments: &["lab", "claims", "thesis", "--markdown"],
     },
     Document {
+        path: "docs/collapse.svg",
+        arguments: &[
+            "lab",
+            "run",
+            "thesis/short-random-400c-none-inf",
+            "--algorithm",
+            "default,cocoa-001,default-fb2,cocoa-fb2,fasor,tcp-newreno",
+            "--seeds",
+            "3",
+            "--svg",
+            "link",
+            "--no-report",
+        ],
+    },
+    Document {
         path: "docs/controllers.md",
         arguments: &["cc", "list", "--markdown"],
     },

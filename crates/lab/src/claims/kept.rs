@@ -17,7 +17,7 @@ use crate::journal::Journal;
 use crate::papers;
 use crate::reproduce::{self, Ours, Tolerances};
 use crate::run::{Impossible, Plan, Selection};
-use crate::scenario::{Scenario, builtin};
+use crate::scenario::{Scenario, ScenarioError, builtin};
 
 /// The verdicts on the claims of a part of a study, and what they were made from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,10 +45,31 @@ pub struct Kept {
     pub claims: Vec<Judged>,
 }
 
-fn scenario(file: &str, algorithm: &str) -> Option<Scenario> {
+fn scenario(file: &str, algorithm: &str, set: &[String]) -> Option<Scenario> {
     let (file, _) = builtin::find(file)?;
     let algorithms = [algorithm.to_owned()];
-    Scenario::with_algorithms(file.name, file.text, &[], Some(&algorithms)).ok()
+    Scenario::with_algorithms(file.name, file.text, set, Some(&algorithms)).ok()
+}
+
+/// How runs are made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Making<'a> {
+    /// So many per cell and algorithm; the part's own number if 0.
+    pub seeds: u64,
+    /// Settings changed in every scenario, such as `reconnect=at-once`.
+    pub set: &'a [String],
+    /// Where runs come from and go to.
+    pub journal: Option<&'a Journal>,
+}
+
+impl Making<'_> {
+    /// Whether all scenarios of a part take its settings.
+    pub fn check(&self, part: &Part) -> Result<(), ScenarioError> {
+        for (file, _) in part.scenarios.iter().filter_map(|file| builtin::find(file)) {
+            Scenario::read(file.name, file.text, self.set)?;
+        }
+        Ok(())
+    }
 }
 
 fn scenario_hash(part: &Part) -> String {
@@ -65,14 +86,13 @@ fn rules_hash(rules: &[Rule]) -> String {
 fn run(
     part: &Part,
     of: &Reference,
-    seeds: u64,
+    making: Making<'_>,
     source: &mut Source,
     wanted: &BTreeSet<String>,
-    journal: Option<&Journal>,
     progress: impl Fn() + Sync,
 ) -> Result<Option<(u64, String)>, Impossible> {
     for file in part.scenarios {
-        let Some(scenario) = scenario(file, &of.algorithm) else {
+        let Some(scenario) = scenario(file, &of.algorithm, making.set) else {
             continue;
         };
         if !scenario.cells().iter().any(|cell| cell.name == of.cell) {
@@ -81,13 +101,13 @@ fn run(
         let selection = Selection {
             cell: Some(of.cell.clone()),
             everywhere: true,
-            seeds: Some(seeds),
+            seeds: Some(making.seeds),
             ..Selection::default()
         };
         let Ok(plan) = Plan::new(&scenario, &selection) else {
             continue;
         };
-        let outcome = plan.execute_with(journal, world::run, |_, _| progress())?;
+        let outcome = plan.execute_with(making.journal, world::run, |_, _| progress())?;
         source.add_outcome(&outcome, wanted);
         let hash = outcome
             .runs()
@@ -105,10 +125,13 @@ impl Kept {
     /// and go there, if there is one.
     pub fn compute(
         part: &Part,
-        seeds: u64,
-        journal: Option<&Journal>,
+        mut making: Making<'_>,
         progress: impl Fn(usize, usize) + Sync,
     ) -> Result<Self, Impossible> {
+        if making.seeds == 0 {
+            making.seeds = part.seeds;
+        }
+        let seeds = making.seeds;
         let rules = rule::rules(part);
         let needed = needed(&rules);
         let all = needed.len() * usize::try_from(seeds).unwrap_or(usize::MAX);
@@ -118,8 +141,7 @@ impl Kept {
         let (mut first_seed, mut hashes) = (1, std::collections::BTreeMap::new());
         for of in &needed {
             let told = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
-            if let Some((first, hash)) = run(part, of, seeds, &mut source, &wanted, journal, told)?
-            {
+            if let Some((first, hash)) = run(part, of, making, &mut source, &wanted, told)? {
                 first_seed = first;
                 hashes.insert(format!("{} {}", of.cell, of.algorithm), hash);
             }
@@ -180,15 +202,18 @@ impl Kept {
             why.push("the rules have changed".to_owned());
         }
         let needed = needed(&rules);
+        let once = Making {
+            seeds: 1,
+            ..Making::default()
+        };
         let runs_differently = |of: &Reference| {
             let name = format!("{} {}", of.cell, of.algorithm);
             let now = run(
                 part,
                 of,
-                1,
+                once,
                 &mut Source::default(),
                 &BTreeSet::new(),
-                None,
                 || {},
             );
             let now = now.ok().flatten().map(|(_, hash)| hash);

@@ -22,7 +22,7 @@ use crate::papers::{self, Claim};
 use crate::reproduce::{self, Comparison};
 use expression::Reference;
 use interval::Interval;
-pub use kept::Kept;
+pub use kept::{Kept, Making};
 use rule::{Bound, Check, Condition, Rule};
 use source::Source;
 

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 pub use facts::{DuplicateAck, Facts, Stall, Turns};
 
+use carob_cc::time::Duration;
 use carob_sim::spec::RunRecord;
 use carob_sim::world;
 
@@ -143,6 +144,7 @@ const RECORDING: Recording = Recording {
     samples: 0,
     log: 0,
     packets: 0,
+    bin: Duration::ZERO,
 };
 
 /// A run that was chosen, made again and recorded.

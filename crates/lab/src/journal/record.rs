@@ -18,6 +18,7 @@ pub(super) fn write(record: &RunRecord) -> Vec<u8> {
         events_unrecorded,
         log: _,
         packets: _,
+        bins: _,
     } = record;
     let LinkRecord {
         down,
@@ -319,7 +320,7 @@ mod tests {
     fn record() -> RunRecord {
         let mut next = 1_u64;
         let mut n = || {
-            next = next * 3 + 1;
+            next = next.wrapping_mul(3).wrapping_add(1);
             next
         };
         let mut flow = |whole: bool| FlowRecord {

@@ -3,7 +3,7 @@
 use super::boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
 use super::page::{Details, FigureBlock, Report, Section};
 use super::scale::Mapping;
-use super::transfers::transfers;
+use super::transfers::{link_over_time, transfers};
 use crate::export;
 use crate::marks;
 use crate::medians;
@@ -99,6 +99,12 @@ pub fn figure(outcome: &Outcome<'_>, print: &Print) -> Option<String> {
     first
         .filter(|_| completed)
         .map(|block| super::standalone(&block.svg))
+}
+
+/// What crowds make of the link over time, as a file of its own; nothing if there is no crowd.
+pub fn link_figure(outcome: &Outcome<'_>) -> Result<Option<String>, Impossible> {
+    let svg = link_over_time(outcome, &outcome.rows())?;
+    Ok(svg.map(|svg| super::standalone(&svg)))
 }
 
 fn fct_count(row: &Row) -> usize {

@@ -10,6 +10,7 @@ mod comparison;
 mod explained;
 mod flows;
 mod frame;
+mod link_use;
 mod multiples;
 mod page;
 mod printed;
@@ -23,7 +24,7 @@ mod timers;
 mod transfers;
 
 pub use boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
-pub use comparison::{Subject, comparison, figure};
+pub use comparison::{Subject, comparison, figure, link_figure};
 pub use explained::{Drawn, Explained, READING, explained, explained_figure};
 pub use flows::FlowsGraph;
 pub use multiples::{Panel, sequences, timers};

@@ -1,6 +1,7 @@
 //! Several runs side by side on the same axes.
 
 use super::frame::{Frame, WIDTH, left_margin};
+use super::link_use::{LinkUse, Y_RATE};
 use super::scale::{Mapping, Scale};
 use super::sequence::SequenceGraph;
 use super::svg::Svg;
@@ -71,6 +72,24 @@ pub fn timers(panels: &[Panel<TimerTrace>], label: &str) -> String {
     };
     grid(svg, &axes, top, panels, label, |trace, svg, x, y| {
         trace.draw(svg, x, y, false);
+    })
+}
+
+/// What crowds make of a link, on common axes, as one SVG element.
+pub(super) fn link_uses(panels: &[Panel<LinkUse>], label: &str) -> String {
+    let mut svg = Svg::default();
+    let top = 14.0 + LinkUse::legend(&mut svg);
+    let most =
+        |of: &dyn Fn(&LinkUse) -> f64| panels.iter().map(|p| of(&p.content)).fold(0.0, f64::max);
+    let axes = Axes {
+        x: (0.0, most(&LinkUse::end)),
+        y: (0.0, most(&|of| of.rate_kbps)),
+        mapping: Mapping::Linear,
+        label: Y_RATE.to_owned(),
+    };
+    let longest = most(&LinkUse::longest_wait);
+    grid(svg, &axes, top, panels, label, |of, svg, x, y| {
+        of.draw(svg, x, y, longest);
     })
 }
 

@@ -1,10 +1,12 @@
 //! Recorded transfers in reports: time-sequence graphs and timers.
 
+use carob_cc::time::Duration;
 use carob_sim::spec::{FlowRecord, Recording, RunRecord, Transport};
 use carob_sim::world;
 
 use super::flows::FlowsGraph;
 use super::frame::COLOURS;
+use super::link_use::{BIN, LinkUse};
 use super::multiples::{self, Panel};
 use super::page::{FigureBlock, Section};
 use super::sequence::{Kind, SequenceGraph};
@@ -20,7 +22,10 @@ const RECORDING: Recording = Recording {
     samples: 20_000,
     log: 0,
     packets: 0,
+    bin: Duration::ZERO,
 };
+/// From so many clients on a run is a crowd, and shown by what it makes of the link.
+const CROWD: u32 = 8;
 
 /// A recorded run.
 struct Transfer {
@@ -28,6 +33,8 @@ struct Transfer {
     caption: String,
     clients: u32,
     over_tcp: bool,
+    /// Of the link towards the clients, in bit/s.
+    rate_bps: u64,
     record: RunRecord,
 }
 
@@ -81,11 +88,12 @@ pub(super) fn transfers(
     if !left_out.is_empty() {
         text.push(format!("Not shown: {}.", summary::listed(&left_out)));
     }
-    let figures = match &all[..] {
+    let mut figures = crowd(&all);
+    figures.extend(match &all[..] {
         [] => return Ok(None),
         [one] => one_transfer(one),
         several => side_by_side(several),
-    };
+    });
     Ok(Some(Section {
         heading: if single {
             "The transfer"
@@ -102,6 +110,10 @@ pub(super) fn transfers(
 fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> {
     let mut spec = outcome.plan().spec(job);
     spec.record = RECORDING;
+    if spec.clients >= CROWD {
+        spec.record.bin = BIN;
+    }
+    let rate_bps = spec.link.down.rate_bps;
     let record = world::run(&spec).map_err(|why| Impossible::Run {
         cell: job.cell.name.clone(),
         why,
@@ -120,6 +132,7 @@ fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> 
         caption: format!("Trace hash {:016x}.{unrecorded}", record.trace_hash),
         clients: spec.clients,
         over_tcp: spec.transport != Transport::Datagrams,
+        rate_bps,
         record,
     })
 }
@@ -128,10 +141,56 @@ const BLOCKS_READING: &str = "Each dot is a block asked for; a retransmission st
 right of the copy that was lost, and the gap between them is the timer.";
 const STREAM_READING: &str = "Each dot is a segment of data the server sent, by the first of its \
 bytes, counted from the beginning of the connection; lines are what the client had acknowledged.";
+const CROWD_READING: &str = "What the bottleneck towards the clients carried, all of them \
+together: bytes somebody needed, and on top of them answers after the first to an exchange and \
+TCP's spurious copies. The line is the longest time that a packet had waited.";
 const TIMER_READING: &str = "The retransmission timeout before dithering, the first timers drawn \
 from it, and the round-trip times it learns from; the vertical axis is logarithmic.";
 const SOCKET_TIMER_READING: &str = "The server's retransmission timeout, backoff included; the \
 vertical axis is logarithmic.";
+
+/// Crowds on the link: what each makes of it.
+fn crowd(all: &[Transfer]) -> Vec<FigureBlock> {
+    let panels: Vec<Panel<LinkUse>> = all
+        .iter()
+        .filter(|transfer| transfer.clients >= CROWD)
+        .map(|transfer| {
+            let content = LinkUse::of(&transfer.record, transfer.rate_bps);
+            let wait = content.longest_wait();
+            Panel {
+                title: format!("{}, waits up to {wait:.0} s", transfer.title),
+                content,
+            }
+        })
+        .collect();
+    if panels.is_empty() {
+        return Vec::new();
+    }
+    let title = "The link over time";
+    vec![FigureBlock {
+        svg: multiples::link_uses(&panels, &format!("{title}, by algorithm")),
+        title: format!("{title}."),
+        caption: CROWD_READING.to_owned(),
+    }]
+}
+
+/// The link over time in the cell in which the algorithms differ most, as one SVG element; nothing
+/// if no crowd is in it.
+pub(super) fn link_over_time(
+    outcome: &Outcome<'_>,
+    rows: &[Row],
+) -> Result<Option<String>, Impossible> {
+    let first = rows
+        .first()
+        .map(|row| row.scenario.rsplit('/').next().unwrap_or_default());
+    let cell = summary::widest_cell(rows).or(first).unwrap_or_default();
+    let of_cell = rows
+        .iter()
+        .filter(|row| row.scenario.rsplit('/').next() == Some(cell));
+    let jobs = of_cell.filter_map(|row| outcome.typical(cell, &row.algorithm));
+    let all: Result<Vec<Transfer>, Impossible> = jobs.map(|job| record(outcome, &job)).collect();
+    Ok(crowd(&all?).into_iter().next().map(|block| block.svg))
+}
 
 /// Graphs of datagrams and of streams have different axes: what they are called.
 struct Words {

@@ -58,23 +58,30 @@ impl World<'_> {
         } else {
             &mut self.link.up
         };
-        let (mut arrives, mut missing, mut carried) = (self.now, None, 0);
+        let (mut arrives, mut missing) = (self.now, None);
+        let (mut carried, mut gone) = (0, self.now);
         for fragment in fragments(bytes, self.spec.mtu_bytes) {
             match direction.offer(self.now, fragment) {
-                Verdict::Deliver { at, .. } => arrives = arrives.max(at),
+                Verdict::Deliver { at, departed, .. } => {
+                    (arrives, gone) = (arrives.max(at), departed);
+                }
                 Verdict::DropFull => {
                     missing = Some(What::DropFull { item, attempt });
                     continue;
                 }
-                Verdict::Lost { .. } => missing = Some(What::Lost { item, attempt }),
+                Verdict::Lost { departed } => {
+                    (missing, gone) = (Some(What::Lost { item, attempt }), departed);
+                }
             }
             carried += fragment;
         }
         if let Some(client) = self.hosts[client as usize].as_client() {
-            if !down {
+            if down {
+                let useless = client.is_useless(tag, missing.is_none());
+                self.useless[DOWN] += u64::from(if useless { carried } else { 0 });
+                self.bin_carried(gone, carried, useless);
+            } else {
                 client.carries(tag, carried);
-            } else if client.is_useless(tag, missing.is_none()) {
-                self.useless[DOWN] += u64::from(carried);
             }
         }
         if let Some(what) = missing {

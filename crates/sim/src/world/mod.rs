@@ -6,6 +6,7 @@
 //!
 //! Files: [`mod@self`] a run and what clients do, `datagrams` packets of UDP, `connections` TCP.
 
+mod bins;
 mod connections;
 mod datagrams;
 
@@ -23,7 +24,8 @@ use crate::link::Link;
 use crate::queue::EventQueue;
 use crate::random::Stream;
 use crate::spec::{
-    CLIENTS_MAX, LinkRecord, Reconnect, Recording, RunRecord, RunSpec, Sample, Transport, Until,
+    Bin, CLIENTS_MAX, LinkRecord, Reconnect, Recording, RunRecord, RunSpec, Sample, Transport,
+    Until,
 };
 use crate::tcp::segment::{IP_HEADER, TCP_HEADER};
 use crate::tcp::settings::Impossible;
@@ -102,6 +104,7 @@ struct World<'a> {
     link: Link,
     /// Bytes that used the link for copies nobody needed, by direction.
     useless: [u64; 2],
+    bins: Vec<Bin>,
     packets: Vec<Packet>,
     free: Vec<u32>,
     connections: Connections,
@@ -163,6 +166,7 @@ impl<'a> World<'a> {
             hosts,
             link: Link::new(&spec.link, spec.seed, "link"),
             useless: [0; 2],
+            bins: Vec::new(),
             packets: Vec::new(),
             free: Vec::new(),
             connections: Connections::default(),
@@ -353,6 +357,7 @@ impl<'a> World<'a> {
                 }
             }
             Event::Response { response, .. } => {
+                self.bin_answered();
                 if let Some(client) = self.hosts[number as usize].as_client() {
                     client.flow.body_bytes += response.bytes().len() as u64;
                 }
@@ -496,6 +501,7 @@ impl<'a> World<'a> {
             events_unrecorded,
             log: self.log,
             packets: self.captured,
+            bins: self.bins,
         }
     }
 }

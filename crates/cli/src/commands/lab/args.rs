@@ -120,9 +120,10 @@ pub(crate) struct RunArgs {
     /// Print comma-separated values, a line per metric
     #[arg(long)]
     pub(crate) csv: bool,
-    /// Print the box plot as an SVG file
-    #[arg(long, hide = true, conflicts_with_all = ["json", "csv"])]
-    pub(crate) svg: bool,
+    /// Print a figure as an SVG file: the box plot, or the link over time
+    #[arg(long, hide = true, value_name = "FIGURE", num_args = 0..=1,
+          default_missing_value = "boxes", conflicts_with_all = ["json", "csv"])]
+    pub(crate) svg: Option<Figure>,
     /// Keep every run that is done in this file, and take from it those that are there: a sweep that
     /// was killed goes on where it stopped
     #[arg(long, value_name = "FILE", conflicts_with_all = ["log", "pcap"])]
@@ -137,6 +138,15 @@ pub(crate) struct RunArgs {
     pub(crate) report: ReportArgs,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
+}
+
+/// A figure of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Figure {
+    /// Completion times.
+    Boxes,
+    /// What crowds make of the link.
+    Link,
 }
 
 /// What study to compare with and how to show it.
@@ -221,6 +231,14 @@ pub(crate) struct ClaimsArgs {
     /// Runs per cell and algorithm; implies --fresh
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: Option<u64>,
+    /// Change a setting of all scenarios, as for `run`, and judge what comes of it
+    #[arg(
+        long,
+        value_name = "KEY=VALUE",
+        conflicts_with = "keep",
+        requires = "part"
+    )]
+    pub(crate) set: Vec<String>,
     /// Keep every run that is done in this file, and take from it those that are there: a sweep that
     /// was killed goes on where it stopped
     #[arg(long, value_name = "FILE")]

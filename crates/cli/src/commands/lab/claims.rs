@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use carob_lab::claims::part::{PARTS, Part};
-use carob_lab::claims::{Judged, Judgement, Kept, Verdict, rule};
+use carob_lab::claims::{Judged, Judgement, Kept, Making, Verdict, rule};
 use carob_lab::journal::Journal;
 use carob_lab::papers;
 use carob_lab::text::{Align, TextTable};
@@ -122,10 +122,18 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
 }
 
 fn compute(part: &Part, args: &ClaimsArgs, journal: Option<&Journal>) -> Result<Kept, Failure> {
+    let making = Making {
+        seeds: args.seeds.unwrap_or(part.seeds),
+        set: &args.set,
+        journal,
+    };
+    making
+        .check(part)
+        .map_err(|error| Failure::new(Kind::Usage, error))?;
     // The number of runs is known with the first one done.
     let bar: OnceLock<ProgressBar> = OnceLock::new();
     let kept = output::with_threads(args.threads, || {
-        Kept::compute(part, args.seeds.unwrap_or(part.seeds), journal, |_, all| {
+        Kept::compute(part, making, |_, all| {
             bar.get_or_init(|| output::progress(all)).inc(1);
         })
     })?;

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use carob_lab::pattern::is_pattern;
-use carob_lab::report::{Subject, comparison, figure};
+use carob_lab::report::{Subject, comparison, figure, link_figure};
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::builtin;
 use carob_lab::summary::{self, Print};
 use carob_lab::{export, medians, world};
 
-use super::args::RunArgs;
+use super::args::{Figure, RunArgs};
 use super::capture;
 use super::output::{self, json_lines, say};
 use super::source::Source;
@@ -61,8 +61,12 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     if let Some(path) = &args.pcap {
         write_capture(path, &runs)?;
     }
-    let quiet = args.json || args.csv || args.svg;
+    let quiet = args.json || args.csv || args.svg.is_some();
     show(args, &source, &runs, &rows, &print, &took);
+    if args.svg == Some(Figure::Link) {
+        let svg = link_figure(&runs).map_err(|e| Failure::new(Kind::Usage, e))?;
+        say(svg.unwrap_or_default().trim_end());
+    }
     let report_name = match args.seed {
         Some(seed) => format!("{name}-seed{seed}"),
         None => name.replace('*', "all"),
@@ -134,8 +138,10 @@ pub(super) fn show(
         }
         return;
     }
-    if args.svg {
-        say(figure(runs, print).unwrap_or_default().trim_end());
+    if let Some(kind) = args.svg {
+        if kind == Figure::Boxes {
+            say(figure(runs, print).unwrap_or_default().trim_end());
+        }
         return;
     }
     if args.csv {

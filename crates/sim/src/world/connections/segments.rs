@@ -83,9 +83,13 @@ impl World<'_> {
         };
         let capable = segment.ecn != Ecn::NotCapable;
         let verdict = direction.offer_packet(now, segment.wire_bytes(), capable);
-        if is_spurious && !matches!(verdict, Verdict::DropFull) {
+        if let Verdict::Deliver { departed, .. } | Verdict::Lost { departed } = verdict {
             let way = if which == SERVER { DOWN } else { UP };
-            self.useless[way] += u64::from(segment.wire_bytes());
+            let bytes = segment.wire_bytes();
+            self.useless[way] += u64::from(if is_spurious { bytes } else { 0 });
+            if way == DOWN {
+                self.bin_carried(departed, bytes, is_spurious);
+            }
         }
         let (at, marked) = match verdict {
             Verdict::Deliver { at, marked, .. } => (at, marked),

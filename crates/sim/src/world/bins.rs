@@ -1,0 +1,39 @@
+//! What crosses the link towards the clients over time, in bins.
+
+use carob_cc::time::Instant;
+
+use super::World;
+use crate::spec::{Bin, Recording};
+
+impl World<'_> {
+    /// The bin of a moment, if there are any; what comes after the last one counts there.
+    pub(super) fn bin(&mut self, at: Instant) -> Option<&mut Bin> {
+        let width = self.spec.record.bin;
+        if width.is_zero() {
+            return None;
+        }
+        let index = at.since(Instant::ZERO).as_micros() / width.as_micros();
+        let index = (index as usize).min(Recording::BINS_MAX - 1);
+        if self.bins.len() <= index {
+            self.bins.resize(index + 1, Bin::default());
+        }
+        self.bins.get_mut(index)
+    }
+
+    /// Bytes leave the bottleneck towards the clients.
+    pub(super) fn bin_carried(&mut self, departed: Instant, bytes: u32, useless: bool) {
+        let waited = departed.since(self.now);
+        if let Some(bin) = self.bin(departed) {
+            bin.carried += u64::from(bytes);
+            bin.useless += u64::from(if useless { bytes } else { 0 });
+            bin.wait = bin.wait.max(waited);
+        }
+    }
+
+    /// A client has a response.
+    pub(super) fn bin_answered(&mut self) {
+        if let Some(bin) = self.bin(self.now) {
+            bin.answered += 1;
+        }
+    }
+}
