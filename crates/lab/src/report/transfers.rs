@@ -33,6 +33,8 @@ struct Transfer {
     caption: String,
     clients: u32,
     over_tcp: bool,
+    /// Its bodies are larger than a block.
+    in_blocks: bool,
     /// Of the link towards the clients, in bit/s.
     rate_bps: u64,
     record: RunRecord,
@@ -114,6 +116,9 @@ fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> 
         spec.record.bin = BIN;
     }
     let rate_bps = spec.link.down.rate_bps;
+    let requests = spec.workload.requests();
+    let block = u32::from(requests.block_bytes);
+    let in_blocks = requests.request_bytes.max(requests.response_bytes) > block;
     let record = world::run(&spec).map_err(|why| Impossible::Run {
         cell: job.cell.name.clone(),
         why,
@@ -132,6 +137,7 @@ fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> 
         caption: format!("Trace hash {:016x}.{unrecorded}", record.trace_hash),
         clients: spec.clients,
         over_tcp: spec.transport != Transport::Datagrams,
+        in_blocks,
         rate_bps,
         record,
     })
@@ -207,6 +213,13 @@ const BLOCKS: Words = Words {
     timers: TIMER_READING,
     awaited: "a block",
 };
+const EXCHANGES: Words = Words {
+    title: "Exchanges over time",
+    reading: "Each dot is a request; a retransmission stands to the right of the copy before it, \
+              and the gap between them is the timer.",
+    timers: TIMER_READING,
+    awaited: "an answer",
+};
 const STREAM: Words = Words {
     title: "Sequence numbers over time",
     reading: STREAM_READING,
@@ -216,7 +229,11 @@ const STREAM: Words = Words {
 
 impl Transfer {
     fn words(&self) -> &'static Words {
-        if self.over_tcp { &STREAM } else { &BLOCKS }
+        match (self.over_tcp, self.in_blocks) {
+            (true, _) => &STREAM,
+            (false, true) => &BLOCKS,
+            (false, false) => &EXCHANGES,
+        }
     }
 
     /// Whether its flows are drawn together: over TCP they share what the text explains, and there
@@ -232,7 +249,8 @@ impl Transfer {
             // The server is the last host.
             SequenceGraph::of_stream(events, self.clients, 0)
         } else {
-            SequenceGraph::of("Block", events, 0)
+            let item = if self.in_blocks { "Block" } else { "Exchange" };
+            SequenceGraph::of(item, events, 0)
         }
     }
 }
