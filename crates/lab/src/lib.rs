@@ -26,6 +26,7 @@ pub mod journal;
 pub mod marks;
 pub mod medians;
 pub mod metrics;
+mod packed;
 pub mod papers;
 pub mod pattern;
 pub mod replay;

@@ -1,11 +1,9 @@
 //! Runs that are done, kept in a file: a sweep that was killed goes on where it stopped.
 //!
-//! The file is a line that names the format and then, for each run, its key (8 bytes), the length
+//! The file is a line that names the format and what records are made of, and then, for each run, its key (8 bytes), the length
 //! of its record (4 bytes), the record and a check sum (8 bytes), all little-endian. What was being
 //! written when the program was killed is cut off when the file is opened again. Records hold
 //! everything but recordings, so results are the same bytes however often a sweep was interrupted.
-
-mod record;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,10 +15,11 @@ use std::sync::Mutex;
 use carob_sim::hash::fnv1a;
 use carob_sim::spec::RunRecord;
 
+use crate::packed;
 use crate::run::Job;
 
-/// The first line of a journal.
-const FORMAT: &[u8] = b"carob journal 1\n";
+/// How the first line of every journal begins; [`first_line`] has the rest.
+const JOURNAL: &str = "carob journal ";
 /// The largest record, in bytes; a run has at most 4,096 flows of some 200 bytes.
 const RECORD_MAX: usize = 16 << 20;
 
@@ -32,6 +31,8 @@ pub enum Error {
     File { path: PathBuf, error: io::Error },
     /// It is no journal.
     Other { path: PathBuf },
+    /// It is one, but of a program whose records are others.
+    Version { path: PathBuf },
     /// A run of it comes out differently now.
     Changed { path: PathBuf, run: String },
 }
@@ -43,6 +44,12 @@ impl fmt::Display for Error {
             Self::Other { path } => write!(
                 f,
                 "{} is no journal of this program; name another file",
+                path.display()
+            ),
+            Self::Version { path } => write!(
+                f,
+                "{} is a journal of another version of the program, which counted other things; \
+                 delete it or name another file",
                 path.display()
             ),
             Self::Changed { path, run } => write!(
@@ -66,6 +73,11 @@ pub struct Journal {
     done: BTreeMap<u64, Vec<u8>>,
 }
 
+/// The first line: the format, and the layout of its records.
+fn first_line() -> String {
+    format!("{JOURNAL}2 {:016x}\n", packed::layout())
+}
+
 /// What a run is known by: everything that decides its outcome.
 fn key(job: &Job<'_>) -> u64 {
     let text = format!("{:016x} {} {}", job.cell.hash, job.algorithm.name, job.seed);
@@ -84,15 +96,21 @@ impl Journal {
         let mut file = options.open(path).map_err(of)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(of)?;
-        if text.is_empty() {
-            file.write_all(FORMAT).map_err(of)?;
-        } else if !text.starts_with(FORMAT) {
-            return Err(Error::Other {
-                path: path.to_owned(),
+        let first = first_line().into_bytes();
+        if first.starts_with(&text) {
+            // A new one, or one whose first line was being written.
+            file.rewind().map_err(of)?;
+            file.write_all(&first).map_err(of)?;
+        } else if !text.starts_with(&first) {
+            let path = path.to_owned();
+            return Err(if text.starts_with(JOURNAL.as_bytes()) {
+                Error::Version { path }
+            } else {
+                Error::Other { path }
             });
         }
         let mut done = BTreeMap::new();
-        let mut whole = FORMAT.len();
+        let mut whole = first.len();
         while let Some((key, record, length)) = text.get(whole..).and_then(frame) {
             done.insert(key, record.to_vec());
             whole += length;
@@ -118,12 +136,12 @@ impl Journal {
 
     /// The record of a run that was done before.
     pub fn find(&self, job: &Job<'_>) -> Option<RunRecord> {
-        record::read(self.done.get(&key(job))?)
+        packed::unpack(self.done.get(&key(job))?)
     }
 
     /// Keeps the record of a run.
     pub fn keep(&self, job: &Job<'_>, record: &RunRecord) -> Result<(), Error> {
-        let bytes = record::write(record);
+        let bytes = packed::pack(record);
         let mut frame = Vec::with_capacity(bytes.len() + 20);
         frame.extend(key(job).to_le_bytes());
         frame.extend((bytes.len() as u32).to_le_bytes());
@@ -240,6 +258,28 @@ mod tests {
         let (again, made) = rows(Some(&path));
         assert_eq!(again, without);
         assert!(made > 1 && made < all, "{made}");
+        std::fs::remove_file(&path).expect("it is removed");
+    }
+
+    #[test]
+    fn a_journal_whose_records_are_others_is_refused_and_one_of_half_a_line_is_new() {
+        let path = temporary("version");
+        rows(Some(&path));
+        let whole = std::fs::read(&path).expect("it is there");
+        std::fs::write(&path, &first_line()[..20]).expect("it is written");
+        assert!(Journal::open(&path).expect("it opens").is_empty());
+        assert_eq!(
+            std::fs::read(&path).expect("it is there"),
+            first_line().into_bytes()
+        );
+        for line in ["carob journal 1\n", "carob journal 2 0000000000000000\n"] {
+            let mut other = line.as_bytes().to_vec();
+            other.extend(&whole[first_line().len()..]);
+            std::fs::write(&path, &other).expect("it is written");
+            let error = Journal::open(&path).expect_err("another").to_string();
+            assert!(error.contains("another version"), "{error}");
+            assert_eq!(std::fs::read(&path).expect("it is there"), other);
+        }
         std::fs::remove_file(&path).expect("it is removed");
     }
 

@@ -1,0 +1,327 @@
+//! Records of runs as few bytes: every number in as many as it needs (LEB128).
+
+use carob_cc::time::{Duration, Instant};
+use carob_sim::hash::fnv1a;
+use carob_sim::link::Counters;
+use carob_sim::spec::{Closing, FlowRecord, LinkRecord, Recovery, RoundTrips, RunRecord};
+
+/// A record without its recordings.
+pub(crate) fn pack(record: &RunRecord) -> Vec<u8> {
+    let mut out = Vec::new();
+    record.put(&mut out);
+    out
+}
+
+/// The record that was packed; nothing if these are other bytes.
+pub(crate) fn unpack(bytes: &[u8]) -> Option<RunRecord> {
+    let mut from = bytes;
+    let record = RunRecord::take(&mut from)?;
+    from.is_empty().then_some(record)
+}
+
+/// A number that changes when fields come, go, or change their order or type: bytes are read only
+/// by a program that has the same.
+pub(crate) fn layout() -> u64 {
+    let mut names = String::new();
+    RunRecord::name(&mut names);
+    fnv1a(names.as_bytes())
+}
+
+/// What can be packed.
+trait Field: Sized {
+    /// Appends its bytes.
+    fn put(&self, out: &mut Vec<u8>);
+    /// Takes it from the front; nothing if there is something else.
+    fn take(from: &mut &[u8]) -> Option<Self>;
+    /// Appends what it is made of, in words.
+    fn name(out: &mut String);
+}
+
+/// Packs a struct field by field, in this order. All are named, those that are not kept
+/// (`without`) too, so that a new one cannot be forgotten.
+macro_rules! fields {
+    ($type:ident { $($kept:ident),+ $(,)? } $(without { $($left:ident),+ $(,)? })?) => {
+        impl Field for $type {
+            fn put(&self, out: &mut Vec<u8>) {
+                let Self { $($kept,)+ $($($left: _,)+)? } = self;
+                $($kept.put(out);)+
+            }
+
+            fn take(from: &mut &[u8]) -> Option<Self> {
+                $(let $kept = Field::take(from)?;)+
+                Some(Self { $($kept,)+ $($($left: Default::default(),)+)? })
+            }
+
+            fn name(out: &mut String) {
+                /// The name of a field's type, which is known from the field only.
+                fn of<S, T: Field>(_: impl Fn(S) -> T, out: &mut String) {
+                    T::name(out);
+                }
+                $(
+                    out.push_str(concat!(" ", stringify!($kept), ":"));
+                    of(|whole: Self| whole.$kept, out);
+                )+
+                out.push(';');
+            }
+        }
+    };
+}
+
+fields!(RunRecord {
+    flows,
+    link,
+    ended,
+    events_handled,
+    trace_hash,
+    events_unrecorded,
+} without { events, log, packets, bins });
+
+fields!(LinkRecord {
+    down,
+    up,
+    useless_down,
+    useless_up,
+});
+
+fields!(Counters {
+    offered,
+    dropped_full,
+    dropped_early,
+    marked,
+    lost,
+    delivered,
+    bytes_sent,
+    queue_bytes_peak,
+});
+
+fields!(FlowRecord {
+    started,
+    finished,
+    setup,
+    body_bytes,
+    exchanges,
+    failed,
+    transmissions,
+    retransmissions,
+    spurious,
+    timeouts,
+    handshake_retransmissions,
+    segments,
+    packets,
+    header_bytes,
+    closing,
+    recovery,
+    stall,
+    round_trips,
+    rto_median,
+    transmissions_per_exchange,
+} without { rtt, rto_init, rto });
+
+fields!(RoundTrips { count, sum });
+fields!(Closing { packets, time });
+fields!(Recovery {
+    entered,
+    time,
+    first_timeout,
+    rto_peak,
+});
+
+impl Field for u64 {
+    fn put(&self, out: &mut Vec<u8>) {
+        let mut number = *self;
+        while number >= 0x80 {
+            out.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        out.push(number as u8);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        let mut all = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = from.split_first()?;
+            *from = rest;
+            all |= Self::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(all);
+            }
+        }
+        None
+    }
+
+    fn name(out: &mut String) {
+        out.push_str("u64");
+    }
+}
+
+/// Packs a type as a `u64`: how it becomes one, and is made of one.
+macro_rules! as_u64 {
+    ($($type:ident: $to:expr, $of:expr;)+) => {
+        $(impl Field for $type {
+            fn put(&self, out: &mut Vec<u8>) {
+                $to(*self).put(out);
+            }
+
+            fn take(from: &mut &[u8]) -> Option<Self> {
+                $of(u64::take(from)?)
+            }
+
+            fn name(out: &mut String) {
+                out.push_str(stringify!($type));
+            }
+        })+
+    };
+}
+
+as_u64! {
+    u32: u64::from, |number| Self::try_from(number).ok();
+    Instant: Self::as_micros, |micros| Some(Self::from_micros(micros));
+    Duration: Self::as_micros, |micros| Some(Self::from_micros(micros));
+}
+
+impl<T: Field> Field for Option<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.is_some()));
+        if let Some(value) = self {
+            value.put(out);
+        }
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        let (&byte, rest) = from.split_first()?;
+        *from = rest;
+        match byte {
+            0 => Some(None),
+            1 => Some(Some(T::take(from)?)),
+            _ => None,
+        }
+    }
+
+    fn name(out: &mut String) {
+        out.push('?');
+        T::name(out);
+    }
+}
+
+impl<T: Field> Field for Vec<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.len() as u64).put(out);
+        for one in self {
+            one.put(out);
+        }
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        let count = u64::take(from)?;
+        (0..count).map(|_| T::take(from)).collect()
+    }
+
+    fn name(out: &mut String) {
+        out.push('*');
+        T::name(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record in which every field differs from its default and from the others.
+    fn record() -> RunRecord {
+        let mut next = 1_u64;
+        let mut n = || {
+            next = next.wrapping_mul(3).wrapping_add(1);
+            next
+        };
+        let mut flow = |whole: bool| FlowRecord {
+            started: Instant::from_micros(n()),
+            finished: whole.then(|| Instant::from_micros(n())),
+            setup: whole.then(|| Duration::from_micros(n())),
+            body_bytes: n(),
+            exchanges: n() as u32,
+            failed: n() as u32,
+            transmissions: n(),
+            retransmissions: n(),
+            spurious: n(),
+            timeouts: n(),
+            handshake_retransmissions: whole.then(&mut n),
+            segments: whole.then(&mut n),
+            packets: n(),
+            header_bytes: n(),
+            closing: whole.then(|| Closing {
+                packets: n(),
+                time: Duration::from_micros(n()),
+            }),
+            recovery: whole.then(|| Recovery {
+                entered: n(),
+                time: Duration::from_micros(n()),
+                first_timeout: Some(Duration::from_micros(n())),
+                rto_peak: Duration::from_micros(n()),
+            }),
+            stall: Duration::from_micros(n()),
+            round_trips: RoundTrips {
+                count: n() as u32,
+                sum: Duration::from_micros(n()),
+            },
+            rto_median: whole.then(|| Duration::from_micros(n())),
+            transmissions_per_exchange: vec![0, 7, n() as u32],
+            ..FlowRecord::default()
+        };
+        let flows = vec![flow(true), flow(false), FlowRecord::default()];
+        let mut counters = || Counters {
+            offered: n(),
+            dropped_full: n(),
+            dropped_early: n(),
+            marked: n(),
+            lost: n(),
+            delivered: n(),
+            bytes_sent: n(),
+            queue_bytes_peak: n(),
+        };
+        let [down, up] = [counters(), counters()];
+        RunRecord {
+            flows,
+            link: LinkRecord {
+                down,
+                up,
+                useless_down: n(),
+                useless_up: n(),
+            },
+            ended: Instant::from_micros(n()),
+            events_handled: n(),
+            trace_hash: u64::MAX,
+            events_unrecorded: n(),
+            ..RunRecord::default()
+        }
+    }
+
+    #[test]
+    fn what_is_packed_unpacks() {
+        let record = record();
+        let bytes = pack(&record);
+        assert_eq!(unpack(&bytes), Some(record));
+        let nothing = RunRecord::default();
+        assert_eq!(unpack(&pack(&nothing)), Some(nothing));
+    }
+
+    #[test]
+    fn the_layout_names_every_field_with_its_type() {
+        let mut names = String::new();
+        RunRecord::name(&mut names);
+        let flow = "flows:* started:Instant finished:?Instant setup:?Duration";
+        assert!(names.trim().starts_with(flow), "{names}");
+        let counts = "transmissions_per_exchange:*u32;";
+        assert!(names.contains(counts), "{names}");
+    }
+
+    #[test]
+    fn no_part_of_it_and_nothing_longer_is_taken_for_a_record() {
+        let bytes = pack(&record());
+        for end in 0..bytes.len() {
+            assert_eq!(unpack(&bytes[..end]), None, "{end}");
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert_eq!(unpack(&longer), None);
+        assert_eq!(unpack(&[0xff; 40]), None);
+    }
+}
