@@ -51,6 +51,13 @@ pub struct Config {
     /// Critical options the application itself understands, in requests and in responses, besides
     /// the engine's.
     pub understood: &'static [OptionNumber],
+    /// What becomes of a new state while an earlier one still waits to be sent to an observer.
+    /// Default: it takes its place.
+    pub notification_queue: NotificationQueue,
+    /// NON notifications in a row that an observer is sent before one asks, as CON, whether it is
+    /// still there. Default 32; whatever it is, one a day does so (RFC 7641 4.5). A forged
+    /// registration brings its victim no more than these (RFC 7641 7).
+    pub unconfirmed_max: u16,
     /// Which protocol events to report as [`Event::Trace`](super::Event::Trace). Default none.
     pub trace: Tracing,
     /// What nothing may exceed.
@@ -69,6 +76,8 @@ impl Default for Config {
             retransmission_count_option: RETRANSMISSION_COUNT,
             reliable: None,
             understood: &[],
+            notification_queue: NotificationQueue::default(),
+            unconfirmed_max: 32,
             trace: Tracing::Off,
             limits: Limits::default(),
         }
@@ -90,6 +99,20 @@ pub const fn can_count_retransmissions(number: OptionNumber) -> bool {
         && !number.is_unsafe_to_forward()
         && number.is_no_cache_key()
         && number.definition().is_none()
+}
+
+/// What becomes of a new state while an earlier one still waits to be sent to an observer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NotificationQueue {
+    /// It takes its place: observers learn the newest state in the end, not every state on the way
+    /// (RFC 7641 1.3, 4.5.2).
+    #[default]
+    Supersede,
+    /// It waits behind it, in a message of its own, so that every state is told. At
+    /// [`Limits::notifications_of_peer`] and [`Limits::notifications`] it is dropped instead: if
+    /// nothing changes after that, the observer does not learn the newest state. For logs, and
+    /// for studies of servers that do so (Betzler et al. 2016).
+    Queue,
 }
 
 /// Which protocol events an endpoint reports.
@@ -142,6 +165,11 @@ pub struct Limits {
     pub observers: usize,
     /// Observations of our resources by one peer. At it, likewise.
     pub observers_of_peer: usize,
+    /// With [`NotificationQueue::Queue`], notifications that wait for one peer, at least 1. At it,
+    /// a new one is dropped.
+    pub notifications_of_peer: usize,
+    /// With [`NotificationQueue::Queue`], notifications that wait, all peers together. Likewise.
+    pub notifications: usize,
     /// Connections, where peers are such. At it, the one unused longest is closed; if all are in
     /// use, a new one is refused.
     pub connections: usize,
@@ -168,6 +196,8 @@ impl Default for Limits {
             blocks_in_flight: 64,
             observers: 32_768,
             observers_of_peer: 256,
+            notifications_of_peer: 10,
+            notifications: 1_000,
             connections: 16_384,
             partial_bytes: 64 << 20,
         }

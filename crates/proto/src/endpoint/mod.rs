@@ -28,8 +28,9 @@
 //! Files: [`mod@self`] the public face and the way of a datagram, `exchange` sending and
 //! retransmission, and in `exchange::answer` matching, `client` requests, their bodies and our
 //! observations, `reliable` connections in the place of the message layer, `capacity` what one
-//! message carries, `server` requests received, `observe` who observes our resources, `count` and
-//! `exchange::count` which copy of a request was answered.
+//! message carries, `server` requests received, `observe` who observes our resources,
+//! `notification_queue` what of it waits, `count` and `exchange::count` which copy of a request was
+//! answered.
 
 mod capacity;
 mod client;
@@ -37,6 +38,7 @@ mod config;
 mod count;
 mod event;
 mod exchange;
+mod notification_queue;
 mod observe;
 mod options;
 mod reliable;
@@ -71,7 +73,8 @@ pub use crate::blockwise::assembly::Delivery;
 pub use crate::observe::{Observe, Subject};
 pub use client::{BlockMode, BodyMode, Sending};
 pub use config::{
-    Config, Limits, MESSAGE_BYTES, RETRANSMISSION_COUNT, Tracing, can_count_retransmissions,
+    Config, Limits, MESSAGE_BYTES, NotificationQueue, RETRANSMISSION_COUNT, Tracing,
+    can_count_retransmissions,
 };
 pub use event::{Event, Failure, IncomingId, Output, RequestError, RequestId};
 pub use reliable::{Disconnect, Reliable};
@@ -81,6 +84,7 @@ use client::{ObservationIndex, Operation, Turns};
 use config::{REJECTIONS_A_SECOND, admissible};
 pub(crate) use exchange::Queue;
 use exchange::{Ended, Exchange, ExchangeIndex};
+use notification_queue::Notifications;
 use reliable::Connections;
 use server::IncomingTable;
 
@@ -152,6 +156,7 @@ pub struct Endpoint {
     observers: Observers,
     /// When observers are told what has changed: the latest time we know.
     notified_at: Instant,
+    notifications: Notifications,
     turns: Turns,
     incoming: IncomingTable,
     dedup: Dedup,
@@ -198,8 +203,10 @@ impl Endpoint {
                 peers.rotate_left(32),
                 limits.observers,
                 limits.observers_of_peer,
+                config.unconfirmed_max,
             ),
             notified_at: Instant::ZERO,
+            notifications: Notifications::default(),
             turns: Turns::new(index.rotate_left(16)),
             incoming: IncomingTable::default(),
             dedup: Dedup::new(seed(), limits.recent, limits.lasting),
@@ -437,6 +444,8 @@ impl Endpoint {
             uploads: self.assemblies.held(),
             bodies: self.bodies.held(),
             observers: self.observers.len(),
+            notifications_waiting: self.notifications.waiting,
+            notifications_dropped: self.notifications.dropped,
             observations: self.observations.len(),
             connections: self.connections.len(),
             partial_bytes: self.connections.partial_bytes,
@@ -616,6 +625,10 @@ pub struct Usage {
     pub bodies: (usize, usize),
     /// Observations of our resources.
     pub observers: usize,
+    /// Notifications that wait to be sent.
+    pub notifications_waiting: usize,
+    /// Notifications dropped so far because too many waited ([`NotificationQueue::Queue`]).
+    pub notifications_dropped: u64,
     /// Observations of ours.
     pub observations: usize,
     /// Connections, those that are being made included.

@@ -117,6 +117,11 @@ impl Endpoint {
             let refusal = Response::new(Code::NOT_ACCEPTABLE);
             self.end_observations(now, subject, &refusal, confirmable);
         } else {
+            // Where every state is to be told, the one before it is told first.
+            while !self.supersedes_notifications()
+                && self.observers.is_telling(subject)
+                && self.notify_some()
+            {}
             let state = State {
                 response: response.clone(),
                 confirmable,
@@ -135,7 +140,10 @@ impl Endpoint {
             let Some(observer) = self.observers.next_to_tell() else {
                 return told > 0;
             };
-            self.notify_observer(self.notified_at, observer);
+            // Where every state is told, none is told twice.
+            if self.supersedes_notifications() || self.observers.is_behind(observer) {
+                self.notify_observer(self.notified_at, observer);
+            }
         }
         true
     }
@@ -184,9 +192,10 @@ impl Endpoint {
     /// later.
     fn notify_observer(&mut self, now: Instant, index: ObserverIndex) {
         let observer = &self.observers[index];
-        if observer.pending || observer.exchange != NONE {
+        if observer.pending || self.is_kept_back(now, index) {
             return;
         }
+        let observer = &self.observers[index];
         let (peer, token) = (observer.peer, observer.token);
         let mut bytes = self.buffer();
         if !self.write_notification(now, index, &mut bytes) {
@@ -202,7 +211,8 @@ impl Endpoint {
             answer_bytes: 0,
             parameters: None,
         };
-        // One waits for each observation at most, so the limit on those is the queue's.
+        // One waits for each observation at most, so the limit on those is the queue's; where more
+        // may wait, there is a limit of their own.
         self.submit(now, peer, submission);
     }
 
@@ -365,6 +375,7 @@ impl Endpoint {
     pub(super) fn remove_observer(&mut self, now: Instant, index: ObserverIndex) {
         let peer = self.observers[index].peer;
         let exchange = self.observers[index].exchange;
+        self.forget_waiting(peer, index, exchange);
         let head = &mut self.peers[peer].first_observer;
         let (_, forgotten) = self.observers.remove(index, head);
         self.peers[peer].users -= 1;

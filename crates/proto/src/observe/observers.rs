@@ -32,10 +32,6 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// acknowledged, or a new registration (RFC 7641 4.5).
 pub(crate) const CONFIRM_INTEREST: Duration = Duration::from_secs(24 * 3_600);
 
-/// NON notifications between signs of interest; the next one is sent as CON. A forged registration
-/// brings its victim no more than these (RFC 7641 7).
-pub(crate) const UNCONFIRMED_MAX: u16 = 32;
-
 /// One observation of one peer.
 #[derive(Debug)]
 pub(crate) struct Observer {
@@ -108,11 +104,14 @@ pub(crate) struct Observers {
     telling: VecDeque<Telling>,
     limit: usize,
     limit_of_peer: usize,
+    /// NON notifications between signs of interest; the next one is sent as CON.
+    unconfirmed_max: u16,
 }
 
 impl Observers {
-    pub(crate) fn new(seed: u64, limit: usize, limit_of_peer: usize) -> Self {
+    pub(crate) fn new(seed: u64, limit: usize, limit_of_peer: usize, unconfirmed_max: u16) -> Self {
         Self {
+            unconfirmed_max,
             state: FixedState::with_seed(seed),
             subjects: HashTable::new(),
             observed: Slab::new(),
@@ -342,6 +341,12 @@ impl Observers {
         }
     }
 
+    /// Whether some observers of a subject have yet to be told that it has changed.
+    pub(crate) fn is_telling(&self, subject: Subject) -> bool {
+        let at = self.find_subject(subject);
+        at.is_some_and(|at| self.telling.iter().any(|telling| telling.subject == at))
+    }
+
     /// The next observer that is to be told a new state, subject by subject.
     pub(crate) fn next_to_tell(&mut self) -> Option<ObserverIndex> {
         loop {
@@ -427,14 +432,15 @@ impl Observers {
     /// Whether what an observer is told next must ask whether it is still there (RFC 7641 4.5, 7).
     pub(crate) fn must_confirm(&self, index: ObserverIndex, now: Instant) -> bool {
         let observer = &self.slots[index as usize];
-        observer.unconfirmed >= UNCONFIRMED_MAX || now.since(observer.confirmed) >= CONFIRM_INTEREST
+        observer.unconfirmed >= self.unconfirmed_max
+            || now.since(observer.confirmed) >= CONFIRM_INTEREST
     }
 
     /// An observer has been asked whether it is still there, or will be with what it is told next.
     pub(crate) fn ask(&mut self, index: ObserverIndex, now: Instant) {
         let observer = &mut self.slots[index as usize];
         observer.confirmed = now;
-        observer.unconfirmed = UNCONFIRMED_MAX;
+        observer.unconfirmed = self.unconfirmed_max;
         self.by_interest.touch(index);
     }
 
@@ -482,7 +488,7 @@ mod tests {
     use alloc::vec::Vec;
 
     fn observers() -> Observers {
-        Observers::new(1, 100, 100)
+        Observers::new(1, 100, 100, 32)
     }
 
     fn register(observers: &mut Observers, peer: u32, subject: u64, head: &mut u32) -> u32 {

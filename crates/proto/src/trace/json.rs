@@ -124,7 +124,8 @@ impl Display for Json<'_> {
             What::AnsweredAgain { id } | What::Superseded { id } | What::Duplicate { id } => {
                 object.id(id)?;
             }
-            What::Observed
+            What::NotificationDropped
+            | What::Observed
             | What::Unobserved
             | What::Stale
             | What::Malformed
@@ -143,6 +144,7 @@ impl What {
             Self::Answered { .. } => "answered",
             Self::AnsweredAgain { .. } => "answered_again",
             Self::Superseded { .. } => "superseded",
+            Self::NotificationDropped => "notification_dropped",
             Self::Abandoned { .. } => "abandoned",
             Self::Duplicate { .. } => "duplicate",
             Self::Received { .. } => "received",

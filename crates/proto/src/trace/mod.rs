@@ -70,6 +70,9 @@ pub enum What {
         /// Its Message ID.
         id: MessageId,
     },
+    /// A notification was dropped because as many as may wait did
+    /// ([`NotificationQueue::Queue`](crate::endpoint::NotificationQueue::Queue)).
+    NotificationDropped,
     /// An exchange of ours was given up.
     Abandoned {
         /// Its Message ID, if it ever left.

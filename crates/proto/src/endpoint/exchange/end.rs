@@ -35,6 +35,9 @@ impl Endpoint {
         let (peer, purpose, token) = (exchange.peer, exchange.purpose, exchange.token);
         let began = exchange.transmissions.first().map_or(now, |t| t.at);
         self.tell_abandoned(now, index, reason);
+        if let Some(observer) = purpose.observer() {
+            self.forget_waiting(peer, observer, index);
+        }
         self.end(now, index, true);
         if let Some(operation) = purpose.operation() {
             self.fail_operation(now, operation, failure);
@@ -121,6 +124,9 @@ impl Endpoint {
     /// Forgets an exchange.
     pub(in crate::endpoint) fn retire(&mut self, index: u32, abandoned: bool) -> PeerIndex {
         let state = self.exchanges[index as usize].state;
+        if state == State::Queued {
+            self.exchange_leaves(index);
+        }
         if matches!(
             state,
             State::Unacknowledged | State::Waiting { counted: true }

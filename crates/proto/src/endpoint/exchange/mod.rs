@@ -72,7 +72,7 @@ impl Purpose {
         }
     }
 
-    fn observer(self) -> Option<ObserverIndex> {
+    pub(super) fn observer(self) -> Option<ObserverIndex> {
         match self {
             Self::Notification { observer } => Some(observer),
             _ => None,
@@ -275,7 +275,10 @@ impl Endpoint {
             first_of_id: 0,
             queued_next: u32::MAX,
         });
-        if let Some(observer) = purpose.observer() {
+        self.exchange_waits(index);
+        if let Some(observer) = purpose.observer()
+            && self.supersedes_notifications()
+        {
             self.observers[observer].exchange = index;
         }
         // Over a connection, a ping is answered by its token, too.
@@ -306,7 +309,7 @@ impl Endpoint {
         let (mut before, mut holding) = (None, false);
         while let Some(index) = self.peers[peer].queue.next(&self.exchanges, before) {
             let kind = self.exchanges[index as usize].purpose.kind();
-            if holding && kind == Kind::Notification {
+            if kind == Kind::Notification && (holding || self.follows_unacknowledged(index)) {
                 before = Some(index);
                 continue;
             }
@@ -390,6 +393,7 @@ impl Endpoint {
         id: MessageId,
         parameters: &TransmissionParameters,
     ) {
+        self.exchange_leaves(index);
         let exchange = &mut self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
         let kind = exchange.purpose.kind();
@@ -429,6 +433,9 @@ impl Endpoint {
         }
         if exchange.confirmable {
             exchange.state = State::Unacknowledged;
+            if let Some(observer) = exchange.purpose.observer() {
+                self.observers[observer].exchange = index;
+            }
             self.timers
                 .set(exchange.timer_id, now + exchange.timer.timeout);
         } else {
@@ -469,7 +476,7 @@ impl Endpoint {
         let Some(observer) = self.exchanges[index as usize].purpose.observer() else {
             return;
         };
-        if self.observers.is_behind(observer) {
+        if self.supersedes_notifications() && self.observers.is_behind(observer) {
             let mut bytes = core::mem::take(&mut self.exchanges[index as usize].bytes);
             // What cannot be written leaves what is there.
             self.write_notification(now, observer, &mut bytes);
@@ -488,7 +495,8 @@ impl Endpoint {
     fn supersede(&mut self, now: Instant, index: u32) {
         let lifetime = self.exchange_lifetime(index);
         let exchange = &self.exchanges[index as usize];
-        let behind = |observer| self.observers.is_behind(observer);
+        let supersedes = self.supersedes_notifications();
+        let behind = |observer| supersedes && self.observers.is_behind(observer);
         if !exchange.purpose.observer().is_some_and(behind) {
             return;
         }
