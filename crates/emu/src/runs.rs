@@ -16,7 +16,7 @@ use carob::{BlockSize, Client, Code, Payload, Response, Server, Settings};
 use carob_cc::time::{Duration as Span, Instant as Moment};
 use carob_proto::trace::{Trace, What};
 use carob_sim::random::Stream;
-use carob_sim::spec::{FlowRecord, RunRecord, RunSpec, Transport};
+use carob_sim::spec::{AfterFailure, FlowRecord, RunRecord, RunSpec, Transport};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
 
@@ -111,6 +111,9 @@ fn config(specs: &[RunSpec], options: &Options) -> Result<Config, Error> {
     };
     let mut config = Config::thesis(specs.iter().map(LinkConfig::of_run).collect());
     config.capture.clone_from(&options.capture);
+    for spec in specs {
+        simulated_only(spec)?;
+    }
     if let Some(first) = specs.first() {
         config.mtu_bytes = first.mtu_bytes;
         if specs.iter().any(|spec| spec.mtu_bytes != first.mtu_bytes) {
@@ -134,6 +137,24 @@ fn config(specs: &[RunSpec], options: &Options) -> Result<Config, Error> {
         }
     }
     Ok(config)
+}
+
+/// What no emulation does.
+fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
+    let refuse = |what: &str, why| {
+        Err(Error::Configuration {
+            what: what.to_owned(),
+            why,
+        })
+    };
+    if spec.server.is_used() {
+        return refuse("server.service", "requests cost time in the simulator only");
+    }
+    if spec.workload.requests().after_failure != AfterFailure::Stop {
+        let why = "clients go on after a failure in the simulator only";
+        return refuse("workload.after_failure", why);
+    }
+    Ok(())
 }
 
 /// Runs every flow of every run; they are in the order of the specifications.

@@ -6,7 +6,7 @@ use carob_cc::time::Duration;
 use carob_emu::runs::{self, Options};
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec};
 use carob_sim::spec::{
-    ControllerSpec, Recording, Requests, RunSpec, Span, Transport, Until, Workload,
+    ControllerSpec, Recording, Requests, RunSpec, ServerSpec, Span, Transport, Until, Workload,
 };
 use carob_sim::tcp::settings::profile;
 use carob_sim::world;
@@ -38,6 +38,7 @@ fn spec(clients: u32, transport: Transport) -> RunSpec {
         }),
         transmission: TransmissionParameters::DEFAULT,
         controller: ControllerSpec::new("default", []).expect("a controller"),
+        server: ServerSpec::default(),
         until: Until::Answered,
         time_limit: Duration::from_secs(60),
         record: Recording::default(),

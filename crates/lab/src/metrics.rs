@@ -38,6 +38,22 @@ pub const METRICS: &[Metric] = &[
         about: "Body bits over flow completion time.",
     },
     Metric {
+        name: "throughput_rps",
+        about: "Requests answered in a run, per second from the first client's begin to the last one's end.",
+    },
+    Metric {
+        name: "client_rps",
+        about: "Requests answered, per second of a client's own time.",
+    },
+    Metric {
+        name: "answered_ratio",
+        about: "Share of a run's requests that were answered.",
+    },
+    Metric {
+        name: "first_attempt_ratio",
+        about: "Share of a run's exchanges that were answered before anything was sent again, over UDP.",
+    },
+    Metric {
         name: "success_ratio",
         about: "Share of a run's flows that completed.",
     },
@@ -142,6 +158,26 @@ pub const METRICS: &[Metric] = &[
         about: "Time from a connection's first FIN until both ends had closed it.",
     },
     Metric {
+        name: "server_handled",
+        about: "Datagrams that the server worked on in a run, where that takes it time.",
+    },
+    Metric {
+        name: "server_repeated_ratio",
+        about: "Share of those that were copies of requests it had worked on before.",
+    },
+    Metric {
+        name: "server_dropped",
+        about: "Datagrams that found its receive queue full, per run.",
+    },
+    Metric {
+        name: "server_queue",
+        about: "The most datagrams that waited for it in a run.",
+    },
+    Metric {
+        name: "server_busy_ratio",
+        about: "Share of the run that it worked.",
+    },
+    Metric {
         name: "last_is_last",
         about: "1 if the flow of a run that began last ended last, else 0.",
     },
@@ -185,7 +221,6 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
             add("segments", segments as f64);
         }
         if let Some(recovery) = flow.recovery {
-            let seconds = |time: Duration| time.as_micros() as f64 / 1e6;
             add("recoveries", recovery.entered as f64);
             add("recovery_s", seconds(recovery.time));
             add("rto_peak_s", seconds(recovery.rto_peak));
@@ -249,6 +284,8 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
             .count();
         add("success_ratio", done as f64 / record.flows.len() as f64);
     }
+    of_requests(record, &mut add);
+    of_server(record, &mut add);
     if record.flows.len() > 1 && record.flows.iter().all(|flow| flow.finished.is_some()) {
         let place = |key: fn(&FlowRecord) -> Option<Instant>| {
             let flows = record.flows.iter().enumerate();
@@ -279,6 +316,56 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
     }
 }
 
+/// What became of a run's requests.
+fn of_requests(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
+    let sum = |of: fn(&FlowRecord) -> u32| -> f64 {
+        record.flows.iter().map(|flow| f64::from(of(flow))).sum()
+    };
+    let (answered, unanswered) = (sum(|flow| flow.answered), sum(|flow| flow.unanswered));
+    if answered + unanswered > 0.0 {
+        add("answered_ratio", answered / (answered + unanswered));
+        let began = record.flows.iter().map(|flow| flow.started).min();
+        let took = seconds(record.ended.since(began.unwrap_or_default()));
+        if took > 0.0 {
+            add("throughput_rps", answered / took);
+        }
+    }
+    for flow in &record.flows {
+        let took = seconds(flow.ended.since(flow.started));
+        if took > 0.0 {
+            add("client_rps", f64::from(flow.answered) / took);
+        }
+    }
+    let exchanges = sum(|flow| flow.exchanges);
+    let over_udp = record.flows.iter().all(|flow| flow.segments.is_none());
+    if over_udp && exchanges > 0.0 {
+        let at_once = sum(|flow| flow.answered_at_once);
+        add("first_attempt_ratio", at_once / exchanges);
+    }
+}
+
+/// What a run's server did.
+fn of_server(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
+    let Some(server) = record.server else {
+        return;
+    };
+    add("server_handled", server.handled as f64);
+    if server.handled > 0 {
+        let repeated = server.repeated as f64 / server.handled as f64;
+        add("server_repeated_ratio", repeated);
+    }
+    add("server_dropped", server.dropped as f64);
+    add("server_queue", f64::from(server.queue_peak));
+    let whole = seconds(record.ended.since(Instant::ZERO));
+    if whole > 0.0 {
+        add("server_busy_ratio", seconds(server.busy) / whole);
+    }
+}
+
+fn seconds(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e6
+}
+
 /// Statistics of every metric that has samples.
 pub fn summarise(samples: &Samples) -> BTreeMap<&'static str, Statistics> {
     samples
@@ -297,7 +384,7 @@ pub fn exchanges_with(flow: &FlowRecord, copies: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use carob_sim::spec::LinkRecord;
+    use carob_sim::spec::{LinkRecord, ServerRecord};
 
     use super::*;
 
@@ -346,6 +433,50 @@ mod tests {
                 .keys()
                 .all(|name| METRICS.iter().any(|m| m.name == *name))
         );
+    }
+
+    #[test]
+    fn requests_and_what_they_cost_the_server_are_counted_over_the_run() {
+        let flow = |answered, unanswered, ended| FlowRecord {
+            started: Instant::from_micros(1_000_000),
+            ended: Instant::from_micros(ended),
+            answered,
+            unanswered,
+            answered_at_once: 4,
+            exchanges: answered + unanswered,
+            ..FlowRecord::default()
+        };
+        let record = RunRecord {
+            flows: vec![flow(9, 1, 11_000_000), flow(6, 4, 21_000_000)],
+            ended: Instant::from_micros(21_000_000),
+            server: Some(ServerRecord {
+                handled: 40,
+                repeated: 10,
+                dropped: 7,
+                queue_peak: 5,
+                busy: Duration::from_micros(10_500_000),
+            }),
+            ..RunRecord::default()
+        };
+        let mut samples = Samples::new();
+        collect(&record, &mut samples);
+        for (name, values) in [
+            ("throughput_rps", &[0.75][..]),
+            ("client_rps", &[0.9, 0.3]),
+            ("answered_ratio", &[0.75]),
+            ("first_attempt_ratio", &[0.4]),
+            ("server_handled", &[40.0]),
+            ("server_repeated_ratio", &[0.25]),
+            ("server_dropped", &[7.0]),
+            ("server_queue", &[5.0]),
+            ("server_busy_ratio", &[0.5]),
+        ] {
+            assert_eq!(samples[name], values, "{name}");
+            assert!(METRICS.iter().any(|m| m.name == name));
+        }
+        let mut cheap = Samples::new();
+        collect(&RunRecord::default(), &mut cheap);
+        assert!(cheap.is_empty(), "{cheap:?}");
     }
 
     #[test]

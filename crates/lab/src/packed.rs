@@ -3,7 +3,9 @@
 use carob_cc::time::{Duration, Instant};
 use carob_sim::hash::fnv1a;
 use carob_sim::link::Counters;
-use carob_sim::spec::{Closing, FlowRecord, LinkRecord, Recovery, RoundTrips, RunRecord};
+use carob_sim::spec::{
+    Closing, FlowRecord, LinkRecord, Recovery, RoundTrips, RunRecord, ServerRecord,
+};
 
 /// A record without its recordings.
 pub(crate) fn pack(record: &RunRecord) -> Vec<u8> {
@@ -70,6 +72,7 @@ macro_rules! fields {
 fields!(RunRecord {
     flows,
     link,
+    server,
     ended,
     events_handled,
     trace_hash,
@@ -97,7 +100,11 @@ fields!(Counters {
 fields!(FlowRecord {
     started,
     finished,
+    ended,
     setup,
+    answered,
+    unanswered,
+    answered_at_once,
     body_bytes,
     exchanges,
     failed,
@@ -116,6 +123,14 @@ fields!(FlowRecord {
     rto_median,
     transmissions_per_exchange,
 } without { rtt, rto_init, rto });
+
+fields!(ServerRecord {
+    handled,
+    repeated,
+    dropped,
+    queue_peak,
+    busy,
+});
 
 fields!(RoundTrips { count, sum });
 fields!(Closing { packets, time });
@@ -236,7 +251,11 @@ mod tests {
         let mut flow = |whole: bool| FlowRecord {
             started: Instant::from_micros(n()),
             finished: whole.then(|| Instant::from_micros(n())),
+            ended: Instant::from_micros(n()),
             setup: whole.then(|| Duration::from_micros(n())),
+            answered: n() as u32,
+            unanswered: n() as u32,
+            answered_at_once: n() as u32,
             body_bytes: n(),
             exchanges: n() as u32,
             failed: n() as u32,
@@ -287,6 +306,13 @@ mod tests {
                 useless_down: n(),
                 useless_up: n(),
             },
+            server: Some(ServerRecord {
+                handled: n(),
+                repeated: n(),
+                dropped: n(),
+                queue_peak: n() as u32,
+                busy: Duration::from_micros(n()),
+            }),
             ended: Instant::from_micros(n()),
             events_handled: n(),
             trace_hash: u64::MAX,
@@ -308,7 +334,7 @@ mod tests {
     fn the_layout_names_every_field_with_its_type() {
         let mut names = String::new();
         RunRecord::name(&mut names);
-        let flow = "flows:* started:Instant finished:?Instant setup:?Duration";
+        let flow = "flows:* started:Instant finished:?Instant ended:Instant setup:?Duration";
         assert!(names.trim().starts_with(flow), "{names}");
         let counts = "transmissions_per_exchange:*u32;";
         assert!(names.contains(counts), "{names}");

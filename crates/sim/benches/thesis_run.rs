@@ -16,7 +16,7 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
-    ControllerSpec, Recording, Requests, RunSpec, Span, Transport, Until, Workload,
+    ControllerSpec, Recording, Requests, RunSpec, ServerSpec, Span, Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
@@ -62,6 +62,7 @@ fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
         }),
         transmission,
         controller,
+        server: ServerSpec::default(),
         until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
         record: Recording::default(),

@@ -13,6 +13,7 @@ use crate::capture::Captured;
 use crate::link::{Counters, LinkSpec};
 use crate::tcp::TcpSettings;
 use crate::trace::Event;
+pub use crate::world::server::{Copies, SERVER_QUEUE_MAX, ServerRecord, ServerSpec};
 
 /// One run: everything its outcome depends on.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct RunSpec {
     pub transmission: TransmissionParameters,
     /// The congestion controller of clients and server. Of datagrams, likewise.
     pub controller: ControllerSpec,
+    /// What requests cost the server. By default nothing.
+    pub server: ServerSpec,
     /// When the run is over.
     pub until: Until,
     /// When the run is cut off; flows not done by then have no completion time.
@@ -107,6 +110,19 @@ pub struct Requests {
     pub token_bytes: u8,
     /// Whether the client starts anew between them.
     pub batches: Option<Batches>,
+    /// What the client does after a request that failed.
+    pub after_failure: AfterFailure,
+}
+
+/// What a client does after a request that failed: one that was given up, or whose response is no
+/// success.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AfterFailure {
+    /// Nothing more: its flow ends.
+    #[default]
+    Stop,
+    /// It makes the next.
+    Next,
 }
 
 /// Requests in batches: after each the client starts anew, as a device does that sleeps or
@@ -314,6 +330,8 @@ pub struct RunRecord {
     pub flows: Vec<FlowRecord>,
     /// What the link did.
     pub link: LinkRecord,
+    /// What the server did, if requests cost it time.
+    pub server: Option<ServerRecord>,
     /// When the run ended: the last flow's end or the time limit.
     pub ended: Instant,
     /// Simulator events handled, for speed figures.
@@ -352,10 +370,18 @@ pub struct FlowRecord {
     /// When its first request was handed to the endpoint; over connections, as soon as it was
     /// connected.
     pub started: Instant,
-    /// When its last response was complete; `None` if that never happened.
+    /// When its last response was complete; `None` if that never happened, or if a request failed.
     pub finished: Option<Instant>,
+    /// When it ended, complete or not; [`Instant::ZERO`] if it never did.
+    pub ended: Instant,
     /// Connection set-up, for transports that have one. Not part of the completion time.
     pub setup: Option<Duration>,
+    /// Requests answered with success.
+    pub answered: u32,
+    /// Requests that failed.
+    pub unanswered: u32,
+    /// Exchanges answered before anything was sent again. Of datagrams only.
+    pub answered_at_once: u32,
     /// Body bytes received.
     pub body_bytes: u64,
     /// Exchanges begun; with TCP, segments that carried new data, of the ends counted below.

@@ -114,6 +114,20 @@ pub enum What {
         /// Which.
         segment: SegmentTag,
     },
+    /// A server's receive queue was full when a copy arrived.
+    ServerFull {
+        /// Which item.
+        item: u32,
+        /// Which copy.
+        attempt: u8,
+    },
+    /// A server has done its work on a copy.
+    Served {
+        /// Which item.
+        item: u32,
+        /// Which copy.
+        attempt: u8,
+    },
     /// The host's flow began: its first request was handed over.
     Began,
     /// The host's flow ended, complete or not.
@@ -179,6 +193,8 @@ impl What {
             Self::SegmentDropFull { segment } => with(14, segment.words(false)),
             Self::SegmentLost { segment } => with(15, segment.words(false)),
             Self::SegmentArrived { segment } => with(16, segment.words(false)),
+            Self::ServerFull { item, attempt } => (17, item_copy(item, attempt), 0),
+            Self::Served { item, attempt } => (18, item_copy(item, attempt), 0),
             Self::Began => (11, 0, 0),
             Self::Ended { complete } => (12, u64::from(complete), 0),
         }

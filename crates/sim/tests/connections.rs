@@ -6,7 +6,8 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
-    ControllerSpec, Recording, Requests, RunRecord, RunSpec, Span, Transport, Until, Workload,
+    ControllerSpec, Recording, Requests, RunRecord, RunSpec, ServerSpec, Span, Transport, Until,
+    Workload,
 };
 use carob_sim::tcp::settings::Algorithm;
 use carob_sim::tcp::{TcpSettings, transfer, wire};
@@ -54,6 +55,7 @@ fn spec(tcp: TcpSettings, error: &str, buffer: u64, clients: u32, seed: u64) -> 
         }),
         transmission: TransmissionParameters::DEFAULT,
         controller: ControllerSpec::new("default", []).expect("a controller"),
+        server: ServerSpec::default(),
         until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
         record: Recording::default(),

@@ -7,8 +7,8 @@ use carob_cc::time::Duration;
 use carob_sim::capture::Content;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
-    Batches, Bin, ControllerSpec, Reconnect, Recording, Requests, RunRecord, RunSpec, Span,
-    Transport, Until, Workload,
+    Batches, Bin, ControllerSpec, Reconnect, Recording, Requests, RunRecord, RunSpec, ServerSpec,
+    Span, Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::world;
@@ -55,6 +55,7 @@ fn spec(clients: u32, controller: &str, error: &str) -> RunSpec {
         }),
         transmission,
         controller: ControllerSpec::new(controller, []).expect("a controller"),
+        server: ServerSpec::default(),
         until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
         record: Recording::default(),

@@ -13,7 +13,7 @@ use super::algorithm::{Algorithm, Protocol};
 use super::cases::Cases;
 use super::error::{Place, ScenarioError};
 use super::value::Value;
-use super::{Axis, Setting, decides_outcomes, impossible, missing, tcp, workload};
+use super::{Axis, Setting, decides_outcomes, impossible, missing, server, tcp, workload};
 
 /// One combination of swept values.
 #[derive(Clone, Debug)]
@@ -125,6 +125,7 @@ impl Cell {
             workload: workload::of(self, in_blocks)?,
             transmission: self.transmission(&algorithm.name, &controller)?,
             controller,
+            server: server::of(self, transport)?,
             until: match self.text("run.until")? {
                 "closed" => Until::Closed,
                 _ => Until::Answered,

@@ -16,6 +16,7 @@ mod cell;
 mod describe;
 mod document;
 mod queue;
+mod server;
 mod tcp;
 mod workload;
 

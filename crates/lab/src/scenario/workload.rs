@@ -1,6 +1,6 @@
 //! What clients do, from the keys of the `workload` table.
 
-use carob_sim::spec::{Batches, Reconnect, Requests, Workload};
+use carob_sim::spec::{AfterFailure, Batches, Reconnect, Requests, Workload};
 
 use super::cell::Cell;
 use super::error::ScenarioError;
@@ -54,6 +54,10 @@ pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload,
         path: cell.text("workload.path")?.to_owned(),
         token_bytes: token as u8,
         batches: batches(cell)?,
+        after_failure: match cell.text("workload.after_failure")? {
+            "next" => AfterFailure::Next,
+            _ => AfterFailure::Stop,
+        },
     }))
 }
 

@@ -93,10 +93,22 @@ impl World<'_> {
         }
     }
 
-    /// A datagram reaches a host.
+    /// A datagram reaches a host. A server that works on others has it wait.
     pub(super) fn arrive(&mut self, to: u32, packet: u32) {
-        let from = self.packets[packet as usize].from;
+        let Packet { from, tag, .. } = self.packets[packet as usize];
         self.capture_datagram(to, from, to, packet);
+        let Tag { item, attempt } = tag.unwrap_or(Tag::NONE);
+        self.trace
+            .add(self.now, to, What::Arrived { item, attempt });
+        if self.serial.is_some() && self.is_server(to) {
+            self.enqueue(to, packet);
+        } else {
+            self.receive(to, packet);
+        }
+    }
+
+    /// A host takes in a datagram that has reached it.
+    pub(super) fn receive(&mut self, to: u32, packet: u32) {
         let Packet {
             from,
             restarts,
@@ -104,9 +116,6 @@ impl World<'_> {
             bytes,
         } = std::mem::take(&mut self.packets[packet as usize]);
         let tag = tag.unwrap_or(Tag::NONE);
-        let Tag { item, attempt } = tag;
-        self.trace
-            .add(self.now, to, What::Arrived { item, attempt });
         let server = self.server();
         let host = &mut self.hosts[to as usize];
         let is_heard = match host.as_client() {

@@ -4,11 +4,13 @@
 //! the link, so each costs one event. Hosts wake no earlier than they must: a wake-up that comes
 //! before anything is due only asks again, which keeps cancelled timers out of the queue.
 //!
-//! Files: [`mod@self`] a run and what clients do, `datagrams` packets of UDP, `connections` TCP.
+//! Files: [`mod@self`] a run and what clients do, `datagrams` packets of UDP, `connections` TCP,
+//! `server` what requests cost the server.
 
 mod bins;
 mod connections;
 mod datagrams;
+pub(crate) mod server;
 
 use std::fmt;
 
@@ -24,8 +26,8 @@ use crate::link::Link;
 use crate::queue::EventQueue;
 use crate::random::Stream;
 use crate::spec::{
-    Bin, CLIENTS_MAX, LinkRecord, Reconnect, Recording, RunRecord, RunSpec, Sample, Transport,
-    Until,
+    AfterFailure, Bin, CLIENTS_MAX, LinkRecord, Reconnect, Recording, RunRecord, RunSpec, Sample,
+    Transport, Until,
 };
 use crate::tcp::segment::{IP_HEADER, TCP_HEADER};
 use crate::tcp::settings::Impossible;
@@ -33,6 +35,7 @@ use crate::trace::{Trace, What};
 
 use connections::Connections;
 use datagrams::Packet;
+use server::{SERVER_QUEUE_MAX, Serial};
 
 /// Why a run could not be made. All of these are faults of its specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,10 @@ pub enum RunError {
     Tcp(Impossible),
     /// A client could not send its request.
     Request(RequestError),
+    /// A server that takes its time, over connections.
+    ServiceOverConnections,
+    /// A receive queue of no datagrams, or of more than [`SERVER_QUEUE_MAX`].
+    ServerQueue(u32),
 }
 
 impl fmt::Display for RunError {
@@ -72,6 +79,13 @@ impl fmt::Display for RunError {
             }
             Self::Tcp(why) => write!(f, "{why}"),
             Self::Request(error) => write!(f, "a client cannot send its request: {error}"),
+            Self::ServiceOverConnections => {
+                f.write_str("a service time is of datagrams; over connections requests cost none")
+            }
+            Self::ServerQueue(n) => write!(
+                f,
+                "a receive queue of {n} datagrams; a server's has 1 to {SERVER_QUEUE_MAX}"
+            ),
         }
     }
 }
@@ -86,6 +100,8 @@ enum Happening {
     Segment { place: u32 },
     /// The time of a connection's end has come.
     Socket { slot: u32, server: bool },
+    /// A server has done its work on a datagram.
+    Served,
     /// A host's time has come.
     Wake { host: u32 },
     /// A client begins, or begins anew.
@@ -108,6 +124,8 @@ struct World<'a> {
     packets: Vec<Packet>,
     free: Vec<u32>,
     connections: Connections,
+    /// The server's receive queue, if requests cost it time.
+    serial: Option<Serial>,
     captured: Vec<Captured>,
     trace: Trace,
     log: Vec<(u32, carob_proto::trace::Trace)>,
@@ -130,6 +148,7 @@ pub fn run(spec: &RunSpec) -> Result<RunRecord, RunError> {
             return Err(RunError::Segment { mss, mtu });
         }
     }
+    server::check(spec)?;
     let mut world = World::new(spec);
     let mut handled = 0;
     let end = Instant::ZERO + spec.time_limit;
@@ -170,6 +189,7 @@ impl<'a> World<'a> {
             packets: Vec::new(),
             free: Vec::new(),
             connections: Connections::default(),
+            serial: Serial::new(&spec.server, spec.seed),
             captured: Vec::new(),
             trace: match spec.record.events {
                 0 => Trace::hashing(),
@@ -183,6 +203,10 @@ impl<'a> World<'a> {
 
     fn server(&self) -> u32 {
         self.spec.clients
+    }
+
+    fn is_server(&self, host: u32) -> bool {
+        host >= self.server()
     }
 
     fn is_running(&self) -> bool {
@@ -210,6 +234,7 @@ impl<'a> World<'a> {
                 self.settle();
             }
             Happening::Arrival { to, packet } => self.arrive(to, packet),
+            Happening::Served => self.served(),
             Happening::Segment { place } => self.segment_arrives(place),
             Happening::Socket { slot, server } => self.socket_wakes(slot, server),
         }
@@ -292,7 +317,9 @@ impl<'a> World<'a> {
             return;
         };
         if !std::mem::replace(&mut client.done, true) {
+            let complete = complete && client.flow.unanswered == 0;
             client.flow.finished = complete.then_some(self.now);
+            client.flow.ended = self.now;
             self.running -= 1;
             self.trace.add(self.now, number, What::Ended { complete });
             self.flow_ended(number);
@@ -362,12 +389,12 @@ impl<'a> World<'a> {
                     client.flow.body_bytes += response.bytes().len() as u64;
                 }
                 if response.code.is_success() {
-                    self.ask(number);
+                    self.answered(number);
                 } else {
-                    self.end_flow(number, false);
+                    self.failed(number);
                 }
             }
-            Event::Failed { .. } => self.end_flow(number, false),
+            Event::Failed { .. } => self.failed(number),
             Event::Trace(trace) => {
                 if (self.log.len() as u32) < self.spec.record.log.min(Recording::LOG_MAX) {
                     self.log.push((number, trace));
@@ -377,6 +404,25 @@ impl<'a> World<'a> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A client's request was answered.
+    fn answered(&mut self, number: u32) {
+        if let Some(client) = self.hosts[number as usize].as_client() {
+            client.flow.answered += 1;
+        }
+        self.ask(number);
+    }
+
+    /// A client's request failed.
+    fn failed(&mut self, number: u32) {
+        if let Some(client) = self.hosts[number as usize].as_client() {
+            client.flow.unanswered += 1;
+        }
+        match self.spec.workload.requests().after_failure {
+            AfterFailure::Stop => self.end_flow(number, false),
+            AfterFailure::Next => self.ask(number),
         }
     }
 
@@ -437,6 +483,7 @@ impl<'a> World<'a> {
                 client.flow.spurious += u64::from(closed.spurious);
                 self.useless[UP] += closed.useless;
                 client.flow.count_exchange(attempts);
+                client.flow.answered_at_once += u32::from(attempts == 1);
                 keep(&mut client.flow.rtt, since_original, attempts);
                 let changed = rto.filter(|rto| client.last_rto.replace(*rto) != Some(*rto));
                 if let Some(rto) = changed {
@@ -479,6 +526,7 @@ impl<'a> World<'a> {
         for client in 0..self.spec.clients {
             self.count_connection(client);
         }
+        let server = self.serial.take().map(|serial| serial.record(self.now));
         let clients = self.spec.clients as usize;
         let flows = self
             .hosts
@@ -494,6 +542,7 @@ impl<'a> World<'a> {
                 useless_down: self.useless[DOWN],
                 useless_up: self.useless[UP],
             },
+            server,
             ended: self.now,
             events_handled,
             trace_hash,

@@ -70,7 +70,7 @@ const OPEN_TABLES: [(&str, &str, &str); 9] = [
     (
         "where.<name>.<key>",
         "as the key",
-        "A setting of `link`, `workload`, `transmission` or `tcp`, `run.until` or `run.time_limit` in those cells.",
+        "A setting of `link`, `workload`, `server`, `transmission` or `tcp`, `run.until` or `run.time_limit` in those cells.",
     ),
     (
         "algorithm.<name>.<transmission key>",
@@ -149,8 +149,10 @@ pub fn exact(path: &str) -> Option<Found> {
 /// Whether a key may differ from cell to cell without being swept.
 fn is_of_cells(path: &str) -> bool {
     let table = path.split('.').next().unwrap_or_default();
-    matches!(table, "link" | "workload" | "transmission" | "tcp")
-        || matches!(path, "run.until" | "run.time_limit")
+    matches!(
+        table,
+        "link" | "workload" | "server" | "transmission" | "tcp"
+    ) || matches!(path, "run.until" | "run.time_limit")
 }
 
 /// The key of this path, or the one that ends like this; of several the one nearest the root.

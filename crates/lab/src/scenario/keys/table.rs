@@ -1,7 +1,7 @@
 //! The table of keys.
 
 use carob_cc::TransmissionParameters;
-use carob_sim::spec::CLIENTS_MAX;
+use carob_sim::spec::{CLIENTS_MAX, SERVER_QUEUE_MAX};
 
 use super::Key;
 use crate::scenario::value::Kind;
@@ -174,6 +174,30 @@ pub const KEYS: &[Key] = &[
         Kind::Span,
         Some("0-1 s"),
         "When clients begin, drawn uniformly.",
+    ),
+    key(
+        "workload.after_failure",
+        Kind::Word(&["stop", "next"]),
+        Some("stop"),
+        "What a client does after a request that was given up: nothing more, or it makes the next.",
+    ),
+    key(
+        "server.service",
+        Kind::Span,
+        Some("0 s"),
+        "How long the server works on each datagram, one at a time, while others wait; drawn uniformly. Over UDP.",
+    ),
+    key(
+        "server.receive_queue",
+        Kind::Whole(1, SERVER_QUEUE_MAX as u64),
+        Some("50"),
+        "Datagrams that may wait for the server, the one it works on apart; more are dropped. Where `server.service` is not 0.",
+    ),
+    key(
+        "server.copies",
+        Kind::Word(&["cost", "free"]),
+        Some("cost"),
+        "Whether copies of a request that the server has worked on take it as long as the request, or no time.",
     ),
     key(
         "link.mtu",

@@ -1,0 +1,86 @@
+//! What requests cost the server, from the keys of the `server` table.
+
+use carob_sim::spec::{Copies, ServerSpec, Transport};
+
+use super::cell::Cell;
+use super::error::ScenarioError;
+use super::impossible;
+
+/// The server of a cell.
+pub(super) fn of(cell: &Cell, transport: Transport) -> Result<ServerSpec, ScenarioError> {
+    let path = "server.service";
+    let spec = ServerSpec {
+        service: cell.span(path)?,
+        queue: cell.whole("server.receive_queue")? as u32,
+        copies: match cell.text("server.copies")? {
+            "free" => Copies::Free,
+            _ => Copies::Cost,
+        },
+    };
+    if spec.is_used() && transport != Transport::Datagrams {
+        let why = "server.service is of datagrams, and an algorithm over TCP was asked for; \
+                   leave that out, or set server.service to 0 s";
+        return Err(impossible(cell.place(path), why));
+    }
+    Ok(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use carob_cc::time::Duration;
+    use carob_sim::spec::{AfterFailure, Copies, RunSpec, ServerSpec};
+
+    use crate::scenario::{Scenario, builtin};
+
+    fn run(name: &str, cell: &str, set: &[&str]) -> Result<RunSpec, String> {
+        let (file, _) = builtin::find(name).expect("a scenario");
+        let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
+        let scenario =
+            Scenario::read(file.name, file.text, &set).map_err(|error| error.to_string())?;
+        let cell = scenario.cell(cell).expect("a cell");
+        Ok(scenario.spec(cell, &scenario.algorithms()[0], 1))
+    }
+
+    #[test]
+    fn a_server_takes_no_time_unless_told_to() {
+        let spec = run("thesis/short", "short-continuous-10c-none-2500", &[]).expect("valid");
+        assert_eq!(spec.server, ServerSpec::default());
+        assert!(!spec.server.is_used());
+        let requests = spec.workload.requests();
+        assert_eq!(requests.after_failure, AfterFailure::Stop);
+    }
+
+    #[test]
+    fn every_unknown_of_the_server_is_a_key() {
+        let set = [
+            "service=10-30 ms",
+            "receive_queue=7",
+            "copies=free",
+            "after_failure=next",
+        ];
+        let cell = "short-continuous-10c-none-2500";
+        let set: Vec<&str> = set.into_iter().chain(["run.algorithms=default"]).collect();
+        let spec = run("thesis/short", cell, &set).expect("valid");
+        let [low, high] = [10, 30].map(Duration::from_millis);
+        assert_eq!(
+            (spec.server.service.low, spec.server.service.high),
+            (low, high)
+        );
+        assert_eq!((spec.server.queue, spec.server.copies), (7, Copies::Free));
+        let requests = spec.workload.requests();
+        assert_eq!(requests.after_failure, AfterFailure::Next);
+    }
+
+    #[test]
+    fn a_service_time_with_an_algorithm_over_tcp_is_refused_with_the_remedy() {
+        let set = ["service=20 ms"];
+        let error = run("thesis/short", "short-continuous-10c-none-2500", &set);
+        let error = error.expect_err("it has tcp-newreno");
+        assert!(
+            error.contains("service") && error.contains("over TCP"),
+            "{error}"
+        );
+        let error = run("thesis/short", "", &["receive_queue=0"]).expect_err("none");
+        assert!(error.contains("receive_queue"), "{error}");
+    }
+}
