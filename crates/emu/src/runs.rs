@@ -16,7 +16,7 @@ use carob::{BlockSize, Client, Code, Payload, Response, Server, Settings};
 use carob_cc::time::{Duration as Span, Instant as Moment};
 use carob_proto::trace::{Trace, What};
 use carob_sim::random::Stream;
-use carob_sim::spec::{AfterFailure, FlowRecord, RunRecord, RunSpec, Transport};
+use carob_sim::spec::{AfterFailure, FlowRecord, RunRecord, RunSpec, Transport, Until};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
 
@@ -375,10 +375,16 @@ impl Asking {
         let mut stream = Stream::indexed(spec.seed, "client/start", number);
         let wait = stream.uniform(spec.start.low, spec.start.high);
         let requests = spec.workload.requests();
-        if requests.request_bytes > 0 || requests.batches.is_some() {
+        let is_plain = requests.request_bytes == 0
+            && requests.batches.is_none()
+            && requests.parallel <= 1
+            && spec.others.is_empty()
+            && spec.until != Until::TimeLimit;
+        if !is_plain {
             return Err(Error::Configuration {
                 what: "the workload".into(),
-                why: "clients that send bodies or start anew are simulated only (carob lab run)",
+                why: "clients of two kinds, runs of a fixed time, and clients that send bodies, \
+                      start anew or ask several things at once are simulated only (carob lab run)",
             });
         }
         let server = link.address(Side::Server);

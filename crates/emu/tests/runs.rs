@@ -39,6 +39,7 @@ fn spec(clients: u32, transport: Transport) -> RunSpec {
         transmission: TransmissionParameters::DEFAULT,
         controller: ControllerSpec::new("default", []).expect("a controller"),
         server: ServerSpec::default(),
+        others: Vec::new(),
         until: Until::Answered,
         time_limit: Duration::from_secs(60),
         record: Recording::default(),

@@ -186,6 +186,30 @@ pub const METRICS: &[Metric] = &[
         about: "Jain's fairness index of a run's goodputs.",
     },
     Metric {
+        name: "received_bps",
+        about: "Bits of new messages per second that a flow received, headers of CoAP included, from its first request to its end or that of the run.",
+    },
+    Metric {
+        name: "second_received_bps",
+        about: "The same of the other clients on the link (`mix.second`).",
+    },
+    Metric {
+        name: "second_fct_s",
+        about: "Flow completion time of the other clients on the link.",
+    },
+    Metric {
+        name: "second_retransmissions",
+        about: "Retransmissions per flow of the other clients on the link.",
+    },
+    Metric {
+        name: "first_share",
+        about: "Of the bytes of new messages that all clients of a run received, the share of the first kind, where there are two.",
+    },
+    Metric {
+        name: "jain_received",
+        about: "Jain's fairness index of what all clients of a run received per second, where there are two kinds.",
+    },
+    Metric {
         name: "rtt_s",
         about: "Round-trip times, when samples are recorded.",
     },
@@ -297,6 +321,7 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
     if let (true, Some(index)) = (record.flows.len() > 1, jain(&goodputs)) {
         add("jain", index);
     }
+    collect_shares(record, &mut add);
     let (down, up) = (record.link.down, record.link.up);
     let offered = down.offered + up.offered;
     if offered > 0 {
@@ -364,6 +389,44 @@ fn of_server(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
 
 fn seconds(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e6
+}
+
+/// What flows received, and how clients of two kinds shared it.
+fn collect_shares(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
+    let rate = |flow: &FlowRecord| {
+        let ended = if flow.ended == Instant::ZERO {
+            record.ended
+        } else {
+            flow.ended
+        };
+        let time = ended.since(flow.started);
+        (!time.is_zero()).then(|| flow.received_bytes as f64 * 8.0 / seconds(time))
+    };
+    let rates = |flows: &[FlowRecord]| flows.iter().filter_map(rate).collect::<Vec<_>>();
+    let (first, second) = (rates(&record.flows), rates(&record.others));
+    for value in first.iter().filter(|value| **value > 0.0) {
+        add("received_bps", *value);
+    }
+    if record.others.is_empty() {
+        return;
+    }
+    for value in &second {
+        add("second_received_bps", *value);
+    }
+    for flow in &record.others {
+        add("second_retransmissions", flow.retransmissions as f64);
+        if let Some(completion) = flow.completion() {
+            add("second_fct_s", seconds(completion));
+        }
+    }
+    let bytes = |flows: &[FlowRecord]| flows.iter().map(|f| f.received_bytes).sum::<u64>() as f64;
+    let (own, others) = (bytes(&record.flows), bytes(&record.others));
+    if own + others > 0.0 {
+        add("first_share", own / (own + others));
+    }
+    if let Some(index) = jain(&[first, second].concat()) {
+        add("jain_received", index);
+    }
 }
 
 /// Statistics of every metric that has samples.

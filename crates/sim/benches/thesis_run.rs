@@ -63,6 +63,7 @@ fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
         transmission,
         controller,
         server: ServerSpec::default(),
+        others: Vec::new(),
         until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
         record: Recording::default(),

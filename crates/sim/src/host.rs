@@ -12,8 +12,9 @@ use carob_proto::endpoint::{Config, Endpoint, Reliable, Tracing};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
 
+use crate::groups::Kind;
 use crate::random::Stream;
-use crate::spec::{CLIENTS_MAX, FlowRecord, RunSpec, Transport};
+use crate::spec::{CLIENTS_MAX, FlowRecord, Requests, RunSpec, Transport};
 
 /// The item of a packet that belongs to no exchange of the client: an ACK or RST of its own.
 pub const NO_ITEM: u32 = u32::MAX;
@@ -78,7 +79,9 @@ pub(crate) struct Client {
     pub(crate) restart: Option<Duration>,
     request: Request,
     requests_left: u32,
-    /// Of those, how many belong to this batch.
+    /// Requests that are under way.
+    pub(crate) asked: u32,
+    /// Of those left, how many belong to this batch.
     batch_left: u32,
     batches: Stream,
     open: Vec<Open>,
@@ -95,6 +98,8 @@ pub(crate) enum Next {
     Ask(Request),
     /// It starts anew, and then goes on.
     Restart,
+    /// Nothing before another of its requests is over.
+    Wait,
     /// It is done.
     End,
 }
@@ -174,7 +179,7 @@ impl Client {
     }
 
     /// An answer caused by copy `tag.attempt` has arrived.
-    pub(crate) fn answer_arrived(&mut self, now: Instant, tag: Tag) {
+    pub(crate) fn answer_arrived(&mut self, now: Instant, tag: Tag, bytes: usize) {
         let Some(open) = self.open(tag.item) else {
             return;
         };
@@ -182,7 +187,9 @@ impl Client {
             return;
         }
         open.answered_copy = Some(tag.attempt);
-        if let Some(copy) = open.copies.get(usize::from(tag.attempt)) {
+        let copy = open.copies.get(usize::from(tag.attempt)).copied();
+        self.flow.received_bytes += bytes as u64;
+        if let Some(copy) = copy {
             let took = now.since(copy.sent);
             self.flow.round_trips.count += 1;
             self.flow.round_trips.sum += took;
@@ -237,25 +244,29 @@ impl Client {
         self.flow
     }
 
-    /// What comes next, when the last request was answered.
-    pub(crate) fn next(&mut self, spec: &RunSpec) -> Next {
+    /// What comes next, when it begins or a request was answered.
+    pub(crate) fn next(&mut self, requests: &Requests) -> Next {
+        let waits = self.asked > 0;
         if self.requests_left == 0 {
-            return Next::End;
+            return if waits { Next::Wait } else { Next::End };
         }
         if self.batch_left == 0 {
-            let pause = spec.workload.requests().batches.map(|b| b.pause);
-            let pause = pause.unwrap_or_default();
+            if waits {
+                return Next::Wait;
+            }
+            let pause = requests.batches.map(|b| b.pause).unwrap_or_default();
             self.restart = Some(self.batches.uniform(pause.low, pause.high));
-            self.begin_batch(spec);
+            self.begin_batch(requests);
             return Next::Restart;
         }
         self.requests_left -= 1;
         self.batch_left -= 1;
+        self.asked += 1;
         Next::Ask(self.request.clone())
     }
 
-    fn begin_batch(&mut self, spec: &RunSpec) {
-        self.batch_left = match spec.workload.requests().batches {
+    fn begin_batch(&mut self, requests: &Requests) {
+        self.batch_left = match requests.batches {
             Some(batches) => {
                 // Draws are of times: a microsecond stands for a request.
                 let [least, most] =
@@ -282,6 +293,7 @@ pub(crate) enum Application {
 /// A host.
 #[derive(Debug)]
 pub(crate) struct Host {
+    pub(crate) group: u32,
     pub(crate) endpoint: Endpoint,
     pub(crate) address: SocketAddr,
     pub(crate) application: Application,
@@ -318,8 +330,7 @@ const MESSAGE_MAX: u32 = 32 << 20;
 
 /// Connections on which nothing is left to chance but the network: both ends wait for each other
 /// as long as the run lasts, and what a body needs fits into one message.
-fn reliable(spec: &RunSpec) -> Reliable {
-    let requests = spec.workload.requests();
+fn reliable(spec: &RunSpec, requests: &Requests) -> Reliable {
     let mut reliable = Reliable::default();
     let body = requests.response_bytes.max(requests.request_bytes);
     let message = body.saturating_add(1_152).min(MESSAGE_MAX);
@@ -332,16 +343,16 @@ fn reliable(spec: &RunSpec) -> Reliable {
     reliable
 }
 
-fn config(spec: &RunSpec) -> Config {
-    let requests = spec.workload.requests();
+fn config(spec: &RunSpec, kind: &Kind<'_>) -> Config {
+    let requests = kind.workload.requests();
     let mut config = Config::default();
-    config.controller = spec.controller.choice();
-    config.parameters = spec.transmission;
+    config.controller = kind.controller.choice();
+    config.parameters = *kind.transmission;
     config.block_size =
         BlockSize::from_bytes_at_most(usize::from(requests.block_bytes)).unwrap_or(BlockSize::MAX);
     config.token_length = requests.token_bytes;
-    if let Transport::Connections(_) = spec.transport {
-        config.reliable = Some(reliable(spec));
+    if let Transport::Connections(_) = kind.transport {
+        config.reliable = Some(reliable(spec, requests));
     }
     config.trace = match spec.record.log {
         0 => Tracing::Exchanges,
@@ -352,8 +363,8 @@ fn config(spec: &RunSpec) -> Config {
 
 impl Host {
     /// Client number `number` of a run.
-    pub(crate) fn client(spec: &RunSpec, number: u32) -> Self {
-        let requests = spec.workload.requests();
+    pub(crate) fn client(spec: &RunSpec, kind: &Kind<'_>, number: u32) -> Self {
+        let requests = kind.workload.requests();
         let mut client = Client {
             flow: FlowRecord::default(),
             done: false,
@@ -362,8 +373,9 @@ impl Host {
             restarts: 0,
             is_starting: false,
             restart: None,
-            request: request(spec),
+            request: request(requests),
             requests_left: requests.count,
+            asked: 0,
             batch_left: 0,
             batches: Stream::indexed(spec.seed, "client/batch", number),
             open: Vec::new(),
@@ -371,9 +383,10 @@ impl Host {
             items: 0,
             timers: Vec::new(),
         };
-        client.begin_batch(spec);
+        client.begin_batch(requests);
         Self {
-            endpoint: client_endpoint(spec, number, 0),
+            group: kind.number,
+            endpoint: client_endpoint(spec, kind, number, 0),
             address: address(number, 0),
             application: Application::Client(Box::new(client)),
             wake: None,
@@ -381,33 +394,39 @@ impl Host {
     }
 
     /// A client starts anew: it has forgotten everything but what is left to do.
-    pub(crate) fn restart(&mut self, spec: &RunSpec, number: u32) {
+    pub(crate) fn restart(&mut self, spec: &RunSpec, kind: &Kind<'_>, number: u32) {
         let Some(client) = self.as_client() else {
             return;
         };
         client.restarts += 1;
+        client.asked = 0;
         client.last_rto = None;
         client.open.clear();
         let restarts = client.restarts;
         self.address = address(number, restarts);
-        self.endpoint = client_endpoint(spec, number, restarts);
+        self.endpoint = client_endpoint(spec, kind, number, restarts);
         self.wake = None;
     }
 
-    /// The server, which is host `number`.
-    pub(crate) fn server(spec: &RunSpec, number: u32) -> Self {
-        let requests = spec.workload.requests();
+    /// The server of a group, which is host `number`.
+    pub(crate) fn server(spec: &RunSpec, kind: &Kind<'_>, number: u32) -> Self {
+        let requests = kind.workload.requests();
         let mut response = Response::new(match requests.request_bytes {
             0 => Code::CONTENT,
             _ => Code::CHANGED,
         });
         response.payload = Payload::Fixed(body(requests.response_bytes));
-        let mut config = config(spec);
+        let mut config = config(spec, kind);
         if spec.record.log == 0 {
             config.trace = Tracing::Off;
         }
+        let stream = match kind.number {
+            0 => Stream::new(spec.seed, "server/endpoint"),
+            other => Stream::indexed(spec.seed, "server/endpoint", other),
+        };
         Self {
-            endpoint: Endpoint::new(config, Stream::new(spec.seed, "server/endpoint")),
+            group: kind.number,
+            endpoint: Endpoint::new(config, stream),
             address: address(number, 0),
             application: Application::Server { response },
             wake: None,
@@ -439,10 +458,10 @@ impl Host {
     }
 }
 
-fn client_endpoint(spec: &RunSpec, number: u32, restarts: u32) -> Endpoint {
+fn client_endpoint(spec: &RunSpec, kind: &Kind<'_>, number: u32, restarts: u32) -> Endpoint {
     let index = restarts.wrapping_mul(CLIENTS_MAX).wrapping_add(number);
     let stream = Stream::indexed(spec.seed, "client/endpoint", index);
-    Endpoint::new(config(spec), stream)
+    Endpoint::new(config(spec, kind), stream)
 }
 
 /// A body of so many bytes.
@@ -450,9 +469,8 @@ fn body(bytes: u32) -> Bytes {
     (0..bytes).map(|i| i as u8).collect()
 }
 
-/// The request that every client of a run makes again and again.
-fn request(spec: &RunSpec) -> Request {
-    let requests = spec.workload.requests();
+/// The request that every client of a group makes again and again.
+fn request(requests: &Requests) -> Request {
     let request = match requests.request_bytes {
         0 => Request::get(),
         bytes => Request::new(Code::POST).with_payload(body(bytes)),

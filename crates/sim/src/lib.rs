@@ -22,6 +22,7 @@
 
 pub mod capture;
 mod fragments;
+mod groups;
 pub mod hash;
 mod host;
 pub mod link;

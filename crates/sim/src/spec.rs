@@ -10,6 +10,7 @@ use carob_proto::congestion::Choice;
 use carob_proto::trace::Trace;
 
 use crate::capture::Captured;
+pub use crate::groups::Group;
 use crate::link::{Counters, LinkSpec};
 use crate::tcp::TcpSettings;
 use crate::trace::Event;
@@ -20,7 +21,7 @@ pub use crate::world::server::{Copies, SERVER_QUEUE_MAX, ServerRecord, ServerSpe
 pub struct RunSpec {
     /// The seed all streams derive from.
     pub seed: u64,
-    /// Clients behind the link, each with its own flow; 1 to [`CLIENTS_MAX`].
+    /// Clients behind the link, each with its own flow; 1 to [`CLIENTS_MAX`], `others` included.
     pub clients: u32,
     /// When clients begin: each draws from this span, uniformly, on the stream
     /// (`"client/start"`, client).
@@ -43,6 +44,8 @@ pub struct RunSpec {
     pub controller: ControllerSpec,
     /// What requests cost the server. By default nothing.
     pub server: ServerSpec,
+    /// Other clients on the same link, of other kinds; none in most runs.
+    pub others: Vec<Group>,
     /// When the run is over.
     pub until: Until,
     /// When the run is cut off; flows not done by then have no completion time.
@@ -78,7 +81,7 @@ pub struct Span {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Workload {
-    /// Each client makes requests one after the other, each when the last was answered.
+    /// Each client makes requests, one after the other or so many at once.
     Requests(Requests),
 }
 
@@ -90,7 +93,7 @@ impl Workload {
     }
 }
 
-/// Requests of a client, one after the other: a GET where it has no body, else a POST.
+/// Requests of a client, the next when one was answered: a GET where it has no body, else a POST.
 ///
 /// Over datagrams a body goes in blocks if it is larger than one (RFC 7959), over connections in
 /// one message, if it has no more than 32 MiB.
@@ -108,6 +111,8 @@ pub struct Requests {
     pub path: String,
     /// Length of the token in bytes, 0 to 8.
     pub token_bytes: u8,
+    /// How many of them it makes at once, at least 1; how many are on their way is up to NSTART.
+    pub parallel: u32,
     /// Whether the client starts anew between them.
     pub batches: Option<Batches>,
     /// What the client does after a request that failed.
@@ -159,6 +164,8 @@ pub enum Until {
     Answered,
     /// When, besides, every connection was closed by both ends.
     Closed,
+    /// At the time limit, whoever is done or not.
+    TimeLimit,
 }
 
 /// A congestion controller, with its profile's constants or changed ones.
@@ -328,6 +335,8 @@ pub struct Bin {
 pub struct RunRecord {
     /// One per client, in order.
     pub flows: Vec<FlowRecord>,
+    /// Those of the other clients that shared the link, group by group.
+    pub others: Vec<FlowRecord>,
     /// What the link did.
     pub link: LinkRecord,
     /// What the server did, if requests cost it time.
@@ -382,8 +391,11 @@ pub struct FlowRecord {
     pub unanswered: u32,
     /// Exchanges answered before anything was sent again. Of datagrams only.
     pub answered_at_once: u32,
-    /// Body bytes received.
+    /// Bytes of bodies that were received whole.
     pub body_bytes: u64,
+    /// Bytes of messages that were new to the client, headers of CoAP included: over datagrams the
+    /// first answers to its exchanges, over TCP all that it read.
+    pub received_bytes: u64,
     /// Exchanges begun; with TCP, segments that carried new data, of the ends counted below.
     pub exchanges: u32,
     /// Exchanges given up or reset.

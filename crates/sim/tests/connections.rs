@@ -56,6 +56,7 @@ fn spec(tcp: TcpSettings, error: &str, buffer: u64, clients: u32, seed: u64) -> 
         transmission: TransmissionParameters::DEFAULT,
         controller: ControllerSpec::new("default", []).expect("a controller"),
         server: ServerSpec::default(),
+        others: Vec::new(),
         until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
         record: Recording::default(),

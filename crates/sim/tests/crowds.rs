@@ -56,6 +56,7 @@ fn spec(clients: u32, controller: &str, error: &str) -> RunSpec {
         transmission,
         controller: ControllerSpec::new(controller, []).expect("a controller"),
         server: ServerSpec::default(),
+        others: Vec::new(),
         until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
         record: Recording::default(),

@@ -42,6 +42,7 @@ fn spec(clients: u32, count: u32, service: Duration, queue: u32) -> RunSpec {
         }),
         transmission: TransmissionParameters::DEFAULT,
         controller: ControllerSpec::new("default", []).expect("a controller"),
+        others: Vec::new(),
         server: ServerSpec {
             service: Span {
                 low: service,

@@ -54,7 +54,8 @@ impl Algorithm {
             cell.value(short)
                 .is_none_or(|value| allowed.contains(value))
         };
-        cell.is_default && self.only.iter().all(fits)
+        let named = cell.text("mix.first").is_ok_and(|first| first != self.name);
+        cell.is_default && !named && self.only.iter().all(fits)
     }
 }
 
@@ -93,6 +94,42 @@ pub(super) fn algorithms_of(
         }
     }
     let names = &chosen(names);
+    let one = |name: &String| {
+        let only = only
+            .iter()
+            .filter(|(of, ..)| of == name)
+            .map(|(_, short, values, _)| (short.clone(), values.clone()))
+            .collect();
+        Ok(Algorithm {
+            name: name.clone(),
+            protocol: protocol_of(name, settings, place, names.len() == 1)?,
+            only,
+        })
+    };
+    names.iter().map(one).collect()
+}
+
+/// The algorithm of other clients, which runs in any cell.
+pub(super) fn second(
+    name: &str,
+    settings: &BTreeMap<String, Setting>,
+    place: &Place,
+) -> Result<Algorithm, ScenarioError> {
+    Ok(Algorithm {
+        name: name.to_owned(),
+        protocol: protocol_of(name, settings, place, false)?,
+        only: Vec::new(),
+    })
+}
+
+/// What `name` is an algorithm of, with the scenario's constants. Where it is the `alone` one,
+/// constants for all must be among its own.
+fn protocol_of(
+    name: &str,
+    settings: &BTreeMap<String, Setting>,
+    place: &Place,
+    alone: bool,
+) -> Result<Protocol, ScenarioError> {
     let constants_of = |prefix: &str| -> Vec<(String, String, Place)> {
         settings
             .iter()
@@ -102,70 +139,47 @@ pub(super) fn algorithms_of(
             })
             .collect()
     };
-    names
-        .iter()
-        .map(|name| {
-            let only = only
-                .iter()
-                .filter(|(of, ..)| of == name)
-                .map(|(_, short, values, _)| (short.clone(), values.clone()))
-                .collect();
-            if let Some(named) = settings::algorithm(name) {
-                let own = constants_of(&format!("algorithm.{name}.cc."));
-                let alone = if names.len() == 1 {
-                    constants_of("cc.")
-                } else {
-                    Vec::new()
-                };
-                if let Some((constant, _, place)) = own.iter().chain(&alone).next() {
-                    let why = format!(
-                        "{name} has no constant \"{constant}\"; its settings are under tcp"
-                    );
-                    return Err(impossible(place, why));
-                }
-                let (name, protocol) = (name.clone(), Protocol::Tcp(named));
-                return Ok(Algorithm {
-                    name,
-                    protocol,
-                    only,
-                });
-            }
-            if let Some((setting, _, place)) =
-                constants_of(&format!("algorithm.{name}.tcp.")).first()
-            {
-                let why = format!("{name} is not over TCP, so it has no tcp.{setting}");
-                return Err(impossible(place, why));
-            }
-            let mut constants = constants_of(&format!("algorithm.{name}.cc."));
-            // For all algorithms: those that have the constant take it.
-            let shared = constants_of("cc.");
-            for (constant, value, place) in &shared {
-                let one = [(constant.as_str(), value.as_str())];
-                match ControllerSpec::new(name, one) {
-                    Err(ControllerError::BadConstant {
-                        why: SetError::UnknownName,
-                        ..
-                    }) if names.len() > 1 => {}
-                    _ => constants.push((constant.clone(), value.clone(), place.clone())),
-                }
-            }
-            let place = constants.last().map_or(place, |(_, _, place)| place);
-            let set = constants.iter().map(|(c, v, _)| (c.as_str(), v.as_str()));
-            let controller = ControllerSpec::new(name, set).map_err(|why| {
-                let hint = match &why {
-                    ControllerError::UnknownController { name } => nearest_controller(name),
-                    ControllerError::BadConstant { .. } => None,
-                };
-                let hint = hint.map_or(String::new(), |h| format!("; did you mean \"{h}\"?"));
-                impossible(place, format!("{why}{hint}"))
-            })?;
-            Ok(Algorithm {
-                name: name.clone(),
-                protocol: Protocol::Udp(controller),
-                only,
-            })
-        })
-        .collect()
+    if let Some(named) = settings::algorithm(name) {
+        let own = constants_of(&format!("algorithm.{name}.cc."));
+        let shared = if alone {
+            constants_of("cc.")
+        } else {
+            Vec::new()
+        };
+        if let Some((constant, _, place)) = own.iter().chain(&shared).next() {
+            let why = format!("{name} has no constant \"{constant}\"; its settings are under tcp");
+            return Err(impossible(place, why));
+        }
+        return Ok(Protocol::Tcp(named));
+    }
+    if let Some((setting, _, place)) = constants_of(&format!("algorithm.{name}.tcp.")).first() {
+        let why = format!("{name} is not over TCP, so it has no tcp.{setting}");
+        return Err(impossible(place, why));
+    }
+    let mut constants = constants_of(&format!("algorithm.{name}.cc."));
+    // For all algorithms: those that have the constant take it.
+    let shared = constants_of("cc.");
+    for (constant, value, place) in &shared {
+        let one = [(constant.as_str(), value.as_str())];
+        match ControllerSpec::new(name, one) {
+            Err(ControllerError::BadConstant {
+                why: SetError::UnknownName,
+                ..
+            }) if !alone => {}
+            _ => constants.push((constant.clone(), value.clone(), place.clone())),
+        }
+    }
+    let place = constants.last().map_or(place, |(_, _, place)| place);
+    let set = constants.iter().map(|(c, v, _)| (c.as_str(), v.as_str()));
+    let controller = ControllerSpec::new(name, set).map_err(|why| {
+        let hint = match &why {
+            ControllerError::UnknownController { name } => nearest_controller(name),
+            ControllerError::BadConstant { .. } => None,
+        };
+        let hint = hint.map_or(String::new(), |h| format!("; did you mean \"{h}\"?"));
+        impossible(place, format!("{why}{hint}"))
+    })?;
+    Ok(Protocol::Udp(controller))
 }
 
 /// Every algorithm: controllers of datagrams, then those of TCP.

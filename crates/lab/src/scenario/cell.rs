@@ -7,13 +7,14 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_sim::hash::fnv1a;
 use carob_sim::link::{self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, LossSpec};
-use carob_sim::spec::{ControllerSpec, Recording, RunSpec, Span, Transport, Until};
+use carob_sim::spec::Span;
+use carob_sim::spec::{ControllerSpec, Group, Recording, RunSpec, Transport, Until};
 
 use super::algorithm::{Algorithm, Protocol};
 use super::cases::Cases;
 use super::error::{Place, ScenarioError};
 use super::value::Value;
-use super::{Axis, Setting, decides_outcomes, impossible, missing, server, tcp, workload};
+use super::{Axis, Setting, decides_outcomes, impossible, missing, mix, server, tcp, workload};
 
 /// One combination of swept values.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct Cell {
     pub compare_with: String,
     /// Whether it runs where no cell was named.
     pub is_default: bool,
+    /// The algorithm of other clients that share the link, if there are any.
+    pub second: Option<Algorithm>,
     pub(super) settings: BTreeMap<String, Setting>,
 }
 
@@ -72,6 +75,7 @@ impl Cell {
         Ok(Self {
             name,
             is_default: cases.is_default(&values),
+            second: mix::second(&settings)?,
             values,
             hash: fnv1a(text.as_bytes()),
             compare_with,
@@ -103,17 +107,16 @@ impl Cell {
     pub(super) fn spec(&self, algorithm: &Algorithm, seed: u64) -> Result<RunSpec, ScenarioError> {
         let mtu = self.bytes("link.mtu")?;
         let header = self.bytes("link.header")?;
-        let (transport, controller) = match algorithm.protocol {
-            Protocol::Udp(controller) => (Transport::Datagrams, controller),
-            Protocol::Tcp(named) => {
-                let settings = tcp::settings_of(&self.settings, named, mtu)?;
-                (Transport::Connections(settings), ControllerSpec::default())
-            }
-        };
-        let in_blocks = (transport == Transport::Datagrams).then_some((mtu, header));
+        let Group {
+            clients,
+            transport,
+            workload,
+            transmission,
+            controller,
+        } = self.group(algorithm)?;
         Ok(RunSpec {
             seed,
-            clients: self.whole("workload.clients")? as u32,
+            clients,
             start: self.span("workload.start_spread")?,
             link: LinkSpec {
                 down: self.direction("down", mtu)?,
@@ -122,16 +125,39 @@ impl Cell {
             header_bytes: header as u32,
             mtu_bytes: mtu as u32,
             transport,
-            workload: workload::of(self, in_blocks)?,
-            transmission: self.transmission(&algorithm.name, &controller)?,
+            workload,
+            transmission,
             controller,
             server: server::of(self, transport)?,
+            others: mix::others(self)?,
             until: match self.text("run.until")? {
                 "closed" => Until::Closed,
+                "time-limit" => Until::TimeLimit,
                 _ => Until::Answered,
             },
             time_limit: self.time("run.time_limit")?,
             record: Recording::default(),
+        })
+    }
+
+    /// The clients that run an algorithm.
+    pub(super) fn group(&self, algorithm: &Algorithm) -> Result<Group, ScenarioError> {
+        let mtu = self.bytes("link.mtu")?;
+        let header = self.bytes("link.header")?;
+        let (transport, controller) = match algorithm.protocol {
+            Protocol::Udp(controller) => (Transport::Datagrams, controller),
+            Protocol::Tcp(named) => {
+                let settings = tcp::settings_of(&self.settings, named, mtu)?;
+                (Transport::Connections(settings), ControllerSpec::default())
+            }
+        };
+        let in_blocks = (transport == Transport::Datagrams).then_some((mtu, header));
+        Ok(Group {
+            clients: self.whole("workload.clients")? as u32,
+            transport,
+            workload: workload::of(self, in_blocks)?,
+            transmission: self.transmission(&algorithm.name, &controller)?,
+            controller,
         })
     }
 

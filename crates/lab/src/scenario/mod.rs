@@ -15,6 +15,7 @@ mod cases;
 mod cell;
 mod describe;
 mod document;
+mod mix;
 mod queue;
 mod server;
 mod tcp;

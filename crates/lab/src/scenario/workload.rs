@@ -53,6 +53,7 @@ pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload,
         block_bytes: block as u16,
         path: cell.text("workload.path")?.to_owned(),
         token_bytes: token as u8,
+        parallel: parallel(cell, token)?,
         batches: batches(cell)?,
         after_failure: match cell.text("workload.after_failure")? {
             "next" => AfterFailure::Next,
@@ -89,6 +90,20 @@ fn body(cell: &Cell, path: &str) -> Result<u64, ScenarioError> {
         }
         Some(rest) => Ok(rest - MARKER),
     }
+}
+
+/// Requests at once: those of one client are told apart by their tokens.
+fn parallel(cell: &Cell, token: u64) -> Result<u32, ScenarioError> {
+    let path = "workload.parallel";
+    let parallel = cell.whole(path)?;
+    if parallel > 1 && token == 0 {
+        let why = format!(
+            "{path} is {parallel}, and answers to several requests are told apart by their \
+             tokens; set workload.token_bytes"
+        );
+        return Err(impossible(cell.place(path), why));
+    }
+    Ok(parallel as u32)
 }
 
 fn batches(cell: &Cell) -> Result<Option<Batches>, ScenarioError> {

@@ -47,7 +47,7 @@ impl World<'_> {
             },
         );
         self.capture_datagram(from, from, to, index);
-        let down = from == self.server();
+        let down = self.is_server(from);
         let client = if down { to } else { from };
         let pieces = fragments(bytes, self.spec.mtu_bytes).count() as u64;
         let more = pieces.saturating_sub(1) * u64::from(IP_HEADER);
@@ -116,19 +116,19 @@ impl World<'_> {
             bytes,
         } = std::mem::take(&mut self.packets[packet as usize]);
         let tag = tag.unwrap_or(Tag::NONE);
-        let server = self.server();
+        let is_answer = self.is_server(from);
         let host = &mut self.hosts[to as usize];
         let is_heard = match host.as_client() {
             // What is for a port that the client has left, nobody hears.
             Some(client) if client.restarts != restarts => false,
             Some(client) => {
-                client.answer_arrived(self.now, tag);
+                client.answer_arrived(self.now, tag, bytes.len());
                 true
             }
             None => true,
         };
         if is_heard {
-            let ports = if from == server { 0 } else { restarts };
+            let ports = if is_answer { 0 } else { restarts };
             let sender = address(from, ports);
             host.endpoint.handle_datagram(self.now, sender, &bytes);
         }

@@ -21,6 +21,7 @@ use carob_proto::trace::What as Protocol;
 
 use crate::capture::Captured;
 use crate::fragments::MTU_MIN;
+use crate::groups::Kind;
 use crate::host::{Application, Host, Next, Tag, number_of, restarts_of};
 use crate::link::Link;
 use crate::queue::EventQueue;
@@ -114,6 +115,9 @@ const UP: usize = 1;
 
 struct World<'a> {
     spec: &'a RunSpec,
+    kinds: Vec<Kind<'a>>,
+    /// Of all groups; as hosts they come before the servers.
+    clients: u32,
     now: Instant,
     queue: EventQueue<Happening>,
     hosts: Vec<Host>,
@@ -135,17 +139,20 @@ struct World<'a> {
 
 /// Makes a run.
 pub fn run(spec: &RunSpec) -> Result<RunRecord, RunError> {
-    if spec.clients == 0 || spec.clients > CLIENTS_MAX {
-        return Err(RunError::Clients(spec.clients));
+    let clients = spec.all_clients();
+    if spec.clients == 0 || clients > CLIENTS_MAX {
+        return Err(RunError::Clients(clients));
     }
     if spec.mtu_bytes < MTU_MIN {
         return Err(RunError::Mtu(spec.mtu_bytes));
     }
-    if let Transport::Connections(tcp) = &spec.transport {
-        tcp.check().map_err(RunError::Tcp)?;
-        if tcp.mss > spec.mtu_bytes - IP_HEADER - TCP_HEADER {
-            let (mss, mtu) = (tcp.mss, spec.mtu_bytes);
-            return Err(RunError::Segment { mss, mtu });
+    for kind in spec.kinds() {
+        if let Transport::Connections(tcp) = kind.transport {
+            tcp.check().map_err(RunError::Tcp)?;
+            if tcp.mss > spec.mtu_bytes - IP_HEADER - TCP_HEADER {
+                let (mss, mtu) = (tcp.mss, spec.mtu_bytes);
+                return Err(RunError::Segment { mss, mtu });
+            }
         }
     }
     server::check(spec)?;
@@ -162,7 +169,7 @@ pub fn run(spec: &RunSpec) -> Result<RunRecord, RunError> {
             return Err(error);
         }
     }
-    if world.running > 0 {
+    if world.running > 0 || spec.until == Until::TimeLimit {
         world.now = end;
     }
     Ok(world.record(handled))
@@ -170,16 +177,24 @@ pub fn run(spec: &RunSpec) -> Result<RunRecord, RunError> {
 
 impl<'a> World<'a> {
     fn new(spec: &'a RunSpec) -> Self {
-        let mut hosts: Vec<_> = (0..spec.clients).map(|n| Host::client(spec, n)).collect();
-        hosts.push(Host::server(spec, spec.clients));
+        let (kinds, clients) = (spec.kinds(), spec.all_clients());
+        let mut hosts = Vec::with_capacity(clients as usize + kinds.len());
+        for kind in &kinds {
+            let numbers = kind.first..kind.first + kind.clients;
+            hosts.extend(numbers.map(|number| Host::client(spec, kind, number)));
+        }
+        let servers = kinds.iter().zip(clients..);
+        hosts.extend(servers.map(|(kind, number)| Host::server(spec, kind, number)));
         let mut queue = EventQueue::default();
-        for client in 0..spec.clients {
+        for client in 0..clients {
             let mut stream = Stream::indexed(spec.seed, "client/start", client);
             let at = Instant::ZERO + stream.uniform(spec.start.low, spec.start.high);
             queue.push(at, Happening::Start { client });
         }
         Self {
             spec,
+            kinds,
+            clients,
             now: Instant::ZERO,
             queue,
             hosts,
@@ -196,21 +211,31 @@ impl<'a> World<'a> {
                 limit => Trace::recording(limit),
             },
             log: Vec::new(),
-            running: spec.clients,
+            running: clients,
             error: None,
         }
     }
 
-    fn server(&self) -> u32 {
-        self.spec.clients
+    /// The group of a host.
+    fn kind(&self, host: u32) -> &Kind<'a> {
+        &self.kinds[self.hosts[host as usize].group as usize]
     }
 
+    /// Servers come after all clients, one of each group.
     fn is_server(&self, host: u32) -> bool {
-        host >= self.server()
+        host >= self.clients
+    }
+
+    fn server_of(&self, client: u32) -> u32 {
+        self.clients + self.hosts[client as usize].group
     }
 
     fn is_running(&self) -> bool {
-        self.running > 0 || self.spec.until == Until::Closed && self.connections.are_open()
+        match self.spec.until {
+            Until::Answered => self.running > 0,
+            Until::Closed => self.running > 0 || self.connections.are_open(),
+            Until::TimeLimit => true,
+        }
     }
 
     fn handle(&mut self, happening: Happening) {
@@ -242,11 +267,12 @@ impl<'a> World<'a> {
 
     /// A client starts, for the first time or anew.
     fn start(&mut self, client: u32) {
+        let transport = self.kind(client).transport;
         let Some(state) = self.hosts[client as usize].as_client() else {
             return;
         };
         let is_first = state.restarts == 0;
-        match self.spec.transport {
+        match transport {
             Transport::Datagrams if is_first => self.begin(client),
             Transport::Datagrams => self.ask(client),
             // What it asks first waits for the connection.
@@ -266,8 +292,9 @@ impl<'a> World<'a> {
             return;
         };
         let left = self.leave(client);
-        self.hosts[client as usize].restart(self.spec, client);
-        let batches = self.spec.workload.requests().batches;
+        let kind = &self.kinds[self.hosts[client as usize].group as usize];
+        self.hosts[client as usize].restart(self.spec, kind, client);
+        let batches = kind.workload.requests().batches;
         let waits = batches.is_some_and(|b| b.reconnect == Reconnect::Closed);
         if let Some(slot) = left.filter(|_| waits) {
             self.await_close(client, slot, pause);
@@ -293,22 +320,32 @@ impl<'a> World<'a> {
         self.ask(client);
     }
 
-    /// Hands a client's next request to its endpoint, or ends its batch or its flow.
+    /// Hands a client's next requests to its endpoint, or ends its batch or its flow.
     fn ask(&mut self, number: u32) {
-        let server = self.hosts[self.server() as usize].address;
-        let host = &mut self.hosts[number as usize];
-        match host.as_client().map(|client| client.next(self.spec)) {
-            Some(Next::Ask(request)) => {
-                let asked = host
-                    .endpoint
-                    .request(self.now, server, request, Sending::default());
-                if let Err(error) = asked {
-                    self.error = Some(RunError::Request(error));
-                }
+        let server = self.hosts[self.server_of(number) as usize].address;
+        let requests = self.kind(number).workload.requests();
+        loop {
+            let host = &mut self.hosts[number as usize];
+            let Some(client) = host.as_client() else {
+                return;
+            };
+            if client.asked >= requests.parallel.max(1) {
+                return;
             }
-            Some(Next::End) => self.end_flow(number, true),
-            // Before a restart comes what its endpoint still has to say.
-            Some(Next::Restart) | None => {}
+            match client.next(requests) {
+                Next::Ask(request) => {
+                    let asked =
+                        host.endpoint
+                            .request(self.now, server, request, Sending::default());
+                    if let Err(error) = asked {
+                        self.error = Some(RunError::Request(error));
+                        return;
+                    }
+                }
+                Next::End => return self.end_flow(number, true),
+                // Before a restart comes what its endpoint still has to say.
+                Next::Restart | Next::Wait => return,
+            }
         }
     }
 
@@ -328,7 +365,7 @@ impl<'a> World<'a> {
 
     /// Does everything a host has to do, until it waits. What it sends was caused by `cause`.
     fn drain(&mut self, number: u32, cause: Tag) {
-        let is_tcp = self.connections.is_used();
+        let is_tcp = matches!(self.kind(number).transport, Transport::Connections(_));
         loop {
             let host = &mut self.hosts[number as usize];
             let is_restarting = host.is_restarting();
@@ -399,7 +436,7 @@ impl<'a> World<'a> {
                 if (self.log.len() as u32) < self.spec.record.log.min(Recording::LOG_MAX) {
                     self.log.push((number, trace));
                 }
-                if !self.connections.is_used() {
+                if let Transport::Datagrams = self.kind(number).transport {
                     self.note(number, trace.what);
                 }
             }
@@ -411,6 +448,7 @@ impl<'a> World<'a> {
     fn answered(&mut self, number: u32) {
         if let Some(client) = self.hosts[number as usize].as_client() {
             client.flow.answered += 1;
+            client.asked = client.asked.saturating_sub(1);
         }
         self.ask(number);
     }
@@ -419,8 +457,9 @@ impl<'a> World<'a> {
     fn failed(&mut self, number: u32) {
         if let Some(client) = self.hosts[number as usize].as_client() {
             client.flow.unanswered += 1;
+            client.asked = client.asked.saturating_sub(1);
         }
-        match self.spec.workload.requests().after_failure {
+        match self.kind(number).workload.requests().after_failure {
             AfterFailure::Stop => self.end_flow(number, false),
             AfterFailure::Next => self.ask(number),
         }
@@ -523,19 +562,16 @@ impl<'a> World<'a> {
     }
 
     fn record(mut self, events_handled: u64) -> RunRecord {
-        for client in 0..self.spec.clients {
+        for client in 0..self.clients {
             self.count_connection(client);
         }
         let server = self.serial.take().map(|serial| serial.record(self.now));
-        let clients = self.spec.clients as usize;
-        let flows = self
-            .hosts
-            .drain(..clients)
-            .filter_map(Host::into_flow)
-            .collect();
+        let mut flows: Vec<_> = self.hosts.drain(..).filter_map(Host::into_flow).collect();
+        let others = flows.split_off(self.spec.clients as usize);
         let (trace_hash, events_unrecorded) = (self.trace.hash(), self.trace.unrecorded());
         RunRecord {
             flows,
+            others,
             link: LinkRecord {
                 down: self.link.down.counters(),
                 up: self.link.up.counters(),

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use carob_cc::time::{Duration, Instant};
 
 use super::{Happening, RunError, World};
+use crate::groups::Kind;
 use crate::host::{NO_ITEM, Tag};
 use crate::random::Stream;
 use crate::spec::{RunSpec, Span, Transport};
@@ -79,7 +80,8 @@ pub(super) fn check(spec: &RunSpec) -> Result<(), RunError> {
     if !spec.server.is_used() {
         return Ok(());
     }
-    if spec.transport != Transport::Datagrams {
+    let over_tcp = |kind: &Kind<'_>| *kind.transport != Transport::Datagrams;
+    if spec.kinds().iter().any(over_tcp) {
         return Err(RunError::ServiceOverConnections);
     }
     let queue = spec.server.queue;

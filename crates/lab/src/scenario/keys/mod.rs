@@ -70,7 +70,7 @@ const OPEN_TABLES: [(&str, &str, &str); 9] = [
     (
         "where.<name>.<key>",
         "as the key",
-        "A setting of `link`, `workload`, `server`, `transmission` or `tcp`, `run.until` or `run.time_limit` in those cells.",
+        "A setting of `link`, `workload`, `mix`, `server`, `transmission` or `tcp`, `run.until` or `run.time_limit` in those cells.",
     ),
     (
         "algorithm.<name>.<transmission key>",
@@ -151,7 +151,7 @@ fn is_of_cells(path: &str) -> bool {
     let table = path.split('.').next().unwrap_or_default();
     matches!(
         table,
-        "link" | "workload" | "server" | "transmission" | "tcp"
+        "link" | "workload" | "mix" | "server" | "transmission" | "tcp"
     ) || matches!(path, "run.until" | "run.time_limit")
 }
 

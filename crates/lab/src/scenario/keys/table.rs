@@ -81,9 +81,9 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "run.until",
-        Kind::Word(&["answered", "closed"]),
+        Kind::Word(&["answered", "closed", "time-limit"]),
         Some("answered"),
-        "When a run is over: when every client has its last response, or when all connections are closed, too.",
+        "When a run is over: when every client has its last response, when all connections are closed, too, or at `run.time_limit` whoever is done.",
     ),
     key(
         "workload.kind",
@@ -198,6 +198,42 @@ pub const KEYS: &[Key] = &[
         Kind::Word(&["cost", "free"]),
         Some("cost"),
         "Whether copies of a request that the server has worked on take it as long as the request, or no time.",
+    ),
+    key(
+        "workload.parallel",
+        Kind::Whole(1, 1_024),
+        Some("1"),
+        "Requests that a client makes at once, the next when one was answered; how many are on their way is up to NSTART.",
+    ),
+    key(
+        "mix.first",
+        Kind::Text,
+        None,
+        "Where set, the only one of `run.algorithms` that runs in the cell.",
+    ),
+    key(
+        "mix.second",
+        Kind::Text,
+        None,
+        "Algorithm of other clients on the same link, which do the same; without it there are none.",
+    ),
+    key(
+        "mix.second_clients",
+        Kind::Whole(1, CLIENTS_MAX as u64),
+        None,
+        "How many other clients; without it, as many as `workload.clients`.",
+    ),
+    key(
+        "mix.second_nstart",
+        Kind::Whole(1, u16::MAX as u64),
+        None,
+        "NSTART of the other clients; without it, that of their algorithm.",
+    ),
+    key(
+        "mix.second_parallel",
+        Kind::Whole(1, 1_024),
+        None,
+        "Requests at once of the other clients; without it, `workload.parallel`.",
     ),
     key(
         "link.mtu",

@@ -15,6 +15,7 @@ impl World<'_> {
         let Some(slot) = self.connections.current(client) else {
             return;
         };
+        let both = self.kind(client).workload.requests().request_bytes > 0;
         let connection = &mut self.connections.all[slot as usize];
         if std::mem::replace(&mut connection.counted, true) {
             return;
@@ -24,7 +25,6 @@ impl World<'_> {
         };
         let flow = &mut state.flow;
         let server = &connection.ends[SERVER].socket;
-        let both = self.spec.workload.requests().request_bytes > 0;
         let counted = if both {
             &[SERVER, CLIENT][..]
         } else {

@@ -64,10 +64,6 @@ struct OfClient {
 }
 
 impl Connections {
-    pub(super) fn is_used(&self) -> bool {
-        !self.of_clients.is_empty()
-    }
-
     /// Whether some end has not closed yet.
     pub(super) fn are_open(&self) -> bool {
         self.open > 0
@@ -97,16 +93,17 @@ impl Connections {
 impl World<'_> {
     /// A client connects, for the first time or anew.
     pub(super) fn connect(&mut self, client: u32) {
-        let Transport::Connections(settings) = &self.spec.transport else {
+        if self.is_server(client) {
+            return; // it makes no connections
+        }
+        let Transport::Connections(settings) = self.kind(client).transport else {
             return;
         };
         let all = &mut self.connections.of_clients;
         if all.is_empty() {
-            all.resize_with(self.spec.clients as usize, OfClient::default);
+            all.resize_with(self.clients as usize, OfClient::default);
         }
-        let Some(of_client) = all.get_mut(client as usize) else {
-            return; // the server, which makes no connections
-        };
+        let of_client = &mut all[client as usize];
         let number = of_client.made;
         of_client.made += 1;
         self.detach(client);
@@ -137,7 +134,7 @@ impl World<'_> {
 
     /// The connection and the end at host `number` that leads to `peer`, unless that is gone.
     fn end_of(&self, number: u32, peer: SocketAddr) -> Option<(u32, usize)> {
-        if number != self.server() {
+        if !self.is_server(number) {
             return Some((self.connections.current(number)?, CLIENT));
         }
         let of_client = &self.connections.of_clients[number_of(peer) as usize];
@@ -238,10 +235,11 @@ impl World<'_> {
     /// The hosts at an end and at the other.
     fn hosts_of(&self, slot: u32, which: usize) -> (u32, u32) {
         let client = self.connections.all[slot as usize].client;
+        let server = self.server_of(client);
         if which == CLIENT {
-            (client, self.server())
+            (client, server)
         } else {
-            (self.server(), client)
+            (server, client)
         }
     }
 
@@ -313,7 +311,7 @@ impl World<'_> {
             return;
         }
         let endpoint = &mut self.hosts[here as usize].endpoint;
-        let mut read = false;
+        let mut read = 0;
         match event {
             Event::Connected => {
                 end.connected = true;
@@ -328,7 +326,7 @@ impl World<'_> {
             Event::Readable => {
                 while let Some(bytes) = end.socket.read() {
                     endpoint.handle_stream(now, peer, &bytes);
-                    read = true;
+                    read += bytes.len();
                 }
             }
             Event::Writable => {
@@ -362,7 +360,10 @@ impl World<'_> {
             }
             Event::Closed => {}
         }
-        if read && let Some(client) = self.hosts[here as usize].as_client() {
+        if read > 0
+            && let Some(client) = self.hosts[here as usize].as_client()
+        {
+            client.flow.received_bytes += read as u64;
             client.progresses(now);
         }
         self.drain(here, Tag::NONE);

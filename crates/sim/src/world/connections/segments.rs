@@ -34,10 +34,11 @@ impl World<'_> {
             segment,
         } = std::mem::take(&mut self.connections.travelling[place as usize]);
         self.connections.travelling_free.push(place);
+        let server = self.server_of(client);
         let (here, there) = if to == SERVER {
-            (self.server(), client)
+            (server, client)
         } else {
-            (client, self.server())
+            (client, server)
         };
         if let Some(segment) = tag {
             self.trace
