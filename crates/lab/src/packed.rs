@@ -71,6 +71,7 @@ macro_rules! fields {
 
 fields!(RunRecord {
     flows,
+    others,
     link,
     server,
     ended,
@@ -106,6 +107,7 @@ fields!(FlowRecord {
     unanswered,
     answered_at_once,
     body_bytes,
+    received_bytes,
     exchanges,
     failed,
     transmissions,
@@ -257,6 +259,7 @@ mod tests {
             unanswered: n() as u32,
             answered_at_once: n() as u32,
             body_bytes: n(),
+            received_bytes: n(),
             exchanges: n() as u32,
             failed: n() as u32,
             transmissions: n(),
@@ -287,6 +290,7 @@ mod tests {
             ..FlowRecord::default()
         };
         let flows = vec![flow(true), flow(false), FlowRecord::default()];
+        let others = vec![flow(true)];
         let mut counters = || Counters {
             offered: n(),
             dropped_full: n(),
@@ -300,6 +304,7 @@ mod tests {
         let [down, up] = [counters(), counters()];
         RunRecord {
             flows,
+            others,
             link: LinkRecord {
                 down,
                 up,

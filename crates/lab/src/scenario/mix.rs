@@ -61,3 +61,63 @@ pub(super) fn others(cell: &Cell) -> Result<Vec<Group>, ScenarioError> {
     }
     Ok(vec![group])
 }
+
+#[cfg(test)]
+mod tests {
+    use carob_sim::spec::Transport;
+
+    use super::super::{Scenario, builtin};
+
+    fn long(overrides: &[&str]) -> Result<Scenario, String> {
+        let (built_in, _) = builtin::find("thesis/long").expect("a scenario");
+        let overrides: Vec<String> = overrides.iter().map(|&typed| typed.to_owned()).collect();
+        Scenario::read(built_in.name, built_in.text, &overrides).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn other_clients_do_the_same_but_for_what_is_said_of_them() {
+        let set = ["mix.second=tcp-newreno", "second_clients=3", "nstart=4"];
+        let scenario = long(&set).expect("a valid one");
+        let cell = scenario.cell("long-4c-low-2500").expect("a cell");
+        let spec = scenario.spec(cell, &scenario.algorithms()[0], 1);
+        assert_eq!((spec.clients, spec.all_clients()), (4, 7));
+        let [others] = &spec.others[..] else {
+            panic!("one kind of others: {:?}", spec.others);
+        };
+        assert!(matches!(others.transport, Transport::Connections(_)));
+        assert_eq!(others.workload, spec.workload);
+
+        let set = ["mix.second=cocoa-plus", "second_nstart=2", "nstart=4"];
+        let scenario = long(&set).expect("a valid one");
+        let cell = scenario.cell("long-4c-low-2500").expect("a cell");
+        let spec = scenario.spec(cell, &scenario.algorithms()[0], 1);
+        let [others] = &spec.others[..] else {
+            panic!("one kind of others: {:?}", spec.others);
+        };
+        assert_eq!(others.controller.entry().name, "cocoa-plus");
+        assert_eq!((others.clients, others.transmission.nstart), (4, 2));
+        assert_eq!(spec.transmission.nstart, 4);
+    }
+
+    #[test]
+    fn the_first_of_a_cell_is_the_only_one_that_runs_there() {
+        let scenario = long(&["mix.first=tcp-newreno"]).expect("a valid one");
+        let cell = &scenario.cells()[0];
+        let runs = scenario.algorithms().iter().filter(|a| a.applies_to(cell));
+        let names: Vec<&str> = runs.map(|algorithm| algorithm.name.as_str()).collect();
+        assert_eq!(names, ["tcp-newreno"]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_with_its_place() {
+        let wrong = |overrides: &[&str]| long(overrides).err().expect("it is wrong");
+        let stray = wrong(&["second_clients=3"]);
+        assert!(stray.contains("mix.second names no algorithm"), "{stray}");
+        let unknown = wrong(&["mix.second=cocoa-0"]);
+        assert!(unknown.contains("did you mean \"cocoa-0"), "{unknown}");
+        let many = wrong(&["mix.second=default", "second_clients=4096"]);
+        assert!(many.contains("4096 others"), "{many}");
+        let alike = wrong(&["parallel=2"]);
+        assert!(alike.contains("set workload.token_bytes"), "{alike}");
+    }
+}
