@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use carob_sim::hash::fnv1a;
 use carob_sim::spec::RunRecord;
 
-use crate::packed;
+use crate::packed::{self, Packed};
 use crate::run::Job;
 
 /// How the first line of every journal begins; [`first_line`] has the rest.
@@ -70,7 +70,7 @@ pub struct Journal {
     path: PathBuf,
     file: Mutex<File>,
     /// Records of runs that were done before, by key.
-    done: BTreeMap<u64, Vec<u8>>,
+    done: BTreeMap<u64, Packed>,
 }
 
 /// The first line: the format, and the layout of its records.
@@ -112,7 +112,10 @@ impl Journal {
         let mut done = BTreeMap::new();
         let mut whole = first.len();
         while let Some((key, record, length)) = text.get(whole..).and_then(frame) {
-            done.insert(key, record.to_vec());
+            let Some(packed) = Packed::from_bytes(record) else {
+                break;
+            };
+            done.insert(key, packed);
             whole += length;
         }
         file.set_len(whole as u64).map_err(of)?;
@@ -135,17 +138,17 @@ impl Journal {
     }
 
     /// The record of a run that was done before.
-    pub fn find(&self, job: &Job<'_>) -> Option<RunRecord> {
-        packed::unpack(self.done.get(&key(job))?)
+    pub(crate) fn find(&self, job: &Job<'_>) -> Option<&Packed> {
+        self.done.get(&key(job))
     }
 
     /// Keeps the record of a run.
-    pub fn keep(&self, job: &Job<'_>, record: &RunRecord) -> Result<(), Error> {
-        let bytes = packed::pack(record);
+    pub(crate) fn keep(&self, job: &Job<'_>, record: &Packed) -> Result<(), Error> {
+        let bytes = record.bytes();
         let mut frame = Vec::with_capacity(bytes.len() + 20);
         frame.extend(key(job).to_le_bytes());
         frame.extend((bytes.len() as u32).to_le_bytes());
-        frame.extend(&bytes);
+        frame.extend(bytes);
         frame.extend(fnv1a(&frame).to_le_bytes());
         let written = match self.file.lock() {
             Ok(mut file) => file.write_all(&frame),
@@ -158,9 +161,9 @@ impl Journal {
     }
 
     /// Compares a run of the journal with the same run made now.
-    pub fn check(&self, job: &Job<'_>, now: &RunRecord) -> Result<(), Error> {
+    pub(crate) fn check(&self, job: &Job<'_>, now: &RunRecord) -> Result<(), Error> {
         match self.find(job) {
-            Some(then) if then.trace_hash != now.trace_hash => Err(Error::Changed {
+            Some(then) if then.record().trace_hash != now.trace_hash => Err(Error::Changed {
                 path: self.path.clone(),
                 run: format!("{} {} seed {}", job.cell.name, job.algorithm.name, job.seed),
             }),

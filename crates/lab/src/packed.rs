@@ -7,15 +7,35 @@ use carob_sim::spec::{
     Closing, FlowRecord, LinkRecord, Recovery, RoundTrips, RunRecord, ServerRecord,
 };
 
-/// A record without its recordings.
-pub(crate) fn pack(record: &RunRecord) -> Vec<u8> {
-    let mut out = Vec::new();
-    record.put(&mut out);
-    out
+/// A record without its recordings, packed.
+#[derive(Clone, Debug)]
+pub(crate) struct Packed(Box<[u8]>);
+
+impl Packed {
+    /// Packs a record.
+    pub(crate) fn of(record: &RunRecord) -> Self {
+        let mut out = Vec::new();
+        record.put(&mut out);
+        Self(out.into())
+    }
+
+    /// A record that was packed before; nothing if these are other bytes.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        unpack(bytes).map(|_| Self(bytes.into()))
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The record.
+    pub(crate) fn record(&self) -> RunRecord {
+        unpack(&self.0).expect("it was packed, or was seen to unpack")
+    }
 }
 
-/// The record that was packed; nothing if these are other bytes.
-pub(crate) fn unpack(bytes: &[u8]) -> Option<RunRecord> {
+fn unpack(bytes: &[u8]) -> Option<RunRecord> {
     let mut from = bytes;
     let record = RunRecord::take(&mut from)?;
     from.is_empty().then_some(record)
@@ -328,11 +348,12 @@ mod tests {
 
     #[test]
     fn what_is_packed_unpacks() {
-        let record = record();
-        let bytes = pack(&record);
-        assert_eq!(unpack(&bytes), Some(record));
-        let nothing = RunRecord::default();
-        assert_eq!(unpack(&pack(&nothing)), Some(nothing));
+        for record in [record(), RunRecord::default()] {
+            let packed = Packed::of(&record);
+            assert_eq!(packed.record(), record);
+            let again = Packed::from_bytes(packed.bytes()).expect("the same bytes");
+            assert_eq!(again.record(), record);
+        }
     }
 
     #[test]
@@ -347,11 +368,12 @@ mod tests {
 
     #[test]
     fn no_part_of_it_and_nothing_longer_is_taken_for_a_record() {
-        let bytes = pack(&record());
+        let packed = Packed::of(&record());
+        let bytes = packed.bytes();
         for end in 0..bytes.len() {
             assert_eq!(unpack(&bytes[..end]), None, "{end}");
         }
-        let longer = [&bytes[..], &[0]].concat();
+        let longer = [bytes, &[0]].concat();
         assert_eq!(unpack(&longer), None);
         assert_eq!(unpack(&[0xff; 40]), None);
     }

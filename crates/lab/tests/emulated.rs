@@ -75,7 +75,7 @@ fn simulated() -> By<(f64, f64)> {
         let mut samples = By::<Samples>::new();
         for (job, record) in outcome.expect("runs").runs() {
             let key = (job.cell.name.clone(), job.algorithm.name.clone());
-            metrics::collect(record, samples.entry(key).or_default());
+            metrics::collect(&record, samples.entry(key).or_default());
         }
         for (key, of) in samples {
             let median = |name: &str| of.get(name).and_then(|v| median(v));

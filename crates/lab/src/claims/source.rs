@@ -34,7 +34,7 @@ impl Source {
                 algorithm: job.algorithm.name.clone(),
             };
             let mut samples = Samples::new();
-            metrics::collect(record, &mut samples);
+            metrics::collect(&record, &mut samples);
             let metrics = self.all.entry(reference).or_default();
             for name in wanted {
                 let sampled = metrics.entry(name.clone()).or_default();

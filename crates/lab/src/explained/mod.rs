@@ -181,7 +181,8 @@ impl Chosen {
         let all = select(None, Recording::default());
         let plan = Plan::new(&scenario, &all).expect("a test makes every explained run");
         let outcome = plan.execute(world::run, |_, _| {})?;
-        let records: Vec<&RunRecord> = outcome.runs().map(|(_, record)| record).collect();
+        let records: Vec<_> = outcome.runs().map(|(_, record)| record).collect();
+        let records: Vec<&RunRecord> = records.iter().map(AsRef::as_ref).collect();
         let place = run.choose.of(&records).expect("there are seeds");
         let job = plan.jobs()[place];
         let mut spec = plan.spec(&job);

@@ -98,7 +98,7 @@ fn write_capture(path: &Path, runs: &Runs<'_>) -> Result<(), Failure> {
         "{}, {}, seed {}",
         job.cell.name, job.algorithm.name, job.seed
     );
-    capture::write(path, record, &about)
+    capture::write(path, &record, &about)
 }
 
 /// Writes the protocol events of all runs, each line with its run and host before the event.

@@ -1,0 +1,347 @@
+//! What to run, and doing it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use carob_sim::spec::{Recording, RunRecord, RunSpec};
+use carob_sim::world::RunError;
+use rayon::prelude::*;
+
+use super::outcome::{Kept, Outcome};
+use crate::journal::{self, Journal};
+use crate::packed::Packed;
+use crate::scenario::{Algorithm, Cell, Scenario};
+
+/// The most runs one plan may have.
+pub const RUNS_MAX: usize = 10_000_000;
+
+/// Which part of a scenario to run.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Only this cell, or those that fit this pattern ([`pattern`](crate::pattern)).
+    pub cell: Option<String>,
+    /// Run every algorithm in every selected cell, whatever the scenario's `only` lists say: what
+    /// a person means who names both a cell and algorithms. It is also what happens where the
+    /// lists leave nothing to run.
+    pub everywhere: bool,
+    /// Only this seed.
+    pub seed: Option<u64>,
+    /// So many seeds instead of the scenario's number.
+    pub seeds: Option<u64>,
+    /// What to keep of each run.
+    pub record: Recording,
+}
+
+/// Why there is nothing to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum PlanError {
+    /// The scenario has no cell of that name.
+    UnknownCell {
+        name: String,
+        nearest: Option<String>,
+    },
+    /// No seeds.
+    NothingToRun,
+    /// More than [`RUNS_MAX`] runs.
+    TooMany,
+}
+
+impl PlanError {
+    /// There is no such cell; with the nearest there is.
+    pub fn unknown_cell(scenario: &Scenario, name: &str) -> Self {
+        Self::UnknownCell {
+            name: name.to_owned(),
+            nearest: nearest_cell(scenario, name),
+        }
+    }
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownCell {
+                name,
+                nearest: Some(nearest),
+            } => {
+                write!(f, "no cell \"{name}\"; did you mean \"{nearest}\"?")
+            }
+            Self::UnknownCell {
+                name,
+                nearest: None,
+            } => write!(f, "no cell \"{name}\""),
+            Self::NothingToRun => f.write_str("no seeds, so nothing to run"),
+            Self::TooMany => write!(f, "more than {RUNS_MAX} runs"),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// Why a plan was not carried out.
+#[derive(Debug)]
+pub enum Impossible {
+    /// A cell cannot be run as its scenario describes it.
+    Run {
+        /// Which cell.
+        cell: String,
+        /// Why.
+        why: RunError,
+    },
+    /// The journal cannot be used.
+    Journal(journal::Error),
+}
+
+impl fmt::Display for Impossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run { cell, why } => write!(f, "cell {cell} cannot be run: {why}"),
+            Self::Journal(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for Impossible {}
+
+impl From<journal::Error> for Impossible {
+    fn from(error: journal::Error) -> Self {
+        Self::Journal(error)
+    }
+}
+
+/// One run to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// Its cell.
+    pub cell: &'a Cell,
+    /// Its algorithm.
+    pub algorithm: &'a Algorithm,
+    /// Its seed.
+    pub seed: u64,
+}
+
+/// A flat list of runs: cells, in each its algorithms, for each the seeds.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    scenario: &'a Scenario,
+    jobs: Vec<Job<'a>>,
+    record: Recording,
+}
+
+impl<'a> Plan<'a> {
+    /// The runs of a selection.
+    pub fn new(scenario: &'a Scenario, selection: &Selection) -> Result<Self, PlanError> {
+        let cells: Vec<&Cell> = match &selection.cell {
+            None => scenario.cells().iter().collect(),
+            Some(name) => {
+                let cells = scenario.cells_like(name);
+                if cells.is_empty() {
+                    return Err(PlanError::unknown_cell(scenario, name));
+                }
+                cells
+            }
+        };
+        let (first, count) = match selection.seed {
+            Some(seed) => (seed, 1),
+            None => (
+                scenario.first_seed(),
+                selection.seeds.unwrap_or(scenario.seeds()),
+            ),
+        };
+        let mut pairs: Vec<(&Cell, &Algorithm)> = cells
+            .iter()
+            .flat_map(|&cell| scenario.algorithms().iter().map(move |a| (cell, a)))
+            .collect();
+        if !selection.everywhere && pairs.iter().any(|(cell, a)| a.applies_to(cell)) {
+            pairs.retain(|(cell, a)| a.applies_to(cell));
+        }
+        if pairs.is_empty() || count == 0 {
+            return Err(PlanError::NothingToRun);
+        }
+        if (pairs.len() as u64).saturating_mul(count) > RUNS_MAX as u64 {
+            return Err(PlanError::TooMany);
+        }
+        let jobs = pairs
+            .iter()
+            .flat_map(|&(cell, algorithm)| {
+                (0..count).map(move |k| Job {
+                    cell,
+                    algorithm,
+                    seed: first.wrapping_add(k),
+                })
+            })
+            .collect();
+        Ok(Self {
+            scenario,
+            jobs,
+            record: selection.record,
+        })
+    }
+
+    /// Every run, in order.
+    pub fn jobs(&self) -> &[Job<'a>] {
+        &self.jobs
+    }
+
+    /// The specification of a run.
+    pub fn spec(&self, job: &Job<'_>) -> RunSpec {
+        let mut spec = self.scenario.spec(job.cell, job.algorithm, job.seed);
+        spec.record = self.record;
+        spec
+    }
+
+    /// The scenario it runs.
+    pub fn scenario(&self) -> &'a Scenario {
+        self.scenario
+    }
+
+    /// What came of the runs, made elsewhere; one record for each of [`jobs`](Self::jobs).
+    ///
+    /// # Panics
+    ///
+    /// If there are more or fewer.
+    pub fn outcome(&self, records: Vec<RunRecord>) -> Outcome<'_> {
+        assert_eq!(records.len(), self.jobs.len(), "a record for each run");
+        let records = records.into_iter();
+        let kept = records.map(|record| Kept::of(record, self.record));
+        Outcome::new(self, kept.collect())
+    }
+
+    /// Does every run with `run`, which must depend on nothing but its argument, on all threads
+    /// of the current rayon pool (see [`on_threads`]).
+    ///
+    /// The first run that cannot be made ends the plan. The outcome is in the order of
+    /// [`jobs`](Self::jobs) however many threads there are. `progress` hears (done, of all) after
+    /// each run, from any thread, counts in any order.
+    pub fn execute(
+        &self,
+        run: impl Fn(&RunSpec) -> Result<RunRecord, RunError> + Sync,
+        progress: impl Fn(usize, usize) + Sync,
+    ) -> Result<Outcome<'_>, Impossible> {
+        self.execute_with(None, run, progress)
+    }
+
+    /// As [`execute`](Self::execute), with a journal: what it has is not run again, and what it has
+    /// not is kept there. One of the runs it has is made nevertheless, to see that it comes out the
+    /// same. Runs with recordings neither come from it nor go there.
+    pub fn execute_with(
+        &self,
+        journal: Option<&Journal>,
+        run: impl Fn(&RunSpec) -> Result<RunRecord, RunError> + Sync,
+        progress: impl Fn(usize, usize) + Sync,
+    ) -> Result<Outcome<'_>, Impossible> {
+        let journal = journal.filter(|_| self.record == Recording::default());
+        let run = |job: &Job<'a>| {
+            run(&self.spec(job)).map_err(|why| Impossible::Run {
+                cell: job.cell.name.clone(),
+                why,
+            })
+        };
+        if let Some(journal) = journal
+            && let Some(job) = self.jobs.iter().find(|job| journal.find(job).is_some())
+        {
+            journal.check(job, &run(job)?)?;
+        }
+        let done = AtomicUsize::new(0);
+        let one = |job: &Job<'a>| {
+            let before = journal.and_then(|journal| journal.find(job));
+            let kept = match (before, journal) {
+                (Some(packed), _) => Kept::Packed(packed.clone()),
+                (None, Some(journal)) => {
+                    let packed = Packed::of(&run(job)?);
+                    journal.keep(job, &packed)?;
+                    Kept::Packed(packed)
+                }
+                (None, None) => Kept::of(run(job)?, self.record),
+            };
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, self.jobs.len());
+            Ok(kept)
+        };
+        // Runs differ in length by orders of magnitude; small parts keep threads busy.
+        let kept: Result<Vec<Kept>, Impossible> =
+            self.jobs.par_iter().with_max_len(1).map(one).collect();
+        Ok(Outcome::new(self, kept?))
+    }
+}
+
+fn nearest_cell(scenario: &Scenario, name: &str) -> Option<String> {
+    let distance = |cell: &Cell| crate::scenario::keys::distance(name, &cell.name);
+    scenario
+        .cells()
+        .iter()
+        .min_by_key(|cell| distance(cell))
+        .filter(|cell| distance(cell) <= name.len() / 3)
+        .map(|cell| cell.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::tests::{long, pretend};
+    use crate::scenario::builtin;
+
+    #[test]
+    fn a_plan_has_the_cells_the_study_measured() {
+        let scenario = long();
+        let plan = Plan::new(&scenario, &Selection::default()).expect("a plan");
+        // UDP: 2 numbers of clients, 4 errors, the smallest buffer, 2 algorithms. New Reno: all of
+        // 4 buffers; BBR: the same with one client. 20 seeds.
+        let cells = 2 * 4 * 2 + 2 * 4 * 4 + 4 * 4;
+        assert_eq!(cells, 64);
+        assert_eq!(plan.jobs().len(), cells * 20);
+        assert_eq!(plan.jobs()[0].seed, 1);
+        assert_eq!(plan.jobs()[19].seed, 20);
+    }
+
+    #[test]
+    fn a_cell_outside_the_study_runs_when_asked_for() {
+        // Over UDP the study has the smallest buffer only.
+        let (built_in, _) = builtin::find("thesis/long").expect("a scenario");
+        let udp = ["run.algorithms=default,cocoa-001".to_owned()];
+        let scenario = Scenario::read(built_in.name, built_in.text, &udp).expect("a valid one");
+        let cell = Some("long-1c-none-inf".to_owned());
+        let selection = Selection {
+            cell,
+            seed: Some(7),
+            ..Selection::default()
+        };
+        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        assert_eq!(plan.jobs().len(), 2);
+        assert!(plan.jobs().iter().all(|job| job.seed == 7));
+    }
+
+    #[test]
+    fn a_wrong_cell_finds_its_nearest() {
+        let cell = Some("long-1c-non-2500".to_owned());
+        let error = Plan::new(
+            &long(),
+            &Selection {
+                cell,
+                ..Selection::default()
+            },
+        )
+        .err();
+        let text = error.expect("no such cell").to_string();
+        assert!(
+            text.contains("did you mean \"long-1c-none-2500\""),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn progress_reaches_the_number_of_runs() {
+        let scenario = long();
+        let selection = Selection {
+            seeds: Some(2),
+            ..Selection::default()
+        };
+        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        let most = AtomicUsize::new(0);
+        plan.execute(pretend, |done, all| {
+            assert_eq!(all, 128);
+            most.fetch_max(done, Ordering::Relaxed);
+        })
+        .expect("possible");
+        assert_eq!(most.into_inner(), 128);
+    }
+}

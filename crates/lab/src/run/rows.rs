@@ -1,0 +1,182 @@
+//! What came out, as rows: of each cell and algorithm, and of each run.
+
+use std::collections::BTreeMap;
+
+use carob_sim::hash::fnv1a;
+use serde::Serialize;
+
+use super::outcome::Outcome;
+use crate::metrics::{self, Samples};
+use crate::scenario::Cell;
+use crate::statistics::Statistics;
+
+/// All runs of one cell and algorithm, as in the machine interface.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Full name of the cell, such as `thesis/long-1c-none-2500`.
+    pub scenario: String,
+    /// The swept values.
+    pub cell: serde_json::Map<String, serde_json::Value>,
+    /// The algorithm's registry id.
+    pub algorithm: String,
+    /// Number of runs.
+    pub runs: usize,
+    /// Statistics by metric.
+    pub metrics: BTreeMap<&'static str, Statistics>,
+    /// Hash of everything that decides the outcome, in hexadecimal.
+    #[serde(skip)]
+    pub scenario_hash: String,
+    /// Hash of the trace hashes of all runs, or the trace hash of the only one, in hexadecimal.
+    #[serde(skip)]
+    pub trace_hash: String,
+    /// The study's cell whose printed values are comparable, as `<study>/<cell>`.
+    #[serde(skip)]
+    pub compare_with: String,
+}
+
+/// A [`Row`] with the hashes that tell whether two programs did the same.
+#[derive(Clone, Debug, Serialize)]
+pub struct HashedRow<'a> {
+    #[serde(flatten)]
+    row: &'a Row,
+    scenario_hash: &'a str,
+    trace_hash: &'a str,
+}
+
+impl Row {
+    /// The row with its hashes.
+    pub fn hashed(&self) -> HashedRow<'_> {
+        HashedRow {
+            row: self,
+            scenario_hash: &self.scenario_hash,
+            trace_hash: &self.trace_hash,
+        }
+    }
+}
+
+/// One run, as in the machine interface with `--each`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EachRow {
+    /// Full name of the cell.
+    pub scenario: String,
+    /// The swept values.
+    pub cell: serde_json::Map<String, serde_json::Value>,
+    /// The algorithm's registry id.
+    pub algorithm: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Hash of everything that happened, in hexadecimal.
+    pub trace_hash: String,
+    /// Statistics by metric, over the run's flows.
+    pub metrics: BTreeMap<&'static str, Statistics>,
+}
+
+impl Outcome<'_> {
+    /// One row per cell and algorithm, runs pooled.
+    pub fn rows(&self) -> Vec<Row> {
+        self.pairs()
+            .filter_map(|(jobs, kept)| {
+                let job = jobs.first()?;
+                let (mut samples, mut hashes) = (Samples::new(), Vec::new());
+                for kept in kept {
+                    let record = kept.record();
+                    metrics::collect(&record, &mut samples);
+                    hashes.push(record.trace_hash);
+                }
+                Some(Row {
+                    scenario: self.full_name(job.cell),
+                    cell: job.cell.to_json(),
+                    algorithm: job.algorithm.name.clone(),
+                    runs: jobs.len(),
+                    metrics: metrics::summarise(&samples),
+                    scenario_hash: format!("{:016x}", job.cell.hash),
+                    trace_hash: trace_hash(&hashes),
+                    compare_with: job.cell.compare_with.clone(),
+                })
+            })
+            .collect()
+    }
+
+    /// One row per run.
+    pub fn each(&self) -> Vec<EachRow> {
+        self.runs()
+            .map(|(job, record)| {
+                let mut samples = Samples::new();
+                metrics::collect(&record, &mut samples);
+                EachRow {
+                    scenario: self.full_name(job.cell),
+                    cell: job.cell.to_json(),
+                    algorithm: job.algorithm.name.clone(),
+                    seed: job.seed,
+                    trace_hash: format!("{:016x}", record.trace_hash),
+                    metrics: metrics::summarise(&samples),
+                }
+            })
+            .collect()
+    }
+
+    fn full_name(&self, cell: &Cell) -> String {
+        format!("{}/{}", self.plan().scenario().study(), cell.name)
+    }
+}
+
+/// One hash of the runs' traces, in hexadecimal.
+fn trace_hash(hashes: &[u64]) -> String {
+    let hash = if let [one] = hashes {
+        *one
+    } else {
+        let all = hashes.iter().flat_map(|hash| hash.to_be_bytes());
+        fnv1a(&all.collect::<Vec<u8>>())
+    };
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::run::tests::{long, pretend};
+    use crate::run::{Plan, Selection};
+
+    fn rows_with(threads: usize) -> String {
+        let scenario = long();
+        let plan = Plan::new(&scenario, &Selection::default()).expect("a plan");
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .expect("a pool");
+        let outcome = pool
+            .install(|| plan.execute(pretend, |_, _| {}))
+            .expect("possible");
+        serde_json::to_string(&(outcome.rows(), outcome.each())).expect("plain data")
+    }
+
+    #[test]
+    fn output_does_not_depend_on_the_number_of_threads() {
+        let one = rows_with(1);
+        assert_eq!(one, rows_with(2));
+        assert_eq!(one, rows_with(7));
+    }
+
+    #[test]
+    fn rows_have_the_shape_of_the_machine_interface() {
+        let scenario = long();
+        let selection = Selection {
+            seeds: Some(3),
+            ..Selection::default()
+        };
+        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        let outcome = plan.execute(pretend, |_, _| {}).expect("possible");
+        let row = serde_json::to_value(&outcome.rows()[10]).expect("plain data");
+        assert_eq!(row["scenario"], "thesis/long-1c-low-2500");
+        assert_eq!(row["cell"]["clients"], 1);
+        assert_eq!(row["algorithm"], "default");
+        assert_eq!(row["runs"], 3);
+        assert_eq!(row["metrics"]["fct_s"]["n"], 3);
+        let four = serde_json::to_value(outcome.rows().last()).expect("plain data");
+        assert_eq!(four["metrics"]["fct_s"]["n"], 12);
+        let each = serde_json::to_value(&outcome.each()[1]).expect("plain data");
+        assert_eq!(
+            (&each["seed"], &each["trace_hash"]),
+            (&2.into(), &"0000000000000abe".into())
+        );
+    }
+}
