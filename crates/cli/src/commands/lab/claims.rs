@@ -1,20 +1,22 @@
 //! `carob lab claims`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use carob_lab::claims::expression::Reference;
 use carob_lab::claims::part::{PARTS, Part};
 use carob_lab::claims::{Judged, Judgement, Kept, Making, Verdict, rule};
 use carob_lab::journal::Journal;
 use carob_lab::papers;
+use carob_lab::scenario::builtin;
 use carob_lab::text::{Align, TextTable};
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::args::ClaimsArgs;
-use super::output::{self, json_lines, say};
+use super::output::{self, json_lines, quoted, say};
 use crate::failure::{Failure, Kind, Outcome};
 
 /// Columns of a claim's text on a terminal.
@@ -57,7 +59,11 @@ pub(super) fn run(args: &ClaimsArgs) -> Result<Outcome, Failure> {
 /// The claims of one study.
 fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
     let began = Instant::now();
-    let fresh = args.fresh || args.seeds.is_some() || args.keep.is_some() || args.journal.is_some();
+    let fresh = args.fresh
+        || args.seeds.is_some()
+        || args.keep.is_some()
+        || args.journal.is_some()
+        || !args.set.is_empty();
     let journal = output::journal(args.journal.as_deref())?;
     let mut all = Vec::new();
     for part in parts {
@@ -82,7 +88,7 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
     if args.json {
         let of = |kept: &Kept| {
             let each = kept.claims.iter();
-            let each = each.map(|judged| to_json(kept, judged, !stale.is_empty()));
+            let each = each.map(|judged| to_json(kept, judged, &args.set, !stale.is_empty()));
             each.collect::<Vec<_>>()
         };
         json_lines(all.iter().flat_map(of));
@@ -143,8 +149,9 @@ fn compute(part: &Part, args: &ClaimsArgs, journal: Option<&Journal>) -> Result<
     kept.map_err(|error| Failure::new(Kind::Usage, error))
 }
 
-/// The command that makes the runs of a claim.
-fn command(kept: &Kept, judged: &Judged) -> Option<String> {
+/// The command that makes the runs of a claim, with the settings they were made with: one for each
+/// scenario they are of.
+fn command(kept: &Kept, judged: &Judged, set: &[String]) -> Option<String> {
     let study = &kept.study;
     let rules = kept.part().map(rule::rules).unwrap_or_default();
     let rule = rules.iter().find(|rule| rule.id == judged.id)?;
@@ -152,22 +159,27 @@ fn command(kept: &Kept, judged: &Judged) -> Option<String> {
     if checks.clone().any(|check| check.printed.is_some()) {
         return Some(format!("carob lab reproduce {study} --fresh"));
     }
-    let references: Vec<_> = checks.flat_map(rule::Check::references).collect();
-    let cells: BTreeSet<&str> = references.iter().map(|of| of.cell.as_str()).collect();
-    let algorithms: BTreeSet<&str> = references.iter().map(|of| of.algorithm.as_str()).collect();
-    if cells.is_empty() {
-        return None;
+    let mut scenarios: BTreeMap<&str, Vec<Reference>> = BTreeMap::new();
+    for of in checks.flat_map(rule::Check::references) {
+        let (scenario, _) = builtin::find(&format!("{study}/{}", of.cell))?;
+        scenarios.entry(scenario.name).or_default().push(of);
     }
-    let pattern = match cells.iter().copied().collect::<Vec<_>>()[..] {
-        [one] => one.to_owned(),
-        _ => common_pattern(&cells),
-    };
-    let algorithms: Vec<_> = algorithms.into_iter().collect();
-    let algorithms = algorithms.join(",");
-    Some(format!(
-        "carob lab run '{study}/{pattern}' --algorithm {algorithms} --seeds {}",
-        kept.seeds
-    ))
+    let commands = scenarios.values().map(|references| {
+        let cells: BTreeSet<&str> = references.iter().map(|of| &*of.cell).collect();
+        let algorithms: BTreeSet<&str> = references.iter().map(|of| &*of.algorithm).collect();
+        let mut command = format!(
+            "carob lab run {} --algorithm {} --seeds {}",
+            quoted(&format!("{study}/{}", common_pattern(&cells))),
+            algorithms.into_iter().collect::<Vec<_>>().join(","),
+            kept.seeds
+        );
+        for set in set {
+            command = format!("{command} --set {}", quoted(set));
+        }
+        command
+    });
+    let commands: Vec<String> = commands.collect();
+    (!commands.is_empty()).then(|| commands.join(" && "))
 }
 
 /// What several names have in common, part for part; `*` for the others.
@@ -191,7 +203,7 @@ fn about(kept: &Kept, judged: &Judged) -> String {
     rule.map(|rule| rule.about).unwrap_or_default()
 }
 
-fn to_json(kept: &Kept, judged: &Judged, stale: bool) -> serde_json::Value {
+fn to_json(kept: &Kept, judged: &Judged, set: &[String], stale: bool) -> serde_json::Value {
     let claim = judged.claim();
     let weight = claim.as_ref().map(|claim| claim.weight.clone());
     let caveat = claim
@@ -211,7 +223,7 @@ fn to_json(kept: &Kept, judged: &Judged, stale: bool) -> serde_json::Value {
         "note": note,
         "claim": claim.map(|claim| claim.claim),
         "checks": judged.text.checks,
-        "command": command(kept, judged),
+        "command": command(kept, judged, set),
         "scenario_hash": kept.scenario_hash,
         "first_seed": kept.first_seed,
         "seeds": kept.seeds,
@@ -362,7 +374,77 @@ By [these rules](../{rules}), from {seeds} seeds per cell and algorithm:
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
+    use super::super::args::LabCommand;
+    use super::super::run::plan;
+    use super::super::source::Source;
     use super::*;
+    use crate::args::{Args, Command};
+
+    /// The words of a command as a shell has them; none of ours has a quote in a word.
+    fn words(command: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut quote = false;
+        for c in command.chars() {
+            match c {
+                '\'' => quote = !quote,
+                ' ' if !quote => words.push(String::new()),
+                c => words.last_mut().expect("one").push(c),
+            }
+        }
+        words
+    }
+
+    /// The cells and algorithms that a command runs; none if it compares a study's tables.
+    fn runs(command: &str) -> Vec<(String, String)> {
+        let args = Args::try_parse_from(words(command)).expect(command);
+        let Some(Command::Lab { command: verb }) = args.command else {
+            panic!("{command}")
+        };
+        let args = match verb {
+            LabCommand::Run(args) => args,
+            LabCommand::Reproduce(_) => return Vec::new(),
+            _ => panic!("{command}"),
+        };
+        let name = args.name.as_deref().expect(command);
+        let source = Source::open(name, &args.set, &args.algorithm)
+            .unwrap_or_else(|failure| panic!("{command}: {failure:?}"));
+        let plan = plan(&args, &source).unwrap_or_else(|failure| panic!("{command}: {failure:?}"));
+        let of =
+            |job: &carob_lab::run::Job<'_>| (job.cell.name.clone(), job.algorithm.name.clone());
+        plan.jobs().iter().map(of).collect()
+    }
+
+    #[test]
+    fn every_command_makes_the_runs_of_its_claim() {
+        let mut several = 0;
+        for part in PARTS {
+            let kept = Kept::of(part).expect("verdicts");
+            for judged in &kept.claims {
+                let rules = rule::rules(part);
+                let rule = rules.iter().find(|rule| rule.id == judged.id);
+                let checks = rule.map(|rule| rule.text.iter().chain(&rule.table));
+                let needed: BTreeSet<(String, String)> = checks
+                    .into_iter()
+                    .flatten()
+                    .flat_map(rule::Check::references)
+                    .map(|of| (of.cell, of.algorithm))
+                    .collect();
+                let Some(command) = command(&kept, judged, &[]) else {
+                    assert!(needed.is_empty(), "{}", judged.id);
+                    continue;
+                };
+                let commands: Vec<&str> = command.split(" && ").collect();
+                several += usize::from(commands.len() > 1);
+                let made: BTreeSet<_> = commands.into_iter().flat_map(runs).collect();
+                if !command.contains("reproduce") {
+                    assert!(made.is_superset(&needed), "{}: {command}", judged.id);
+                }
+            }
+        }
+        assert!(several > 0, "thesis-001 compares two scenarios");
+    }
 
     #[test]
     fn names_have_a_pattern_in_common() {
@@ -370,7 +452,7 @@ mod tests {
             .into_iter()
             .collect();
         assert_eq!(common_pattern(&names), "long-1c-*-*");
-        let names = ["exchange-tcp", "exchange-udp"].into_iter().collect();
-        assert_eq!(common_pattern(&names), "exchange-*");
+        let names = ["exchange-tcp"].into_iter().collect();
+        assert_eq!(common_pattern(&names), "exchange-tcp");
     }
 }

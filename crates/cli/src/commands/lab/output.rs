@@ -30,6 +30,16 @@ pub(in crate::commands) fn json_lines(values: impl IntoIterator<Item = impl Seri
     let _ = stdout.flush();
 }
 
+/// A word for a shell.
+pub(super) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// A bar on stderr, if that is a terminal.
 pub(super) fn progress(runs: usize) -> ProgressBar {
     if !io::stderr().is_terminal() {
@@ -129,5 +139,12 @@ mod tests {
             "reports/thesis-long-1c-none-2500.html"
         );
         assert_eq!(name("../links/My link.toml"), "reports/links-My-link.html");
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell_where_they_need_it() {
+        assert_eq!(quoted("thesis/long"), "thesis/long");
+        assert_eq!(quoted("thesis/long-*"), "'thesis/long-*'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 }

@@ -14,7 +14,7 @@ use carob_lab::{export, medians, world};
 
 use super::args::{Figure, RunArgs};
 use super::capture;
-use super::output::{self, json_lines, say};
+use super::output::{self, json_lines, quoted, say};
 use super::source::Source;
 use crate::failure::{Failure, Kind, Outcome};
 
@@ -24,26 +24,7 @@ const LINES_MAX: usize = 40;
 pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     let name = args.name.as_deref().unwrap_or(builtin::DEFAULT);
     let source = Source::open(name, &args.set, &args.algorithm)?;
-    let selection = Selection {
-        cell: source.cell.clone(),
-        everywhere: source.cell.is_some() && !args.algorithm.is_empty(),
-        seed: args.seed,
-        seeds: args.seeds,
-        record: Recording {
-            log: if args.log.is_some() {
-                Recording::LOG_MAX
-            } else {
-                0
-            },
-            packets: if args.pcap.is_some() {
-                Recording::PACKETS_MAX
-            } else {
-                0
-            },
-            ..Recording::default()
-        },
-    };
-    let plan = Plan::new(&source.scenario, &selection).map_err(|e| Failure::new(Kind::Usage, e))?;
+    let plan = plan(args, &source)?;
     let journal = output::journal(args.journal.as_deref())?;
     let bar = output::progress(plan.jobs().len());
     let began = Instant::now();
@@ -84,6 +65,30 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
         hints(args, name, &source, &runs, &rows);
     }
     Ok(Outcome::Done)
+}
+
+/// The runs that were asked for.
+pub(super) fn plan<'a>(args: &RunArgs, source: &'a Source) -> Result<Plan<'a>, Failure> {
+    let selection = Selection {
+        cell: source.cell.clone(),
+        everywhere: source.cell.is_some() && !args.algorithm.is_empty(),
+        seed: args.seed,
+        seeds: args.seeds,
+        record: Recording {
+            log: if args.log.is_some() {
+                Recording::LOG_MAX
+            } else {
+                0
+            },
+            packets: if args.pcap.is_some() {
+                Recording::PACKETS_MAX
+            } else {
+                0
+            },
+            ..Recording::default()
+        },
+    };
+    Plan::new(&source.scenario, &selection).map_err(|e| Failure::new(Kind::Usage, e))
 }
 
 /// Writes the packets of the one run that was made.
@@ -269,16 +274,6 @@ fn command(args: &RunArgs) -> String {
     quoted.join(" ")
 }
 
-/// A word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,7 +291,6 @@ mod tests {
             command(&args),
             "carob lab run thesis/long --algorithm default,cocoa-03 --seeds 5 --set 'down.rate=60 kbit/s'"
         );
-        assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(command(&RunArgs::default()), "carob lab run");
     }
 }
