@@ -4,14 +4,12 @@
 //! ```text
 //! cargo run --release -p carob-sim --example tcp_transfer -- --error low --buffer 14100
 //! cargo run --release -p carob-sim --example tcp_transfer -- --all --profile kernel
-//! cargo run --release -p carob-sim --example tcp_transfer -- --sensitivity --error high --buffer 14100
 //! cargo run --release -p carob-sim --example tcp_transfer -- --buffer 28200 --trace --seed 3
 //! ```
 //!
 //! Options: `--profile NAME`, `--error NAME`, `--buffer BYTES`, `--clients N`, `--seeds N`, `--seed FIRST`,
 //! `--burst MILLIPACKETS`, `--set tcp.NAME=VALUE` (both ends), `--all` (every cell of the thesis's
-//! tables 6 to 11), `--sensitivity` (one setting changed at a time, then the length of the
-//! error state), `--trace`, `--keys`.
+//! tables 6 to 11), `--trace`, `--keys`.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -44,42 +42,6 @@ const THESIS: &[(&str, u32, &str, [f64; 4])] = &[
 
 const BUFFERS: [u64; 4] = [2_500, 14_100, 28_200, 1_410_000];
 
-/// Settings changed one at a time by `--sensitivity`, together where they belong together.
-const CHANGES: &[&[&str]] = &[
-    &[],
-    &["rto_min=1 s"],
-    &["rto_min=2 s"],
-    &["rto_min=3 s"],
-    &["rto_min=2 s", "limited_transmit=false"],
-    &["rto_variance_min=1 s"],
-    &["estimator=rfc6298"],
-    &["estimator=rfc6298", "rto_min=1 s"],
-    &["clock_tick=4 ms"],
-    &["backoff_end=new-ack"],
-    &["after_timeout=head-only"],
-    &["after_timeout=head-only", "rto_min=1 s"],
-    &["timeout_spares_recent=true"],
-    &["reduction=classic"],
-    &["reduction=reno"],
-    &["prr_bound=crb"],
-    &["prr_bound=ssrb"],
-    &["careful=false"],
-    &["limited_transmit=false"],
-    &["partial_ack_timer=impatient"],
-    &["partial_ack_timer=impatient", "restart_on_retransmit=false"],
-    &["slow_start_most=1"],
-    &["slow_start_most=1", "limited_transmit=false"],
-    &["half_of=flight"],
-    &["validate_window=false"],
-    &["dup_ack_threshold=6"],
-    &["delayed_ack=none"],
-    &["delayed_ack=linux", "ack_delay=40 ms", "quick_acks=16"],
-    &["rto_after_handshake_loss=0 s"],
-    &["initial_window=10"],
-    &["sack=true"],
-    &["sack=true", "timestamps=true"],
-];
-
 #[derive(Clone)]
 struct Options {
     settings: TcpSettings,
@@ -90,7 +52,6 @@ struct Options {
     first_seed: u64,
     burst: u32,
     all: bool,
-    sensitivity: bool,
     trace: bool,
 }
 
@@ -118,7 +79,6 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options
         first_seed: 0,
         burst: LossProfile::BURST_MILLIPACKETS,
         all: false,
-        sensitivity: false,
         trace: false,
     };
     let mut changes = Vec::new();
@@ -140,7 +100,6 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options
             "--burst" => options.burst = value()?.parse().map_err(bad)?,
             "--set" => changes.push(value()?),
             "--all" => options.all = true,
-            "--sensitivity" => options.sensitivity = true,
             "--trace" => options.trace = true,
             "--keys" => {
                 keys();
@@ -201,17 +160,6 @@ fn show(options: &Options) {
                 );
             }
         }
-    } else if options.sensitivity {
-        for changes in CHANGES {
-            let mut cell = options.clone();
-            let changed = changes
-                .iter()
-                .try_for_each(|change| set(&mut cell.settings, change));
-            match changed {
-                Ok(()) => row(&changes.join(", "), &cell, printed(&cell)),
-                Err(why) => println!("{why}"),
-            }
-        }
     } else {
         row(
             &format!("{} {}", options.error, options.buffer),
@@ -222,16 +170,6 @@ fn show(options: &Options) {
             trace(options);
         }
     }
-}
-
-/// The thesis's median of this cell, if it has one.
-fn printed(cell: &Options) -> Option<f64> {
-    let algorithm = cell.settings.congestion.to_string();
-    let row = THESIS.iter().find(|&&(error, clients, name, _)| {
-        error == cell.error && clients == cell.clients && name == algorithm
-    })?;
-    let at = BUFFERS.iter().position(|&buffer| buffer == cell.buffer)?;
-    Some(row.3[at])
 }
 
 fn spec(options: &Options, seed: u64) -> Spec {
