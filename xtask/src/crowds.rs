@@ -5,9 +5,8 @@
 use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 
-use crate::{process, workspace::Workspace};
+use crate::{carob, workspace::Workspace};
 
 const SEEDS: &str = "5";
 
@@ -69,9 +68,7 @@ const NUMBERS: &[(&str, usize, &str)] = &[
 
 /// Makes the table.
 pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
-    let mut build = process::cargo();
-    build.args(["build", "--release", "--quiet", "--package", "carob-cli"]);
-    process::must(build.current_dir(&workspace.root))?;
+    carob::build(workspace)?;
     let mut text = String::from(
         "# What the thesis leaves open about crowds, and its claims\n\n\
          Verdicts on the claims about many clients with small exchanges (`docs/claims.md`) under each reading,\n\
@@ -100,25 +97,8 @@ pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
 }
 
 fn row(workspace: &Workspace, reading: &str, settings: &[&str]) -> Result<String> {
-    let mut command = process::cargo();
-    command.args([
-        "run",
-        "--release",
-        "--quiet",
-        "--package",
-        "carob-cli",
-        "--",
-    ]);
-    command.args(["lab", "claims", "thesis", "--part", "short", "--json"]);
-    command.args(["--seeds", SEEDS]);
-    for setting in settings {
-        command.args(["--set", setting]);
-    }
-    let lines = process::output(command.current_dir(&workspace.root))?;
-    let claims: Vec<Value> = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).context("a line of JSON"))
-        .collect::<Result<_>>()?;
+    let arguments = ["claims", "thesis", "--part", "short", "--seeds", SEEDS];
+    let claims = carob::lab(workspace, &arguments, settings)?;
     let written: Vec<String> = settings.iter().map(|set| format!("`{set}`")).collect();
     let mut text = format!("| {reading} | {} |", written.join(", "));
     for verdict in ["holds", "holds-partly", "fails", "undecided"] {

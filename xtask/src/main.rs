@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod carob;
 mod crowds;
 mod interop;
 mod long;

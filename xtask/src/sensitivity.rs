@@ -5,10 +5,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::{process, workspace::Workspace};
+use crate::{carob, workspace::Workspace};
 
 const SEEDS: &str = "200";
 
@@ -185,9 +185,7 @@ const BBR: Table = Table {
 
 /// Runs all rows and writes the tables.
 pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
-    let mut build = process::cargo();
-    build.args(["build", "--release", "--quiet", "--package", "carob-cli"]);
-    process::must(build.current_dir(&workspace.root))?;
+    carob::build(workspace)?;
     let mut text = String::from(
         "# TCP's settings and the thesis's numbers\n\n\
          Medians of completion times in seconds, and their ratio to the thesis's. The first cells are\n\
@@ -254,7 +252,7 @@ fn seconds(value: f64) -> String {
 /// The thesis's medians of one client.
 fn thesis(workspace: &Workspace, algorithm: &str) -> Result<Medians> {
     let mut all = Medians::new();
-    for row in carob(workspace, &["reproduce", "thesis", "--json", "--no-report"])? {
+    for row in carob::lab(workspace, &["reproduce", "thesis", "--no-report"], &[])? {
         let of = &row["row"];
         let wanted = row["algorithm"] == algorithm
             && of["statistic"] == "p50"
@@ -276,35 +274,13 @@ fn thesis(workspace: &Workspace, algorithm: &str) -> Result<Medians> {
 /// Our medians with these settings.
 fn medians(workspace: &Workspace, algorithm: &str, settings: &[&str]) -> Result<Medians> {
     let mut arguments = vec!["run", "thesis/long-1c-*", "--algorithm", algorithm];
-    arguments.extend(["--seeds", SEEDS, "--json", "--no-report"]);
-    for setting in settings {
-        arguments.extend(["--set", setting]);
-    }
+    arguments.extend(["--seeds", SEEDS, "--no-report"]);
     let mut all = Medians::new();
-    for row in carob(workspace, &arguments)? {
+    for row in carob::lab(workspace, &arguments, settings)? {
         let name = row["scenario"].as_str().context("a scenario's name")?;
         let cell = name.trim_start_matches("thesis/long-1c-");
         let median = row["metrics"]["fct_s"]["p50"].as_f64();
         all.insert(cell.to_owned(), median.context("a median")?);
     }
     Ok(all)
-}
-
-/// Runs `carob lab` and reads its lines of JSON.
-fn carob(workspace: &Workspace, arguments: &[&str]) -> Result<Vec<Value>> {
-    let mut command = process::cargo();
-    command.args(["run", "--release", "--quiet", "--package", "carob-cli"]);
-    command
-        .args(["--", "lab"])
-        .args(arguments)
-        .current_dir(&workspace.root);
-    let rows: Result<Vec<Value>, _> = process::output(&mut command)?
-        .lines()
-        .map(serde_json::from_str)
-        .collect();
-    let rows = rows.context("carob printed no JSON")?;
-    if rows.is_empty() {
-        bail!("{} printed nothing", process::line(&command));
-    }
-    Ok(rows)
 }

@@ -1,0 +1,39 @@
+//! The `carob` command, built from this tree, and what it prints.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::{process, workspace::Workspace};
+
+/// Builds it, so that what runs later starts at once.
+pub(crate) fn build(workspace: &Workspace) -> Result<()> {
+    let mut build = process::cargo();
+    build.args(["build", "--release", "--quiet", "--package", "carob-cli"]);
+    process::must(build.current_dir(&workspace.root))
+}
+
+/// Runs `carob lab` with `--json`, each of `settings` set, and reads its lines of JSON.
+pub(crate) fn lab(
+    workspace: &Workspace,
+    arguments: &[&str],
+    settings: &[&str],
+) -> Result<Vec<Value>> {
+    let mut command = process::cargo();
+    command
+        .args(["run", "--release", "--quiet", "--package", "carob-cli"])
+        .args(["--", "lab"])
+        .args(arguments)
+        .arg("--json");
+    for setting in settings {
+        command.args(["--set", setting]);
+    }
+    let rows: Result<Vec<Value>, _> = process::output(command.current_dir(&workspace.root))?
+        .lines()
+        .map(serde_json::from_str)
+        .collect();
+    let rows = rows.context("carob printed no JSON")?;
+    if rows.is_empty() {
+        bail!("{} printed nothing", process::line(&command));
+    }
+    Ok(rows)
+}
