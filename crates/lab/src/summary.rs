@@ -246,7 +246,7 @@ pub(crate) fn label(rows: &[Row], of: &Row) -> String {
         })
         .collect();
     if parts.is_empty() {
-        short(&of.scenario).to_owned()
+        of.cell_name().to_owned()
     } else {
         parts.join(", ")
     }
@@ -269,7 +269,7 @@ pub fn widest_cell(rows: &[Row]) -> Option<&str> {
         .iter()
         // The last of equals: sweeps go from mild to hard.
         .max_by(|a, b| spread(a).total_cmp(&spread(b)))
-        .and_then(|ranked| Some(short(&ranked.first()?.0.scenario)))
+        .and_then(|ranked| Some(ranked.first()?.0.cell_name()))
 }
 
 /// The rows of each cell that completed flows, fastest first.
@@ -294,7 +294,7 @@ fn by_cell(rows: &[Row]) -> Vec<Ranked<'_>> {
 fn paired(outcome: &Outcome<'_>, a: &Row, b: &Row) -> (usize, usize) {
     let times = |row: &Row| -> Vec<Option<u64>> {
         outcome
-            .of(short(&row.scenario), &row.algorithm)
+            .of(row.cell_name(), &row.algorithm)
             .map(|(_, record)| {
                 let all = record.flows.iter().map(FlowRecord::completion);
                 all.map(|c| Some(c?.as_micros())).sum::<Option<u64>>()
@@ -307,11 +307,6 @@ fn paired(outcome: &Outcome<'_>, a: &Row, b: &Row) -> (usize, usize) {
         .filter_map(|(a, b)| a.zip(b))
         .collect();
     (pairs.iter().filter(|(a, b)| a < b).count(), pairs.len())
-}
-
-/// A cell's name within its study.
-fn short(scenario: &str) -> &str {
-    scenario.split_once('/').map_or(scenario, |(_, cell)| cell)
 }
 
 /// `a`, `a and b`, `a, b and c`.

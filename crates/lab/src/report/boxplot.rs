@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::frame::{COLOURS, DrawKey, Frame, Key, WIDTH, left_margin, legend};
 use super::scale::{Mapping, Scale, number};
 use super::svg::{Svg, short};
-use crate::statistics::Statistics;
+use crate::papers::Expected;
+use crate::statistics::{Statistic, Statistics};
 
 /// What whiskers reach to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,19 @@ pub struct Printed {
     pub p50: Option<f64>,
     pub p75: Option<f64>,
     pub high: Option<f64>,
+}
+
+impl Printed {
+    /// What a box plot shows of a printed row.
+    pub fn of(row: &Expected) -> Self {
+        Self {
+            low: row.value(Statistic::P10),
+            p25: row.value(Statistic::P25),
+            p50: row.value(Statistic::P50),
+            p75: row.value(Statistic::P75),
+            high: row.value(Statistic::P90),
+        }
+    }
 }
 
 /// One box.
@@ -60,8 +74,35 @@ pub struct BoxPlot {
 }
 
 const HEIGHT: f64 = 440.0;
+/// Above this ratio of largest to smallest value a plot is logarithmic.
+const LINEAR_UP_TO: f64 = 30.0;
 
 impl BoxPlot {
+    /// Of flow completion times, logarithmic where they differ much.
+    pub fn of_completion_times(
+        groups: Vec<(String, String)>,
+        series: Vec<String>,
+        boxes: Vec<BoxMark>,
+        printed_label: String,
+    ) -> Self {
+        let low = boxes.iter().map(|b| b.statistics.min);
+        let low = low.fold(f64::INFINITY, f64::min);
+        let high = boxes.iter().map(|b| b.statistics.max).fold(0.0, f64::max);
+        Self {
+            y_label: "Flow completion time (s)".to_owned(),
+            mapping: if high > LINEAR_UP_TO * low {
+                Mapping::Logarithmic
+            } else {
+                Mapping::Linear
+            },
+            groups,
+            series,
+            boxes,
+            whiskers: Whiskers::P10P90,
+            printed_label,
+        }
+    }
+
     /// A sentence for the caption that says how to read the boxes.
     pub fn reading(&self) -> String {
         let whiskers = match self.whiskers {

@@ -1,25 +1,21 @@
 //! The report of a run: completion times of every cell and algorithm, and typical transfers.
 
-use super::boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
+use super::boxplot::{BoxMark, BoxPlot, Printed};
 use super::page::{Details, FigureBlock, Report, Section};
-use super::scale::Mapping;
 use super::transfers::{link_over_time, transfers};
 use crate::export;
 use crate::marks;
 use crate::medians;
-use crate::papers::{self, Expected};
+use crate::papers;
 use crate::run::{Impossible, Outcome, Row};
 use crate::scenario::Cell;
 use crate::scenario::value::Value;
-use crate::statistics::Statistic;
 use crate::summary::{self, Print};
 
 /// The most groups of boxes in one figure.
 const GROUPS_MAX: usize = 12;
 /// Algorithms that can be told apart in one figure.
 const COLOURS: usize = 7;
-/// Above this ratio of largest to smallest value a box plot is logarithmic.
-pub(super) const LINEAR_UP_TO: f64 = 30.0;
 /// The most runs listed one by one.
 const LISTED_MAX: usize = 4_000;
 /// What a report is about.
@@ -173,7 +169,7 @@ fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> Vec<FigureBl
     let scenario = outcome.plan().scenario();
     let mut cells: Vec<&Cell> = Vec::new();
     for row in rows {
-        let name = row.scenario.rsplit('/').next().unwrap_or_default();
+        let name = row.cell_name();
         if let Some(cell) = scenario
             .cell(name)
             .filter(|c| cells.iter().all(|d| d.name != c.name))
@@ -222,7 +218,7 @@ fn box_plot(cells: &[&Cell], keys: &[String], rows: &[Row], print: &Print) -> Fi
                 (value(last), others.collect::<Vec<_>>().join(", "))
             }
         });
-        let of_cell = |row: &&Row| row.scenario.rsplit('/').next() == Some(cell.name.as_str());
+        let of_cell = |row: &&Row| row.cell_name() == cell.name;
         for row in rows.iter().filter(of_cell) {
             let Some(statistics) = row.metrics.get("fct_s") else {
                 continue;
@@ -242,43 +238,15 @@ fn box_plot(cells: &[&Cell], keys: &[String], rows: &[Row], print: &Print) -> Fi
                 group: groups.len() - 1,
                 series: index,
                 statistics: *statistics,
-                printed: printed.map(printed_of),
+                printed: printed.map(Printed::of),
             });
         }
     }
-    let low = boxes
-        .iter()
-        .map(|b| b.statistics.min)
-        .fold(f64::INFINITY, f64::min);
-    let high = boxes.iter().map(|b| b.statistics.max).fold(0.0, f64::max);
-    let plot = BoxPlot {
-        y_label: "Flow completion time (s)".to_owned(),
-        mapping: if high > LINEAR_UP_TO * low {
-            Mapping::Logarithmic
-        } else {
-            Mapping::Linear
-        },
-        groups,
-        series,
-        boxes,
-        whiskers: Whiskers::P10P90,
-        printed_label: citation,
-    };
+    let plot = BoxPlot::of_completion_times(groups, series, boxes, citation);
     FigureBlock {
         svg: plot.svg("Box plots of flow completion times"),
         title: "Flow completion time.".to_owned(),
         caption: plot.reading(),
-    }
-}
-
-/// What a box plot shows of a printed row.
-pub(super) fn printed_of(row: &Expected) -> Printed {
-    Printed {
-        low: row.value(Statistic::P10),
-        p25: row.value(Statistic::P25),
-        p50: row.value(Statistic::P50),
-        p75: row.value(Statistic::P75),
-        high: row.value(Statistic::P90),
     }
 }
 

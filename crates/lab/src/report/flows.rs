@@ -1,14 +1,12 @@
 //! Time-sequence graphs of several flows in one, a colour each.
 
-use std::fmt::Write as _;
-
 use carob_sim::trace::Event;
 
 use super::frame::{COLOURS, DrawKey, Frame, Key, WIDTH, left_margin, legend};
 use super::scale::{Mapping, Scale};
 use super::sequence::{Kind, Mark, SequenceGraph};
 use super::shapes::{cross, plus, point, square, triangle};
-use super::svg::{Svg, short};
+use super::svg::Svg;
 
 /// Time-sequence graphs of the flows of a run, drawn over each other.
 #[derive(Clone, Debug)]
@@ -135,17 +133,7 @@ impl FlowsGraph {
         let at = |m: &Mark| (x.at(m.at_s), y.at(f64::from(m.item)));
         let flows = || self.flows.iter().enumerate();
         for (k, flow) in flows() {
-            let mut data = String::new();
-            for (mark, first) in flow.progress() {
-                let (x, y) = (short(x.at(mark.at_s)), short(y.at(f64::from(mark.item))));
-                // Writing to a String cannot fail.
-                let _ = if first {
-                    write!(data, "M{x} {y}")
-                } else {
-                    write!(data, "H{x}V{y}")
-                };
-            }
-            if !data.is_empty() {
+            if let Some(data) = flow.answered_line(x, y) {
                 svg.path(&format!("flow-line c{}", k % COLOURS), &data);
             }
         }

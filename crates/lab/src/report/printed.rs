@@ -3,8 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::boxplot::{BoxMark, BoxPlot, Whiskers};
-use super::comparison::{LINEAR_UP_TO, printed_of};
+use super::boxplot::{BoxMark, BoxPlot, Printed};
 use super::explained::Drawn;
 use super::scale::Mapping;
 use crate::papers::Study;
@@ -133,26 +132,11 @@ fn plot(study: &Study, ours: &Ours, rows: &[&Comparison], mut series: Vec<String
                 group: place,
                 series: index,
                 statistics: row.fct_s,
-                printed: Some(printed_of(&c.expected)),
+                printed: Some(Printed::of(&c.expected)),
             });
         }
     }
-    let low = boxes.iter().map(|b| b.statistics.min);
-    let low = low.fold(f64::INFINITY, f64::min);
-    let high = boxes.iter().map(|b| b.statistics.max).fold(0.0, f64::max);
-    BoxPlot {
-        y_label: "Flow completion time (s)".to_owned(),
-        mapping: if high > LINEAR_UP_TO * low {
-            Mapping::Logarithmic
-        } else {
-            Mapping::Linear
-        },
-        groups,
-        series,
-        boxes,
-        whiskers: Whiskers::P10P90,
-        printed_label: study.citation(),
-    }
+    BoxPlot::of_completion_times(groups, series, boxes, study.citation())
 }
 
 #[cfg(test)]

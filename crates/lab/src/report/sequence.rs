@@ -199,7 +199,9 @@ impl SequenceGraph {
 
     /// Draws every mark, with a tooltip each or without.
     pub(super) fn draw(&self, svg: &mut Svg, x: &Scale, y: &Scale, size: f64, tooltips: bool) {
-        self.answered_line(svg, x, y);
+        if let Some(data) = self.answered_line(x, y) {
+            svg.path("seq-answered", &data);
+        }
         // What needs attention is drawn last, on top.
         for kind in [
             Kind::First,
@@ -259,8 +261,8 @@ impl SequenceGraph {
         })
     }
 
-    /// The highest item answered so far, as a step line.
-    fn answered_line(&self, svg: &mut Svg, x: &Scale, y: &Scale) {
+    /// The highest item answered so far as a step line, if any was: path data.
+    pub(super) fn answered_line(&self, x: &Scale, y: &Scale) -> Option<String> {
         let mut data = String::new();
         for (mark, first) in self.progress() {
             let (x, y) = (short(x.at(mark.at_s)), short(y.at(f64::from(mark.item))));
@@ -271,9 +273,7 @@ impl SequenceGraph {
                 write!(data, "H{x}V{y}")
             };
         }
-        if !data.is_empty() {
-            svg.path("seq-answered", &data);
-        }
+        (!data.is_empty()).then_some(data)
     }
 
     fn draw_kind(

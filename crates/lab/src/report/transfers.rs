@@ -40,22 +40,21 @@ struct Transfer {
     record: RunRecord,
 }
 
+/// The cell in which the algorithms differ most, or else the first, with its algorithms.
+fn widest(rows: &[Row]) -> Option<(&str, Vec<&str>)> {
+    let cell = summary::widest_cell(rows).or(rows.first().map(Row::cell_name))?;
+    let of_cell = rows.iter().filter(|row| row.cell_name() == cell);
+    Some((cell, of_cell.map(|row| row.algorithm.as_str()).collect()))
+}
+
 /// Typical transfers of the cell in which the algorithms differ most.
 pub(super) fn transfers(
     outcome: &Outcome<'_>,
     rows: &[Row],
 ) -> Result<Option<Section>, Impossible> {
-    let first = rows
-        .first()
-        .map(|row| row.scenario.rsplit('/').next().unwrap_or_default());
-    let Some(cell) = summary::widest_cell(rows).or(first) else {
+    let Some((cell, mut algorithms)) = widest(rows) else {
         return Ok(None);
     };
-    let mut algorithms: Vec<&str> = rows
-        .iter()
-        .filter(|row| row.scenario.rsplit('/').next() == Some(cell))
-        .map(|row| row.algorithm.as_str())
-        .collect();
     let left_out = algorithms.split_off(algorithms.len().min(PANELS_MAX));
     let plan = outcome.plan();
     let single = rows.iter().all(|row| row.runs == 1);
@@ -66,9 +65,7 @@ pub(super) fn transfers(
         };
         all.push(record(outcome, &job)?);
     }
-    let several_cells = rows
-        .iter()
-        .any(|row| row.scenario.rsplit('/').next() != Some(cell));
+    let several_cells = rows.iter().any(|row| row.cell_name() != cell);
     let mut text = Vec::new();
     if several_cells {
         text.push(format!(
@@ -186,14 +183,12 @@ pub(super) fn link_over_time(
     outcome: &Outcome<'_>,
     rows: &[Row],
 ) -> Result<Option<String>, Impossible> {
-    let first = rows
-        .first()
-        .map(|row| row.scenario.rsplit('/').next().unwrap_or_default());
-    let cell = summary::widest_cell(rows).or(first).unwrap_or_default();
-    let of_cell = rows
-        .iter()
-        .filter(|row| row.scenario.rsplit('/').next() == Some(cell));
-    let jobs = of_cell.filter_map(|row| outcome.typical(cell, &row.algorithm));
+    let Some((cell, algorithms)) = widest(rows) else {
+        return Ok(None);
+    };
+    let jobs = algorithms
+        .into_iter()
+        .filter_map(|algorithm| outcome.typical(cell, algorithm));
     let all: Result<Vec<Transfer>, Impossible> = jobs.map(|job| record(outcome, &job)).collect();
     Ok(crowd(&all?).into_iter().next().map(|block| block.svg))
 }

@@ -44,6 +44,12 @@ pub struct HashedRow<'a> {
 }
 
 impl Row {
+    /// The cell's name within its study.
+    pub fn cell_name(&self) -> &str {
+        let split = self.scenario.split_once('/');
+        split.map_or(&self.scenario, |(_, cell)| cell)
+    }
+
     /// The row with its hashes.
     pub fn hashed(&self) -> HashedRow<'_> {
         HashedRow {
