@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_said_with_its_place() {
-        let wrong = |overrides: &[&str]| long(overrides).err().expect("it is wrong");
+        let wrong = |overrides: &[&str]| long(overrides).expect_err("it is wrong");
         let stray = wrong(&["second_clients=3"]);
         assert!(stray.contains("mix.second names no algorithm"), "{stray}");
         let unknown = wrong(&["mix.second=cocoa-0"]);
