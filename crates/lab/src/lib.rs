@@ -37,5 +37,6 @@ pub mod scenario;
 pub mod statistics;
 pub mod summary;
 pub mod text;
+pub mod timer_log;
 
 pub use carob_sim::world;

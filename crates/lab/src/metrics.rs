@@ -1,12 +1,14 @@
 //! From records of runs to the metrics of tables, under their settled names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use carob_cc::time::{Duration, Instant};
 use carob_sim::link::Counters;
-use carob_sim::spec::{FlowRecord, RunRecord, Sample};
+use carob_sim::spec::{FlowRecord, Recording, RunRecord, Sample};
+use carob_sim::trace::EVENTS_RECORDED_MAX;
 
 use crate::statistics::{Statistics, jain};
+use crate::timer_log::{self, Fate, LOGGED_MAX};
 
 /// Samples of each metric, by name.
 ///
@@ -221,7 +223,40 @@ pub const METRICS: &[Metric] = &[
         name: "rto_s",
         about: "Retransmission timeouts, when samples are recorded.",
     },
+    Metric {
+        name: "timer_s",
+        about: "Timers of all copies, dithering included, when events are recorded.",
+    },
+    Metric {
+        name: "timer_early_ratio",
+        about: "Share of a run's timers that ran out although an answer was to come, when events are recorded.",
+    },
+    Metric {
+        name: "timers_suit_after",
+        about: "After how many of a run's first 1,500 timers they suit: of any 100 in a row after that, at most 10 run out although an answer is to come. When events are recorded.",
+    },
+    Metric {
+        name: "success_bend",
+        about: "How unevenly exchanges are answered after a run's first 400 timers, up to the 1,500th: the largest distance of their cumulative number from a straight line, over that number. When events are recorded.",
+    },
 ];
+
+/// Metrics that are made of a run's events.
+const OF_EVENTS: [&str; 4] = [
+    "timer_s",
+    "timer_early_ratio",
+    "timers_suit_after",
+    "success_bend",
+];
+
+/// What runs must keep for these metrics.
+pub fn recording(wanted: &BTreeSet<String>) -> Recording {
+    let of_events = wanted.iter().any(|name| OF_EVENTS.contains(&name.as_str()));
+    Recording {
+        events: if of_events { EVENTS_RECORDED_MAX } else { 0 },
+        ..Recording::default()
+    }
+}
 
 /// CoAP's header over UDP, in bytes (RFC 7252 3).
 const COAP_HEADER: u64 = 4;
@@ -310,6 +345,7 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
     }
     of_requests(record, &mut add);
     of_server(record, &mut add);
+    of_timers(record, &mut add);
     if record.flows.len() > 1 && record.flows.iter().all(|flow| flow.finished.is_some()) {
         let place = |key: fn(&FlowRecord) -> Option<Instant>| {
             let flows = record.flows.iter().enumerate();
@@ -384,6 +420,24 @@ fn of_server(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
     let whole = seconds(record.ended.since(Instant::ZERO));
     if whole > 0.0 {
         add("server_busy_ratio", seconds(server.busy) / whole);
+    }
+}
+
+/// What became of a run's timers, if its events were recorded.
+fn of_timers(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
+    let log = timer_log::of(record);
+    if log.is_empty() {
+        return;
+    }
+    for entry in &log {
+        add("timer_s", seconds(entry.timeout));
+    }
+    let early = log.iter().filter(|entry| entry.fate == Fate::Early);
+    add("timer_early_ratio", early.count() as f64 / log.len() as f64);
+    let first = &log[..log.len().min(LOGGED_MAX)];
+    add("timers_suit_after", timer_log::suitable_after(first) as f64);
+    if let Some(bend) = timer_log::bend(first) {
+        add("success_bend", bend);
     }
 }
 

@@ -12,8 +12,9 @@ use super::expression::Reference;
 use super::part::Part;
 use super::rule::{self, Rule};
 use super::source::Source;
-use super::{Judged, judge, metrics, needed};
+use super::{Judged, judge, metrics as metrics_of, needed};
 use crate::journal::Journal;
+use crate::metrics;
 use crate::papers;
 use crate::reproduce::{self, Ours, Tolerances};
 use crate::run::{Impossible, Plan, Selection};
@@ -102,6 +103,7 @@ fn run(
             cell: Some(of.cell.clone()),
             everywhere: true,
             seeds: Some(making.seeds),
+            record: metrics::recording(wanted),
             ..Selection::default()
         };
         let Ok(plan) = Plan::new(&scenario, &selection) else {
@@ -136,7 +138,7 @@ impl Kept {
         let needed = needed(&rules);
         let all = needed.len() * usize::try_from(seeds).unwrap_or(usize::MAX);
         let done = AtomicUsize::new(0);
-        let wanted = metrics(&rules);
+        let wanted = metrics_of(&rules);
         let mut source = Source::default();
         let (mut first_seed, mut hashes) = (1, std::collections::BTreeMap::new());
         for of in &needed {

@@ -48,6 +48,16 @@ macro_rules! kept {
 /// Every part, study by study.
 pub const PARTS: &[Part] = &[
     Part {
+        study: "retrycount",
+        name: "clients",
+        about: "clients of a slow server",
+        scenarios: &["retrycount/clients", "retrycount/rto-scatter"],
+        begins: &["retrycount/clients-", "retrycount/rto-scatter-"],
+        seeds: 20,
+        rules: rules!("retrycount", "clients"),
+        kept: kept!("retrycount", "clients"),
+    },
+    Part {
         study: "thesis",
         name: "long",
         about: "long transfers and single exchanges",

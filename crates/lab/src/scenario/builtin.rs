@@ -21,6 +21,9 @@ macro_rules! built_in {
 /// Every built-in scenario, by name.
 pub const ALL: &[BuiltIn] = built_in! {
     "carob/default",
+    "retrycount/clients",
+    "retrycount/rto-scatter",
+    "retrycount/service",
     "thesis/exchange-tcp",
     "thesis/exchange-udp",
     "thesis/long",

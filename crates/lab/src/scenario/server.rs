@@ -72,6 +72,19 @@ mod tests {
     }
 
     #[test]
+    fn the_scatter_and_the_sweep_of_service_times_are_of_the_clients_of_one_scenario() {
+        let clients = |set| run("retrycount/clients", "clients-100", &[set]).expect("valid");
+        let same = |a: &RunSpec, b: &RunSpec| assert_eq!(format!("{a:?}"), format!("{b:?}"));
+        for algorithm in ["default", "rtt-count", "cocoa-v0", "cocoa-03"] {
+            let set = format!("run.algorithms={algorithm}");
+            let scatter = run("retrycount/rto-scatter", "rto-scatter-100", &[&set]);
+            same(&clients(&set), &scatter.expect("valid"));
+            let sweep = run("retrycount/service", "service-20ms-100", &[&set]);
+            same(&clients(&set), &sweep.expect("valid"));
+        }
+    }
+
+    #[test]
     fn a_service_time_with_an_algorithm_over_tcp_is_refused_with_the_remedy() {
         let set = ["service=20 ms"];
         let error = run("thesis/short", "short-continuous-10c-none-2500", &set);
