@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_scatter_and_the_sweep_of_service_times_are_of_the_clients_of_one_scenario() {
-        let clients = |set| run("retrycount/clients", "clients-100", &[set]).expect("valid");
+        let clients = |set: &str| run("retrycount/clients", "clients-100", &[set]).expect("valid");
         let same = |a: &RunSpec, b: &RunSpec| assert_eq!(format!("{a:?}"), format!("{b:?}"));
         for algorithm in ["default", "rtt-count", "cocoa-v0", "cocoa-03"] {
             let set = format!("run.algorithms={algorithm}");
