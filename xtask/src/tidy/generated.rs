@@ -46,6 +46,10 @@ const DOCUMENTS: &[Document] = &[
         arguments: &["lab", "reproduce", "thesis", "--markdown"],
     },
     Document {
+        path: "docs/retrycount-claims.md",
+        arguments: &["lab", "claims", "retrycount", "--markdown"],
+    },
+    Document {
         path: "docs/scenario-keys.md",
         arguments: &["lab", "keys", "--markdown"],
     },
