@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use carob_sim::spec::FlowRecord;
+use carob_sim::spec::{FlowRecord, RunSpec, Transport};
 
 use crate::marks::mark;
 use crate::papers::{self, Expected};
@@ -309,6 +309,16 @@ fn paired(outcome: &Outcome<'_>, a: &Row, b: &Row) -> (usize, usize) {
     (pairs.iter().filter(|(a, b)| a < b).count(), pairs.len())
 }
 
+/// What the report of one run shows of it.
+pub fn item_by_item(spec: &RunSpec) -> &'static str {
+    match (&spec.transport, spec.workload.requests().has_blocks()) {
+        (Transport::Datagrams, true) => "one transfer, block by block",
+        (Transport::Datagrams, false) => "one run, exchange by exchange",
+        (Transport::Connections(_), true) => "one transfer, segment by segment",
+        (Transport::Connections(_), false) => "one run, segment by segment",
+    }
+}
+
 /// `a`, `a and b`, `a, b and c`.
 pub fn listed(names: &[&str]) -> String {
     match names {
@@ -372,6 +382,31 @@ mod tests {
             )
             .expect("possible");
         look(&outcome)
+    }
+
+    #[test]
+    fn runs_of_small_exchanges_are_not_called_block_by_block() {
+        for (name, algorithm, words) in [
+            ("thesis/long", "default", "one transfer, block by block"),
+            (
+                "thesis/long",
+                "tcp-newreno",
+                "one transfer, segment by segment",
+            ),
+            ("thesis/short", "default", "one run, exchange by exchange"),
+            ("thesis/short", "tcp-newreno", "one run, segment by segment"),
+        ] {
+            let (file, _) = builtin::find(name).expect("a scenario");
+            let names = [algorithm.to_owned()];
+            let scenario = Scenario::with_algorithms(file.name, file.text, &[], Some(&names));
+            let scenario = scenario.expect("a valid one");
+            let plan = Plan::new(&scenario, &Selection::default()).expect("a plan");
+            assert_eq!(
+                item_by_item(&plan.spec(&plan.jobs()[0])),
+                words,
+                "{name} {algorithm}"
+            );
+        }
     }
 
     #[test]

@@ -119,6 +119,13 @@ pub struct Requests {
     pub after_failure: AfterFailure,
 }
 
+impl Requests {
+    /// Whether a body is larger than a block, so that over datagrams it goes in several.
+    pub fn has_blocks(&self) -> bool {
+        self.request_bytes.max(self.response_bytes) > u32::from(self.block_bytes)
+    }
+}
+
 /// What a client does after a request that failed: one that was given up, or whose response is no
 /// success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -296,6 +303,9 @@ pub struct Recording {
     /// How many trace events to keep; 0 for none
     /// (at most [`EVENTS_RECORDED_MAX`](crate::trace::EVENTS_RECORDED_MAX)).
     pub events: u32,
+    /// Of the events, only those at this client, and those of segments that its server sends it or
+    /// has from it; `None` for those of all hosts.
+    pub events_of: Option<u32>,
     /// How many round-trip and timer samples to keep per flow; 0 for none.
     pub samples: u32,
     /// How many protocol events of all endpoints to keep; 0 for none

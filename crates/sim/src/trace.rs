@@ -18,6 +18,20 @@ pub struct Event {
     pub what: What,
 }
 
+impl Event {
+    /// Whether it is about a client: at its host, or of a segment whose other end it is.
+    fn is_about(&self, client: u32) -> bool {
+        let peer = match self.what {
+            What::Segment { segment, .. }
+            | What::SegmentDropFull { segment }
+            | What::SegmentLost { segment }
+            | What::SegmentArrived { segment } => Some(segment.peer),
+            _ => None,
+        };
+        self.host == client || peer == Some(client)
+    }
+}
+
 /// What happened. `item` is a block, exchange or segment number, counted from 0 per flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -210,6 +224,8 @@ pub struct Trace {
     hash: Words,
     events: Vec<Event>,
     limit: u32,
+    /// Only events that are about this client.
+    of: Option<u32>,
     unrecorded: u64,
 }
 
@@ -229,6 +245,13 @@ impl Trace {
         }
     }
 
+    /// The same, but only of events about one client.
+    #[must_use]
+    pub fn about(mut self, client: Option<u32>) -> Self {
+        self.of = client;
+        self
+    }
+
     /// Adds an event: four words to the hash, and the event to the list if there is room.
     #[inline]
     pub fn add(&mut self, at: Instant, host: u32, what: What) {
@@ -237,8 +260,12 @@ impl Trace {
         self.hash.add(u64::from(host) << 8 | u64::from(code));
         self.hash.add(first);
         self.hash.add(second);
+        let event = Event { at, host, what };
+        if self.of.is_some_and(|client| !event.is_about(client)) {
+            return;
+        }
         if self.events.len() < self.limit as usize {
-            self.events.push(Event { at, host, what });
+            self.events.push(event);
         } else {
             self.unrecorded += 1;
         }
@@ -327,6 +354,43 @@ mod tests {
         for (i, a) in hashes.iter().enumerate() {
             assert!(hashes[i + 1..].iter().all(|b| a != b));
         }
+    }
+
+    #[test]
+    fn a_trace_about_one_client_has_room_for_its_events_only() {
+        let segment = |peer| SegmentTag {
+            peer,
+            seq: 1,
+            data: 9,
+            flags: 0,
+            ack: 1,
+        };
+        let (mut all, mut of_one) = (Trace::recording(100), Trace::recording(3).about(Some(1)));
+        for trace in [&mut all, &mut of_one] {
+            for _ in 0..2 {
+                for (host, what) in [
+                    (0, What::Began),
+                    (1, What::Began),
+                    (
+                        2,
+                        What::SegmentArrived {
+                            segment: segment(0),
+                        },
+                    ),
+                    (
+                        2,
+                        What::SegmentArrived {
+                            segment: segment(1),
+                        },
+                    ),
+                ] {
+                    trace.add(AT, host, what);
+                }
+            }
+        }
+        assert_eq!(all.hash(), of_one.hash());
+        let hosts: Vec<u32> = of_one.events().iter().map(|event| event.host).collect();
+        assert_eq!((hosts, of_one.unrecorded()), (vec![1, 2, 1], 1));
     }
 
     #[test]

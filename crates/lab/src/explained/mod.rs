@@ -141,6 +141,7 @@ pub fn thesis() -> ExplainedRuns {
 /// What is kept of a chosen run; events beyond are counted, and the caption says how many.
 const RECORDING: Recording = Recording {
     events: 60_000,
+    events_of: None,
     samples: 0,
     log: 0,
     packets: 0,

@@ -19,6 +19,7 @@ const PANELS_MAX: usize = 8;
 /// How much of a transfer is kept for its figures.
 const RECORDING: Recording = Recording {
     events: 60_000,
+    events_of: None,
     samples: 20_000,
     log: 0,
     packets: 0,
@@ -31,7 +32,11 @@ const CROWD: u32 = 8;
 struct Transfer {
     title: String,
     caption: String,
+    /// What is not shown of it, if anything.
+    unrecorded: String,
     clients: u32,
+    /// The host that is their server.
+    server: u32,
     over_tcp: bool,
     /// Its bodies are larger than a block.
     in_blocks: bool,
@@ -112,10 +117,12 @@ fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> 
     if spec.clients >= CROWD {
         spec.record.bin = BIN;
     }
+    let over_tcp = spec.transport != Transport::Datagrams;
+    if !draws_all(over_tcp, spec.clients) {
+        spec.record.events_of = Some(0);
+    }
     let rate_bps = spec.link.down.rate_bps;
-    let requests = spec.workload.requests();
-    let block = u32::from(requests.block_bytes);
-    let in_blocks = requests.request_bytes.max(requests.response_bytes) > block;
+    let in_blocks = spec.workload.requests().has_blocks();
     let record = world::run(&spec).map_err(|why| Impossible::Run {
         cell: job.cell.name.clone(),
         why,
@@ -127,13 +134,15 @@ fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> 
     );
     let unrecorded = match record.events_unrecorded {
         0 => String::new(),
-        n => format!(" The last {n} events are not shown."),
+        n => format!(" Its last {n} events are not shown."),
     };
     Ok(Transfer {
         title: format!("{}, seed {}: {took}", job.algorithm.name, job.seed),
-        caption: format!("Trace hash {:016x}.{unrecorded}", record.trace_hash),
+        caption: format!("Trace hash {:016x}.", record.trace_hash),
+        unrecorded,
         clients: spec.clients,
-        over_tcp: spec.transport != Transport::Datagrams,
+        server: spec.all_clients(),
+        over_tcp,
         in_blocks,
         rate_bps,
         record,
@@ -231,23 +240,27 @@ impl Transfer {
         }
     }
 
-    /// Whether its flows are drawn together: over TCP they share what the text explains, and there
-    /// is a colour for each.
+    /// Whether its flows are drawn together.
     fn shows_all(&self) -> bool {
-        self.over_tcp && (2..=COLOURS).contains(&(self.clients as usize))
+        draws_all(self.over_tcp, self.clients)
     }
 
     /// The time-sequence graph of its first client.
     fn graph(&self) -> SequenceGraph {
         let events = &self.record.events;
         if self.over_tcp {
-            // The server is the last host.
-            SequenceGraph::of_stream(events, self.clients, 0)
+            SequenceGraph::of_stream(events, self.server, 0)
         } else {
             let item = if self.in_blocks { "Block" } else { "Exchange" };
             SequenceGraph::of(item, events, 0)
         }
     }
+}
+
+/// Whether the flows of a run are drawn together: over TCP they share what the text explains, and
+/// there is a colour for each.
+fn draws_all(over_tcp: bool, clients: u32) -> bool {
+    over_tcp && (2..=COLOURS).contains(&(clients as usize))
 }
 
 fn one_transfer(transfer: &Transfer) -> Vec<FigureBlock> {
@@ -265,7 +278,7 @@ fn one_transfer(transfer: &Transfer) -> Vec<FigureBlock> {
             graph.svg(title)
         },
         title: format!("{title}. {}.", transfer.title),
-        caption: format!("{reading} {}", transfer.caption),
+        caption: format!("{reading} {}{}", transfer.caption, transfer.unrecorded),
     }];
     if let Some((from, to)) = longest_wait(&graph) {
         figures.push(FigureBlock {
@@ -325,10 +338,14 @@ fn side_by_side(all: &[Transfer]) -> Vec<FigureBlock> {
                 })
             })
             .collect();
+        let mut caption = (*reading).to_owned();
+        for transfer in some.iter().filter(|t| !t.unrecorded.is_empty()) {
+            caption = format!("{caption} {}:{}", transfer.title, transfer.unrecorded);
+        }
         figures.push(FigureBlock {
             svg: multiples::sequences(&sequences, &format!("{title}, by algorithm")),
             title: format!("{title}."),
-            caption: (*reading).to_owned(),
+            caption,
         });
         figures.push(FigureBlock {
             svg: multiples::timers(&traces, "Timers over time, by algorithm"),

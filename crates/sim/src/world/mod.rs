@@ -208,7 +208,7 @@ impl<'a> World<'a> {
             captured: Vec::new(),
             trace: match spec.record.events {
                 0 => Trace::hashing(),
-                limit => Trace::recording(limit),
+                limit => Trace::recording(limit).about(spec.record.events_of),
             },
             log: Vec::new(),
             running: clients,

@@ -100,7 +100,7 @@ pub(crate) struct RunArgs {
     /// Runs per cell and algorithm
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: Option<u64>,
-    /// One run only, with this seed; the report shows it block by block
+    /// One run only, with this seed; the report draws it
     #[arg(long, value_name = "SEED", conflicts_with = "seeds")]
     pub(crate) seed: Option<u64>,
     /// Change a setting; units are written, as in 'down.rate=60 kbit/s'

@@ -198,11 +198,7 @@ fn hints(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>, rows: &[R
                 "carob lab run {study}/{cell} --algorithm {} --seed {}",
                 row.algorithm, job.seed
             ),
-            if row.algorithm.starts_with("tcp-") {
-                "one transfer, segment by segment"
-            } else {
-                "one transfer, block by block"
-            },
+            summary::item_by_item(&runs.plan().spec(&job)),
         ));
     }
     if args.seed.is_some() {

@@ -161,7 +161,7 @@ fn tell(source: &Source) {
         source.name
     ));
     say(format_args!(
-        "  carob lab run {} --seed 1   one run, block by block",
+        "  carob lab run {} --seed 1   one seed, its runs drawn in the report",
         source.name
     ));
     say(
