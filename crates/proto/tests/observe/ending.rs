@@ -1,0 +1,78 @@
+//! The end of an observation, by either side.
+
+use super::*;
+
+#[test]
+fn a_client_that_lost_interest_refuses_the_next_notification() {
+    for confirmable in [false, true] {
+        let (mut net, id) = observed();
+        assert!(net.client.cancel(net.now, id));
+        net.change("light", "on", confirmable);
+        net.run_for(seconds(1));
+        assert_eq!(view(net.sent_by_client()[1]).kind(), Type::Reset);
+        assert_eq!(net.server.observers(Subject(0)), 0, "{confirmable}");
+        assert_eq!(net.change("light", "off", confirmable), 0);
+        assert_eq!(net.states(), ["off"]);
+        assert!(net.server.is_idle());
+    }
+}
+
+#[test]
+fn giving_an_observation_back_takes_it_off_the_list() {
+    let (mut net, id) = observed();
+    assert!(net.client.stop_observing(net.now, id));
+    net.run_for(seconds(1));
+    let request = net.sent_by_client()[1];
+    assert_eq!(observe_value(request), Some(1));
+    assert_eq!(view(request).token(), view(net.sent_by_client()[0]).token());
+    assert_eq!(net.server.observers(Subject(0)), 0);
+    assert_eq!(&net.response().unwrap().bytes()[..], b"off");
+    assert!(net.client.is_idle());
+    assert_eq!(net.client.usage().observations, 0);
+}
+
+#[test]
+fn a_notification_that_nobody_acknowledges_ends_the_observation() {
+    let (mut net, _) = observed();
+    net.server_dead = true;
+    net.change("light", "on", true);
+    net.run_for(seconds(200));
+    assert_eq!(net.server.observers(Subject(0)), 0);
+    assert!(net.server.is_idle());
+}
+
+#[test]
+fn a_peer_that_cannot_be_reached_observes_nothing() {
+    let (mut net, _) = observed();
+    net.server.handle_unreachable(net.now, client_address());
+    net.drain();
+    assert_eq!(net.server.usage().observers, 0);
+    assert!(matches!(net.server_events[..], [(_, Event::Unobserved(_))]));
+}
+
+#[test]
+fn a_notification_with_an_option_that_must_be_understood_is_refused() {
+    let (mut net, _) = observed();
+    let token = view(net.sent_by_client()[0]).token();
+    let mut buffer = [0; 64];
+    let kind = Type::Confirmable;
+    let mut writer = Writer::new(&mut buffer, kind, Code::CONTENT, MessageId(7), &token).unwrap();
+    writer.uint_option(OptionNumber::OBSERVE, 9).unwrap();
+    writer.option(OptionNumber(2_049), b"x").unwrap();
+    let length = writer.finish();
+    net.inject_to_client(&buffer[..length]);
+    assert_eq!(
+        net.failure(),
+        Some(Failure::UnknownOption(OptionNumber(2_049)))
+    );
+    assert_eq!(net.sent_by_client()[1], [0x70, 0, 0, 7]);
+}
+
+#[test]
+fn shutting_down_ends_observations() {
+    let (mut net, _) = observed();
+    net.client.shut_down(net.now);
+    net.drain();
+    assert_eq!(net.failure(), Some(Failure::ShutDown));
+    assert!(net.client.is_idle());
+}
