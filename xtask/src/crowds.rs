@@ -1,17 +1,16 @@
 //! What the thesis leaves open about crowds of clients, and what becomes of its claims.
-//!
-//! One row per reading: how many claims come out how, and the numbers that the text prints.
 
-use std::{fmt::Write as _, fs, path::Path};
+use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::{carob, workspace::Workspace};
-
-const SEEDS: &str = "5";
+use crate::{
+    readings::{Number, Reading, Sweep},
+    workspace::Workspace,
+};
 
 /// What is open (`papers/thesis`), and its readings; the first row is the scenario's own.
-const READINGS: &[(&str, &[&str])] = &[
+const READINGS: &[Reading] = &[
     ("as in `thesis/short`", &[]),
     ("the client reconnects at once", &["reconnect=at-once"]),
     ("a pause of 0-10 s between batches", &["batch_pause=0-10 s"]),
@@ -53,7 +52,7 @@ const READINGS: &[(&str, &[&str])] = &[
 ];
 
 /// Claims with a printed number: (id, check, the text's number).
-const NUMBERS: &[(&str, usize, &str)] = &[
+const NUMBERS: &[Number] = &[
     ("thesis-055", 0, "1.05"),
     ("thesis-056", 0, "1.11"),
     ("thesis-063", 0, "0.21"),
@@ -66,52 +65,21 @@ const NUMBERS: &[(&str, usize, &str)] = &[
     ("thesis-071", 2, "1.37"),
 ];
 
+const CROWDS: Sweep = Sweep {
+    title: "What the thesis leaves open about crowds, and its claims",
+    about: "\
+Verdicts on the claims about many clients with small exchanges (`docs/claims.md`) under each reading,
+and the numbers that the text prints: the claim with its number above, ours below. Written by
+`cargo xtask long crowd-sensitivity`;",
+    study: "thesis",
+    part: "short",
+    seeds: "5",
+    readings: READINGS,
+    claims: &[],
+    numbers: NUMBERS,
+};
+
 /// Makes the table.
 pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
-    carob::build(workspace)?;
-    let mut text = String::from(
-        "# What the thesis leaves open about crowds, and its claims\n\n\
-         Verdicts on the claims about many clients with small exchanges (`docs/claims.md`) under each reading,\n\
-         and the numbers that the text prints: the claim with its number above, ours below. Written by\n\
-         `cargo xtask long crowd-sensitivity`; each row adds its settings to\n",
-    );
-    // Writing to a String cannot fail.
-    let _ = write!(
-        text,
-        "`carob lab claims thesis --part short --seeds {SEEDS}`.\n\n\
-         | reading | settings | holds | holds-partly | fails | undecided |"
-    );
-    for (id, _, printed) in NUMBERS {
-        let number = id.trim_start_matches("thesis-");
-        let _ = write!(text, " {number}: {printed} |");
-    }
-    text.push_str("\n| --- | --- |");
-    text.push_str(&" ---: |".repeat(4 + NUMBERS.len()));
-    text.push('\n');
-    for (reading, settings) in READINGS {
-        println!("{reading}");
-        text.push_str(&row(workspace, reading, settings)?);
-    }
-    fs::write(results, text).with_context(|| format!("cannot write {}", results.display()))?;
-    Ok(true)
-}
-
-fn row(workspace: &Workspace, reading: &str, settings: &[&str]) -> Result<String> {
-    let arguments = ["claims", "thesis", "--part", "short", "--seeds", SEEDS];
-    let claims = carob::lab(workspace, &arguments, settings)?;
-    let written: Vec<String> = settings.iter().map(|set| format!("`{set}`")).collect();
-    let mut text = format!("| {reading} | {} |", written.join(", "));
-    for verdict in ["holds", "holds-partly", "fails", "undecided"] {
-        let count = claims.iter().filter(|claim| claim["verdict"] == verdict);
-        let _ = write!(text, " {} |", count.count());
-    }
-    for (id, check, _) in NUMBERS {
-        let claim = claims.iter().find(|claim| claim["id"] == *id);
-        let claim = claim.with_context(|| format!("no claim {id}"))?;
-        let value = claim["checks"][check]["measured"]["value"].as_f64();
-        let value = value.map_or_else(|| "not run".to_owned(), |value| format!("{value:.2}"));
-        let _ = write!(text, " {value} |");
-    }
-    text.push('\n');
-    Ok(text)
+    CROWDS.run(workspace, results)
 }

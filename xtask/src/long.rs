@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{crowds, sensitivity, workspace::Workspace};
+use crate::{crowds, sensitivity, slow_server, workspace::Workspace};
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
 struct Long {
@@ -31,6 +31,7 @@ const RUNS: &[Long] = &[
     ALL_CONTROLLERS,
     CONTRACT,
     CROWD_SENSITIVITY,
+    SERVER_SENSITIVITY,
     TCP_SENSITIVITY,
 ];
 
@@ -79,6 +80,13 @@ const CROWD_SENSITIVITY: Long = Long {
     about: "what the thesis leaves open about crowds, and what becomes of its claims (20 minutes)",
     work: Work::Function(crowds::run),
     results: "crates/lab/results/crowd-sensitivity.md",
+};
+
+const SERVER_SENSITIVITY: Long = Long {
+    name: "server-sensitivity",
+    about: "what the study of retransmission counts leaves open, and what becomes of its claims (ten minutes)",
+    work: Work::Function(slow_server::run),
+    results: "crates/lab/results/server-sensitivity.md",
 };
 
 const TCP_SENSITIVITY: Long = Long {
