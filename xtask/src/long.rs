@@ -84,7 +84,7 @@ const CROWD_SENSITIVITY: Long = Long {
 
 const SERVER_SENSITIVITY: Long = Long {
     name: "server-sensitivity",
-    about: "what the study of retransmission counts leaves open, and what becomes of its claims (ten minutes)",
+    about: "what the study of retransmission counts leaves open, and what becomes of its claims (three minutes)",
     work: Work::Function(slow_server::run),
     results: "crates/lab/results/server-sensitivity.md",
 };

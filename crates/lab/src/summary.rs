@@ -61,6 +61,10 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
     if any_unfinished {
         header.push(right("done"));
     }
+    let serves = serves(rows);
+    if serves {
+        header.extend(["answers/s", "answered", "at once"].map(right));
+    }
     if hashes {
         header.push(("trace hash".to_owned(), Align::Left));
     }
@@ -91,6 +95,13 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
         if any_unfinished {
             let done = row.metrics.get("success_ratio");
             cells.push(done.map_or_else(dash, |s| format!("{:.1} %", s.mean * 100.0)));
+        }
+        if serves {
+            cells.push(mean("throughput_rps"));
+            for share in ["answered_ratio", "first_attempt_ratio"] {
+                let found = row.metrics.get(share);
+                cells.push(found.map_or_else(dash, |s| format!("{:.1} %", s.mean * 100.0)));
+            }
         }
         if hashes {
             cells.push(row.trace_hash.clone());
@@ -152,6 +163,16 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
 /// What the columns of [`table`] mean.
 pub const COLUMNS: &str = "p10, median and p90 are of flow completion times; retransmissions and \
 spurious are per flow, spurious being those whose earlier copy and answer were not lost.";
+
+/// What the columns of [`table`] are that it has where requests take the server time.
+pub const SERVED_COLUMNS: &str = "answers/s are requests answered per second of a run; answered and \
+at once are the shares of requests that were answered, and before anything was sent again.";
+
+/// Whether requests take the server time.
+pub fn serves(rows: &[Row]) -> bool {
+    let serves = |row: &Row| row.metrics.contains_key("server_handled");
+    rows.iter().any(serves)
+}
 
 /// The outcome in a few sentences: where the choice of algorithm matters, and where it does not.
 pub fn reading(outcome: &Outcome<'_>) -> Vec<String> {

@@ -1,8 +1,9 @@
 //! The report of a run: completion times of every cell and algorithm, and typical transfers.
 
 use super::boxplot::{BoxMark, BoxPlot, Printed};
+use super::by_clients;
 use super::page::{Details, FigureBlock, Report, Section};
-use super::transfers::{link_over_time, transfers};
+use super::transfers::{link_over_time, timers_of_crowds, transfers};
 use crate::export;
 use crate::marks;
 use crate::medians;
@@ -61,6 +62,11 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Imposs
         }],
     };
     sections.push(times);
+    sections.extend(by_clients::figure(outcome, &rows).map(|figure| Section {
+        heading: "Requests".to_owned(),
+        figures: vec![figure],
+        ..Section::default()
+    }));
     sections.extend(transfers(outcome, &rows)?);
     let each = outcome.each();
     if each.len() > rows.len() && each.len() <= LISTED_MAX {
@@ -100,6 +106,19 @@ pub fn figure(outcome: &Outcome<'_>, print: &Print) -> Option<String> {
 /// What crowds make of the link over time, as a file of its own; nothing if there is no crowd.
 pub fn link_figure(outcome: &Outcome<'_>) -> Result<Option<String>, Impossible> {
     let svg = link_over_time(outcome, &outcome.rows())?;
+    Ok(svg.map(|svg| super::standalone(&svg)))
+}
+
+/// What comes of a crowd as it grows, as a file of its own; nothing where cells do not differ in the
+/// number of clients.
+pub fn clients_figure(outcome: &Outcome<'_>) -> Option<String> {
+    let block = by_clients::figure(outcome, &outcome.rows())?;
+    Some(super::standalone(&block.svg))
+}
+
+/// The timers of crowds, as a file of its own; nothing if there is no crowd with a slow server.
+pub fn timers_figure(outcome: &Outcome<'_>) -> Result<Option<String>, Impossible> {
+    let svg = timers_of_crowds(outcome, &outcome.rows())?;
     Ok(svg.map(|svg| super::standalone(&svg)))
 }
 
@@ -151,7 +170,7 @@ fn facts(subject: &Subject<'_>, rows: &[Row]) -> Vec<(String, String)> {
 }
 
 /// Keys whose values differ between cells, in the order of their names.
-fn varying(cells: &[&Cell]) -> Vec<String> {
+pub(super) fn varying(cells: &[&Cell]) -> Vec<String> {
     let Some(first) = cells.first() else {
         return Vec::new();
     };

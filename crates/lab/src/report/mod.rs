@@ -6,6 +6,7 @@
 //! ranges), a second set of percentiles beside a box, or colours that follow the page.
 
 mod boxplot;
+mod by_clients;
 mod comparison;
 mod explained;
 mod flows;
@@ -20,11 +21,12 @@ mod sequence;
 mod series;
 mod shapes;
 mod svg;
+mod timer_scatter;
 mod timers;
 mod transfers;
 
 pub use boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
-pub use comparison::{Subject, comparison, figure, link_figure};
+pub use comparison::{Subject, clients_figure, comparison, figure, link_figure, timers_figure};
 pub use explained::{Drawn, Explained, READING, explained, explained_figure};
 pub use flows::FlowsGraph;
 pub use multiples::{Panel, sequences, timers};

@@ -10,6 +10,7 @@ use super::link_use::{BIN, LinkUse};
 use super::multiples::{self, Panel};
 use super::page::{FigureBlock, Section};
 use super::sequence::{Kind, SequenceGraph};
+use super::timer_scatter::{TimerScatter, scatters};
 use super::timers::TimerTrace;
 use crate::run::{Impossible, Job, Outcome, Row};
 use crate::summary;
@@ -93,6 +94,7 @@ pub(super) fn transfers(
         text.push(format!("Not shown: {}.", summary::listed(&left_out)));
     }
     let mut figures = crowd(&all);
+    figures.extend(timers_of_crowd(&all));
     figures.extend(match &all[..] {
         [] => return Ok(None),
         [one] => one_transfer(one),
@@ -156,6 +158,9 @@ bytes, counted from the beginning of the connection; lines are what the client h
 const CROWD_READING: &str = "What the bottleneck towards the clients carried, all of them \
 together: bytes somebody needed, and on top of them answers after the first to an exchange and \
 TCP's spurious copies. The line is the longest time that a packet had waited.";
+const SCATTER_READING: &str = "Each dot is a timer, of a request or of a copy of it, in the order in \
+which they began; up to 1,500 of a run. A timer ran out too early if an answer to the copies sent \
+until then was to come. On the right the share of the run's answers that had come with them.";
 const TIMER_READING: &str = "The retransmission timeout before dithering, the first timers drawn \
 from it, and the round-trip times it learns from; the vertical axis is logarithmic.";
 const SOCKET_TIMER_READING: &str = "The server's retransmission timeout, backoff included; the \
@@ -192,14 +197,51 @@ pub(super) fn link_over_time(
     outcome: &Outcome<'_>,
     rows: &[Row],
 ) -> Result<Option<String>, Impossible> {
+    let all = typical(outcome, rows)?;
+    Ok(crowd(&all).into_iter().next().map(|block| block.svg))
+}
+
+/// The timers of all clients of a crowd whose server takes its time.
+fn timers_of_crowd(all: &[Transfer]) -> Option<FigureBlock> {
+    let crowds = all
+        .iter()
+        .filter(|transfer| transfer.clients >= CROWD && transfer.record.server.is_some());
+    let panels: Vec<Panel<TimerScatter>> = crowds
+        .map(|transfer| {
+            let content = TimerScatter::of(&transfer.record);
+            let (run, _) = transfer.title.split_once(':').unwrap_or_default();
+            Panel {
+                title: format!("{run}: {}", content.summary()),
+                content,
+            }
+        })
+        .collect();
+    let title = "The timers of all clients";
+    (!panels.is_empty()).then(|| FigureBlock {
+        svg: scatters(&panels, &format!("{title}, by algorithm")),
+        title: format!("{title}."),
+        caption: SCATTER_READING.to_owned(),
+    })
+}
+
+/// The timers of crowds in the cell in which the algorithms differ most, as one SVG element.
+pub(super) fn timers_of_crowds(
+    outcome: &Outcome<'_>,
+    rows: &[Row],
+) -> Result<Option<String>, Impossible> {
+    let all = typical(outcome, rows)?;
+    Ok(timers_of_crowd(&all).map(|block| block.svg))
+}
+
+/// The runs nearest to the median, in the cell in which the algorithms differ most.
+fn typical(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Vec<Transfer>, Impossible> {
     let Some((cell, algorithms)) = widest(rows) else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
     let jobs = algorithms
         .into_iter()
         .filter_map(|algorithm| outcome.typical(cell, algorithm));
-    let all: Result<Vec<Transfer>, Impossible> = jobs.map(|job| record(outcome, &job)).collect();
-    Ok(crowd(&all?).into_iter().next().map(|block| block.svg))
+    jobs.map(|job| record(outcome, &job)).collect()
 }
 
 /// Graphs of datagrams and of streams have different axes: what they are called.

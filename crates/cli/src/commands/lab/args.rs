@@ -120,7 +120,8 @@ pub(crate) struct RunArgs {
     /// Print comma-separated values, a line per metric
     #[arg(long)]
     pub(crate) csv: bool,
-    /// Print a figure as an SVG file: the box plot, or the link over time
+    /// Print a figure as an SVG file: the box plot, the link over time, what comes of a crowd as it
+    /// grows, or its timers
     #[arg(long, hide = true, value_name = "FIGURE", num_args = 0..=1,
           default_missing_value = "boxes", conflicts_with_all = ["json", "csv"])]
     pub(crate) svg: Option<Figure>,
@@ -147,6 +148,10 @@ pub(crate) enum Figure {
     Boxes,
     /// What crowds make of the link.
     Link,
+    /// Throughput and success against the number of clients.
+    Clients,
+    /// The timers of all clients of a crowd.
+    Timers,
 }
 
 /// What study to compare with and how to show it.

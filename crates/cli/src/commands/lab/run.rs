@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use carob_lab::pattern::is_pattern;
-use carob_lab::report::{Subject, comparison, figure, link_figure};
+use carob_lab::report::{Subject, clients_figure, comparison, figure, link_figure, timers_figure};
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::builtin;
 use carob_lab::summary::{self, Print};
@@ -44,9 +44,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     }
     let quiet = args.json || args.csv || args.svg.is_some();
     show(args, &source, &runs, &rows, &print, &took);
-    if args.svg == Some(Figure::Link) {
-        let svg = link_figure(&runs).map_err(|e| Failure::new(Kind::Usage, e))?;
-        say(svg.unwrap_or_default().trim_end());
+    if let Some(kind) = args.svg {
+        say(drawn(kind, &runs, &print)?.trim_end());
     }
     let report_name = match args.seed {
         Some(seed) => format!("{name}-seed{seed}"),
@@ -89,6 +88,26 @@ pub(super) fn plan<'a>(args: &RunArgs, source: &'a Source) -> Result<Plan<'a>, F
         },
     };
     Plan::new(&source.scenario, &selection).map_err(|e| Failure::new(Kind::Usage, e))
+}
+
+/// A figure as a file of its own.
+fn drawn(kind: Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure> {
+    let impossible = |why| Failure::new(Kind::Usage, why);
+    let svg = match kind {
+        Figure::Boxes => figure(runs, print),
+        Figure::Link => link_figure(runs).map_err(impossible)?,
+        Figure::Clients => clients_figure(runs),
+        Figure::Timers => timers_figure(runs).map_err(impossible)?,
+    };
+    let missing = match kind {
+        Figure::Boxes => "no flow completed",
+        Figure::Link => "there is no crowd of clients",
+        Figure::Clients => {
+            "cells do not differ in the number of clients, or in more than one other key"
+        }
+        Figure::Timers => "there is no crowd of clients with a server that takes its time",
+    };
+    svg.ok_or_else(|| Failure::new(Kind::Usage, format_args!("nothing to draw: {missing}")))
 }
 
 /// Writes the packets of the one run that was made.
@@ -143,10 +162,7 @@ pub(super) fn show(
         }
         return;
     }
-    if let Some(kind) = args.svg {
-        if kind == Figure::Boxes {
-            say(figure(runs, print).unwrap_or_default().trim_end());
-        }
+    if args.svg.is_some() {
         return;
     }
     if args.csv {
@@ -172,6 +188,9 @@ pub(super) fn show(
         if medians.is_none() || rows.len() <= LINES_MAX || args.hash {
             say(summary::table(rows, print, args.hash));
             say(format_args!("{}\n", summary::COLUMNS));
+            if summary::serves(rows) {
+                say(format_args!("{}\n", summary::SERVED_COLUMNS));
+            }
         }
         if let Some(medians) = medians {
             say(medians);
@@ -208,11 +227,14 @@ fn hints(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>, rows: &[R
         ));
     }
     if args.set.is_empty() {
-        let set = "--set 'down.rate=60 kbit/s' --set 'block=64 B'";
-        next.push((
-            format!("carob lab run {} {set}", quoted(name)),
-            "the same on another link",
-        ));
+        let (set, about) = if summary::serves(rows) {
+            let set = "--set 'service=60 ms' --set receive_queue=1000";
+            (set, "the same with a slower server that drops nothing")
+        } else {
+            let set = "--set 'down.rate=60 kbit/s' --set 'block=64 B'";
+            (set, "the same on another link")
+        };
+        next.push((format!("carob lab run {} {set}", quoted(name)), about));
     }
     let one = match summary::widest_cell(rows) {
         Some(cell) if is_pattern(name) => format!("{study}/{cell}"),
