@@ -1,7 +1,8 @@
 //! Recorded transfers in reports: time-sequence graphs and timers.
 
 use carob_cc::time::Duration;
-use carob_sim::spec::{FlowRecord, Recording, RunRecord, Transport};
+use carob_sim::spec::{FlowRecord, Recording, RunRecord, RunSpec, Transport};
+use carob_sim::trace::EVENTS_RECORDED_MAX;
 use carob_sim::world;
 
 use super::flows::FlowsGraph;
@@ -120,7 +121,9 @@ fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> 
         spec.record.bin = BIN;
     }
     let over_tcp = spec.transport != Transport::Datagrams;
-    if !draws_all(over_tcp, spec.clients) {
+    if has_timers(&spec) {
+        spec.record.events = EVENTS_RECORDED_MAX;
+    } else if !draws_all(over_tcp, spec.clients) {
         spec.record.events_of = Some(0);
     }
     let rate_bps = spec.link.down.rate_bps;
@@ -199,6 +202,11 @@ pub(super) fn link_over_time(
 ) -> Result<Option<String>, Impossible> {
     let all = typical(outcome, rows)?;
     Ok(crowd(&all).into_iter().next().map(|block| block.svg))
+}
+
+/// Whether the timers of all clients are drawn: of a crowd whose server takes its time.
+fn has_timers(spec: &RunSpec) -> bool {
+    spec.clients >= CROWD && spec.server.is_used()
 }
 
 /// The timers of all clients of a crowd whose server takes its time.
