@@ -180,6 +180,10 @@ pub const METRICS: &[Metric] = &[
         about: "Share of the run that it worked.",
     },
     Metric {
+        name: "fct_spread",
+        about: "The longest flow completion time of a run over the median, where several clients are all done.",
+    },
+    Metric {
         name: "last_is_last",
         about: "1 if the flow of a run that began last ended last, else 0.",
     },
@@ -347,6 +351,11 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
     of_server(record, &mut add);
     of_timers(record, &mut add);
     if record.flows.len() > 1 && record.flows.iter().all(|flow| flow.finished.is_some()) {
+        let completions = record.flows.iter().filter_map(FlowRecord::completion);
+        let times: Vec<f64> = completions.map(seconds).collect();
+        if let Some(all) = Statistics::of(&times).filter(|all| all.p50 > 0.0) {
+            add("fct_spread", all.max / all.p50);
+        }
         let place = |key: fn(&FlowRecord) -> Option<Instant>| {
             let flows = record.flows.iter().enumerate();
             flows.max_by_key(|(_, flow)| key(flow)).map(|(n, _)| n)

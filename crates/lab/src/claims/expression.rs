@@ -5,12 +5,14 @@
 //! - `min p10 p25 p50 p75 p90 p95 max mean` of (metric, algorithm, cell), over all flows of all runs;
 //! - `count_above(metric, algorithm, cell, x)`: samples above `x`, in so many as a study of 20 runs
 //!   would have; `share_above`: their share;
+//! - `unit(name, argument)`: a fact about the protocol code itself ([`unit`]), which needs no run;
 //! - `share_ahead(metric, algorithm, cell, x)`: share of the runs whose least sample is below `x`
 //!   times the next.
 
 use std::fmt;
 
 use super::source::{Runs, Source};
+use super::unit;
 use crate::metrics;
 
 /// Runs of one cell with one algorithm.
@@ -50,6 +52,8 @@ enum Node {
         of: Reference,
         ratio: Box<Self>,
     },
+    /// A fact, found out when it was read.
+    Unit(f64),
     Negative(Box<Self>),
     Absolute(Box<Self>),
     Least(Vec<Self>),
@@ -141,7 +145,7 @@ impl Expression {
 impl Node {
     fn references(&self, all: &mut Vec<Reference>) {
         match self {
-            Self::Number(_) => {}
+            Self::Number(_) | Self::Unit(_) => {}
             Self::Take { of, .. } => all.push(of.clone()),
             Self::Above { of, value, .. } => {
                 all.push(of.clone());
@@ -166,7 +170,7 @@ impl Node {
 
     fn metrics<'a>(&'a self, all: &mut Vec<&'a str>) {
         match self {
-            Self::Number(_) => {}
+            Self::Number(_) | Self::Unit(_) => {}
             Self::Take { metric, .. } => all.push(metric),
             Self::Above { metric, value, .. } => {
                 all.push(metric);
@@ -191,7 +195,7 @@ impl Node {
 
     fn value(&self, source: &Source, draw: &[usize]) -> Option<f64> {
         Some(match self {
-            Self::Number(number) => *number,
+            Self::Number(number) | Self::Unit(number) => *number,
             Self::Take { take, metric, of } => match take {
                 Take::Mean => {
                     let samples = drawn(source.runs(of, metric)?, draw);
@@ -400,6 +404,22 @@ impl<'a> Parser<'a> {
                     of,
                     value,
                 })
+            }
+            "unit" => {
+                let named = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+                let fact = self.word(named);
+                let argument = if self.take(',') {
+                    self.skip();
+                    self.word(named)
+                } else {
+                    ""
+                };
+                let value = unit::value(fact, argument);
+                let value = value.ok_or_else(|| {
+                    self.error(format!("there is no fact \"{fact}\" about \"{argument}\""))
+                })?;
+                self.expect(')')?;
+                Ok(Node::Unit(value))
             }
             "abs" => {
                 let inner = self.sum()?;

@@ -13,6 +13,7 @@ pub mod kept;
 pub mod part;
 pub mod rule;
 pub mod source;
+pub mod unit;
 
 use std::collections::BTreeSet;
 

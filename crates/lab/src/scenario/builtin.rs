@@ -21,12 +21,19 @@ macro_rules! built_in {
 /// Every built-in scenario, by name.
 pub const ALL: &[BuiltIn] = built_in! {
     "carob/default",
+    "carob/fairness",
     "retrycount/clients",
     "retrycount/rto-scatter",
     "retrycount/service",
     "thesis/exchange-tcp",
     "thesis/exchange-udp",
     "thesis/long",
+    "thesis/nstart-sweep",
+    "thesis/related-cocoa-fast",
+    "thesis/related-cocoa-s",
+    "thesis/related-cocoa-strong",
+    "thesis/related-load",
+    "thesis/related-rto-algorithms",
     "thesis/short",
 };
 

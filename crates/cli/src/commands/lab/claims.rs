@@ -116,7 +116,13 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
     }
     for kept in &all {
         let about = kept.part().map(|part| part.about).unwrap_or_default();
-        say(format_args!("\nOf {about}, {} seeds:", kept.seeds));
+        let has_runs = kept.part().is_some_and(|part| !part.scenarios.is_empty());
+        let seeds = if has_runs {
+            format!(", {} seeds", kept.seeds)
+        } else {
+            String::new()
+        };
+        say(format_args!("\nOf {about}{seeds}:"));
         say(table(kept, false));
     }
     say(tally(&all));

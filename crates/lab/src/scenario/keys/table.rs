@@ -56,6 +56,12 @@ pub const KEYS: &[Key] = &[
         "Cell of a study whose printed values are shown beside ours, as `<study>/<cell>` with sweep keys in braces; without it, the cell itself.",
     ),
     key(
+        "variant",
+        Kind::Text,
+        None,
+        "A word to sweep, for `where` tables to say what differs where several settings do.",
+    ),
+    key(
         "run.algorithms",
         Kind::Texts,
         None,
