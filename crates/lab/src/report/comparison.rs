@@ -62,6 +62,7 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Imposs
         }],
     };
     sections.push(times);
+    sections.extend(mixes(&rows));
     sections.extend(by_clients::figure(outcome, &rows).map(|figure| Section {
         heading: "Requests".to_owned(),
         figures: vec![figure],
@@ -120,6 +121,28 @@ pub fn clients_figure(outcome: &Outcome<'_>) -> Option<String> {
 pub fn timers_figure(outcome: &Outcome<'_>) -> Result<Option<String>, Impossible> {
     let svg = timers_of_crowds(outcome, &outcome.rows())?;
     Ok(svg.map(|svg| super::standalone(&svg)))
+}
+
+/// What algorithms do to each other, where every pair was run.
+fn mixes(rows: &[Row]) -> Option<Section> {
+    let svg = super::mix::draw(rows)?;
+    Some(Section {
+        heading: "Who gives way to whom".to_owned(),
+        figures: vec![FigureBlock {
+            svg,
+            title: "Pairs of algorithms on a shared link".to_owned(),
+            caption: "Left: what a client of a line's algorithm receives beside clients of a column's, \
+                      over what it receives where all have its own (blue: more, orange: less, strongest \
+                      at four times). Right: Jain's index of what all clients of a run receive. Medians."
+                .to_owned(),
+        }],
+        ..Section::default()
+    })
+}
+
+/// Who gives way to whom on a shared link, as a file of its own; nothing without pairs.
+pub fn mix_figure(outcome: &Outcome<'_>) -> Option<String> {
+    super::mix::draw(&outcome.rows()).map(|svg| super::standalone(&svg))
 }
 
 fn fct_count(row: &Row) -> usize {

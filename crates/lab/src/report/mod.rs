@@ -12,6 +12,7 @@ mod explained;
 mod flows;
 mod frame;
 mod link_use;
+mod mix;
 mod multiples;
 mod page;
 mod printed;
@@ -26,7 +27,9 @@ mod timers;
 mod transfers;
 
 pub use boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
-pub use comparison::{Subject, clients_figure, comparison, figure, link_figure, timers_figure};
+pub use comparison::{
+    Subject, clients_figure, comparison, figure, link_figure, mix_figure, timers_figure,
+};
 pub use explained::{Drawn, Explained, READING, explained, explained_figure};
 pub use flows::FlowsGraph;
 pub use multiples::{Panel, sequences, timers};

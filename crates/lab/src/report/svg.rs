@@ -21,6 +21,23 @@ impl Svg {
         ));
     }
 
+    /// `<rect>` that what is behind it shines through: `strength` is from 0 to 1.
+    pub(super) fn rect_faint(
+        &mut self,
+        class: &str,
+        (x, y): (f64, f64),
+        (width, height): (f64, f64),
+        strength: f64,
+    ) {
+        self.push(format_args!(
+            "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill-opacity=\"{strength:.2}\"/>",
+            short(x),
+            short(y),
+            short(width),
+            short(height),
+        ));
+    }
+
     /// `<line>`
     pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         self.push(format_args!(

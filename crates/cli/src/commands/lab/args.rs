@@ -121,7 +121,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) csv: bool,
     /// Print a figure as an SVG file: the box plot, the link over time, what comes of a crowd as it
-    /// grows, or its timers
+    /// grows, its timers, or who gives way to whom
     #[arg(long, hide = true, value_name = "FIGURE", num_args = 0..=1,
           default_missing_value = "boxes", conflicts_with_all = ["json", "csv"])]
     pub(crate) svg: Option<Figure>,
@@ -152,6 +152,8 @@ pub(crate) enum Figure {
     Clients,
     /// The timers of all clients of a crowd.
     Timers,
+    /// Pairs of algorithms on a shared link.
+    Mix,
 }
 
 /// What study to compare with and how to show it.

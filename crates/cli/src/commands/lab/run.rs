@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use carob_lab::pattern::is_pattern;
-use carob_lab::report::{Subject, clients_figure, comparison, figure, link_figure, timers_figure};
+use carob_lab::report::{
+    Subject, clients_figure, comparison, figure, link_figure, mix_figure, timers_figure,
+};
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::builtin;
 use carob_lab::summary::{self, Print};
@@ -97,6 +99,7 @@ fn drawn(kind: Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure
         Figure::Boxes => figure(runs, print),
         Figure::Link => link_figure(runs).map_err(impossible)?,
         Figure::Clients => clients_figure(runs),
+        Figure::Mix => mix_figure(runs),
         Figure::Timers => timers_figure(runs).map_err(impossible)?,
     };
     let missing = match kind {
@@ -105,6 +108,7 @@ fn drawn(kind: Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure
         Figure::Clients => {
             "cells do not differ in the number of clients, or in more than one other key"
         }
+        Figure::Mix => "no two algorithms share a link, each beside the other and beside itself",
         Figure::Timers => "there is no crowd of clients with a server that takes its time",
     };
     svg.ok_or_else(|| Failure::new(Kind::Usage, format_args!("nothing to draw: {missing}")))
