@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{crowds, sensitivity, slow_server, workspace::Workspace};
+use crate::{crowds, fairness, literature, sensitivity, slow_server, workspace::Workspace};
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
 struct Long {
@@ -31,6 +31,8 @@ const RUNS: &[Long] = &[
     ALL_CONTROLLERS,
     CONTRACT,
     CROWD_SENSITIVITY,
+    FAIRNESS_SENSITIVITY,
+    LITERATURE_SENSITIVITY,
     SERVER_SENSITIVITY,
     TCP_SENSITIVITY,
 ];
@@ -80,6 +82,20 @@ const CROWD_SENSITIVITY: Long = Long {
     about: "what the thesis leaves open about crowds, and what becomes of its claims (20 minutes)",
     work: Work::Function(crowds::run),
     results: "crates/lab/results/crowd-sensitivity.md",
+};
+
+const FAIRNESS_SENSITIVITY: Long = Long {
+    name: "fairness-sensitivity",
+    about: "who gives way to whom on other links (five minutes)",
+    work: Work::Function(fairness::run),
+    results: "crates/lab/results/fairness-sensitivity.md",
+};
+
+const LITERATURE_SENSITIVITY: Long = Long {
+    name: "literature-sensitivity",
+    about: "what the thesis quotes from others, on other links (five minutes)",
+    work: Work::Function(literature::run),
+    results: "crates/lab/results/literature-sensitivity.md",
 };
 
 const SERVER_SENSITIVITY: Long = Long {

@@ -10,7 +10,9 @@
 mod bench;
 mod carob;
 mod crowds;
+mod fairness;
 mod interop;
+mod literature;
 mod long;
 mod peers;
 mod process;
