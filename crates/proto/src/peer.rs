@@ -7,6 +7,7 @@
 //! while an exchange with it runs.
 
 use alloc::boxed::Box;
+use core::cell::Cell;
 use core::net::SocketAddr;
 
 use carob_cc::TransmissionParameters;
@@ -111,6 +112,8 @@ pub(crate) struct Peers {
     state: FixedState,
     index: HashTable<u32>,
     slots: Slab<Peer>,
+    /// What was found last: one message asks for its peer several times, and a client has few.
+    last: Cell<u32>,
     limit: usize,
     by_sending: Recency,
 }
@@ -125,6 +128,7 @@ impl Peers {
             state: FixedState::with_seed(seed),
             index: HashTable::new(),
             slots: Slab::new(),
+            last: Cell::new(0),
             limit: limit.clamp(1, u32::MAX as usize - 1),
             by_sending: Recency::default(),
         }
@@ -142,10 +146,18 @@ impl Peers {
         if self.slots.is_empty() {
             return None; // a server that only piggybacks asks for every datagram
         }
+        let is = |index: u32| {
+            let peer = self.slots.get(index as usize);
+            peer.is_some_and(|peer| peer.address == address)
+        };
+        let last = self.last.get();
+        if is(last) {
+            return Some(last);
+        }
         let hash = address::hash(&self.state, address, 0);
-        self.index
-            .find(hash, |&i| self.slots[i as usize].address == address)
-            .copied()
+        let found = self.index.find(hash, |&index| is(index)).copied()?;
+        self.last.set(found);
+        Some(found)
     }
 
     /// The peer at `address`, made known with `build` if it is not yet.

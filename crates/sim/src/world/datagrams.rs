@@ -8,7 +8,7 @@ use crate::host::{Tag, address};
 use crate::link::Verdict;
 use crate::trace::What;
 
-use super::{DOWN, Happening, World};
+use super::{DOWN, Happening, UP, World};
 
 /// A datagram on its way.
 #[derive(Debug, Default)]
@@ -89,7 +89,8 @@ impl World<'_> {
             self.free.push(index);
         } else {
             let arrival = Happening::Arrival { to, packet: index };
-            self.queue.push(arrives, arrival);
+            let way = if down { DOWN } else { UP };
+            self.queue.push_in_order(way, arrives, arrival);
         }
     }
 

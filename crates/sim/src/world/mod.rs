@@ -109,7 +109,8 @@ enum Happening {
     Start { client: u32 },
 }
 
-/// Directions, where there is something for each.
+/// Directions, where there is something for each: also the lanes of the queue that their packets
+/// wait in.
 const DOWN: usize = 0;
 const UP: usize = 1;
 

@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::net::SocketAddr;
 
 use carob_cc::time::Instant;
@@ -101,6 +102,8 @@ pub(in crate::endpoint) struct Connections {
     state: FixedState,
     index: HashTable<u32>,
     pub(super) slots: Slab<Connection>,
+    /// What was found last: one message asks for its connection several times, and a client has one.
+    last: Cell<u32>,
     by_use: Recency,
     limit: usize,
     /// Connections with more messages to take, by index and serial number.
@@ -115,6 +118,7 @@ impl Connections {
             state: FixedState::with_seed(seed),
             index: HashTable::new(),
             slots: Slab::new(),
+            last: Cell::new(0),
             by_use: Recency::default(),
             limit: limit.clamp(1, u32::MAX as usize - 1),
             more: VecDeque::new(),
@@ -127,10 +131,18 @@ impl Connections {
     }
 
     pub(super) fn find(&self, address: SocketAddr) -> Option<u32> {
+        let is = |index: u32| {
+            let connection = self.slots.get(index as usize);
+            connection.is_some_and(|connection| connection.address == address)
+        };
+        let last = self.last.get();
+        if is(last) {
+            return Some(last);
+        }
         let hash = address::hash(&self.state, address, 0);
-        self.index
-            .find(hash, |&i| self.slots[i as usize].address == address)
-            .copied()
+        let found = self.index.find(hash, |&index| is(index)).copied()?;
+        self.last.set(found);
+        Some(found)
     }
 
     pub(super) fn get_mut(&mut self, address: SocketAddr) -> Option<&mut Connection> {

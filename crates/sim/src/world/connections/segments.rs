@@ -77,7 +77,8 @@ impl World<'_> {
         self.capture_segment(here, here, there, &segment, number);
         let header = segment.wire_bytes() - u32::from(tag.data);
         self.count_packets(client, 1, header.into());
-        let direction = if which == SERVER {
+        let way = if which == SERVER { DOWN } else { UP };
+        let direction = if way == DOWN {
             &mut self.link.down
         } else {
             &mut self.link.up
@@ -85,7 +86,6 @@ impl World<'_> {
         let capable = segment.ecn != Ecn::NotCapable;
         let verdict = direction.offer_packet(now, segment.wire_bytes(), capable);
         if let Verdict::Deliver { departed, .. } | Verdict::Lost { departed } = verdict {
-            let way = if which == SERVER { DOWN } else { UP };
             let bytes = segment.wire_bytes();
             self.useless[way] += u64::from(if is_spurious { bytes } else { 0 });
             if way == DOWN {
@@ -126,7 +126,8 @@ impl World<'_> {
             all.travelling.push(travelling);
             all.travelling.len() as u32 - 1
         };
-        self.queue.push(at, Happening::Segment { place });
+        let arrival = Happening::Segment { place };
+        self.queue.push_in_order(way, at, arrival);
     }
 
     /// Keeps a segment that passes by host `at`, if packets are recorded.
