@@ -107,7 +107,7 @@ const SERVER_SENSITIVITY: Long = Long {
 
 const TCP_SENSITIVITY: Long = Long {
     name: "tcp-sensitivity",
-    about: "TCP's settings where a real kernel leaves the thesis, 200 seeds each (ten minutes)",
+    about: "TCP's settings where a real kernel leaves the thesis, 200 seeds each (five minutes)",
     work: Work::Function(sensitivity::run),
     results: "crates/lab/results/tcp-sensitivity.md",
 };
