@@ -86,7 +86,7 @@ impl Pair {
                 }
                 Output::Event(Event::Request(id)) => self.waiting.push(id),
                 Output::Event(Event::Response { response, .. }) => {
-                    self.bodies.push(Bytes::copy_from_slice(&response.bytes()));
+                    self.bodies.push(Bytes::copy_from_slice(response.bytes()));
                 }
                 Output::Wait(_) => return any,
                 _ => {}
@@ -140,6 +140,10 @@ fn over_connection() -> Config {
     config
 }
 
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "what every question here ends with"
+)]
 fn truth(is_so: bool) -> Option<f64> {
     Some(f64::from(u8::from(is_so)))
 }
