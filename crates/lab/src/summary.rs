@@ -49,7 +49,9 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
             .get("success_ratio")
             .is_some_and(|s| s.mean < 1.0)
     };
-    let any_unfinished = rows.iter().any(unfinished);
+    let serves = serves(rows);
+    // Where requests are counted, flows with a hole need no column.
+    let any_unfinished = !serves && rows.iter().any(unfinished);
     let left = ["cell", "algorithm"].map(|name| (name.to_owned(), Align::Left));
     let right = |name: &str| (name.to_owned(), Align::Right);
     let mut header = left.to_vec();
@@ -61,7 +63,6 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
     if any_unfinished {
         header.push(right("done"));
     }
-    let serves = serves(rows);
     if serves {
         header.extend(["answers/s", "answered", "at once"].map(right));
     }

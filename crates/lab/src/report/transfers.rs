@@ -169,11 +169,11 @@ from it, and the round-trip times it learns from; the vertical axis is logarithm
 const SOCKET_TIMER_READING: &str = "The server's retransmission timeout, backoff included; the \
 vertical axis is logarithmic.";
 
-/// Crowds on the link: what each makes of it.
+/// Crowds on the link: what each makes of it, unless the server is what they wait for.
 fn crowd(all: &[Transfer]) -> Vec<FigureBlock> {
     let panels: Vec<Panel<LinkUse>> = all
         .iter()
-        .filter(|transfer| transfer.clients >= CROWD)
+        .filter(|transfer| transfer.clients >= CROWD && transfer.record.server.is_none())
         .map(|transfer| {
             let content = LinkUse::of(&transfer.record, transfer.rate_bps);
             let wait = content.longest_wait();
@@ -195,7 +195,7 @@ fn crowd(all: &[Transfer]) -> Vec<FigureBlock> {
 }
 
 /// The link over time in the cell in which the algorithms differ most, as one SVG element; nothing
-/// if no crowd is in it.
+/// if no crowd is in it that waits for the link.
 pub(super) fn link_over_time(
     outcome: &Outcome<'_>,
     rows: &[Row],

@@ -104,7 +104,7 @@ fn drawn(kind: Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure
     };
     let missing = match kind {
         Figure::Boxes => "no flow completed",
-        Figure::Link => "there is no crowd of clients",
+        Figure::Link => "there is no crowd of clients that waits for the link",
         Figure::Clients => {
             "cells do not differ in the number of clients, or in more than one other key"
         }
