@@ -65,7 +65,7 @@ const NUMBERS: &[Number] = &[
     ("thesis-071", 2, "1.37"),
 ];
 
-const CROWDS: Sweep = Sweep {
+pub(crate) const CROWDS: Sweep = Sweep {
     title: "What the thesis leaves open about crowds, and its claims",
     about: "\
 Verdicts on the claims about many clients with small exchanges (`docs/claims.md`) under each reading,

@@ -34,6 +34,17 @@ impl Sweep {
     /// Makes the table.
     pub(crate) fn run(&self, workspace: &Workspace, results: &Path) -> Result<bool> {
         carob::build(workspace)?;
+        let mut text = self.head();
+        for (reading, settings) in self.readings {
+            println!("{reading}");
+            text.push_str(&self.row(workspace, reading, settings)?);
+        }
+        fs::write(results, text).with_context(|| format!("cannot write {}", results.display()))?;
+        Ok(true)
+    }
+
+    /// What stands above the rows.
+    fn head(&self) -> String {
         let mut text = format!(
             "# {}\n\n{} each row adds its settings to\n`carob lab claims {} --part {} --seeds {}`.\n\n\
              | reading | settings |",
@@ -53,12 +64,7 @@ impl Sweep {
         text.push_str(&" ---: |".repeat(VERDICTS.len() + self.numbers.len()));
         text.push_str(&" --- |".repeat(self.claims.len()));
         text.push('\n');
-        for (reading, settings) in self.readings {
-            println!("{reading}");
-            text.push_str(&self.row(workspace, reading, settings)?);
-        }
-        fs::write(results, text).with_context(|| format!("cannot write {}", results.display()))?;
-        Ok(true)
+        text
     }
 
     /// A claim's id without its study.
@@ -92,5 +98,29 @@ impl Sweep {
         }
         text.push('\n');
         Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{crowds, slow_server};
+
+    #[test]
+    fn results_have_the_columns_and_rows_that_a_sweep_has_today() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lab/results");
+        for (sweep, file) in [
+            (&crowds::CROWDS, "crowd-sensitivity.md"),
+            (&slow_server::SLOW_SERVER, "server-sensitivity.md"),
+        ] {
+            let kept = fs::read_to_string(root.join(file)).expect("the results");
+            let rows = kept.strip_prefix(&sweep.head()).expect("the same columns");
+            let rows: Vec<&str> = rows.lines().collect();
+            assert_eq!(rows.len(), sweep.readings.len(), "{file}");
+            for (row, (reading, settings)) in rows.iter().zip(sweep.readings) {
+                assert!(row.starts_with(&format!("| {reading} |")), "{row}");
+                assert!(settings.iter().all(|set| row.contains(set)), "{row}");
+            }
+        }
     }
 }

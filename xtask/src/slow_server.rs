@@ -120,7 +120,7 @@ const CLAIMS: &[&str] = &[
     "retrycount-13",
 ];
 
-const SLOW_SERVER: Sweep = Sweep {
+pub(crate) const SLOW_SERVER: Sweep = Sweep {
     title: "What the study of retransmission counts leaves open, and its claims",
     about: "\
 Verdicts on the claims about clients of a slow server (`docs/retrycount-claims.md`) under each reading. The

@@ -6,7 +6,8 @@ use carob_cc::time::Duration;
 use carob_emu::runs::{self, Options};
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec};
 use carob_sim::spec::{
-    ControllerSpec, Recording, Requests, RunSpec, ServerSpec, Span, Transport, Until, Workload,
+    AfterFailure, ControllerSpec, Recording, Requests, RunSpec, ServerSpec, Span, Transport, Until,
+    Workload,
 };
 use carob_sim::tcp::settings::profile;
 use carob_sim::world;
@@ -107,4 +108,21 @@ fn runs_that_need_different_namespaces_are_refused() {
     let specs = [spec(1, Transport::Datagrams), other];
     let error = runs::run(&specs, &Options::default(), |_, _| ()).expect_err("two MTUs");
     assert!(error.to_string().contains("the MTU"), "{error}");
+}
+
+#[test]
+fn what_only_the_simulator_does_is_refused() {
+    let refused = |spec: RunSpec| {
+        let run = runs::run(&[spec], &Options::default(), |_, _| ());
+        run.expect_err("it is refused").to_string()
+    };
+    let mut slow = spec(1, Transport::Datagrams);
+    slow.server.service.high = Duration::from_millis(20);
+    assert!(refused(slow).contains("server.service: requests cost time in the simulator only"));
+    let mut goes_on = spec(1, Transport::Datagrams);
+    let Workload::Requests(requests) = &mut goes_on.workload else {
+        panic!("it makes requests")
+    };
+    requests.after_failure = AfterFailure::Next;
+    assert!(refused(goes_on).contains("workload.after_failure"));
 }

@@ -17,7 +17,7 @@ use crate::trace::What;
 /// The most datagrams a server's receive queue may have room for.
 pub const SERVER_QUEUE_MAX: u32 = 65_536;
 
-/// What requests cost a server. Of datagrams only.
+/// What requests cost the server, which is one machine for all clients of a run. Of datagrams only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSpec {
     /// How long it works on each datagram, drawn uniformly on the stream `"server/service"`. While
