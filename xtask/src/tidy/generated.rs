@@ -42,6 +42,19 @@ const DOCUMENTS: &[Document] = &[
         arguments: &["lab", "run", "--svg"],
     },
     Document {
+        path: "docs/fairness.svg",
+        arguments: &[
+            "lab",
+            "run",
+            "carob/fairness",
+            "--seeds",
+            "5",
+            "--svg",
+            "mix",
+            "--no-report",
+        ],
+    },
+    Document {
         path: "docs/reproduction.md",
         arguments: &["lab", "reproduce", "thesis", "--markdown"],
     },
