@@ -10,6 +10,8 @@ use carob_sim::trace::EVENTS_RECORDED_MAX;
 use crate::statistics::{Statistics, jain};
 use crate::timer_log::{self, Fate, LOGGED_MAX};
 
+mod notifications;
+
 /// Samples of each metric, by name.
 ///
 /// Metrics of flows (such as `fct_s`) have a sample per flow, metrics of runs (such as `loss`) one
@@ -216,6 +218,74 @@ pub const METRICS: &[Metric] = &[
         about: "Jain's fairness index of what all clients of a run received per second, where there are two kinds.",
     },
     Metric {
+        name: "pdr",
+        about: "Notifications received over notifications generated, per run; what still waits or is under way as the run ends was generated and not received.",
+    },
+    Metric {
+        name: "pdr_early",
+        about: "The same of the rounds of the first two minutes.",
+    },
+    Metric {
+        name: "pdr_late",
+        about: "The same of the rounds after the first two minutes and before the last.",
+    },
+    Metric {
+        name: "notifications",
+        about: "Notifications generated in a run: one per round, subscriber and resource.",
+    },
+    Metric {
+        name: "server_drop_ratio",
+        about: "Share of the notifications of a run that the server dropped because too many waited.",
+    },
+    Metric {
+        name: "superseded_ratio",
+        about: "Share of the notifications of a run whose place a newer one took before they were sent.",
+    },
+    Metric {
+        name: "unsent_ratio",
+        about: "Share of the notifications of a run that waited at the server when it ended.",
+    },
+    Metric {
+        name: "unlisted_ratio",
+        about: "Share of the notifications of a run for subscribers that the server had taken off its list, because nobody acknowledged a CON (RFC 7641 4.5).",
+    },
+    Metric {
+        name: "link_drop_ratio",
+        about: "Copies of notifications that met a full buffer at the link, over the notifications of the run.",
+    },
+    Metric {
+        name: "link_loss_ratio",
+        about: "Copies of notifications that were lost at random, over the notifications of the run.",
+    },
+    Metric {
+        name: "con_ratio",
+        about: "Share of the notifications sent in a run that were CON.",
+    },
+    Metric {
+        name: "delay_s",
+        about: "Mean time from the round to reception, per subscriber.",
+    },
+    Metric {
+        name: "send_correlation",
+        about: "Correlation of the number of notifications sent in 100 ms with that 3 s later, per run.",
+    },
+    Metric {
+        name: "rto_early_s",
+        about: "The server's retransmission timeout 10 s after the first round (at the end of the first bin), mean of its subscribers; ACK_TIMEOUT where nothing was measured.",
+    },
+    Metric {
+        name: "rto_settled_s",
+        about: "The same between 90 and 120 s after the first round.",
+    },
+    Metric {
+        name: "rto_settling_s",
+        about: "When that mean was last more than half as long again as `rto_settled_s` in the first 120 s, to a bin; 0 if it never was.",
+    },
+    Metric {
+        name: "rto_swing",
+        about: "The longest over the shortest of those means from 60 to 120 s.",
+    },
+    Metric {
         name: "rtt_s",
         about: "Round-trip times, when samples are recorded.",
     },
@@ -367,6 +437,9 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
         add("jain", index);
     }
     collect_shares(record, &mut add);
+    if let Some(told) = &record.notifications {
+        notifications::collect(told, &mut add);
+    }
     let (down, up) = (record.link.down, record.link.up);
     let offered = down.offered + up.offered;
     if offered > 0 {

@@ -4,7 +4,8 @@ use carob_cc::time::{Duration, Instant};
 use carob_sim::hash::fnv1a;
 use carob_sim::link::Counters;
 use carob_sim::spec::{
-    Closing, FlowRecord, LinkRecord, Recovery, RoundTrips, RunRecord, ServerRecord,
+    Closing, FlowRecord, LinkRecord, NotificationBin, NotificationRecord, Recovery, RoundTrips,
+    RunRecord, Sends, ServerRecord, Subscriber,
 };
 
 /// A record without its recordings, packed.
@@ -94,6 +95,7 @@ fields!(RunRecord {
     others,
     link,
     server,
+    notifications,
     ended,
     events_handled,
     trace_hash,
@@ -152,6 +154,50 @@ fields!(ServerRecord {
     dropped,
     queue_peak,
     busy,
+});
+
+fields!(NotificationRecord {
+    subscribers,
+    bin_width,
+    bins,
+    sends,
+});
+
+fields!(Subscriber {
+    generated,
+    unlisted,
+    dropped,
+    superseded,
+    unsent,
+    sent,
+    received,
+    confirmable,
+    retransmissions,
+    abandoned,
+    link_dropped,
+    link_lost,
+    delay,
+    delay_max,
+} without { rto });
+
+fields!(NotificationBin {
+    generated,
+    received,
+    dropped,
+    link_dropped,
+    link_lost,
+    rtos,
+    rto_sum,
+    rto_min,
+    rto_max,
+});
+
+fields!(Sends {
+    spans,
+    packets,
+    squares,
+    products,
+    peak,
 });
 
 fields!(RoundTrips { count, sum });
@@ -322,7 +368,49 @@ mod tests {
             queue_bytes_peak: n(),
         };
         let [down, up] = [counters(), counters()];
+        let mut subscriber = || Subscriber {
+            generated: n(),
+            unlisted: n(),
+            dropped: n(),
+            superseded: n(),
+            unsent: n(),
+            sent: n(),
+            received: n(),
+            confirmable: n(),
+            retransmissions: n(),
+            abandoned: n(),
+            link_dropped: n(),
+            link_lost: n(),
+            delay: Duration::from_micros(n()),
+            delay_max: Duration::from_micros(n()),
+            rto: Vec::new(),
+        };
+        let subscribers = vec![subscriber(), subscriber()];
+        let bin = NotificationBin {
+            generated: n(),
+            received: n(),
+            dropped: n(),
+            link_dropped: n(),
+            link_lost: n(),
+            rtos: n() as u32,
+            rto_sum: Duration::from_micros(n()),
+            rto_min: Duration::from_micros(n()),
+            rto_max: Duration::from_micros(n()),
+        };
+        let sends = Sends {
+            spans: n(),
+            packets: n(),
+            squares: n(),
+            products: n(),
+            peak: n(),
+        };
         RunRecord {
+            notifications: Some(NotificationRecord {
+                subscribers,
+                bin_width: Duration::from_micros(n()),
+                bins: vec![bin],
+                sends,
+            }),
             flows,
             others,
             link: LinkRecord {

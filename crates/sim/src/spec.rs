@@ -1,6 +1,7 @@
 //! What a run is told ([`RunSpec`]) and what it tells ([`RunRecord`]).
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use carob_cc::constants::SetError;
 use carob_cc::registry::{self, Entry, Settings};
@@ -12,6 +13,9 @@ use carob_proto::trace::Trace;
 use crate::capture::Captured;
 pub use crate::groups::Group;
 use crate::link::{Counters, LinkSpec};
+pub use crate::notifications::{
+    NotificationBin, NotificationRecord, Notifications, Sends, Subscriber,
+};
 use crate::tcp::TcpSettings;
 use crate::trace::Event;
 pub use crate::world::server::{Copies, SERVER_QUEUE_MAX, ServerRecord, ServerSpec};
@@ -83,13 +87,19 @@ pub struct Span {
 pub enum Workload {
     /// Each client makes requests, one after the other or so many at once.
     Requests(Requests),
+    /// Each client observes resources of the server, which tells it of rounds of new states. The
+    /// server is on the constrained side of the link then.
+    Notifications(Notifications),
 }
 
 impl Workload {
-    /// The requests that clients make.
+    /// The requests that clients make; none if they observe.
     pub fn requests(&self) -> &Requests {
-        let Self::Requests(requests) = self;
-        requests
+        static NONE: LazyLock<Requests> = LazyLock::new(Requests::default);
+        match self {
+            Self::Requests(requests) => requests,
+            Self::Notifications(_) => &NONE,
+        }
     }
 }
 
@@ -351,6 +361,8 @@ pub struct RunRecord {
     pub link: LinkRecord,
     /// What the server did, if requests cost it time.
     pub server: Option<ServerRecord>,
+    /// What became of notifications, if there were any. There are no flows then.
+    pub notifications: Option<NotificationRecord>,
     /// When the run ended: the last flow's end or the time limit.
     pub ended: Instant,
     /// Simulator events handled, for speed figures.

@@ -22,6 +22,9 @@ macro_rules! built_in {
 pub const ALL: &[BuiltIn] = built_in! {
     "carob/default",
     "carob/fairness",
+    "nonobserve/gprs",
+    "nonobserve/umts",
+    "nonobserve/umts-hour",
     "retrycount/clients",
     "retrycount/rto-scatter",
     "retrycount/service",

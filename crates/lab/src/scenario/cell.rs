@@ -7,6 +7,7 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_sim::hash::fnv1a;
 use carob_sim::link::{self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, LossSpec};
+use carob_sim::random::Probability;
 use carob_sim::spec::Span;
 use carob_sim::spec::{ControllerSpec, Group, Recording, RunSpec, Transport, Until};
 
@@ -14,7 +15,9 @@ use super::algorithm::{Algorithm, Protocol};
 use super::cases::Cases;
 use super::error::{Place, ScenarioError};
 use super::value::Value;
-use super::{Axis, Setting, decides_outcomes, impossible, missing, mix, server, tcp, workload};
+use super::{
+    Axis, Setting, decides_outcomes, impossible, missing, mix, notifications, server, tcp, workload,
+};
 
 /// One combination of swept values.
 #[derive(Clone, Debug)]
@@ -114,7 +117,7 @@ impl Cell {
             transmission,
             controller,
         } = self.group(algorithm)?;
-        Ok(RunSpec {
+        let spec = RunSpec {
             seed,
             clients,
             start: self.span("workload.start_spread")?,
@@ -137,7 +140,9 @@ impl Cell {
             },
             time_limit: self.time("run.time_limit")?,
             record: Recording::default(),
-        })
+        };
+        notifications::check(self, &spec)?;
+        Ok(spec)
     }
 
     /// The clients that run an algorithm.
@@ -153,7 +158,7 @@ impl Cell {
         };
         let in_blocks = (transport == Transport::Datagrams).then_some((mtu, header));
         Ok(Group {
-            clients: self.whole("workload.clients")? as u32,
+            clients: self.whole(workload::clients(self)?)? as u32,
             transport,
             workload: workload::of(self, in_blocks)?,
             transmission: self.transmission(&algorithm.name, &controller)?,
@@ -177,17 +182,22 @@ impl Cell {
         } else {
             "link.buffer"
         };
-        let buffer = self.bytes(path)?;
-        if buffer < mtu {
-            let why = format!("{path} is {buffer} B, too small for a packet of link.mtu ({mtu} B)");
+        let buffer = match *self.value_of(path)? {
+            Value::Packets(packets) => Buffer::packets(packets),
+            _ => Buffer::bytes(self.bytes(path)?),
+        };
+        if buffer.bytes < mtu {
+            let bytes = buffer.bytes;
+            let why = format!("{path} is {bytes} B, too small for a packet of link.mtu ({mtu} B)");
             return Err(impossible(self.place(path), why));
         }
+        let bytes = buffer.bytes.min(u64::from(buffer.packets) * mtu);
         let extra = self.span("link.extra_delay")?;
         let directions = self.text("link.error_directions")?;
         let lossy = directions == "both" || directions == name;
         Ok(DirectionSpec {
             rate_bps,
-            buffer: Buffer::bytes(buffer).with(self.discipline(buffer, mtu, rate_bps)?),
+            buffer: buffer.with(self.discipline(bytes, mtu, rate_bps)?),
             delay: self.time(&format!("link.{name}.delay"))?,
             extra: if extra.low == extra.high {
                 ExtraDelay::Constant(extra.low)
@@ -203,6 +213,16 @@ impl Cell {
 
     fn loss(&self) -> Result<LossSpec, ScenarioError> {
         let path = "link.error";
+        match self.value_of("link.loss")? {
+            Value::Percent(0) => {}
+            Value::Percent(ppm) if self.text(path)? == "none" => {
+                return Ok(LossSpec::Constant(Probability::ppm(*ppm)));
+            }
+            _ => {
+                let why = "link.loss and link.error are two ways to say what is lost";
+                return Err(impossible(self.place("link.loss"), why));
+            }
+        }
         let mut profile: LossProfile =
             *link::profile(self.text(path)?).ok_or_else(|| self.wrong_kind(path))?;
         if profile.error_fraction_ppm > 0

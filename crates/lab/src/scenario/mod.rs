@@ -16,6 +16,7 @@ mod cell;
 mod describe;
 mod document;
 mod mix;
+mod notifications;
 mod queue;
 mod server;
 mod tcp;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
+use carob_sim::link::PACKETS_MAX;
 use carob_sim::spec::Span;
 use serde_json::json;
 
@@ -33,7 +34,7 @@ pub enum Kind {
     Rate,
     /// A number of bytes in a range.
     Bytes(u64, u64),
-    /// A buffer in bytes, or `inf`.
+    /// A buffer in bytes or packets, or `inf`.
     Buffer,
     /// A share of a hundred.
     Percent,
@@ -65,7 +66,9 @@ impl fmt::Display for Kind {
             Self::Bytes(low, high) => {
                 write!(f, "a size from {low} to {high} bytes with its unit (B, kB), as in \"256 B\"")
             }
-            Self::Buffer => f.write_str("a size with its unit (B, kB), as in \"2500 B\", or \"inf\""),
+            Self::Buffer => f.write_str(
+                "a size with its unit (B, kB, packets), as in \"2500 B\" or \"50 packets\", or \"inf\"",
+            ),
             Self::Percent => f.write_str("a share from 0 % to 100 % with its unit, as in \"2 %\""),
             Self::Texts => f.write_str("a list of texts"),
             Self::Tcp(name) => f.write_str(tcp::takes(name)),
@@ -92,6 +95,8 @@ pub enum Value {
     Bytes(u64),
     /// Bytes of a buffer.
     Buffer(u64),
+    /// Packets of a buffer.
+    Packets(u32),
     /// Parts per million.
     Percent(u32),
     /// Texts.
@@ -127,6 +132,10 @@ impl Value {
                 Self::Bytes((low..=high).contains(&n).then_some(n)?)
             }
             Kind::Buffer if text == "inf" => Self::Buffer(INFINITE_BUFFER_BYTES),
+            Kind::Buffer if text.ends_with("packets") => {
+                let packets = u32::try_from(scaled(text, &[("packets", 1)])?).ok()?;
+                Self::Packets(Some(packets).filter(|n| (1..=PACKETS_MAX).contains(n))?)
+            }
             Kind::Buffer => Self::Buffer(scaled(text, &[("B", 1), ("kB", 1_000)])?),
             Kind::Percent => {
                 let ppm = scaled(text, &[("%", 10_000)])?;
@@ -188,6 +197,7 @@ impl fmt::Display for Value {
             }
             Self::Buffer(INFINITE_BUFFER_BYTES) => f.write_str("inf"),
             Self::Bytes(n) | Self::Buffer(n) => write!(f, "{n} B"),
+            Self::Packets(n) => write!(f, "{n} packets"),
             Self::Percent(ppm) => write!(f, "{} %", Ratio::new(*ppm, 10_000)),
             Self::Texts(texts) => f.write_str(&texts.join(", ")),
         }
@@ -276,6 +286,9 @@ mod tests {
         for text in ["2", "101 %", "2 percent"] {
             assert_eq!(read(Kind::Percent, text), None, "{text}");
         }
+        for text in ["0 packets", "1.5 packets", "50 packet", "9999999 packets"] {
+            assert_eq!(read(Kind::Buffer, text), None, "{text}");
+        }
         assert_eq!(read(Kind::Bytes(16, 1024), "2048 B"), None);
         assert_eq!(read(Kind::Whole(1, 4), "5"), None);
     }
@@ -302,6 +315,7 @@ mod tests {
             (Kind::Span, "0-1 s"),
             (Kind::Percent, "20.5 %"),
             (Kind::Buffer, "inf"),
+            (Kind::Buffer, "50 packets"),
             (Kind::Bytes(0, 9_999), "1 kB"),
             (Kind::Number, "1.4"),
             (Kind::TimeOrNone, "1 min"),

@@ -180,6 +180,14 @@ impl Direction {
         self.counters
     }
 
+    /// Counts anew from now on.
+    pub fn forget_counters(&mut self) {
+        self.counters = Counters {
+            queue_bytes_peak: self.waiting_bytes,
+            ..Counters::default()
+        };
+    }
+
     /// What it was built from.
     pub fn spec(&self) -> &DirectionSpec {
         &self.spec

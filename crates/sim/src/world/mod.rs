@@ -24,11 +24,12 @@ use crate::fragments::MTU_MIN;
 use crate::groups::Kind;
 use crate::host::{Application, Host, Next, Tag, number_of, restarts_of};
 use crate::link::Link;
+use crate::notifications::{self, Unfit};
 use crate::queue::EventQueue;
 use crate::random::Stream;
 use crate::spec::{
     AfterFailure, Bin, CLIENTS_MAX, LinkRecord, Reconnect, Recording, RunRecord, RunSpec, Sample,
-    Transport, Until,
+    Transport, Until, Workload,
 };
 use crate::tcp::segment::{IP_HEADER, TCP_HEADER};
 use crate::tcp::settings::Impossible;
@@ -61,6 +62,8 @@ pub enum RunError {
     ServiceOverConnections,
     /// A receive queue of no datagrams, or of more than [`SERVER_QUEUE_MAX`].
     ServerQueue(u32),
+    /// Notifications that cannot be told.
+    Notifications(Unfit),
 }
 
 impl fmt::Display for RunError {
@@ -79,6 +82,7 @@ impl fmt::Display for RunError {
                 )
             }
             Self::Tcp(why) => write!(f, "{why}"),
+            Self::Notifications(why) => write!(f, "{why}"),
             Self::Request(error) => write!(f, "a client cannot send its request: {error}"),
             Self::ServiceOverConnections => {
                 f.write_str("a service time is of datagrams; over connections requests cost none")
@@ -157,6 +161,9 @@ pub fn run(spec: &RunSpec) -> Result<RunRecord, RunError> {
         }
     }
     server::check(spec)?;
+    if let Workload::Notifications(told) = &spec.workload {
+        return notifications::run(spec, told);
+    }
     let mut world = World::new(spec);
     let mut handled = 0;
     let end = Instant::ZERO + spec.time_limit;
@@ -580,6 +587,7 @@ impl<'a> World<'a> {
                 useless_up: self.useless[UP],
             },
             server,
+            notifications: None,
             ended: self.now,
             events_handled,
             trace_hash,

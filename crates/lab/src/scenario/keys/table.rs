@@ -1,6 +1,7 @@
 //! The table of keys.
 
 use carob_cc::TransmissionParameters;
+use carob_sim::notifications::RESOURCES_MAX;
 use carob_sim::spec::{CLIENTS_MAX, SERVER_QUEUE_MAX};
 
 use super::Key;
@@ -93,9 +94,9 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "workload.kind",
-        Kind::Word(&["blockwise-get", "exchanges"]),
+        Kind::Word(&["blockwise-get", "exchanges", "notifications"]),
         None,
-        "What clients do: get something large, in blocks over UDP; or make requests of one exchange each.",
+        "What clients do: get something large, in blocks over UDP; make requests of one exchange each; or observe a server on the constrained side of the link, which notifies them in rounds.",
     ),
     key(
         "workload.clients",
@@ -242,6 +243,84 @@ pub const KEYS: &[Key] = &[
         "Requests at once of the other clients; without it, `workload.parallel`.",
     ),
     key(
+        "workload.subscribers",
+        Kind::Whole(1, CLIENTS_MAX as u64),
+        Some("1"),
+        "With `notifications`, clients that observe, each with a port of its own.",
+    ),
+    key(
+        "workload.resources",
+        Kind::Whole(1, RESOURCES_MAX as u64),
+        Some("1"),
+        "With `notifications`, resources that each client observes.",
+    ),
+    key(
+        "workload.interval",
+        Kind::Time,
+        Some("60 s"),
+        "With `notifications`, time from one round to the next; in each all resources change.",
+    ),
+    key(
+        "workload.offset",
+        Kind::Span,
+        Some("0 s"),
+        "With `notifications`, when a client's rounds begin after the warm-up; if a range, drawn for each, and each observes resources of its own.",
+    ),
+    key(
+        "workload.duration",
+        Kind::Time,
+        Some("10 min"),
+        "With `notifications`, how long rounds are made and counted.",
+    ),
+    key(
+        "workload.warm_up",
+        Kind::Time,
+        Some("2 min"),
+        "With `notifications`, time before that for registrations, which are CON GETs and are not counted.",
+    ),
+    key(
+        "workload.message",
+        Kind::Bytes(16, 1_024),
+        Some("64 B"),
+        "With `notifications`, size of each as a CoAP message; Max-Age and Observe are part of it.",
+    ),
+    key(
+        "workload.max_age",
+        Kind::TimeOrNone,
+        Some("none"),
+        "With `notifications`, their Max-Age; `none` leaves the option out, which means 60 s. A client that has heard nothing for longer registers again.",
+    ),
+    key(
+        "workload.notification_queue",
+        Kind::Word(&["supersede", "queue"]),
+        Some("supersede"),
+        "With `notifications`, what becomes of a state while an earlier one waits to be sent: it takes its place (RFC 7641 4.5.2), or waits behind it and is dropped if there is no room.",
+    ),
+    key(
+        "workload.queue_of_subscriber",
+        Kind::Whole(1, u16::MAX as u64),
+        Some("10"),
+        "Notifications that may wait for one client, where they queue.",
+    ),
+    key(
+        "workload.queue_of_all",
+        Kind::Whole(1, 1_000_000),
+        Some("1000"),
+        "Notifications that may wait for all clients together, where they queue.",
+    ),
+    key(
+        "workload.unconfirmed_max",
+        Kind::Whole(1, u16::MAX as u64),
+        Some("32"),
+        "With `notifications`, NON in a row of one observation before one asks, as CON, whether the client is still there, whatever the controller says.",
+    ),
+    key(
+        "workload.bin",
+        Kind::Time,
+        Some("10 s"),
+        "With `notifications`, spans of time to count in.",
+    ),
+    key(
         "link.mtu",
         Kind::Bytes(68, 65_535),
         Some("1280 B"),
@@ -320,6 +399,12 @@ pub const KEYS: &[Key] = &[
         "Random loss after the bottleneck: 0, 2, 10 or 18 % on average (thesis, Table 5).",
     ),
     key(
+        "link.loss",
+        Kind::Percent,
+        Some("0 %"),
+        "Random loss after the bottleneck, of each packet by itself; where `link.error` is `none`.",
+    ),
+    key(
         "link.error_directions",
         Kind::Word(&["both", "down", "up"]),
         Some("both"),
@@ -353,37 +438,37 @@ pub const KEYS: &[Key] = &[
         "link.down.rate",
         Kind::Rate,
         None,
-        "Rate towards the clients; must be set.",
+        "Rate towards the constrained side, where the clients are, or with `notifications` the server; must be set.",
     ),
     key(
         "link.down.delay",
         Kind::Time,
         Some("0 s"),
-        "Propagation delay towards the clients.",
+        "Propagation delay towards the constrained side.",
     ),
     key(
         "link.down.buffer",
         Kind::Buffer,
         None,
-        "Overrides `link.buffer` towards the clients.",
+        "Overrides `link.buffer` towards the constrained side.",
     ),
     key(
         "link.up.rate",
         Kind::Rate,
         None,
-        "Rate towards the server; must be set.",
+        "Rate from the constrained side; must be set.",
     ),
     key(
         "link.up.delay",
         Kind::Time,
         Some("0 s"),
-        "Propagation delay towards the server.",
+        "Propagation delay from the constrained side.",
     ),
     key(
         "link.up.buffer",
         Kind::Buffer,
         None,
-        "Overrides `link.buffer` towards the server.",
+        "Overrides `link.buffer` from the constrained side.",
     ),
     key(
         "tcp.profile",

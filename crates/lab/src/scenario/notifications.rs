@@ -1,0 +1,58 @@
+//! What a server tells its observers, from the keys of the `workload` table.
+
+use carob_sim::notifications::{NotificationQueue, Notifications, Unfit};
+use carob_sim::spec::{RunSpec, Workload};
+
+use super::cell::Cell;
+use super::error::ScenarioError;
+use super::impossible;
+use super::value::Value;
+
+/// The notifications of a cell.
+pub(super) fn of(cell: &Cell) -> Result<Notifications, ScenarioError> {
+    let path = "workload.max_age";
+    let max_age = match cell.value_of(path)? {
+        Value::Time(Some(age)) if age.as_micros() % 1_000_000 != 0 => {
+            let why = format!("{path} is {age}; Max-Age has whole seconds (RFC 7252 5.10.5)");
+            return Err(impossible(cell.place(path), why));
+        }
+        Value::Time(age) => *age,
+        _ => return Err(cell.wrong_kind(path)),
+    };
+    Ok(Notifications {
+        resources: cell.whole("workload.resources")? as u32,
+        warm_up: cell.time("workload.warm_up")?,
+        interval: cell.time("workload.interval")?,
+        offset: cell.span("workload.offset")?,
+        duration: cell.time("workload.duration")?,
+        message_bytes: cell.bytes("workload.message")? as u32,
+        token_bytes: cell.whole("workload.token_bytes")? as u8,
+        max_age,
+        queue: match cell.text("workload.notification_queue")? {
+            "queue" => NotificationQueue::Queue,
+            _ => NotificationQueue::Supersede,
+        },
+        queue_of_client: cell.whole("workload.queue_of_subscriber")? as u32,
+        queue_of_all: cell.whole("workload.queue_of_all")? as u32,
+        unconfirmed_max: cell.whole("workload.unconfirmed_max")? as u16,
+        bin: cell.time("workload.bin")?,
+    })
+}
+
+/// Whether the notifications of a run can be told.
+pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
+    let Workload::Notifications(told) = &spec.workload else {
+        return Ok(());
+    };
+    told.check(spec).map_err(|why| {
+        let path = match why {
+            Unfit::Resources(_) => "workload.resources",
+            Unfit::NoTime => "workload.interval",
+            Unfit::TooLong | Unfit::TimeLimit => "workload.duration",
+            Unfit::Message(_) | Unfit::Mtu(_) => "workload.message",
+            Unfit::Token => "workload.token_bytes",
+            _ => "run.algorithms",
+        };
+        impossible(cell.place(path), format!("{path}: {why}"))
+    })
+}

@@ -1,0 +1,375 @@
+//! A server that tells crowds of observers over a constrained link, counted by hand.
+
+use carob_cc::TransmissionParameters;
+use carob_cc::time::{Duration, Instant};
+use carob_proto::endpoint::NotificationQueue;
+use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
+use carob_sim::notifications::{LAG, Unfit};
+use carob_sim::random::Probability;
+use carob_sim::spec::{
+    ControllerSpec, NotificationRecord, Notifications, Recording, RunRecord, RunSpec, ServerSpec,
+    Span, Subscriber, Transport, Until, Workload,
+};
+use carob_sim::world::{self, RunError};
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn direction(rate: u64, buffer: Buffer, delay: Duration) -> DirectionSpec {
+    DirectionSpec {
+        buffer,
+        delay,
+        extra: ExtraDelay::Constant(millis(30)),
+        ..DirectionSpec::new(rate, 0)
+    }
+}
+
+/// A link on which nothing is lost: 1 Mbit/s, room for all.
+fn ample() -> LinkSpec {
+    let both = direction(1_000_000, Buffer::packets(10_000), millis(100));
+    LinkSpec {
+        down: both,
+        up: both,
+    }
+}
+
+/// The study's UMTS link: 50 packets of room.
+fn umts() -> LinkSpec {
+    LinkSpec {
+        down: direction(348_000, Buffer::packets(50), millis(71)),
+        up: direction(128_000, Buffer::packets(50), millis(71)),
+    }
+}
+
+fn told() -> Notifications {
+    Notifications {
+        resources: 1,
+        warm_up: seconds(60),
+        interval: seconds(1),
+        offset: Span::default(),
+        duration: seconds(60),
+        message_bytes: 64,
+        token_bytes: 2,
+        max_age: None,
+        queue: NotificationQueue::Queue,
+        queue_of_client: 10,
+        queue_of_all: 1_000,
+        unconfirmed_max: u16::MAX,
+        bin: seconds(10),
+    }
+}
+
+fn spec(clients: u32, controller: &str, link: LinkSpec, told: Notifications) -> RunSpec {
+    RunSpec {
+        seed: 1,
+        clients,
+        start: Span {
+            low: Duration::ZERO,
+            high: seconds(30),
+        },
+        link,
+        header_bytes: 28,
+        mtu_bytes: 1_280,
+        transport: Transport::Datagrams,
+        workload: Workload::Notifications(told),
+        transmission: TransmissionParameters::DEFAULT,
+        controller: ControllerSpec::new(controller, []).expect("a controller"),
+        others: Vec::new(),
+        server: ServerSpec::default(),
+        until: Until::Answered,
+        time_limit: seconds(12 * 3_600),
+        record: Recording::default(),
+    }
+}
+
+fn run(spec: &RunSpec) -> RunRecord {
+    world::run(spec).expect("a possible run")
+}
+
+fn notifications(spec: &RunSpec) -> NotificationRecord {
+    let record = run(spec).notifications.expect("there were some");
+    for subscriber in &record.subscribers {
+        let Subscriber {
+            generated,
+            unlisted,
+            dropped,
+            superseded,
+            unsent,
+            sent,
+            received,
+            ..
+        } = *subscriber;
+        assert_eq!(
+            generated,
+            unlisted + dropped + superseded + unsent + sent,
+            "{subscriber:?}"
+        );
+        assert!(received <= sent);
+    }
+    record
+}
+
+fn sum(record: &NotificationRecord, of: impl Fn(&Subscriber) -> u64) -> u64 {
+    record.subscribers.iter().map(of).sum()
+}
+
+#[test]
+fn on_an_ample_link_everything_generated_is_received_once() {
+    let told = Notifications {
+        resources: 3,
+        ..told()
+    };
+    let record = notifications(&spec(25, "default", ample(), told));
+    // 60 rounds of 3 resources; those of the last second arrive within it.
+    for subscriber in &record.subscribers {
+        let Subscriber {
+            generated,
+            sent,
+            received,
+            ..
+        } = *subscriber;
+        assert_eq!([generated, sent, received], [180; 3]);
+        // 64 + 28 bytes take 736 us; the burst of a round 75 of them. The first 255 of a client
+        // have a number of one byte, which saves 8 us each.
+        assert!(subscriber.delay_max <= millis(130) + Duration::from_micros(75 * 736));
+        assert!(subscriber.delay.as_micros() >= 180 * 130_000);
+    }
+    let counts = [
+        sum(&record, |s| s.confirmable + s.retransmissions),
+        sum(&record, |s| s.link_dropped + s.link_lost),
+        sum(&record, |s| s.unlisted + s.dropped + s.superseded),
+    ];
+    assert_eq!(counts, [0; 3]);
+    // Each bin has ten rounds.
+    assert_eq!(record.bins.len(), 6);
+    for bin in &record.bins {
+        assert_eq!([bin.generated, bin.received], [10 * 75; 2]);
+        assert_eq!(bin.rtos, 0, "default CoAP keeps none");
+    }
+    assert_eq!(record.sends.packets, 60 * 75);
+    assert_eq!(record.sends.peak, 75);
+    assert_eq!(record.sends.squares, 60 * 75 * 75);
+    let lag = LAG.as_micros() / 1_000_000;
+    assert_eq!(record.sends.products, (60 - lag) * 75 * 75);
+}
+
+#[test]
+fn registrations_are_not_counted_and_messages_have_the_size_asked_for() {
+    let mut spec = spec(10, "default", ample(), told());
+    spec.record.packets = 10_000;
+    let record = run(&spec);
+    let begin = Instant::ZERO + seconds(60);
+    let sizes = record.packets.iter().filter(|p| p.is_outgoing());
+    let (before, after): (Vec<_>, Vec<_>) = sizes.partition(|p| p.at < begin);
+    assert_eq!(before.len(), 2 * 10, "a CON GET each, and its answer");
+    assert_eq!(after.len(), 60 * 10);
+    // 61 numbers fit into one byte.
+    assert!(after.iter().all(|p| p.packet(10).len() == 64 + 28));
+    assert_eq!(
+        record.link.up.offered, 600,
+        "counted from the first round on"
+    );
+    assert_eq!(record.link.down.offered, 0);
+    assert_eq!(record.link.up.bytes_sent, 600 * 92);
+}
+
+#[test]
+fn the_observe_limit_sends_one_in_three_seconds_and_the_queue_drops_the_rest() {
+    let record = notifications(&spec(5, "observe-static", ample(), told()));
+    for subscriber in &record.subscribers {
+        // At 0, 3, ..., 57 s one leaves, and ten wait at the end.
+        assert_eq!([subscriber.sent, subscriber.received], [20, 20]);
+        assert_eq!([subscriber.unsent, subscriber.dropped], [10, 30]);
+        assert_eq!(subscriber.superseded, 0);
+        // The eleventh in the queue waits for all before it.
+        assert!(subscriber.delay_max > seconds(25), "{subscriber:?}");
+    }
+}
+
+#[test]
+fn superseding_delivers_the_newest() {
+    let told = Notifications {
+        queue: NotificationQueue::Supersede,
+        ..told()
+    };
+    let record = notifications(&spec(5, "observe-static", ample(), told));
+    for subscriber in &record.subscribers {
+        assert_eq!([subscriber.sent, subscriber.received], [20, 20]);
+        assert_eq!([subscriber.unsent, subscriber.superseded], [1, 39]);
+        assert_eq!(subscriber.dropped, 0);
+        // What leaves at 3 s was made at 2 s.
+        assert!(subscriber.delay_max < millis(1_140), "{subscriber:?}");
+    }
+}
+
+#[test]
+fn the_limit_for_all_clients_holds_together() {
+    let told = Notifications {
+        queue_of_all: 12,
+        ..told()
+    };
+    let record = notifications(&spec(5, "observe-static", ample(), told));
+    assert_eq!(sum(&record, |s| s.sent), 5 * 20);
+    let waiting = sum(&record, |s| s.unsent);
+    assert!((12..=14).contains(&waiting), "{waiting}");
+}
+
+#[test]
+fn a_burst_beyond_the_buffer_is_dropped_at_the_link() {
+    let told = Notifications {
+        interval: seconds(30),
+        ..told()
+    };
+    let mut link = umts();
+    link.up.rate_bps = 20_000;
+    let record = notifications(&spec(100, "default", link, told));
+    // Two rounds of 100 packets at once, for a buffer of 50.
+    assert_eq!(sum(&record, |s| s.link_dropped), 2 * 50);
+    assert_eq!(sum(&record, |s| s.received), 2 * 50);
+    let drops: Vec<u64> = record.bins.iter().map(|bin| bin.link_dropped).collect();
+    assert_eq!(drops, [50, 0, 0, 50, 0, 0]);
+}
+
+#[test]
+fn rounds_spread_over_the_interval_do_not_meet_in_the_buffer() {
+    let told = Notifications {
+        interval: seconds(30),
+        offset: Span {
+            low: Duration::ZERO,
+            high: seconds(30),
+        },
+        ..told()
+    };
+    let mut link = umts();
+    link.up.rate_bps = 20_000;
+    let record = notifications(&spec(100, "default", link, told));
+    assert_eq!(sum(&record, |s| s.generated), 2 * 100);
+    assert_eq!(sum(&record, |s| s.link_dropped), 0);
+    assert!(
+        sum(&record, |s| s.received) >= 190,
+        "but for the last seconds'"
+    );
+}
+
+#[test]
+fn cocoa_sends_every_eighth_as_con_and_learns_the_round_trip() {
+    let told = Notifications {
+        duration: seconds(240),
+        ..told()
+    };
+    let mut spec = spec(5, "cocoa-002", umts(), told);
+    spec.record.samples = 100;
+    let record = notifications(&spec);
+    for subscriber in &record.subscribers {
+        let (confirmable, sent) = (subscriber.confirmable, subscriber.sent);
+        assert!(sent / 8 - confirmable <= 1, "{subscriber:?}");
+        assert_eq!(subscriber.retransmissions, 0);
+        let first = subscriber.rto.first().expect("it learns").value;
+        // 1 s + 1.5 R, with R = 2 x 101 ms and some time in the queue.
+        assert!((millis(1_300)..millis(1_400)).contains(&first), "{first}");
+    }
+    let mean = |bin: usize| {
+        let bin = record.bins[bin];
+        assert_eq!(bin.rtos, 5);
+        assert!(bin.rto_min <= bin.rto_max);
+        Duration::from_micros(bin.rto_sum.as_micros() / 5)
+    };
+    assert_eq!(mean(0), seconds(2), "nothing was measured yet");
+    // A CON every 8 s: an RTO of less than 500 ms ages before the next and doubles.
+    assert!(
+        (millis(250)..millis(600)).contains(&mean(23)),
+        "{}",
+        mean(23)
+    );
+}
+
+#[test]
+fn what_is_lost_is_lost_for_a_known_reason() {
+    let mut link = umts();
+    link.up.loss = LossSpec::Constant(Probability::ppm(100_000));
+    let told = Notifications {
+        resources: 5,
+        ..told()
+    };
+    let record = notifications(&spec(50, "default", link, told));
+    let on_the_way = sum(&record, |s| {
+        s.sent - s.received - s.link_dropped - s.link_lost
+    });
+    assert!(on_the_way < 250, "one round at most: {on_the_way}");
+    assert!(sum(&record, |s| s.link_lost) > 0 && sum(&record, |s| s.link_dropped) > 0);
+}
+
+#[test]
+fn who_never_acknowledges_a_con_is_taken_off_the_list_and_registers_again() {
+    let told = Notifications {
+        duration: seconds(600),
+        ..told()
+    };
+    let mut spec = spec(3, "cocoa-002", ample(), told);
+    // Acknowledgements are lost, and registrations mostly get through at the fifth copy.
+    spec.link.down.loss = LossSpec::Constant(Probability::ppm(600_000));
+    let record = notifications(&spec);
+    let abandoned = sum(&record, |s| s.abandoned);
+    let unlisted = sum(&record, |s| s.unlisted);
+    assert!(abandoned > 0 && unlisted > 0, "{abandoned} {unlisted}");
+    assert!(sum(&record, |s| s.generated) == 3 * 600 && unlisted < 3 * 600);
+}
+
+#[test]
+fn equal_seeds_give_equal_runs_and_recordings_change_nothing() {
+    let mut spec = spec(20, "cocoa-002", umts(), told());
+    let first = run(&spec);
+    assert_eq!(first, run(&spec));
+    spec.record = Recording {
+        samples: 10,
+        log: 1_000,
+        packets: 1_000,
+        ..Recording::default()
+    };
+    let recorded = run(&spec);
+    assert_eq!(recorded.trace_hash, first.trace_hash);
+    assert!(!recorded.log.is_empty() && !recorded.packets.is_empty());
+    spec.seed = 2;
+    assert_ne!(run(&spec).trace_hash, first.trace_hash);
+}
+
+#[test]
+fn an_hour_leaves_a_record_as_small_as_its_bins() {
+    let told = Notifications {
+        duration: seconds(3_600),
+        ..told()
+    };
+    let record = notifications(&spec(5, "cocoa-002", umts(), told));
+    assert_eq!(sum(&record, |s| s.generated), 5 * 3_600);
+    assert_eq!((record.bins.len(), record.subscribers.len()), (360, 5));
+    assert!(record.subscribers.iter().all(|s| s.rto.is_empty()));
+}
+
+#[test]
+fn impossible_notifications_are_refused_with_the_reason() {
+    let refused = |change: fn(&mut Notifications)| {
+        let mut told = told();
+        change(&mut told);
+        match world::run(&spec(1, "default", ample(), told)) {
+            Err(RunError::Notifications(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(refused(|t| t.resources = 9), Unfit::Resources(9));
+    assert_eq!(refused(|t| t.interval = Duration::ZERO), Unfit::NoTime);
+    assert_eq!(refused(|t| t.duration = seconds(90_000)), Unfit::TooLong);
+    assert_eq!(
+        refused(|t| t.bin = Duration::from_micros(1)),
+        Unfit::TooLong
+    );
+    assert_eq!(refused(|t| t.warm_up = seconds(43_200)), Unfit::TimeLimit);
+    assert_eq!(refused(|t| t.token_bytes = 0), Unfit::Token);
+    // Header 4, token 2, Observe 2, marker 1, and what is said 6.
+    assert_eq!(refused(|t| t.message_bytes = 14), Unfit::Message(15));
+    assert_eq!(refused(|t| t.message_bytes = 1_253), Unfit::Mtu(1_281));
+}
