@@ -9,7 +9,9 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{crowds, fairness, literature, sensitivity, slow_server, workspace::Workspace};
+use crate::{
+    crowds, fairness, literature, notifications, sensitivity, slow_server, workspace::Workspace,
+};
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
 struct Long {
@@ -33,6 +35,7 @@ const RUNS: &[Long] = &[
     CROWD_SENSITIVITY,
     FAIRNESS_SENSITIVITY,
     LITERATURE_SENSITIVITY,
+    NOTIFICATION_SENSITIVITY,
     SERVER_SENSITIVITY,
     TCP_SENSITIVITY,
 ];
@@ -103,6 +106,13 @@ const SERVER_SENSITIVITY: Long = Long {
     about: "what the study of retransmission counts leaves open, and what becomes of its claims (three minutes)",
     work: Work::Function(slow_server::run),
     results: "crates/lab/results/server-sensitivity.md",
+};
+
+const NOTIFICATION_SENSITIVITY: Long = Long {
+    name: "notification-sensitivity",
+    about: "what the study of NON and Observe leaves open about GPRS and UMTS, and its claims (15 minutes)",
+    work: Work::Function(notifications::run),
+    results: "crates/lab/results/notification-sensitivity.md",
 };
 
 const TCP_SENSITIVITY: Long = Long {

@@ -104,13 +104,14 @@ impl Sweep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{crowds, slow_server};
+    use crate::{crowds, notifications, slow_server};
 
     #[test]
     fn results_have_the_columns_and_rows_that_a_sweep_has_today() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lab/results");
         for (sweep, file) in [
             (&crowds::CROWDS, "crowd-sensitivity.md"),
+            (&notifications::NOTIFICATIONS, "notification-sensitivity.md"),
             (&slow_server::SLOW_SERVER, "server-sensitivity.md"),
         ] {
             let kept = fs::read_to_string(root.join(file)).expect("the results");

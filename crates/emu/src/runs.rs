@@ -16,7 +16,7 @@ use carob::{BlockSize, Client, Code, Payload, Response, Server, Settings};
 use carob_cc::time::{Duration as Span, Instant as Moment};
 use carob_proto::trace::{Trace, What};
 use carob_sim::random::Stream;
-use carob_sim::spec::{AfterFailure, FlowRecord, RunRecord, RunSpec, Transport, Until};
+use carob_sim::spec::{AfterFailure, FlowRecord, RunRecord, RunSpec, Transport, Until, Workload};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
 
@@ -149,6 +149,12 @@ fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
     };
     if spec.server.is_used() {
         return refuse("server.service", "requests cost time in the simulator only");
+    }
+    if let Workload::Notifications(_) = &spec.workload {
+        return refuse(
+            "workload.kind",
+            "notifications are told in the simulator only",
+        );
     }
     if spec.workload.requests().after_failure != AfterFailure::Stop {
         let why = "clients go on after a failure in the simulator only";

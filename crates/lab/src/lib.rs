@@ -19,6 +19,7 @@
 //! ```
 
 pub mod claims;
+pub mod delivery;
 pub mod emulate;
 pub mod explained;
 pub mod export;

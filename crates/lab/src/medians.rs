@@ -13,6 +13,9 @@ const COLUMNS_MAX: usize = 12;
 /// Medians of completion times: a line per algorithm, a column per cell, if there are several of
 /// both, but not too many cells. The shortest of a column is marked.
 pub fn table(rows: &[Row]) -> Option<TextTable> {
+    if rows.iter().all(|row| !row.metrics.contains_key("fct_s")) {
+        return None;
+    }
     let mut cells: Vec<&Row> = Vec::new();
     let mut algorithms: Vec<&str> = Vec::new();
     for row in rows {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use carob_sim::spec::{FlowRecord, RunSpec, Transport};
 
+use crate::delivery;
 use crate::marks::mark;
 use crate::papers::{self, Expected};
 use crate::run::{EachRow, Outcome, Row};
@@ -38,6 +39,9 @@ impl Print {
 
 /// One line per cell and algorithm: completion times, print beside them, and what they cost.
 pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
+    if rows.iter().any(|row| delivery::is_of(&row.metrics)) {
+        return delivery::table(rows, hashes);
+    }
     let printed = |row: &Row| {
         print
             .find(&row.compare_with, &row.algorithm)?
@@ -115,6 +119,9 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
 
 /// One line per run, with its seed and trace hash.
 pub fn each_table(rows: &[EachRow]) -> TextTable {
+    if rows.iter().any(|row| delivery::is_of(&row.metrics)) {
+        return delivery::each_table(rows);
+    }
     let column = |name: &str| {
         let left = ["cell", "algorithm", "trace hash"].contains(&name);
         (
@@ -161,8 +168,16 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
     table
 }
 
-/// What the columns of [`table`] mean.
-pub const COLUMNS: &str = "p10, median and p90 are of flow completion times; retransmissions and \
+/// What the columns of the [`table`] of these rows mean.
+pub fn columns(rows: &[Row]) -> &'static str {
+    if rows.iter().any(|row| delivery::is_of(&row.metrics)) {
+        delivery::COLUMNS
+    } else {
+        COLUMNS
+    }
+}
+
+const COLUMNS: &str = "p10, median and p90 are of flow completion times; retransmissions and \
 spurious are per flow, spurious being those whose earlier copy and answer were not lost.";
 
 /// What the columns of [`table`] are that it has where requests take the server time.
@@ -178,6 +193,9 @@ pub fn serves(rows: &[Row]) -> bool {
 /// The outcome in a few sentences: where the choice of algorithm matters, and where it does not.
 pub fn reading(outcome: &Outcome<'_>) -> Vec<String> {
     let rows = outcome.rows();
+    if rows.iter().any(|row| delivery::is_of(&row.metrics)) {
+        return delivery::reading(&rows);
+    }
     let cells = by_cell(&rows);
     let several: Vec<&Ranked<'_>> = cells.iter().filter(|ranked| ranked.len() > 1).collect();
     let mut sentences = Vec::new();

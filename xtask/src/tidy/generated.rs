@@ -55,6 +55,47 @@ const DOCUMENTS: &[Document] = &[
         ],
     },
     Document {
+        path: "docs/nonobserve-claims.md",
+        arguments: &["lab", "claims", "nonobserve", "--markdown"],
+    },
+    Document {
+        path: "docs/notifications-gprs.svg",
+        arguments: &[
+            "lab",
+            "run",
+            "nonobserve/gprs",
+            "--svg",
+            "pdr",
+            "--no-report",
+        ],
+    },
+    Document {
+        path: "docs/notifications-rto.svg",
+        arguments: &[
+            "lab",
+            "run",
+            "nonobserve/umts-1s-25S3n",
+            "--algorithm",
+            "cocoa-002",
+            "--seed",
+            "1",
+            "--svg",
+            "rto",
+            "--no-report",
+        ],
+    },
+    Document {
+        path: "docs/notifications-umts.svg",
+        arguments: &[
+            "lab",
+            "run",
+            "nonobserve/umts",
+            "--svg",
+            "pdr",
+            "--no-report",
+        ],
+    },
+    Document {
         path: "docs/reproduction.md",
         arguments: &["lab", "reproduce", "thesis", "--markdown"],
     },

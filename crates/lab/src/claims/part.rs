@@ -48,16 +48,6 @@ macro_rules! kept {
 /// Every part, study by study.
 pub const PARTS: &[Part] = &[
     Part {
-        study: "nonobserve",
-        name: "gprs-umts",
-        about: "a server behind GPRS and UMTS that tells crowds of observers",
-        scenarios: &["nonobserve/gprs", "nonobserve/umts", "nonobserve/umts-hour"],
-        begins: &["nonobserve/gprs", "nonobserve/umts"],
-        seeds: 20,
-        rules: rules!("nonobserve", "gprs-umts"),
-        kept: kept!("nonobserve", "gprs-umts"),
-    },
-    Part {
         study: "retrycount",
         name: "clients",
         about: "clients of a slow server",
@@ -113,6 +103,16 @@ pub const PARTS: &[Part] = &[
         seeds: 1,
         rules: rules!("thesis", "unit"),
         kept: kept!("thesis", "unit"),
+    },
+    Part {
+        study: "nonobserve",
+        name: "gprs-umts",
+        about: "a server behind GPRS and UMTS that tells crowds of observers",
+        scenarios: &["nonobserve/gprs", "nonobserve/umts", "nonobserve/umts-hour"],
+        begins: &["nonobserve/gprs", "nonobserve/umts"],
+        seeds: 20,
+        rules: rules!("nonobserve", "gprs-umts"),
+        kept: kept!("nonobserve", "gprs-umts"),
     },
     Part {
         study: "nonobserve",

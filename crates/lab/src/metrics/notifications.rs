@@ -12,16 +12,19 @@ const SETTLED: Duration = Duration::from_secs(90);
 /// From then on it should be steady.
 const STEADY: Duration = Duration::from_secs(60);
 
+/// One of a subscriber's counts.
+type Count = fn(&Subscriber) -> u64;
+
 /// Adds the samples of one run.
 pub(super) fn collect(record: &NotificationRecord, add: &mut impl FnMut(&'static str, f64)) {
-    let sum = |of: fn(&Subscriber) -> u64| -> f64 {
+    let sum = |of: Count| -> f64 {
         let all = record.subscribers.iter().map(of);
         all.sum::<u64>() as f64
     };
     let (generated, sent) = (sum(|s| s.generated), sum(|s| s.sent));
     add("notifications", generated);
     if generated > 0.0 {
-        let ratios: [(&'static str, fn(&Subscriber) -> u64); 7] = [
+        let ratios: [(&'static str, Count); 7] = [
             ("pdr", |s| s.received),
             ("server_drop_ratio", |s| s.dropped),
             ("superseded_ratio", |s| s.superseded),

@@ -2,8 +2,10 @@
 
 use super::boxplot::{BoxMark, BoxPlot, Printed};
 use super::by_clients;
+use super::notifications;
 use super::page::{Details, FigureBlock, Report, Section};
 use super::transfers::{link_over_time, timers_of_crowds, transfers};
+use crate::delivery;
 use crate::export;
 use crate::marks;
 use crate::medians;
@@ -61,14 +63,18 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Imposs
             text: export::rows_csv(&rows),
         }],
     };
-    sections.push(times);
-    sections.extend(mixes(&rows));
-    sections.extend(by_clients::figure(outcome, &rows).map(|figure| Section {
-        heading: "Requests".to_owned(),
-        figures: vec![figure],
-        ..Section::default()
-    }));
-    sections.extend(transfers(outcome, &rows)?);
+    if rows.iter().any(|row| delivery::is_of(&row.metrics)) {
+        sections.push(delivered(outcome, &rows)?);
+    } else {
+        sections.push(times);
+        sections.extend(mixes(&rows));
+        sections.extend(by_clients::figure(outcome, &rows).map(|figure| Section {
+            heading: "Requests".to_owned(),
+            figures: vec![figure],
+            ..Section::default()
+        }));
+        sections.extend(transfers(outcome, &rows)?);
+    }
     let each = outcome.each();
     if each.len() > rows.len() && each.len() <= LISTED_MAX {
         sections.push(Section {
@@ -91,6 +97,51 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Imposs
         facts: facts(subject, &rows),
         command: subject.command.clone(),
         sections,
+    })
+}
+
+/// What arrives of notifications, over what arrives under the first algorithm, as a file of its
+/// own; nothing if there are none.
+pub fn pdr_figure(outcome: &Outcome<'_>) -> Option<String> {
+    notifications::pdr_over_first(&outcome.rows()).map(|svg| super::standalone(&svg))
+}
+
+/// A notifying server's timeouts in the first two minutes of the first run that has any, as a file
+/// of its own; nothing if there is none.
+pub fn timeouts_figure(outcome: &Outcome<'_>) -> Result<Option<String>, Impossible> {
+    Ok(notifications::timeouts(outcome)?.map(|svg| super::standalone(&svg)))
+}
+
+/// What became of notifications, with figures.
+fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, Impossible> {
+    let pdr = notifications::pdr_over_first(rows).map(|svg| FigureBlock {
+        svg,
+        title: "What arrives.".to_owned(),
+        caption: "Notifications received over generated (PDR), divided by that of the first \
+                  algorithm, by cell; means of all runs."
+            .to_owned(),
+    });
+    let timeouts = notifications::timeouts(outcome)?.map(|svg| FigureBlock {
+        svg,
+        title: "Timeouts in the beginning.".to_owned(),
+        caption:
+            "The server's retransmission timeout towards each subscriber, before dithering, in \
+                  the first run whose controller keeps one."
+                .to_owned(),
+    });
+    Ok(Section {
+        heading: "Notifications".to_owned(),
+        text: summary::reading(outcome),
+        figures: pdr.into_iter().chain(timeouts).collect(),
+        tables: vec![if rows.iter().any(|row| row.runs > 1) {
+            delivery::table(rows, false)
+        } else {
+            delivery::each_table(&outcome.each())
+        }],
+        details: vec![Details {
+            summary: "All metrics as comma-separated values".to_owned(),
+            text: export::rows_csv(rows),
+        }],
     })
 }
 

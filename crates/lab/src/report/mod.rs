@@ -14,6 +14,7 @@ mod frame;
 mod link_use;
 mod mix;
 mod multiples;
+mod notifications;
 mod page;
 mod printed;
 mod reproduction;
@@ -28,7 +29,8 @@ mod transfers;
 
 pub use boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
 pub use comparison::{
-    Subject, clients_figure, comparison, figure, link_figure, mix_figure, timers_figure,
+    Subject, clients_figure, comparison, figure, link_figure, mix_figure, pdr_figure,
+    timeouts_figure, timers_figure,
 };
 pub use explained::{Drawn, Explained, READING, explained, explained_figure};
 pub use flows::FlowsGraph;

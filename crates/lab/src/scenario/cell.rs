@@ -198,7 +198,7 @@ impl Cell {
         Ok(DirectionSpec {
             rate_bps,
             buffer: buffer.with(self.discipline(bytes, mtu, rate_bps)?),
-            delay: self.time(&format!("link.{name}.delay"))?,
+            delay: self.delay(name)?,
             extra: if extra.low == extra.high {
                 ExtraDelay::Constant(extra.low)
             } else {
@@ -208,6 +208,14 @@ impl Cell {
                 }
             },
             loss: if lossy { self.loss()? } else { LossSpec::None },
+        })
+    }
+
+    fn delay(&self, name: &str) -> Result<Duration, ScenarioError> {
+        let delay = self.time(&format!("link.{name}.delay"))?;
+        Ok(match self.text("link.delay_of")? {
+            "round-trip" => delay.half(),
+            _ => delay,
         })
     }
 

@@ -22,6 +22,10 @@ use crate::spec::{LinkRecord, Recording, RunRecord, RunSpec};
 use crate::trace::{Trace, What};
 use crate::world::RunError;
 
+/// Messages that a host remembers to know duplicates by: more than come within the time that
+/// copies of one may arrive in, and few enough for crowds and hours.
+const REMEMBERED: usize = 1_024;
+
 /// Which round a payload is of before there was any.
 const NO_ROUND: u32 = 0;
 
@@ -530,6 +534,7 @@ fn client(spec: &RunSpec, told: &Notifications) -> Config {
     config.controller = spec.controller.choice();
     config.parameters = spec.transmission;
     config.token_length = told.token_bytes;
+    config.limits.recent = REMEMBERED;
     if spec.record.log > 0 {
         config.trace = Tracing::Everything;
     }

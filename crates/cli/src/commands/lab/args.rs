@@ -154,6 +154,10 @@ pub(crate) enum Figure {
     Timers,
     /// Pairs of algorithms on a shared link.
     Mix,
+    /// What arrives of notifications.
+    Pdr,
+    /// A notifying server's timeouts in the beginning.
+    Rto,
 }
 
 /// What study to compare with and how to show it.

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use carob_lab::pattern::is_pattern;
 use carob_lab::report::{
-    Subject, clients_figure, comparison, figure, link_figure, mix_figure, timers_figure,
+    Subject, clients_figure, comparison, figure, link_figure, mix_figure, pdr_figure,
+    timeouts_figure, timers_figure,
 };
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::builtin;
@@ -101,6 +102,8 @@ fn drawn(kind: Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure
         Figure::Clients => clients_figure(runs),
         Figure::Mix => mix_figure(runs),
         Figure::Timers => timers_figure(runs).map_err(impossible)?,
+        Figure::Pdr => pdr_figure(runs),
+        Figure::Rto => timeouts_figure(runs).map_err(impossible)?,
     };
     let missing = match kind {
         Figure::Boxes => "no flow completed",
@@ -110,6 +113,8 @@ fn drawn(kind: Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure
         }
         Figure::Mix => "no two algorithms share a link, each beside the other and beside itself",
         Figure::Timers => "there is no crowd of clients with a server that takes its time",
+        Figure::Pdr => "there are no notifications under several algorithms",
+        Figure::Rto => "no server keeps a timeout for those it notifies",
     };
     svg.ok_or_else(|| Failure::new(Kind::Usage, format_args!("nothing to draw: {missing}")))
 }
@@ -191,7 +196,7 @@ pub(super) fn show(
         // What is too long to be read is in the report.
         if medians.is_none() || rows.len() <= LINES_MAX || args.hash {
             say(summary::table(rows, print, args.hash));
-            say(format_args!("{}\n", summary::COLUMNS));
+            say(format_args!("{}\n", summary::columns(rows)));
             if summary::serves(rows) {
                 say(format_args!("{}\n", summary::SERVED_COLUMNS));
             }
@@ -234,6 +239,9 @@ fn hints(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>, rows: &[R
         let (set, about) = if summary::serves(rows) {
             let set = "--set 'service=60 ms' --set receive_queue=1000";
             (set, "the same with a slower server that drops nothing")
+        } else if rows.iter().any(|row| row.metrics.contains_key("pdr")) {
+            let set = "--set 'up.rate=64 kbit/s' --set 'link.buffer=200 packets'";
+            (set, "the same on another link")
         } else {
             let set = "--set 'down.rate=60 kbit/s' --set 'block=64 B'";
             (set, "the same on another link")

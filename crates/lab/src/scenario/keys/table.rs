@@ -435,6 +435,12 @@ pub const KEYS: &[Key] = &[
         "Share of the error state; by default 20 % (medium) or 20.5 % (high).",
     ),
     key(
+        "link.delay_of",
+        Kind::Word(&["direction", "round-trip"]),
+        Some("direction"),
+        "What `link.down.delay` and `link.up.delay` are: the delay of that direction, or of both together, half of it each way.",
+    ),
+    key(
         "link.down.rate",
         Kind::Rate,
         None,
