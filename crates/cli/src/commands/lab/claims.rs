@@ -364,13 +364,17 @@ its runs.
             "
 ## Of {about}
 
-By [these rules](../{rules}), from {seeds} seeds per cell and algorithm:
+By [these rules](../{rules}), {from}:
 `{command}`
 
 {table}",
             about = part.about,
             rules = part.rules_file(),
-            seeds = kept.seeds,
+            from = if part.scenarios.is_empty() {
+                "without runs".to_owned()
+            } else {
+                format!("from {} seeds per cell and algorithm", kept.seeds)
+            },
             command = kept.command,
             table = table(kept, true).markdown(),
         );
