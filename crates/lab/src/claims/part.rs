@@ -134,6 +134,26 @@ pub const PARTS: &[Part] = &[
         rules: rules!("retrycount", "unit"),
         kept: kept!("retrycount", "unit"),
     },
+    Part {
+        study: "cocoaplus",
+        name: "unit",
+        about: "protocols themselves, without a network",
+        scenarios: &[],
+        begins: &["cocoaplus/unit-backoff"],
+        seeds: 1,
+        rules: rules!("cocoaplus", "unit"),
+        kept: kept!("cocoaplus", "unit"),
+    },
+    Part {
+        study: "rpl",
+        name: "unit",
+        about: "protocols themselves, without a network",
+        scenarios: &[],
+        begins: &["rpl/unit-"],
+        seeds: 1,
+        rules: rules!("rpl", "unit"),
+        kept: kept!("rpl", "unit"),
+    },
 ];
 
 impl Part {

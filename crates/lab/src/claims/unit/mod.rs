@@ -42,6 +42,21 @@ pub const FACTS: &[Fact] = &[
         timers::backed_off,
     ),
     fact(
+        "copy-at",
+        "When a controller sends a copy of a message that nobody answers, in seconds after the first: ARGUMENT is the controller, its first timer and the copy, such as `cocoa-plus-0.25-4`; copy 5 stands for giving up.",
+        timers::copy_at,
+    ),
+    fact(
+        "weak-updates",
+        "Of exchanges with 1 to 4 retransmissions, each after others without, how many change the RTO of the controller ARGUMENT.",
+        timers::weak_updates,
+    ),
+    fact(
+        "weak-round-trip",
+        "The round trip that the first weak sample gives CoCoA (K_weak 1, weight 1/4), by what it makes of the RTO, over the time since the first copy.",
+        timers::weak_round_trip,
+    ),
+    fact(
         "aged",
         "CoCoA's next timer in seconds, where its RTO was 4.5 s and nothing was heard for 18 s (ARGUMENT: cocoa-03 or another).",
         timers::aged,

@@ -61,7 +61,7 @@ fn by_bisection(
     script: impl Fn(u64) -> String,
     found: impl Fn(&str) -> Option<f64>,
 ) -> Option<String> {
-    let (mut low, mut high) = (100_001, 60_000_000);
+    let (mut low, mut high) = (1_001, 60_000_000);
     while high - low > 1 {
         let middle = u64::midpoint(low, high);
         if found(&script(middle))? < wanted {
@@ -75,7 +75,57 @@ fn by_bisection(
 
 /// Round trips that become so long so slowly that no timer runs out before.
 fn drift(rtt: u64) -> String {
-    format!("rtt 100 ms to {rtt} us x 300\nrtt {rtt} us x 100")
+    format!("rtt 1 ms to {rtt} us x 300\nrtt {rtt} us x 100")
+}
+
+/// The timers of a message that nobody answers, where the first is so long, in seconds.
+fn timers_from(controller: &str, first: f64) -> Option<Vec<f64>> {
+    if controller == "default" {
+        let first = format!("ack_timeout={} us", (first * SECOND) as u64);
+        let subject = subject(controller, &[&first, "ack_random_factor=1"])?;
+        let script = Script::read("unit", "fail").ok()?;
+        let run = subject.run(&script, Dither::Low);
+        return Some(last(&run)?.timers.iter().copied().map(seconds).collect());
+    }
+    let script = |rtt: u64| format!("{}\nfail", drift(rtt));
+    let timer = |script: &str| first_timer(last(&play(controller, script)?)?);
+    let found = by_bisection(first, script, timer)?;
+    let run = play(controller, &found)?;
+    Some(last(&run)?.timers.iter().copied().map(seconds).collect())
+}
+
+pub(super) fn copy_at(argument: &str) -> Option<f64> {
+    let (rest, copy) = argument.rsplit_once('-')?;
+    let (controller, first) = rest.rsplit_once('-')?;
+    let timers = timers_from(controller, first.parse().ok()?)?;
+    let before = timers.get(..copy.parse().ok()?)?;
+    Some(before.iter().fold(0.0, |sum, timer| sum + timer))
+}
+
+pub(super) fn weak_updates(controller: &str) -> Option<f64> {
+    let changes = |lost: u32| -> Option<bool> {
+        let run = play(
+            controller,
+            &format!("rtt 500 ms x 40\nlost {lost}, rtt 500 ms"),
+        )?;
+        let [.., before, after] = &run.steps[..] else {
+            return None;
+        };
+        Some(before.rto != after.rto)
+    };
+    let all: Option<Vec<bool>> = (1..=4).map(changes).collect();
+    Some(all?.into_iter().filter(|changed| *changed).count() as f64)
+}
+
+pub(super) fn weak_round_trip(controller: &str) -> Option<f64> {
+    let run = play(controller, "rtt 500 ms x 40\nlost 1, rtt 500 ms")?;
+    let [.., before, after] = &run.steps[..] else {
+        return None;
+    };
+    let (old, new) = (seconds(before.rto?), seconds(after.rto?));
+    // The first sample R makes the estimate R + R/2, and the RTO a quarter of it and the old rest.
+    let round_trip = (new - 0.75 * old) / 0.25 / 1.5;
+    Some(round_trip / seconds(after.took()))
 }
 
 pub(super) fn backed_off(first: &str) -> Option<f64> {
