@@ -48,7 +48,7 @@ pub const FACTS: &[Fact] = &[
     ),
     fact(
         "weak-updates",
-        "Of exchanges with 1 to 4 retransmissions, each after others without, how many change the RTO of the controller ARGUMENT.",
+        "Of exchanges with 1 to 4 retransmissions, each after others without, how many change the RTO of the CoCoA named ARGUMENT by their sample.",
         timers::weak_updates,
     ),
     fact(

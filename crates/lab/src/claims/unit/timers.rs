@@ -103,15 +103,15 @@ pub(super) fn copy_at(argument: &str) -> Option<f64> {
 }
 
 pub(super) fn weak_updates(controller: &str) -> Option<f64> {
+    // An RTO also ages while copies are lost: what counts is that it differs from that of a
+    // controller without weak samples.
+    let [with, without] = [&[][..], &["cc.weak_limit=0"]].map(|set| subject(controller, set));
+    let (with, without) = (with?, without?);
     let changes = |lost: u32| -> Option<bool> {
-        let run = play(
-            controller,
-            &format!("rtt 500 ms x 40\nlost {lost}, rtt 500 ms"),
-        )?;
-        let [.., before, after] = &run.steps[..] else {
-            return None;
-        };
-        Some(before.rto != after.rto)
+        let text = format!("rtt 500 ms x 40\nlost {lost}, rtt 500 ms");
+        let script = Script::read("unit", &text).ok()?;
+        let rto = |subject: &Subject| last(&subject.run(&script, Dither::Low))?.rto;
+        Some(rto(&with) != rto(&without))
     };
     let all: Option<Vec<bool>> = (1..=4).map(changes).collect();
     Some(all?.into_iter().filter(|changed| *changed).count() as f64)
