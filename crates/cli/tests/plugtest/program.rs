@@ -123,6 +123,18 @@ impl Told {
             .expect("the program is still there")
     }
 
+    /// Waits until a server is ready; it is not if its port is taken.
+    pub(crate) async fn is_ready(&mut self) -> bool {
+        loop {
+            let said = self.hear().await;
+            let taken = said.contains("in use");
+            if said == "ready" || taken {
+                return !taken;
+            }
+            assert!(!said.starts_with("failed"), "{said}");
+        }
+    }
+
     /// Waits until this is said.
     pub(crate) async fn until(&mut self, wanted: &str) {
         loop {

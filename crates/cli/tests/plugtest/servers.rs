@@ -14,6 +14,10 @@ use crate::process::free_port;
 /// How often what changes by itself changes; the plugtests suggest every five seconds.
 pub(crate) const TICK: Duration = Duration::from_millis(400);
 
+/// How often a port is tried, and how long is waited in between.
+const TRIES: u32 = 100;
+const WAIT: Duration = Duration::from_millis(10);
+
 /// A running server; it stops when the value goes.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -40,23 +44,34 @@ impl Server {
             setup,
             running: None,
         };
-        server.run().await;
-        server
+        // Another test may take the port before the peer's program does.
+        for _ in 0..TRIES {
+            if server.run().await {
+                return server;
+            }
+            server.port = free_port();
+        }
+        panic!("every port that was free is taken");
     }
 
-    async fn run(&mut self) {
+    /// Whether it runs, because its port was free.
+    async fn run(&mut self) -> bool {
         let port = self.port;
-        self.running = Some(match self.who {
+        let running = match self.who {
             Who::Ours => ours(port, self.setup).await,
             Who::Theirs(peer) => {
                 let (ack, retransmissions) = self.setup.timers();
                 let tick = TICK.as_millis();
                 let command = format!("serve {port} {tick} {ack} {retransmissions}");
                 let mut told = program::of(peer).tell(&command);
-                told.until("ready").await;
+                if !told.is_ready().await {
+                    return false;
+                }
                 Running::Theirs(told)
             }
-        });
+        };
+        self.running = Some(running);
+        true
     }
 
     /// Ends it, and starts another in its place that knows nothing of it.
@@ -65,7 +80,13 @@ impl Server {
             told.add("close");
             told.until("closed").await;
         }
-        self.run().await;
+        for _ in 0..TRIES {
+            if self.run().await {
+                return;
+            }
+            sleep(WAIT).await;
+        }
+        panic!("port {} does not become free", self.port);
     }
 
     /// How many observe its resources; ours alone can tell.
@@ -90,7 +111,6 @@ impl Drop for Server {
 
 /// The port may be that of a server that ended a moment ago.
 async fn ours(port: u16, setup: Setup) -> Running {
-    const TRIES: u32 = 100;
     let size = BlockSize::from_bytes_at_most(SERVER_BLOCK.into()).expect("a block size");
     for _ in 0..TRIES {
         let settings = Settings::new()
@@ -103,7 +123,7 @@ async fn ours(port: u16, setup: Setup) -> Running {
         if let Ok(server) = builder.start().await {
             return Running::Ours(server, ticking);
         }
-        sleep(Duration::from_millis(10)).await;
+        sleep(WAIT).await;
     }
     panic!("port {port} does not become free");
 }
