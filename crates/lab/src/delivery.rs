@@ -9,7 +9,7 @@ use crate::statistics::Statistics;
 use crate::summary::{dash, label};
 use crate::text::{Align, TextTable};
 
-/// What the columns of [`table`] and [`each_table`] mean.
+/// What the columns of the tables of deliveries mean.
 pub const COLUMNS: &str = "PDR is notifications received over generated, ratio that to the first \
 algorithm's; then the shares that the server dropped or replaced by newer ones, that it had not \
 sent in the end or whose subscribers it had taken off its list, and copies lost at the link's \

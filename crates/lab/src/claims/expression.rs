@@ -5,7 +5,7 @@
 //! - `min p10 p25 p50 p75 p90 p95 max mean` of (metric, algorithm, cell), over all flows of all runs;
 //! - `count_above(metric, algorithm, cell, x)`: samples above `x`, in so many as a study of 20 runs
 //!   would have; `share_above`: their share;
-//! - `unit(name, argument)`: a fact about the protocol code itself ([`unit`]), which needs no run;
+//! - `unit(name, argument)`: a fact about the protocol code itself ([mod@unit]), which needs no run;
 //! - `share_ahead(metric, algorithm, cell, x)`: share of the runs whose least sample is below `x`
 //!   times the next.
 

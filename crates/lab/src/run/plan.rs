@@ -208,7 +208,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Does every run with `run`, which must depend on nothing but its argument, on all threads
-    /// of the current rayon pool (see [`on_threads`]).
+    /// of the current rayon pool (see [`on_threads`](super::on_threads)).
     ///
     /// The first run that cannot be made ends the plan. The outcome is in the order of
     /// [`jobs`](Self::jobs) however many threads there are. `progress` hears (done, of all) after
