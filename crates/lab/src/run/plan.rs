@@ -43,6 +43,8 @@ pub enum PlanError {
     },
     /// No seeds.
     NothingToRun,
+    /// The cells are named after other algorithms than those chosen (`mix.first`).
+    OfOthers,
     /// More than [`RUNS_MAX`] runs.
     TooMany,
 }
@@ -71,6 +73,10 @@ impl fmt::Display for PlanError {
                 nearest: None,
             } => write!(f, "no cell \"{name}\""),
             Self::NothingToRun => f.write_str("no seeds, so nothing to run"),
+            Self::OfOthers => f.write_str(
+                "these cells are named after other algorithms than those chosen (mix.first); \
+                 choose that of a cell, or leave the choice to the scenario",
+            ),
             Self::TooMany => write!(f, "more than {RUNS_MAX} runs"),
         }
     }
@@ -152,6 +158,10 @@ impl<'a> Plan<'a> {
             .iter()
             .flat_map(|&cell| scenario.algorithms().iter().map(move |a| (cell, a)))
             .collect();
+        pairs.retain(|(cell, a)| a.may_run_in(cell));
+        if pairs.is_empty() {
+            return Err(PlanError::OfOthers);
+        }
         if !selection.everywhere && pairs.iter().any(|(cell, a)| a.applies_to(cell)) {
             pairs.retain(|(cell, a)| a.applies_to(cell));
         }

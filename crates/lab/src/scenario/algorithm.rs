@@ -54,8 +54,14 @@ impl Algorithm {
             cell.value(short)
                 .is_none_or(|value| allowed.contains(value))
         };
-        let named = cell.text("mix.first").is_ok_and(|first| first != self.name);
-        cell.is_default && !named && self.only.iter().all(fits)
+        cell.is_default && self.may_run_in(cell) && self.only.iter().all(fits)
+    }
+
+    /// Whether it runs in this cell at all: one that is named after its first algorithm
+    /// (`mix.first`) is of no other.
+    pub fn may_run_in(&self, cell: &Cell) -> bool {
+        cell.text("mix.first")
+            .map_or(true, |first| first == self.name)
     }
 }
 
@@ -215,7 +221,7 @@ fn chosen(names: &[String]) -> Vec<String> {
     chosen
 }
 
-fn nearest_controller(name: &str) -> Option<&'static str> {
+pub(super) fn nearest_controller(name: &str) -> Option<&'static str> {
     every_name()
         .map(|known| (keys::distance(name, known), known))
         .min()

@@ -25,6 +25,14 @@ pub(super) fn second(
 
 /// The other clients: they do the same, but for what the table says.
 pub(super) fn others(cell: &Cell) -> Result<Vec<Group>, ScenarioError> {
+    if let Ok(first) = cell.text("mix.first")
+        && !algorithm::is_known(first)
+    {
+        let hint = algorithm::nearest_controller(first);
+        let hint = hint.map_or(String::new(), |name| format!("; did you mean \"{name}\"?"));
+        let why = format!("mix.first: unknown controller \"{first}\"{hint}");
+        return Err(impossible(cell.place("mix.first"), why));
+    }
     let Some(second) = &cell.second else {
         let mut strays = [
             "mix.second_clients",
@@ -67,6 +75,7 @@ mod tests {
     use carob_sim::spec::Transport;
 
     use super::super::{Scenario, builtin};
+    use crate::run::{Plan, PlanError, Selection};
 
     fn long(overrides: &[&str]) -> Result<Scenario, String> {
         let (built_in, _) = builtin::find("thesis/long").expect("a scenario");
@@ -106,6 +115,27 @@ mod tests {
         let runs = scenario.algorithms().iter().filter(|a| a.applies_to(cell));
         let names: Vec<&str> = runs.map(|algorithm| algorithm.name.as_str()).collect();
         assert_eq!(names, ["tcp-newreno"]);
+    }
+
+    #[test]
+    fn cells_named_after_one_algorithm_run_no_other_even_if_asked_to() {
+        let scenario = long(&["mix.first=cocoa-001"]).expect("a valid one");
+        let selection = Selection {
+            cell: Some("long-1c-low-2500".to_owned()),
+            everywhere: true,
+            ..Selection::default()
+        };
+        let plan = Plan::new(&scenario, &selection).expect("one of its algorithms may");
+        assert!(
+            plan.jobs()
+                .iter()
+                .all(|job| job.algorithm.name == "cocoa-001")
+        );
+        let scenario = long(&["mix.first=fasor"]).expect("a known one");
+        let error = Plan::new(&scenario, &selection).err().expect("nobody may");
+        assert_eq!(error, PlanError::OfOthers);
+        let unknown = long(&["mix.first=fasr"]).err().expect("it is wrong");
+        assert!(unknown.contains("did you mean \"fasor\""), "{unknown}");
     }
 
     #[test]
