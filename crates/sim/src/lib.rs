@@ -9,7 +9,7 @@
 //! Reading order: [`random`] (streams that do not disturb each other), [`link`] (what happens to
 //! a packet on a constrained link), [`queue`] (what happens next), [`trace`] (what happened),
 //! [`spec`] (what a run is told and what it tells), [`world`] (a run), [`notifications`] (a run in which
-//! clients observe), [`script`] (what is said),
+//! clients observe), [`mesh`] (wireless networks), [`script`] (what is said),
 //! [`tcp`] (what CoAP over TCP runs on), [`capture`] (packets as a sniffer sees them).
 //!
 //! ```
@@ -27,6 +27,7 @@ mod groups;
 pub mod hash;
 mod host;
 pub mod link;
+pub mod mesh;
 pub mod notifications;
 pub mod queue;
 pub mod random;

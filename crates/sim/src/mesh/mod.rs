@@ -1,0 +1,15 @@
+//! IEEE 802.15.4 mesh networks: radio, MAC, 6LoWPAN, RPL, and on each node an endpoint of the stack.
+//!
+//! What is modelled, and what of it changes results most, is in the study notes that scenario files
+//! cite; every choice among readings of a source is a setting of [`spec`].
+//!
+//! Reading order: [`spec`] (what a network is told), [`record`] (what it tells).
+
+pub mod record;
+pub mod spec;
+
+/// A node of a network, numbered from 0.
+pub type Node = u16;
+
+/// The most nodes a network may have.
+pub const NODES_MAX: usize = 4_096;
