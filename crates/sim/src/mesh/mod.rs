@@ -3,10 +3,12 @@
 //! What is modelled, and what of it changes results most, is in the study notes that scenario files
 //! cite; every choice among readings of a source is a setting of [`spec`].
 //!
-//! Reading order: [`spec`] (what a network is told), [`record`] (what it tells).
+//! Reading order: [`spec`] (what a network is told), [`record`] (what it tells), [`topology`] (where
+//! nodes are, and who does what).
 
 pub mod record;
 pub mod spec;
+pub mod topology;
 
 /// A node of a network, numbered from 0.
 pub type Node = u16;

@@ -40,7 +40,7 @@ pub struct MeshSpec {
 }
 
 /// The shape of a network.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TopologySpec {
     /// Which shape.
     pub shape: Shape,
@@ -429,6 +429,20 @@ const fn micros(micros: u64) -> Duration {
 
 const fn span(low: Duration, high: Duration) -> Span {
     Span { low, high }
+}
+
+impl Default for TopologySpec {
+    fn default() -> Self {
+        Self {
+            shape: Shape::default(),
+            root: Position::Usual,
+            sink: Position::Usual,
+            second_sink: Position::Usual,
+            outside: None,
+            edge_mm: 10_000,
+            layout_seed: 0,
+        }
+    }
 }
 
 impl Default for RadioSpec {
