@@ -7,6 +7,10 @@ use carob_cc::time::{Duration, Instant};
 pub struct MeshRecord {
     /// Nodes, in order; sinks and the root have no messages of their own.
     pub nodes: Vec<NodeRecord>,
+    /// How long messages were made and everything was counted.
+    pub duration: Duration,
+    /// Bytes that each message counts in offered and carried load.
+    pub counted_bytes: u16,
     /// Width of the spans below.
     pub bin_width: Duration,
     /// What was generated over time, from the end of the warm-up on.
@@ -23,6 +27,8 @@ pub struct MeshRecord {
     pub rto: Histogram,
     /// The weak estimator's variance after each update, if there is one.
     pub rttvar_weak: Histogram,
+    /// What it was updated with: times from the first copy to the answer.
+    pub rtt_weak: Histogram,
     /// The node that was traced.
     pub traced: u16,
     /// Its rank, link and timer over time, a sample per bin.
@@ -54,6 +60,10 @@ pub struct NodeRecord {
     pub spurious: u64,
     /// Of messages that were confirmable.
     pub confirmable: u64,
+    /// Answers after which its controller had an overall RTO.
+    pub rtos: u32,
+    /// The sum of those RTOs.
+    pub rto_sum: Duration,
     /// What its MAC did.
     pub mac: MacCounters,
     /// Packets that had no route, at this node, its own and others'.
@@ -129,6 +139,10 @@ pub struct MeshBin {
     pub delay: Duration,
     /// Preferred parents that changed or were lost in it.
     pub parent_resets: u32,
+    /// Answers in it after which the controller had an overall RTO.
+    pub rtos: u32,
+    /// The sum of those RTOs.
+    pub rto_sum: Duration,
 }
 
 /// The traced node at the end of a span.
