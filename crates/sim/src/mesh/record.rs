@@ -7,8 +7,10 @@ use carob_cc::time::{Duration, Instant};
 pub struct MeshRecord {
     /// Nodes, in order; sinks and the root have no messages of their own.
     pub nodes: Vec<NodeRecord>,
-    /// How long messages were made and everything was counted.
+    /// How long messages were made and everything was counted, from the end of the warm-up on.
     pub duration: Duration,
+    /// When all nodes made a burst together for the first time, after the warm-up, if they did.
+    pub burst_at: Option<Duration>,
     /// Bytes that each message counts in offered and carried load.
     pub counted_bytes: u16,
     /// Width of the spans below.
