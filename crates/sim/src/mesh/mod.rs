@@ -4,9 +4,10 @@
 //! cite; every choice among readings of a source is a setting of [`spec`].
 //!
 //! Reading order: [`spec`] (what a network is told), [`record`] (what it tells), [`topology`] (where
-//! nodes are, and who does what).
+//! nodes are, and who does what), [`rpl`] (who sends to whom).
 
 pub mod record;
+pub mod rpl;
 pub mod spec;
 pub mod topology;
 

@@ -249,6 +249,8 @@ pub enum Routing {
 /// RPL (RFC 6550).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RplSpec {
+    /// Whose steps are followed where releases differ in what no other field names.
+    pub release: Release,
     /// Whether nodes keep routes downwards.
     pub mode: RplMode,
     /// How parents are chosen.
@@ -263,7 +265,8 @@ pub struct RplSpec {
     pub initial_etx: u16,
     /// Weight of a new sample in ETX's moving average, in hundredths.
     pub etx_alpha: u8,
-    /// The same while fewer than four samples were taken ("not fresh" in 3.x).
+    /// The same while fewer than four transmissions were counted, those of the sample included
+    /// ("not fresh" in 3.x): a frame that was sent four times is weighed with [`Self::etx_alpha`].
     pub etx_alpha_fresh: u8,
     /// The sample of a frame that was not acknowledged, in hundredths.
     pub etx_no_ack: u16,
@@ -273,7 +276,8 @@ pub struct RplSpec {
     pub hysteresis: u16,
     /// MaxRankIncrease; 0 for no limit.
     pub max_rank_increase: u16,
-    /// Whether a node that has lost all its parents forgets its lowest rank (3.x).
+    /// Whether a node that has lost all its parents forgets its lowest rank (2.7 and later as released;
+    /// 2.6 keeps it, which can block its return).
     pub forgets_lowest_rank: bool,
     /// How often neighbours are probed with a DIO of their own: between these times; none for never.
     pub probing: Option<Span>,
@@ -293,10 +297,54 @@ pub struct RplSpec {
     pub dao_delay: Span,
     /// Neighbours that a node may know.
     pub neighbours_max: u16,
-    /// Routes that a node may keep, in storing mode.
+    /// Routes that a node may keep, in storing mode; in non-storing mode nodes of which the root
+    /// knows the parent.
     pub routes_max: u16,
+    /// Whether a DAO that comes from another neighbour moves the route there (3.0). In 2.6 and 2.7
+    /// the old next hop stays until the route is deleted.
+    pub dao_moves_routes: bool,
+    /// How long a route lasts after its No-Path DAO.
+    pub no_path_delay: Duration,
+    /// What becomes of packets that go the wrong way.
+    pub loops: LoopRule,
     /// What becomes of packets for which there is no route.
     pub no_route: NoRoute,
+}
+
+/// Releases of ContikiRPL that differ in their steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Release {
+    /// 2.6 and 2.7. Every DIO asks for new DAOs. Local repair is done whenever no parent can be
+    /// had, and sends No-Path DAOs to neighbours, not to the parent alone. No-Path DAOs are not
+    /// forwarded; the next node sends its own when the route ends. Infinite ranks reset Trickle
+    /// whoever sends them. Of a full neighbour table the least used, oldest entry goes.
+    #[default]
+    V27,
+    /// 3.0. Of these, every multicast DIO asks for new DAOs, No-Path DAOs go to the parent alone
+    /// and are forwarded, ETX begins with the first sample, and full route tables lose the route
+    /// that was not used for the longest time.
+    V30,
+    /// After 3.0 (master of 2018). Only the root's multicast DIOs ask for new DAOs, only the loss of a
+    /// parent leads to local repair, only the parent's infinite rank resets Trickle. Parents whose ETX
+    /// is fresh (four transmissions, the last within 10 min) come before others, and the best that is
+    /// not is probed within 10 s. Of a full neighbour table the worst candidate goes for a better one.
+    V3x,
+}
+
+/// What becomes of packets that go the wrong way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LoopRule {
+    /// A second rank error resets Trickle and the packet goes on; a packet that finds no way down
+    /// goes up with the forwarding error bit set, which deletes the route it came by, and if the
+    /// root deletes one the whole network is repaired (2.7).
+    #[default]
+    Forward,
+    /// A second rank error resets Trickle and the packet is dropped; so is one that finds no way
+    /// down, and a No-Path DAO goes back to the sender (3.0).
+    Drop,
+    /// That, and a rank error is answered with a DIO, and the next one tells the sender's rank;
+    /// the root writes the option anew (3.x).
+    Repair,
 }
 
 /// Modes of operation.
@@ -493,6 +541,7 @@ impl Default for LowpanSpec {
 impl Default for RplSpec {
     fn default() -> Self {
         Self {
+            release: Release::V27,
             mode: RplMode::Storing,
             objective: Objective::Mrhof,
             etx_divisor: 128,
@@ -516,15 +565,35 @@ impl Default for RplSpec {
             dao_delay: span(Duration::from_secs(2), Duration::from_secs(6)),
             neighbours_max: 64,
             routes_max: 64,
+            dao_moves_routes: false,
+            no_path_delay: Duration::from_secs(60),
+            loops: LoopRule::Forward,
             no_route: NoRoute::Drop,
         }
     }
 }
 
 impl RplSpec {
+    /// Contiki 3.0.
+    pub fn contiki30() -> Self {
+        Self {
+            release: Release::V30,
+            etx_divisor: 256,
+            initial_etx: 200,
+            forgets_lowest_rank: true,
+            probing: Some(span(Duration::from_secs(60), Duration::from_secs(180))),
+            dao_moves_routes: true,
+            loops: LoopRule::Drop,
+            ..Self::default()
+        }
+    }
+
     /// Contiki 3.x (after November 2016), as the RPL study's devices had it.
     pub fn contiki3x() -> Self {
         Self {
+            release: Release::V3x,
+            dao_moves_routes: true,
+            loops: LoopRule::Repair,
             mode: RplMode::NonStoring,
             min_hop_rank_increase: 128,
             rank_rule: RankRule::AtLeastOneHop,
