@@ -4,8 +4,9 @@
 //! cite; every choice among readings of a source is a setting of [`spec`].
 //!
 //! Reading order: [`spec`] (what a network is told), [`record`] (what it tells), [`topology`] (where
-//! nodes are, and who does what), [`rpl`] (who sends to whom).
+//! nodes are, and who does what), [`lowpan`] (what packets are in frames), [`rpl`] (who sends to whom).
 
+pub mod lowpan;
 pub mod record;
 pub mod rpl;
 pub mod spec;
