@@ -3,9 +3,11 @@
 //! What is modelled, and what of it changes results most, is in the study notes that scenario files
 //! cite; every choice among readings of a source is a setting of [`spec`].
 //!
-//! Reading order: [`spec`] (what a network is told), [`record`] (what it tells), [`topology`] (where
-//! nodes are, and who does what), [`lowpan`] (what packets are in frames), [`rpl`] (who sends to whom).
+//! Reading order: [`spec`] (what a network is told), [`record`] (what it tells), [`topology`]
+//! (where nodes are, and who does what), [`air`] (radio and MAC), [`lowpan`] (what packets are in
+//! frames), [`rpl`] (who sends to whom).
 
+pub mod air;
 pub mod lowpan;
 pub mod record;
 pub mod rpl;

@@ -119,6 +119,8 @@ pub struct MacCounters {
     pub losses: u64,
     /// Frames received and dropped as duplicates.
     pub duplicates: u64,
+    /// Frames received and thrown away, since Contiki read them where it waited for an acknowledgement.
+    pub discarded: u64,
     /// The most frames that ever waited.
     pub queued_max: u16,
 }
