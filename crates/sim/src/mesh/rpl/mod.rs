@@ -25,6 +25,8 @@ mod objective;
 mod parents;
 mod routes;
 mod source_routes;
+#[cfg(test)]
+mod tests;
 mod trickle;
 
 use std::collections::VecDeque;
