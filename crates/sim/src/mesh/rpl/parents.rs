@@ -89,6 +89,7 @@ impl Rpl {
         }
         if !self.is_acceptable(self.rank) {
             self.preferred = None;
+            self.rank = INFINITE_RANK;
             self.send_no_path(before);
             return false;
         }
