@@ -195,13 +195,15 @@ pub struct MacSpec {
     pub transmissions_max: u8,
     /// Frames that may wait in all queues of a node.
     pub buffers: u16,
-    /// Neighbours that may have queues at once, broadcast being one.
+    /// Neighbours that may have queues at once, broadcast being one. Contiki's; the standard has one
+    /// queue for all, in order.
     pub neighbours_max: u16,
-    /// Frames that may wait for one neighbour.
+    /// Frames that may wait for one neighbour. Contiki's, too.
     pub frames_per_neighbour: u16,
     /// (sender, sequence number) pairs remembered to know duplicates by; 0 for no filter.
     pub duplicates_remembered: u8,
-    /// How long a sender waits for an acknowledgement to begin.
+    /// How long a sender waits for an acknowledgement to begin. Contiki always waits so long, and only
+    /// then looks what came.
     pub ack_wait: Duration,
 }
 

@@ -125,14 +125,14 @@ fn hidden_nodes_share_a_receiver_as_worked_out() {
 }
 
 #[test]
-fn noise_loses_frames_and_keeps_nodes_silent() {
-    let half = Probability::of(1, 2);
+fn noise_that_never_ends_loses_frames_and_keeps_nodes_silent_by_its_ratios() {
+    let third = Probability::of(1, 3);
     let radio = RadioSpec {
         interference: Some(Interference {
-            on: Duration::from_secs(1),
-            off: Duration::from_secs(1),
-            loss: half,
-            busy: half,
+            on: Duration::from_secs(1 << 40),
+            off: Duration::ZERO,
+            loss: third,
+            busy: third,
         }),
         ..RadioSpec::default()
     };
@@ -141,24 +141,55 @@ fn noise_loses_frames_and_keeps_nodes_silent() {
         ..MacSpec::default()
     };
     let mut bench = Bench::new(&row(2), &radio, &mac, 1);
-    for frame in 0..20_000 {
-        let now = u64::from(frame) * 1_000_000;
+    let frames = 20_000;
+    for frame in 0..frames {
+        let now = bench.events.now().as_micros();
+        bench.send(now, 0, Some(1), 100, frame).unwrap();
+        bench.finish();
+    }
+    let all = f64::from(frames);
+    let counters = bench.air.counters(1);
+    assert_eq!(counters.collisions, 0);
+    assert_near(
+        "losses",
+        counters.losses as f64,
+        all / 3.0,
+        (all * 2.0 / 9.0).sqrt(),
+    );
+    // Busy n times in a row with (1/3)^n: 1/2 on average, of variance 3/4.
+    let busy = bench.air.counters(0).busy as f64;
+    assert_near("busy", busy, all / 2.0, (all * 0.75).sqrt());
+    assert_eq!(bench.air.counters(0).transmissions, u64::from(frames));
+}
+
+#[test]
+fn noise_takes_the_share_of_frames_that_it_lasts() {
+    // On for a quarter of the time, in which nothing arrives; nobody senses it.
+    let radio = RadioSpec {
+        interference: Some(Interference {
+            on: Duration::from_secs(1),
+            off: Duration::from_secs(3),
+            loss: Probability::ALWAYS,
+            busy: Probability::NEVER,
+        }),
+        ..RadioSpec::default()
+    };
+    let mac = MacSpec {
+        acknowledged: false,
+        ..MacSpec::default()
+    };
+    let mut bench = Bench::new(&row(2), &radio, &mac, 1);
+    let frames = 20_000;
+    for frame in 0..frames {
+        // So far apart that the noise forgets in between: it does at a rate of 4/3 a second.
+        let now = u64::from(frame) * 10_000_000;
         bench.run(now);
         bench.send(now, 0, Some(1), 100, frame).unwrap();
     }
     bench.finish();
-    let counters = bench.air.counters(1);
-    assert_eq!(counters.collisions, 0);
-    // Of the 3/4 of first assessments that are clear 1/3 are under noise, and lose every second;
-    // of the 1/4 that is not, almost all are tried again while it lasts. Frames lost: between
-    // 1/8 and 1/4.
-    assert!(
-        (2_500..5_000).contains(&counters.losses),
-        "{}",
-        counters.losses
-    );
-    let busy = bench.air.counters(0).busy;
-    assert!((5_000..10_000).contains(&busy), "{busy}");
+    let all = f64::from(frames);
+    let losses = bench.air.counters(1).losses as f64;
+    assert_near("losses", losses, all / 4.0, (all * 3.0 / 16.0).sqrt());
 }
 
 /// Random settings, frames and times; says what happened.

@@ -3,6 +3,7 @@
 mod by_hand;
 mod chance;
 mod limits;
+mod reference;
 
 use super::*;
 use crate::mesh::spec::{Csma, Delivery};
