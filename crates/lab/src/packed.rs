@@ -100,7 +100,7 @@ fields!(RunRecord {
     events_handled,
     trace_hash,
     events_unrecorded,
-} without { events, log, packets, bins });
+} without { events, log, packets, bins, mesh });
 
 fields!(LinkRecord {
     down,

@@ -12,6 +12,7 @@ use carob_proto::endpoint::{Config, Endpoint, Reliable, Tracing};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
 
+use crate::alarm::Alarm;
 use crate::groups::Kind;
 use crate::random::Stream;
 use crate::spec::{CLIENTS_MAX, FlowRecord, Requests, RunSpec, Transport};
@@ -297,8 +298,7 @@ pub(crate) struct Host {
     pub(crate) endpoint: Endpoint,
     pub(crate) address: SocketAddr,
     pub(crate) application: Application,
-    /// The earliest wake-up in the event queue.
-    pub(crate) wake: Option<Instant>,
+    pub(crate) alarm: Alarm,
 }
 
 /// The number of the host at `address`.
@@ -389,7 +389,7 @@ impl Host {
             endpoint: client_endpoint(spec, kind, number, 0),
             address: address(number, 0),
             application: Application::Client(Box::new(client)),
-            wake: None,
+            alarm: Alarm::default(),
         }
     }
 
@@ -405,7 +405,7 @@ impl Host {
         let restarts = client.restarts;
         self.address = address(number, restarts);
         self.endpoint = client_endpoint(spec, kind, number, restarts);
-        self.wake = None;
+        self.alarm = Alarm::default();
     }
 
     /// The server of a group, which is host `number`.
@@ -429,7 +429,7 @@ impl Host {
             endpoint: Endpoint::new(config, stream),
             address: address(number, 0),
             application: Application::Server { response },
-            wake: None,
+            alarm: Alarm::default(),
         }
     }
 

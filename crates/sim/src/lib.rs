@@ -21,6 +21,7 @@
 //! assert_eq!(at.as_micros(), 78_933); // 296 x 8 / 30000 s, rounded down
 //! ```
 
+mod alarm;
 pub mod capture;
 mod fragments;
 mod groups;
@@ -33,6 +34,7 @@ pub mod queue;
 pub mod random;
 pub mod script;
 pub mod spec;
+mod store;
 pub mod tcp;
 pub mod trace;
 pub mod world;

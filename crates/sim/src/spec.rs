@@ -13,6 +13,8 @@ use carob_proto::trace::Trace;
 use crate::capture::Captured;
 pub use crate::groups::Group;
 use crate::link::{Counters, LinkSpec};
+pub use crate::mesh::record::{MeshBin, MeshRecord, NodeRecord};
+pub use crate::mesh::spec::MeshSpec;
 pub use crate::notifications::{
     NotificationBin, NotificationRecord, Notifications, Sends, Subscriber,
 };
@@ -90,6 +92,9 @@ pub enum Workload {
     /// Each client observes resources of the server, which tells it of rounds of new states. The
     /// server is on the constrained side of the link then.
     Notifications(Notifications),
+    /// Nodes of a wireless network send messages to its sinks. Of the run's other settings, only
+    /// seed, transmission parameters, controller, time limit and recording mean something then.
+    Mesh(Box<MeshSpec>),
 }
 
 impl Workload {
@@ -98,7 +103,7 @@ impl Workload {
         static NONE: LazyLock<Requests> = LazyLock::new(Requests::default);
         match self {
             Self::Requests(requests) => requests,
-            Self::Notifications(_) => &NONE,
+            Self::Notifications(_) | Self::Mesh(_) => &NONE,
         }
     }
 }
@@ -363,6 +368,8 @@ pub struct RunRecord {
     pub server: Option<ServerRecord>,
     /// What became of notifications, if there were any. There are no flows then.
     pub notifications: Option<NotificationRecord>,
+    /// What a wireless network did, if there was one. There are no flows and no link then.
+    pub mesh: Option<Box<MeshRecord>>,
     /// When the run ended: the last flow's end or the time limit.
     pub ended: Instant,
     /// Simulator events handled, for speed figures.

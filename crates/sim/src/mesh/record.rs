@@ -3,7 +3,7 @@
 use carob_cc::time::{Duration, Instant};
 
 /// What became of a network's traffic.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MeshRecord {
     /// Nodes, in order; sinks and the root have no messages of their own.
     pub nodes: Vec<NodeRecord>,
@@ -92,7 +92,7 @@ pub struct NodeRecord {
     pub etx: u32,
     /// Hops to the root as the run ended; none without a way.
     pub hops: Option<u16>,
-    /// Nodes that it can hear, by the medium.
+    /// Nodes that hear at least every other frame of it, by the medium.
     pub neighbours: u16,
 }
 

@@ -10,7 +10,7 @@ use crate::random::Probability;
 use crate::spec::Span;
 
 /// One wireless network with its traffic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshSpec {
     /// Where nodes are, and who does what.
     pub topology: TopologySpec,
@@ -40,7 +40,7 @@ pub struct MeshSpec {
 }
 
 /// The shape of a network.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopologySpec {
     /// Which shape.
     pub shape: Shape,
@@ -102,7 +102,7 @@ pub enum Position {
 }
 
 /// The medium.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RadioSpec {
     /// Transmission range in millimetres.
     pub range_mm: u32,
@@ -153,7 +153,7 @@ pub enum CcaRange {
 }
 
 /// Link delivery ratios.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
     /// Every frame arrives.
     #[default]
@@ -403,7 +403,7 @@ pub struct NodeSpec {
 }
 
 /// What nodes say.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Messages that each generator makes at a constant rate for the primary sink.
     pub constant: Option<Constant>,

@@ -13,12 +13,14 @@ use carob_proto::{Request, Response};
 
 use super::counts::{Counts, Fate};
 use super::{Notifications, Unfit};
+use crate::alarm::Alarm;
 use crate::capture::{Captured, Content};
 use crate::host::{NO_ITEM, address, number_of};
 use crate::link::{Link, Verdict};
 use crate::queue::EventQueue;
 use crate::random::Stream;
 use crate::spec::{LinkRecord, Recording, RunRecord, RunSpec};
+use crate::store::Store;
 use crate::trace::{Trace, What};
 use crate::world::RunError;
 
@@ -49,8 +51,7 @@ enum Happening {
 #[derive(Debug)]
 struct Host {
     endpoint: Endpoint,
-    /// The earliest wake-up in the event queue.
-    wake: Option<Instant>,
+    alarm: Alarm,
     /// Of a client: its observations, by resource, each with the last round that it was told of.
     observed: Vec<(RequestId, u32)>,
     /// The item and copy of the last message to each client, or to the server.
@@ -74,8 +75,7 @@ struct Scene<'a> {
     /// Clients, and the server last.
     hosts: Vec<Host>,
     link: Link,
-    packets: Vec<Packet>,
-    free: Vec<u32>,
+    packets: Store<Packet>,
     /// When each client's first round is; none if all have theirs together.
     offsets: Option<Vec<Duration>>,
     /// The last round of each subject.
@@ -115,7 +115,7 @@ impl<'a> Scene<'a> {
         let clients = spec.clients;
         let host = |endpoint, peers: u32| Host {
             endpoint,
-            wake: None,
+            alarm: Alarm::default(),
             observed: Vec::new(),
             last: vec![(NO_ITEM, 0); peers as usize],
         };
@@ -163,8 +163,7 @@ impl<'a> Scene<'a> {
             queue,
             hosts,
             link: Link::new(&spec.link, spec.seed, "link"),
-            packets: Vec::new(),
-            free: Vec::new(),
+            packets: Store::new(),
             offsets,
             rounds: vec![NO_ROUND; subjects as usize],
             payload_bytes: payload as usize,
@@ -198,10 +197,9 @@ impl<'a> Scene<'a> {
             }
             Happening::Wake { host } => {
                 let state = &mut self.hosts[host as usize];
-                if state.wake != Some(self.now) {
+                if !state.alarm.rings(self.now) {
                     return; // an earlier wake-up took its place
                 }
-                state.wake = None;
                 if matches!(state.endpoint.poll(), Output::Wait(Some(at)) if at <= self.now) {
                     state.endpoint.handle_timeout(self.now);
                 }
@@ -320,11 +318,8 @@ impl<'a> Scene<'a> {
             let host = &mut self.hosts[number as usize];
             match host.endpoint.poll() {
                 Output::Transmit { to, bytes } => {
-                    let index = self.free.pop().unwrap_or_else(|| {
-                        self.packets.push(Packet::default());
-                        self.packets.len() as u32 - 1
-                    });
-                    let packet = &mut self.packets[index as usize];
+                    let index = self.packets.take();
+                    let packet = &mut self.packets[index];
                     packet.bytes.clear();
                     packet.bytes.extend_from_slice(bytes);
                     packet.from = number;
@@ -333,9 +328,8 @@ impl<'a> Scene<'a> {
                 Output::Event(event) => self.react(number, event),
                 Output::Wait(at) => {
                     if let Some(at) = at
-                        && host.wake.is_none_or(|wake| wake > at)
+                        && host.alarm.set(at)
                     {
-                        host.wake = Some(at);
                         self.queue.push(at, Happening::Wake { host: number });
                     }
                     return;
@@ -383,7 +377,7 @@ impl<'a> Scene<'a> {
     /// Offers a packet to the link.
     fn offer(&mut self, to: u32, index: u32) {
         let server = self.server();
-        let packet = &mut self.packets[index as usize];
+        let packet = &mut self.packets[index];
         let from = packet.from;
         // Each message is an item, known by its Message ID; what has the same is a copy of it.
         let item = match packet.bytes[..] {
@@ -430,27 +424,27 @@ impl<'a> Scene<'a> {
                 Fate::Lost
             }
         };
-        let bytes = &self.packets[index as usize].bytes;
+        let bytes = &self.packets[index].bytes;
         if from == server && self.counts.has_begun(self.now) && is_notification(bytes) {
             self.counts.offered(self.now, to, fate);
         }
         if fate != Fate::Arrives {
-            self.free.push(index);
+            self.packets.release(index);
         }
     }
 
     /// A datagram reaches a host.
     fn arrive(&mut self, to: u32, index: u32) {
-        let from = self.packets[index as usize].from;
+        let from = self.packets[index].from;
         self.capture(to, to, index);
-        let packet = std::mem::take(&mut self.packets[index as usize]);
+        let packet = std::mem::take(&mut self.packets[index]);
         let (item, attempt) = (packet.item, packet.attempt);
         self.trace
             .add(self.now, to, What::Arrived { item, attempt });
         let endpoint = &mut self.hosts[to as usize].endpoint;
         endpoint.handle_datagram(self.now, address(from, 0), &packet.bytes);
-        self.packets[index as usize].bytes = packet.bytes;
-        self.free.push(index);
+        self.packets[index].bytes = packet.bytes;
+        self.packets.release(index);
         self.drain(to);
     }
 
@@ -458,7 +452,7 @@ impl<'a> Scene<'a> {
     fn capture(&mut self, at: u32, to: u32, index: u32) {
         let most = self.spec.record.packets.min(Recording::PACKETS_MAX);
         if (self.captured.len() as u32) < most {
-            let packet = &self.packets[index as usize];
+            let packet = &self.packets[index];
             self.captured.push(Captured {
                 at: self.now,
                 host: at,

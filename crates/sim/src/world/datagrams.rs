@@ -17,25 +17,13 @@ pub(super) struct Packet {
     /// How often the client that sends or receives it had started anew: that is its port.
     pub(super) restarts: u32,
     pub(super) tag: Option<Tag>,
-    bytes: Vec<u8>,
-}
-
-/// Keeps the bytes of a datagram in a slot that is free; gives its number.
-pub(super) fn keep(packets: &mut Vec<Packet>, free: &mut Vec<u32>, bytes: &[u8]) -> u32 {
-    let index = free.pop().unwrap_or_else(|| {
-        packets.push(Packet::default());
-        packets.len() as u32 - 1
-    });
-    let packet = &mut packets[index as usize];
-    packet.bytes.clear();
-    packet.bytes.extend_from_slice(bytes);
-    index
+    pub(super) bytes: Vec<u8>,
 }
 
 impl World<'_> {
     /// Offers a packet to the link.
     pub(super) fn offer(&mut self, from: u32, to: u32, index: u32, tag: Tag) {
-        let bytes = self.packets[index as usize].bytes.len() as u32 + self.spec.header_bytes;
+        let bytes = self.packets[index].bytes.len() as u32 + self.spec.header_bytes;
         let Tag { item, attempt } = tag;
         self.trace.add(
             self.now,
@@ -86,7 +74,7 @@ impl World<'_> {
         }
         if let Some(what) = missing {
             self.trace.add(self.now, from, what);
-            self.free.push(index);
+            self.packets.release(index);
         } else {
             let arrival = Happening::Arrival { to, packet: index };
             let way = if down { DOWN } else { UP };
@@ -96,7 +84,7 @@ impl World<'_> {
 
     /// A datagram reaches a host. A server that works on others has it wait.
     pub(super) fn arrive(&mut self, to: u32, packet: u32) {
-        let Packet { from, tag, .. } = self.packets[packet as usize];
+        let Packet { from, tag, .. } = self.packets[packet];
         self.capture_datagram(to, from, to, packet);
         let Tag { item, attempt } = tag.unwrap_or(Tag::NONE);
         self.trace
@@ -115,7 +103,7 @@ impl World<'_> {
             restarts,
             tag,
             bytes,
-        } = std::mem::take(&mut self.packets[packet as usize]);
+        } = std::mem::take(&mut self.packets[packet]);
         let tag = tag.unwrap_or(Tag::NONE);
         let is_answer = self.is_server(from);
         let host = &mut self.hosts[to as usize];
@@ -133,8 +121,8 @@ impl World<'_> {
             let sender = address(from, ports);
             host.endpoint.handle_datagram(self.now, sender, &bytes);
         }
-        self.packets[packet as usize].bytes = bytes;
-        self.free.push(packet);
+        self.packets[packet].bytes = bytes;
+        self.packets.release(packet);
         if is_heard {
             self.drain(to, tag);
         }
@@ -143,13 +131,13 @@ impl World<'_> {
     /// Keeps a datagram that passes by host `at`, if packets are recorded.
     fn capture_datagram(&mut self, at: u32, from: u32, to: u32, index: u32) {
         if self.is_capturing() {
-            let bytes = Bytes::copy_from_slice(&self.packets[index as usize].bytes);
+            let bytes = Bytes::copy_from_slice(&self.packets[index].bytes);
             self.captured.push(Captured {
                 at: self.now,
                 host: at,
                 from,
                 to,
-                restarts: self.packets[index as usize].restarts,
+                restarts: self.packets[index].restarts,
                 content: Content::Datagram(bytes),
             });
         }

@@ -24,6 +24,7 @@ use crate::fragments::MTU_MIN;
 use crate::groups::Kind;
 use crate::host::{Application, Host, Next, Tag, number_of, restarts_of};
 use crate::link::Link;
+use crate::mesh;
 use crate::notifications::{self, Unfit};
 use crate::queue::EventQueue;
 use crate::random::Stream;
@@ -31,6 +32,7 @@ use crate::spec::{
     AfterFailure, Bin, CLIENTS_MAX, LinkRecord, Reconnect, Recording, RunRecord, RunSpec, Sample,
     Transport, Until, Workload,
 };
+use crate::store::Store;
 use crate::tcp::segment::{IP_HEADER, TCP_HEADER};
 use crate::tcp::settings::Impossible;
 use crate::trace::{Trace, What};
@@ -64,6 +66,8 @@ pub enum RunError {
     ServerQueue(u32),
     /// Notifications that cannot be told.
     Notifications(Unfit),
+    /// A wireless network that cannot be.
+    Mesh(mesh::Unfit),
 }
 
 impl fmt::Display for RunError {
@@ -83,6 +87,7 @@ impl fmt::Display for RunError {
             }
             Self::Tcp(why) => write!(f, "{why}"),
             Self::Notifications(why) => write!(f, "{why}"),
+            Self::Mesh(why) => write!(f, "{why}"),
             Self::Request(error) => write!(f, "a client cannot send its request: {error}"),
             Self::ServiceOverConnections => {
                 f.write_str("a service time is of datagrams; over connections requests cost none")
@@ -130,8 +135,7 @@ struct World<'a> {
     /// Bytes that used the link for copies nobody needed, by direction.
     useless: [u64; 2],
     bins: Vec<Bin>,
-    packets: Vec<Packet>,
-    free: Vec<u32>,
+    packets: Store<Packet>,
     connections: Connections,
     /// The server's receive queue, if requests cost it time.
     serial: Option<Serial>,
@@ -163,6 +167,9 @@ pub fn run(spec: &RunSpec) -> Result<RunRecord, RunError> {
     server::check(spec)?;
     if let Workload::Notifications(told) = &spec.workload {
         return notifications::run(spec, told);
+    }
+    if let Workload::Mesh(mesh) = &spec.workload {
+        return mesh::run(spec, mesh);
     }
     let mut world = World::new(spec);
     let mut handled = 0;
@@ -209,8 +216,7 @@ impl<'a> World<'a> {
             link: Link::new(&spec.link, spec.seed, "link"),
             useless: [0; 2],
             bins: Vec::new(),
-            packets: Vec::new(),
-            free: Vec::new(),
+            packets: Store::new(),
             connections: Connections::default(),
             serial: Serial::new(&spec.server, spec.seed),
             captured: Vec::new(),
@@ -255,10 +261,9 @@ impl<'a> World<'a> {
             }
             Happening::Wake { host } => {
                 let state = &mut self.hosts[host as usize];
-                if state.wake != Some(self.now) {
+                if !state.alarm.rings(self.now) {
                     return; // an earlier wake-up took its place
                 }
-                state.wake = None;
                 // Most timers were cancelled or moved since: ask before disturbing the host.
                 if matches!(state.endpoint.poll(), Output::Wait(Some(at)) if at <= self.now) {
                     state.endpoint.handle_timeout(self.now);
@@ -390,8 +395,10 @@ impl<'a> World<'a> {
                         Application::Server { .. } => (cause, restarts_of(to)),
                     };
                     let to = number_of(to);
-                    let index = datagrams::keep(&mut self.packets, &mut self.free, bytes);
-                    let packet = &mut self.packets[index as usize];
+                    let index = self.packets.take();
+                    let packet = &mut self.packets[index];
+                    packet.bytes.clear();
+                    packet.bytes.extend_from_slice(bytes);
                     packet.from = number;
                     packet.restarts = restarts;
                     packet.tag = Some(tag);
@@ -403,9 +410,8 @@ impl<'a> World<'a> {
                 Output::Wait(_) if is_restarting => self.restart(number),
                 Output::Wait(at) => {
                     if let Some(at) = at
-                        && host.wake.is_none_or(|wake| wake > at)
+                        && host.alarm.set(at)
                     {
-                        host.wake = Some(at);
                         self.queue.push(at, Happening::Wake { host: number });
                     }
                     return;
@@ -588,6 +594,7 @@ impl<'a> World<'a> {
             },
             server,
             notifications: None,
+            mesh: None,
             ended: self.now,
             events_handled,
             trace_hash,

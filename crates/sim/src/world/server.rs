@@ -175,10 +175,10 @@ impl World<'_> {
         let is_idle = serial.working.is_none();
         if !is_idle && serial.queue.len() >= serial.spec.queue as usize {
             serial.record.dropped += 1;
-            let Tag { item, attempt } = self.packets[packet as usize].tag.unwrap_or(Tag::NONE);
+            let Tag { item, attempt } = self.packets[packet].tag.unwrap_or(Tag::NONE);
             self.trace
                 .add(self.now, to, What::ServerFull { item, attempt });
-            self.free.push(packet);
+            self.packets.release(packet);
             return;
         }
         serial.queue.push_back(Waiting { to, packet });
@@ -198,7 +198,7 @@ impl World<'_> {
         let Some(waiting) = serial.queue.pop_front() else {
             return;
         };
-        let packet = &self.packets[waiting.packet as usize];
+        let packet = &self.packets[waiting.packet];
         let item = packet.tag.map_or(NO_ITEM, |tag| tag.item);
         let until = self.now + serial.begin(packet.from, item);
         serial.working = Some((waiting, until));
@@ -214,7 +214,7 @@ impl World<'_> {
         let Some((Waiting { to, packet }, _)) = working else {
             return;
         };
-        let Tag { item, attempt } = self.packets[packet as usize].tag.unwrap_or(Tag::NONE);
+        let Tag { item, attempt } = self.packets[packet].tag.unwrap_or(Tag::NONE);
         self.trace.add(self.now, to, What::Served { item, attempt });
         self.receive(to, packet);
         self.work();

@@ -1,0 +1,347 @@
+//! Wireless networks as a whole: what nodes say, what sinks hear, and what is counted of it.
+
+use carob_cc::time::{Duration, Instant};
+use carob_sim::mesh::Unfit;
+use carob_sim::mesh::record::{MeshRecord, NodeRecord};
+use carob_sim::mesh::spec::{
+    BurstKind, Bursts, CcaRange, Constant, Csma, Delivery, LowpanSpec, MacSpec, MeshSpec, NoRoute,
+    NodeSpec, Period, RadioSpec, Routing, RplSpec, Shape, Sink, TopologySpec, Traffic,
+};
+use carob_sim::random::Probability;
+use carob_sim::spec::{ControllerSpec, RunRecord, RunSpec, Span};
+use carob_sim::world::{self, RunError};
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A grid of 6 x 6 as the CoCoA+ study had it, with a load in bits a second.
+fn grid(load: u32) -> MeshSpec {
+    MeshSpec {
+        topology: TopologySpec::default(),
+        radio: RadioSpec::default(),
+        mac: MacSpec::default(),
+        lowpan: LowpanSpec::default(),
+        routing: Routing::Rpl,
+        rpl: RplSpec::default(),
+        node: NodeSpec::default(),
+        traffic: Traffic {
+            constant: Some(Constant {
+                period: Period::Load(load),
+                start: None,
+            }),
+            bursts: None,
+            counted_bytes: 96,
+            message_bytes: 40,
+            token_bytes: 2,
+        },
+        warm_up: seconds(60),
+        duration: seconds(120),
+        bin: seconds(1),
+        traced: None,
+    }
+}
+
+fn chain(nodes: u16, load: u32) -> MeshSpec {
+    let mut mesh = grid(load);
+    mesh.topology.shape = Shape::Chain(nodes);
+    mesh
+}
+
+fn spec(mesh: MeshSpec) -> RunSpec {
+    let controller = ControllerSpec::new("default", []).expect("a controller");
+    RunSpec::mesh(1, controller, mesh)
+}
+
+fn run(spec: &RunSpec) -> RunRecord {
+    world::run(spec).expect("a possible run")
+}
+
+fn sum(record: &MeshRecord, of: fn(&NodeRecord) -> u64) -> u64 {
+    record.nodes.iter().map(of).sum()
+}
+
+/// A run's record, with what must add up in every run.
+fn checked(spec: &RunSpec) -> MeshRecord {
+    let record = *run(spec).mesh.expect("there was a network");
+    for node in &record.nodes {
+        let NodeRecord {
+            generated,
+            app_drops,
+            answered,
+            failed,
+            unfinished,
+            sent,
+            received,
+            transmissions,
+            retransmissions,
+            spurious,
+            ..
+        } = *node;
+        assert_eq!(transmissions, sent + retransmissions, "{node:?}");
+        assert!(spurious <= retransmissions, "{node:?}");
+        assert!(received <= sent, "{node:?}");
+        if node.confirmable == sent {
+            assert_eq!(
+                generated,
+                app_drops + answered + failed + unfinished,
+                "{node:?}"
+            );
+            assert!(answered <= received, "{node:?}");
+        }
+    }
+    let bins = &record.bins;
+    let generated: u64 = bins.iter().map(|bin| u64::from(bin.generated)).sum();
+    let received: u64 = bins.iter().map(|bin| u64::from(bin.received)).sum();
+    assert_eq!(generated, sum(&record, |node| node.generated));
+    assert_eq!(received, sum(&record, |node| node.received));
+    record
+}
+
+#[test]
+fn nearly_all_of_little_traffic_arrives() {
+    let record = checked(&spec(grid(1_000)));
+    let generated = sum(&record, |node| node.generated);
+    // 1000 bit/s are 1.3 messages a second: 156 in two minutes.
+    assert!((140..=170).contains(&generated), "{generated}");
+    let received = sum(&record, |node| node.received);
+    assert!(
+        received * 100 >= generated * 90,
+        "{received} of {generated}"
+    );
+    assert_eq!(record.delay.count, received);
+    // The mean is of few that waited for RPL.
+    let median = record.delay.quantile(500).expect("some arrived");
+    assert!(median > millis(15) && median < millis(100), "{median}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_seed_another() {
+    let first = spec(grid(6_000));
+    let (one, again) = (run(&first), run(&first));
+    assert_eq!(one, again);
+    let mut other = first.clone();
+    other.seed = 2;
+    assert_ne!(one.trace_hash, run(&other).trace_hash);
+}
+
+#[test]
+fn load_beyond_what_a_network_carries_is_dropped_at_its_applications() {
+    let [low, high] = [1_000, 20_000].map(|load| checked(&spec(grid(load))));
+    let pdr = |record: &MeshRecord| {
+        sum(record, |n| n.received) as f64 / sum(record, |n| n.generated) as f64
+    };
+    assert!(pdr(&low) > pdr(&high) + 0.2, "{} {}", pdr(&low), pdr(&high));
+    assert!(sum(&high, |node| node.app_drops) > sum(&high, |node| node.failed));
+}
+
+#[test]
+fn fixed_routes_need_no_messages_of_rpl() {
+    let mut mesh = chain(5, 500);
+    mesh.routing = Routing::Static(seconds(300));
+    let record = checked(&spec(mesh));
+    assert_eq!(sum(&record, |node| node.control), 0);
+    assert_eq!(sum(&record, |node| node.parent_resets), 0);
+    let hops: Vec<_> = record.nodes.iter().map(|node| node.hops).collect();
+    assert_eq!(hops, [0, 1, 2, 3, 4].map(Some));
+    let (generated, received) = (sum(&record, |n| n.generated), sum(&record, |n| n.received));
+    assert!(received + 2 >= generated, "{received} of {generated}");
+}
+
+#[test]
+fn a_sink_outside_is_reached_through_the_root_and_back() {
+    for mesh in [
+        {
+            let mut mesh = chain(5, 500);
+            mesh.rpl = RplSpec::contiki3x();
+            mesh.lowpan.mac_bytes_max = 125;
+            mesh
+        },
+        chain(5, 500),
+    ] {
+        let mut mesh = mesh;
+        mesh.topology.outside = Some(millis(100));
+        mesh.warm_up = seconds(240);
+        let record = checked(&spec(mesh));
+        let (generated, answered) = (sum(&record, |n| n.generated), sum(&record, |n| n.answered));
+        assert!(answered + 3 >= generated, "{answered} of {generated}");
+        let least = record.delay.quantile(1).expect("some arrived");
+        assert!(least >= millis(100), "{least}: the way out is part of it");
+    }
+}
+
+#[test]
+fn bursts_come_all_at_once_and_are_counted_apart() {
+    let mut mesh = grid(1_000);
+    mesh.traffic.bursts = Some(Bursts {
+        first: Span {
+            low: seconds(60),
+            high: seconds(60),
+        },
+        every: None,
+        messages: 1,
+        to: Sink::Primary,
+        kind: BurstKind::Posts,
+    });
+    let record = checked(&spec(mesh));
+    let busiest = record.bins.iter().max_by_key(|bin| bin.generated);
+    let at = record.bins.iter().position(|bin| Some(bin) == busiest);
+    assert_eq!(at, Some(60));
+    assert!(record.bins[60].generated >= 34);
+    assert!(record.burst_delay.count > 10);
+    assert!(record.burst_delay.mean() > record.delay.mean());
+    assert!(record.near_burst_delay.count >= record.burst_delay.count);
+}
+
+#[test]
+fn notifications_reach_the_sink_that_observes() {
+    let mut mesh = grid(1_000);
+    mesh.node.queue = 7;
+    mesh.traffic.constant = None;
+    mesh.traffic.message_bytes = 64;
+    mesh.traffic.bursts = Some(Bursts {
+        first: Span {
+            low: Duration::ZERO,
+            high: seconds(20),
+        },
+        every: Some(seconds(20)),
+        messages: 3,
+        to: Sink::Primary,
+        kind: BurstKind::Notifications,
+    });
+    let told = |controller: &str| {
+        let mut spec = spec(mesh.clone());
+        spec.controller = ControllerSpec::new(controller, []).expect("a controller");
+        checked(&spec)
+    };
+    let default = told("default");
+    // 34 nodes, 6 rounds of 3.
+    assert_eq!(sum(&default, |node| node.generated), 34 * 6 * 3);
+    assert!(sum(&default, |node| node.received) > 34 * 6);
+    assert_eq!(sum(&default, |node| node.confirmable), 0);
+    let slow = told("observe-static");
+    let waited = slow.burst_delay.quantile(900).expect("some arrived");
+    assert!(waited > seconds(5), "{waited}: the third waits 6 s");
+    assert!(sum(&slow, |node| node.mac.drops()) < sum(&default, |node| node.mac.drops()));
+    let cocoa = told("cocoa-002");
+    assert!(sum(&cocoa, |node| node.confirmable) > 0);
+}
+
+#[test]
+fn a_node_that_gives_up_at_its_last_copy_fails_at_once() {
+    // Nothing gets through: every exchange fails.
+    let mut mesh = chain(3, 100);
+    mesh.routing = Routing::Static(seconds(200));
+    mesh.traffic.constant = Some(Constant {
+        period: Period::Each(seconds(300)),
+        start: Some(Span::default()),
+    });
+    mesh.duration = seconds(290);
+    mesh.node.processing = seconds(1_000);
+    let failed = |gives_up| {
+        let mut mesh = mesh.clone();
+        mesh.node.gives_up_at_last_copy = gives_up;
+        // Five copies with the shortest timers leave until 30 s; the last timer runs 32 s more.
+        mesh.duration = seconds(50);
+        let record = checked(&spec(mesh));
+        assert_eq!(sum(&record, |node| node.transmissions), 5);
+        sum(&record, |node| node.failed)
+    };
+    assert_eq!([true, false].map(failed), [1, 0]);
+}
+
+#[test]
+fn packets_may_wait_for_a_route() {
+    let lost = |no_route| {
+        let mut mesh = chain(5, 2_000);
+        // Traffic begins before anybody has a route.
+        mesh.warm_up = Duration::from_millis(1_100);
+        mesh.rpl.no_route = no_route;
+        let record = checked(&spec(mesh));
+        sum(&record, |node| node.route_drops)
+    };
+    let dropped = lost(NoRoute::Drop);
+    assert!(dropped > 3, "{dropped}");
+    assert!(lost(NoRoute::Buffer(8)) < dropped);
+}
+
+#[test]
+fn every_kind_of_access_carries_traffic_over_lossy_links() {
+    for csma in [
+        Csma::Contiki27,
+        Csma::Contiki30,
+        Csma::Contiki3x,
+        Csma::Ieee802154,
+    ] {
+        let mut mesh = grid(1_000);
+        mesh.mac.csma = csma;
+        mesh.radio.delivery = Delivery::Fixed(Probability::of(9, 10));
+        mesh.radio.cca_range = CcaRange::Transmission;
+        let record = checked(&spec(mesh));
+        let (generated, received) = (sum(&record, |n| n.generated), sum(&record, |n| n.received));
+        assert!(
+            received * 2 > generated,
+            "{csma:?}: {received} of {generated}"
+        );
+        assert!(sum(&record, |n| n.mac.losses) > 0, "{csma:?}");
+    }
+}
+
+#[test]
+fn a_thousand_nodes_run() {
+    let mut mesh = grid(1_000);
+    mesh.topology.shape = Shape::Grid(40, 25);
+    mesh.rpl.routes_max = 1_000;
+    mesh.warm_up = seconds(300);
+    mesh.duration = seconds(10);
+    let record = checked(&spec(mesh));
+    assert_eq!(record.nodes.len(), 1_000);
+    let joined = record.nodes.iter().filter(|node| node.parent.is_some());
+    assert!(joined.count() > 900);
+}
+
+#[test]
+fn networks_that_cannot_be_are_refused() {
+    let refused = |change: fn(&mut MeshSpec)| {
+        let mut mesh = grid(1_000);
+        change(&mut mesh);
+        match world::run(&spec(mesh)) {
+            Err(RunError::Mesh(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(refused(|m| m.traffic.constant = None), Unfit::Silent);
+    assert_eq!(refused(|m| m.traffic.token_bytes = 9), Unfit::Token);
+    assert_eq!(refused(|m| m.traced = Some(36)), Unfit::Traced(36));
+    assert_eq!(refused(|m| m.bin = Duration::ZERO), Unfit::NoTime);
+    assert!(matches!(
+        refused(|m| m.traffic.message_bytes = 10),
+        Unfit::Message(_)
+    ));
+    assert!(matches!(
+        refused(|m| m.topology.shape = Shape::Grid(0, 3)),
+        Unfit::Topology(_)
+    ));
+    assert!(matches!(
+        refused(|m| m.topology.edge_mm = 30_000),
+        Unfit::Topology(_)
+    ));
+}
+
+#[test]
+fn a_traced_node_is_seen_in_every_span() {
+    let record = checked(&spec(grid(3_000)));
+    assert_eq!(record.trace.len(), record.bins.len());
+    let last = record.trace.last().expect("spans");
+    assert!(last.rank > 0 && last.parent.is_some() && last.etx >= 100);
+    assert!(
+        record
+            .trace
+            .iter()
+            .any(|traced| traced.at > Instant::ZERO + seconds(100))
+    );
+}
