@@ -3,6 +3,14 @@
 //! [`Air`] takes frames and says what became of them. It is sans-IO: it asks to be called back
 //! with an [`Event`] at a time, and everything that happens, happens in [`Air::handle`].
 //!
+//! Readings of the sources that are no settings: what CCA senses is energy, so signals that follow
+//! each other without a gap are as good as one; a receiver knows of a frame 160 us after its
+//! beginning; an acknowledgement has no address, so the right sequence number is enough; Contiki's
+//! timers run out as the node's own clock ticks (1/128 s, phases drawn by node), so a pause of n
+//! ticks lasts up to one less; and the MAC takes no time for itself, so no frame ever lies unread,
+//! and Contiki's look after 400 us, which only shortens the wait where nothing came, is left out.
+//! What a packet's way through a node takes is the business of the layers above.
+//!
 //! Reading order: [`links`] (who hears whom), `curve` and `noise` (what is lost by chance), `medium`
 //! (what is on the air), `csma` (when a frame may be sent), `queues` (what waits), `exchange` (a frame
 //! from its first attempt to its acknowledgement).
