@@ -1,14 +1,14 @@
 //! Wireless networks as a whole: what nodes say, what sinks hear, and what is counted of it.
 
 use carob_cc::time::{Duration, Instant};
-use carob_sim::mesh::Unfit;
 use carob_sim::mesh::record::{MeshRecord, NodeRecord};
 use carob_sim::mesh::spec::{
     BurstKind, Bursts, CcaRange, Constant, Csma, Delivery, LowpanSpec, MacSpec, MeshSpec, NoRoute,
     NodeSpec, Period, RadioSpec, Routing, RplSpec, Shape, Sink, TopologySpec, Traffic,
 };
+use carob_sim::mesh::{self, Unfit};
 use carob_sim::random::Probability;
-use carob_sim::spec::{ControllerSpec, RunRecord, RunSpec, Span};
+use carob_sim::spec::{ControllerSpec, RunRecord, RunSpec, Span, Workload};
 use carob_sim::world::{self, RunError};
 
 const fn seconds(seconds: u64) -> Duration {
@@ -344,4 +344,27 @@ fn a_traced_node_is_seen_in_every_span() {
             .iter()
             .any(|traced| traced.at > Instant::ZERO + seconds(100))
     );
+}
+
+#[test]
+fn a_quiet_network_has_a_tree_over_links_that_are_there() {
+    let spec = spec(grid(1_000));
+    let Workload::Mesh(network) = &spec.workload else {
+        panic!("it is a network");
+    };
+    let quiet = mesh::quiet(&spec, network).expect("a possible network");
+    // Each way of 60 neighbourhoods of a 6 x 6 grid.
+    assert_eq!(quiet.links.len(), 120);
+    for (node, parent) in (0..).zip(&quiet.parents) {
+        let is_link = |to: u16| {
+            quiet
+                .links
+                .iter()
+                .any(|link| (link.0, link.1) == (node, to))
+        };
+        assert_eq!(parent.is_none(), node == quiet.topology.root, "{node}");
+        assert!(parent.is_none_or(is_link), "{node}");
+    }
+    assert_eq!(quiet.hops[usize::from(quiet.topology.root)], Some(0));
+    assert!(quiet.hops.iter().flatten().max() >= Some(&10));
 }

@@ -28,6 +28,7 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::{Duration, Instant};
 
 use crate::link::{DirectionSpec, LinkSpec};
+use crate::random::Probability;
 use crate::spec::{
     ControllerSpec, Recording, RunRecord, RunSpec, ServerSpec, Span, Transport, Until, Workload,
 };
@@ -118,9 +119,70 @@ fn quiet_parents(
     topology: &Topology,
     quiet: Duration,
 ) -> Result<Vec<Option<Node>>, RunError> {
-    let mut scene = Scene::new(spec, mesh, topology.clone());
+    let scene = quiet_run(spec, mesh, topology.clone(), quiet)?;
+    Ok(scene.parents())
+}
+
+fn quiet_run<'a>(
+    spec: &'a RunSpec,
+    mesh: &'a MeshSpec,
+    topology: Topology,
+    quiet: Duration,
+) -> Result<Scene<'a>, RunError> {
+    let mut scene = Scene::new(spec, mesh, topology);
     scene.boot();
     until(&mut scene, Instant::ZERO + quiet)?;
-    let nodes = 0..topology.positions.len() as Node;
-    Ok(nodes.map(|node| scene.parent(node)).collect())
+    Ok(scene)
+}
+
+/// A network before its traffic: who hears whom, and the tree that RPL has made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quiet {
+    /// Nodes and their roles.
+    pub topology: Topology,
+    /// Sender, receiver and delivery ratio of each link on which anything arrives.
+    pub links: Vec<(Node, Node, Probability)>,
+    /// Preferred parents by node.
+    pub parents: Vec<Option<Node>>,
+    /// ETX of the link to it by node, in hundredths, as the node has it.
+    pub etx: Vec<Option<u32>>,
+    /// Hops to the root by node.
+    pub hops: Vec<Option<u16>>,
+    /// How long RPL was alone.
+    pub after: Duration,
+}
+
+/// What a network is like before its traffic: after its warm-up, or after the run that its static
+/// routes come from.
+pub fn quiet(spec: &RunSpec, mesh: &MeshSpec) -> Result<Quiet, RunError> {
+    let unfit = |why| RunError::Mesh(Unfit::Topology(why));
+    let topology = Topology::new(&mesh.topology).map_err(unfit)?;
+    topology.check(&mesh.radio).map_err(unfit)?;
+    let after = match mesh.routing {
+        Routing::Rpl => mesh.warm_up,
+        Routing::Static(quiet) => quiet,
+    };
+    let scene = quiet_run(spec, mesh, topology, after.max(Duration::from_micros(1)))?;
+    let nodes = 0..scene.nodes.len() as Node;
+    let all = nodes.clone();
+    let links = all.flat_map(|from| {
+        let receivers = scene.air.links().receivers(from).iter();
+        receivers.map(move |link| (from, link.to, link.delivery))
+    });
+    let links = links.collect();
+    let parents = scene.parents();
+    let etx = nodes.clone().zip(&parents).map(|(node, parent)| {
+        let etx = parent.map(|parent| scene.etx(node, parent));
+        etx.filter(|etx| *etx > 0)
+    });
+    let etx = etx.collect();
+    let hops = nodes.map(|node| scene.hops(node)).collect();
+    Ok(Quiet {
+        links,
+        etx,
+        hops,
+        parents,
+        after,
+        topology: scene.topology,
+    })
 }

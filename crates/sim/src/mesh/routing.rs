@@ -91,6 +91,12 @@ impl Scene<'_> {
         }
     }
 
+    /// Each node's preferred parent.
+    pub(super) fn parents(&self) -> Vec<Option<Node>> {
+        let nodes = 0..self.nodes.len() as Node;
+        nodes.map(|node| self.parent(node)).collect()
+    }
+
     pub(super) fn rank(&self, node: Node) -> u16 {
         if self.fixed.is_some() {
             return INFINITE_RANK;
