@@ -132,9 +132,9 @@ mod tests {
                 .all(|job| job.algorithm.name == "cocoa-001")
         );
         let scenario = long(&["mix.first=fasor"]).expect("a known one");
-        let error = Plan::new(&scenario, &selection).err().expect("nobody may");
+        let error = Plan::new(&scenario, &selection).expect_err("nobody may");
         assert_eq!(error, PlanError::OfOthers);
-        let unknown = long(&["mix.first=fasr"]).err().expect("it is wrong");
+        let unknown = long(&["mix.first=fasr"]).expect_err("it is wrong");
         assert!(unknown.contains("did you mean \"fasor\""), "{unknown}");
     }
 

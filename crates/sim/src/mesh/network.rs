@@ -398,8 +398,19 @@ impl Scene<'_> {
         if let Some(body) = copy.body {
             self.bodies.hold(body);
         }
+        let is_relay = copy.destination != u32::from(at);
         self.packets[new] = copy;
-        self.forward(at, new, Some(from));
+        if is_relay && !self.mesh.node.forwarding.is_zero() {
+            let forward = Happening::Forward {
+                node: at,
+                from,
+                packet: new,
+            };
+            let ready = self.now + self.mesh.node.forwarding;
+            self.queue.push(ready, forward);
+        } else {
+            self.forward(at, new, Some(from));
+        }
     }
 
     /// Whether a packet of RPL's goes no further than its sender's neighbours.

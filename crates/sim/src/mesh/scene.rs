@@ -38,6 +38,8 @@ pub(super) enum Happening {
     Wake { host: u32 },
     /// A host has processed a datagram that arrived.
     Processed { host: u32, packet: u32 },
+    /// A node has processed a packet that it sends on.
+    Forward { node: Node, from: Node, packet: u32 },
     /// A packet has crossed the link between the root and what is outside.
     Crossed { packet: u32, inwards: bool },
     /// Sinks ask to observe.
@@ -199,6 +201,7 @@ impl<'a> Scene<'a> {
             Happening::Route { node } => self.routing_time(node),
             Happening::Wake { host } => self.wake(host),
             Happening::Processed { host, packet } => self.processed(host, packet),
+            Happening::Forward { node, from, packet } => self.forward(node, packet, Some(from)),
             Happening::Crossed { packet, inwards } => self.crossed(packet, inwards),
             Happening::Register => self.register(),
             Happening::Begin => self.begin(),

@@ -396,6 +396,10 @@ pub struct NodeSpec {
     pub queue: u16,
     /// Time between the arrival of a message at a node and what its endpoint does about it.
     pub processing: Duration,
+    /// Time between the arrival of a packet at a node that sends it on and when its MAC has it. If
+    /// it is none, a relay is on the air before the sender has judged the acknowledgement, and the
+    /// sender's next frame finds the channel busy; motes take milliseconds.
+    pub forwarding: Duration,
     /// Endpoints' timers run out at multiples of this; zero for exactly.
     pub tick: Duration,
     /// Erbium's quirk: the last copy is given up at once.
@@ -618,6 +622,7 @@ impl Default for NodeSpec {
         Self {
             queue: 0,
             processing: Duration::from_millis(5),
+            forwarding: Duration::from_millis(5),
             tick: Duration::ZERO,
             gives_up_at_last_copy: false,
         }
