@@ -4,7 +4,8 @@ use carob_cc::time::{Duration, Instant};
 use carob_sim::mesh::record::{MeshRecord, NodeRecord};
 use carob_sim::mesh::spec::{
     BurstKind, Bursts, CcaRange, Constant, Csma, Delivery, LowpanSpec, MacSpec, MeshSpec, NoRoute,
-    NodeSpec, Period, RadioSpec, Routing, RplSpec, Shape, Sink, TopologySpec, Traffic,
+    NodeSpec, Period, Position, RadioSpec, Routing, RplMode, RplSpec, Shape, Sink, TopologySpec,
+    Traffic,
 };
 use carob_sim::mesh::{self, Unfit};
 use carob_sim::random::Probability;
@@ -367,4 +368,31 @@ fn a_quiet_network_has_a_tree_over_links_that_are_there() {
     }
     assert_eq!(quiet.hops[usize::from(quiet.topology.root)], Some(0));
     assert!(quiet.hops.iter().flatten().max() >= Some(&10));
+}
+
+/// Shares of messages acknowledged in Cooja's runs of docs/wireless.md, beside ours.
+#[test]
+fn a_grid_carries_about_what_it_does_in_cooja() {
+    let acknowledged = |sink: Position, load: u32| -> f64 {
+        let share = |seed| {
+            let mut mesh = grid(load);
+            mesh.topology.sink = sink;
+            mesh.duration = seconds(340);
+            mesh.rpl = RplSpec {
+                mode: RplMode::Storing,
+                ..RplSpec::contiki3x()
+            };
+            let mut spec = spec(mesh);
+            spec.seed = seed;
+            let record = checked(&spec);
+            sum(&record, |n| n.answered) as f64 / sum(&record, |n| n.generated) as f64
+        };
+        (1..=3).map(share).sum::<f64>() / 3.0
+    };
+    let high = acknowledged(Position::OppositeCorner, 6_000);
+    assert!((0.50..0.70).contains(&high), "{high}: 0.56 in Cooja");
+    let low = acknowledged(Position::OppositeCorner, 3_000);
+    assert!(low > 0.95, "{low}: 0.98 in Cooja");
+    let near = acknowledged(Position::Root, 6_000);
+    assert!(near > 0.90, "{near}: 0.94 in Cooja");
 }
