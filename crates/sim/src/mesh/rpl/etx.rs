@@ -167,6 +167,8 @@ mod tests {
         assert_eq!(after(&spec, 256, &[(1, false)]), [563]);
         // One given up after eight makes the estimate fresh by itself: 0.85 x 2 + 0.15 x 10 = 3.2.
         assert_eq!(after(&spec, 256, &[(8, false)]), [409]);
+        assert_eq!(after(&spec, 256, &[(4, false)]), [409], "four do");
+        assert_eq!(after(&spec, 256, &[(3, false)]), [563]);
     }
 
     #[test]

@@ -183,3 +183,22 @@ fn of0_takes_the_parent_with_the_fewest_steps() {
     bench.second();
     assert_eq!(bench.rpl.rank(), 512);
 }
+
+#[test]
+fn who_has_no_parent_repairs_again_and_again_before_3x() {
+    for (spec, again) in [(RplSpec::default(), true), (RplSpec::contiki3x(), false)] {
+        let spec = RplSpec {
+            max_link_metric: Some(300),
+            initial_etx: 200,
+            ..spec
+        };
+        let mut bench = Bench::new(&spec);
+        bench.dio(1, 256);
+        bench.feedback(1, 9, 4, false);
+        bench.second();
+        let repaired = |events: &[RplEvent]| events.contains(&RplEvent::LocalRepair);
+        assert!(repaired(&bench.events()));
+        bench.dio(1, 256);
+        assert_eq!(repaired(&bench.events()), again);
+    }
+}

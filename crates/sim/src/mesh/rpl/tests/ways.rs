@@ -155,3 +155,22 @@ fn the_root_knows_whole_ways_in_non_storing_mode() {
     root.run_for(secs(1_800));
     assert_eq!(root.rpl.route_count(), 0);
 }
+
+#[test]
+fn a_dao_that_is_due_is_not_put_off() {
+    let mut bench = Bench::new(&RplSpec::contiki3x());
+    bench.dio(0, 128);
+    let first = bench.now;
+    let mut dtsn = Lollipop::START;
+    for _ in 0..6 {
+        bench.run_for(secs(1));
+        dtsn = dtsn.next();
+        bench.dio_with(0, 128, dtsn);
+    }
+    let sent = bench.sent();
+    let dao = sent
+        .iter()
+        .find(|(_, _, message)| matches!(message, Message::Dao { .. }));
+    let (at, _, _) = dao.expect("a DAO within 6 s of joining");
+    assert!(at.since(first) >= secs(2));
+}
