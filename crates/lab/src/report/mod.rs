@@ -25,6 +25,7 @@ mod shapes;
 mod svg;
 mod timer_scatter;
 mod timers;
+mod topology;
 mod transfers;
 
 pub use boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
@@ -42,6 +43,7 @@ pub use scale::Mapping;
 pub use sequence::{Kind, Mark, SequenceGraph, TOOLTIPS_MAX};
 pub use series::series;
 pub use timers::{Point, TimerTrace};
+pub use topology::{Network, topology_figure};
 
 /// The style of figures, with the colours pages use too.
 const FIGURE_STYLE: &str = include_str!("figure.css");
