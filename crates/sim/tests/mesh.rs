@@ -315,7 +315,6 @@ fn networks_that_cannot_be_are_refused() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(refused(|m| m.traffic.constant = None), Unfit::Silent);
     assert_eq!(refused(|m| m.traffic.token_bytes = 9), Unfit::Token);
     assert_eq!(refused(|m| m.traced = Some(36)), Unfit::Traced(36));
     assert_eq!(refused(|m| m.bin = Duration::ZERO), Unfit::NoTime);

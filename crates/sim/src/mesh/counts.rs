@@ -39,6 +39,7 @@ impl Counts {
             record: MeshRecord {
                 nodes: vec![NodeRecord::default(); nodes],
                 duration: mesh.duration,
+                burst_at: together.map(|bursts| bursts.first.low),
                 counted_bytes: mesh.traffic.counted_bytes,
                 bin_width: mesh.bin,
                 bins: vec![MeshBin::default(); bins as usize],

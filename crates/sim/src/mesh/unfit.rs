@@ -29,8 +29,6 @@ pub enum Unfit {
     Message(u16),
     /// A token of 0 or more than 8 bytes.
     Token,
-    /// Nobody says anything.
-    Silent,
     /// Bursts of no messages, or of more than [`BURST_MAX`].
     Burst(u16),
     /// Messages come faster than [`PERIOD_MIN`], or are counted with no bytes.
@@ -60,7 +58,6 @@ impl fmt::Display for Unfit {
         match self {
             Self::Message(least) => write!(f, "messages need at least {least} bytes"),
             Self::Token => f.write_str("a token has 1 to 8 bytes here"),
-            Self::Silent => f.write_str("no node says anything: set constant traffic or bursts"),
             Self::Burst(n) => write!(f, "bursts of {n} messages; they have 1 to {BURST_MAX}"),
             Self::Period => write!(
                 f,
@@ -113,9 +110,6 @@ impl MeshSpec {
         let least = around + u16::from(traffic.token_bytes);
         if traffic.message_bytes < least {
             return Err(Unfit::Message(least));
-        }
-        if traffic.constant.is_none() && traffic.bursts.is_none() {
-            return Err(Unfit::Silent);
         }
         if let Some(constant) = traffic.constant {
             let is_too_fast = match constant.period {
