@@ -150,11 +150,16 @@ fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
     if spec.server.is_used() {
         return refuse("server.service", "requests cost time in the simulator only");
     }
-    if let Workload::Notifications(_) = &spec.workload {
-        return refuse(
-            "workload.kind",
-            "notifications are told in the simulator only",
-        );
+    match &spec.workload {
+        Workload::Notifications(_) => {
+            let why = "notifications are told in the simulator only";
+            return refuse("workload.kind", why);
+        }
+        Workload::Mesh(_) => {
+            let why = "wireless networks have no link to emulate; they are of the simulator only";
+            return refuse("workload.kind", why);
+        }
+        _ => {}
     }
     if spec.workload.requests().after_failure != AfterFailure::Stop {
         let why = "clients go on after a failure in the simulator only";

@@ -5,6 +5,7 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_emu::runs::{self, Options};
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec};
+use carob_sim::mesh::spec::{self as mesh, MeshSpec};
 use carob_sim::spec::{
     AfterFailure, ControllerSpec, Recording, Requests, RunSpec, ServerSpec, Span, Transport, Until,
     Workload,
@@ -125,4 +126,21 @@ fn what_only_the_simulator_does_is_refused() {
     };
     requests.after_failure = AfterFailure::Next;
     assert!(refused(goes_on).contains("workload.after_failure"));
+    let mut wireless = spec(1, Transport::Datagrams);
+    let duration = Duration::from_secs(60);
+    wireless.workload = Workload::Mesh(Box::new(MeshSpec {
+        topology: mesh::TopologySpec::default(),
+        radio: mesh::RadioSpec::default(),
+        mac: mesh::MacSpec::default(),
+        lowpan: mesh::LowpanSpec::default(),
+        routing: mesh::Routing::default(),
+        rpl: mesh::RplSpec::default(),
+        node: mesh::NodeSpec::default(),
+        traffic: mesh::Traffic::default(),
+        warm_up: duration,
+        duration,
+        bin: duration,
+        traced: None,
+    }));
+    assert!(refused(wireless).contains("workload.kind: wireless networks"));
 }

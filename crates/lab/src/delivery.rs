@@ -1,5 +1,5 @@
-//! What became of notifications in short: a table for people, and where the choice of algorithm
-//! matters.
+//! What became of notifications, and of messages in wireless networks, in short: a table for people,
+//! and where the choice of algorithm matters.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,37 @@ use crate::statistics::Statistics;
 use crate::summary::{dash, label};
 use crate::text::{Align, TextTable};
 
-/// What the columns of the tables of deliveries mean.
-pub const COLUMNS: &str = "PDR is notifications received over generated, ratio that to the first \
+/// What the columns of the tables of notifications mean.
+const TOLD_COLUMNS: &str = "PDR is notifications received over generated, ratio that to the first \
 algorithm's; then the shares that the server dropped or replaced by newer ones, that it had not \
 sent in the end or whose subscribers it had taken off its list, and copies lost at the link's \
 buffer and at random. CON is of those sent, delay the mean of those received.";
 
+/// What the columns of the tables of wireless networks mean.
+const NETWORK_COLUMNS: &str = "PDR is messages received over made, ratio that to the first \
+algorithm's; busy is the share that applications dropped, given up that of confirmable messages; \
+copies are of each message sent. Frames dropped by MACs, packets without a route and changes of \
+parents are of a run, delay the mean of what was received.";
+
+/// What the columns of the tables of these metrics mean.
+pub(crate) fn legend(metrics: &Metrics) -> &'static str {
+    if is_network(metrics) {
+        NETWORK_COLUMNS
+    } else {
+        TOLD_COLUMNS
+    }
+}
+
 type Metrics = BTreeMap<&'static str, Statistics>;
 
-/// Whether these are metrics of notifications.
+/// Whether these are metrics of notifications or of a wireless network.
 pub(crate) fn is_of(metrics: &Metrics) -> bool {
-    metrics.contains_key("pdr")
+    metrics.contains_key("pdr") || is_network(metrics)
+}
+
+/// Whether they are of a wireless network.
+pub(crate) fn is_network(metrics: &Metrics) -> bool {
+    metrics.contains_key("nodes")
 }
 
 fn mean(metrics: &Metrics, names: &[&str]) -> Option<f64> {
@@ -27,37 +47,80 @@ fn mean(metrics: &Metrics, names: &[&str]) -> Option<f64> {
     all.sum()
 }
 
-const COLUMN_NAMES: [&str; 9] = [
-    "PDR", "ratio", "dropped", "replaced", "not sent", "buffer", "lost", "CON", "delay s",
+/// How a value is shown.
+#[derive(Clone, Copy)]
+enum Show {
+    /// As a share in per cent.
+    Share,
+    /// With so many decimals.
+    Number(usize),
+}
+
+/// A column: its head, the metrics that make it up, and how their sum is shown.
+type Column = (&'static str, &'static [&'static str], Show);
+
+const OF_NOTIFICATIONS: &[Column] = &[
+    ("dropped", &["server_drop_ratio"], Show::Share),
+    ("replaced", &["superseded_ratio"], Show::Share),
+    ("not sent", &["unsent_ratio", "unlisted_ratio"], Show::Share),
+    ("buffer", &["link_drop_ratio"], Show::Share),
+    ("lost", &["link_loss_ratio"], Show::Share),
+    ("CON", &["con_ratio"], Show::Share),
+    ("delay s", &["delay_s"], Show::Number(2)),
 ];
 
+const OF_NETWORKS: &[Column] = &[
+    ("busy", &["app_drop_ratio"], Show::Share),
+    ("given up", &["failed_ratio"], Show::Share),
+    ("copies", &["transmissions_per_exchange"], Show::Number(2)),
+    ("MAC drops", &["mac_drops"], Show::Number(0)),
+    ("no route", &["route_drops"], Show::Number(0)),
+    ("parents", &["parent_resets"], Show::Number(0)),
+    ("delay s", &["delay_s"], Show::Number(2)),
+];
+
+fn columns_of(is_network: bool) -> &'static [Column] {
+    if is_network {
+        OF_NETWORKS
+    } else {
+        OF_NOTIFICATIONS
+    }
+}
+
+/// The heads of the columns, PDR and its ratio first.
+fn heads(is_network: bool) -> Vec<(String, Align)> {
+    let others = columns_of(is_network).iter().map(|column| column.0);
+    let all: Vec<&str> = ["PDR", "ratio"].into_iter().chain(others).collect();
+    names(&all, Align::Right)
+}
+
 /// The columns of one row, `first` being the PDR that it is compared with.
-fn columns(metrics: &Metrics, first: Option<f64>) -> Vec<String> {
-    let share = |names: &[&str]| {
-        let found = mean(metrics, names);
-        found.map_or_else(dash, |share| format!("{:.1} %", share * 100.0))
-    };
+fn columns(metrics: &Metrics, is_network: bool, first: Option<f64>) -> Vec<String> {
+    let share = |share: f64| format!("{:.1} %", share * 100.0);
     let pdr = mean(metrics, &["pdr"]);
     let ratio = pdr.zip(first.filter(|first| *first > 0.0));
-    let delay = mean(metrics, &["delay_s"]);
-    vec![
-        share(&["pdr"]),
+    let others = columns_of(is_network).iter().map(|(_, names, show)| {
+        let value = mean(metrics, names);
+        match show {
+            Show::Share => value.map_or_else(dash, share),
+            Show::Number(decimals) => value.map_or_else(dash, |v| format!("{v:.decimals$}")),
+        }
+    });
+    [
+        pdr.map_or_else(dash, share),
         ratio.map_or_else(dash, |(pdr, first)| format!("{:.3}", pdr / first)),
-        share(&["server_drop_ratio"]),
-        share(&["superseded_ratio"]),
-        share(&["unsent_ratio", "unlisted_ratio"]),
-        share(&["link_drop_ratio"]),
-        share(&["link_loss_ratio"]),
-        share(&["con_ratio"]),
-        delay.map_or_else(dash, |delay| format!("{delay:.2}")),
     ]
+    .into_iter()
+    .chain(others)
+    .collect()
 }
 
 /// One line per cell and algorithm.
 pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
+    let is_network = rows.iter().any(|row| is_network(&row.metrics));
     let mut header = names(&["cell", "algorithm"], Align::Left);
     header.extend(names(&["runs"], Align::Right));
-    header.extend(names(&COLUMN_NAMES, Align::Right));
+    header.extend(heads(is_network));
     if hashes {
         header.extend(names(&["trace hash"], Align::Left));
     }
@@ -76,7 +139,7 @@ pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
             String::new()
         };
         let mut line = vec![cell, row.algorithm.clone(), row.runs.to_string()];
-        line.extend(columns(&row.metrics, first));
+        line.extend(columns(&row.metrics, is_network, first));
         if hashes {
             line.push(row.trace_hash.clone());
         }
@@ -88,9 +151,10 @@ pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
 
 /// One line per run, with its seed and trace hash.
 pub(crate) fn each_table(rows: &[EachRow]) -> TextTable {
+    let is_network = rows.iter().any(|row| is_network(&row.metrics));
     let mut header = names(&["cell", "algorithm"], Align::Left);
     header.extend(names(&["seed"], Align::Right));
-    header.extend(names(&COLUMN_NAMES, Align::Right));
+    header.extend(heads(is_network));
     header.extend(names(&["trace hash"], Align::Left));
     let mut table = TextTable::new(header);
     for row in rows {
@@ -103,7 +167,7 @@ pub(crate) fn each_table(rows: &[EachRow]) -> TextTable {
             row.algorithm.clone(),
             row.seed.to_string(),
         ];
-        line.extend(columns(&row.metrics, first));
+        line.extend(columns(&row.metrics, is_network, first));
         line.push(row.trace_hash.clone());
         table.add(line);
     }
@@ -132,8 +196,13 @@ pub(crate) fn reading(rows: &[Row]) -> Vec<String> {
         return Vec::new();
     };
     let of = |row: &Row| mean(&row.metrics, &["pdr"]).unwrap_or(0.0) * 100.0;
+    let what = if is_network(&best.metrics) {
+        "messages"
+    } else {
+        "notifications"
+    };
     vec![format!(
-        "The choice matters most with {}: {} delivers {:.1} % of the notifications, {} {:.1} %, \
+        "The choice matters most with {}: {} delivers {:.1} % of the {what}, {} {:.1} %, \
          {:.0} points less.",
         label(rows, best),
         best.algorithm,
@@ -160,6 +229,18 @@ mod tests {
             trace_hash: String::new(),
             compare_with: String::new(),
         }
+    }
+
+    #[test]
+    fn networks_have_columns_of_their_own_even_if_nobody_sends() {
+        let mut row = row("pint-idle", "default", 0.5, 0.0);
+        row.metrics = [("nodes", Statistics::of(&[22.0]).expect("a value"))].into();
+        assert!(is_of(&row.metrics));
+        let text = table(&[row], false).to_string();
+        assert!(
+            text.contains("MAC drops") && !text.contains("CON"),
+            "{text}"
+        );
     }
 
     #[test]

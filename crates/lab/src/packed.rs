@@ -3,6 +3,7 @@
 use carob_cc::time::{Duration, Instant};
 use carob_sim::hash::fnv1a;
 use carob_sim::link::Counters;
+use carob_sim::mesh::record::{Histogram, MacCounters, MeshBin, MeshRecord, NodeRecord, Traced};
 use carob_sim::spec::{
     Closing, FlowRecord, LinkRecord, NotificationBin, NotificationRecord, Recovery, RoundTrips,
     RunRecord, Sends, ServerRecord, Subscriber,
@@ -96,11 +97,12 @@ fields!(RunRecord {
     link,
     server,
     notifications,
+    mesh,
     ended,
     events_handled,
     trace_hash,
     events_unrecorded,
-} without { events, log, packets, bins, mesh });
+} without { events, log, packets, bins });
 
 fields!(LinkRecord {
     down,
@@ -200,6 +202,94 @@ fields!(Sends {
     peak,
 });
 
+fields!(MeshRecord {
+    nodes,
+    duration,
+    burst_at,
+    counted_bytes,
+    bin_width,
+    bins,
+    delay,
+    burst_delay,
+    near_burst_delay,
+    rto_init,
+    rto,
+    rttvar_weak,
+    rtt_weak,
+    traced,
+    trace,
+});
+
+fields!(NodeRecord {
+    generated,
+    app_drops,
+    sent,
+    received,
+    answered,
+    failed,
+    unfinished,
+    transmissions,
+    retransmissions,
+    spurious,
+    confirmable,
+    rtos,
+    rto_sum,
+    mac,
+    route_drops,
+    own_route_drops,
+    reassembly_drops,
+    control,
+    parent_resets,
+    orphan,
+    orphan_longest,
+    repairs,
+    rank,
+    parent,
+    etx,
+    hops,
+    neighbours,
+});
+
+fields!(MacCounters {
+    offered,
+    queue_drops,
+    no_ack_drops,
+    channel_drops,
+    transmissions,
+    busy,
+    acknowledgements,
+    collisions,
+    losses,
+    duplicates,
+    discarded,
+    queued_max,
+});
+
+fields!(MeshBin {
+    generated,
+    received,
+    delay,
+    parent_resets,
+    rtos,
+    rto_sum,
+});
+
+fields!(Traced {
+    at,
+    rank,
+    parent,
+    etx,
+    rto,
+    retransmissions,
+});
+
+fields!(Histogram {
+    count,
+    sum,
+    max,
+    bins,
+});
+
 fields!(RoundTrips { count, sum });
 fields!(Closing { packets, time });
 fields!(Recovery {
@@ -257,6 +347,7 @@ macro_rules! as_u64 {
 }
 
 as_u64! {
+    u16: u64::from, |number| Self::try_from(number).ok();
     u32: u64::from, |number| Self::try_from(number).ok();
     Instant: Self::as_micros, |micros| Some(Self::from_micros(micros));
     Duration: Self::as_micros, |micros| Some(Self::from_micros(micros));
@@ -282,6 +373,20 @@ impl<T: Field> Field for Option<T> {
 
     fn name(out: &mut String) {
         out.push('?');
+        T::name(out);
+    }
+}
+
+impl<T: Field> Field for Box<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        T::put(self, out);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        T::take(from).map(Self::new)
+    }
+
+    fn name(out: &mut String) {
         T::name(out);
     }
 }
@@ -404,7 +509,9 @@ mod tests {
             products: n(),
             peak: n(),
         };
+        let mesh = mesh(&mut n);
         RunRecord {
+            mesh: Some(Box::new(mesh)),
             notifications: Some(NotificationRecord {
                 subscribers,
                 bin_width: Duration::from_micros(n()),
@@ -431,6 +538,95 @@ mod tests {
             trace_hash: u64::MAX,
             events_unrecorded: n(),
             ..RunRecord::default()
+        }
+    }
+
+    /// A wireless network of which the same is true.
+    fn mesh(n: &mut impl FnMut() -> u64) -> MeshRecord {
+        let mac = MacCounters {
+            offered: n(),
+            queue_drops: n(),
+            no_ack_drops: n(),
+            channel_drops: n(),
+            transmissions: n(),
+            busy: n(),
+            acknowledgements: n(),
+            collisions: n(),
+            losses: n(),
+            duplicates: n(),
+            discarded: n(),
+            queued_max: n() as u16,
+        };
+        let node = NodeRecord {
+            generated: n(),
+            app_drops: n(),
+            sent: n(),
+            received: n(),
+            answered: n(),
+            failed: n(),
+            unfinished: n(),
+            transmissions: n(),
+            retransmissions: n(),
+            spurious: n(),
+            confirmable: n(),
+            rtos: n() as u32,
+            rto_sum: Duration::from_micros(n()),
+            mac,
+            route_drops: n(),
+            own_route_drops: n(),
+            reassembly_drops: n(),
+            control: n(),
+            parent_resets: n(),
+            orphan: Duration::from_micros(n()),
+            orphan_longest: Duration::from_micros(n()),
+            repairs: n(),
+            rank: n() as u16,
+            parent: Some(n() as u16),
+            etx: n() as u32,
+            hops: Some(n() as u16),
+            neighbours: n() as u16,
+        };
+        let bin = MeshBin {
+            generated: n() as u32,
+            received: n() as u32,
+            delay: Duration::from_micros(n()),
+            parent_resets: n() as u32,
+            rtos: n() as u32,
+            rto_sum: Duration::from_micros(n()),
+        };
+        let traced = Traced {
+            at: Instant::from_micros(n()),
+            rank: n() as u16,
+            parent: Some(n() as u16),
+            etx: n() as u32,
+            rto: Duration::from_micros(n()),
+            retransmissions: n() as u32,
+        };
+        let mut histogram = || {
+            let mut histogram = Histogram::default();
+            for _ in 0..3 {
+                histogram.add(Duration::from_micros(n() % 1_000_000));
+            }
+            histogram
+        };
+        let [delay, burst_delay, near_burst_delay] = [(); 3].map(|()| histogram());
+        let [rto_init, rto, rttvar_weak, rtt_weak] = [(); 4].map(|()| histogram());
+        MeshRecord {
+            nodes: vec![node, NodeRecord::default()],
+            duration: Duration::from_micros(n()),
+            burst_at: Some(Duration::from_micros(n())),
+            counted_bytes: n() as u16,
+            bin_width: Duration::from_secs(1),
+            bins: vec![bin, MeshBin::default()],
+            delay,
+            burst_delay,
+            near_burst_delay,
+            rto_init,
+            rto,
+            rttvar_weak,
+            rtt_weak,
+            traced: 9,
+            trace: vec![traced],
         }
     }
 

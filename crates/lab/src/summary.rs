@@ -170,11 +170,8 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
 
 /// What the columns of the [`table`] of these rows mean.
 pub fn columns(rows: &[Row]) -> &'static str {
-    if rows.iter().any(|row| delivery::is_of(&row.metrics)) {
-        delivery::COLUMNS
-    } else {
-        COLUMNS
-    }
+    let delivered = rows.iter().find(|row| delivery::is_of(&row.metrics));
+    delivered.map_or(COLUMNS, |row| delivery::legend(&row.metrics))
 }
 
 const COLUMNS: &str = "p10, median and p90 are of flow completion times; retransmissions and \

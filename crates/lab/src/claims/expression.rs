@@ -6,6 +6,7 @@
 //! - `count_above(metric, algorithm, cell, x)`: samples above `x`, in so many as a study of 20 runs
 //!   would have; `share_above`: their share;
 //! - `unit(name, argument)`: a fact about the protocol code itself ([mod@unit]), which needs no run;
+//! - `exceeds(x, y)`: 1 if `x` is larger than `y`, else 0, to count cases with;
 //! - `share_ahead(metric, algorithm, cell, x)`: share of the runs whose least sample is below `x`
 //!   times the next.
 
@@ -59,6 +60,7 @@ enum Node {
     Least(Vec<Self>),
     Most(Vec<Self>),
     Two(char, Box<Self>, Box<Self>),
+    Exceeds(Box<Self>, Box<Self>),
 }
 
 /// A quantity.
@@ -161,7 +163,7 @@ impl Node {
                     node.references(all);
                 }
             }
-            Self::Two(_, left, right) => {
+            Self::Two(_, left, right) | Self::Exceeds(left, right) => {
                 left.references(all);
                 right.references(all);
             }
@@ -186,7 +188,7 @@ impl Node {
                     node.metrics(all);
                 }
             }
-            Self::Two(_, left, right) => {
+            Self::Two(_, left, right) | Self::Exceeds(left, right) => {
                 left.metrics(all);
                 right.metrics(all);
             }
@@ -226,6 +228,10 @@ impl Node {
             Self::Absolute(one) => one.value(source, draw)?.abs(),
             Self::Least(many) => fold(many, source, draw, f64::min)?,
             Self::Most(many) => fold(many, source, draw, f64::max)?,
+            Self::Exceeds(left, right) => {
+                let larger = left.value(source, draw)? > right.value(source, draw)?;
+                f64::from(u8::from(larger))
+            }
             Self::Two(operator, left, right) => {
                 let (left, right) = (left.value(source, draw)?, right.value(source, draw)?);
                 match operator {
@@ -420,6 +426,13 @@ impl<'a> Parser<'a> {
                 })?;
                 self.expect(')')?;
                 Ok(Node::Unit(value))
+            }
+            "exceeds" => {
+                let left = Box::new(self.sum()?);
+                self.expect(',')?;
+                let right = Box::new(self.sum()?);
+                self.expect(')')?;
+                Ok(Node::Exceeds(left, right))
             }
             "abs" => {
                 let inner = self.sum()?;

@@ -232,10 +232,33 @@ mod tests {
     use super::super::part::PARTS;
     use super::*;
 
+    /// Parts whose runs are still to be made.
+    const AWAITED: [&str; 9] = [
+        "thesis wireless",
+        "cocoaplus constant",
+        "cocoaplus event",
+        "cocoaplus mixed",
+        "nonobserve iotlab60",
+        "rpl pint",
+        "rpl static",
+        "rpl idle",
+        "rpl related",
+    ];
+
     #[test]
     fn kept_verdicts_are_what_the_program_finds_today() {
         for part in PARTS {
-            let kept = Kept::of(part).expect("there are some");
+            let awaited = AWAITED.contains(&format!("{} {}", part.study, part.name).as_str());
+            assert_eq!(
+                Kept::of(part).is_none(),
+                awaited,
+                "{} {}",
+                part.study,
+                part.name
+            );
+            let Some(kept) = Kept::of(part) else {
+                continue;
+            };
             let why = kept.stale();
             assert!(
                 why.is_empty(),

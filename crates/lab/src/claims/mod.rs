@@ -297,6 +297,7 @@ pub fn metrics(rules: &[Rule]) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::{Scenario, builtin, is_known};
 
     fn outcome(verdict: Verdict) -> Outcome {
         Outcome {
@@ -323,17 +324,30 @@ mod tests {
         }
     }
 
-    /// Claims about these need radio, which is not simulated yet, some of them only in part.
-    const OVER_RADIO: [&str; 4] = ["cocoaplus/", "nonobserve/iotlab60-", "nonobserve/*", "rpl/"];
-
     #[test]
-    fn every_claim_that_needs_no_radio_belongs_to_a_part() {
+    fn every_claim_belongs_to_one_part() {
         for study in papers::studies() {
             for claim in papers::claims(&study.short_name) {
-                let begins = |all: &[&str]| all.iter().any(|b| claim.scenario.starts_with(b));
-                let has_part = part::Part::of(&study.short_name).any(|part| begins(part.begins));
-                let waits = !has_part && begins(&OVER_RADIO);
-                assert!(has_part || waits, "{}: {}", claim.id, claim.scenario);
+                let begins =
+                    |part: &&part::Part| part.begins.iter().any(|b| claim.scenario.starts_with(b));
+                let parts = part::Part::of(&study.short_name).filter(begins);
+                assert_eq!(parts.count(), 1, "{}: {}", claim.id, claim.scenario);
+            }
+        }
+    }
+
+    #[test]
+    fn rules_speak_of_cells_and_algorithms_that_there_are() {
+        for part in part::PARTS {
+            let files = part.scenarios.iter().map(|name| {
+                let (file, _) = builtin::find(name).expect("a scenario");
+                Scenario::read(file.name, file.text, &[]).expect("a valid one")
+            });
+            let scenarios: Vec<Scenario> = files.collect();
+            for of in needed(&rule::rules(part)) {
+                let there = scenarios.iter().any(|s| s.cell(&of.cell).is_some());
+                assert!(there, "{} {}: {}", part.study, part.name, of.cell);
+                assert!(is_known(&of.algorithm), "{}", of.algorithm);
             }
         }
     }

@@ -45,43 +45,54 @@ macro_rules! kept {
     };
 }
 
+/// A part that needs no run: claims about the protocols themselves.
+macro_rules! unit {
+    ($study:literal) => {
+        Part {
+            study: $study,
+            name: "unit",
+            about: "protocols themselves, without a network",
+            scenarios: &[],
+            begins: &[concat!($study, "/unit-")],
+            seeds: 1,
+            rules: rules!($study, "unit"),
+            kept: kept!($study, "unit"),
+        }
+    };
+}
+
+/// A part about scenarios. Its claims are those about scenarios of these names, unless `begins` says
+/// otherwise.
+macro_rules! part {
+    ($study:literal, $name:literal, $about:literal, $seeds:literal,
+     scenarios: [$($scenario:literal),+ $(,)?], begins: [$($begins:literal),+ $(,)?]) => {
+        Part {
+            study: $study,
+            name: $name,
+            about: $about,
+            scenarios: &[$($scenario),+],
+            begins: &[$($begins),+],
+            seeds: $seeds,
+            rules: rules!($study, $name),
+            kept: kept!($study, $name),
+        }
+    };
+}
+
 /// Every part, study by study.
 pub const PARTS: &[Part] = &[
-    Part {
-        study: "retrycount",
-        name: "clients",
-        about: "clients of a slow server",
-        scenarios: &["retrycount/clients", "retrycount/rto-scatter"],
-        begins: &["retrycount/clients-", "retrycount/rto-scatter-"],
-        seeds: 20,
-        rules: rules!("retrycount", "clients"),
-        kept: kept!("retrycount", "clients"),
-    },
-    Part {
-        study: "thesis",
-        name: "long",
-        about: "long transfers and single exchanges",
-        scenarios: &["thesis/long", "thesis/exchange-tcp", "thesis/exchange-udp"],
-        begins: &["thesis/long-", "thesis/exchange-"],
-        seeds: 200,
-        rules: rules!("thesis", "long"),
-        kept: kept!("thesis", "long"),
-    },
-    Part {
-        study: "thesis",
-        name: "short",
-        about: "many clients with small exchanges",
-        scenarios: &["thesis/short"],
-        begins: &["thesis/short-"],
-        seeds: 20,
-        rules: rules!("thesis", "short"),
-        kept: kept!("thesis", "short"),
-    },
-    Part {
-        study: "thesis",
-        name: "related",
-        about: "what it quotes from other studies",
-        scenarios: &[
+    part!("retrycount", "clients", "clients of a slow server", 20,
+        scenarios: ["retrycount/clients", "retrycount/rto-scatter"],
+        begins: ["retrycount/clients-", "retrycount/rto-scatter-"]),
+    unit!("retrycount"),
+    part!("thesis", "long", "long transfers and single exchanges", 200,
+        scenarios: ["thesis/long", "thesis/exchange-tcp", "thesis/exchange-udp"],
+        begins: ["thesis/long-", "thesis/exchange-"]),
+    part!("thesis", "short", "many clients with small exchanges", 20,
+        scenarios: ["thesis/short"],
+        begins: ["thesis/short-"]),
+    part!("thesis", "related", "what it quotes from other studies", 20,
+        scenarios: [
             "thesis/nstart-sweep",
             "thesis/related-cocoa-fast",
             "thesis/related-cocoa-s",
@@ -89,71 +100,49 @@ pub const PARTS: &[Part] = &[
             "thesis/related-load",
             "thesis/related-rto-algorithms",
         ],
-        begins: &["thesis/related-", "thesis/nstart-sweep"],
-        seeds: 20,
-        rules: rules!("thesis", "related"),
-        kept: kept!("thesis", "related"),
-    },
-    Part {
-        study: "thesis",
-        name: "unit",
-        about: "protocols themselves, without a network",
-        scenarios: &[],
-        begins: &["thesis/unit-"],
-        seeds: 1,
-        rules: rules!("thesis", "unit"),
-        kept: kept!("thesis", "unit"),
-    },
-    Part {
-        study: "nonobserve",
-        name: "gprs-umts",
-        about: "a server behind GPRS and UMTS that tells crowds of observers",
-        scenarios: &["nonobserve/gprs", "nonobserve/umts", "nonobserve/umts-hour"],
-        begins: &["nonobserve/gprs", "nonobserve/umts"],
-        seeds: 20,
-        rules: rules!("nonobserve", "gprs-umts"),
-        kept: kept!("nonobserve", "gprs-umts"),
-    },
-    Part {
-        study: "nonobserve",
-        name: "unit",
-        about: "protocols themselves, without a network",
-        scenarios: &[],
-        begins: &["nonobserve/unit-"],
-        seeds: 1,
-        rules: rules!("nonobserve", "unit"),
-        kept: kept!("nonobserve", "unit"),
-    },
-    Part {
-        study: "retrycount",
-        name: "unit",
-        about: "protocols themselves, without a network",
-        scenarios: &[],
-        begins: &["retrycount/unit-"],
-        seeds: 1,
-        rules: rules!("retrycount", "unit"),
-        kept: kept!("retrycount", "unit"),
-    },
-    Part {
-        study: "cocoaplus",
-        name: "unit",
-        about: "protocols themselves, without a network",
-        scenarios: &[],
-        begins: &["cocoaplus/unit-backoff"],
-        seeds: 1,
-        rules: rules!("cocoaplus", "unit"),
-        kept: kept!("cocoaplus", "unit"),
-    },
-    Part {
-        study: "rpl",
-        name: "unit",
-        about: "protocols themselves, without a network",
-        scenarios: &[],
-        begins: &["rpl/unit-"],
-        seeds: 1,
-        rules: rules!("rpl", "unit"),
-        kept: kept!("rpl", "unit"),
-    },
+        begins: ["thesis/related-", "thesis/nstart-sweep"]),
+    part!("thesis", "wireless", "what it quotes about wireless networks", 40,
+        scenarios: ["cocoaplus/event"],
+        begins: ["cocoaplus/event-"]),
+    unit!("thesis"),
+    part!("nonobserve", "gprs-umts", "a server behind GPRS and UMTS that tells crowds of observers", 20,
+        scenarios: ["nonobserve/gprs", "nonobserve/umts", "nonobserve/umts-hour"],
+        begins: ["nonobserve/gprs", "nonobserve/umts"]),
+    part!("nonobserve", "iotlab60", "sixty wireless nodes that notify a sink", 20,
+        scenarios: ["nonobserve/iotlab60", "nonobserve/gprs", "nonobserve/umts"],
+        begins: ["nonobserve/iotlab60", "nonobserve/*"]),
+    unit!("nonobserve"),
+    part!("cocoaplus", "constant", "constant traffic in wireless networks", 20,
+        scenarios: [
+            "cocoaplus/constant",
+            "cocoaplus/aging-threshold",
+            "cocoaplus/backoff-factors",
+        ],
+        begins: ["cocoaplus/constant-", "cocoaplus/aging-threshold-"]),
+    part!("cocoaplus", "event", "an event that all nodes report at once", 40,
+        scenarios: ["cocoaplus/event"],
+        begins: ["cocoaplus/event-"]),
+    part!("cocoaplus", "mixed", "notifications beside constant traffic, and everything together", 20,
+        scenarios: ["cocoaplus/mixed", "cocoaplus/event", "cocoaplus/constant"],
+        begins: ["cocoaplus/mixed-", "cocoaplus/*"]),
+    unit!("cocoaplus"),
+    part!("rpl", "pint", "RPL's routes under load", 20,
+        scenarios: ["rpl/pint-rpl", "rpl/wilab-rpl", "rpl/pint-variants"],
+        begins: ["rpl/pint-rpl", "rpl/{pint,wilab}-rpl"]),
+    part!("rpl", "static", "the same load on routes that never change", 20,
+        scenarios: ["rpl/pint-static", "rpl/pint-rpl", "rpl/pint-variants"],
+        begins: ["rpl/pint-static"]),
+    part!("rpl", "idle", "the testbeds without traffic", 20,
+        scenarios: ["rpl/pint-idle", "rpl/wilab-idle"],
+        begins: ["rpl/pint-idle"]),
+    part!("rpl", "related", "what it quotes from other studies", 20,
+        scenarios: [
+            "rpl/related-bursty",
+            "rpl/related-variants",
+            "thesis/related-rto-algorithms",
+        ],
+        begins: ["rpl/related-"]),
+    unit!("rpl"),
 ];
 
 impl Part {

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! `most.fb = ["fb1", "fb2"]` stands for each of these, too, and the check is of the largest of the
-//! quantities. `about` and `between` compare the quantity itself, with the tolerance `within` (`"5 %"`, or an
+//! quantities; `average.load = [...]` and it is of their mean. `about` and `between` compare the quantity itself, with the tolerance `within` (`"5 %"`, or an
 //! amount). `below` and `above` are orderings: the 95 % interval of the difference must exclude 0.
 //! `printed = 6` stands for every value of a printed table with the tolerances of
 //! `tolerances.toml`.
@@ -144,6 +144,8 @@ struct WrittenCheck {
     each: BTreeMap<String, Vec<String>>,
     #[serde(default)]
     most: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    average: BTreeMap<String, Vec<String>>,
     quantity: Option<String>,
     about: Option<f64>,
     between: Option<[f64; 2]>,
@@ -208,13 +210,17 @@ impl WrittenCheck {
         let mut cases = Vec::new();
         for values in combinations(&self.each) {
             let one = fill(quantity, &values);
-            let all = combinations(&self.most);
-            let text = match &all[..] {
+            let all = |names, one: &str| -> Vec<String> {
+                let several = combinations(names);
+                several.iter().map(|values| fill(one, values)).collect()
+            };
+            let one = match &all(&self.average, &one)[..] {
                 [_] => one,
-                several => {
-                    let each = several.iter().map(|values| fill(&one, values));
-                    format!("max({})", each.collect::<Vec<_>>().join(", "))
-                }
+                several => format!("(({}) / {})", several.join(" + "), several.len()),
+            };
+            let text = match &all(&self.most, &one)[..] {
+                [_] => one,
+                several => format!("max({})", several.join(", ")),
             };
             let quantity = Expression::parse(&text).map_err(text_of)?;
             cases.push((quantity, self.condition(&values)?));
@@ -302,6 +308,7 @@ fn fill(text: &str, values: &[(&str, &str)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::source::Source;
     use super::*;
 
     #[test]
@@ -356,6 +363,25 @@ mod tests {
             texts.collect::<Vec<_>>(),
             ["max(1 * 3, 1 * 4)", "max(2 * 3, 2 * 4)"]
         );
+    }
+
+    #[test]
+    fn the_mean_of_several_is_one_case_too() {
+        let rules = read(
+            r#"
+            [[claim]]
+            id = "thesis-001"
+            about = ""
+            [[claim.text]]
+            average.a = ["1", "2"]
+            quantity = "exceeds({a}, 1.5)"
+            above = 0.4
+            "#,
+        );
+        let rules = rules.expect("they read");
+        let (quantity, _) = &rules[0].text[0].cases[0];
+        assert_eq!(quantity.text(), "((exceeds(1, 1.5) + exceeds(2, 1.5)) / 2)");
+        assert_eq!(quantity.value(&Source::default(), &[]), Some(0.5));
     }
 
     #[test]

@@ -112,14 +112,15 @@ pub fn timeouts_figure(outcome: &Outcome<'_>) -> Result<Option<String>, Impossib
     Ok(notifications::timeouts(outcome)?.map(|svg| super::standalone(&svg)))
 }
 
-/// What became of notifications, with figures.
+/// What became of notifications, or of messages in a wireless network, with figures.
 fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, Impossible> {
     let pdr = notifications::pdr_over_first(rows).map(|svg| FigureBlock {
         svg,
         title: "What arrives.".to_owned(),
-        caption: "Notifications received over generated (PDR), divided by that of the first \
-                  algorithm, by cell; means of all runs."
-            .to_owned(),
+        caption:
+            "Notifications or messages received over those made (PDR), divided by that of the \
+                  first algorithm, by cell; means of all runs."
+                .to_owned(),
     });
     let timeouts = notifications::timeouts(outcome)?.map(|svg| FigureBlock {
         svg,
@@ -130,7 +131,11 @@ fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, Impossible>
                 .to_owned(),
     });
     Ok(Section {
-        heading: "Notifications".to_owned(),
+        heading: if rows.iter().any(|row| delivery::is_network(&row.metrics)) {
+            "Messages".to_owned()
+        } else {
+            "Notifications".to_owned()
+        },
         text: summary::reading(outcome),
         figures: pdr.into_iter().chain(timeouts).collect(),
         tables: vec![if rows.iter().any(|row| row.runs > 1) {

@@ -128,6 +128,36 @@ pub(super) fn second(
     })
 }
 
+/// The algorithms of a cell whose constants differ from those of the scenario.
+pub(super) fn own_of(
+    algorithms: &[Algorithm],
+    cell: &Cell,
+    settings: &BTreeMap<String, Setting>,
+) -> Result<BTreeMap<String, Protocol>, ScenarioError> {
+    let constants = |settings: &BTreeMap<String, Setting>| -> Vec<(String, Value)> {
+        let of_all = settings.iter().filter(|(path, _)| path.starts_with("cc."));
+        of_all
+            .map(|(path, s)| (path.clone(), s.value.clone()))
+            .collect()
+    };
+    let own = constants(&cell.settings);
+    if own == constants(settings) {
+        return Ok(BTreeMap::new());
+    }
+    let place = own
+        .first()
+        .map_or(&Place::Scenario(String::new()), |(path, _)| {
+            cell.place(path)
+        })
+        .clone();
+    let alone = algorithms.len() == 1;
+    let one = |algorithm: &Algorithm| {
+        let protocol = protocol_of(&algorithm.name, &cell.settings, &place, alone)?;
+        Ok((algorithm.name.clone(), protocol))
+    };
+    algorithms.iter().map(one).collect()
+}
+
 /// What `name` is an algorithm of, with the scenario's constants. Where it is the `alone` one,
 /// constants for all must be among its own.
 fn protocol_of(

@@ -16,7 +16,8 @@ use super::cases::Cases;
 use super::error::{Place, ScenarioError};
 use super::value::Value;
 use super::{
-    Axis, Setting, decides_outcomes, impossible, missing, mix, notifications, server, tcp, workload,
+    Axis, Setting, decides_outcomes, impossible, mesh, missing, mix, notifications, server, tcp,
+    workload,
 };
 
 /// One combination of swept values.
@@ -34,6 +35,8 @@ pub struct Cell {
     pub is_default: bool,
     /// The algorithm of other clients that share the link, if there are any.
     pub second: Option<Algorithm>,
+    /// Algorithms whose constants are of this cell alone, by name (`where.<name>.cc.<constant>`).
+    pub(super) own: BTreeMap<String, Protocol>,
     pub(super) settings: BTreeMap<String, Setting>,
 }
 
@@ -79,6 +82,7 @@ impl Cell {
             name,
             is_default: cases.is_default(&values),
             second: mix::second(&settings)?,
+            own: BTreeMap::new(),
             values,
             hash: fnv1a(text.as_bytes()),
             compare_with,
@@ -121,9 +125,13 @@ impl Cell {
             seed,
             clients,
             start: self.span("workload.start_spread")?,
-            link: LinkSpec {
-                down: self.direction("down", mtu)?,
-                up: self.direction("up", mtu)?,
+            link: if mesh::is_one(&self.settings) {
+                mesh::no_link()
+            } else {
+                LinkSpec {
+                    down: self.direction("down", mtu)?,
+                    up: self.direction("up", mtu)?,
+                }
             },
             header_bytes: header as u32,
             mtu_bytes: mtu as u32,
@@ -142,6 +150,7 @@ impl Cell {
             record: Recording::default(),
         };
         notifications::check(self, &spec)?;
+        mesh::check(self, &spec)?;
         Ok(spec)
     }
 
@@ -149,7 +158,8 @@ impl Cell {
     pub(super) fn group(&self, algorithm: &Algorithm) -> Result<Group, ScenarioError> {
         let mtu = self.bytes("link.mtu")?;
         let header = self.bytes("link.header")?;
-        let (transport, controller) = match algorithm.protocol {
+        let own = self.own.get(&algorithm.name).copied();
+        let (transport, controller) = match own.unwrap_or(algorithm.protocol) {
             Protocol::Udp(controller) => (Transport::Datagrams, controller),
             Protocol::Tcp(named) => {
                 let settings = tcp::settings_of(&self.settings, named, mtu)?;
@@ -352,6 +362,19 @@ impl Cell {
             Value::Text(text) => Ok(text),
             _ => Err(self.wrong_kind(path)),
         }
+    }
+
+    pub(super) fn is_on(&self, path: &str) -> Result<bool, ScenarioError> {
+        self.text(path).map(|word| word == "on")
+    }
+
+    /// What a key without default says, if it says anything.
+    pub(super) fn if_set<T>(
+        &self,
+        path: &str,
+        get: impl Fn(&Self, &str) -> Result<T, ScenarioError>,
+    ) -> Result<Option<T>, ScenarioError> {
+        self.has(path).then(|| get(self, path)).transpose()
     }
 }
 

@@ -6,6 +6,7 @@ use carob_sim::spec::Transport;
 use super::algorithm::Protocol;
 use super::error::Place;
 use super::keys::{self, KEYS};
+use super::mesh;
 use super::tcp::{self, TcpSetting};
 use super::value::Value;
 use super::{Algorithm, Cell, Scenario, Setting};
@@ -87,7 +88,9 @@ impl Scenario {
     /// [`transmission`](Self::transmission) and [`Algorithm::controller`].
     pub fn describe(&self, cell: Option<&Cell>) -> Vec<Described> {
         let settings = cell.map_or(&self.settings, |cell| &cell.settings);
-        let fixed = KEYS.iter().filter_map(|key| {
+        let of_mesh = mesh::is_one(settings);
+        let concerned = KEYS.iter().filter(|key| mesh::concerns(key.path, of_mesh));
+        let fixed = concerned.filter_map(|key| {
             let varying = self.varying(key.path);
             // Only cells know a swept key's value.
             let setting = match (varying.is_empty(), self.cells.first()) {

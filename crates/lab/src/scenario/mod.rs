@@ -15,6 +15,7 @@ mod cases;
 mod cell;
 mod describe;
 mod document;
+mod mesh;
 mod mix;
 mod notifications;
 mod queue;
@@ -31,6 +32,7 @@ pub use algorithm::{Algorithm, every_name, is_known};
 pub use cell::Cell;
 pub use describe::{Described, Origin, Parameter};
 pub use error::{Place, Problem, ScenarioError};
+pub(crate) use mesh::lossy;
 pub use tcp::TcpSetting;
 
 use algorithm::{Only, algorithms_of};
@@ -128,7 +130,10 @@ impl Scenario {
         }
         let algorithms = algorithms_of(&settings, &axes, &only)?;
         cases.check(&axes)?;
-        let cells = cells_of(&settings, axes, &cases)?;
+        let mut cells = cells_of(&settings, axes, &cases)?;
+        for cell in &mut cells {
+            cell.own = algorithm::own_of(&algorithms, cell, &settings)?;
+        }
         let hash = hash_of(&settings, &cells);
         let scenario = Self {
             settings,
@@ -165,10 +170,17 @@ impl Scenario {
         self.cells.iter().find(|cell| cell.name == name)
     }
 
-    /// The cells whose names fit a pattern such as `long-1c-*-2500`.
+    /// The cells whose names fit a pattern such as `long-1c-*-2500`; where there is none, those whose
+    /// names go on after it, such as all loads of `constant-6x6-lossy`.
     pub fn cells_like(&self, pattern: &str) -> Vec<&Cell> {
-        let fits = |cell: &&Cell| crate::pattern::fits(&cell.name, pattern);
-        self.cells.iter().filter(fits).collect()
+        let fitting = |pattern: &str| -> Vec<&Cell> {
+            let fits = |cell: &&Cell| crate::pattern::fits(&cell.name, pattern);
+            self.cells.iter().filter(fits).collect()
+        };
+        match fitting(pattern) {
+            none if none.is_empty() => fitting(&format!("{pattern}-*")),
+            cells => cells,
+        }
     }
 
     /// Its algorithms, in order.

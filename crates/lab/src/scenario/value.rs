@@ -38,6 +38,8 @@ pub enum Kind {
     Buffer,
     /// A share of a hundred.
     Percent,
+    /// A distance.
+    Length,
     /// A list of texts.
     Texts,
     /// As the TCP setting of this name.
@@ -70,6 +72,7 @@ impl fmt::Display for Kind {
                 "a size with its unit (B, kB, packets), as in \"2500 B\" or \"50 packets\", or \"inf\"",
             ),
             Self::Percent => f.write_str("a share from 0 % to 100 % with its unit, as in \"2 %\""),
+            Self::Length => f.write_str("a length with its unit (mm, m), as in \"10 m\""),
             Self::Texts => f.write_str("a list of texts"),
             Self::Tcp(name) => f.write_str(tcp::takes(name)),
         }
@@ -99,6 +102,8 @@ pub enum Value {
     Packets(u32),
     /// Parts per million.
     Percent(u32),
+    /// Millimetres.
+    Length(u32),
     /// Texts.
     Texts(Vec<String>),
 }
@@ -141,6 +146,10 @@ impl Value {
                 let ppm = scaled(text, &[("%", 10_000)])?;
                 Self::Percent(u32::try_from(ppm).ok().filter(|p| *p <= 1_000_000)?)
             }
+            Kind::Length => {
+                let millimetres = scaled(text, &[("mm", 1), ("m", 1_000)])?;
+                Self::Length(u32::try_from(millimetres).ok()?)
+            }
             Kind::Tcp(name) => Self::Text(tcp::canonical(name, text)?),
             Kind::Texts => Self::Texts(
                 text.split(',')
@@ -151,23 +160,25 @@ impl Value {
         })
     }
 
-    /// As in names of cells: without units.
+    /// As in names of cells: without spaces and, where it is clear, without units.
     pub fn bare(&self) -> String {
         match self {
             Self::Buffer(INFINITE_BUFFER_BYTES) => "inf".to_owned(),
-            Self::Buffer(n) | Self::Bytes(n) | Self::Whole(n) | Self::Rate(n) => n.to_string(),
+            Self::Buffer(n) | Self::Bytes(n) | Self::Whole(n) => n.to_string(),
+            Self::Rate(_) => self.to_string().replace(' ', "").replace("/s", ""),
             other => other.to_string().replace(' ', ""),
         }
     }
 
-    /// As in the machine interface: numbers as numbers, in bytes, seconds, bits per second and
-    /// per cent; everything else as text.
+    /// As in the machine interface: numbers as numbers, in bytes, seconds, bits per second, metres
+    /// and per cent; everything else as text.
     pub fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Buffer(INFINITE_BUFFER_BYTES) => json!("inf"),
             Self::Buffer(n) | Self::Bytes(n) | Self::Whole(n) | Self::Rate(n) => json!(n),
             Self::Time(Some(t)) => json!(t.as_micros() as f64 / 1e6),
             Self::Percent(ppm) => json!(f64::from(*ppm) / 1e4),
+            Self::Length(millimetres) => json!(f64::from(*millimetres) / 1e3),
             Self::Texts(texts) => json!(texts),
             other => json!(other.to_string()),
         }
@@ -199,6 +210,8 @@ impl fmt::Display for Value {
             Self::Bytes(n) | Self::Buffer(n) => write!(f, "{n} B"),
             Self::Packets(n) => write!(f, "{n} packets"),
             Self::Percent(ppm) => write!(f, "{} %", Ratio::new(*ppm, 10_000)),
+            Self::Length(mm) if mm % 1_000 == 0 => write!(f, "{} m", mm / 1_000),
+            Self::Length(mm) => write!(f, "{mm} mm"),
             Self::Texts(texts) => f.write_str(&texts.join(", ")),
         }
     }
@@ -268,6 +281,7 @@ mod tests {
         assert_eq!(read(Kind::Buffer, "2500 B"), Some(Value::Buffer(2_500)));
         assert_eq!(read(Kind::Buffer, "inf"), Some(Value::Buffer(1_410_000)));
         assert_eq!(read(Kind::TimeOrNone, "none"), Some(Value::Time(None)));
+        assert_eq!(read(Kind::Length, "10.05 m"), Some(Value::Length(10_050)));
     }
 
     #[test]
@@ -319,6 +333,8 @@ mod tests {
             (Kind::Bytes(0, 9_999), "1 kB"),
             (Kind::Number, "1.4"),
             (Kind::TimeOrNone, "1 min"),
+            (Kind::Length, "10 m"),
+            (Kind::Length, "10050 mm"),
         ] {
             let value = read(kind, text).expect(text);
             assert_eq!(

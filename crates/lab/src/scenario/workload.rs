@@ -4,7 +4,7 @@ use carob_sim::spec::{AfterFailure, Batches, Reconnect, Requests, Workload};
 
 use super::cell::Cell;
 use super::error::ScenarioError;
-use super::{impossible, notifications};
+use super::{impossible, mesh, notifications};
 
 /// CoAP around a block: header 4, Block2 option 4 (delta above 12, value up to 2 bytes), payload
 /// marker 1. Tokens come on top.
@@ -24,8 +24,10 @@ pub(super) fn clients(cell: &Cell) -> Result<&'static str, ScenarioError> {
 
 /// The workload; where blocks are packets, these are to fit (MTU, header).
 pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload, ScenarioError> {
-    if cell.text("workload.kind")? == "notifications" {
-        return notifications::of(cell).map(Workload::Notifications);
+    match cell.text("workload.kind")? {
+        "notifications" => return notifications::of(cell).map(Workload::Notifications),
+        "mesh" => return mesh::of(cell).map(|mesh| Workload::Mesh(Box::new(mesh))),
+        _ => {}
     }
     let block = cell.bytes("workload.block")?;
     let token = cell.whole("workload.token_bytes")?;

@@ -1,11 +1,12 @@
 //! Facts about the protocol code itself, which need no network: `unit(NAME, ARGUMENT)` in rules.
 //!
 //! Each is found out by driving the code that runs everywhere else: controllers on a given sequence
-//! of round trips and losses (`timers`), what messages look like (`framing`), two endpoints that
+//! of round trips and losses (`timers`), what messages look like (`framing`), one hop of a wireless network (`hop`), two endpoints that
 //! hand each other what they say (`endpoints`), TCP's sender alone (`windows`).
 
 mod endpoints;
 mod framing;
+mod hop;
 mod timers;
 mod windows;
 
@@ -45,6 +46,21 @@ pub const FACTS: &[Fact] = &[
         "copy-at",
         "When a controller sends a copy of a message that nobody answers, in seconds after the first: ARGUMENT is the controller, its first timer and the copy, such as `cocoa-plus-0.25-4`; copy 5 stands for giving up.",
         timers::copy_at,
+    ),
+    fact(
+        "rto-distance",
+        "How far first timers are from the time that their exchange takes, over that time, in the mean of 960 exchanges whose round trips go up and down in steps between 0.5 and 2 s, or of 160 in which they rise evenly and fall at once: ARGUMENT is a controller and `stairs` or `saw`.",
+        timers::rto_distance,
+    ),
+    fact(
+        "rto-too-short",
+        "Share of those timers that are shorter than the exchange takes.",
+        timers::rto_too_short,
+    ),
+    fact(
+        "hop-delivery",
+        "Share of the frames that cross one hop of a wireless network in 10,000 tries, with nobody else on the air: ARGUMENT is the share that arrives of each transmission in per cent and the transmissions a frame may have, such as `75-4`; or `drawn-4`, that share being drawn from the distribution of lossy links.",
+        hop::delivery,
     ),
     fact(
         "weak-updates",

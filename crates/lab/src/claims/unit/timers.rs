@@ -102,6 +102,34 @@ pub(super) fn copy_at(argument: &str) -> Option<f64> {
     Some(before.iter().fold(0.0, |sum, timer| sum + timer))
 }
 
+/// Each exchange's first timer and how long it took, in seconds, where round trips go up and down
+/// in steps, or evenly: ARGUMENT is a controller and `stairs` or `saw`.
+fn shaped(argument: &str) -> Option<Vec<(f64, f64)>> {
+    let (controller, shape) = argument.rsplit_once('-')?;
+    let round = match shape {
+        "stairs" => {
+            "rtt 500 ms x 40\nrtt 1 s x 40\nrtt 1500 ms x 40\nrtt 2 s x 40\nrtt 1500 ms x 40\nrtt 1 s x 40\n"
+        }
+        "saw" => "rtt 500 ms to 2 s x 40\n",
+        _ => return None,
+    };
+    let run = play(controller, &round.repeat(4))?;
+    let one = |step: &Step| Some((first_timer(step)?, seconds(step.took())));
+    run.steps.iter().map(one).collect()
+}
+
+pub(super) fn rto_distance(argument: &str) -> Option<f64> {
+    let all = shaped(argument)?;
+    let distances = all.iter().map(|(timer, took)| (timer - took).abs() / took);
+    Some(distances.sum::<f64>() / all.len() as f64)
+}
+
+pub(super) fn rto_too_short(argument: &str) -> Option<f64> {
+    let all = shaped(argument)?;
+    let short = all.iter().filter(|(timer, took)| timer < took);
+    Some(short.count() as f64 / all.len() as f64)
+}
+
 pub(super) fn weak_updates(controller: &str) -> Option<f64> {
     // An RTO also ages while copies are lost: what counts is that it differs from that of a
     // controller without weak samples.

@@ -7,8 +7,10 @@ use std::fmt::Write as _;
 use super::tcp;
 use super::value::Kind;
 
+mod mesh;
 mod table;
 
+pub(super) use mesh::is_of_mesh;
 pub use table::{KEYS, TRANSMISSION_KEYS};
 
 /// A key of scenario files and `--set`.
@@ -70,7 +72,7 @@ const OPEN_TABLES: [(&str, &str, &str); 9] = [
     (
         "where.<name>.<key>",
         "as the key",
-        "A setting of `link`, `workload`, `mix`, `server`, `transmission` or `tcp`, `run.until` or `run.time_limit` in those cells.",
+        "A setting of `link`, `workload`, `mix`, `server`, `transmission`, `cc`, `tcp` or of wireless networks, `run.until` or `run.time_limit` in those cells.",
     ),
     (
         "algorithm.<name>.<transmission key>",
@@ -151,8 +153,9 @@ fn is_of_cells(path: &str) -> bool {
     let table = path.split('.').next().unwrap_or_default();
     matches!(
         table,
-        "link" | "workload" | "mix" | "server" | "transmission" | "tcp"
-    ) || matches!(path, "run.until" | "run.time_limit")
+        "link" | "workload" | "mix" | "server" | "transmission" | "cc" | "tcp"
+    ) || is_of_mesh(path)
+        || matches!(path, "run.until" | "run.time_limit")
 }
 
 /// The key of this path, or the one that ends like this; of several the one nearest the root.

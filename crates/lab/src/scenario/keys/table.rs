@@ -5,9 +5,10 @@ use carob_sim::notifications::RESOURCES_MAX;
 use carob_sim::spec::{CLIENTS_MAX, SERVER_QUEUE_MAX};
 
 use super::Key;
+use super::mesh::MESH_KEYS;
 use crate::scenario::value::Kind;
 
-const fn key(
+pub(super) const fn key(
     path: &'static str,
     kind: Kind,
     default: Option<&'static str>,
@@ -25,7 +26,24 @@ const fn key(
 /// `sweep.<key>`, `algorithm.<name>.<transmission key>`, `algorithm.<name>.cc.<constant>`,
 /// `algorithm.<name>.tcp.<setting>`, `algorithm.<name>.only.<sweep key>`, `cc.<constant>` and
 /// `tcp.<setting>`.
-pub const KEYS: &[Key] = &[
+pub const KEYS: &[Key] = &joined();
+
+/// Those of all runs and of runs over a link, then those of wireless networks.
+const fn joined() -> [Key; GENERAL.len() + MESH_KEYS.len()] {
+    let mut all = [GENERAL[0]; GENERAL.len() + MESH_KEYS.len()];
+    let mut n = 0;
+    while n < all.len() {
+        all[n] = if n < GENERAL.len() {
+            GENERAL[n]
+        } else {
+            MESH_KEYS[n - GENERAL.len()]
+        };
+        n += 1;
+    }
+    all
+}
+
+const GENERAL: &[Key] = &[
     key(
         "about",
         Kind::Text,
@@ -94,9 +112,9 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "workload.kind",
-        Kind::Word(&["blockwise-get", "exchanges", "notifications"]),
+        Kind::Word(&["blockwise-get", "exchanges", "notifications", "mesh"]),
         None,
-        "What clients do: get something large, in blocks over UDP; make requests of one exchange each; or observe a server on the constrained side of the link, which notifies them in rounds.",
+        "What clients do: get something large, in blocks over UDP; make requests of one exchange each; observe a server on the constrained side of the link, which notifies them in rounds; or, without a link, send messages over a wireless network of many hops to its sinks.",
     ),
     key(
         "workload.clients",
@@ -174,7 +192,7 @@ pub const KEYS: &[Key] = &[
         "workload.token_bytes",
         Kind::Whole(0, 8),
         Some("0"),
-        "Length of the token.",
+        "Length of the token; at least 1 in a `mesh`.",
     ),
     key(
         "workload.start_spread",
@@ -270,19 +288,19 @@ pub const KEYS: &[Key] = &[
         "workload.duration",
         Kind::Time,
         Some("10 min"),
-        "With `notifications`, how long rounds are made and counted.",
+        "How long `notifications` are made in rounds, or a `mesh` makes messages, and how long that is counted.",
     ),
     key(
         "workload.warm_up",
         Kind::Time,
         Some("2 min"),
-        "With `notifications`, time before that for registrations, which are CON GETs and are not counted.",
+        "Time before that, of which nothing is counted: with `notifications` for registrations, which are CON GETs, with `mesh` for RPL alone.",
     ),
     key(
         "workload.message",
         Kind::Bytes(16, 1_024),
         Some("64 B"),
-        "With `notifications`, size of each as a CoAP message; Max-Age and Observe are part of it.",
+        "Size of each of `notifications`, or of each message of a `mesh`, from CoAP's header to the end of the payload; Max-Age and Observe are part of it.",
     ),
     key(
         "workload.max_age",
@@ -318,7 +336,7 @@ pub const KEYS: &[Key] = &[
         "workload.bin",
         Kind::Time,
         Some("10 s"),
-        "With `notifications`, spans of time to count in.",
+        "With `notifications` and `mesh`, spans of time to count in.",
     ),
     key(
         "link.mtu",

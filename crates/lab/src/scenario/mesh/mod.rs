@@ -1,0 +1,193 @@
+//! Wireless networks, from the keys of the tables `mesh`, `radio`, `mac`, `lowpan`, `rpl`, `node` and
+//! `traffic`.
+//!
+//! Layers ([`layers`]) take what a version of Contiki has, then what single keys say.
+
+mod layers;
+mod topology;
+
+use std::collections::BTreeMap;
+
+use carob_cc::time::Duration;
+use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
+use carob_sim::mesh::Unfit;
+use carob_sim::mesh::spec::{
+    BurstKind, Bursts, Constant, Delivery, MeshSpec, NodeSpec, Period, Routing, Sink, Traffic,
+};
+use carob_sim::spec::{RunSpec, Workload};
+
+use super::cell::Cell;
+use super::error::{Place, ScenarioError};
+use super::keys::{KEYS, is_of_mesh};
+use super::value::Value;
+use super::{Setting, impossible};
+
+/// Keys of `workload` that a network has, too.
+const SHARED: [&str; 6] = [
+    "workload.kind",
+    "workload.duration",
+    "workload.warm_up",
+    "workload.message",
+    "workload.token_bytes",
+    "workload.bin",
+];
+
+/// Whether a cell is of a wireless network.
+pub(super) fn is_one(settings: &BTreeMap<String, Setting>) -> bool {
+    matches!(
+        settings.get("workload.kind").map(|s| &s.value),
+        Some(Value::Text(kind)) if kind == "mesh"
+    )
+}
+
+/// Whether a key means something to a run of a wireless network (`mesh`), or to another.
+pub(super) fn concerns(path: &str, mesh: bool) -> bool {
+    let table = path.split('.').next().unwrap_or_default();
+    match table {
+        _ if is_of_mesh(path) => mesh,
+        "link" | "mix" | "server" | "tcp" => !mesh,
+        "workload" => !mesh || SHARED.contains(&path),
+        _ => !mesh || path != "run.until",
+    }
+}
+
+/// The link of a run that has none.
+pub(super) fn no_link() -> LinkSpec {
+    let direction = DirectionSpec {
+        rate_bps: 250_000,
+        buffer: Buffer::bytes(1_280),
+        delay: Duration::ZERO,
+        extra: ExtraDelay::Constant(Duration::ZERO),
+        loss: LossSpec::None,
+    };
+    LinkSpec {
+        down: direction,
+        up: direction,
+    }
+}
+
+/// What links are like where `radio.link` is `lossy` and nothing else is said.
+pub(crate) fn lossy() -> Option<Delivery> {
+    let key = KEYS.iter().find(|key| key.path == "radio.ratios")?;
+    layers::points(key.default?).map(Delivery::Drawn)
+}
+
+/// The network of a cell.
+pub(super) fn of(cell: &Cell) -> Result<MeshSpec, ScenarioError> {
+    Ok(MeshSpec {
+        topology: topology::of(cell)?,
+        radio: layers::radio(cell)?,
+        mac: layers::mac(cell)?,
+        lowpan: layers::lowpan(cell)?,
+        routing: match cell.text("rpl.routing")? {
+            "static" => Routing::Static(cell.time("rpl.settled_after")?),
+            _ => Routing::Rpl,
+        },
+        rpl: layers::rpl(cell)?,
+        node: NodeSpec {
+            queue: cell.whole("node.coap_buffer")? as u16,
+            processing: cell.time("node.processing")?,
+            forwarding: cell.time("node.forwarding")?,
+            tick: cell.time("node.tick")?,
+            gives_up_at_last_copy: cell.is_on("node.gives_up_at_last_copy")?,
+        },
+        traffic: traffic(cell)?,
+        warm_up: cell.time("workload.warm_up")?,
+        duration: cell.time("workload.duration")?,
+        bin: cell.time("workload.bin")?,
+        traced: cell.if_set("mesh.traced", Cell::whole)?.map(|n| n as u16),
+    })
+}
+
+fn traffic(cell: &Cell) -> Result<Traffic, ScenarioError> {
+    let [load, each] = ["traffic.load", "traffic.period"];
+    let start = cell.if_set("traffic.start", Cell::span)?;
+    let period = match (cell.has(load), cell.has(each)) {
+        (true, true) => {
+            let why = format!("{load} and {each} are two ways to say how often nodes speak");
+            return Err(impossible(cell.place(each), why));
+        }
+        (true, false) => match cell.value_of(load)? {
+            Value::Rate(bps) => Some(Period::Load(u32::try_from(*bps).unwrap_or(u32::MAX))),
+            _ => return Err(cell.wrong_kind(load)),
+        },
+        (false, true) => Some(Period::Each(cell.time(each)?)),
+        (false, false) => None,
+    };
+    if let (None, Some(_)) = (period, start) {
+        let why = format!("traffic.start is of constant traffic; set {load} or {each}");
+        return Err(impossible(cell.place("traffic.start"), why));
+    }
+    let burst = cell.whole("traffic.burst")? as u16;
+    let every = match cell.value_of("traffic.burst_every")? {
+        Value::Time(every) => *every,
+        _ => return Err(cell.wrong_kind("traffic.burst_every")),
+    };
+    let message = cell.bytes("workload.message")?;
+    let counted = cell.if_set("traffic.counted", Cell::bytes)?;
+    Ok(Traffic {
+        constant: period.map(|period| Constant { period, start }),
+        bursts: (burst > 0)
+            .then(|| -> Result<Bursts, ScenarioError> {
+                Ok(Bursts {
+                    first: cell.span("traffic.burst_first")?,
+                    every,
+                    messages: burst,
+                    to: match cell.text("traffic.burst_to")? {
+                        "secondary" => Sink::Secondary,
+                        _ => Sink::Primary,
+                    },
+                    kind: match cell.text("traffic.burst_kind")? {
+                        "notifications" => BurstKind::Notifications,
+                        _ => BurstKind::Posts,
+                    },
+                })
+            })
+            .transpose()?,
+        counted_bytes: counted.unwrap_or(message) as u16,
+        message_bytes: message as u16,
+        token_bytes: cell.whole("workload.token_bytes")? as u8,
+    })
+}
+
+/// Whether nothing was set that the kind of run knows nothing of, and there can be such a network.
+pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
+    let mesh = match &spec.workload {
+        Workload::Mesh(mesh) => Some(mesh),
+        _ => None,
+    };
+    let set = |s: &Setting| !matches!(s.place, Place::Scenario(_));
+    let stray = |(path, s): &(&String, &Setting)| set(s) && !concerns(path, mesh.is_some());
+    if let Some((path, setting)) = cell.settings.iter().find(stray) {
+        let why = match &mesh {
+            Some(_) => format!(
+                "{path} means nothing to a wireless network (workload.kind = \"mesh\"), which has no such thing; leave it out"
+            ),
+            None => format!(
+                "{path} is of wireless networks; leave it out, or set workload.kind to \"mesh\""
+            ),
+        };
+        return Err(impossible(&setting.place, why));
+    }
+    let Some(mesh) = mesh else {
+        return Ok(());
+    };
+    mesh.check(spec).map_err(|why| {
+        let path = match why {
+            Unfit::Message(_) => "workload.message",
+            Unfit::Token => "workload.token_bytes",
+            Unfit::Burst(_) => "traffic.burst",
+            Unfit::Period if cell.has("traffic.load") => "traffic.load",
+            Unfit::Period => "traffic.period",
+            Unfit::NoTime | Unfit::TooLong | Unfit::TimeLimit => "workload.duration",
+            Unfit::Lowpan(_) => "lowpan.frame",
+            Unfit::Queue(_) => "node.coap_buffer",
+            Unfit::Traced(_) => "mesh.traced",
+            _ => "run.algorithms",
+        };
+        impossible(cell.place(path), format!("{path}: {why}"))
+    })
+}
+
+#[cfg(test)]
+mod tests;

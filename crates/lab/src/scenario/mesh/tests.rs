@@ -1,0 +1,237 @@
+use carob_cc::time::Duration;
+use carob_sim::mesh::spec::{
+    BurstKind, CcaRange, Csma, Delivery, LowpanSpec, MacSpec, MeshSpec, NoRoute, NodeSpec, Period,
+    Position, RadioSpec, RplMode, RplSpec, Shape, Sink, TopologySpec,
+};
+use carob_sim::random::Probability;
+use carob_sim::spec::{RunSpec, Workload};
+
+use crate::scenario::{Scenario, builtin};
+
+const LEAST: &str = r#"
+    about = "a network"
+    study = "carob"
+    family = "network"
+    cell = "network"
+    run.algorithms = ["default"]
+    [workload]
+    kind = "mesh"
+    message = "40 B"
+    token_bytes = 2
+    [traffic]
+    load = "1 kbit/s"
+"#;
+
+fn read(text: &str, set: &[&str]) -> Result<RunSpec, String> {
+    let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
+    let scenario = Scenario::read("network.toml", text, &set).map_err(|e| e.to_string())?;
+    let cell = &scenario.cells()[0];
+    Ok(scenario.spec(cell, &scenario.algorithms()[0], 1))
+}
+
+fn mesh(set: &[&str]) -> MeshSpec {
+    match read(LEAST, set).expect("a valid one").workload {
+        Workload::Mesh(mesh) => *mesh,
+        other => panic!("no network: {other:?}"),
+    }
+}
+
+fn wrong(set: &[&str]) -> String {
+    read(LEAST, set).expect_err("it is wrong")
+}
+
+#[test]
+fn keys_that_say_nothing_leave_every_layer_as_the_simulator_has_it() {
+    let mesh = mesh(&[]);
+    assert_eq!(mesh.topology, TopologySpec::default());
+    assert_eq!(mesh.radio, RadioSpec::default());
+    assert_eq!(mesh.mac, MacSpec::default());
+    assert_eq!(mesh.lowpan, LowpanSpec::default());
+    assert_eq!(mesh.rpl, RplSpec::default());
+    assert_eq!(mesh.node, NodeSpec::default());
+    let constant = mesh.traffic.constant.expect("constant traffic");
+    assert_eq!(constant.period, Period::Load(1_000));
+    assert_eq!(mesh.traffic.counted_bytes, 40);
+}
+
+#[test]
+fn a_version_is_one_key_and_others_go_over_it() {
+    let later = [
+        "rpl.version=contiki3x",
+        "csma=contiki3x",
+        "lowpan.version=contiki3x",
+    ];
+    let set: Vec<&str> = later
+        .into_iter()
+        .chain([
+            "max_link_metric=4",
+            "no_route_buffer=8",
+            "transmissions_max=3",
+            "probing=0 s",
+        ])
+        .collect();
+    let mesh = mesh(&set);
+    assert_eq!(
+        mesh.rpl,
+        RplSpec {
+            max_link_metric: Some(400),
+            no_route: NoRoute::Buffer(8),
+            probing: None,
+            ..RplSpec::contiki3x()
+        }
+    );
+    assert_eq!(mesh.rpl.mode, RplMode::NonStoring);
+    assert_eq!(
+        (mesh.mac.csma, mesh.mac.transmissions_max),
+        (Csma::Contiki3x, 3)
+    );
+    assert_eq!(mesh.lowpan.mac_bytes_max, 125);
+    assert!(!mesh.lowpan.reassembly_blocks);
+    let any = self::mesh(&["rpl.version=contiki3x", "max_link_metric=0"]);
+    assert_eq!(any.rpl.max_link_metric, None);
+    let middle = self::mesh(&["rpl.version=contiki30"]).rpl;
+    assert_eq!((middle.etx_divisor, middle.initial_etx), (256, 200));
+}
+
+#[test]
+fn links_are_one_key_too() {
+    let lossy = mesh(&["link=lossy"]);
+    let Delivery::Drawn(points) = &lossy.radio.delivery else {
+        panic!("{:?}", lossy.radio.delivery);
+    };
+    let mean: f64 = points
+        .windows(2)
+        .map(|two| {
+            let share = two[1].1.as_f64() - two[0].1.as_f64();
+            share * (two[0].0.as_f64() + two[1].0.as_f64()) / 2.0
+        })
+        .sum();
+    assert!((mean - 0.9).abs() < 1e-6, "{mean}");
+    assert!(lossy.mac.acknowledged);
+    let once = mesh(&["link=nomacretx"]);
+    assert_eq!(
+        (&once.radio.delivery, once.mac.acknowledged),
+        (&Delivery::Perfect, false)
+    );
+    let fixed = mesh(&[
+        "link=lossy",
+        "delivery=fixed",
+        "ratio=80 %",
+        "radio.cca=nothing",
+    ]);
+    assert_eq!(
+        fixed.radio.delivery,
+        Delivery::Fixed(Probability::ppm(800_000))
+    );
+    assert_eq!(fixed.radio.cca_range, CcaRange::Nothing);
+}
+
+#[test]
+fn shapes_and_places_have_names() {
+    for (text, shape) in [
+        ("chain", Shape::Chain(17)),
+        ("chain-5", Shape::Chain(5)),
+        ("7x7", Shape::Grid(7, 7)),
+        ("dumbbell", Shape::Dumbbell),
+        ("iotlab", Shape::IotLab),
+    ] {
+        assert_eq!(mesh(&[&format!("topology={text}")]).topology.shape, shape);
+    }
+    let places = mesh(&["mesh.root=centre", "sink=root", "second_sink=7"]).topology;
+    assert_eq!(
+        (places.root, places.sink, places.second_sink),
+        (Position::Centre, Position::Root, Position::Node(7))
+    );
+    assert!(wrong(&["topology=ring"]).contains("chain-<nodes>"));
+    assert!(wrong(&["mesh.root=root"]).contains("mesh.root"));
+}
+
+#[test]
+fn bursts_are_to_a_sink_and_of_a_kind() {
+    let set = [
+        "burst=3",
+        "burst_every=20 s",
+        "burst_first=0-20 s",
+        "burst_to=secondary",
+        "burst_kind=notifications",
+    ];
+    let bursts = mesh(&set).traffic.bursts.expect("bursts");
+    assert_eq!(
+        (bursts.messages, bursts.to, bursts.kind),
+        (3, Sink::Secondary, BurstKind::Notifications)
+    );
+    assert_eq!(bursts.every, Some(Duration::from_secs(20)));
+    assert!(mesh(&[]).traffic.bursts.is_none());
+}
+
+#[test]
+fn what_means_nothing_to_a_network_is_refused_and_the_other_way_round() {
+    for key in [
+        "link.up.rate=1 kbit/s",
+        "clients=3",
+        "server.service=1 s",
+        "mix.second=default",
+        "tcp.mss=100",
+    ] {
+        let said = wrong(&[key]);
+        assert!(said.contains("wireless network"), "{key}: {said}");
+    }
+    let (file, _) = builtin::find("thesis/long").expect("a scenario");
+    let said = read(file.text, &["radio.cca=nothing"]).expect_err("there is no radio");
+    assert!(said.contains("set workload.kind to \"mesh\""), "{said}");
+}
+
+#[test]
+fn networks_that_cannot_be_are_refused_with_the_key() {
+    for (set, key) in [
+        (
+            &["workload.message=16 B", "token_bytes=8"][..],
+            "workload.message",
+        ),
+        (&["token_bytes=0"], "workload.token_bytes"),
+        (&["period=1 s"], "traffic.period"),
+        (&["load=0 bit/s"], "traffic.load"),
+        (&["duration=13 h"], "workload.duration"),
+        (&["ratios=75:0 70:100", "link=lossy"], "radio.ratios"),
+        (&["ratios=75:10 90:100", "link=lossy"], "radio.ratios"),
+        (&["noise=on", "noise_on=0 s"], "radio.noise_on"),
+        (&["run.algorithms=tcp-newreno"], "run.algorithms"),
+    ] {
+        let said = wrong(set);
+        assert!(said.contains(key), "{set:?}: {said}");
+    }
+}
+
+#[test]
+fn constants_of_some_cells_are_those_of_their_controllers() {
+    let text = r#"
+        about = "a network"
+        study = "carob"
+        family = "network"
+        cell = "network-{variant}"
+        run.algorithms = ["cocoa-plus"]
+        sweep.variant = ["30", "45"]
+        where.later.if.variant = ["45"]
+        where.later.cc.ageing_large_after = "45 s"
+        [workload]
+        kind = "mesh"
+        token_bytes = 2
+        [traffic]
+        load = "1 kbit/s"
+    "#;
+    let scenario = Scenario::read("network.toml", text, &[]).expect("a valid one");
+    let after = |cell: usize| {
+        let spec = scenario.spec(&scenario.cells()[cell], &scenario.algorithms()[0], 1);
+        let mut found = String::new();
+        spec.controller.settings().describe(&mut |constant| {
+            if constant.name == "ageing_large_after" {
+                found = constant.value.to_string();
+            }
+        });
+        found
+    };
+    assert_eq!((after(0), after(1)), ("30 s".to_owned(), "45 s".to_owned()));
+    let wrong = text.replace("ageing_large_after", "ageing_larg_after");
+    let said = Scenario::read("network.toml", &wrong, &[]).expect_err("no such constant");
+    assert!(said.to_string().contains("ageing_larg_after"), "{said}");
+}

@@ -1,0 +1,70 @@
+//! Shapes of networks, and who is where.
+
+use carob_sim::mesh::spec::{Position, Shape, TopologySpec};
+
+use crate::scenario::cell::Cell;
+use crate::scenario::error::ScenarioError;
+use crate::scenario::impossible;
+use crate::scenario::value::Value;
+
+/// Nodes of the shape `chain` (Betzler et al. 2015, section 4.1).
+const CHAIN: u16 = 17;
+
+pub(super) fn of(cell: &Cell) -> Result<TopologySpec, ScenarioError> {
+    let path = "mesh.topology";
+    let text = cell.text(path)?;
+    let shape = shape(text).ok_or_else(|| {
+        let why = format!(
+            "{path} = \"{text}\": expected chain, chain-<nodes>, dumbbell, <columns>x<rows>, pint, wilab or iotlab"
+        );
+        impossible(cell.place(path), why)
+    })?;
+    let edge_mm = match cell.value_of("mesh.edge")? {
+        Value::Length(millimetres) => *millimetres,
+        _ => return Err(cell.wrong_kind("mesh.edge")),
+    };
+    Ok(TopologySpec {
+        shape,
+        root: position(cell, "mesh.root")?,
+        sink: position(cell, "mesh.sink")?,
+        second_sink: position(cell, "mesh.second_sink")?,
+        outside: match cell.value_of("mesh.outside")? {
+            Value::Time(delay) => *delay,
+            _ => return Err(cell.wrong_kind("mesh.outside")),
+        },
+        edge_mm,
+        layout_seed: cell.whole("mesh.layout_seed")?,
+    })
+}
+
+fn shape(text: &str) -> Option<Shape> {
+    Some(match text {
+        "chain" => Shape::Chain(CHAIN),
+        "dumbbell" => Shape::Dumbbell,
+        "pint" => Shape::Pint,
+        "wilab" => Shape::Wilab,
+        "iotlab" => Shape::IotLab,
+        _ => match (text.strip_prefix("chain-"), text.split_once('x')) {
+            (Some(nodes), _) => Shape::Chain(nodes.parse().ok()?),
+            (None, Some((columns, rows))) => Shape::Grid(columns.parse().ok()?, rows.parse().ok()?),
+            (None, None) => return None,
+        },
+    })
+}
+
+fn position(cell: &Cell, path: &str) -> Result<Position, ScenarioError> {
+    let text = cell.text(path)?;
+    Ok(match text {
+        "usual" => Position::Usual,
+        "root" if path != "mesh.root" => Position::Root,
+        "corner" => Position::Corner,
+        "opposite-corner" => Position::OppositeCorner,
+        "centre" => Position::Centre,
+        _ => Position::Node(text.parse().map_err(|_| {
+            let why = format!(
+                "{path} = \"{text}\": expected usual, root (of sinks), corner, opposite-corner, centre or the number of a node"
+            );
+            impossible(cell.place(path), why)
+        })?),
+    })
+}
