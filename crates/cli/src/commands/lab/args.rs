@@ -60,6 +60,12 @@ pub(crate) enum LabCommand {
         /// Print a JSON object
         #[arg(long)]
         json: bool,
+        /// Draw the wireless network as SVG instead: nodes, links, and RPL's tree before the traffic
+        #[arg(long, conflicts_with = "json")]
+        topology: bool,
+        /// Seed of the run whose tree is drawn; the scenario's first without
+        #[arg(long, value_name = "SEED", requires = "topology")]
+        seed: Option<u64>,
     },
     /// Run a scenario: a table, and a report with figures
     #[command(after_help = RUN_EXAMPLES)]

@@ -12,6 +12,7 @@ mod reproduce;
 mod run;
 mod show;
 mod source;
+mod topology;
 
 pub(crate) use args::{LabCommand, RunArgs};
 
@@ -25,7 +26,16 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
             name,
             set,
             algorithm,
+            topology: true,
+            seed,
+            ..
+        } => topology::run(&name, &set, &algorithm, seed),
+        LabCommand::Show {
+            name,
+            set,
+            algorithm,
             json,
+            ..
         } => show::run(&name, &set, &algorithm, json),
         LabCommand::Run(args) => run::run(&args),
         LabCommand::Reproduce(args) => reproduce::run(&args),

@@ -1,0 +1,30 @@
+//! `carob lab show --topology`.
+
+use carob_lab::report::quiet_network;
+
+use super::output::say;
+use super::source::Source;
+use crate::failure::{Failure, Kind, Outcome};
+
+pub(super) fn run(
+    name: &str,
+    set: &[String],
+    algorithms: &[String],
+    seed: Option<u64>,
+) -> Result<Outcome, Failure> {
+    let source = Source::open(name, set, algorithms)?.without_pattern()?;
+    let scenario = &source.scenario;
+    let cell = source.cell().or_else(|| scenario.cells().first());
+    let (Some(cell), Some(algorithm)) = (cell, scenario.algorithms().first()) else {
+        return Err(Failure::new(Kind::Usage, "the scenario has nothing to run"));
+    };
+    let seed = seed.unwrap_or_else(|| scenario.first_seed());
+    let drawn = quiet_network(scenario, cell, algorithm, seed);
+    let Some(svg) = drawn.map_err(|e| Failure::new(Kind::Usage, e))? else {
+        let message = format!("{} has no wireless network to draw", source.name);
+        let hint = "`carob lab list` names all scenarios; those of cocoaplus have networks";
+        return Err(Failure::new(Kind::Usage, message).hint(hint));
+    };
+    say(svg.trim_end());
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,48 @@
+//! A wireless network before its traffic, as a figure.
+
+use carob_sim::mesh::{self, Quiet};
+use carob_sim::spec::Workload;
+use carob_sim::world::RunError;
+
+use super::{Network, standalone, topology_figure};
+use crate::scenario::{Algorithm, Cell, Scenario};
+
+/// The network of a cell with the tree that RPL has made in a run with this seed, as an SVG file;
+/// nothing if the cell has none.
+pub fn quiet_network(
+    scenario: &Scenario,
+    cell: &Cell,
+    algorithm: &Algorithm,
+    seed: u64,
+) -> Result<Option<String>, RunError> {
+    let spec = scenario.spec(cell, algorithm, seed);
+    let Workload::Mesh(network) = &spec.workload else {
+        return Ok(None);
+    };
+    let quiet = mesh::quiet(&spec, network)?;
+    Ok(Some(standalone(&topology_figure(&picture(quiet)))))
+}
+
+fn picture(quiet: Quiet) -> Network {
+    let Quiet {
+        topology,
+        links,
+        parents,
+        etx,
+        ..
+    } = quiet;
+    let nodes = 0..topology.nodes() as u16;
+    let sinks = nodes.filter(|node| topology.is_sink(*node));
+    let percent = |etx: &Option<u32>| etx.map(|etx| f64::from(etx) / 100.0);
+    Network {
+        sinks: sinks.collect(),
+        links: links
+            .iter()
+            .map(|(from, to, delivery)| (*from, *to, delivery.as_f64()))
+            .collect(),
+        parents: Some(parents),
+        etx: etx.iter().map(percent).collect(),
+        root: topology.root,
+        positions: topology.positions,
+    }
+}
