@@ -34,16 +34,11 @@ pub(super) fn run(as_json: bool) -> Result<Outcome, Failure> {
             format!("{authors}: \"{}\", {year}", study.title),
         )
     });
-    let mut without = Vec::new();
     for (study, heading) in std::iter::once(own).chain(printed) {
         let of_study: Vec<_> = scenarios
             .iter()
             .filter(|(_, s)| s.study() == study)
             .collect();
-        if of_study.is_empty() {
-            without.push(format!("  {study:10}  {heading}"));
-            continue;
-        }
         say(&heading);
         for (name, scenario) in of_study {
             let algorithms: Vec<&str> = scenario
@@ -60,11 +55,6 @@ pub(super) fn run(as_json: bool) -> Result<Outcome, Failure> {
                 scenario.seeds()
             ));
         }
-        say("");
-    }
-    if !without.is_empty() {
-        say("Studies without a scenario yet");
-        say(without.join("\n"));
         say("");
     }
     say("carob lab show NAME explains one, carob lab run NAME runs it.");

@@ -1,0 +1,11 @@
+//! The lab as people and programs meet it.
+
+mod captures;
+mod folder;
+mod notifications;
+mod reproduce;
+mod run;
+mod show;
+mod tcp;
+mod wireless;
+mod wrong;
