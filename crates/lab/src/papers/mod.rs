@@ -5,9 +5,11 @@
 
 pub mod csv;
 mod fct;
+mod networks;
 
 pub use csv::{Table, text as csv_text};
 pub use fct::{Expected, expected, thesis_fct};
+pub use networks::{PrintedMean, cocoaplus_means};
 
 use serde::Deserialize;
 

@@ -1,7 +1,7 @@
 //! The report of a run: completion times of every cell and algorithm, and typical transfers.
 
 use super::boxplot::{BoxMark, BoxPlot, Printed};
-use super::by_clients;
+use super::by_number;
 use super::notifications;
 use super::page::{Details, FigureBlock, Report, Section};
 use super::transfers::{link_over_time, timers_of_crowds, transfers};
@@ -68,11 +68,13 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Imposs
     } else {
         sections.push(times);
         sections.extend(mixes(&rows));
-        sections.extend(by_clients::figure(outcome, &rows).map(|figure| Section {
-            heading: "Requests".to_owned(),
-            figures: vec![figure],
-            ..Section::default()
-        }));
+        sections.extend(
+            by_number::figure(&by_number::CLIENTS, outcome, &rows).map(|figure| Section {
+                heading: "Requests".to_owned(),
+                figures: vec![figure],
+                ..Section::default()
+            }),
+        );
         sections.extend(transfers(outcome, &rows)?);
     }
     let each = outcome.each();
@@ -114,6 +116,7 @@ pub fn timeouts_figure(outcome: &Outcome<'_>) -> Result<Option<String>, Impossib
 
 /// What became of notifications, or of messages in a wireless network, with figures.
 fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, Impossible> {
+    let carried = by_number::figure(&by_number::LOAD, outcome, rows);
     let pdr = notifications::pdr_over_first(rows).map(|svg| FigureBlock {
         svg,
         title: "What arrives.".to_owned(),
@@ -137,7 +140,7 @@ fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, Impossible>
             "Notifications".to_owned()
         },
         text: summary::reading(outcome),
-        figures: pdr.into_iter().chain(timeouts).collect(),
+        figures: carried.into_iter().chain(pdr).chain(timeouts).collect(),
         tables: vec![if rows.iter().any(|row| row.runs > 1) {
             delivery::table(rows, false)
         } else {
@@ -169,7 +172,14 @@ pub fn link_figure(outcome: &Outcome<'_>) -> Result<Option<String>, Impossible> 
 /// What comes of a crowd as it grows, as a file of its own; nothing where cells do not differ in the
 /// number of clients.
 pub fn clients_figure(outcome: &Outcome<'_>) -> Option<String> {
-    let block = by_clients::figure(outcome, &outcome.rows())?;
+    let block = by_number::figure(&by_number::CLIENTS, outcome, &outcome.rows())?;
+    Some(super::standalone(&block.svg))
+}
+
+/// What a wireless network carries as its nodes send more, as a file of its own; nothing where cells
+/// do not differ in the load.
+pub fn load_figure(outcome: &Outcome<'_>) -> Option<String> {
+    let block = by_number::figure(&by_number::LOAD, outcome, &outcome.rows())?;
     Some(super::standalone(&block.svg))
 }
 

@@ -6,7 +6,7 @@
 //! ranges), a second set of percentiles beside a box, or colours that follow the page.
 
 mod boxplot;
-mod by_clients;
+mod by_number;
 mod comparison;
 mod explained;
 mod flows;
@@ -14,6 +14,7 @@ mod frame;
 mod link_use;
 mod mix;
 mod multiples;
+mod network_reproduction;
 mod notifications;
 mod page;
 mod printed;
@@ -31,12 +32,13 @@ mod transfers;
 
 pub use boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
 pub use comparison::{
-    Subject, clients_figure, comparison, figure, link_figure, mix_figure, pdr_figure,
+    Subject, clients_figure, comparison, figure, link_figure, load_figure, mix_figure, pdr_figure,
     timeouts_figure, timers_figure,
 };
 pub use explained::{Drawn, Explained, READING, explained, explained_figure};
 pub use flows::FlowsGraph;
 pub use multiples::{Panel, sequences, timers};
+pub use network_reproduction::network_reproduction;
 pub use page::{Details, FigureBlock, Report, Section};
 pub use printed::completion_times;
 pub use quiet::quiet_network;

@@ -1,5 +1,6 @@
 //! The studies' printed values beside ours: ratio, tolerance, verdict.
 
+pub mod networks;
 mod ours;
 mod tables;
 mod tolerance;

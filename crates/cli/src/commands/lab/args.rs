@@ -164,6 +164,8 @@ pub(crate) enum Figure {
     Pdr,
     /// A notifying server's timeouts in the beginning.
     Rto,
+    /// What wireless networks carry against what they are offered.
+    Load,
 }
 
 /// What study to compare with and how to show it.
@@ -181,10 +183,14 @@ pub(crate) struct ReproduceArgs {
     /// Runs per cell and algorithm; implies --fresh
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: Option<u64>,
+    /// Change a setting of every scenario behind tables of wireless networks, as for `run`; implies
+    /// --fresh
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["markdown", "figures", "svg", "keep"])]
+    pub(crate) set: Vec<String>,
     /// Print one JSON object per printed value, a line each
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print the results kept with the program as the document docs/reproduction.md
+    /// Print the results kept with the program as a document (docs/reproduction.md)
     #[arg(long, hide = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
     pub(crate) markdown: bool,
     /// Print the document docs/thesis-figures.md

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use carob_lab::pattern::is_pattern;
 use carob_lab::report::{
-    Subject, clients_figure, comparison, figure, link_figure, mix_figure, pdr_figure,
+    Subject, clients_figure, comparison, figure, link_figure, load_figure, mix_figure, pdr_figure,
     timeouts_figure, timers_figure,
 };
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
@@ -104,6 +104,7 @@ fn drawn(kind: Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure
         Figure::Timers => timers_figure(runs).map_err(impossible)?,
         Figure::Pdr => pdr_figure(runs),
         Figure::Rto => timeouts_figure(runs).map_err(impossible)?,
+        Figure::Load => load_figure(runs),
     };
     let missing = match kind {
         Figure::Boxes => "no flow completed",
@@ -115,6 +116,9 @@ fn drawn(kind: Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure
         Figure::Timers => "there is no crowd of clients with a server that takes its time",
         Figure::Pdr => "there are no notifications under several algorithms",
         Figure::Rto => "no server keeps a timeout for those it notifies",
+        Figure::Load => {
+            "cells do not differ in the load of a wireless network, or in more than two other keys"
+        }
     };
     svg.ok_or_else(|| Failure::new(Kind::Usage, format_args!("nothing to draw: {missing}")))
 }

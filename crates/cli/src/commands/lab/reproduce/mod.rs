@@ -1,5 +1,7 @@
 //! `carob lab reproduce`.
 
+mod networks;
+
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -15,7 +17,7 @@ use super::output::{self, json_lines, say};
 use crate::failure::{Failure, Kind, Outcome};
 
 /// Studies whose tables can be compared so far.
-const COMPARABLE: [&str; 1] = ["thesis"];
+const COMPARABLE: [&str; 2] = ["thesis", "cocoaplus"];
 
 pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     let Some(study) = papers::study(&args.study) else {
@@ -23,9 +25,17 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     };
     if !COMPARABLE.contains(&args.study.as_str()) {
         let citation = study.citation();
-        let message = format!("{citation} ({}) has no scenario to run yet", args.study);
+        let message = format!("{citation} ({}) prints no table of results", args.study);
         return Err(Failure::new(Kind::Usage, message)
-            .hint(format_args!("there is: {}", COMPARABLE.join(", "))));
+            .hint(format_args!("there are: {}", COMPARABLE.join(", "))));
+    }
+    if args.study == "cocoaplus" {
+        return networks::run(&study, args);
+    }
+    if !args.set.is_empty() {
+        let message = "tables of completion times are compared with the scenario as it is";
+        return Err(Failure::new(Kind::Usage, message)
+            .hint("carob lab run thesis/long --set KEY=VALUE runs it with other settings"));
     }
     let began = Instant::now();
     let fresh = args.fresh || args.seeds.is_some() || args.keep.is_some();
