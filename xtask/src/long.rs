@@ -10,7 +10,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    crowds, fairness, literature, notifications, sensitivity, slow_server, workspace::Workspace,
+    crowds, fairness, literature, networks, notifications, sensitivity, slow_server,
+    workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -35,6 +36,7 @@ const RUNS: &[Long] = &[
     CROWD_SENSITIVITY,
     FAIRNESS_SENSITIVITY,
     LITERATURE_SENSITIVITY,
+    MESH_SENSITIVITY,
     NOTIFICATION_SENSITIVITY,
     SERVER_SENSITIVITY,
     TCP_SENSITIVITY,
@@ -99,6 +101,13 @@ const LITERATURE_SENSITIVITY: Long = Long {
     about: "what the thesis quotes from others, on other links (five minutes)",
     work: Work::Function(literature::run),
     results: "crates/lab/results/literature-sensitivity.md",
+};
+
+const MESH_SENSITIVITY: Long = Long {
+    name: "mesh-sensitivity",
+    about: "what the study of CoCoA+ leaves open about its networks, and who is before whom (15 minutes)",
+    work: Work::Function(networks::run),
+    results: "crates/lab/results/mesh-sensitivity.md",
 };
 
 const SERVER_SENSITIVITY: Long = Long {

@@ -14,6 +14,7 @@ mod fairness;
 mod interop;
 mod literature;
 mod long;
+mod networks;
 mod notifications;
 mod peers;
 mod process;

@@ -19,6 +19,27 @@ const DOCUMENTS: &[Document] = &[
         arguments: &["lab", "claims", "thesis", "--markdown"],
     },
     Document {
+        path: "docs/cocoaplus-claims.md",
+        arguments: &["lab", "claims", "cocoaplus", "--markdown"],
+    },
+    Document {
+        path: "docs/cocoaplus-load.svg",
+        arguments: &[
+            "lab",
+            "run",
+            "cocoaplus/constant-6x6-lossy",
+            "--seeds",
+            "3",
+            "--svg",
+            "load",
+            "--no-report",
+        ],
+    },
+    Document {
+        path: "docs/cocoaplus-reproduction.md",
+        arguments: &["lab", "reproduce", "cocoaplus", "--markdown"],
+    },
+    Document {
         path: "docs/collapse.svg",
         arguments: &[
             "lab",
