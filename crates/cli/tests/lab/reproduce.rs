@@ -108,3 +108,45 @@ fn reproduce_runs_again_with_another_number_of_seeds() {
     let text = folder.says(&["lab", "reproduce", "thesis", "--seeds", "3", "--no-report"]);
     assert!(text.contains("thesis/long, 3 seeds, run in "), "{text}");
 }
+
+#[test]
+fn reproduce_says_who_is_before_whom_in_wireless_networks() {
+    let folder = Folder::new("reproduce-networks");
+    let text = folder.says(&["lab", "reproduce", "cocoaplus"]);
+    for part in [
+        "Table 2, settling times in seconds",
+        "Table 3, PDR in per cent",
+        "CoCoA+ has a higher PDR than default CoAP in 7 of 8 rows of print",
+        "Report: reports/reproduce-cocoaplus.html\n",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(
+        !text.contains("STALE") && !text.contains("not run"),
+        "{text}"
+    );
+    let rows = folder.lines(&["lab", "reproduce", "cocoaplus", "--json"]);
+    assert_eq!(rows.len(), 2 * 8 * 3);
+    let plus = rows.iter().find(|row| {
+        row["table"] == 3
+            && row["row"]["topology"] == "dumbbell"
+            && row["row"]["link"] == "ideal"
+            && row["algorithm"] == "cocoa-plus"
+    });
+    let plus = plus.expect("a row of print");
+    assert!((plus["paper"].as_f64().expect("a ratio") - 0.402).abs() < 1e-9);
+    assert_eq!(plus["row"]["metric"], "pdr");
+    assert!(plus["ours"].is_number() && plus["ours_gap_ci95"].is_number());
+    for (arguments, why) in [
+        (["cocoaplus", "--set", "mac.csma=contiki28"], "contiki28"),
+        (["cocoaplus", "--svg", "load"], "have no figures"),
+        (
+            ["thesis", "--set", "block=64 B"],
+            "carob lab run thesis/long",
+        ),
+        (["rpl", "--seeds", "1"], "prints no table of results"),
+    ] {
+        let error = folder.refuses(&[&["lab", "reproduce"], &arguments[..]].concat());
+        assert!(error.contains(why), "{error}");
+    }
+}
