@@ -344,7 +344,20 @@ mod tests {
                 Scenario::read(file.name, file.text, &[]).expect("a valid one")
             });
             let scenarios: Vec<Scenario> = files.collect();
-            for of in needed(&rule::rules(part)) {
+            let needed = needed(&rule::rules(part));
+            // Each runs alone.
+            let algorithms: BTreeSet<&String> = needed.iter().map(|of| &of.algorithm).collect();
+            for (name, algorithm) in part
+                .scenarios
+                .iter()
+                .flat_map(|name| algorithms.iter().map(move |algorithm| (name, algorithm)))
+            {
+                let (file, _) = builtin::find(name).expect("a scenario");
+                let alone = [(*algorithm).clone()];
+                let read = Scenario::with_algorithms(file.name, file.text, &[], Some(&alone));
+                assert!(read.is_ok(), "{name}, {algorithm}: {read:?}");
+            }
+            for of in needed {
                 let there = scenarios.iter().any(|s| s.cell(&of.cell).is_some());
                 assert!(there, "{} {}: {}", part.study, part.name, of.cell);
                 assert!(is_known(&of.algorithm), "{}", of.algorithm);

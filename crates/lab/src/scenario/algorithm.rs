@@ -150,7 +150,13 @@ pub(super) fn own_of(
             cell.place(path)
         })
         .clone();
-    let alone = algorithms.len() == 1;
+    // What only some cells set is for the algorithms that have it, also where one runs alone.
+    let is_of_some = |(path, value): &(String, Value)| {
+        let constant = path.trim_start_matches("cc.");
+        let value = value.to_string();
+        every_name().any(|name| ControllerSpec::new(name, [(constant, value.as_str())]).is_ok())
+    };
+    let alone = algorithms.len() == 1 && !own.iter().all(is_of_some);
     let one = |algorithm: &Algorithm| {
         let protocol = protocol_of(&algorithm.name, &cell.settings, &place, alone)?;
         Ok((algorithm.name.clone(), protocol))

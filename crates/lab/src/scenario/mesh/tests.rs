@@ -231,6 +231,10 @@ fn constants_of_some_cells_are_those_of_their_controllers() {
         found
     };
     assert_eq!((after(0), after(1)), ("30 s".to_owned(), "45 s".to_owned()));
+    // One that has no such constant runs in these cells, too, as beside others.
+    let names = ["default".to_owned()];
+    let alone = Scenario::with_algorithms("network.toml", text, &[], Some(&names));
+    assert_eq!(alone.expect("a valid one").cells().len(), 2);
     let wrong = text.replace("ageing_large_after", "ageing_larg_after");
     let said = Scenario::read("network.toml", &wrong, &[]).expect_err("no such constant");
     assert!(said.to_string().contains("ageing_larg_after"), "{said}");
