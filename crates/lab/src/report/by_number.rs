@@ -26,6 +26,8 @@ pub(super) struct Axis {
     unit: &'static str,
     /// What the figure shows.
     title: &'static str,
+    /// How its numbers lie along the axis.
+    mapping: Mapping,
     /// The keys that may be swept besides; a panel for each of their values.
     others_max: usize,
     /// What panels show: a metric, what it is called, and what its values are divided by. The first
@@ -39,6 +41,7 @@ pub(super) const CLIENTS: Axis = Axis {
     name: "Clients",
     unit: "clients",
     title: "What comes of a crowd as it grows",
+    mapping: Mapping::Linear,
     others_max: 1,
     metrics: [
         ("throughput_rps", "Requests answered per second", 1.0),
@@ -62,6 +65,7 @@ pub(super) const LOAD: Axis = Axis {
     name: "Offered load, kbit/s",
     unit: "kbit/s",
     title: "What a network carries as its nodes send more",
+    mapping: Mapping::Linear,
     others_max: 2,
     metrics: [
         ("throughput_bps", "Carried, kbit/s", 1e3),
@@ -71,12 +75,33 @@ pub(super) const LOAD: Axis = Axis {
     ],
 };
 
+/// The same where each node sends at its own pace, which spans decades.
+pub(super) const PERIOD: Axis = Axis {
+    key: "period",
+    name: "Messages a second from each node",
+    unit: "a second",
+    title: "What a network carries as its nodes send more",
+    mapping: Mapping::Logarithmic,
+    others_max: 1,
+    metrics: [
+        ("carried_Bps", "Carried, B/s", 1.0),
+        ("parent_resets", "Changes of parents", 1.0),
+        (
+            "transmissions_per_exchange",
+            "Transmissions per exchange",
+            1.0,
+        ),
+        ("route_drops", "Packets dropped for lack of a route", 1.0),
+    ],
+};
+
 impl Axis {
     /// A cell's number.
     fn number(&self, cell: &Cell) -> Option<f64> {
         match cell.value(self.key) {
             Some(Value::Whole(n)) => Some(*n as f64),
             Some(Value::Rate(bps)) => Some(*bps as f64 / 1e3),
+            Some(Value::Time(Some(time))) if !time.is_zero() => Some(1e6 / time.as_micros() as f64),
             _ => None,
         }
     }
@@ -251,7 +276,13 @@ impl Panel {
         };
         let linear = Mapping::Linear;
         let y = Scale::new(linear, (0.0, high), 4, (frame.bottom, frame.top));
-        let x = Scale::new(linear, (0.0, most(|p| p.0)), 5, (frame.left, frame.right));
+        let least = self.points().map(|p| p.0).fold(f64::INFINITY, f64::min);
+        let low = match axis.mapping {
+            Mapping::Linear => 0.0,
+            Mapping::Logarithmic => least,
+        };
+        let ends = (frame.left, frame.right);
+        let x = Scale::new(axis.mapping, (low, most(|p| p.0)), 5, ends);
         frame.y_axis(svg, &y, "");
         frame.x_axis(svg, &x, "");
         for line in &self.lines {
@@ -362,6 +393,17 @@ mod tests {
             assert!(first[0].1 > 0.5, "{first:?}");
             assert!(panels[1].is_share && !panels[3].is_share);
             assert!(figure(&CLIENTS, outcome, &outcome.rows()).is_none());
+        });
+        let set = ["duration=10 s", "run.algorithms=default"];
+        with("rpl/pint-rpl", &set, |outcome| {
+            let (panels, _) = panels(&PERIOD, outcome, &outcome.rows()).expect("a figure");
+            let points = &panels[0].lines[0].points;
+            assert_eq!((points.len(), points[0].0, points[8].0), (9, 10.0, 0.1));
+            let svg = figure(&PERIOD, outcome, &outcome.rows())
+                .expect("a figure")
+                .svg;
+            assert!(!svg.contains("NaN") && svg.contains(">0.1<"), "{svg}");
+            assert!(figure(&LOAD, outcome, &outcome.rows()).is_none());
         });
         let set = ["warm_up=1 s", "duration=10 s", "run.algorithms=default"];
         with("cocoaplus/constant", &set, |outcome| {

@@ -2,6 +2,8 @@
 
 use super::boxplot::{BoxMark, BoxPlot, Printed};
 use super::by_number;
+use super::circle;
+use super::depth;
 use super::notifications;
 use super::page::{Details, FigureBlock, Report, Section};
 use super::transfers::{link_over_time, timers_of_crowds, transfers};
@@ -114,9 +116,28 @@ pub fn timeouts_figure(outcome: &Outcome<'_>) -> Result<Option<String>, Impossib
     Ok(notifications::timeouts(outcome)?.map(|svg| super::standalone(&svg)))
 }
 
+/// What routing and congestion control do to each other at one node, as a file of its own; nothing
+/// where no parent changes.
+pub fn circle_figure(outcome: &Outcome<'_>) -> Option<String> {
+    circle::draw(outcome, &outcome.rows()).map(|(svg, _)| super::standalone(&svg))
+}
+
+/// Hops and neighbours of each node of a wireless network, as a file of its own; nothing without one,
+/// or with too many nodes.
+pub fn depth_figure(outcome: &Outcome<'_>) -> Option<String> {
+    depth::draw(outcome, &outcome.rows()).map(|svg| super::standalone(&svg))
+}
+
+/// What networks carry against what they are offered, by load or by the period of messages.
+fn carried(outcome: &Outcome<'_>, rows: &[Row]) -> Option<FigureBlock> {
+    let axes = [&by_number::LOAD, &by_number::PERIOD];
+    axes.into_iter()
+        .find_map(|axis| by_number::figure(axis, outcome, rows))
+}
+
 /// What became of notifications, or of messages in a wireless network, with figures.
 fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, Impossible> {
-    let carried = by_number::figure(&by_number::LOAD, outcome, rows);
+    let carried = carried(outcome, rows);
     let pdr = notifications::pdr_over_first(rows).map(|svg| FigureBlock {
         svg,
         title: "What arrives.".to_owned(),
@@ -133,6 +154,20 @@ fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, Impossible>
                   the first run whose controller keeps one."
                 .to_owned(),
     });
+    let circle = circle::draw(outcome, rows).map(|(svg, title)| FigureBlock {
+        svg,
+        title: format!("{title}."),
+        caption: "The node that is traced, in the first run of each algorithm, in the cell in which parents \
+                  change most."
+            .to_owned(),
+    });
+    let depth = depth::draw(outcome, rows).map(|svg| FigureBlock {
+        svg,
+        title: "Hops and neighbours.".to_owned(),
+        caption: "Hops to the root as runs of the first cell end, and nodes that hear at least every other \
+                  frame: means of all runs, and from the least to the most."
+            .to_owned(),
+    });
     Ok(Section {
         heading: if rows.iter().any(|row| delivery::is_network(&row.metrics)) {
             "Messages".to_owned()
@@ -140,7 +175,13 @@ fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, Impossible>
             "Notifications".to_owned()
         },
         text: summary::reading(outcome),
-        figures: carried.into_iter().chain(pdr).chain(timeouts).collect(),
+        figures: carried
+            .into_iter()
+            .chain(pdr)
+            .chain(timeouts)
+            .chain(circle)
+            .chain(depth)
+            .collect(),
         tables: vec![if rows.iter().any(|row| row.runs > 1) {
             delivery::table(rows, false)
         } else {
@@ -179,7 +220,7 @@ pub fn clients_figure(outcome: &Outcome<'_>) -> Option<String> {
 /// What a wireless network carries as its nodes send more, as a file of its own; nothing where cells
 /// do not differ in the load.
 pub fn load_figure(outcome: &Outcome<'_>) -> Option<String> {
-    let block = by_number::figure(&by_number::LOAD, outcome, &outcome.rows())?;
+    let block = carried(outcome, &outcome.rows())?;
     Some(super::standalone(&block.svg))
 }
 

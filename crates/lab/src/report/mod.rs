@@ -7,7 +7,9 @@
 
 mod boxplot;
 mod by_number;
+mod circle;
 mod comparison;
+mod depth;
 mod explained;
 mod flows;
 mod frame;
@@ -32,8 +34,8 @@ mod transfers;
 
 pub use boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
 pub use comparison::{
-    Subject, clients_figure, comparison, figure, link_figure, load_figure, mix_figure, pdr_figure,
-    timeouts_figure, timers_figure,
+    Subject, circle_figure, clients_figure, comparison, depth_figure, figure, link_figure,
+    load_figure, mix_figure, pdr_figure, timeouts_figure, timers_figure,
 };
 pub use explained::{Drawn, Explained, READING, explained, explained_figure};
 pub use flows::FlowsGraph;

@@ -166,6 +166,10 @@ pub(crate) enum Figure {
     Rto,
     /// What wireless networks carry against what they are offered.
     Load,
+    /// A node's routes and timers over time.
+    Circle,
+    /// Hops and neighbours of a wireless network's nodes.
+    Depth,
 }
 
 /// What study to compare with and how to show it.

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use carob_lab::pattern::is_pattern;
 use carob_lab::report::{
-    Subject, clients_figure, comparison, figure, link_figure, load_figure, mix_figure, pdr_figure,
-    timeouts_figure, timers_figure,
+    Subject, circle_figure, clients_figure, comparison, depth_figure, figure, link_figure,
+    load_figure, mix_figure, pdr_figure, timeouts_figure, timers_figure,
 };
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::builtin;
@@ -105,6 +105,8 @@ fn drawn(kind: Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure
         Figure::Pdr => pdr_figure(runs),
         Figure::Rto => timeouts_figure(runs).map_err(impossible)?,
         Figure::Load => load_figure(runs),
+        Figure::Circle => circle_figure(runs),
+        Figure::Depth => depth_figure(runs),
     };
     let missing = match kind {
         Figure::Boxes => "no flow completed",
@@ -119,6 +121,8 @@ fn drawn(kind: Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure
         Figure::Load => {
             "cells do not differ in the load of a wireless network, or in more than two other keys"
         }
+        Figure::Circle => "in no wireless network a parent changes",
+        Figure::Depth => "there is no wireless network of at most 120 nodes",
     };
     svg.ok_or_else(|| Failure::new(Kind::Usage, format_args!("nothing to draw: {missing}")))
 }
