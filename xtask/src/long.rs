@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    crowds, fairness, literature, networks, notifications, sensitivity, slow_server,
+    crowds, fairness, literature, networks, notifications, sensitivity, slow_server, wireless,
     workspace::Workspace,
 };
 
@@ -35,9 +35,11 @@ const RUNS: &[Long] = &[
     CONTRACT,
     CROWD_SENSITIVITY,
     FAIRNESS_SENSITIVITY,
+    IOTLAB_SENSITIVITY,
     LITERATURE_SENSITIVITY,
     MESH_SENSITIVITY,
     NOTIFICATION_SENSITIVITY,
+    RPL_SENSITIVITY,
     SERVER_SENSITIVITY,
     TCP_SENSITIVITY,
 ];
@@ -122,6 +124,20 @@ const NOTIFICATION_SENSITIVITY: Long = Long {
     about: "what the study of NON and Observe leaves open about GPRS and UMTS, and its claims (15 minutes)",
     work: Work::Function(notifications::run),
     results: "crates/lab/results/notification-sensitivity.md",
+};
+
+const IOTLAB_SENSITIVITY: Long = Long {
+    name: "iotlab-sensitivity",
+    about: "what the study of NON and Observe leaves open about its testbed (three minutes)",
+    work: Work::Function(wireless::iotlab),
+    results: "crates/lab/results/iotlab-sensitivity.md",
+};
+
+const RPL_SENSITIVITY: Long = Long {
+    name: "rpl-sensitivity",
+    about: "what the study of RPL leaves open, and its central result (ten minutes)",
+    work: Work::Function(wireless::rpl),
+    results: "crates/lab/results/rpl-sensitivity.md",
 };
 
 const TCP_SENSITIVITY: Long = Long {

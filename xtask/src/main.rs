@@ -23,6 +23,7 @@ mod sensitivity;
 mod slow_server;
 mod steps;
 mod tidy;
+mod wireless;
 mod workspace;
 
 use std::process::ExitCode;
