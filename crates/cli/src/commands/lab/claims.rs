@@ -159,23 +159,33 @@ fn compute(part: &Part, args: &ClaimsArgs, journal: Option<&Journal>) -> Result<
 /// scenario they are of.
 fn command(kept: &Kept, judged: &Judged, set: &[String]) -> Option<String> {
     let study = &kept.study;
-    let rules = kept.part().map(rule::rules).unwrap_or_default();
+    let part = kept.part()?;
+    let rules = rule::rules(part);
     let rule = rules.iter().find(|rule| rule.id == judged.id)?;
     let checks = rule.text.iter().chain(&rule.table);
     if checks.clone().any(|check| check.printed.is_some()) {
         return Some(format!("carob lab reproduce {study} --fresh"));
     }
-    let mut scenarios: BTreeMap<&str, Vec<Reference>> = BTreeMap::new();
+    // A claim that quotes another study is judged by that study's scenarios.
+    let folders = part
+        .scenarios
+        .iter()
+        .filter_map(|name| name.split_once('/'));
+    let folders: BTreeSet<&str> = folders.map(|(folder, _)| folder).collect();
+    let mut scenarios: BTreeMap<(&str, &str), Vec<Reference>> = BTreeMap::new();
     for of in checks.flat_map(rule::Check::references) {
-        let (scenario, _) = builtin::find(&format!("{study}/{}", of.cell))?;
-        scenarios.entry(scenario.name).or_default().push(of);
+        let (folder, scenario) = folders.iter().find_map(|folder| {
+            let (scenario, _) = builtin::find(&format!("{folder}/{}", of.cell))?;
+            Some((*folder, scenario.name))
+        })?;
+        scenarios.entry((folder, scenario)).or_default().push(of);
     }
-    let commands = scenarios.values().map(|references| {
+    let commands = scenarios.iter().map(|((folder, _), references)| {
         let cells: BTreeSet<&str> = references.iter().map(|of| &*of.cell).collect();
         let algorithms: BTreeSet<&str> = references.iter().map(|of| &*of.algorithm).collect();
         let mut command = format!(
             "carob lab run {} --algorithm {} --seeds {}",
-            quoted(&format!("{study}/{}", common_pattern(&cells))),
+            quoted(&format!("{folder}/{}", common_pattern(&cells))),
             algorithms.into_iter().collect::<Vec<_>>().join(","),
             kept.seeds
         );
@@ -188,19 +198,20 @@ fn command(kept: &Kept, judged: &Judged, set: &[String]) -> Option<String> {
     (!commands.is_empty()).then(|| commands.join(" && "))
 }
 
-/// What several names have in common, part for part; `*` for the others.
+/// What several names have in common, part for part; `*` for the others, and one for all that follows
+/// what they have in common if they are not of as many parts.
 fn common_pattern(names: &BTreeSet<&str>) -> String {
     let all: Vec<Vec<&str>> = names.iter().map(|name| name.split('-').collect()).collect();
-    let length = all.iter().map(Vec::len).max().unwrap_or_default();
-    let part = |n: usize| {
-        let first = all[0].get(n).copied().unwrap_or_default();
-        if all.iter().all(|name| name.get(n) == Some(&first)) {
-            first
-        } else {
-            "*"
-        }
-    };
-    (0..length).map(part).collect::<Vec<_>>().join("-")
+    let shortest = all.iter().map(Vec::len).min().unwrap_or_default();
+    let common = |n: usize| all.iter().all(|name| name[n] == all[0][n]);
+    if all.iter().any(|name| name.len() != shortest) {
+        let prefix = (0..shortest).take_while(|n| common(*n));
+        let mut parts: Vec<&str> = prefix.map(|n| all[0][n]).collect();
+        parts.push("*");
+        return parts.join("-");
+    }
+    let part = |n: usize| if common(n) { all[0][n] } else { "*" };
+    (0..shortest).map(part).collect::<Vec<_>>().join("-")
 }
 
 fn about(kept: &Kept, judged: &Judged) -> String {
@@ -465,6 +476,8 @@ mod tests {
             .into_iter()
             .collect();
         assert_eq!(common_pattern(&names), "long-1c-*-*");
+        let names = ["pint-of0-2s", "pint-no-ageing-2s"].into_iter().collect();
+        assert_eq!(common_pattern(&names), "pint-*");
         let names = ["exchange-tcp"].into_iter().collect();
         assert_eq!(common_pattern(&names), "exchange-tcp");
     }
