@@ -182,6 +182,15 @@ pub enum Error {
         /// (RFC 8516 4), whose Max-Age is 60 s where it is not given.
         retry_after: Option<Duration>,
     },
+    /// The request was made, and no response came because none was wanted, or none of its class
+    /// ([`no_response`](crate::client::RequestBuilder::no_response), RFC 7967).
+    #[error("{peer} was asked for no response, and sent none")]
+    Unanswered {
+        /// The peer.
+        peer: SocketAddr,
+        /// Time since the request was made.
+        after: Duration,
+    },
     /// The endpoint has stopped.
     #[error("the endpoint was shut down")]
     Closed,

@@ -121,7 +121,7 @@ mod ways;
 
 pub use carob_cc::TransmissionParameters;
 pub use carob_proto::codec::{
-    BlockSize, Code, ContentFormat, ETag, OptionNumber, Options, Scheme, Uri,
+    BlockSize, Code, ContentFormat, ETag, NoResponse, OptionNumber, Options, Scheme, Uri,
 };
 pub use carob_proto::congestion::Choice;
 pub use carob_proto::link_format;

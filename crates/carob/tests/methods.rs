@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use carob::server::{Request, Resource, get};
-use carob::{Code, ContentFormat, OptionNumber};
+use carob::{Code, ContentFormat, NoResponse, OptionNumber};
 use common::{client, limited, resources, start};
 
 #[tokio::test]
@@ -242,4 +242,34 @@ async fn a_client_validates_what_it_has_by_its_entity_tag() {
     assert_eq!((valid.code, valid.bytes().len()), (Code::VALID, 0));
     let stale = limited(request(b"v0").send()).await.unwrap();
     assert_eq!((stale.code, stale.text()), (Code::CONTENT, Some("text")));
+}
+
+#[tokio::test]
+async fn who_wants_no_response_gets_none_and_does_not_wait() {
+    let (server, uri) = start(resources()).await;
+    let client = client();
+    let put = || client.put(format!("{uri}/echo")).body("a body");
+    let quiet = |confirmable| {
+        let quiet = put().confirmable(confirmable);
+        quiet.no_response(NoResponse::ALL).send_quietly()
+    };
+    assert!(limited(quiet(true)).await.unwrap().is_none());
+    let sent = limited(put().no_response(NoResponse::ALL).send()).await;
+    let error = sent.unwrap_err();
+    assert!(matches!(error, carob::Error::Unanswered { .. }), "{error}");
+    let missing = client.get(format!("{uri}/missing"));
+    let sent = limited(missing.no_response(NoResponse::SUCCESS).send_quietly()).await;
+    assert_eq!(sent.unwrap().map(|reply| reply.code), Some(Code::NOT_FOUND));
+    // The wait for what may still come is the application's to choose.
+    let update = put().no_response(NoResponse::SUCCESS);
+    let began = std::time::Instant::now();
+    let sent = limited(
+        update
+            .unanswered_after(std::time::Duration::from_millis(30))
+            .send_quietly(),
+    );
+    assert!(sent.await.unwrap().is_none());
+    assert!(began.elapsed() < std::time::Duration::from_secs(2));
+    assert!(limited(quiet(false)).await.unwrap().is_none());
+    drop(server);
 }

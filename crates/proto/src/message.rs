@@ -4,7 +4,9 @@ use bytes::Bytes;
 
 use core::time::Duration;
 
-use crate::codec::{Code, ContentFormat, ETag, MessageView, OptionNumber, Options, OptionsError};
+use crate::codec::{
+    Code, ContentFormat, ETag, MessageView, NoResponse, OptionNumber, Options, OptionsError,
+};
 
 /// A request to be sent: method, options, body.
 ///
@@ -43,6 +45,17 @@ impl Request {
                 .push(OptionNumber::URI_PATH, segment.as_bytes())?;
         }
         Ok(self)
+    }
+
+    /// The same, saying which classes of responses are not wanted (RFC 7967). A server that knows the
+    /// option answers with nothing, or with an empty ACK, where its response would be of such a class.
+    ///
+    /// Observations, and bodies that need blocks, are answered as if they did not say so.
+    pub fn with_no_response(mut self, unwanted: NoResponse) -> Self {
+        self.options
+            .set_uint(OptionNumber::NO_RESPONSE, unwanted.value())
+            .expect("one short option always fits");
+        self
     }
 
     /// The same with a body.

@@ -355,6 +355,10 @@ impl Failed {
         let failure = match self.why {
             Why::Refused(source) => return Error::NotSent { peer, source },
             Why::Failure(failure) => failure,
+            Why::Unanswered => {
+                let after = self.after;
+                return Error::Unanswered { peer, after };
+            }
         };
         match failure {
             Failure::Unreachable => {

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use carob_cc::TransmissionParameters;
-use carob_proto::codec::{Code, ContentFormat, OptionNumber, Options, OptionsError, Uri};
+use carob_proto::codec::{
+    Code, ContentFormat, NoResponse, OptionNumber, Options, OptionsError, Uri,
+};
 use carob_proto::endpoint::{BodyMode, Sending};
 use carob_proto::message::{Request, Response};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -113,6 +115,24 @@ impl RequestBuilder {
         self
     }
 
+    /// Says which classes of responses are not wanted (RFC 7967), for [`send_quietly`](Self::send_quietly).
+    ///
+    /// A server that knows the option answers a CON with an empty ACK, and a NON with nothing. One
+    /// that does not answers as ever. A body that needs blocks is answered all the same.
+    pub fn no_response(mut self, unwanted: NoResponse) -> Self {
+        self.options
+            .retain(|(number, _)| *number != OptionNumber::NO_RESPONSE);
+        self.uint_option(OptionNumber::NO_RESPONSE, unwanted.value())
+    }
+
+    /// With [`no_response`](Self::no_response): how long to wait for a response of a class that is
+    /// wanted still, once the request was acknowledged, or as NON sent. Default: not at all if no
+    /// response is wanted, else ACK_TIMEOUT.
+    pub fn unanswered_after(mut self, wait: Duration) -> Self {
+        self.sending.unanswered_after = Some(wait.into());
+        self
+    }
+
     /// Gives up after this long, resolving the host and all blocks included.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
@@ -150,6 +170,27 @@ impl RequestBuilder {
     pub async fn send(self) -> Result<Reply, Error> {
         let deadline = self.deadline;
         within(deadline, |began| self.send_whole(began)).await
+    }
+
+    /// Sends a request that [does not want](Self::no_response) every response: waits until it has
+    /// been acknowledged, or as NON has left, and no response is to come any more. If one came all
+    /// the same, it is here.
+    ///
+    /// ```no_run
+    /// # use carob::NoResponse;
+    /// # async fn example(client: carob::Client) -> Result<(), carob::Error> {
+    /// let update = client.put("coap://[::1]/lamp").body("on").no_response(NoResponse::SUCCESS);
+    /// if let Some(reply) = update.send_quietly().await? {
+    ///     reply.success()?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn send_quietly(self) -> Result<Option<Reply>, Error> {
+        match self.send().await {
+            Err(Error::Unanswered { .. }) => Ok(None),
+            sent => sent.map(Some),
+        }
     }
 
     /// Sends the request and waits for the beginning of the response, whose body is then read as

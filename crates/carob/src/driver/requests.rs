@@ -82,6 +82,8 @@ pub(crate) struct Failed {
 pub(crate) enum Why {
     Refused(RequestError),
     Failure(Failure),
+    /// No response had to come (RFC 7967).
+    Unanswered,
 }
 
 impl NewRequest {
@@ -399,6 +401,18 @@ impl Requests {
                 {
                     starved.notify_one();
                 }
+            }
+            Event::Unanswered(id) => {
+                let Some(pending) = self.remove(id) else {
+                    return;
+                };
+                let failed = Failed {
+                    why: Why::Unanswered,
+                    os_error: None,
+                    explanation: None,
+                    after: now.since(pending.began).into(),
+                };
+                pending.fail(failed);
             }
             Event::Pong(id) => {
                 let Some(pending) = self.remove(id) else {

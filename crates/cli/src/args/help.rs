@@ -87,6 +87,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "carob post coap://localhost/count",
             "carob post coap://localhost/count 10",
+            "carob post coap://localhost/count 1 --no-response",
             "date | carob post coap://localhost/echo - --format text",
         ],
     ),

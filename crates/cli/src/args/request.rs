@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carob::{BlockSize, ContentFormat, OptionNumber};
+use carob::{BlockSize, ContentFormat, NoResponse, OptionNumber};
 
 use super::values::{self, OptionValue, Tag};
 use crate::formats;
@@ -135,6 +135,16 @@ pub(crate) struct RequestArgs {
     pub(crate) select: SelectArgs,
     #[command(flatten)]
     pub(crate) condition: ConditionArgs,
+    /// Ask for no response, or for none of these classes: 2xx, 4xx, 5xx
+    #[arg(
+        long,
+        value_name = "CLASSES",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "all",
+        value_parser = values::no_response
+    )]
+    pub(crate) no_response: Option<NoResponse>,
     #[command(flatten)]
     pub(crate) body: BodyArgs,
     #[command(flatten)]

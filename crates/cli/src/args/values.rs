@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carob::{BlockSize, Choice, OptionNumber, Scheme};
+use carob::{BlockSize, Choice, NoResponse, OptionNumber, Scheme};
 use carob_lab::scenario::keys::distance;
 use carob_proto::codec::{OptionDefinition, OptionFormat};
 use carob_proto::endpoint::can_count_retransmissions;
@@ -38,6 +38,23 @@ pub(crate) fn block_size(text: &str) -> Result<BlockSize, String> {
     let bytes: usize = text.parse().map_err(|_| wrong)?;
     let size = BlockSize::from_bytes_at_most(bytes).filter(|size| size.bytes() == bytes);
     size.ok_or_else(|| wrong.into())
+}
+
+/// Classes of responses that are not wanted, such as `2xx,5xx`, or `all`.
+pub(crate) fn no_response(text: &str) -> Result<NoResponse, String> {
+    text.split(',')
+        .try_fold(NoResponse::NONE, |sum, class| {
+            Some(
+                sum | match class {
+                    "2xx" => NoResponse::SUCCESS,
+                    "4xx" => NoResponse::CLIENT_ERROR,
+                    "5xx" => NoResponse::SERVER_ERROR,
+                    "all" => NoResponse::ALL,
+                    _ => return None,
+                },
+            )
+        })
+        .ok_or_else(|| "expected 2xx, 4xx, 5xx, several with commas between, or all".into())
 }
 
 /// The number of an option that can count retransmissions.

@@ -25,7 +25,7 @@ use style::{BAD, paint};
 pub(crate) use body::body;
 pub(crate) use controllers::{controller, controllers};
 pub(crate) use observation::States;
-pub(crate) use report::{Answer, Report};
+pub(crate) use report::{Answer, Report, Silence};
 pub(crate) use response::{code, refusal, uri};
 pub(crate) use timing::{time, timing};
 pub(crate) use wire::message;

@@ -44,6 +44,21 @@ pub(crate) struct Report<'a> {
     pub(crate) timing: Option<Timing>,
 }
 
+/// What became of a request that no response came to, as was asked for.
+#[derive(Debug, Serialize)]
+pub(crate) struct Silence<'a> {
+    pub(crate) uri: &'a str,
+    /// Always true; what has a response has a code.
+    pub(crate) unanswered: bool,
+    pub(crate) peer: String,
+    /// From the request to its end.
+    pub(crate) after_ms: f64,
+    pub(crate) attempts: u32,
+    pub(crate) retransmissions: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) timing: Option<Timing>,
+}
+
 impl Answer {
     pub(crate) fn new(head: &Response, peer: SocketAddr) -> Self {
         let options = head.options.iter().map(|option| {

@@ -286,3 +286,32 @@ fn what_was_created_is_told_with_its_code() {
     );
     assert_eq!(scratch.read("new"), b"x");
 }
+
+#[test]
+fn who_wants_no_response_is_done_when_the_request_has_arrived() {
+    let server = Server::start();
+    let (echo, nothing) = (server.path("echo"), server.path("nothing"));
+    for message in [&[][..], &["--non"]] {
+        let mut arguments = vec!["put", &echo, "some text", "--no-response", "--json"];
+        arguments.extend(message);
+        let ran = carob(&arguments);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let [answer] = &ran.json()[..] else {
+            panic!("{ran:?}")
+        };
+        assert_eq!(answer["unanswered"], true);
+        assert_eq!(answer["attempts"], 1);
+    }
+    let ran = carob(&["put", &echo, "some text", "--no-response"]);
+    assert!(ran.stderr.contains("none was asked for"), "{ran:?}");
+    // Errors are told still, and so is what a server says all the same.
+    let ran = carob(&["get", &nothing, "--no-response=2xx"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let ran = carob(&["get", &nothing, "--no-response=4xx,5xx", "--json"]);
+    assert_eq!(
+        (ran.code, &ran.json()[0]["unanswered"]),
+        (Some(0), &true.into())
+    );
+    let ran = carob(&["get", &echo, "--no-response=3xx"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}

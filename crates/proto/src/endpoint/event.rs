@@ -89,6 +89,9 @@ pub enum Event {
     },
     /// A streamed request body needs more bytes: [`supply`](super::Endpoint::supply) them.
     Starved(RequestId),
+    /// No response came to a request of ours, and none had to: by its No-Response option it did not
+    /// want any, or not of every class (RFC 7967). The last event of the request.
+    Unanswered(RequestId),
     /// A ping was answered. The last event of the ping.
     Pong(RequestId),
     /// A request of ours failed. The last event of the request.

@@ -4,7 +4,8 @@
 mod files;
 
 use std::io::IsTerminal as _;
-use std::time::Instant;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use carob::client::RequestBuilder;
 use carob::{Body, Client, Code, ContentFormat, OptionNumber, StreamedReply};
@@ -19,7 +20,7 @@ use crate::args::{
 use crate::failure::{Failure, Kind, Outcome};
 use crate::formats;
 use crate::monitor::{Monitor, Timing, millis};
-use crate::printer::{self, Answer, Report};
+use crate::printer::{self, Answer, Report, Silence};
 
 /// A request's body and its format, if that is known.
 type Content = (Body, Option<ContentFormat>);
@@ -127,6 +128,10 @@ impl<'a> Requests<'a> {
                 Ok(outcome) => return Ok(outcome),
                 Err(failure) => failure,
             },
+            Err(carob::Error::Unanswered { peer, after }) => {
+                self.show_silence(uri, began, peer, after).await;
+                return Ok(Outcome::Done);
+            }
             Err(error) => error.into(),
         };
         // People are told of the failure itself by whoever gets it.
@@ -157,7 +162,34 @@ impl<'a> Requests<'a> {
         if let Some(deadline) = network.deadline {
             request = request.deadline(deadline);
         }
+        if let Some(unwanted) = self.args.no_response {
+            request = request.no_response(unwanted);
+        }
         under(select(request, selected), condition)
+    }
+
+    /// Shows that no response came, as it was to be.
+    async fn show_silence(&self, uri: &str, began: Instant, peer: SocketAddr, after: Duration) {
+        let timing = self.timing(began).await;
+        let tally = self.monitor.tally();
+        if self.args.show.json {
+            printer::json(&Silence {
+                uri,
+                unanswered: true,
+                peer: peer.to_string(),
+                after_ms: millis(after),
+                attempts: tally.copies,
+                retransmissions: tally.retransmissions,
+                timing,
+            });
+            return;
+        }
+        if self.args.watch.verbose == 0 {
+            printer::remark("no response came, and none was asked for");
+        }
+        if let Some(timing) = timing {
+            printer::timing(&timing);
+        }
     }
 
     async fn show(

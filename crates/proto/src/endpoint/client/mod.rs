@@ -7,6 +7,7 @@
 mod observation;
 mod transfer;
 mod turns;
+mod unanswered;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -84,6 +85,11 @@ pub struct Sending {
     /// is [cancelled](Endpoint::cancel) or [given back](Endpoint::stop_observing). GET, and FETCH
     /// with its body at hand, only; the response's body is delivered whole.
     pub observe: bool,
+    /// Of a request with a No-Response option ([`Request::with_no_response`]): how long to wait for a
+    /// response of the classes that are wanted still, from when it was acknowledged, or as NON sent,
+    /// until it ends as [`Event::Unanswered`]. None: not at all if no response is wanted, else
+    /// ACK_TIMEOUT.
+    pub unanswered_after: Option<Duration>,
 }
 
 impl Default for Sending {
@@ -97,6 +103,7 @@ impl Default for Sending {
             parameters: None,
             answer_bytes: 0,
             observe: false,
+            unanswered_after: None,
         }
     }
 }
@@ -228,6 +235,7 @@ impl Endpoint {
             if let (Some((bytes, last)), Some(upload)) = (more, &mut operation.upload) {
                 upload.supply(bytes, last);
             }
+            operation.settle_no_response();
             let options = &operation.request.options;
             operation.held = !self.turns.join(operation.peer, options, index);
         }
@@ -315,6 +323,7 @@ impl Endpoint {
             held: false,
             early: None,
         }) as u32;
+        self.operations[index as usize].settle_no_response();
         self.peers[peer].users += 1;
         if observes {
             self.begin_observation(index);

@@ -108,14 +108,15 @@ impl Endpoint {
                     // A Reset would be right (RFC 7252 4.3), but go-coap 3.3.6 acknowledges, and
                     // either way somebody is there.
                     Purpose::Ping { operation } => self.finish_ping(operation),
-                    Purpose::Response | Purpose::Request { .. } => {}
+                    Purpose::Response | Purpose::Request { .. } | Purpose::Unanswered => {}
                 }
                 return;
             }
             let lifetime = self.exchange_lifetime(index);
+            let wait = self.unanswered_after(index).unwrap_or(lifetime);
             let exchange = &mut self.exchanges[index as usize];
             exchange.state = State::Waiting { counted: false };
-            self.timers.set(exchange.timer_id, now + lifetime);
+            self.timers.set(exchange.timer_id, now + wait);
             self.release_window(index);
             return self.pump(now, peer);
         }

@@ -44,6 +44,8 @@ pub(super) enum Purpose {
         block1: Option<BlockValue>,
         block2: Option<BlockValue>,
     },
+    /// A request of ours that has ended without an answer, as it was to (RFC 7967); one may come.
+    Unanswered,
     /// A ping of ours: an empty CON, answered by RST.
     Ping { operation: u32 },
     /// A separate response of ours.
@@ -54,21 +56,21 @@ pub(super) enum Purpose {
 
 impl Purpose {
     fn wants_response(self) -> bool {
-        matches!(self, Self::Request { .. })
+        matches!(self, Self::Request { .. } | Self::Unanswered)
     }
 
     pub(super) fn kind(self) -> Kind {
         match self {
             Self::Response => Kind::Response,
             Self::Notification { .. } => Kind::Notification,
-            Self::Request { .. } | Self::Ping { .. } => Kind::Request,
+            Self::Request { .. } | Self::Unanswered | Self::Ping { .. } => Kind::Request,
         }
     }
 
     pub(super) fn operation(self) -> Option<u32> {
         match self {
             Self::Request { operation, .. } | Self::Ping { operation } => Some(operation),
-            Self::Response | Self::Notification { .. } => None,
+            Self::Unanswered | Self::Response | Self::Notification { .. } => None,
         }
     }
 
@@ -151,6 +153,13 @@ impl Exchange {
         self.late += late;
         let since = now.since(first.at);
         self.late > LATENESS && since > span && since.saturating_sub(self.late) <= span
+    }
+
+    /// When an unanswered NON stops counting: once PROBING_RATE has paid for it (RFC 7252 4.7).
+    pub(super) fn paid_after(&self, parameters: &TransmissionParameters) -> Duration {
+        let bytes = self.bytes.len() as u64;
+        let paid = Duration::from_secs(bytes.div_ceil(u64::from(parameters.probing_rate.max(1))));
+        paid.min(parameters.exchange_lifetime())
     }
 
     fn retransmissions(&self) -> u8 {
@@ -367,7 +376,7 @@ impl Endpoint {
         }
     }
 
-    fn exchange_parameters(&self, index: u32) -> TransmissionParameters {
+    pub(super) fn exchange_parameters(&self, index: u32) -> TransmissionParameters {
         let exchange = &self.exchanges[index as usize];
         exchange
             .parameters
@@ -440,14 +449,10 @@ impl Endpoint {
                 .set(exchange.timer_id, now + exchange.timer.timeout);
         } else {
             exchange.state = State::Waiting { counted: true };
-            // An unanswered NON stops counting once PROBING_RATE has paid for it (4.7).
-            let bytes = exchange.bytes.len() as u64;
-            let paid =
-                Duration::from_secs(bytes.div_ceil(u64::from(parameters.probing_rate.max(1))));
-            self.timers.set(
-                exchange.timer_id,
-                now + paid.min(parameters.exchange_lifetime()),
-            );
+            let paid = exchange.paid_after(parameters);
+            let timer = exchange.timer_id;
+            let wait = self.unanswered_after(index).unwrap_or(Duration::MAX);
+            self.timers.set(timer, now + wait.min(paid));
         }
         self.index.add_id(&self.exchanges, index);
         self.send_copy(now, index, parameters);
@@ -572,6 +577,7 @@ impl Endpoint {
 
     pub(super) fn handle_exchange_timer(&mut self, now: Instant, index: u32) {
         let parameters = self.exchange_parameters(index);
+        let unanswered = self.unanswered_after(index);
         let exchange = &mut self.exchanges[index as usize];
         match exchange.state {
             State::Queued => debug_assert!(false, "a queued exchange has no timer"),
@@ -589,6 +595,17 @@ impl Endpoint {
                     self.abandon(now, index, Reason::TimedOut, Failure::TimedOut { copies });
                 }
             }
+            State::Waiting { counted: true } if exchange.purpose == Purpose::Unanswered => {
+                self.end(now, index, false);
+            }
+            State::Waiting { counted }
+                if unanswered.is_some_and(|wait| {
+                    let sent = exchange.transmissions.first().map_or(now, |t| t.at);
+                    !counted || self.config.reliable.is_some() || now.since(sent) >= wait
+                }) =>
+            {
+                self.go_unanswered(now, index);
+            }
             State::Waiting { counted: true } if self.config.reliable.is_some() => {
                 self.abandon(now, index, Reason::TimedOut, Failure::NoResponse);
             }
@@ -596,7 +613,8 @@ impl Endpoint {
                 exchange.state = State::Waiting { counted: false };
                 let peer = exchange.peer;
                 let began = exchange.transmissions.first().map_or(now, |t| t.at);
-                let end = (began + parameters.exchange_lifetime()).max(now);
+                let wait = unanswered.unwrap_or_else(|| parameters.exchange_lifetime());
+                let end = (began + wait).max(now);
                 self.timers.set(exchange.timer_id, end);
                 self.release_window(index);
                 self.pump(now, peer);

@@ -81,6 +81,7 @@ impl Endpoint {
 
     fn send_over_connection(&mut self, now: Instant, index: u32) {
         let timeout = self.reliable().response_timeout;
+        let timeout = self.unanswered_after(index).unwrap_or(timeout);
         // There are no Message IDs; events that belong together have one in common all the same.
         let id = MessageId(self.next_serial() as u16);
         let exchange = &mut self.exchanges[index as usize];

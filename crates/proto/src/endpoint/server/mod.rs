@@ -23,7 +23,7 @@ use super::options::{is_location, is_reserved_location};
 use super::{Endpoint, IncomingId, Queued};
 use crate::blockwise::Wanted;
 use crate::blockwise::bodies::Kept;
-use crate::codec::{BlockError, Code, MessageView, OptionNumber, Type};
+use crate::codec::{BlockError, Code, MessageView, NoResponse, OptionNumber, Type};
 use crate::dedup::{Remembered, Repeatable};
 use crate::message::{Payload, Response};
 use crate::observe::Observe;
@@ -69,6 +69,7 @@ enum Verdict {
         accept: Option<u32>,
         count: Option<Count>,
         observe: Option<Observe>,
+        unwanted: NoResponse,
     },
     Refused(Code, OptionNumber),
 }
@@ -133,6 +134,7 @@ impl Endpoint {
     fn check_options(&self, request: &MessageView<'_>) -> Verdict {
         let (mut last, mut located) = (None, false);
         let (mut accept, mut count, mut observe) = (None, None, None);
+        let mut unwanted = NoResponse::NONE;
         for option in request.options() {
             let number = option.number;
             if number.is_critical() {
@@ -156,6 +158,9 @@ impl Endpoint {
                     .and_then(Observe::from_value)
                     .filter(|_| request.code().is_safe());
             }
+            if number == OptionNumber::NO_RESPONSE && option.recognized().is_some() {
+                unwanted = option.uint().map_or(unwanted, NoResponse::from_value);
+            }
             if Some(number) == self.count_option && last != Some(number) {
                 count = Count::of_value(option.value);
             }
@@ -166,6 +171,7 @@ impl Endpoint {
             accept,
             count,
             observe,
+            unwanted,
         }
     }
 
@@ -226,9 +232,11 @@ impl Endpoint {
                 accept,
                 count,
                 observe,
+                unwanted,
             } => {
                 let slot = &mut self.incoming.slots[incoming.index as usize];
                 (slot.accept, slot.count, slot.observe) = (accept, count, observe);
+                slot.unwanted = unwanted;
             }
             // Who asks for a proxy is told that there is none, a NON too (RFC 7252 5.10.2).
             Verdict::Refused(code, _) => {
@@ -303,6 +311,7 @@ impl Endpoint {
             wanted,
             accept: None,
             count: None,
+            unwanted: NoResponse::NONE,
             observe: None,
             observing: false,
         };

@@ -12,7 +12,8 @@ use crate::blockwise::bodies::Kept;
 use crate::blockwise::{Key, Wanted};
 use crate::codec::header::HEADER_LENGTH;
 use crate::codec::{
-    BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Token, Type, Writer,
+    BlockValue, Code, EncodeError, MessageId, MessageView, NoResponse, OptionNumber, Token, Type,
+    Writer,
 };
 use crate::endpoint::capacity::Capacity;
 use crate::endpoint::client::{encode, write_options};
@@ -48,6 +49,13 @@ impl Endpoint {
         response: &Response,
     ) {
         let (token, id) = (request.token(), request.message_id());
+        let unwanted = request.uint_option(OptionNumber::NO_RESPONSE);
+        if unwanted.is_some_and(|value| NoResponse::from_value(value).suppresses(response.code)) {
+            if !self.is_reliable() {
+                self.send_empty(now, from, Type::Acknowledgement, id);
+            }
+            return;
+        }
         let mut scratch = core::mem::take(&mut self.scratch);
         let Response {
             code,
@@ -85,6 +93,11 @@ impl Endpoint {
         let observing = slot.observing && connected;
         let not_acceptable = Response::new(Code::NOT_ACCEPTABLE);
         let response = if refused { &not_acceptable } else { response };
+        // Whoever asked to observe wants to hear, and whoever sends blocks, what block is next.
+        let heard = slot.observing || response.code == Code::CONTINUE;
+        if slot.unwanted.suppresses(response.code) && !heard {
+            return self.stay_silent(now, id);
+        }
         let tagged = self.tagged(response, wanted);
         let response = tagged.as_ref().unwrap_or(response);
         let registration = if observing {
@@ -168,6 +181,31 @@ impl Endpoint {
             // Whoever was answered with an error does not observe.
             Some((observer, _)) => self.remove_observer(now, observer),
             None => {}
+        }
+    }
+
+    /// Answers a request with nothing but, where it is still due, an empty ACK: its response is not
+    /// wanted (RFC 7967).
+    fn stay_silent(&mut self, now: Instant, id: IncomingId) {
+        let slot = &self.incoming.slots[id.index as usize];
+        let (from, message_id, serial) = (slot.from, slot.id, slot.serial);
+        let (acknowledgement, remembered) = (slot.acknowledgement, slot.remembered);
+        let connected = self.is_connected(id);
+        self.incoming.remove(id);
+        if matches!(acknowledgement, Acknowledgement::Connected(_)) {
+            if connected {
+                self.request_answered(now, from, serial);
+            }
+            return;
+        }
+        let empty = crate::endpoint::empty(Type::Acknowledgement, message_id);
+        let confirmable = acknowledgement != Acknowledgement::None;
+        if let Some(at) = remembered {
+            self.dedup
+                .answer(at, if confirmable { &empty } else { &[] });
+        }
+        if acknowledgement == Acknowledgement::Due {
+            self.transmit(now, from, &empty);
         }
     }
 

@@ -9,7 +9,7 @@ use carob_cc::time::Instant;
 
 use super::Part;
 use crate::blockwise::Wanted;
-use crate::codec::{BlockValue, MessageId, Token};
+use crate::codec::{BlockValue, MessageId, NoResponse, Token};
 use crate::dedup::Remembered;
 use crate::endpoint::IncomingId;
 use crate::endpoint::count::Count;
@@ -37,6 +37,8 @@ pub(super) struct Slot {
     pub(super) accept: Option<u32>,
     /// Which copy of the request it is, if it says so, to be echoed.
     pub(super) count: Option<Count>,
+    /// The responses that it does not want.
+    pub(super) unwanted: NoResponse,
     /// What it asks for with the Observe option.
     pub(super) observe: Option<Observe>,
     /// The application has put its sender on the list of observers.
