@@ -138,6 +138,12 @@ impl Response {
         response
     }
 
+    /// 4.29: the client asks too often, and is to wait this long, in whole seconds, before it asks
+    /// again (RFC 8516 3).
+    pub fn too_many_requests(wait: Duration) -> Self {
+        Self::new(Code::TOO_MANY_REQUESTS).with_max_age(wait)
+    }
+
     /// The same with a body, of no stated format.
     pub fn with_payload(mut self, payload: impl Into<Bytes>) -> Self {
         self.payload = Payload::Whole(payload.into());

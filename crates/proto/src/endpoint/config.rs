@@ -58,6 +58,12 @@ pub struct Config {
     /// still there. Default 32; whatever it is, one a day does so (RFC 7641 4.5). A forged
     /// registration brings its victim no more than these (RFC 7641 7).
     pub unconfirmed_max: u16,
+    /// How long a peer that answers 4.29 Too Many Requests can make requests wait, whatever Max-Age it
+    /// gives. Default 5 min.
+    ///
+    /// Until Max-Age has passed, requests of the same method to the same resource wait (RFC 8516 4),
+    /// their deadlines running. Zero sends them at once.
+    pub pause_max: Duration,
     /// Which protocol events to report as [`Event::Trace`](super::Event::Trace). Default none.
     pub trace: Tracing,
     /// What nothing may exceed.
@@ -78,6 +84,7 @@ impl Default for Config {
             understood: &[],
             notification_queue: NotificationQueue::default(),
             unconfirmed_max: 32,
+            pause_max: Duration::from_secs(300),
             trace: Tracing::Off,
             limits: Limits::default(),
         }
@@ -170,6 +177,10 @@ pub struct Limits {
     pub notifications_of_peer: usize,
     /// With [`NotificationQueue::Queue`], notifications that wait, all peers together. Likewise.
     pub notifications: usize,
+    /// Resources that are not asked for because their server has had too many requests (4.29), all
+    /// peers together. At it, those whose time is over are forgotten; a further one is asked for as
+    /// before.
+    pub pauses: usize,
     /// Connections, where peers are such. At it, the one unused longest is closed; if all are in
     /// use, a new one is refused.
     pub connections: usize,
@@ -198,6 +209,7 @@ impl Default for Limits {
             observers_of_peer: 256,
             notifications_of_peer: 10,
             notifications: 1_000,
+            pauses: 1_024,
             connections: 16_384,
             partial_bytes: 64 << 20,
         }

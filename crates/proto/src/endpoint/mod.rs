@@ -80,7 +80,7 @@ pub use event::{Event, Failure, IncomingId, Output, RequestError, RequestId};
 pub use reliable::{Disconnect, Reliable};
 pub use server::{Incoming, Part};
 
-use client::{ObservationIndex, Operation, Turns};
+use client::{ObservationIndex, Operation, Pauses, Turns};
 use config::{REJECTIONS_A_SECOND, admissible};
 pub(crate) use exchange::Queue;
 use exchange::{Ended, Exchange, ExchangeIndex};
@@ -97,6 +97,8 @@ enum Owner {
     Assembly(u32),
     Observation(u32),
     Connection(u32),
+    /// A request that its peer has had too many of.
+    Paused(u32),
 }
 
 /// Small, because every datagram and event passes through the queue.
@@ -158,6 +160,7 @@ pub struct Endpoint {
     notified_at: Instant,
     notifications: Notifications,
     turns: Turns,
+    pauses: Pauses,
     incoming: IncomingTable,
     dedup: Dedup,
     assemblies: Assemblies,
@@ -208,6 +211,7 @@ impl Endpoint {
             notified_at: Instant::ZERO,
             notifications: Notifications::default(),
             turns: Turns::new(index.rotate_left(16)),
+            pauses: Pauses::new(peers.rotate_left(16), limits.pauses),
             incoming: IncomingTable::default(),
             dedup: Dedup::new(seed(), limits.recent, limits.lasting),
             assemblies: Assemblies::new(seed(), assembly),
@@ -387,6 +391,7 @@ impl Endpoint {
                     self.fail_operation(now, index, Failure::DeadlinePassed);
                 }
                 Owner::Observation(index) => self.handle_observation_timer(now, index),
+                Owner::Paused(index) => self.handle_pause_timer(now, index),
                 Owner::Connection(index) => self.handle_connection_timer(now, index),
                 Owner::Assembly(index) => {
                     if let Some(timer) = self.assemblies.remove(index) {
@@ -447,6 +452,7 @@ impl Endpoint {
             notifications_waiting: self.notifications.waiting,
             notifications_dropped: self.notifications.dropped,
             observations: self.observations.len(),
+            pauses: self.pauses.len(),
             connections: self.connections.len(),
             partial_bytes: self.connections.partial_bytes,
         }
@@ -631,6 +637,9 @@ pub struct Usage {
     pub notifications_dropped: u64,
     /// Observations of ours.
     pub observations: usize,
+    /// Resources not asked for now because their server has had too many requests (4.29); pauses that
+    /// are over may be among them.
+    pub pauses: usize,
     /// Connections, those that are being made included.
     pub connections: usize,
     /// Bytes of messages that are not complete, on all connections.

@@ -5,6 +5,7 @@
 //! controller's window allows.
 
 mod observation;
+mod pauses;
 mod transfer;
 mod turns;
 mod unanswered;
@@ -37,6 +38,7 @@ use crate::timers::TimerId;
 
 use observation::Observation;
 pub(super) use observation::ObservationIndex;
+pub(super) use pauses::Pauses;
 pub(super) use turns::Turns;
 
 /// Who cuts bodies into blocks and puts them together.
@@ -135,6 +137,8 @@ pub(super) struct Operation {
     /// Nothing has been sent: another body is on its way to the same resource, or what the peer
     /// takes is not known yet.
     held: bool,
+    /// Runs while the peer has had too many requests like this one.
+    pause: Option<TimerId>,
     /// More of a streamed body, supplied meanwhile.
     early: Option<(Bytes, bool)>,
 }
@@ -321,6 +325,7 @@ impl Endpoint {
             starved: false,
             observation: None,
             held: false,
+            pause: None,
             early: None,
         }) as u32;
         self.operations[index as usize].settle_no_response();
@@ -414,9 +419,10 @@ impl Endpoint {
     fn advance(&mut self, now: Instant, index: u32) {
         let own = self.own_block_size();
         let operation = &mut self.operations[index as usize];
-        if operation.held {
+        if operation.held || self.waits_out_pause(now, index) {
             return;
         }
+        let operation = &mut self.operations[index as usize];
         let automatic = operation.sending.blocks == BlockMode::Automatic;
         if let Some(upload) = &operation.upload {
             let (announce, starved) = (upload.announce(), upload.is_starved());
@@ -573,7 +579,7 @@ impl Endpoint {
     fn remove_operation(&mut self, index: u32) {
         let operation = self.operations.remove(index as usize);
         self.peers[operation.peer].users -= 1;
-        if let Some(timer) = operation.deadline {
+        for timer in operation.deadline.into_iter().chain(operation.pause) {
             self.timers.remove(timer);
         }
         if let Some(observation) = operation.observation {

@@ -16,6 +16,28 @@ use crate::peer::PeerIndex;
 /// What names a resource: a peer, and the options that stand for a URI.
 type Resource = (PeerIndex, Vec<u8>);
 
+/// The options that stand for a URI, each so that no two lists of them are the same.
+pub(super) fn resource_bytes(options: &Options) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(32);
+    for option in options {
+        let names = matches!(
+            option.number,
+            OptionNumber::URI_HOST
+                | OptionNumber::URI_PORT
+                | OptionNumber::URI_PATH
+                | OptionNumber::URI_QUERY
+                | OptionNumber::PROXY_URI
+                | OptionNumber::PROXY_SCHEME
+        );
+        if names {
+            bytes.extend_from_slice(&option.number.0.to_be_bytes());
+            bytes.extend_from_slice(&(option.value.len() as u32).to_be_bytes());
+            bytes.extend_from_slice(option.value);
+        }
+    }
+    bytes
+}
+
 /// Who sends a body to a resource, and who waits to.
 #[derive(Debug)]
 pub(in crate::endpoint) struct Turns {
@@ -36,24 +58,7 @@ impl Turns {
     }
 
     fn resource(peer: PeerIndex, options: &Options) -> Resource {
-        let mut bytes = Vec::with_capacity(32);
-        for option in options {
-            let names = matches!(
-                option.number,
-                OptionNumber::URI_HOST
-                    | OptionNumber::URI_PORT
-                    | OptionNumber::URI_PATH
-                    | OptionNumber::URI_QUERY
-                    | OptionNumber::PROXY_URI
-                    | OptionNumber::PROXY_SCHEME
-            );
-            if names {
-                bytes.extend_from_slice(&option.number.0.to_be_bytes());
-                bytes.extend_from_slice(&(option.value.len() as u32).to_be_bytes());
-                bytes.extend_from_slice(option.value);
-            }
-        }
-        (peer, bytes)
+        (peer, resource_bytes(options))
     }
 
     /// Lines an operation up; whether it is its turn.

@@ -263,6 +263,10 @@ impl Endpoint {
             block2,
         } = purpose
         {
+            if message.code() == Code::TOO_MANY_REQUESTS {
+                let max_age = message.uint_option(OptionNumber::MAX_AGE);
+                self.note_too_many(now, operation, max_age);
+            }
             self.handle_operation_response(now, operation, block1, block2, message);
         }
     }
