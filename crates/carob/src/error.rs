@@ -100,6 +100,18 @@ pub enum Error {
         /// The scheme.
         scheme: String,
     },
+    /// What is to be secure would have to be asked for in the clear.
+    #[error("{proxy} is not asked for a secure URI: the way to it is not secure")]
+    InsecureProxy {
+        /// The proxy's URI.
+        proxy: String,
+    },
+    /// No address of the host may be asked.
+    #[error("no address of \"{host}\" may be asked")]
+    NotAdmitted {
+        /// The host.
+        host: String,
+    },
     /// The transport that the scheme needs cannot be had.
     #[error("cannot open an endpoint for this scheme: {0}")]
     Open(io::Error),
@@ -246,6 +258,7 @@ impl Error {
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Uri { .. } => Some("write it as coap://HOST[:PORT]/PATH[?QUERY]"),
+            Self::InsecureProxy { .. } => Some("ask it over coaps+tcp:// or coaps+ws://"),
             Self::Resolve { .. } => {
                 Some("check the name's spelling, or use the address itself: coap://192.0.2.1/")
             }

@@ -101,7 +101,7 @@
 //! # }
 //! ```
 //!
-//! Reading order: [`client`], [`server`], [`Settings`], [`tls`], [`Error`]; inside, `ways` (one
+//! Reading order: [`client`], [`server`], [`proxy`], [`Settings`], [`tls`], [`Error`]; inside, `ways` (one
 //! endpoint for each transport), `driver` (the task of one), `socket`, `clock`.
 //!
 //! What it refuses to do: block its task on an application, retry what the application did not
@@ -113,6 +113,7 @@ pub mod client;
 mod clock;
 mod driver;
 mod error;
+pub mod proxy;
 pub mod server;
 mod settings;
 mod socket;
@@ -126,9 +127,10 @@ pub use carob_proto::codec::{
 pub use carob_proto::congestion::Choice;
 pub use carob_proto::link_format;
 pub use carob_proto::message::{Payload, Response};
-pub use client::{Body, CacheLimits, Client, Origin, Reply, StreamedReply};
+pub use client::{Body, CacheLimits, CacheUsage, Client, Origin, Reply, StreamedReply};
 pub use driver::Finish;
 pub use error::{DIAGNOSTIC_BYTES, Error, OpenError};
+pub use proxy::Proxy;
 pub use server::{Resource, Server};
 pub use settings::{CONNECT_TIMEOUT, Datagram, Settings};
 pub use tls::{ClientTls, Identity, ServerTls};

@@ -8,7 +8,8 @@
 //! Reading order: [`codec`] (the wire), [`message`] (owned requests and responses),
 //! [`endpoint`] (the engine), then its parts: [`congestion`] (who decides who may send when),
 //! [`message_id`], [`dedup`], [`timers`], [`blockwise`], [`observe`]. Apart from these,
-//! [`link_format`] is what a server says about its resources.
+//! [`link_format`] is what a server says about its resources, and [`proxy`] what is done to messages
+//! that are passed on.
 //!
 //! What it refuses to do: read a clock, open a socket, draw randomness of its own, or keep
 //! anything without a named limit.
@@ -27,6 +28,7 @@ pub mod message;
 pub mod message_id;
 pub mod observe;
 mod peer;
+pub mod proxy;
 mod recency;
 pub mod timers;
 pub mod trace;

@@ -429,6 +429,57 @@ fn what_proxies_are_asked_for_is_answered_5_05_whatever_else_is_asked() {
     }
 }
 
+/// What becomes of a request where messages are passed on: what is sent at once, and what the
+/// application would have to understand if it answered itself.
+fn at_a_proxy(request: &Wire) -> (Option<String>, Option<OptionNumber>) {
+    let mut config = Config::default();
+    config.forwards = true;
+    let mut proxy = Endpoint::new(config, Stream(1));
+    let now = carob_cc::time::Instant::ZERO;
+    proxy.handle_datagram(now, net::client_address(), &request.bytes());
+    let id = match proxy.poll() {
+        Output::Event(Event::Request(id)) => id,
+        Output::Transmit { bytes, .. } => return (Some(shapes(&[bytes]).remove(0)), None),
+        _ => return (None, None),
+    };
+    let incoming = proxy.incoming(id).unwrap();
+    (None, proxy.not_to_be_overlooked(&incoming.message))
+}
+
+#[test]
+fn a_proxys_application_gets_what_it_may_pass_on_without_understanding_it() {
+    const SAFE: u16 = 65_001;
+    let asked = || con(Code::GET, 1).path("x");
+    for (number, value) in [(35, &b"coap://other/y"[..]), (39, b"http")] {
+        let for_proxy = asked().option(number, value);
+        assert_eq!(at_a_proxy(&for_proxy), (None, None));
+    }
+    let safe = asked().option(SAFE, b"?");
+    assert_eq!(at_a_proxy(&safe), (None, Some(OptionNumber(SAFE))));
+    let (_, seen) = answers(&[safe]);
+    assert_eq!(seen, ["ACK 4.02"], "and nobody else does");
+    // Unsafe ones, and those that could not be written again, are refused all the same.
+    let refused = (Some("ACK 4.02".to_owned()), None);
+    for wrong in [
+        asked().option(65_003, b"?"),
+        asked().option(17, &[1, 2, 3]),
+        asked().option(17, &[50]).option(17, &[60]),
+        asked().option(35, b"coap://a").option(35, b"coap://b"),
+    ] {
+        assert_eq!(at_a_proxy(&wrong), refused);
+    }
+    let mut config = Config::default();
+    config.forwards = true;
+    let mut net = Net::new(Config::default(), config);
+    net.server_dead = true;
+    net.send_with(get("x"), Sending::default());
+    let request = net.sent_by_client()[0].to_vec();
+    let answer = ack(Code::CONTENT, view(&request).message_id().0).option(SAFE, b"!");
+    net.inject_to_client(&answer.token_of(&request).bytes());
+    let options = &net.response().unwrap().options;
+    assert_eq!(options.first(OptionNumber(SAFE)), Some(&b"!"[..]));
+}
+
 #[test]
 fn a_reserved_location_option_beside_location_is_not_overlooked() {
     for number in [128, 132, 136, 140] {

@@ -28,8 +28,8 @@ use crate::ways::Ways;
 use cache::SharedCache;
 
 pub use body::{Body, BodySender, BodySenderClosed};
-pub use cache::CacheLimits;
 pub(crate) use cache::Keeper;
+pub use cache::{CacheLimits, CacheUsage};
 pub use observation::{Observation, Update};
 pub use reply::{BodyStream, Origin, Reply, StreamedReply};
 pub use request::RequestBuilder;
@@ -144,6 +144,21 @@ impl Client {
 
     pub(crate) fn over(ways: Arc<Ways>) -> Self {
         Self { ways, cache: None }
+    }
+
+    /// The same client with a cache of its own, or without one: they share the endpoint, its
+    /// sockets and controllers, and nothing of what is kept.
+    pub fn with_cache(&self, limits: Option<CacheLimits>) -> Self {
+        Self {
+            ways: Arc::clone(&self.ways),
+            cache: limits.map(|limits| Arc::new(SharedCache::new(limits))),
+        }
+    }
+
+    /// What its cache holds; nothing without one.
+    pub fn cache_usage(&self) -> CacheUsage {
+        let cache = self.cache.as_ref();
+        cache.map(|cache| cache.usage()).unwrap_or_default()
     }
 
     /// The address it sends datagrams from; of a server without any, where it listens.

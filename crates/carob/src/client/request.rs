@@ -1,5 +1,6 @@
 //! A request on its way from a builder to a reply.
 
+use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -9,10 +10,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use carob_cc::TransmissionParameters;
 use carob_proto::codec::{
-    Code, ContentFormat, NoResponse, OptionNumber, Options, OptionsError, Uri,
+    Code, ContentFormat, ETag, Host, NoResponse, OptionNumber, Options, OptionsError, Uri,
 };
 use carob_proto::endpoint::{BodyMode, Sending};
 use carob_proto::message::{Request, Response};
+use carob_proto::proxy;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::body::{Body, FIRST, Source};
@@ -25,6 +27,19 @@ use crate::driver::{
 };
 use crate::error::Error;
 use crate::ways::Ways;
+
+/// Whether an address may be asked.
+pub(crate) type Admit = Arc<dyn Fn(SocketAddr) -> bool + Send + Sync>;
+
+/// Which addresses may be asked; all if nothing is said.
+#[derive(Clone)]
+struct Admitted(Option<Admit>);
+
+impl fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "some" } else { "all" })
+    }
+}
 
 /// A request to be described and sent; awaiting it sends it.
 ///
@@ -40,7 +55,13 @@ pub struct RequestBuilder {
     reload: bool,
     method: Code,
     target: Target,
+    /// The proxy that is asked for it.
+    via: Option<Target>,
     pub(super) to: Option<SocketAddr>,
+    /// Which of the host's addresses may be asked.
+    admitted: Admitted,
+    /// What whoever asks for this has already, besides the cache.
+    known: Vec<ETag>,
     pub(super) options: Vec<(OptionNumber, Vec<u8>)>,
     body: Body,
     range: Option<(u64, u64)>,
@@ -64,7 +85,10 @@ impl RequestBuilder {
             reload: false,
             method,
             target,
+            via: None,
             to: None,
+            admitted: Admitted(None),
+            known: Vec::new(),
             options: Vec::new(),
             body: Body::from(Bytes::new()),
             range: None,
@@ -78,6 +102,43 @@ impl RequestBuilder {
     pub fn to(mut self, address: SocketAddr) -> Self {
         self.to = Some(address);
         self
+    }
+
+    /// Asks the forward-proxy at this URI, which has no path, for the resource (RFC 7252 5.7.2).
+    ///
+    /// It is asked with Proxy-Scheme for URIs of schemes known here, and with Proxy-Uri for any
+    /// other, such as `http://` ([`proxy::ask_for`]). What is to be secure (`coaps` and its like,
+    /// `https`) is asked for over a secure connection only, unless the proxy is on this host: others
+    /// are [`Error::InsecureProxy`] (RFC 7252 5.7).
+    pub fn via(mut self, proxy: impl Into<Target>) -> Self {
+        self.via = Some(proxy.into());
+        self
+    }
+
+    /// Asks only those of the host's addresses that this admits.
+    pub(crate) fn admit(mut self, admit: Admit) -> Self {
+        self.admitted = Admitted(Some(admit));
+        self
+    }
+
+    /// Has 2.03 with one of these tags given back as it is: who asks for this has what they stand
+    /// for.
+    pub(crate) fn known(mut self, tags: Vec<ETag>) -> Self {
+        self.known = tags;
+        self
+    }
+
+    /// What the cache has, if that is fresh; nothing is sent.
+    pub(crate) fn if_fresh(&self) -> Result<Option<Reply>, Error> {
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "this crate is the driver that reads the clock"
+        )]
+        let began = Instant::now();
+        match self.look_up()? {
+            Looked::Fresh(response, peer) => Ok(Some(fresh(response, peer, began))),
+            _ => Ok(None),
+        }
     }
 
     /// The body: bytes, or [`Body::reader`] or [`Body::channel`] for what is read as it is sent.
@@ -232,14 +293,24 @@ impl RequestBuilder {
         if let Some((offset, length)) = self.range {
             return self.send_range(began, offset, length).await;
         }
+        let tag = |tag: &ETag| (OptionNumber::ETAG, tag.as_slice().to_vec());
         let missed = match self.look_up()? {
-            Looked::Aside => return self.receive(began).await,
+            Looked::Aside => {
+                self.options.extend(self.known.iter().map(tag));
+                return self.receive(began).await;
+            }
             Looked::Fresh(response, peer) => return Ok(fresh(response, peer, began)),
             Looked::Missed(missed) => missed,
         };
         let own_options = self.options.len();
         self.options.extend(missed.etags());
+        let known = self.known.iter().filter(|known| !missed.has(**known));
+        self.options.extend(known.map(tag));
         let mut reply = self.receive(began).await?;
+        let known = reply.etag().filter(|tag| self.known.contains(tag));
+        if reply.code == Code::VALID && known.is_some_and(|tag| !missed.has(tag)) {
+            return Ok(reply);
+        }
         if missed.is_validated_by(&reply) {
             if let Some(reply) = validated(&missed, &reply.response, reply.peer, reply.after) {
                 return Ok(reply);
@@ -293,14 +364,55 @@ impl RequestBuilder {
         if !self.method.is_safe() {
             return Ok(None);
         }
-        let uri = resolve::read(self.target.clone())?;
-        let options = self.with_options(uri.options().clone())?;
+        let (uri, options) = self.read()?;
+        let options = self.with_options(options)?;
         let asked = Asked {
             uri: &uri,
             to: self.to,
             options: &options,
         };
         Ok(ask(cache, &asked, body))
+    }
+
+    /// The URI of who is asked, which may be a proxy, and the options that say what for.
+    fn read(&self) -> Result<(Uri, Options), Error> {
+        let Some(via) = &self.via else {
+            let uri = resolve::read(self.target.clone())?;
+            let options = match self.to {
+                Some(to) => uri.options_for(to).map_err(option_error(3))?,
+                None => uri.options().clone(),
+            };
+            return Ok((uri, options));
+        };
+        let proxy = resolve::read(via.clone())?;
+        let (secure, options) = match (resolve::read(self.target.clone()), &self.target) {
+            (Ok(uri), _) => {
+                let options = proxy::ask_for(&uri, proxy.port());
+                (uri.scheme().is_secure(), options.map_err(option_error(3))?)
+            }
+            // Whether such a URI can be is for who speaks the scheme to say.
+            (Err(Error::Uri { source, .. }), Target::Text(text)) if source.is_other_scheme() => {
+                let mut options = Options::new();
+                let number = OptionNumber::PROXY_URI;
+                let pushed = options.push(number, text.as_bytes());
+                pushed.map_err(option_error(number.0))?;
+                let https = text
+                    .get(..6)
+                    .is_some_and(|s| s.eq_ignore_ascii_case("https:"));
+                (https, options)
+            }
+            (Err(error), _) => return Err(error),
+        };
+        let here = match proxy.host() {
+            Host::Name(name) => name == "localhost",
+            host => host.address().is_some_and(|address| address.is_loopback()),
+        };
+        if secure && !proxy.scheme().is_secure() && !here {
+            return Err(Error::InsecureProxy {
+                proxy: proxy.to_string(),
+            });
+        }
+        Ok((proxy, options))
     }
 
     /// The options of the URI and the request's own.
@@ -366,15 +478,19 @@ impl RequestBuilder {
         began: Instant,
         mode: BodyMode,
     ) -> Result<Exchanged, Error> {
-        let uri = resolve::read(self.target.clone())?;
+        let (uri, options) = self.read()?;
         self.handle = self.ways.of(uri.scheme())?;
-        let (peers, options) = match self.to {
-            Some(to) => (vec![to], uri.options_for(to).map_err(option_error(3))?),
-            None => (
-                resolve::addresses(&uri, self.handle.local()).await?,
-                uri.options().clone(),
-            ),
+        let mut peers = match self.to {
+            Some(to) => vec![to],
+            None => resolve::addresses(&uri, self.handle.local()).await?,
         };
+        if let Some(admit) = &self.admitted.0 {
+            peers.retain(|peer| admit(*peer));
+            if peers.is_empty() {
+                let host = uri.host().to_string();
+                return Err(Error::NotAdmitted { host });
+            }
+        }
         let options = self.with_options(options)?;
         let mut sending = self.sending.clone();
         sending.response_body = mode;
@@ -432,7 +548,8 @@ impl RequestBuilder {
             && !self.method.is_safe()
             && response.code.is_success()
         {
-            let options = self.with_options(uri.options().clone())?;
+            let (_, options) = self.read()?;
+            let options = self.with_options(options)?;
             let asked = Asked {
                 uri,
                 to: self.to,

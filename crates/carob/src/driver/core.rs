@@ -210,6 +210,7 @@ impl Core {
                 }
             }
             Note::Respond(id, response) => self.endpoint.respond(now, id, &response),
+            Note::Unobserve(id) => self.endpoint.unobserve(now, id),
             Note::Changed(notifier, place) => {
                 if let (Some(serving), Some(changes)) = (&mut self.serving, notifier.take(place)) {
                     serving.views.changed(&notifier, &changes);
@@ -218,7 +219,7 @@ impl Core {
             Note::View(subject, response) => {
                 if let Some(serving) = &mut self.serving {
                     let endpoint = &mut self.endpoint;
-                    serving.views.tell(endpoint, now, subject, &response);
+                    serving.views.tell(endpoint, now, subject, response);
                 }
             }
             Note::HandlerDone(upload) => {

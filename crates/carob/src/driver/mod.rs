@@ -98,6 +98,8 @@ pub(crate) enum Note {
     ReadOn(u64),
     /// The answer to a request. One for each.
     Respond(IncomingId, Response),
+    /// A request that was taken for an observer's is not. At most one for each, before its answer.
+    Unobserve(IncomingId),
     /// Something observable has changed. One at a time for each notifier.
     Changed(Notifier, usize),
     /// What the observers of a view are to be told. One for each call of its handler.
@@ -276,7 +278,7 @@ fn run<T: Transport + 'static>(
         if router.has_uploads() {
             endpoint.deliver_by(router.delivery());
         }
-        Serving::new(router, handlers, notes.clone(), seed)
+        Serving::new(router, handlers, notes.clone(), (scheme, local), seed)
     });
     let ears = Ears {
         trace: settings.on_trace.clone(),

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use bytes::Bytes;
 use carob_cc::time::Instant;
-use carob_proto::codec::{Code, OptionNumber, Options};
+use carob_proto::codec::{Code, MessageView, OptionNumber, Options, OptionsError, Scheme, Uri};
 use carob_proto::endpoint::{Endpoint, Incoming, IncomingId};
 use carob_proto::message::Response;
 use foldhash::fast::FixedState;
@@ -16,7 +16,9 @@ use tracing::{Instrument as _, Span, debug_span};
 
 use super::Note;
 use super::views::{Answering, Views};
-use crate::server::{Action, Asked, Frame, METHOD_NOT_ALLOWED, Pattern, Request, Router, Upload};
+use crate::server::{
+    Action, Asked, Forwarded, Frame, METHOD_NOT_ALLOWED, Pattern, Request, Router, Upload,
+};
 
 pub(super) static NOT_FOUND: LazyLock<Response> =
     LazyLock::new(|| Response::diagnostic(Code::NOT_FOUND, "no such resource"));
@@ -72,6 +74,8 @@ pub(super) struct Serving {
     /// Streamed bodies on their way in, each with a handler; so `limit` bounds them.
     uploads: HashMap<UploadKey, mpsc::Sender<PartOf>, FixedState>,
     stopping: bool,
+    /// Where requests arrive, and how.
+    place: (Scheme, SocketAddr),
     path: Vec<u8>,
     pub(super) views: Views,
 }
@@ -81,6 +85,7 @@ impl Serving {
         router: Arc<Router>,
         limit: usize,
         notes: mpsc::UnboundedSender<Note>,
+        place: (Scheme, SocketAddr),
         seed: u64,
     ) -> Self {
         for notifier in router.notifiers() {
@@ -95,6 +100,7 @@ impl Serving {
             tasks: JoinSet::new(),
             uploads: HashMap::with_hasher(FixedState::with_seed(seed)),
             stopping: false,
+            place,
             path: Vec::new(),
         }
     }
@@ -134,7 +140,38 @@ impl Serving {
             return Answer::Now;
         }
         let asked = Asked::read(&incoming.message, &mut self.path);
-        let Some(route) = self.router.find(&self.path) else {
+        let mut own = None;
+        let route = match self.router.forward() {
+            None => self.router.find(&self.path),
+            Some(forward) => match forward.asked(&incoming.message, self.place.1) {
+                Ok(Some(Forwarded::Elsewhere(route))) => Some(route),
+                Ok(Some(Forwarded::Own(uri))) => {
+                    self.path.clear();
+                    for segment in uri.path() {
+                        Router::push_segment(&mut self.path, segment.as_bytes());
+                    }
+                    own = Some(uri);
+                    self.router.find(&self.path)
+                }
+                Ok(None) => self.router.find(&self.path),
+                Err(refusal) => {
+                    endpoint.respond(now, id, &refusal);
+                    return Answer::Now;
+                }
+            },
+        };
+        if let Some(route) = route
+            && self.router.forward().is_some()
+            && route.resource.follow().is_none()
+            && let Some(number) = endpoint.not_to_be_overlooked(&incoming.message)
+        {
+            // The engine has let it through for who would pass it on.
+            let text = format!("option {} is not understood", number.0);
+            let response = Response::diagnostic(Code::BAD_OPTION, &text);
+            endpoint.respond(now, id, &response);
+            return Answer::Now;
+        }
+        let Some(route) = route else {
             // A method that nobody knows is not allowed wherever it goes (RFC 7252 5.8).
             let known = incoming.message.code().name().is_some();
             let response = if known {
@@ -165,8 +202,9 @@ impl Serving {
                     let frame = Frame::new(&route.resource, offer, &Asked::default());
                     (notifier.clone(), frame)
                 });
+                let follow = route.resource.follow().cloned();
                 let route = Arc::clone(&route.pattern);
-                let Some(request) = self.admit(endpoint, now, id, route) else {
+                let Some(request) = self.admit(endpoint, now, id, route, own.as_ref()) else {
                     return Answer::Now;
                 };
                 if let Some((notifier, frame)) = observed {
@@ -178,6 +216,24 @@ impl Serving {
                     self.views.observe(endpoint, now, id, &request, view);
                 }
                 let responder = Responder::new(self.notes.clone(), id, None);
+                if let Some(follow) = follow {
+                    let views = &mut self.views;
+                    let followed = views.follow(endpoint, now, id, &request, &*follow);
+                    let (listed, notes) = (followed.is_some(), self.notes.clone());
+                    let handler = followed.unwrap_or(handler);
+                    self.spawn(async move {
+                        let answer = |request| handler.call(request);
+                        let span = span_of(&request);
+                        let mut response = frame.run(request, answer).instrument(span).await;
+                        let observed = response.options.remove(OptionNumber::OBSERVE);
+                        if listed && !observed {
+                            // The driver may have stopped; then nobody observes.
+                            let _ = notes.send(Note::Unobserve(id));
+                        }
+                        responder.respond(response);
+                    });
+                    return Answer::Later;
+                }
                 self.spawn(async move {
                     let answer = |request| handler.call(request);
                     let span = span_of(&request);
@@ -188,7 +244,7 @@ impl Serving {
                 let (handler, route) = (Arc::clone(handler), Arc::clone(&route.pattern));
                 let part = incoming.part;
                 let key = UploadKey::of(&incoming);
-                let Some(mut request) = self.admit(endpoint, now, id, route) else {
+                let Some(mut request) = self.admit(endpoint, now, id, route, own.as_ref()) else {
                     return Answer::Now;
                 };
                 let bytes = core::mem::take(&mut request.payload);
@@ -224,13 +280,18 @@ impl Serving {
         now: Instant,
         id: IncomingId,
         route: Arc<Pattern>,
+        own: Option<&Uri>,
     ) -> Option<Request> {
         if self.active >= self.limit {
             endpoint.respond(now, id, &BUSY);
             return None;
         }
         let incoming = endpoint.incoming(id)?;
-        let Ok(options) = Options::from_view(&incoming.message) else {
+        let options = match own {
+            None => Options::from_view(&incoming.message),
+            Some(uri) => addressed(&incoming.message, uri),
+        };
+        let Ok(options) = options else {
             let text = "the options are too long";
             endpoint.respond(now, id, &Response::diagnostic(Code::BAD_REQUEST, text));
             return None;
@@ -241,6 +302,7 @@ impl Serving {
             options,
             payload: body.unwrap_or_else(|| Bytes::copy_from_slice(incoming.body)),
             peer: incoming.from,
+            scheme: self.place.0,
             wanted: incoming.wanted,
             route,
         })
@@ -275,6 +337,18 @@ impl Serving {
             }
         }
     }
+}
+
+/// The options of a request for a proxy that this server answers itself: as if it had been asked
+/// directly (RFC 7252 5.7.2).
+fn addressed(message: &MessageView<'_>, uri: &Uri) -> Result<Options, OptionsError> {
+    let mut options = uri.options().clone();
+    for option in message.options() {
+        if !carob_proto::proxy::is_of_uri(option.number) {
+            options.push(option.number, option.value)?;
+        }
+    }
+    Ok(options)
 }
 
 /// The span in which a request is handled: target `carob::request`, level debug.

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::Note;
 use super::serving::FAILED;
-use crate::server::{Changes, Frame, Handler, Notifier, Request};
+use crate::server::{Changes, Follow, Frame, Handler, Notifier, Request};
 
 /// Handlers called at once for views that have changed; the others wait for them.
 const AT_ONCE: usize = 64;
@@ -31,12 +31,33 @@ struct ViewKey {
     payload: Bytes,
 }
 
+impl ViewKey {
+    fn of(request: &Request) -> Self {
+        let mut options = request.options().clone();
+        // What the one who asks has already, and how it wants blocks, is not for the others.
+        for number in [
+            OptionNumber::OBSERVE,
+            OptionNumber::ETAG,
+            OptionNumber::BLOCK2,
+        ] {
+            options.remove(number);
+        }
+        Self {
+            method: request.method(),
+            options,
+            payload: request.payload().clone(),
+        }
+    }
+}
+
 struct View {
     key: ViewKey,
     notifier: Notifier,
     request: Request,
     handler: Arc<dyn Handler>,
     frame: Frame,
+    /// Its handler says whether there is anything to observe.
+    follows: bool,
     state: State,
 }
 
@@ -97,31 +118,61 @@ impl Views {
         if asked != Some(Observe::Register) {
             return;
         }
-        let mut options = request.options().clone();
-        // What the one who asks has already, and how it wants blocks, is not for the others.
-        for number in [
-            OptionNumber::OBSERVE,
-            OptionNumber::ETAG,
-            OptionNumber::BLOCK2,
-        ] {
-            options.remove(number);
-        }
-        let key = ViewKey {
-            method: request.method(),
-            options,
-            payload: request.payload().clone(),
-        };
+        let key = ViewKey::of(request);
         let known = self.by_key.get(&key).copied();
         let subject = known.unwrap_or(Subject(self.next));
         if !endpoint.observe(now, id, subject) || known.is_some() {
             return;
         }
+        self.add(key, request, answering(), false);
+    }
+
+    /// The same where states are followed elsewhere: what answers this request, if its sender is
+    /// on the list.
+    pub(super) fn follow(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Instant,
+        id: IncomingId,
+        request: &Request,
+        follow: &dyn Follow,
+    ) -> Option<Arc<dyn Handler>> {
+        let asked = endpoint.incoming(id)?.observe;
+        if asked != Some(Observe::Register) {
+            return None;
+        }
+        let key = ViewKey::of(request);
+        let known = self.by_key.get(&key).copied();
+        let subject = known.unwrap_or(Subject(self.next));
+        if !endpoint.observe(now, id, subject) {
+            return None;
+        }
+        if let Some(view) = known.and_then(|subject| self.all.get(&subject)) {
+            return Some(Arc::clone(&view.handler));
+        }
+        let notifier = Notifier::new();
+        notifier.attach(&self.notes);
+        let Some(handler) = follow.follow(request, &notifier) else {
+            endpoint.unobserve(now, id);
+            return None;
+        };
+        let answering = Answering {
+            notifier,
+            handler: Arc::clone(&handler),
+            frame: Frame::default(),
+        };
+        self.add(key, request, answering, true);
+        Some(handler)
+    }
+
+    fn add(&mut self, key: ViewKey, request: &Request, answering: Answering, follows: bool) {
+        let subject = Subject(self.next);
         self.next += 1;
         let Answering {
             notifier,
             handler,
             frame,
-        } = answering();
+        } = answering;
         let mut request = request.clone();
         request.options = key.options.clone();
         self.by_key.insert(key.clone(), subject);
@@ -129,17 +180,16 @@ impl Views {
             .entry(notifier.id())
             .or_default()
             .push(subject);
-        self.all.insert(
-            subject,
-            View {
-                key,
-                notifier,
-                request,
-                handler,
-                frame,
-                state: State::Told,
-            },
-        );
+        let view = View {
+            key,
+            notifier,
+            request,
+            handler,
+            frame,
+            follows,
+            state: State::Told,
+        };
+        self.all.insert(subject, view);
     }
 
     /// Nobody observes a view any more.
@@ -211,7 +261,7 @@ impl Views {
         endpoint: &mut Endpoint,
         now: Instant,
         subject: Subject,
-        response: &Response,
+        mut response: Response,
     ) {
         self.running -= 1;
         if let Some(view) = self.all.get_mut(&subject) {
@@ -221,7 +271,10 @@ impl Views {
                 self.due.push_back(subject);
             }
             let confirmable = view.notifier.is_confirmable();
-            if let Err(error) = endpoint.notify(now, subject, response, confirmable) {
+            let observed = response.options.remove(OptionNumber::OBSERVE);
+            if view.follows && !observed {
+                endpoint.end_observations(now, subject, &response, confirmable);
+            } else if let Err(error) = endpoint.notify(now, subject, &response, confirmable) {
                 tracing::error!(%error, "a notification cannot be built");
             }
         }

@@ -11,7 +11,7 @@ use super::resource::Offer;
 use super::{IntoResponse as _, Request, Resource, StateTag, conditions};
 
 /// What surrounds the call of a handler.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Frame {
     /// Tells the state that the request's conditions are about, if it has any.
     state: Option<Arc<dyn StateTag>>,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use carob_proto::codec::{Code, ContentFormat};
 use carob_proto::message::Response;
 
-use super::{Refusal, Request, Upload};
+use super::{Notifier, Refusal, Request, Upload};
 
 /// A future in a box, as handlers return it.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
@@ -32,6 +32,17 @@ where
         let answer = self(request);
         Box::pin(async move { answer.await.into_response() })
     }
+}
+
+/// Follows what requests observe elsewhere, as a proxy does.
+///
+/// The handlers of such a resource, and those that this gives, say with an Observe option in their
+/// response whether the other side lets it be observed.
+pub(crate) trait Follow: Send + Sync + 'static {
+    /// Begins to follow what a request observes: the notifier is told of each new state but the
+    /// first, and the handler answers with the newest. Dropping the handler ends it. Nothing if it
+    /// is not to be followed; then the request is answered like any other.
+    fn follow(&self, request: &Request, notifier: &Notifier) -> Option<Arc<dyn Handler>>;
 }
 
 /// Answers requests whose bodies arrive block by block.

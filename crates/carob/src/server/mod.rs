@@ -37,6 +37,7 @@ use crate::ways::Ways;
 pub(crate) use choice::{Asked, METHOD_NOT_ALLOWED};
 pub use conditions::{IntoState, StateTag};
 pub(crate) use frame::Frame;
+pub(crate) use handler::{Answering, Follow};
 pub use handler::{Handler, IntoResponse, UploadHandler};
 pub(crate) use notifier::Changes;
 pub use notifier::Notifier;
@@ -45,7 +46,7 @@ pub use refusal::Refusal;
 pub use request::Request;
 pub(crate) use resource::Action;
 pub use resource::{Resource, fixed, get};
-pub(crate) use router::Router;
+pub(crate) use router::{Asked as Forwarded, Forward, Router};
 pub use upload::{Upload, UploadError};
 
 /// Handlers that run at once unless [`ServerBuilder::handlers`] says otherwise.
@@ -281,6 +282,12 @@ impl ServerBuilder {
     /// after everything else.
     pub fn fallback(mut self, resource: Resource) -> Self {
         self.router.set_fallback(resource);
+        self
+    }
+
+    /// What answers requests for a proxy; the endpoint is one then.
+    pub(crate) fn forward(mut self, forward: Forward) -> Self {
+        self.router.set_forward(forward);
         self
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carob_proto::blockwise::Wanted;
-use carob_proto::codec::{Code, ContentFormat, ETag, OptionNumber, Options};
+use carob_proto::codec::{Code, ContentFormat, ETag, OptionNumber, Options, Scheme};
 
 use super::Pattern;
 
@@ -16,6 +16,7 @@ pub struct Request {
     pub(crate) options: Options,
     pub(crate) payload: Bytes,
     pub(crate) peer: SocketAddr,
+    pub(crate) scheme: Scheme,
     pub(crate) wanted: Wanted,
     pub(crate) route: Arc<Pattern>,
 }
@@ -39,6 +40,11 @@ impl Request {
     /// Who asks.
     pub fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// How it came: the scheme of the URIs that lead where it arrived.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
     }
 
     /// The path's segments, as sent: they may hold anything, `..` and `/` included.

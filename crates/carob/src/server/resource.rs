@@ -10,6 +10,7 @@ use carob_proto::message::{Payload, Response};
 use super::choice::Offered;
 use super::conditions::BlockingState;
 use super::handler::Blocking;
+use super::handler::Follow;
 use super::{Handler, IntoResponse, IntoState, Notifier, Request, StateTag, UploadHandler};
 
 /// What a path answers, method by method; other methods are answered 4.05.
@@ -30,6 +31,8 @@ pub struct Resource {
     pub(super) state: Option<Arc<dyn StateTag>>,
     /// Its handlers check conditions themselves.
     pub(super) own_conditions: bool,
+    /// What follows the states that are observed elsewhere.
+    follow: Option<Arc<dyn Follow>>,
     /// Name, and value if it has one.
     attributes: Vec<(String, Option<String>)>,
     unlisted: bool,
@@ -243,6 +246,17 @@ impl Resource {
     pub fn observable(mut self, notifier: &Notifier) -> Self {
         self.notifier = Some(notifier.clone());
         self
+    }
+
+    /// Has what is observed followed elsewhere: what a proxy does. Requests that only a proxy
+    /// may answer are this resource's, too.
+    pub(crate) fn following(mut self, follow: Arc<dyn Follow>) -> Self {
+        self.follow = Some(follow);
+        self
+    }
+
+    pub(crate) fn follow(&self) -> Option<&Arc<dyn Follow>> {
+        self.follow.as_ref()
     }
 
     pub(crate) fn notifier(&self) -> Option<&Notifier> {

@@ -5,10 +5,14 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
 
-use carob_proto::codec::{MessageView, OptionNumber};
+use carob_proto::codec::{Code, MessageView, OptionNumber, Options, Uri};
 use carob_proto::endpoint::Delivery;
+use carob_proto::message::Response;
+use carob_proto::proxy::{self, Refused};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -24,8 +28,79 @@ pub(crate) struct Router {
     tree: Tree,
     routes: Vec<Route>,
     fallback: Option<Route>,
+    forward: Option<Forward>,
     /// Paths that cannot be served, and why.
     problems: Vec<(String, String)>,
+}
+
+/// What a proxy passes on.
+pub(crate) struct Forward {
+    /// What answers requests with Proxy-Uri or Proxy-Scheme; nothing where only routes lead
+    /// elsewhere.
+    route: Option<Route>,
+    /// Whether a URI leads to this server.
+    is_own: Box<dyn Fn(&Uri) -> bool + Send + Sync>,
+}
+
+impl fmt::Debug for Forward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Forward").finish_non_exhaustive()
+    }
+}
+
+/// Who is to answer a request for a proxy.
+#[derive(Debug)]
+pub(crate) enum Asked<'r> {
+    /// This server itself, for what this URI names.
+    Own(Uri),
+    Elsewhere(&'r Route),
+}
+
+static NO_PROXY: LazyLock<Response> = LazyLock::new(|| {
+    let text = "what is elsewhere is not asked for from here";
+    Response::diagnostic(Code::PROXYING_NOT_SUPPORTED, text)
+});
+
+impl Forward {
+    pub(crate) fn new(
+        resource: Option<Resource>,
+        is_own: impl Fn(&Uri) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let route = resource.map(|resource| Route {
+            pattern: Arc::new(Pattern::anything()),
+            resource,
+        });
+        Self {
+            route,
+            is_own: Box::new(is_own),
+        }
+    }
+
+    /// Who is to answer a request that came to `local`; nothing if it is not for a proxy, or what
+    /// it is answered if nobody is.
+    pub(crate) fn asked(
+        &self,
+        message: &MessageView<'_>,
+        local: SocketAddr,
+    ) -> Result<Option<Asked<'_>>, Box<Response>> {
+        let for_proxy = [OptionNumber::PROXY_URI, OptionNumber::PROXY_SCHEME];
+        if !for_proxy
+            .iter()
+            .any(|number| message.option(*number).is_some())
+        {
+            return Ok(None);
+        }
+        let options = Options::from_view(message)
+            .map_err(|error| Box::new(Refused::from(error).response("")))?;
+        match proxy::requested(&options, local) {
+            Ok(Some(uri)) if (self.is_own)(&uri) => Ok(Some(Asked::Own(uri))),
+            Ok(_) => match &self.route {
+                Some(route) => Ok(Some(Asked::Elsewhere(route))),
+                None => Err(Box::new(NO_PROXY.clone())),
+            },
+            Err(refused) => Err(Box::new(refused.response(""))),
+        }
+    }
 }
 
 /// A resource and where it is.
@@ -44,6 +119,7 @@ impl Default for Router {
             tree: Tree::default(),
             routes: Vec::new(),
             fallback: None,
+            forward: None,
             problems: Vec::new(),
         }
     }
@@ -83,6 +159,15 @@ impl Router {
     pub(crate) fn set_fallback(&mut self, resource: Resource) {
         let pattern = Arc::new(Pattern::anything());
         self.fallback = Some(Route { pattern, resource });
+    }
+
+    pub(crate) fn set_forward(&mut self, forward: Forward) {
+        self.forward = Some(forward);
+    }
+
+    /// What is done with requests for a proxy, if this is one.
+    pub(crate) fn forward(&self) -> Option<&Forward> {
+        self.forward.as_ref()
     }
 
     /// What answers at a path: a literal one before one with a parameter, that before a rest, from

@@ -51,6 +51,12 @@ pub struct Config {
     /// Critical options the application itself understands, in requests and in responses, besides
     /// the engine's.
     pub understood: &'static [OptionNumber],
+    /// Messages may be passed on: the application is a [proxy](crate::proxy). Then requests with
+    /// Proxy-Uri or Proxy-Scheme are the application's, and so are requests and responses with
+    /// critical options that it may forward without understanding them
+    /// ([`not_to_be_overlooked`](super::Endpoint::not_to_be_overlooked)). Default: not so; proxies
+    /// are refused (5.05), and such options (4.02).
+    pub forwards: bool,
     /// What becomes of a new state while an earlier one still waits to be sent to an observer.
     /// Default: it takes its place.
     pub notification_queue: NotificationQueue,
@@ -82,6 +88,7 @@ impl Default for Config {
             retransmission_count_option: RETRANSMISSION_COUNT,
             reliable: None,
             understood: &[],
+            forwards: false,
             notification_queue: NotificationQueue::default(),
             unconfirmed_max: 32,
             pause_max: Duration::from_secs(300),

@@ -80,8 +80,20 @@ impl Endpoint {
             self.peers[peer].users += 1;
             self.trace(now, from, What::Observed);
         }
-        self.incoming.set_observing(id);
+        self.incoming.set_observing(id, true);
         true
+    }
+
+    /// Takes back what [`observe`](Self::observe) did for a request that is not yet answered: the
+    /// answer then says nothing of observing.
+    pub fn unobserve(&mut self, now: Instant, id: IncomingId) {
+        let Some(incoming) = self.incoming(id) else {
+            return;
+        };
+        let (from, token) = (incoming.from, incoming.message.token());
+        if self.incoming.set_observing(id, false) {
+            self.deregister(now, from, &token);
+        }
     }
 
     /// Tells all observers of `subject` a new state; how many there are.
@@ -153,8 +165,9 @@ impl Endpoint {
         self.observers.count(subject)
     }
 
-    /// The last word on a subject: every observer is told, and listed no more.
-    fn end_observations(
+    /// The last word on `subject`, be it a success: every observer is told it without the Observe
+    /// option, and is listed no more (RFC 7641 3.2, 4.2).
+    pub fn end_observations(
         &mut self,
         now: Instant,
         subject: Subject,

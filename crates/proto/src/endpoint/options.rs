@@ -76,6 +76,19 @@ impl Endpoint {
         }
     }
 
+    /// The same for who may pass the message on: what need not be understood for that is let
+    /// through (RFC 7252 5.7.1), unless it is malformed, so that it could not be written again.
+    pub(super) fn passes(&self, option: &OptionView<'_>, repeated: bool, handled: bool) -> bool {
+        let number = option.number;
+        let well_formed = || match (number.definition(), option.recognized()) {
+            (None, _) => true,
+            (Some(known), Some(_)) => known.repeatable || !repeated,
+            (Some(_), None) => false,
+        };
+        self.understands(option, repeated, handled)
+            || (self.config.forwards && !number.is_unsafe_to_forward() && well_formed())
+    }
+
     /// The first option of a response that must be understood and is not (RFC 7252 5.4.1): an
     /// unknown one, one of requests, one of a wrong length, or one too many.
     pub(super) fn not_understood(&self, response: &MessageView<'_>) -> Option<OptionNumber> {
@@ -84,7 +97,7 @@ impl Endpoint {
             let number = option.number;
             if number.is_critical() {
                 let handled = matches!(number, OptionNumber::BLOCK1 | OptionNumber::BLOCK2);
-                if !self.understands(&option, last == Some(number), handled) {
+                if !self.passes(&option, last == Some(number), handled) {
                     return Some(number);
                 }
             } else if located && is_reserved_location(number) {

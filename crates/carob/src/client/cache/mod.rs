@@ -10,15 +10,15 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use carob_proto::codec::{Code, OptionNumber, Options, Uri};
+use carob_proto::codec::{Code, ETag, OptionNumber, Options, Uri};
 use carob_proto::message::Response;
 
 use super::reply::Reply;
 use crate::clock::Clock;
 
 use key::{Key, Target};
-pub use store::CacheLimits;
 use store::{Cache, Epoch, Found, Stored};
+pub use store::{CacheLimits, CacheUsage};
 
 /// A cache that the clones of a client share.
 #[derive(Debug)]
@@ -77,6 +77,10 @@ impl SharedCache {
 
     fn lock(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn usage(&self) -> CacheUsage {
+        self.lock().usage()
     }
 
     /// Looks for the answer to a request.
@@ -162,6 +166,11 @@ impl Missed {
     pub(super) fn etags(&self) -> impl Iterator<Item = (OptionNumber, Vec<u8>)> {
         let tags = self.states.iter().filter_map(Stored::tag);
         tags.map(|tag| (OptionNumber::ETAG, tag.as_slice().to_vec()))
+    }
+
+    /// Whether one of these has this tag.
+    pub(super) fn has(&self, tag: ETag) -> bool {
+        self.states.iter().any(|state| state.tag() == Some(tag))
     }
 
     /// Whether a response is about these.

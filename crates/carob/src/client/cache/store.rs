@@ -30,6 +30,16 @@ impl Default for CacheLimits {
     }
 }
 
+/// What a cache holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheUsage {
+    /// Requests whose responses are kept.
+    pub entries: usize,
+    /// Bytes, as [`CacheLimits::bytes`] counts them.
+    pub bytes: usize,
+}
+
 /// States of one resource kept for one request, so that any of them can be found valid again. At
 /// the limit the oldest is forgotten.
 const STATES: usize = 4;
@@ -109,6 +119,13 @@ impl Cache {
             bytes: 0,
             changes: 0,
             notified: 0,
+        }
+    }
+
+    pub(super) fn usage(&self) -> CacheUsage {
+        CacheUsage {
+            entries: self.entries.len(),
+            bytes: self.bytes,
         }
     }
 

@@ -52,6 +52,13 @@ pub struct UriError {
     pub offset: u16,
 }
 
+impl UriError {
+    /// Whether it is a URI of a scheme that is not one of CoAP, as far as can be told.
+    pub fn is_other_scheme(&self) -> bool {
+        self.kind == UriErrorKind::UnknownScheme
+    }
+}
+
 impl fmt::Display for UriError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {

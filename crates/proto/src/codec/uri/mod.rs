@@ -58,10 +58,7 @@ impl Uri {
         let (name, after_scheme) = text
             .split_once(':')
             .ok_or_else(|| error(UriErrorKind::SchemeMissing, 0))?;
-        let scheme = Scheme::ALL
-            .into_iter()
-            .find(|scheme| scheme.name().eq_ignore_ascii_case(name))
-            .ok_or_else(|| error(UriErrorKind::UnknownScheme, 0))?;
+        let scheme = Scheme::named(name).ok_or_else(|| error(UriErrorKind::UnknownScheme, 0))?;
         let rest = after_scheme
             .strip_prefix("//")
             .ok_or_else(|| error(UriErrorKind::AuthorityMissing, name.len() + 1))?;
@@ -167,6 +164,41 @@ impl Uri {
             host,
             port,
             options,
+        })
+    }
+
+    /// The URI of what lies below this one: more segments, after the empty one at the end if there
+    /// is such, and more arguments of the query.
+    pub fn below<'v>(
+        &self,
+        path: impl Iterator<Item = &'v [u8]>,
+        query: impl Iterator<Item = &'v [u8]>,
+    ) -> Result<Self, UriError> {
+        let mut path = path.peekable();
+        let mut options = self.options.clone();
+        if path.peek().is_some() && self.path().last() == Some("") {
+            options.remove(OptionNumber::URI_PATH);
+            let kept = self.path().count() - 1;
+            for segment in self.path().take(kept) {
+                push(&mut options, OptionNumber::URI_PATH, segment, 0)?;
+            }
+        }
+        for segment in path {
+            if is_dot_segment(segment) {
+                return Err(error(UriErrorKind::DotSegment, 0));
+            }
+            push(&mut options, OptionNumber::URI_PATH, utf8(segment)?, 0)?;
+        }
+        // One empty segment is written like none.
+        if options.values(OptionNumber::URI_PATH).eq([b""]) {
+            options.remove(OptionNumber::URI_PATH);
+        }
+        for argument in query {
+            push(&mut options, OptionNumber::URI_QUERY, utf8(argument)?, 0)?;
+        }
+        Ok(Self {
+            options,
+            ..self.clone()
         })
     }
 

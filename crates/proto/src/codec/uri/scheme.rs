@@ -29,6 +29,12 @@ impl Scheme {
         Self::CoapsWs,
     ];
 
+    /// The scheme of this name, in whatever case it is written.
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|scheme| scheme.name().eq_ignore_ascii_case(name))
+    }
+
     /// The scheme as it is written in a URI.
     pub const fn name(self) -> &'static str {
         match self {

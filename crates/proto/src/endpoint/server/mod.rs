@@ -91,7 +91,28 @@ fn handles(number: OptionNumber, method: Code) -> bool {
     }
 }
 
+/// Whether an option says that a request is for a proxy (RFC 7252 5.10.2).
+fn is_for_proxy(number: OptionNumber) -> bool {
+    matches!(number, OptionNumber::PROXY_URI | OptionNumber::PROXY_SCHEME)
+}
+
 impl Endpoint {
+    /// The first option of a request that whoever answers it must understand, and neither the
+    /// engine nor the application does. Where [messages are passed on](super::Config::forwards)
+    /// there may be one, in a request that is not; it is to be answered 4.02 (RFC 7252 5.4.1).
+    pub fn not_to_be_overlooked(&self, request: &MessageView<'_>) -> Option<OptionNumber> {
+        let mut last = None;
+        request
+            .options()
+            .find(|option| {
+                let number = option.number;
+                let repeated = last.replace(number) == Some(number);
+                let handled = || is_for_proxy(number) || handles(number, request.code());
+                number.is_critical() && !self.understands(option, repeated, handled())
+            })
+            .map(|option| option.number)
+    }
+
     /// Whether the connection over which a request came is still there; over datagrams, always.
     pub(super) fn is_connected(&self, id: IncomingId) -> bool {
         self.incoming.find(id).is_some_and(|slot| {
@@ -138,11 +159,12 @@ impl Endpoint {
         for option in request.options() {
             let number = option.number;
             if number.is_critical() {
-                if number == OptionNumber::PROXY_URI || number == OptionNumber::PROXY_SCHEME {
+                let for_proxy = is_for_proxy(number);
+                if for_proxy && !self.config.forwards {
                     return Verdict::Refused(Code::PROXYING_NOT_SUPPORTED, number);
                 }
-                let handled = handles(number, request.code());
-                if !self.understands(&option, last == Some(number), handled) {
+                let handled = for_proxy || handles(number, request.code());
+                if !self.passes(&option, last == Some(number), handled) {
                     return Verdict::Refused(Code::BAD_OPTION, number);
                 }
                 if number == OptionNumber::ACCEPT {

@@ -82,9 +82,10 @@ impl IncomingTable {
             .filter(|slot| slot.live && slot.serial == id.serial)
     }
 
-    /// Notes that a request's sender is on the list of observers.
-    pub(in crate::endpoint) fn set_observing(&mut self, id: IncomingId) {
-        self.slots[id.index as usize].observing = true;
+    /// Notes whether a request's sender is on the list of observers; whether it was.
+    pub(in crate::endpoint) fn set_observing(&mut self, id: IncomingId, observing: bool) -> bool {
+        let slot = &mut self.slots[id.index as usize];
+        core::mem::replace(&mut slot.observing, observing)
     }
 
     pub(super) fn remove(&mut self, id: IncomingId) {

@@ -1,0 +1,109 @@
+//! What a reverse-proxy offers: its origins' lists of links, as they are to be had here.
+//!
+//! The routes alone would tell a client nothing of what is behind them, so the lists are merged. An
+//! origin that does not answer soon is left out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use carob_proto::codec::{Code, ContentFormat, ETag, OptionNumber, Uri};
+use carob_proto::link_format::{LinkWriter, Links, matching};
+use carob_proto::message::Response;
+use carob_proto::proxy::Route;
+use futures_util::future::join_all;
+
+use super::passing::Passing;
+use crate::server::{Request, Resource};
+
+/// Where the list is (RFC 6690 7.1).
+pub(super) const PATH: &str = "/.well-known/core";
+/// How long an origin may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of an origin's list at most; a longer one is left out.
+const LIST_BYTES: usize = 64 << 10;
+/// Proxies that a request for lists passes at most: where several ask each other, it multiplies at
+/// each.
+const HOPS: u8 = 4;
+/// How long the whole is fresh at most: an origin that was left out may be back.
+const MAX_AGE: Duration = Duration::from_secs(60);
+
+/// The merged list.
+pub(super) fn resource(passing: Arc<Passing>, routes: Vec<Route>) -> Resource {
+    let routes = Arc::new(routes);
+    let list = move |request: Request| {
+        let (passing, routes) = (Arc::clone(&passing), Arc::clone(&routes));
+        async move { list(&passing, &routes, &request).await }
+    };
+    Resource::new()
+        .get_as(ContentFormat::LINK_FORMAT, list)
+        .unlisted()
+}
+
+async fn list(passing: &Passing, routes: &[Route], request: &Request) -> Response {
+    let hops = passing
+        .hop_limit(request.options())
+        .map(|hops| hops.min(HOPS));
+    // Each origin once, whatever routes lead there.
+    let origin = |route: &Route| {
+        let uri = &route.origin;
+        format!("{}://{}:{}", uri.scheme(), uri.host(), uri.port())
+    };
+    let mut lists: BTreeMap<String, Option<String>> = BTreeMap::new();
+    if let Ok(hops) = hops {
+        lists.extend(routes.iter().map(|route| (origin(route), None)));
+        let asked = lists.iter_mut().map(|(origin, list)| async move {
+            *list = ask(passing, origin, hops).await;
+        });
+        join_all(asked).await;
+    }
+    let mut writer = LinkWriter::new();
+    for route in routes {
+        let list = lists.get(&origin(route)).and_then(Option::as_deref);
+        let readable = |link: &Result<_, _>| link.is_ok();
+        for link in Links::new(list.unwrap_or_default())
+            .take_while(readable)
+            .flatten()
+        {
+            let Some(target) = route.link(link.target()) else {
+                continue;
+            };
+            let mut entry = writer.link(&target);
+            for attribute in link.attributes() {
+                entry = match attribute.value {
+                    Some(value) => entry.attribute(attribute.name, &value.to_str()),
+                    None => entry.flag(attribute.name),
+                };
+            }
+        }
+    }
+    let text = writer.finish();
+    let query: Vec<&[u8]> = request.query().collect();
+    let text = if query.is_empty() {
+        text
+    } else {
+        let mut writer = LinkWriter::new();
+        for link in matching(&text, query.iter().copied()) {
+            writer.copy(&link);
+        }
+        writer.finish()
+    };
+    let tag = ETag::of(text.as_bytes());
+    Response::content(ContentFormat::LINK_FORMAT, text)
+        .with_etag(tag)
+        .with_max_age(MAX_AGE)
+}
+
+/// An origin's list, if it can be had.
+async fn ask(passing: &Passing, origin: &str, hops: u8) -> Option<String> {
+    let uri: Uri = format!("{origin}{PATH}").parse().ok()?;
+    let request = passing
+        .lists()
+        .get(uri)
+        .accept(ContentFormat::LINK_FORMAT)
+        .uint_option(OptionNumber::HOP_LIMIT, hops.into())
+        .deadline(PATIENCE);
+    let reply = request.send().await.ok()?;
+    let usable = reply.code == Code::CONTENT && reply.bytes().len() <= LIST_BYTES;
+    reply.text().filter(|_| usable).map(str::to_owned)
+}

@@ -1,0 +1,304 @@
+//! A request on its way to its origin, and the response on its way back.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use carob_proto::codec::{Code, ETag, OptionNumber, Options, Uri};
+use carob_proto::endpoint::{Failure, RequestError};
+use carob_proto::message::{Payload, Response};
+use carob_proto::proxy::{self, Refused, Route};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{Allow, ProxyLimits, ProxyUsage};
+use crate::client::{Client, RequestBuilder};
+use crate::error::Error;
+use crate::server::{IntoResponse as _, Refusal, Request};
+
+/// Where requests go.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// To whom the client names, if that is allowed.
+    Forward(Vec<Allow>),
+    /// To the origin of a route.
+    Route(Route),
+}
+
+/// What passes requests on.
+#[derive(Debug)]
+pub(super) struct Passing {
+    /// What is for everybody.
+    shared: Client,
+    /// What is for one client alone.
+    own: Client,
+    /// What is for everybody who asks securely, if that may be shared.
+    secure: Option<Client>,
+    limits: ProxyLimits,
+    identifier: String,
+    hop_limit: u8,
+    /// The options that count copies on the two sides.
+    counting: [OptionNumber; 2],
+    requests: Arc<Semaphore>,
+    observations: Arc<Semaphore>,
+    /// Requests that wait for each origin; it is here as long as there are any.
+    origins: Arc<Mutex<BTreeMap<Authority, usize>>>,
+}
+
+/// `scheme://host:port`.
+type Authority = String;
+
+/// A request as it goes on.
+pub(super) struct Prepared {
+    target: Uri,
+    options: Options,
+    /// What it brings may be given to others.
+    pub(super) is_shared: bool,
+    client: Client,
+}
+
+/// A request's places among those that wait.
+struct Place {
+    _among_all: OwnedSemaphorePermit,
+    origins: Arc<Mutex<BTreeMap<Authority, usize>>>,
+    origin: Authority,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = origins.get_mut(&self.origin) {
+            *count -= 1;
+            if *count == 0 {
+                origins.remove(&self.origin);
+            }
+        }
+    }
+}
+
+impl Passing {
+    pub(super) fn new(
+        client: Client,
+        limits: ProxyLimits,
+        share_secure: bool,
+        (identifier, hop_limit): (String, u8),
+        counting: [OptionNumber; 2],
+    ) -> Self {
+        Self {
+            shared: client.with_cache(Some(limits.cache)),
+            secure: share_secure.then(|| client.with_cache(Some(limits.cache))),
+            own: client,
+            limits,
+            identifier,
+            hop_limit,
+            counting,
+            requests: Arc::new(Semaphore::new(limits.requests)),
+            observations: Arc::new(Semaphore::new(limits.observations)),
+            origins: Arc::default(),
+        }
+    }
+
+    pub(super) fn client(&self) -> Client {
+        self.own.clone()
+    }
+
+    /// What asks origins for their lists of links, which are for everybody.
+    pub(super) fn lists(&self) -> &Client {
+        &self.shared
+    }
+
+    pub(super) fn usage(&self) -> ProxyUsage {
+        let mut cache = self.shared.cache_usage();
+        if let Some(secure) = &self.secure {
+            let secure = secure.cache_usage();
+            cache.entries += secure.entries;
+            cache.bytes += secure.bytes;
+        }
+        ProxyUsage {
+            requests: self.limits.requests - self.requests.available_permits(),
+            observations: self.limits.observations - self.observations.available_permits(),
+            cache,
+        }
+    }
+
+    /// A place among what is observed, if there is one.
+    pub(super) fn observation(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.observations).try_acquire_owned().ok()
+    }
+
+    /// The Hop-Limit with which a request goes on.
+    pub(super) fn hop_limit(&self, request: &Options) -> Result<u8, Refused> {
+        proxy::hop_limit(request, self.hop_limit)
+    }
+
+    /// A request as it is to go on, or what it is answered if it is not.
+    pub(super) fn prepare(&self, way: &Way, request: &Request) -> Result<Prepared, Box<Response>> {
+        let given = request.options();
+        let prepared = || -> Result<Prepared, Refused> {
+            let target = match way {
+                // One without a host was for the proxy itself, and did not get here.
+                Way::Forward(_) => proxy::requested(given, ([0, 0, 0, 0], 0).into())?
+                    .ok_or(Refused::Malformed(OptionNumber::PROXY_SCHEME))?,
+                Way::Route(route) => route.target(given)?,
+            };
+            let hops = self.hop_limit(given)?;
+            let mut options = proxy::request_options(given, self.counting[0])?;
+            options.set_uint(OptionNumber::HOP_LIMIT, hops.into())?;
+            let secure = request.scheme().is_secure() || target.scheme().is_secure();
+            let (client, is_shared) = match &self.secure {
+                _ if !secure => (&self.shared, true),
+                // What was asked for securely is for who asks so.
+                Some(secure) if request.scheme().is_secure() => (secure, true),
+                _ => (&self.own, false),
+            };
+            Ok(Prepared {
+                target,
+                options,
+                is_shared,
+                client: client.clone(),
+            })
+        };
+        let prepared = prepared().map_err(|refused| {
+            if refused == Refused::HopLimit {
+                // Somebody should know that there is a loop (RFC 8768 3).
+                tracing::warn!(target: "carob::proxy", peer = %request.peer(), "Hop-Limit reached");
+            }
+            Box::new(refused.response(&self.identifier))
+        })?;
+        if let Way::Forward(allow) = way
+            && !allow.iter().any(|allow| allow.may_admit(&prepared.target))
+        {
+            return Err(Box::new(not_allowed()));
+        }
+        Ok(prepared)
+    }
+
+    /// The request of ours that stands for a client's.
+    pub(super) fn request(
+        &self,
+        way: &Arc<Way>,
+        prepared: &Prepared,
+        request: &Request,
+    ) -> RequestBuilder {
+        let target = prepared.target.clone();
+        let mut builder = (prepared.client)
+            .request(request.method(), target.clone())
+            .body(request.payload().clone())
+            .deadline(self.limits.patience);
+        for option in &prepared.options {
+            builder = builder.option(option.number, option.value);
+        }
+        if matches!(**way, Way::Forward(_)) {
+            let way = Arc::clone(way);
+            builder = builder.admit(Arc::new(move |address| match &*way {
+                Way::Forward(allow) => allow.iter().any(|allow| allow.admits(&target, address)),
+                Way::Route(_) => true,
+            }));
+        }
+        builder
+    }
+
+    /// Asks the origin, or the cache, and answers.
+    pub(super) async fn pass(&self, way: &Arc<Way>, request: &Request) -> Response {
+        let prepared = match self.prepare(way, request) {
+            Ok(prepared) => prepared,
+            Err(refusal) => return *refusal,
+        };
+        let builder = self.request(way, &prepared, request);
+        let reply = match builder.if_fresh() {
+            Ok(Some(reply)) => Ok(reply),
+            Ok(None) => {
+                let Some(_place) = self.place(&prepared.target) else {
+                    return self.busy();
+                };
+                let tags: Vec<ETag> = request.etags().collect();
+                builder.known(tags).send().await
+            }
+            Err(error) => Err(error),
+        };
+        match reply {
+            Ok(reply) => self.response(way, reply.response),
+            Err(error) => self.failure(&error),
+        }
+    }
+
+    /// A place among those that wait; nothing if there is none.
+    fn place(&self, target: &Uri) -> Option<Place> {
+        let among_all = Arc::clone(&self.requests).try_acquire_owned().ok()?;
+        let origin = format!("{}://{}:{}", target.scheme(), target.host(), target.port());
+        let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = origins.get(&origin).copied().unwrap_or(0);
+        if waiting >= self.limits.requests_of_origin {
+            return None;
+        }
+        origins.insert(origin.clone(), waiting + 1);
+        Some(Place {
+            _among_all: among_all,
+            origins: Arc::clone(&self.origins),
+            origin,
+        })
+    }
+
+    fn busy(&self) -> Response {
+        Refusal::service_unavailable("too many requests wait for their origins")
+            .with_max_age(self.limits.retry_after)
+            .into_response()
+    }
+
+    /// What a client is told that the origin said.
+    pub(super) fn response(&self, way: &Way, mut response: Response) -> Response {
+        if !matches!(response.code.class(), 2 | 4 | 5) {
+            return bad_gateway(format!("the origin answered {}", response.code));
+        }
+        response.options = match proxy::response_options(&response.options, self.counting[1]) {
+            Ok(options) => options,
+            Err(Refused::Option(number)) => {
+                return bad_gateway(format!("the response needs option {}", number.0));
+            }
+            Err(_) => return bad_gateway("the response's options are too long".into()),
+        };
+        if let Way::Route(route) = way
+            && route.locate(&mut response.options).is_err()
+        {
+            return bad_gateway("where it was created cannot be told".into());
+        }
+        if response.code == Code::HOP_LIMIT_REACHED {
+            let text = proxy::hops_passed(&self.identifier, response.bytes());
+            response.payload = Payload::Whole(text.into());
+        }
+        response
+    }
+
+    /// What a client is told if the origin said nothing, or nothing of use.
+    pub(super) fn failure(&self, error: &Error) -> Response {
+        match error {
+            Error::NotAdmitted { .. } => not_allowed(),
+            Error::Scheme { .. } => Refused::Scheme.response(""),
+            error if error.is_timeout() => {
+                Refusal::gateway_timeout("the origin did not answer").into_response()
+            }
+            Error::NotSent {
+                source:
+                    RequestError::RequestsFull | RequestError::PeersFull | RequestError::QueueFull,
+                ..
+            }
+            | Error::Failed {
+                failure: Failure::NotNow(_) | Failure::QueueFull,
+                ..
+            }
+            | Error::Closed => self.busy(),
+            Error::NotSent { .. } | Error::Option { .. } => {
+                Refusal::bad_request("the request cannot be passed on").into_response()
+            }
+            // What it says of addresses and resolvers is not the client's business.
+            Error::Failed { failure, .. } => bad_gateway(format!("the origin: {failure}")),
+            _ => bad_gateway("the origin cannot be reached".into()),
+        }
+    }
+}
+
+fn not_allowed() -> Response {
+    Refusal::proxying_not_supported("this proxy does not ask there").into_response()
+}
+
+fn bad_gateway(text: String) -> Response {
+    Refusal::bad_gateway(text).into_response()
+}
