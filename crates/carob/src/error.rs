@@ -9,6 +9,7 @@ use carob_proto::codec::{Code, UriError};
 use carob_proto::endpoint::{Disconnect, Failure, RequestError};
 use carob_proto::message::Response;
 
+use crate::dtls::HandshakeError;
 use crate::tls::TlsError;
 
 /// Why an endpoint could not be opened.
@@ -94,7 +95,7 @@ pub enum Error {
     },
     /// The scheme needs a transport that is not here.
     #[error(
-        "{scheme}:// is not supported; coap://, coap+tcp://, coaps+tcp://, coap+ws:// and coaps+ws:// are"
+        "{scheme}:// is not supported here; coap://, coaps://, coap+tcp://, coaps+tcp://, coap+ws:// and coaps+ws:// are"
     )]
     Scheme {
         /// The scheme.
@@ -138,6 +139,14 @@ pub enum Error {
         peer: SocketAddr,
         /// What it said.
         source: io::Error,
+    },
+    /// There is no DTLS session with the peer.
+    #[error("no secure session with {peer}: {why}")]
+    Handshake {
+        /// The peer.
+        peer: SocketAddr,
+        /// Why not.
+        why: HandshakeError,
     },
     /// No answer came.
     #[error("{peer} did not answer within {:.1} s: {failure}", .after.as_secs_f64())]
@@ -271,6 +280,7 @@ impl Error {
                 "the server's certificate must be for this name, not a CA's own, and issued by who \
                  is trusted here",
             ),
+            Self::Handshake { why, .. } => Some(why.remedy()),
             Self::Unreachable { .. } => Some("check the address and the route to it"),
             Self::NoAnswer {
                 failure: Failure::DeadlinePassed,
@@ -289,7 +299,7 @@ impl Error {
                 ..
             } => Some("something else than CoAP may listen on that port"),
             Self::Failed {
-                failure: Failure::Disconnected(_),
+                failure: Failure::Disconnected(_) | Failure::SessionEnded(_),
                 ..
             } => Some("the request may or may not have been done; ask again if that does no harm"),
             Self::Failed {

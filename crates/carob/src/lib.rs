@@ -112,6 +112,7 @@
 pub mod client;
 mod clock;
 mod driver;
+pub mod dtls;
 mod error;
 pub mod proxy;
 pub mod server;
@@ -129,6 +130,7 @@ pub use carob_proto::link_format;
 pub use carob_proto::message::{Payload, Response};
 pub use client::{Body, CacheLimits, CacheUsage, Client, Origin, Reply, StreamedReply};
 pub use driver::Finish;
+pub use dtls::{ClientDtls, PeerIdentity, PreSharedKey, PskStore, ServerDtls, SessionLimits};
 pub use error::{DIAGNOSTIC_BYTES, Error, OpenError};
 pub use proxy::Proxy;
 pub use server::{Resource, Server};

@@ -15,6 +15,7 @@ use socket2::SockRef;
 
 use crate::driver::PeerSettings;
 use crate::driver::streams::{MakeSocket, OnSocket};
+use crate::dtls::{ClientDtls, SessionLimits};
 use crate::socket::RECEIVE_BUFFER;
 use crate::tls::ClientTls;
 
@@ -56,6 +57,8 @@ pub struct Settings {
     pub(crate) on_datagram: Option<OnDatagram>,
     pub(crate) reliable: Reliable,
     pub(crate) tls: ClientTls,
+    pub(crate) dtls: ClientDtls,
+    pub(crate) sessions: SessionLimits,
     pub(crate) connect_timeout: Duration,
     pub(crate) make_socket: Option<MakeSocket>,
     pub(crate) on_socket: Option<OnSocket>,
@@ -82,6 +85,8 @@ impl Default for Settings {
                 reliable
             },
             tls: ClientTls::default(),
+            dtls: ClientDtls::default(),
+            sessions: SessionLimits::default(),
             connect_timeout: CONNECT_TIMEOUT,
             make_socket: None,
             on_socket: None,
@@ -202,6 +207,19 @@ impl Settings {
     /// Whom we trust over TLS, and who we are. Default: whom the system trusts, and nobody.
     pub fn tls(mut self, tls: ClientTls) -> Self {
         self.tls = tls;
+        self
+    }
+
+    /// How we prove who we are over DTLS, and whom we believe. Default: by certificates, as
+    /// [`tls`](Self::tls) has them.
+    pub fn dtls(mut self, dtls: ClientDtls) -> Self {
+        self.dtls = dtls;
+        self
+    }
+
+    /// How many DTLS sessions there may be, and for how long.
+    pub fn sessions(mut self, limits: SessionLimits) -> Self {
+        self.sessions = limits;
         self
     }
 

@@ -33,6 +33,9 @@ pub enum TlsError {
     /// A certificate cannot be trusted because it cannot be read.
     #[error("a certificate to trust cannot be read: {0}")]
     Trust(rustls::Error),
+    /// DTLS cannot be set up like this.
+    #[error("{0}")]
+    Dtls(String),
     /// The system has no certificates to trust.
     #[error("the system's certificates cannot be read: {0}")]
     System(String),
@@ -67,7 +70,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(all)
 }
 
-fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
+pub(crate) fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem)? {
         roots.add(certificate).map_err(TlsError::Trust)?;
@@ -84,6 +87,12 @@ impl Identity {
             problem: error.to_string(),
         })?;
         Ok(Self { chain, key })
+    }
+
+    /// Our own certificate and its key (DER), without those that vouch for it.
+    pub(crate) fn leaf(&self) -> (&[u8], &[u8]) {
+        let own = self.chain.first().expect("a chain is not empty");
+        (own, self.key.secret_der())
     }
 }
 
@@ -112,11 +121,21 @@ impl ClientTls {
         self
     }
 
+    /// Whom we trust.
+    pub(crate) fn roots(&self) -> Result<Arc<RootCertStore>, TlsError> {
+        match &self.trust {
+            Some(trust) => Ok(Arc::clone(trust)),
+            None => system_roots().map(Arc::new),
+        }
+    }
+
+    /// Who we are, for servers that ask.
+    pub(crate) fn own(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
     pub(crate) fn config(&self, alpn: Option<&[u8]>) -> Result<Arc<ClientConfig>, TlsError> {
-        let trust = match &self.trust {
-            Some(trust) => Arc::clone(trust),
-            None => Arc::new(system_roots()?),
-        };
+        let trust = self.roots()?;
         let builder = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Identity)?
@@ -203,7 +222,7 @@ impl ServerTls {
     }
 }
 
-fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+pub(crate) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 

@@ -47,12 +47,10 @@ impl Ways {
         }
         let started = match Kind::of(scheme) {
             Some(kind) => driver::start_streams(kind, None, &self.settings, None),
-            None if scheme == Scheme::Coap => driver::start(None, &self.settings, None),
-            None => {
-                return Err(Error::Scheme {
-                    scheme: scheme.to_string(),
-                });
+            None if scheme == Scheme::Coaps => {
+                driver::start_secured(None, &self.settings, None, None)
             }
+            None => driver::start(None, &self.settings, None),
         };
         let handle = started.map_err(|error| match error {
             OpenError::Bind { source, .. } | OpenError::Entropy(source) => Error::Open(source),

@@ -279,6 +279,28 @@ impl Dedup {
         })
     }
 
+    /// Forgets what came from `from`: its next message of any Message ID is new. It looks at all
+    /// that is remembered.
+    pub fn forget_peer(&mut self, from: SocketAddr) {
+        let Self {
+            index,
+            recent,
+            lasting,
+            recent_limit,
+            lasting_base,
+            ..
+        } = self;
+        // What is not in the index is not found; its place is used again in its turn.
+        index.retain(|at| {
+            let entry = if at.repeatable {
+                &recent[(at.sequence % *recent_limit as u64) as usize].entry
+            } else {
+                &lasting[(at.sequence - *lasting_base) as usize].entry
+            };
+            entry.from != from
+        });
+    }
+
     /// Notes that an empty ACK went out for a message being processed.
     pub fn acknowledge(&mut self, at: Remembered) {
         if let Some(entry) = self.entry_mut(at) {

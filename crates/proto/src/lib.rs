@@ -29,7 +29,7 @@ pub mod message_id;
 pub mod observe;
 mod peer;
 pub mod proxy;
-mod recency;
+pub mod recency;
 pub mod timers;
 pub mod trace;
 

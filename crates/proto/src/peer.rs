@@ -18,7 +18,7 @@ use slab::Slab;
 
 use crate::address;
 use crate::congestion::Congestion;
-use crate::endpoint::Queue;
+use crate::endpoint::{Queue, Session};
 use crate::message_id::MessageIds;
 use crate::observe::freshness::SEQUENCE_MAX;
 use crate::recency::Recency;
@@ -51,6 +51,8 @@ pub(crate) struct Peer {
     pub(crate) tally: Tally,
     /// Whether its answers name the copies that they answer.
     pub(crate) echo: Echo,
+    /// Its session, where datagrams are secured.
+    pub(crate) session: Session,
     /// When something was last heard of it; the beginning of time if nothing ever was.
     pub(crate) last_heard: Instant,
     pub(crate) last_sent: Instant,
@@ -189,6 +191,7 @@ impl Peers {
             first_observer: crate::observe::observers::NONE,
             tally: Tally::default(),
             echo: Echo::default(),
+            session: Session::default(),
             last_heard: Instant::ZERO,
             last_sent: now,
         }) as u32;

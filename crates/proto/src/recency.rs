@@ -12,7 +12,7 @@ struct Link {
 
 /// A doubly linked list over small indices.
 #[derive(Debug)]
-pub(crate) struct Recency {
+pub struct Recency {
     links: Vec<Link>,
     oldest: u32,
     newest: u32,
@@ -30,18 +30,18 @@ impl Default for Recency {
 
 impl Recency {
     /// The index used longest ago.
-    pub(crate) fn oldest(&self) -> Option<u32> {
+    pub fn oldest(&self) -> Option<u32> {
         (self.oldest != NONE).then_some(self.oldest)
     }
 
     /// The index used next after `index`.
-    pub(crate) fn newer(&self, index: u32) -> Option<u32> {
+    pub fn newer(&self, index: u32) -> Option<u32> {
         let newer = self.links[index as usize].newer;
         (newer != NONE).then_some(newer)
     }
 
     /// Adds an index that is not in the list, as the newest.
-    pub(crate) fn add(&mut self, index: u32) {
+    pub fn add(&mut self, index: u32) {
         let place = index as usize;
         if self.links.len() <= place {
             self.links.resize(
@@ -65,7 +65,7 @@ impl Recency {
     }
 
     /// Takes an index out.
-    pub(crate) fn remove(&mut self, index: u32) {
+    pub fn remove(&mut self, index: u32) {
         let Link { older, newer } = self.links[index as usize];
         match self.links.get_mut(older as usize) {
             Some(link) => link.newer = newer,
@@ -78,7 +78,7 @@ impl Recency {
     }
 
     /// Makes an index the newest.
-    pub(crate) fn touch(&mut self, index: u32) {
+    pub fn touch(&mut self, index: u32) {
         if self.newest != index {
             self.remove(index);
             self.add(index);

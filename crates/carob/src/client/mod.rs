@@ -20,6 +20,7 @@ use carob_proto::endpoint::{Failure, Snapshot, Usage};
 use tokio::sync::oneshot;
 
 use crate::driver::{self, Command, Failed, Finish, Handle, Note, Ping, Why};
+use crate::dtls::PeerIdentity;
 use crate::error::{Error, OpenError};
 use crate::settings::Settings;
 use crate::socket::Socket;
@@ -254,6 +255,12 @@ impl Client {
             .await?
     }
 
+    /// Who is at the other end of the DTLS session with this peer; nothing if there is none.
+    pub async fn peer_identity(&self, peer: SocketAddr) -> Option<Arc<PeerIdentity>> {
+        let handle = self.ways.of(Scheme::Coaps).ok()?;
+        handle.ask(|reply| Command::Identity(peer, reply)).await?
+    }
+
     /// The peers the endpoint knows: those it has sent messages of its own to.
     pub async fn peers(&self) -> Result<Vec<SocketAddr>, Error> {
         self.ways
@@ -375,6 +382,10 @@ impl Failed {
                 return Error::Unanswered { peer, after };
             }
         };
+        if let (Failure::Unreachable, Some(why)) = (failure, self.handshake) {
+            let why = Arc::unwrap_or_clone(why);
+            return Error::Handshake { peer, why };
+        }
         match failure {
             Failure::Unreachable => {
                 let source = match (self.os_error, self.explanation) {

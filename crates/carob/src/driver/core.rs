@@ -12,6 +12,7 @@ use super::requests::{Requests, Why};
 use super::serving::{self, Answer, Serving};
 use super::{Command, Finish, Note};
 use crate::clock::Clock;
+use crate::dtls::PeerIdentity;
 
 /// A shutdown under way.
 struct Ending {
@@ -33,6 +34,14 @@ pub(super) trait Out {
     }
     /// A peer is asked for by this name.
     fn is_named(&mut self, _to: SocketAddr, _name: &Arc<str>) {}
+    /// Whether peers are known by more than their addresses.
+    fn is_secured(&self) -> bool {
+        false
+    }
+    /// Who a peer is.
+    fn identity(&self, _peer: SocketAddr) -> Option<Arc<PeerIdentity>> {
+        None
+    }
     /// Closes a connection after what was to be sent on it.
     fn close(&mut self, to: SocketAddr) {
         debug_assert!(false, "there is no connection with {to} here");
@@ -109,6 +118,10 @@ impl Core {
                 }
                 Output::Event(Event::Request(id)) => match serving {
                     Some(serving) => {
+                        if out.is_secured() {
+                            let from = endpoint.incoming(id).map(|incoming| incoming.from);
+                            serving.identity = from.and_then(|from| out.identity(from));
+                        }
                         if serving.take(endpoint, now, id) == Answer::Later {
                             out.answered_later();
                         }
@@ -163,6 +176,9 @@ impl Core {
             }
             Command::Snapshot(peer, reply) => {
                 let _ = reply.send(self.endpoint.snapshot(now, peer));
+            }
+            Command::Identity(peer, reply) => {
+                let _ = reply.send(out.identity(peer));
             }
             Command::Peers(reply) => {
                 let _ = reply.send(self.endpoint.peers().collect());

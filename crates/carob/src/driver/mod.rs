@@ -9,6 +9,7 @@
 
 mod core;
 mod datagrams;
+pub(crate) mod dtls;
 mod ears;
 mod requests;
 mod serving;
@@ -39,6 +40,7 @@ use hashbrown::HashMap;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::{Clock, Entropy};
+use crate::dtls::PeerIdentity;
 use crate::error::OpenError;
 use crate::server::{Notifier, Router};
 use crate::settings::Settings;
@@ -46,6 +48,7 @@ use crate::socket::Socket;
 
 use core::{Core, Out};
 use datagrams::Datagrams;
+use dtls::Secured;
 use ears::Ears;
 pub(crate) use requests::{Failed, NewRequest, Observing, Ping, Received, ReplyTo, Why};
 use serving::Serving;
@@ -74,6 +77,7 @@ pub(crate) enum Command {
         oneshot::Sender<Option<Vec<(&'static str, Gauge)>>>,
     ),
     Snapshot(SocketAddr, oneshot::Sender<Option<Snapshot>>),
+    Identity(SocketAddr, oneshot::Sender<Option<Arc<PeerIdentity>>>),
     Peers(oneshot::Sender<Vec<SocketAddr>>),
     Usage(oneshot::Sender<Usage>),
     ShutDown {
@@ -169,6 +173,14 @@ trait Transport: Send {
     fn receive(&mut self, core: &mut Core) -> bool;
     /// Sends what there is to send.
     fn flush(&mut self, core: &mut Core) -> impl Future<Output = io::Result<()>> + Send;
+    /// When it has something to do by itself.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+    /// Does it.
+    fn pass(&mut self, _core: &mut Core, _now: Instant) {}
+    /// Puts its last words where they are sent from.
+    fn end(&mut self) {}
 }
 
 /// Opens the socket and starts its driver on the current runtime.
@@ -177,15 +189,18 @@ pub(crate) fn start(
     settings: &Settings,
     serve: Option<(Arc<Router>, usize)>,
 ) -> Result<Arc<Handle>, OpenError> {
-    let socket = match bind {
+    start_on(socket_at(bind, settings)?, settings, serve)
+}
+
+fn socket_at(bind: Option<SocketAddr>, settings: &Settings) -> Result<Socket, OpenError> {
+    match bind {
         Some(address) => Socket::open(address, settings.receive_buffer)
-            .map_err(|source| OpenError::Bind { address, source })?,
+            .map_err(|source| OpenError::Bind { address, source }),
         None => Socket::open_any(settings.receive_buffer).map_err(|source| OpenError::Bind {
             address: (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
             source,
-        })?,
-    };
-    start_on(socket, settings, serve)
+        }),
+    }
 }
 
 /// Starts the driver of a socket that is there.
@@ -198,6 +213,23 @@ pub(crate) fn start_on(
     let config = settings.finished_config();
     run(config, settings, serve, (Scheme::Coap, local), |seed| {
         Datagrams::new(socket, seed)
+    })
+}
+
+/// Starts the driver of a UDP socket whose datagrams are secured; with `server`, for those who come,
+/// too.
+pub(crate) fn start_secured(
+    bind: Option<SocketAddr>,
+    settings: &Settings,
+    server: Option<dtls::Server>,
+    serve: Option<(Arc<Router>, usize)>,
+) -> Result<Arc<Handle>, OpenError> {
+    let socket = socket_at(bind, settings)?;
+    let local = socket.local();
+    let mut config = settings.finished_config();
+    config.secured = true;
+    run(config, settings, serve, (Scheme::Coaps, local), |seed| {
+        Secured::new(socket, settings, server, seed)
     })
 }
 
@@ -328,6 +360,7 @@ impl<T: Transport> Driver<T> {
         loop {
             self.transport.flush(&mut self.core).await?;
             if self.core.has_ended(self.transport.out()) {
+                self.transport.end();
                 return self.transport.flush(&mut self.core).await;
             }
             if self.core.more {
@@ -335,7 +368,9 @@ impl<T: Transport> Driver<T> {
                 continue;
             }
             let ending = self.core.ends_at();
-            if let Some(at) = self.core.deadline.into_iter().chain(ending).min()
+            let own = self.transport.deadline();
+            let all = self.core.deadline.into_iter().chain(ending).chain(own);
+            if let Some(at) = all.min()
                 && armed.is_none_or(|armed| at < armed)
             {
                 sleep.as_mut().reset(self.core.clock.at(at));
@@ -354,11 +389,14 @@ impl<T: Transport> Driver<T> {
                     }
                     None
                 }
-                command = self.commands.recv() => match command {
-                    Some(command) => Some(command),
-                    // Every handle is gone: nobody can ask for anything any more.
-                    None => return Ok(()),
-                },
+                command = self.commands.recv() => {
+                    if command.is_none() {
+                        // Every handle is gone: nobody can ask for anything any more.
+                        self.transport.end();
+                        return self.transport.flush(&mut self.core).await;
+                    }
+                    command
+                }
                 () = &mut sleep, if armed.is_some() => {
                     armed = None;
                     None
@@ -395,6 +433,7 @@ impl<T: Transport> Driver<T> {
             self.core.take_command(self.transport.out(), now, command);
         }
         self.core.pass(self.transport.out(), now);
+        self.transport.pass(&mut self.core, now);
         Ok(())
     }
 }

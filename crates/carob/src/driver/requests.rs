@@ -11,6 +11,7 @@ use carob_proto::endpoint::{BodyMode, Endpoint, Event, Failure, RequestError, Re
 use super::shared::{Listener, Shared, Target};
 use super::updates::{Teller, Updates};
 use crate::client::Keeper;
+use crate::dtls::HandshakeError;
 use carob_proto::message::{Request, Response};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -75,6 +76,8 @@ pub(crate) struct Failed {
     pub(crate) os_error: Option<i32>,
     /// What is wrong, where no number says it.
     pub(crate) explanation: Option<Arc<str>>,
+    /// Why there is no session.
+    pub(crate) handshake: Option<Arc<HandshakeError>>,
     pub(crate) after: Duration,
 }
 
@@ -104,6 +107,7 @@ impl Failed {
             why,
             os_error: None,
             explanation: None,
+            handshake: None,
             after: Duration::ZERO,
         }
     }
@@ -140,6 +144,8 @@ pub(super) struct Requests {
     pub(super) os_error: Option<i32>,
     /// What is wrong, where no number says it.
     pub(super) explanation: Option<Arc<str>>,
+    /// Why there is no session.
+    pub(super) handshake: Option<Arc<HandshakeError>>,
 }
 
 impl Default for Requests {
@@ -151,6 +157,7 @@ impl Default for Requests {
             observed: HashMap::with_hasher(FixedState::default()),
             os_error: None,
             explanation: None,
+            handshake: None,
         }
     }
 }
@@ -277,6 +284,7 @@ impl Requests {
                     why: Why::Failure(Failure::ShutDown),
                     os_error: None,
                     explanation: None,
+                    handshake: None,
                     after,
                 });
             }
@@ -357,6 +365,7 @@ impl Requests {
                         why: Why::Failure(failure),
                         os_error: self.os_error,
                         explanation: self.explanation.clone(),
+                        handshake: self.handshake.clone(),
                         after: now.since(*began).into(),
                     });
                     shared.stale(failed.as_ref());
@@ -410,6 +419,7 @@ impl Requests {
                     why: Why::Unanswered,
                     os_error: None,
                     explanation: None,
+                    handshake: None,
                     after: now.since(pending.began).into(),
                 };
                 pending.fail(failed);
@@ -430,6 +440,7 @@ impl Requests {
                     why: Why::Failure(failure),
                     os_error: self.os_error,
                     explanation: self.explanation.clone(),
+                    handshake: self.handshake.clone(),
                     after: now.since(pending.began).into(),
                 };
                 pending.fail(failed);

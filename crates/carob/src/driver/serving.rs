@@ -16,6 +16,7 @@ use tracing::{Instrument as _, Span, debug_span};
 
 use super::Note;
 use super::views::{Answering, Views};
+use crate::dtls::PeerIdentity;
 use crate::server::{
     Action, Asked, Forwarded, Frame, METHOD_NOT_ALLOWED, Pattern, Request, Router, Upload,
 };
@@ -77,6 +78,8 @@ pub(super) struct Serving {
     /// Where requests arrive, and how.
     place: (Scheme, SocketAddr),
     path: Vec<u8>,
+    /// Who sends the request at hand, if it is known by more than its address.
+    pub(super) identity: Option<Arc<PeerIdentity>>,
     pub(super) views: Views,
 }
 
@@ -102,7 +105,13 @@ impl Serving {
             stopping: false,
             place,
             path: Vec::new(),
+            identity: None,
         }
+    }
+
+    /// Ends the bodies that this peer was sending: whoever goes on is not who began.
+    pub(super) fn forget_uploads(&mut self, peer: SocketAddr) {
+        self.uploads.retain(|key, _| key.peer != peer);
     }
 
     /// Handlers running.
@@ -305,6 +314,7 @@ impl Serving {
             scheme: self.place.0,
             wanted: incoming.wanted,
             route,
+            identity: self.identity.clone(),
         })
     }
 

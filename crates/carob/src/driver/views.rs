@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use super::Note;
 use super::serving::FAILED;
+use crate::dtls::PeerIdentity;
 use crate::server::{Changes, Follow, Frame, Handler, Notifier, Request};
 
 /// Handlers called at once for views that have changed; the others wait for them.
@@ -29,6 +30,8 @@ struct ViewKey {
     method: Code,
     options: Options,
     payload: Bytes,
+    /// What one may know is not for another.
+    identity: Option<Arc<PeerIdentity>>,
 }
 
 impl ViewKey {
@@ -46,6 +49,7 @@ impl ViewKey {
             method: request.method(),
             options,
             payload: request.payload().clone(),
+            identity: request.identity.clone(),
         }
     }
 }

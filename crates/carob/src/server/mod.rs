@@ -29,6 +29,7 @@ use tokio::net::lookup_host;
 use crate::client::{Client, socket_of};
 use crate::driver::streams::{Kind, Listener};
 use crate::driver::{self, Finish};
+use crate::dtls::ServerDtls;
 use crate::error::OpenError;
 use crate::settings::Settings;
 use crate::tls::{ALPN, ServerTls};
@@ -86,6 +87,8 @@ enum ListenAt {
 pub struct ServerBuilder {
     /// Where it takes datagrams, if it does.
     datagrams: Option<Datagrams>,
+    /// Where it takes datagrams that are secured.
+    secured: Vec<(Address, ServerDtls)>,
     listens: Vec<Listen>,
     settings: Settings,
     handlers: usize,
@@ -99,6 +102,7 @@ impl Server {
             datagrams: Some(Datagrams::At(Address::Socket(
                 (std::net::Ipv6Addr::UNSPECIFIED, 5683).into(),
             ))),
+            secured: Vec::new(),
             listens: Vec::new(),
             settings: Settings::default(),
             handlers: HANDLERS,
@@ -221,6 +225,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Takes datagrams secured by DTLS there, too (`coaps`, usual port 5684).
+    pub fn bind_dtls(mut self, address: impl Into<Address>, dtls: ServerDtls) -> Self {
+        self.secured.push((address.into(), dtls));
+        self
+    }
+
     /// Takes connections over TCP there, too (`coap+tcp`, usual port 5683).
     pub fn bind_tcp(self, address: impl Into<Address>) -> Self {
         self.listen(Kind::Tcp, ListenAt::Address(address.into()), None)
@@ -295,6 +305,7 @@ impl ServerBuilder {
     pub async fn start(self) -> Result<Server, OpenError> {
         let Self {
             datagrams,
+            secured,
             listens,
             settings,
             handlers,
@@ -315,6 +326,14 @@ impl ServerBuilder {
                 started.push((Scheme::Coap, handle));
             }
             None => {}
+        }
+        for (address, dtls) in secured {
+            let address = address.resolve().await?;
+            let server = driver::dtls::Server::new(&dtls)
+                .map_err(|source| OpenError::Tls { address, source })?;
+            let bind = Some(address);
+            let handle = driver::start_secured(bind, &settings, Some(server), serve())?;
+            started.push((Scheme::Coaps, handle));
         }
         for Listen { kind, at, tls } in listens {
             let listener = at.open(kind, tls, &settings).await?;

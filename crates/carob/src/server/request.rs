@@ -8,6 +8,7 @@ use carob_proto::blockwise::Wanted;
 use carob_proto::codec::{Code, ContentFormat, ETag, OptionNumber, Options, Scheme};
 
 use super::Pattern;
+use crate::dtls::PeerIdentity;
 
 /// A request received.
 #[derive(Clone, Debug)]
@@ -19,6 +20,7 @@ pub struct Request {
     pub(crate) scheme: Scheme,
     pub(crate) wanted: Wanted,
     pub(crate) route: Arc<Pattern>,
+    pub(crate) identity: Option<Arc<PeerIdentity>>,
 }
 
 impl Request {
@@ -45,6 +47,11 @@ impl Request {
     /// How it came: the scheme of the URIs that lead where it arrived.
     pub fn scheme(&self) -> Scheme {
         self.scheme
+    }
+
+    /// Who that is, where requests come in DTLS sessions; nothing with other transports.
+    pub fn peer_identity(&self) -> Option<&PeerIdentity> {
+        self.identity.as_deref()
     }
 
     /// The path's segments, as sent: they may hold anything, `..` and `/` included.

@@ -135,6 +135,14 @@ impl Bodies {
         }
     }
 
+    /// Forgets what this peer was reading.
+    pub(crate) fn remove_of_peer(&mut self, peer: SocketAddr) {
+        let of_peer = |(index, entry): (usize, &Entry)| (entry.key.peer() == peer).then_some(index);
+        while let Some(index) = self.slots.iter().find_map(of_peer) {
+            self.remove(index as u32);
+        }
+    }
+
     /// When the body used longest ago will be forgotten.
     pub(crate) fn next_expiry(&self, lifetime: Duration) -> Option<Instant> {
         self.by_use

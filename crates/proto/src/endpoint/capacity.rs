@@ -4,7 +4,7 @@
 use core::net::SocketAddr;
 
 use super::Endpoint;
-use super::config::{ENGINE_BYTES, MESSAGE_BYTES};
+use super::config::{ENGINE_BYTES, MESSAGE_BYTES, SECURED_BYTES};
 use crate::blockwise::Wanted;
 use crate::codec::signal::BASE_MESSAGE_SIZE;
 use crate::codec::{BlockError, BlockSize, BlockValue, MessageView, OptionNumber};
@@ -80,7 +80,7 @@ impl Endpoint {
     pub(super) fn capacity(&self, to: SocketAddr) -> Capacity {
         let Some(reliable) = &self.config.reliable else {
             return Capacity {
-                message: MESSAGE_BYTES,
+                message: self.datagram_bytes(),
                 size: self.config.block_size,
                 reliable: false,
             };
@@ -98,6 +98,15 @@ impl Endpoint {
         }
     }
 
+    /// Bytes of a message that fits a datagram.
+    fn datagram_bytes(&self) -> usize {
+        if self.config.secured {
+            MESSAGE_BYTES - SECURED_BYTES
+        } else {
+            MESSAGE_BYTES
+        }
+    }
+
     /// What any peer may be sent.
     pub(super) fn least_capacity(&self) -> Capacity {
         let reliable = self.config.reliable.is_some();
@@ -105,7 +114,7 @@ impl Endpoint {
             message: if reliable {
                 (BASE_MESSAGE_SIZE - HEAD_GROWTH) as usize
             } else {
-                MESSAGE_BYTES
+                self.datagram_bytes()
             },
             size: self.config.block_size,
             reliable,

@@ -48,6 +48,10 @@ pub struct Config {
     /// Set if peers are connections (RFC 8323), and what is to be done with these. Default none:
     /// messages are datagrams.
     pub reliable: Option<Reliable>,
+    /// Set if datagrams go through sessions that secure them (RFC 7252 9.1). Then
+    /// [`Output::Connect`](super::Output::Connect) asks for a session before anything is sent to a
+    /// peer, and messages are a little smaller. Default off.
+    pub secured: bool,
     /// Critical options the application itself understands, in requests and in responses, besides
     /// the engine's.
     pub understood: &'static [OptionNumber],
@@ -87,6 +91,7 @@ impl Default for Config {
             empty_ack_delay: Duration::from_millis(100),
             retransmission_count_option: RETRANSMISSION_COUNT,
             reliable: None,
+            secured: false,
             understood: &[],
             forwards: false,
             notification_queue: NotificationQueue::default(),
@@ -238,6 +243,10 @@ pub(crate) fn admissible(mut parameters: TransmissionParameters) -> Transmission
 ///
 /// Where the options leave no room for a block of the size set, blocks are smaller.
 pub const MESSAGE_BYTES: usize = 1_232;
+
+/// Bytes that a session adds to a message at most: DTLS' record header (13), an explicit nonce (8)
+/// and a tag (16). Messages are as much smaller.
+pub(crate) const SECURED_BYTES: usize = 37;
 
 /// Room for what the engine adds to a message: a token, the payload marker, at most two block
 /// options and a size option, and the option that counts copies at its full size, so that

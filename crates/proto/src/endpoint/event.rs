@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use bytes::Bytes;
 use carob_cc::time::Instant;
 
-use super::Disconnect;
+use super::{Disconnect, SessionEnd};
 use crate::blockwise::download::DownloadError;
 use crate::codec::{Code, EncodeError, OptionNumber, OptionsError};
 use crate::message::Response;
@@ -39,12 +39,19 @@ pub enum Output<'a> {
         bytes: &'a [u8],
     },
     /// Make a connection, and say when it is there or cannot be
-    /// ([`connected`](super::Endpoint::connected), [`disconnected`](super::Endpoint::disconnected)).
+    /// ([`connected`](super::Endpoint::connected), [`disconnected`](super::Endpoint::disconnected));
+    /// or, where datagrams are [secured](super::Config::secured), a session
+    /// ([`session_opened`](super::Endpoint::session_opened),
+    /// [`session_not_made`](super::Endpoint::session_not_made)).
     Connect {
         /// With this peer.
         to: SocketAddr,
     },
     /// Close a connection, after what was to be sent on it before. The endpoint has forgotten it.
+    ///
+    /// Where datagrams are [secured](super::Config::secured): the peer has not answered, and may
+    /// have lost its session. Say that it [is there](super::Endpoint::session_opened), or that it
+    /// [has ended](super::Endpoint::session_ended) and another is to be made.
     Close {
         /// With this peer.
         to: SocketAddr,
@@ -144,6 +151,8 @@ pub enum Failure {
     Unreachable,
     /// The connection ended.
     Disconnected(Disconnect),
+    /// The session ended in which it was sent (RFC 7252 9.1.1).
+    SessionEnded(SessionEnd),
     /// The response has a critical option that we do not understand.
     UnknownOption(OptionNumber),
     /// The server cannot answer now (4.29 or 5.03).
@@ -179,6 +188,7 @@ impl fmt::Display for Failure {
             Self::Reset => f.write_str("the peer refused the message (RST)"),
             Self::Unreachable => f.write_str("the peer cannot be reached"),
             Self::Disconnected(why) => write!(f, "{why}"),
+            Self::SessionEnded(why) => write!(f, "{why}"),
             Self::UnknownOption(number) => {
                 write!(f, "the response needs option {} to be understood", number.0)
             }

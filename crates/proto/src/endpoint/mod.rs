@@ -28,7 +28,7 @@
 //! Files: [`mod@self`] the public face and the way of a datagram, `exchange` sending and
 //! retransmission, and in `exchange::answer` matching, `client` requests, their bodies and our
 //! observations, `reliable` connections in the place of the message layer, `capacity` what one
-//! message carries, `server` requests received, `observe` who observes our resources,
+//! message carries, `session` what secures datagrams, `server` requests received, `observe` who observes our resources,
 //! `notification_queue` what of it waits, `count` and `exchange::count` which copy of a request was
 //! answered.
 
@@ -43,6 +43,7 @@ mod observe;
 mod options;
 mod reliable;
 mod server;
+mod session;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -79,6 +80,7 @@ pub use config::{
 pub use event::{Event, Failure, IncomingId, Output, RequestError, RequestId};
 pub use reliable::{Disconnect, Reliable};
 pub use server::{Incoming, Part};
+pub use session::{Flight, SessionEnd};
 
 use client::{ObservationIndex, Operation, Pauses, Turns};
 use config::{REJECTIONS_A_SECOND, admissible};
@@ -87,6 +89,7 @@ use exchange::{Ended, Exchange, ExchangeIndex};
 use notification_queue::Notifications;
 use reliable::Connections;
 use server::IncomingTable;
+pub(crate) use session::Session;
 
 /// Who a timer belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,6 +34,9 @@ impl Endpoint {
         let exchange = &self.exchanges[index as usize];
         let (peer, purpose, token) = (exchange.peer, exchange.purpose, exchange.token);
         let began = exchange.transmissions.first().map_or(now, |t| t.at);
+        if matches!(failure, Failure::TimedOut { .. }) {
+            self.doubt_session(peer);
+        }
         self.tell_abandoned(now, index, reason);
         if let Some(observer) = purpose.observer() {
             self.forget_waiting(peer, observer, index);

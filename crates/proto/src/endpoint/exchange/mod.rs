@@ -162,6 +162,18 @@ impl Exchange {
         paid.min(parameters.exchange_lifetime())
     }
 
+    /// Whether it is a request's first message, or a ping.
+    pub(super) fn begins_request(&self) -> bool {
+        match self.purpose {
+            Purpose::Request { block1, block2, .. } => {
+                let first = |block: Option<BlockValue>| block.is_none_or(|block| block.number == 0);
+                first(block1) && first(block2)
+            }
+            Purpose::Ping { .. } => true,
+            Purpose::Response | Purpose::Notification { .. } | Purpose::Unanswered => false,
+        }
+    }
+
     fn retransmissions(&self) -> u8 {
         u8::try_from(self.transmissions.len().saturating_sub(1)).unwrap_or(u8::MAX)
     }
@@ -312,6 +324,9 @@ impl Endpoint {
     pub(super) fn pump(&mut self, now: Instant, peer: PeerIndex) {
         if self.is_reliable() {
             return self.pump_connection(now, peer);
+        }
+        if !self.has_session(peer) {
+            return;
         }
         // When the queue is to be looked at again.
         let mut later = None;

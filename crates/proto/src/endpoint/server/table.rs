@@ -95,6 +95,17 @@ impl IncomingTable {
         self.free.push(id.index);
     }
 
+    /// Forgets the requests of a peer: nothing can be answered to it any more.
+    pub(in crate::endpoint) fn remove_of_peer(&mut self, peer: SocketAddr) {
+        for index in 0..self.slots.len() as u32 {
+            let slot = &self.slots[index as usize];
+            if slot.live && slot.from == peer {
+                let serial = slot.serial;
+                self.remove(IncomingId { index, serial });
+            }
+        }
+    }
+
     /// Drops what is at the front of the line but has been answered.
     pub(super) fn skip_answered(&mut self) {
         while let Some(&(_, id)) = self.unacknowledged.front() {

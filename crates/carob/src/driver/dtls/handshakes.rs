@@ -1,0 +1,266 @@
+//! Handshakes: begun by either side, timed by the controller of the peer, and how they end.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use carob_cc::time::{Duration, Instant};
+use carob_proto::endpoint::{Flight, SessionEnd};
+
+use super::hello::Hello;
+use super::sessions::{Handshake, Role, Session};
+use super::{Leaving, record};
+use crate::driver::core::Core;
+use crate::dtls::secure::SecureDatagram;
+use crate::dtls::{HandshakeError, PeerIdentity};
+
+impl Leaving {
+    /// A client says hello: it must say so twice, the second time with what it was sent.
+    pub(super) fn greet(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+        from: SocketAddr,
+        own: Option<IpAddr>,
+        hello: &Hello<'_>,
+    ) {
+        let Some(server) = &self.server else {
+            return;
+        };
+        let next = self.sessions.of(from).next;
+        if let Some(index) = next {
+            match &self.sessions.slots[index as usize].role {
+                // Both sides begin at once; ours was first.
+                Role::Client { .. } => return,
+                Role::Server { random, .. } if *random == hello.random() => {
+                    return self.feed(core, now, index, hello.record());
+                }
+                Role::Server { .. } => {}
+            }
+        }
+        let Some(cookie) = server.cookies.check(now, from, own, hello) else {
+            if let Some(answer) = server.cookies.ask(now, from, own, hello) {
+                self.outbox.push(from, own, &answer);
+            }
+            return;
+        };
+        let at = core.clock.at(now).into_std();
+        let secure = match server.side.accept(at, hello, cookie) {
+            Ok(secure) => secure,
+            Err(broken) => {
+                tracing::debug!(peer = %from, ?broken, "no handshake");
+                // handshake_failure
+                let alert = record::alert(hello.sequence() + 1, 40);
+                self.outbox.push(from, own, &alert);
+                return;
+            }
+        };
+        let role = Role::Server {
+            verifier: server.verifier.clone(),
+            random: hello.random(),
+        };
+        if let Some(index) = next {
+            self.drop_handshake(core, now, index);
+        }
+        self.begin(core, now, from, own, Box::new(secure), role);
+    }
+
+    /// Makes a session with a server.
+    pub(super) fn dial(&mut self, core: &mut Core, now: Instant, to: SocketAddr) {
+        let at = core.clock.at(now).into_std();
+        let made = self.client.of(to).map_err(|error| error.to_string());
+        let made = made.map_err(|problem| HandshakeError::NoCredential { problem });
+        let connected = made.and_then(|made| {
+            let secure = made.side.connect(at);
+            let secure = secure.map_err(|broken| HandshakeError::of(broken, None, false))?;
+            let role = Role::Client {
+                verifier: made.verifier.clone(),
+                identity: made.identity.clone(),
+            };
+            Ok((secure, role))
+        });
+        match connected {
+            Ok((secure, role)) => self.begin(core, now, to, None, Box::new(secure), role),
+            Err(error) => self.not_made(core, now, to, error),
+        }
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+        peer: SocketAddr,
+        own: Option<IpAddr>,
+        secure: Box<dyn SecureDatagram>,
+        role: Role,
+    ) {
+        while self.sessions.handshakes() >= self.limits.handshakes {
+            let Some(oldest) = self.sessions.oldest_handshake() else {
+                break;
+            };
+            let error = HandshakeError::Other("others needed its room".to_owned());
+            self.fail(core, now, oldest, error, None);
+        }
+        let until = now + Duration::from(self.limits.handshake_time);
+        let index = self.sessions.add(Session {
+            peer,
+            own,
+            secure,
+            role,
+            identity: None,
+            handshake: Some(Handshake {
+                flight: None,
+                due: until,
+                until,
+                heard: false,
+                proven: false,
+                refused: false,
+            }),
+            used: now,
+        });
+        self.poll(core, now, index, 0, false);
+    }
+
+    /// Tells the peer's controller of the handshake's flights, and sets the timer to its advice.
+    pub(super) fn note_flight(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+        index: u32,
+        (fresh, copied, received): (u32, u32, u32),
+        connected: bool,
+        timed: bool,
+    ) {
+        let session = &mut self.sessions.slots[index as usize];
+        let Some(handshake) = &mut session.handshake else {
+            return;
+        };
+        let until = handshake.until;
+        if (fresh > 0 || connected)
+            && let Some(answered) = handshake.flight.take()
+        {
+            core.endpoint.flight_answered(now, &answered, received);
+        }
+        let timeout = if fresh > 0 && !connected {
+            let flight = core.endpoint.flight_sent(now, session.peer, fresh);
+            handshake.flight.insert(flight).timeout()
+        } else if copied > 0
+            && let Some(flight) = &mut handshake.flight
+        {
+            if !timed {
+                core.endpoint.flight_resent(now, flight);
+            }
+            flight.timeout()
+        } else {
+            return;
+        };
+        self.sessions.set_due(index, (now + timeout).min(until));
+    }
+
+    /// A handshake is over: the session is live, and takes the place of one before it.
+    pub(super) fn promote(&mut self, core: &mut Core, now: Instant, index: u32) {
+        let peer = self.sessions.slots[index as usize].peer;
+        if let Some(old) = self.sessions.of(peer).live {
+            self.end(core, now, old, SessionEnd::Replaced);
+        }
+        while self.sessions.live() >= self.limits.sessions {
+            let Some(oldest) = self.sessions.oldest_live() else {
+                break;
+            };
+            self.close_session(core, now, oldest, SessionEnd::Idle);
+        }
+        self.sessions.promote(now, index);
+        let session = &mut self.sessions.slots[index as usize];
+        if session.identity.is_none() {
+            let of_server = |identity: &Vec<u8>| PeerIdentity::PreSharedKey(identity.clone());
+            session.identity = Some(Arc::new(match &session.role {
+                Role::Client { identity, .. } => {
+                    identity.as_ref().map_or(PeerIdentity::Anonymous, of_server)
+                }
+                Role::Server { .. } => PeerIdentity::Anonymous,
+            }));
+        }
+        tracing::debug!(%peer, "a session");
+        core.endpoint.session_opened(now, peer);
+        core.drain(self, now);
+    }
+
+    /// A handshake has failed; the peer is told with an alert, if there is one for it.
+    pub(super) fn fail(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+        index: u32,
+        error: HandshakeError,
+        alert: Option<u8>,
+    ) {
+        let session = &mut self.sessions.slots[index as usize];
+        let (peer, own) = (session.peer, session.own);
+        if let Some(alert) = alert {
+            let alert = session.secure.alert(alert);
+            self.outbox.push(peer, own, &alert);
+        }
+        tracing::debug!(%peer, %error, "no session");
+        self.drop_handshake(core, now, index);
+        if self.sessions.of(peer).live.is_none() {
+            self.not_made(core, now, peer, error);
+        }
+    }
+
+    pub(super) fn drop_handshake(&mut self, core: &mut Core, now: Instant, index: u32) {
+        let session = self.sessions.remove(index);
+        if let Some(flight) = session.handshake.and_then(|handshake| handshake.flight) {
+            core.endpoint.flight_abandoned(now, &flight);
+        }
+        self.inbox.clear();
+        self.ends.clear();
+    }
+
+    pub(super) fn not_made(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+        peer: SocketAddr,
+        error: HandshakeError,
+    ) {
+        core.requests.handshake = Some(Arc::new(error));
+        core.endpoint.session_not_made(now, peer);
+        core.drain(self, now);
+        core.requests.handshake = None;
+    }
+
+    /// A handshake's timer has run out.
+    pub(super) fn expire(&mut self, core: &mut Core, now: Instant, index: u32) {
+        let at = core.clock.at(now).into_std();
+        let session = &mut self.sessions.slots[index as usize];
+        let Some(handshake) = &mut session.handshake else {
+            return;
+        };
+        let again = now < handshake.until
+            && (handshake.flight.as_mut())
+                .is_some_and(|flight| core.endpoint.flight_expired(now, flight));
+        if again {
+            if let Err(broken) = session.secure.resend(at) {
+                return self.breaks(core, now, index, broken);
+            }
+            // Should it have nothing to send, its time ends it.
+            let until = handshake.until;
+            self.sessions.set_due(index, until);
+            return self.poll(core, now, index, 0, true);
+        }
+        let copies = handshake.flight.as_ref().map_or(0, Flight::copies);
+        let error = match &session.role {
+            _ if !handshake.heard => HandshakeError::NoAnswer { copies },
+            Role::Client {
+                identity: Some(identity),
+                ..
+            } if handshake.proven => HandshakeError::WrongKey {
+                identity: String::from_utf8_lossy(identity).into_owned(),
+            },
+            _ => HandshakeError::Silent,
+        };
+        if now < handshake.until {
+            handshake.flight = None; // the controller has been told
+        }
+        self.fail(core, now, index, error, None);
+    }
+}

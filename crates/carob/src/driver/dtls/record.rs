@@ -1,0 +1,103 @@
+//! DTLS records as anybody can read them: their headers, and what is in the clear (RFC 6347 4.1).
+
+/// Bytes of a record's header, and of a handshake message's.
+pub(crate) const RECORD_HEADER: usize = 13;
+pub(crate) const HANDSHAKE_HEADER: usize = 12;
+
+const CHANGE_CIPHER_SPEC: u8 = 20;
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+
+/// A record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'a> {
+    kind: u8,
+    pub(crate) epoch: u16,
+    pub(crate) sequence: u64,
+    pub(crate) body: &'a [u8],
+}
+
+impl Record<'_> {
+    /// Bytes of it, with its header.
+    pub(crate) fn length(&self) -> usize {
+        RECORD_HEADER + self.body.len()
+    }
+
+    pub(crate) fn is_handshake(&self) -> bool {
+        self.kind == HANDSHAKE
+    }
+
+    pub(crate) fn is_change(&self) -> bool {
+        self.kind == CHANGE_CIPHER_SPEC
+    }
+
+    /// The type of the handshake message in it, if it is one in the clear.
+    pub(crate) fn message_type(&self) -> Option<u8> {
+        let clear = self.epoch == 0 && self.is_handshake() && self.body.len() >= HANDSHAKE_HEADER;
+        clear.then(|| self.body[0])
+    }
+
+    /// The number of that message.
+    pub(crate) fn message_number(&self) -> Option<u16> {
+        self.message_type()?;
+        Some(u16::from_be_bytes([self.body[4], self.body[5]]))
+    }
+}
+
+/// The first record of these bytes, if they begin with one of DTLS 1.0 or 1.2.
+pub(crate) fn first(bytes: &[u8]) -> Option<Record<'_>> {
+    let header: &[u8; RECORD_HEADER] = bytes.first_chunk()?;
+    let [kind, 0xfe, 0xff | 0xfd, ..] = *header else {
+        return None;
+    };
+    let length = usize::from(u16::from_be_bytes([header[11], header[12]]));
+    let mut sequence = [0; 8];
+    sequence[2..].copy_from_slice(&header[5..11]);
+    Some(Record {
+        kind,
+        epoch: u16::from_be_bytes([header[3], header[4]]),
+        sequence: u64::from_be_bytes(sequence),
+        body: bytes.get(RECORD_HEADER..RECORD_HEADER + length)?,
+    })
+}
+
+/// All records of a datagram, up to what is none.
+pub(crate) fn records(mut datagram: &[u8]) -> impl Iterator<Item = Record<'_>> + Clone {
+    std::iter::from_fn(move || {
+        let record = first(datagram)?;
+        datagram = &datagram[record.length()..];
+        Some(record)
+    })
+}
+
+/// Gives the first record of these bytes another number.
+pub(crate) fn number(bytes: &mut [u8], sequence: u64) {
+    bytes[5..11].copy_from_slice(&sequence.to_be_bytes()[2..]);
+}
+
+/// A record in the clear.
+fn clear(kind: u8, version: u8, sequence: u64, body: &[u8]) -> Vec<u8> {
+    let mut record = vec![kind, 0xfe, version, 0, 0];
+    record.extend_from_slice(&sequence.to_be_bytes()[2..]);
+    // Nothing that is made here is longer than a datagram.
+    record.extend_from_slice(&(body.len() as u16).to_be_bytes());
+    record.extend_from_slice(body);
+    record
+}
+
+/// A fatal alert in the clear.
+pub(crate) fn alert(sequence: u64, number: u8) -> Vec<u8> {
+    clear(ALERT, 0xfd, sequence, &[2, number])
+}
+
+/// A handshake message of one record.
+pub(crate) fn handshake(kind: u8, version: u8, sequence: u64, number: u16, body: &[u8]) -> Vec<u8> {
+    let length = &(body.len() as u32).to_be_bytes()[1..];
+    let mut message = vec![kind];
+    message.extend_from_slice(length);
+    message.extend_from_slice(&number.to_be_bytes());
+    message.extend_from_slice(&[0, 0, 0]);
+    message.extend_from_slice(length);
+    message.extend_from_slice(body);
+    clear(HANDSHAKE, version, sequence, &message)
+}

@@ -1,0 +1,200 @@
+//! Pre-shared keys (RFC 4279): one, and a server's store of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes of a key or of an identity at most (RFC 4279 5.3: 64 and 128 must be taken).
+const LONGEST: usize = 256;
+
+/// A key that both sides know, and the name under which the server finds it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PreSharedKey {
+    pub(crate) identity: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+}
+
+impl fmt::Debug for PreSharedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreSharedKey")
+            .field("identity", &String::from_utf8_lossy(&self.identity))
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is wrong with a key, an identity, or a file of them.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PskError {
+    /// A key or an identity cannot be used.
+    #[error("{what} {problem}")]
+    Unusable {
+        /// The key, or the identity.
+        what: &'static str,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// A line of a file is not understood.
+    #[error("line {line}: {problem}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A file holds no key.
+    #[error("there is no key in it; a line is IDENTITY:KEY")]
+    Empty,
+}
+
+impl PreSharedKey {
+    /// The key of this identity. Both must have 1 to 256 bytes.
+    pub fn new(identity: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Result<Self, PskError> {
+        let (identity, key) = (identity.into(), key.into());
+        for (what, bytes) in [("the identity", &identity), ("the pre-shared key", &key)] {
+            let problem = match bytes.len() {
+                0 => "is empty",
+                1..=LONGEST => continue,
+                _ => "has more than 256 bytes",
+            };
+            return Err(PskError::Unusable { what, problem });
+        }
+        Ok(Self { identity, key })
+    }
+
+    /// The same, written as text: what begins with `0x` is hexadecimal digits, everything else
+    /// stands for its own bytes.
+    pub fn from_text(identity: &str, key: &str) -> Result<Self, PskError> {
+        Self::new(
+            bytes("the identity", identity)?,
+            bytes("the pre-shared key", key)?,
+        )
+    }
+
+    /// Under which name the server finds it.
+    pub fn identity(&self) -> &[u8] {
+        &self.identity
+    }
+
+    /// Reads a file of keys: a line `IDENTITY:KEY` for each, either part as in
+    /// [`from_text`](Self::from_text); empty lines and those that begin with `#` are left out.
+    pub fn read_all(text: &str) -> Result<Vec<Self>, PskError> {
+        let mut all = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let wrong = |problem: String| PskError::Line {
+                line: number + 1,
+                problem,
+            };
+            // The key itself is not shown: errors are written to logs.
+            let (identity, key) = (line.split_once(':'))
+                .ok_or_else(|| wrong("it is not of the form IDENTITY:KEY".to_owned()))?;
+            let key = Self::from_text(identity, key).map_err(|error| wrong(error.to_string()))?;
+            all.push(key);
+        }
+        if all.is_empty() {
+            return Err(PskError::Empty);
+        }
+        Ok(all)
+    }
+}
+
+fn bytes(what: &'static str, text: &str) -> Result<Vec<u8>, PskError> {
+    let Some(digits) = text.strip_prefix("0x") else {
+        return Ok(text.as_bytes().to_vec());
+    };
+    let wrong = PskError::Unusable {
+        what,
+        problem: "begins with 0x, but is not an even number of hexadecimal digits",
+    };
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
+    let digits: Option<Vec<u8>> = digits.as_bytes().iter().map(digit).collect();
+    match digits {
+        Some(digits) if digits.len() % 2 == 0 => Ok(digits
+            .chunks_exact(2)
+            .map(|pair| pair[0] << 4 | pair[1])
+            .collect()),
+        _ => Err(wrong),
+    }
+}
+
+type Find = dyn Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync;
+
+/// The keys of a server's clients.
+#[derive(Clone)]
+pub struct PskStore(Arc<Find>);
+
+impl fmt::Debug for PskStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PskStore").finish_non_exhaustive()
+    }
+}
+
+impl PskStore {
+    /// These keys; of two for one identity, the last counts.
+    pub fn new(keys: impl IntoIterator<Item = PreSharedKey>) -> Self {
+        let keys: BTreeMap<Vec<u8>, Vec<u8>> = keys
+            .into_iter()
+            .map(|PreSharedKey { identity, key }| (identity, key))
+            .collect();
+        Self::by(move |identity| keys.get(identity).cloned())
+    }
+
+    /// From a file's text, as [`PreSharedKey::read_all`] reads it.
+    pub fn from_text(text: &str) -> Result<Self, PskError> {
+        PreSharedKey::read_all(text).map(Self::new)
+    }
+
+    /// The key of each identity is what this returns; it must not block.
+    pub fn by(find: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(find))
+    }
+
+    pub(crate) fn find(&self, identity: &[u8]) -> Option<Vec<u8>> {
+        // An empty key would be one that everybody knows.
+        (self.0)(identity).filter(|key| !key.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_keys_is_read_as_text_and_as_digits() {
+        let text = "# devices\n\ndevice-1:secret:with:colons\n0x0102:0xA0ff\n";
+        let store = PskStore::from_text(text).expect("it is well-formed");
+        assert_eq!(
+            store.find(b"device-1"),
+            Some(b"secret:with:colons".to_vec())
+        );
+        assert_eq!(store.find(&[1, 2]), Some(vec![0xa0, 0xff]));
+        assert_eq!(store.find(b"device-2"), None);
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_and_its_key_is_not_shown() {
+        for (text, line) in [
+            ("a:b\nnocolon-secret", 2),
+            ("a:0xzz", 1),
+            (":key", 1),
+            ("a:", 1),
+        ] {
+            let error = PskStore::from_text(text).expect_err(text).to_string();
+            assert!(error.starts_with(&format!("line {line}: ")), "{error}");
+            assert!(
+                !error.contains("secret") && !error.contains("zz"),
+                "{error}"
+            );
+        }
+        assert!(matches!(
+            PskStore::from_text("# none"),
+            Err(PskError::Empty)
+        ));
+        let key = PreSharedKey::from_text("me", "secret").expect("it is one");
+        assert!(!format!("{key:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,56 @@
+//! What is asked of a DTLS library, so that another can take the place of the one that is used.
+
+use std::time::Instant;
+
+/// One end of one session, without socket or clock.
+///
+/// After each call it is polled until it says [`Said::Nothing`]. When copies leave is the caller's
+/// decision: none is sent again but by [`resend`](Self::resend), or because the peer asks.
+pub(crate) trait SecureDatagram: Send {
+    /// Takes a datagram. What cannot be authenticated is dropped without an error, once there are
+    /// keys.
+    fn receive(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Broken>;
+    /// Encrypts a message; only where [`Said::Connected`] was said.
+    fn send(&mut self, message: &[u8]) -> Result<(), Broken>;
+    /// Sends the present flight of the handshake again.
+    fn resend(&mut self, now: Instant) -> Result<(), Broken>;
+    /// Says close_notify.
+    fn close(&mut self);
+    /// A fatal alert of ours, in the clear: there are no keys yet.
+    fn alert(&mut self, number: u8) -> Vec<u8>;
+    /// What there is to do. The buffer must hold the longest datagram, message or certificate.
+    fn poll<'a>(&mut self, buffer: &'a mut [u8]) -> Said<'a>;
+}
+
+/// What a session says.
+#[derive(Debug)]
+pub(crate) enum Said<'a> {
+    /// Send this datagram; `fresh` if it is no copy of one before.
+    Datagram { bytes: &'a [u8], fresh: bool },
+    /// This has come.
+    Message(&'a [u8]),
+    /// The peer's certificate; nothing is sent that trusts it before this is said.
+    Certificate(&'a [u8]),
+    /// The client at the other end says that this is its identity, and it is one that is known,
+    /// or not.
+    Identity { identity: Vec<u8>, known: bool },
+    /// The peer's proof that it has the key cannot be read: its key is another one.
+    NotProven,
+    /// The handshake is over: the peer has proven what it said.
+    Connected,
+    /// The peer has closed the session.
+    Closed,
+    /// Nothing.
+    Nothing,
+}
+
+/// Why a session cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The peer says so.
+    Alert(u8),
+    /// There is no suite that both sides know.
+    NoCommonSuite,
+    /// The library says this.
+    Library(String),
+}

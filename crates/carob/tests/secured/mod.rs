@@ -1,0 +1,179 @@
+//! Keys, certificates, and both ends of sessions.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use carob::dtls::{PreSharedKey, PskStore};
+use carob::server::{Request, ServerBuilder, fixed, get};
+use carob::{
+    Client, ClientDtls, ClientTls, Identity, PeerIdentity, Server, ServerDtls, Settings,
+    TransmissionParameters,
+};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+
+pub(crate) fn key(identity: &str, key: &str) -> PreSharedKey {
+    PreSharedKey::from_text(identity, key).expect("a key")
+}
+
+/// The keys of two devices.
+pub(crate) fn keys() -> PskStore {
+    PskStore::from_text("device-1:secret-1\ndevice-2:0x0102030405060708\n").expect("a file")
+}
+
+/// A server that tells who asks.
+pub(crate) fn builder() -> ServerBuilder {
+    Server::builder()
+        .without_datagrams()
+        .resource("/hello", fixed("hello"))
+        .resource("/who", get(who))
+        .resource("/slow", get(slow))
+        .resource("/large", fixed(bytes::Bytes::from(vec![7; 20_000])))
+}
+
+async fn who(request: Request) -> String {
+    match request.peer_identity() {
+        Some(PeerIdentity::PreSharedKey(identity)) => String::from_utf8_lossy(identity).into(),
+        Some(PeerIdentity::Certificate(der)) => format!("a certificate of {} bytes", der.len()),
+        Some(PeerIdentity::Anonymous) => "anonymous".to_owned(),
+        _ => "not known".to_owned(),
+    }
+}
+
+async fn slow(_: Request) -> &'static str {
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    "at last"
+}
+
+pub(crate) async fn serve(dtls: ServerDtls) -> (Server, SocketAddr) {
+    serve_with(dtls, Settings::new()).await
+}
+
+pub(crate) async fn serve_with(dtls: ServerDtls, settings: Settings) -> (Server, SocketAddr) {
+    let server = builder()
+        .bind_dtls("127.0.0.1:0", dtls)
+        .settings(settings)
+        .start()
+        .await
+        .expect("a free port is bound");
+    let address = server.local_address();
+    (server, address)
+}
+
+pub(crate) fn client(dtls: ClientDtls) -> Client {
+    client_with(Settings::new().dtls(dtls))
+}
+
+pub(crate) fn client_with(settings: Settings) -> Client {
+    let client = Client::builder().settings(settings).open();
+    client.expect("a client opens")
+}
+
+/// A client with the key of device 1.
+pub(crate) fn device() -> Client {
+    client(ClientDtls::new().psk(key("device-1", "secret-1")))
+}
+
+/// Silence is noticed within half a second.
+pub(crate) fn impatient() -> TransmissionParameters {
+    let mut parameters = TransmissionParameters::DEFAULT;
+    parameters.ack_timeout = carob_cc::time::Duration::from_millis(50);
+    parameters.max_retransmit = 2;
+    parameters
+}
+
+/// Who issues certificates.
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pub(crate) pem: String,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = params.self_signed(&key).expect("a certificate").pem();
+        let issuer = Issuer::new(params, key);
+        Self { issuer, pem }
+    }
+
+    pub(crate) fn issue(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Identity {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+        change(&mut params);
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        let (chain, key) = (certificate.pem(), key.serialize_pem());
+        Identity::from_pem(chain.as_bytes(), key.as_bytes()).expect("PEM")
+    }
+
+    pub(crate) fn server(&self) -> ServerDtls {
+        ServerDtls::new().identity(self.issue("127.0.0.1", |_| {}))
+    }
+
+    pub(crate) fn trust(&self) -> ClientTls {
+        ClientTls::new()
+            .trust_pem(self.pem.as_bytes())
+            .expect("PEM")
+    }
+}
+
+/// Stands between a client and a server and does with each datagram what it is told.
+pub(crate) struct Between {
+    pub(crate) address: SocketAddr,
+    pub(crate) up: Arc<AtomicU64>,
+    pub(crate) down: Arc<AtomicU64>,
+}
+
+/// What becomes of a datagram: these are sent on.
+pub(crate) type Fate = dyn FnMut(bool, &[u8]) -> Vec<Vec<u8>> + Send;
+
+impl Between {
+    pub(crate) fn new(server: SocketAddr, mut fate: Box<Fate>) -> Self {
+        let (outer, inner) = (bound(), bound());
+        inner.connect(server).expect("loopback");
+        let address = outer.local_addr().expect("bound");
+        let (up, down) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let between = Self {
+            address,
+            up: Arc::clone(&up),
+            down: Arc::clone(&down),
+        };
+        std::thread::spawn(move || {
+            let mut client = None;
+            let mut buffer = [0; 4_096];
+            // One millisecond each; the thread ends with the test program.
+            loop {
+                while let Ok((length, from)) = outer.recv_from(&mut buffer) {
+                    client = Some(from);
+                    up.fetch_add(1, Ordering::Relaxed);
+                    for datagram in fate(true, &buffer[..length]) {
+                        let _ = inner.send(&datagram);
+                    }
+                }
+                while let Ok(length) = inner.recv(&mut buffer) {
+                    down.fetch_add(1, Ordering::Relaxed);
+                    for datagram in fate(false, &buffer[..length]) {
+                        if let Some(client) = client {
+                            let _ = outer.send_to(&datagram, client);
+                        }
+                    }
+                }
+            }
+        });
+        between
+    }
+}
+
+fn bound() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port is bound");
+    let wait = Some(Duration::from_millis(1));
+    socket.set_read_timeout(wait).expect("a time");
+    socket
+}
