@@ -108,7 +108,10 @@ impl From<Failure> for Outcome {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let kind = match &error {
-            Error::Uri { .. } | Error::Scheme { .. } | Error::Option { .. } => Kind::Usage,
+            Error::Uri { .. }
+            | Error::Scheme { .. }
+            | Error::InsecureProxy { .. }
+            | Error::Option { .. } => Kind::Usage,
             Error::Body(_) => Kind::File,
             // What is full may have room later; all else is wrong with the request itself.
             Error::NotSent { source, .. }

@@ -187,10 +187,10 @@ impl Proxy {
 }
 
 impl ProxyBuilder {
-    /// Where and how it is asked: see [`ServerBuilder`]. Resources that are added there are the
-    /// proxy's own. The settings are those of [`settings`](Self::settings).
-    pub fn server(mut self, describe: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
-        self.server = describe(self.server);
+    /// Where and how it is asked. Resources of this server are the proxy's own; its settings are
+    /// those of [`settings`](Self::settings). Default: at `[::]:5683`.
+    pub fn server(mut self, server: ServerBuilder) -> Self {
+        self.server = server;
         self
     }
 

@@ -26,7 +26,7 @@ async fn nobody_is_asked_for_others_unless_allowed() {
         .await;
         let port = origin.local_address().port();
         let client = client();
-        let plain = || Proxy::builder().server(|server| server.bind("127.0.0.1:0"));
+        let plain = || Proxy::builder().server(Server::builder().bind("127.0.0.1:0"));
         // By default nobody; and what all names may lead to is not this host, whatever it is
         // called.
         let named = |pattern: &str| plain().allow(pattern.parse().unwrap());
@@ -62,14 +62,14 @@ async fn a_loop_ends_with_the_names_of_who_is_in_it() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let one = format!("coap://{}", socket.local_addr().unwrap());
         let two = Proxy::builder()
-            .server(|server| server.bind("127.0.0.1:0"))
+            .server(Server::builder().bind("127.0.0.1:0"))
             .identifier("two")
             .route("/", &one)
             .unwrap();
         let (_two, two) = started(two).await;
         let (_one, one) = started(
             Proxy::builder()
-                .server(|server| server.socket(socket))
+                .server(Server::builder().socket(socket))
                 .identifier("one")
                 .route("/", &two)
                 .unwrap(),

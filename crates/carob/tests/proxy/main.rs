@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 
 use carob::proxy::ProxyBuilder;
 use carob::server::Request;
-use carob::{Client, OptionNumber, Proxy, Reply, Scheme, Settings};
+use carob::{Client, OptionNumber, Proxy, Reply, Scheme, Server, Settings};
 
 /// What origins were asked.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ impl Heard {
 /// A proxy on loopback that may ask loopback, to be described further.
 fn forwarding() -> ProxyBuilder {
     Proxy::builder()
-        .server(|server| server.bind("127.0.0.1:0"))
+        .server(Server::builder().bind("127.0.0.1:0"))
         .allow("127.0.0.0/8".parse().unwrap())
 }
 

@@ -181,7 +181,7 @@ async fn a_route_can_be_observed_and_the_limit_leaves_a_plain_answer() {
         let mut limits = carob::proxy::ProxyLimits::default();
         limits.observations = 1;
         let builder = Proxy::builder()
-            .server(|server| server.bind("127.0.0.1:0"))
+            .server(Server::builder().bind("127.0.0.1:0"))
             .limits(limits)
             .route("/r", &at)
             .unwrap();

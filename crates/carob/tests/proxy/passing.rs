@@ -83,12 +83,12 @@ async fn every_transport_leads_to_every_other() {
             .bind_ws("127.0.0.1:0")
             .resource("/hello", fixed("hello"));
         let origin = origin.start().await.unwrap();
-        let builder = forwarding().server(|server| {
-            server
+        let builder = forwarding().server(
+            Server::builder()
                 .bind_tcp("127.0.0.1:0")
                 .bind_ws("127.0.0.1:0")
-                .bind("127.0.0.1:0")
-        });
+                .bind("127.0.0.1:0"),
+        );
         let (proxy, _) = started(builder).await;
         let client = client();
         for inbound in [Scheme::Coap, Scheme::CoapTcp, Scheme::CoapWs] {
@@ -198,9 +198,11 @@ async fn failures_on_the_other_side_have_their_codes() {
 #[tokio::test]
 async fn a_request_for_itself_is_a_local_one() {
     limited(async {
-        let builder = forwarding()
-            .host("Proxy.Example.org")
-            .server(|server| server.resource("/own", fixed("own")));
+        let builder = forwarding().host("Proxy.Example.org").server(
+            Server::builder()
+                .bind("127.0.0.1:0")
+                .resource("/own", fixed("own")),
+        );
         let (proxy, uri) = started(builder).await;
         let port = proxy.server().local_address().port();
         let client = client();
@@ -337,7 +339,11 @@ async fn routes_lead_to_their_origins_and_the_longest_counts() {
             .resource("/things", created());
         let (_two, two) = start(two).await;
         let builder = Proxy::builder()
-            .server(|server| server.bind("127.0.0.1:0").resource("/own", fixed("own")))
+            .server(
+                Server::builder()
+                    .bind("127.0.0.1:0")
+                    .resource("/own", fixed("own")),
+            )
             .route("/", &one)
             .and_then(|builder| builder.route("/b", &two))
             .and_then(|builder| builder.route("/b/deep", &format!("{two}/x")))
@@ -380,7 +386,7 @@ async fn the_links_of_all_origins_are_listed_as_they_are_to_be_had() {
             .resource("/x/u", fixed("2"));
         let (_two, two) = start(two).await;
         let builder = Proxy::builder()
-            .server(|server| server.bind("127.0.0.1:0"))
+            .server(Server::builder().bind("127.0.0.1:0"))
             .origin_settings(Settings::new().parameters(impatient()))
             .route("/one", &one)
             .and_then(|builder| builder.route("/two", &format!("{two}/x")))

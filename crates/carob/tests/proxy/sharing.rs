@@ -140,7 +140,11 @@ async fn what_is_asked_for_securely_is_not_shared_unless_it_may_be() {
         let (_origin, at) = origin(&heard, 60).await;
         let secured = |tls: &ServerTls| {
             let tls = tls.clone();
-            forwarding().server(|server| server.bind("127.0.0.1:0").bind_tls("127.0.0.1:0", tls))
+            forwarding().server(
+                Server::builder()
+                    .bind("127.0.0.1:0")
+                    .bind_tls("127.0.0.1:0", tls),
+            )
         };
         let trusting = || {
             let tls = ClientTls::new().trust_pem(chain.as_bytes()).unwrap();

@@ -18,7 +18,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "ping",
         ],
     ),
-    ("Be a server", &["serve"]),
+    ("Be a server", &["serve", "proxy"]),
     ("Measure a server", &["bench"]),
     ("Choose congestion control", &["cc", "lab"]),
     ("Set up", &["completions", "man"]),
@@ -130,6 +130,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "proxy",
+        &[
+            "carob proxy --route /lab=coap://localhost",
+            "carob proxy --allow '*.example.org' --allow 192.0.2.0/24:5683",
+            "carob proxy --route /=coap://localhost --cc cocoa-plus --origin-cc default --json",
+            "carob proxy --allow '*' --allow localhost --tcp --ws [::]:8080 -v",
+        ],
+    ),
+    (
         "bench",
         &[
             "carob bench coap://localhost/hello --duration 2s",
@@ -212,6 +221,19 @@ const BENCH_CODES: &[(u8, &str)] = &[
         "no request succeeded for another reason; cannot resolve or bind",
     ),
 ];
+const PROXY: &str = "
+Nothing is passed on unless an option says so. A reverse-proxy (--route) takes what begins with PATH
+to its origin; of several paths the longest counts, and /.well-known/core lists what all origins
+offer. A forward-proxy (--allow) asks those hosts whose names or addresses match a pattern
+[SCHEME://]HOST[:PORT]; HOST is a name, *.NAME, *, an address or a network (192.0.2.0/24).
+Names, and *, never lead to loopback or link-local addresses: these must be allowed as addresses, or
+as localhost. Others are answered 5.05.
+
+The side of the clients and that of the origins have a congestion controller each (--cc,
+--origin-cc). Responses that are fresh are given to all clients, and what is observed is observed
+once; but nothing is shared of what is asked for over TLS or from secure origins, unless
+--share-secure says so.
+";
 const SERVE_CODES: &[(u8, &str)] = &[
     (0, "stopped by Ctrl-C or SIGTERM"),
     (1, "a file or folder could not be read or written"),
@@ -295,6 +317,10 @@ fn after(name: &str) -> String {
         }
         "serve" => {
             text.push_str(SERVE);
+            text.push_str(&exit_codes(SERVE_CODES, &[3, 5]));
+        }
+        "proxy" => {
+            text.push_str(PROXY);
             text.push_str(&exit_codes(SERVE_CODES, &[3, 5]));
         }
         _ if REQUESTS.contains(&name) => {

@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod help;
+mod proxy;
 mod request;
 mod values;
 
@@ -15,6 +16,7 @@ use crate::commands::cc::CcCommand;
 use crate::commands::lab::LabCommand;
 
 pub(crate) use help::command;
+pub(crate) use proxy::ProxyArgs;
 pub(crate) use request::{
     AskArgs, BodyArgs, ConditionArgs, ContentArgs, DiscoverArgs, MessageArgs, NetworkArgs,
     ObserveArgs, PingArgs, RequestArgs, SelectArgs, SendArgs, TlsArgs, WatchArgs,
@@ -54,6 +56,8 @@ pub(crate) enum Command {
     Ping(PingArgs),
     /// Serve demo resources, and files if given a folder
     Serve(ServeArgs),
+    /// Ask servers for others: a forward-proxy, a reverse-proxy, or both (RFC 7252 5.7)
+    Proxy(Box<ProxyArgs>),
     /// Load a server and measure its answers
     Bench(Box<BenchArgs>),
     /// List, explain and compare the congestion controllers

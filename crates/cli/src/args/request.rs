@@ -44,6 +44,9 @@ pub(crate) struct MessageArgs {
     /// Send as NON: not repeated if lost
     #[arg(long)]
     pub(crate) non: bool,
+    /// Ask this forward-proxy for it: SCHEME://HOST[:PORT]
+    #[arg(long, value_name = "URI")]
+    pub(crate) proxy: Option<String>,
     /// The largest block to send or ask for: 16, 32, 64, 128, 256, 512 or 1024
     #[arg(long, value_name = "BYTES", value_parser = values::block_size)]
     pub(crate) block_size: Option<BlockSize>,

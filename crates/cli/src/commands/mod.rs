@@ -7,6 +7,7 @@ pub(crate) mod lab;
 mod manual;
 mod observe;
 mod ping;
+mod proxy;
 mod request;
 mod serve;
 mod stop;
@@ -15,6 +16,7 @@ mod tls;
 use std::future::Future;
 use std::io::IsTerminal as _;
 
+use carob::client::RequestBuilder;
 use carob::{Client, Code, Error, OptionNumber, Settings, Uri};
 
 use crate::args::{self, Command, MessageArgs, NetworkArgs};
@@ -40,6 +42,7 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Ping(args) => until_interrupted(ping::run(args)),
         Command::Bench(args) => on_runtime(bench::run(*args)),
         Command::Serve(args) => on_runtime(serve::run(args)),
+        Command::Proxy(args) => on_runtime(proxy::run(*args)),
         Command::Cc { command } => settle(cc::run(&command)),
         Command::Lab { command } => settle(lab::run(command)),
         Command::Completions { shell } => manual::completions(shell),
@@ -97,6 +100,14 @@ fn messages(settings: Settings, args: &MessageArgs) -> Settings {
             .block_size(size)
             .engine(|config| config.negotiate_early = true),
         None => settings,
+    }
+}
+
+/// A request that goes by way of the proxy that was asked for.
+fn via(request: RequestBuilder, args: &MessageArgs) -> RequestBuilder {
+    match &args.proxy {
+        Some(proxy) => request.via(proxy),
+        None => request,
     }
 }
 

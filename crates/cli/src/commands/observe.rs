@@ -33,7 +33,7 @@ pub(crate) async fn run(args: ObserveArgs) -> Result<Outcome, Failure> {
         messages(settings, &args.message)
     })?;
     let request = client.get(&args.uri).confirmable(!args.message.non);
-    let mut request = select(request, &args.select);
+    let mut request = select(super::via(request, &args.message), &args.select);
     if let Some(deadline) = args.network.deadline {
         request = request.deadline(deadline);
     }

@@ -229,8 +229,19 @@ impl Server {
 
     #[track_caller]
     pub(crate) fn at(address: &str, arguments: &[&str]) -> Self {
+        Self::of("serve", address, arguments)
+    }
+
+    /// `carob proxy` on a port of its own.
+    #[track_caller]
+    pub(crate) fn proxy(arguments: &[&str]) -> Self {
+        Self::of("proxy", "127.0.0.1:0", arguments)
+    }
+
+    #[track_caller]
+    fn of(verb: &str, address: &str, arguments: &[&str]) -> Self {
         let mut running =
-            Running::start(&[&["serve", "--bind", address, "--json"], arguments].concat());
+            Running::start(&[&[verb, "--bind", address, "--json"], arguments].concat());
         let ready: serde_json::Value = serde_json::from_str(&running.line()).unwrap();
         let uri = ready["listening"].as_str().unwrap().to_owned();
         let also = ready["also"].as_array().cloned().unwrap_or_default();

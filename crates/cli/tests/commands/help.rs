@@ -77,15 +77,19 @@ fn every_example_runs_as_it_is_printed() {
         let line = line.replace("--tcp --ws [::]:8080", "--tcp 127.0.0.1:0 --ws 127.0.0.1:0");
         let line = line.replace("sudo carob lab emulate", "carob lab emulate --help; true");
         let line = line.replace("discover localhost", &format!("discover {}", server.uri));
-        let line = match line.strip_prefix("carob serve") {
-            Some(rest) => {
+        let serves = ["serve", "proxy"].into_iter().find_map(|verb| {
+            let rest = line.strip_prefix(&format!("carob {verb}"))?;
+            Some((verb, rest))
+        });
+        let line = match serves {
+            Some((verb, rest)) => {
                 let rest = rest.trim_end_matches('&');
                 let bind = if rest.contains("--bind") {
                     ""
                 } else {
                     "--bind 127.0.0.1:0"
                 };
-                format!("timeout -s INT 1 carob serve {bind} {rest}")
+                format!("timeout -s INT 1 carob {verb} {bind} {rest}")
             }
             None => line,
         };

@@ -11,6 +11,7 @@ mod controllers;
 mod harness;
 mod help;
 mod observing;
+mod proxying;
 mod requests;
 mod serving;
 mod terminal;

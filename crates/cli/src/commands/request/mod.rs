@@ -149,7 +149,7 @@ impl<'a> Requests<'a> {
             select: selected,
             condition,
             network,
-            message: MessageArgs { non, .. },
+            message: message @ MessageArgs { non, .. },
             ..
         } = self.args;
         let mut request = self.client.request(self.method, uri).confirmable(!non);
@@ -162,6 +162,7 @@ impl<'a> Requests<'a> {
         if let Some(deadline) = network.deadline {
             request = request.deadline(deadline);
         }
+        request = super::via(request, message);
         if let Some(unwanted) = self.args.no_response {
             request = request.no_response(unwanted);
         }

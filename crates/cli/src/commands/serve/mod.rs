@@ -24,7 +24,7 @@ use super::stop::Stop;
 use super::tls;
 
 /// How long a stopping server waits for what is under way.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// The largest body that blocks of 1024 bytes can carry (RFC 7959 2.2), in bytes.
 #[cfg(unix)]
 const LARGEST_BODY: usize = 1 << 30;
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
 }
 
 /// The server with the connections that were asked for.
-fn taking_connections(
+pub(super) fn taking_connections(
     mut builder: ServerBuilder,
     args: ListenArgs,
 ) -> Result<ServerBuilder, Failure> {

@@ -1,0 +1,111 @@
+//! `carob proxy`: asks servers for others.
+
+use carob::proxy::{ProxyBuilder, ProxyLimits};
+use carob::{CacheLimits, Finish, Proxy, Server, Settings};
+
+use crate::args::{self, ProxyArgs, TlsArgs};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::monitor::Monitor;
+use crate::printer;
+
+use super::serve::{GRACE, taking_connections};
+use super::stop::Stop;
+use super::tls;
+
+/// Passes on until interrupted.
+pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
+    if args.route.is_empty() && args.allow.is_empty() {
+        let failure = Failure::new(Kind::Usage, "nothing is to be passed on");
+        return Err(failure.hint("give it a --route PATH=URI, or hosts it may ask with --allow"));
+    }
+    let json = args.json;
+    let proxy = Box::pin(described(args)?.start()).await?;
+    // Whoever reads that line may ask at once.
+    let mut stop = Stop::listen()?;
+    let uri = |&(scheme, address)| args::authority(scheme, address);
+    let uris: Vec<String> = proxy.server().addresses().iter().map(uri).collect();
+    printer::listening(&uris, json);
+    stop.asked().await;
+    tokio::select! {
+        finish = proxy.shut_down(GRACE) => {
+            if let Finish::CutOff { handlers, requests, .. } = finish {
+                let cut = handlers + requests;
+                printer::remark(&format!("stopped with {cut} requests under way"));
+            }
+            Ok(Outcome::Done)
+        }
+        () = stop.asked() => Ok(Outcome::Interrupted),
+    }
+}
+
+/// The proxy as the options describe it.
+fn described(args: ProxyArgs) -> Result<ProxyBuilder, Failure> {
+    let ProxyArgs {
+        route,
+        allow,
+        host,
+        id,
+        hop_limit,
+        bind,
+        listen,
+        cc,
+        block_size,
+        origin,
+        limit,
+        json: _,
+        watch,
+    } = args;
+    let monitor = Monitor::open(&watch)?;
+    let mut settings = Settings::new().controller(args::controller(&cc)?);
+    if let Some(size) = block_size {
+        settings = settings.block_size(size);
+    }
+    let mut origins = Settings::new().tls(tls::of_client(&TlsArgs {
+        ca: origin.origin_ca,
+        cert: origin.origin_cert,
+        key: origin.origin_key,
+    })?);
+    for (address, name) in &origin.origin_cc {
+        let controller = args::controller(name)?;
+        origins = match address {
+            Some(address) => origins.peer(*address, Some(controller), None),
+            None => origins.controller(controller),
+        };
+    }
+    if let Some(size) = origin.origin_block_size {
+        origins = origins
+            .block_size(size)
+            .engine(|config| config.negotiate_early = true);
+    }
+    let mut limits = ProxyLimits::default();
+    limits.requests = limit.requests;
+    limits.requests_of_origin = limit.requests_of_origin;
+    limits.body_bytes = limit.body_bytes;
+    limits.observations = limit.observations;
+    limits.patience = origin.patience;
+    limits.cache = CacheLimits {
+        entries: limit.cache_entries,
+        bytes: limit.cache_bytes,
+    };
+    let server = taking_connections(Server::builder().bind(bind), listen)?;
+    let mut builder = Proxy::builder()
+        .server(server)
+        .settings(monitor.of_server(settings))
+        .origin_settings(monitor.of_server(origins))
+        .identifier(&id)
+        .hop_limit(hop_limit)
+        .limits(limits);
+    for (path, uri) in &route {
+        builder = builder.route(path, uri)?;
+    }
+    for pattern in allow {
+        builder = builder.allow(pattern);
+    }
+    for name in host {
+        builder = builder.host(name);
+    }
+    if limit.share_secure {
+        builder = builder.share_secure();
+    }
+    Ok(builder)
+}
