@@ -85,6 +85,8 @@ fn lines_match(patterns: &[String], lines: &[&str]) -> bool {
 struct Place {
     folder: PathBuf,
     port: u16,
+    /// For the other one, where the guide has two.
+    second: u16,
     servers: Vec<Child>,
 }
 
@@ -105,11 +107,12 @@ impl Place {
         let name = format!("guide-{page}-{}", std::process::id());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&folder).expect("the build directory is writable");
-        let socket = UdpSocket::bind("[::]:0").expect("a free port is bound");
-        let port = socket.local_addr().expect("it is bound").port();
+        let sockets = [(); 2].map(|()| UdpSocket::bind("[::]:0").expect("a free port is bound"));
+        let [port, second] = sockets.map(|socket| socket.local_addr().expect("it is bound").port());
         Self {
             folder,
             port,
+            second,
             servers: Vec::new(),
         }
     }
@@ -119,7 +122,9 @@ impl Place {
         let port = self.port;
         command
             .replace("carob serve", &format!("carob serve --bind [::]:{port}"))
+            .replace("--allow localhost", "--allow LOCALHOST")
             .replace("localhost", &format!("localhost:{port}"))
+            .replace("5685", &self.second.to_string())
     }
 
     /// What was printed, as it is in the guide.
@@ -128,6 +133,7 @@ impl Place {
         output
             .replace(&format!("localhost:{port}"), "localhost")
             .replace(&format!("[::]:{port}"), "[::]:5683")
+            .replace(&self.second.to_string(), "5685")
     }
 
     fn shell(&self, command: &str, output: &Path) -> Child {
@@ -218,6 +224,11 @@ fn try_page(name: &str) {
 #[test]
 fn five_minutes_with_client_and_server() {
     try_page("five-minutes");
+}
+
+#[test]
+fn asking_through_a_proxy() {
+    try_page("proxies");
 }
 
 #[test]

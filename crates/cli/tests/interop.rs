@@ -31,6 +31,8 @@ mod plugtest;
 mod process;
 #[path = "interop/proxy.rs"]
 mod proxy;
+#[path = "interop/proxying.rs"]
+mod proxying;
 #[path = "interop/relay.rs"]
 mod relay;
 #[path = "interop/servers.rs"]
