@@ -320,7 +320,7 @@ fn bytes(digits: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}"); // a String takes every write
         text

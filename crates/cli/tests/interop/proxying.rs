@@ -7,7 +7,7 @@ use std::{fs, process::Command, time::Duration};
 
 use crate::{
     bench::{assert_same, can_run, pattern},
-    clients::{Ask, Client, program},
+    clients::{Ask, Client, hex, program},
     installed::Peer,
     process::{Running, Scratch, answers_ping, free_port},
     servers::Server,
@@ -71,7 +71,7 @@ fn their_get(peer: Peer, scratch: &Scratch, proxy: &str, uri: &str) -> Vec<u8> {
             return run(&mut command, scratch).into_bytes();
         }
         Peer::Californium | Peer::GoCoap => {
-            let digits: String = uri.bytes().map(|byte| format!("{byte:02x}")).collect();
+            let digits = hex(uri.as_bytes());
             let mut command = program(peer, "client");
             command.args([
                 "get",
@@ -101,13 +101,12 @@ fn through_ours(peer: Peer) {
     assert_eq!(got.trim_ascii_end(), direct.payload.trim_ascii_end());
     // In blocks, on both sides; aiocoap's command adds to what it prints.
     let body = pattern(100_000);
-    let path = match server.paths.large {
-        Some(large) => format!("{large}?{}", body.len()),
-        None => {
-            let put = Ask::new("put", server.paths.store).payload(&body);
-            assert!(Client::Carob.ask(&scratch, server.to(), &put).is_success());
-            server.paths.store.to_owned()
-        }
+    let path = if let Some(large) = server.paths.large {
+        format!("{large}?{}", body.len())
+    } else {
+        let put = Ask::new("put", server.paths.store).payload(&body);
+        assert!(Client::Carob.ask(&scratch, server.to(), &put).is_success());
+        server.paths.store.to_owned()
     };
     if peer != Peer::Aiocoap {
         let got = their_get(peer, &scratch, &proxy, &server.to().uri(&path));
