@@ -87,6 +87,8 @@ struct Place {
     port: u16,
     /// For the other one, where the guide has two.
     second: u16,
+    /// The one over DTLS.
+    secured: u16,
     servers: Vec<Child>,
 }
 
@@ -107,30 +109,40 @@ impl Place {
         let name = format!("guide-{page}-{}", std::process::id());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&folder).expect("the build directory is writable");
-        let sockets = [(); 2].map(|()| UdpSocket::bind("[::]:0").expect("a free port is bound"));
-        let [port, second] = sockets.map(|socket| socket.local_addr().expect("it is bound").port());
+        let sockets = [(); 3].map(|()| UdpSocket::bind("[::]:0").expect("a free port is bound"));
+        let ports = sockets.map(|socket| socket.local_addr().expect("it is bound").port());
+        let [port, second, secured] = ports;
         Self {
             folder,
             port,
             second,
+            secured,
             servers: Vec::new(),
         }
     }
 
     /// The command as it is run here.
     fn here(&self, command: &str) -> String {
-        let port = self.port;
+        let (port, secured) = (self.port, self.secured);
         command
             .replace("carob serve", &format!("carob serve --bind [::]:{port}"))
             .replace("--allow localhost", "--allow LOCALHOST")
+            .replace("--dtls", &format!("--dtls [::]:{secured}"))
             .replace("localhost", &format!("localhost:{port}"))
+            .replace(
+                &format!("coaps://localhost:{port}"),
+                &format!("coaps://localhost:{secured}"),
+            )
             .replace("5685", &self.second.to_string())
     }
 
     /// What was printed, as it is in the guide.
     fn there(&self, output: &str) -> String {
-        let port = self.port;
+        let (port, secured) = (self.port, self.secured);
         output
+            .replace(&format!("localhost:{secured}"), "localhost")
+            .replace(&format!("[::1]:{secured}"), "[::1]:5684")
+            .replace(&format!("[::]:{secured}"), "[::]:5684")
             .replace(&format!("localhost:{port}"), "localhost")
             .replace(&format!("[::]:{port}"), "[::]:5683")
             .replace(&self.second.to_string(), "5685")
@@ -208,7 +220,7 @@ fn try_page(name: &str) {
     let page = fs::read_to_string(page).expect("the page is there");
     let mut place = Place::new(name);
     // A page that does not start a server is read beside one that is there.
-    if name != "five-minutes" {
+    if !["five-minutes", "secured"].contains(&name) {
         place.try_example(&Example {
             command: "carob serve &".into(),
             output: vec!["listening on coap://[::]:5683".into()],
@@ -234,6 +246,11 @@ fn asking_through_a_proxy() {
 #[test]
 fn how_congestion_control_is_chosen_and_watched() {
     try_page("congestion-control");
+}
+
+#[test]
+fn coap_over_dtls() {
+    try_page("secured");
 }
 
 #[test]

@@ -106,6 +106,7 @@ impl HandshakeError {
             (Broken::Alert(number), _) => Self::Alert {
                 alert: alert(number),
             },
+            (Broken::NotProven, _) => Self::Other("the peer has not proven its key".to_owned()),
             (Broken::Library(text), _) => Self::Other(text),
         }
     }

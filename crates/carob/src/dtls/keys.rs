@@ -71,6 +71,11 @@ impl PreSharedKey {
         )
     }
 
+    /// Whether this is its identity, written as text.
+    pub fn is_of(&self, identity: &str) -> bool {
+        bytes("the identity", identity).is_ok_and(|identity| identity == self.identity)
+    }
+
     /// Under which name the server finds it.
     pub fn identity(&self) -> &[u8] {
         &self.identity

@@ -372,7 +372,7 @@ impl SecureDatagram for Library {
             self.changed |= record.epoch == 0 && record.is_change();
             proof |= record.epoch == 1 && record.is_handshake() && self.changed;
         }
-        self.feed(datagram)?;
+        let fed = self.feed(datagram);
         if let Some(lookup) = &self.lookup {
             let mut last = lookup.last.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(found) = last.take() {
@@ -381,7 +381,10 @@ impl SecureDatagram for Library {
             }
         }
         self.not_proven = proof && self.resolved;
-        Ok(())
+        match fed {
+            Err(Broken::Library(_)) if self.not_proven => Err(Broken::NotProven),
+            fed => fed,
+        }
     }
 
     fn send(&mut self, message: &[u8]) -> Result<(), Broken> {

@@ -34,7 +34,8 @@ pub(crate) enum Said<'a> {
     /// The client at the other end says that this is its identity, and it is one that is known,
     /// or not.
     Identity { identity: Vec<u8>, known: bool },
-    /// The peer's proof that it has the key cannot be read: its key is another one.
+    /// The peer's proof that it has the key cannot be read, so it may be that its key is another
+    /// one.
     NotProven,
     /// The handshake is over: the peer has proven what it said.
     Connected,
@@ -49,6 +50,8 @@ pub(crate) enum Said<'a> {
 pub(crate) enum Broken {
     /// The peer says so.
     Alert(u8),
+    /// The peer's proof that it has the key is none: its key is another one.
+    NotProven,
     /// There is no suite that both sides know.
     NoCommonSuite,
     /// The library says this.

@@ -19,7 +19,7 @@ pub(crate) use help::command;
 pub(crate) use proxy::ProxyArgs;
 pub(crate) use request::{
     AskArgs, BodyArgs, ConditionArgs, ContentArgs, DiscoverArgs, MessageArgs, NetworkArgs,
-    ObserveArgs, PingArgs, RequestArgs, SelectArgs, SendArgs, TlsArgs, WatchArgs,
+    ObserveArgs, PingArgs, PskArgs, RequestArgs, SelectArgs, SendArgs, TlsArgs, WatchArgs,
 };
 pub(crate) use values::{Tag, authority, block_size, controller, count_option, duration, nearest};
 
@@ -101,13 +101,21 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:443",
           requires = "cert")]
     pub(crate) wss: Option<String>,
+    /// Take datagrams secured by DTLS (coaps), too, here or at [::]:5684; needs --psk-file, or --cert
+    /// and --key
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5684")]
+    pub(crate) dtls: Option<String>,
+    /// The keys of clients over DTLS, a line IDENTITY:KEY for each; what begins with 0x is
+    /// hexadecimal
+    #[arg(long, value_name = "FILE", requires = "dtls")]
+    pub(crate) psk_file: Option<PathBuf>,
     /// The server's certificate, with those that vouch for it (PEM)
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) cert: Option<PathBuf>,
     /// The key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
-    /// Only take TLS clients with a certificate of these (PEM)
+    /// Only take TLS and DTLS clients with a certificate of these (PEM), or with a key
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) client_ca: Option<PathBuf>,
 }

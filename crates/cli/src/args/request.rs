@@ -20,11 +20,26 @@ pub(crate) struct NetworkArgs {
     pub(crate) deadline: Option<Duration>,
     #[command(flatten)]
     pub(crate) tls: TlsArgs,
+    #[command(flatten)]
+    pub(crate) psk: PskArgs,
 }
 
-/// Whom to trust over TLS, and who we are.
+/// The key that we share with a server.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "TLS (coaps+tcp, coaps+ws)")]
+#[command(next_help_heading = "DTLS (coaps) with a pre-shared key, in the place of certificates")]
+pub(crate) struct PskArgs {
+    /// The name of the key that both sides know; the key itself is in --psk-file, or in the
+    /// environment as CAROB_PSK
+    #[arg(long, value_name = "NAME")]
+    pub(crate) psk_identity: Option<String>,
+    /// A file of keys, a line IDENTITY:KEY for each; what begins with 0x is hexadecimal
+    #[arg(long, value_name = "FILE")]
+    pub(crate) psk_file: Option<PathBuf>,
+}
+
+/// Whom to trust over TLS and DTLS, and who we are.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "TLS and DTLS (coaps, coaps+tcp, coaps+ws)")]
 pub(crate) struct TlsArgs {
     /// Trust the certificates of this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]

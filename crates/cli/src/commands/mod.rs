@@ -88,7 +88,9 @@ fn client(
     settings: impl FnOnce(Settings) -> Settings,
 ) -> Result<Client, Failure> {
     let with_controller = Settings::new().controller(args::controller(&args.cc)?);
-    let settings = settings(monitor.of_client(with_controller)).tls(tls::of_client(&args.tls)?);
+    let settings = settings(monitor.of_client(with_controller))
+        .tls(tls::of_client(&args.tls)?)
+        .dtls(tls::dtls_of_client(&args.psk)?);
     Ok(Client::builder().settings(settings).open()?)
 }
 

@@ -1,11 +1,13 @@
-//! Certificates and keys from files.
+//! Certificates and keys from files, and a key from the environment: what is typed can be seen by
+//! others.
 
 use std::path::Path;
 
+use carob::dtls::PskError;
 use carob::tls::TlsError;
-use carob::{ClientTls, Identity};
+use carob::{ClientDtls, ClientTls, Identity, PreSharedKey, PskStore};
 
-use crate::args::TlsArgs;
+use crate::args::{PskArgs, TlsArgs};
 use crate::failure::{Failure, Kind};
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -42,4 +44,65 @@ pub(super) fn of_client(args: &TlsArgs) -> Result<ClientTls, Failure> {
         tls = tls.identity(identity(cert, key)?);
     }
     Ok(tls)
+}
+
+/// Where a key may be, other than in a file.
+const KEY: &str = "CAROB_PSK";
+
+fn text(path: &Path) -> Result<String, Failure> {
+    String::from_utf8(read(path)?).map_err(|_| {
+        let problem = format!("{}: it is no text", path.display());
+        Failure::new(Kind::File, problem).hint("a line is IDENTITY:KEY; write keys as 0xHEX")
+    })
+}
+
+fn wrong(path: &Path, error: &PskError) -> Failure {
+    Failure::new(Kind::File, format_args!("{}: {error}", path.display()))
+}
+
+/// The keys of a server's clients.
+pub(super) fn keys(path: &Path) -> Result<PskStore, Failure> {
+    PskStore::from_text(&text(path)?).map_err(|error| wrong(path, &error))
+}
+
+/// A client's part over DTLS.
+pub(super) fn dtls_of_client(args: &PskArgs) -> Result<ClientDtls, Failure> {
+    let PskArgs {
+        psk_identity: identity,
+        psk_file: file,
+    } = args;
+    let usage = |text: String, hint: &str| Failure::new(Kind::Usage, text).hint(hint);
+    let key = match (file, identity) {
+        (Some(path), identity) => {
+            let keys = PreSharedKey::read_all(&text(path)?).map_err(|error| wrong(path, &error))?;
+            let count = keys.len();
+            let asked = |key: &PreSharedKey| match identity {
+                Some(identity) => key.is_of(identity),
+                None => count == 1,
+            };
+            keys.into_iter().find(asked).ok_or_else(|| {
+                let at = path.display();
+                if let Some(identity) = identity {
+                    let text = format!("{at}: it has no key of \"{identity}\"");
+                    usage(text, "check the spelling of the identity")
+                } else {
+                    let text = format!("{at}: it has {count} keys");
+                    usage(text, "choose one with --psk-identity")
+                }
+            })?
+        }
+        (None, Some(identity)) => {
+            let key = std::env::var(KEY).map_err(|_| {
+                let text = "--psk-identity names a key, but there is none".to_owned();
+                usage(
+                    text,
+                    "give it in a file with --psk-file, or as CAROB_PSK in the environment",
+                )
+            })?;
+            PreSharedKey::from_text(identity, &key)
+                .map_err(|error| usage(error.to_string(), "write it as text, or as 0xHEX"))?
+        }
+        (None, None) => return Ok(ClientDtls::new()),
+    };
+    Ok(ClientDtls::new().psk(key))
 }

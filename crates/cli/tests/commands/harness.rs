@@ -100,6 +100,19 @@ pub(crate) fn carob(arguments: &[&str]) -> Ran {
     carob_reading(arguments, b"")
 }
 
+/// Runs it with these in its environment.
+#[track_caller]
+pub(crate) fn carob_with(arguments: &[&str], environment: &[(&str, &str)]) -> Ran {
+    let mut command = command(arguments);
+    let ran = command.envs(environment.iter().copied()).output();
+    let ran = ran.expect("the command starts");
+    Ran {
+        code: ran.status.code(),
+        bytes: ran.stdout,
+        stderr: String::from_utf8_lossy(&ran.stderr).into_owned(),
+    }
+}
+
 /// Runs it with this on stdin.
 #[track_caller]
 pub(crate) fn carob_reading(arguments: &[&str], stdin: &[u8]) -> Ran {

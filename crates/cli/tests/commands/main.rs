@@ -13,6 +13,7 @@ mod help;
 mod observing;
 mod proxying;
 mod requests;
+mod secured;
 mod serving;
 mod terminal;
 mod watching;

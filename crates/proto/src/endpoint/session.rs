@@ -415,6 +415,60 @@ mod tests {
         assert!(take(&mut server).is_some(), "in the new session it is new");
     }
 
+    /// Has `server` take a request of `here`; its id, if it is one for the application.
+    fn asked(
+        server: &mut Endpoint,
+        here: SocketAddr,
+        request: &[u8],
+    ) -> Option<crate::endpoint::IncomingId> {
+        server.handle_datagram(at(1), here, request);
+        match server.poll() {
+            Output::Event(Event::Request(id)) => Some(id),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_body_that_was_begun_in_a_session_is_not_gone_on_with_in_another() {
+        let mut server = secured();
+        let here: SocketAddr = "[::1]:40000".parse().expect("an address");
+        server.session_opened(at(0), here);
+        // GET with Block2 0 and 1, both of 64 bytes.
+        let (first, second) = (
+            [0x40, 1, 0, 1, 0xd1, 10, 0x02],
+            [0x40, 1, 0, 2, 0xd1, 10, 0x12],
+        );
+        let id = asked(&mut server, here, &first).expect("a request");
+        let secret = Response::new(Code::CONTENT).with_payload(alloc::vec![7; 300]);
+        server.respond(at(2), id, &secret);
+        assert_eq!(drain(&mut server).0.len(), 1);
+        server.session_ended(at(3), here, SessionEnd::Replaced);
+        server.session_opened(at(3), here);
+        let again = asked(&mut server, here, &second);
+        assert!(
+            again.is_some(),
+            "the application decides anew who gets what"
+        );
+    }
+
+    #[test]
+    fn an_observer_goes_with_its_session() {
+        let mut server = secured();
+        let here: SocketAddr = "[::1]:40000".parse().expect("an address");
+        server.session_opened(at(0), here);
+        let id = asked(&mut server, here, &[0x41, 1, 0, 1, 9, 0x60]).expect("a request");
+        let subject = crate::endpoint::Subject(1);
+        assert!(server.observe(at(1), id, subject));
+        server.respond(at(1), id, &Response::new(Code::CONTENT));
+        assert_eq!(server.observers(subject), 1);
+        drain(&mut server);
+        server.session_ended(at(3), here, SessionEnd::Replaced);
+        server.session_opened(at(3), here);
+        assert_eq!(server.observers(subject), 0);
+        server.notify(at(4), subject, &Response::new(Code::CONTENT), false);
+        assert_eq!(drain(&mut server).0.len(), 0);
+    }
+
     #[test]
     fn the_timers_of_a_flight_are_the_controllers_and_its_round_trip_is_evidence() {
         let mut config = Config {

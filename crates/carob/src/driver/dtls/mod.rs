@@ -316,6 +316,8 @@ impl Leaving {
         let alert = match broken {
             Broken::Alert(_) => None,
             Broken::NoCommonSuite => Some(40),
+            // Whether the key is wrong or the identity not known (RFC 4279 2).
+            Broken::NotProven => Some(51),
             Broken::Library(_) => Some(80),
         };
         let error = HandshakeError::of(broken, identity, handshake.proven);

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use carob::server::ServerBuilder;
-use carob::{Finish, Server, ServerTls, Settings};
+use carob::{Finish, Server, ServerDtls, ServerTls, Settings};
 
 use crate::args::{self, ListenArgs, ServeArgs};
 #[cfg(not(unix))]
@@ -87,6 +87,8 @@ pub(super) fn taking_connections(
         tls,
         ws,
         wss,
+        dtls,
+        psk_file,
         cert,
         key,
         client_ca,
@@ -97,15 +99,37 @@ pub(super) fn taking_connections(
     if let Some(address) = ws {
         builder = builder.bind_ws(address);
     }
-    let (Some(cert), Some(key)) = (cert, key) else {
+    let identity = match (cert, key) {
+        (Some(cert), Some(key)) => Some(tls::identity(&cert, &key)?),
+        _ => None,
+    };
+    let clients = match client_ca {
+        Some(path) => Some((tls::read(&path)?, path)),
+        None => None,
+    };
+    if let Some(address) = dtls {
+        let mut secured = ServerDtls::new();
+        if let Some(path) = psk_file {
+            secured = secured.keys(tls::keys(&path)?);
+        }
+        if let Some(identity) = &identity {
+            secured = secured.identity(identity.clone());
+        }
+        if let Some((pem, path)) = &clients {
+            secured = secured
+                .clients_pem(pem)
+                .map_err(|error| tls::failure(path, &error))?;
+        }
+        builder = builder.bind_dtls(address, secured);
+    }
+    let Some(identity) = identity else {
         return Ok(builder);
     };
-    let mut secured = ServerTls::new(tls::identity(&cert, &key)?);
-    if let Some(path) = client_ca {
-        let pem = tls::read(&path)?;
+    let mut secured = ServerTls::new(identity);
+    if let Some((pem, path)) = &clients {
         secured = secured
-            .clients_pem(&pem)
-            .map_err(|error| tls::failure(&path, &error))?;
+            .clients_pem(pem)
+            .map_err(|error| tls::failure(path, &error))?;
     }
     if let Some(address) = tls {
         builder = builder.bind_tls(address, secured.clone());
