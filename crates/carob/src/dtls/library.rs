@@ -26,7 +26,7 @@ const DATAGRAM: usize = 1_232;
 const NEVER: Duration = Duration::from_secs(3_600);
 /// What it takes for the end of a handshake, beyond every leap of its clock.
 const HANDSHAKE: Duration = Duration::from_secs(3_000 * 24 * 3_600);
-/// How often a finished server sends its last flight again to who repeats its own.
+/// How often a server sends its flight again to who repeats the one before.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// The suites: first those of certificates, then that of keys.
@@ -366,6 +366,15 @@ impl SecureDatagram for Library {
                 self.leap()?;
             }
             return self.feed(datagram);
+        }
+        let hello = record::first(datagram).and_then(|record| record.message_type()) == Some(1);
+        if self.server && hello {
+            // It is the one that was accepted: our flight was lost.
+            if self.again.is_some_and(|last| now < last + AGAIN) {
+                return Ok(());
+            }
+            self.again = Some(now);
+            return self.leap();
         }
         let mut proof = false;
         for record in record::records(datagram) {

@@ -465,7 +465,8 @@ mod tests {
         server.session_ended(at(3), here, SessionEnd::Replaced);
         server.session_opened(at(3), here);
         assert_eq!(server.observers(subject), 0);
-        server.notify(at(4), subject, &Response::new(Code::CONTENT), false);
+        let told = server.notify(at(4), subject, &Response::new(Code::CONTENT), false);
+        assert!(told.is_ok());
         assert_eq!(drain(&mut server).0.len(), 0);
     }
 
