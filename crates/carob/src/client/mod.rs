@@ -17,6 +17,7 @@ use carob_cc::controller::Gauge;
 use carob_proto::codec::{Code, Scheme, Uri};
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Failure, Snapshot, Usage};
+use carob_proto::message::Response;
 use tokio::sync::oneshot;
 
 use crate::driver::{self, Command, Failed, Finish, Handle, Note, Ping, Why};
@@ -153,6 +154,19 @@ impl Client {
         Self {
             ways: Arc::clone(&self.ways),
             cache: limits.map(|limits| Arc::new(SharedCache::new(limits))),
+        }
+    }
+
+    /// A request that did not go through this client has changed what is at a URI, as its response
+    /// says: what the cache has of it is not fresh any more.
+    pub(crate) fn changed(&self, uri: &Uri, response: &Response) {
+        if let Some(cache) = &self.cache {
+            let asked = cache::Asked {
+                uri,
+                to: None,
+                options: uri.options(),
+            };
+            cache.changed(&asked, response);
         }
     }
 

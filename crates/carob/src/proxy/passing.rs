@@ -215,7 +215,15 @@ impl Passing {
             Err(error) => Err(error),
         };
         match reply {
-            Ok(reply) => self.response(way, reply.response),
+            Ok(reply) => {
+                if !request.method().is_safe() && reply.code.is_success() {
+                    // Whoever asked, and however: nobody is given what was before.
+                    for client in self.secure.iter().chain([&self.shared]) {
+                        client.changed(&prepared.target, &reply.response);
+                    }
+                }
+                self.response(way, reply.response)
+            }
             Err(error) => self.failure(&error),
         }
     }

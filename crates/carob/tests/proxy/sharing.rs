@@ -160,14 +160,19 @@ async fn what_is_asked_for_securely_is_not_shared_unless_it_may_be() {
         assert_eq!(get(&client, &secure, &at).await.text(), Some("2"));
         assert_eq!(get(&client, &secure, &at).await.text(), Some("3"));
         assert_eq!(get(&client, &plain, &at).await.text(), Some("1"));
+        // But what it changes is changed for all.
+        let put = client.put(&at).via(&secure).await.unwrap();
+        assert_eq!(put.code, Code::CHANGED);
+        get(&client, &plain, &at).await;
+        assert_eq!(heard.count(), 4);
 
         let (proxy, plain) = started(secured(&tls).share_secure()).await;
         let secure = at_name(uri_of(&proxy, Scheme::CoapsTcp));
-        assert_eq!(get(&client, &secure, &at).await.text(), Some("4"));
-        assert_eq!(get(&trusting(), &secure, &at).await.text(), Some("4"));
+        assert_eq!(get(&client, &secure, &at).await.text(), Some("5"));
+        assert_eq!(get(&trusting(), &secure, &at).await.text(), Some("5"));
         assert_eq!(
             get(&client, &plain, &at).await.text(),
-            Some("5"),
+            Some("6"),
             "less secure"
         );
     })
