@@ -231,7 +231,7 @@ as localhost. Others are answered 5.05.
 
 The side of the clients and that of the origins have a congestion controller each (--cc,
 --origin-cc). Responses that are fresh are given to all clients, and what is observed is observed
-once; but nothing is shared of what is asked for over TLS or from secure origins, unless
+once; but nothing is shared of what is asked for securely or from secure origins, unless
 --share-secure says so.
 ";
 const SERVE_CODES: &[(u8, &str)] = &[

@@ -81,6 +81,13 @@ pub(crate) struct OriginArgs {
     /// The key of that certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "origin_cert")]
     pub(crate) origin_key: Option<PathBuf>,
+    /// The name of the key that the proxy shares with origins over DTLS; the key itself is in
+    /// --origin-psk-file, or in the environment as CAROB_PSK
+    #[arg(long, value_name = "NAME")]
+    pub(crate) origin_psk_identity: Option<String>,
+    /// A file of such keys, a line IDENTITY:KEY for each; what begins with 0x is hexadecimal
+    #[arg(long, value_name = "FILE")]
+    pub(crate) origin_psk_file: Option<PathBuf>,
 }
 
 /// What the proxy may hold.
@@ -105,7 +112,7 @@ pub(crate) struct LimitArgs {
     /// Bytes that the cache keeps
     #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
     pub(crate) cache_bytes: usize,
-    /// Keep and share what is asked for over TLS and from secure origins, too: only where every
+    /// Keep and share what is asked for securely and from secure origins, too: only where every
     /// client may see what any other may
     #[arg(long)]
     pub(crate) share_secure: bool,

@@ -3,7 +3,7 @@
 use carob::proxy::{ProxyBuilder, ProxyLimits};
 use carob::{CacheLimits, Finish, Proxy, Server, Settings};
 
-use crate::args::{self, ProxyArgs, TlsArgs};
+use crate::args::{self, ProxyArgs, PskArgs, TlsArgs};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
 use crate::printer;
@@ -64,6 +64,10 @@ fn described(args: ProxyArgs) -> Result<ProxyBuilder, Failure> {
         ca: origin.origin_ca,
         cert: origin.origin_cert,
         key: origin.origin_key,
+    })?);
+    origins = origins.dtls(tls::dtls_of_client(&PskArgs {
+        psk_identity: origin.origin_psk_identity,
+        psk_file: origin.origin_psk_file,
     })?);
     for (address, name) in &origin.origin_cc {
         let controller = args::controller(name)?;

@@ -1,6 +1,6 @@
 //! `carob proxy`, and clients that ask one.
 
-use crate::harness::{Server, carob};
+use crate::harness::{Scratch, Server, carob};
 
 #[test]
 fn a_forward_proxy_asks_whom_it_may() {
@@ -71,6 +71,31 @@ fn a_reverse_proxy_leads_to_its_origins_each_side_with_its_own_settings() {
     assert!(
         ran.stderr.contains("Hop-Limit"),
         "both sides are shown: {ran:?}"
+    );
+}
+
+#[test]
+fn both_sides_may_be_secured_by_keys() {
+    let scratch = Scratch::new();
+    let keys = scratch.with("keys", "proxy:0x0123456789abcdef\n");
+    let secured = ["--dtls", "127.0.0.1:0", "--psk-file", &*keys];
+    let server = Server::with(&secured);
+    let coaps = server.over("coaps", "").replace("localhost", "127.0.0.1");
+    let route = format!("/s={coaps}");
+    let options = ["--route", &*route, "--origin-psk-file", &*keys];
+    let proxy = Server::proxy(&[&options[..], &secured].concat());
+    let plain = carob(&["get", &proxy.path("s/hello")]);
+    assert_eq!(plain.quiet(), "hello, this is 32 bytes of text\n");
+    let through = proxy
+        .over("coaps", "s/hello")
+        .replace("localhost", "127.0.0.1");
+    let secure = carob(&["get", &through, "--psk-file", &keys]);
+    assert_eq!(secure.quiet(), "hello, this is 32 bytes of text\n");
+    let stranger = Server::proxy(&["--route", &route]);
+    let refused = carob(&["get", &stranger.path("s/hello")]);
+    assert!(
+        refused.refused(5).contains("5.02 Bad Gateway"),
+        "{refused:?}"
     );
 }
 
