@@ -7,9 +7,9 @@
 //!
 //! Reading order: [`codec`] (the wire), [`message`] (owned requests and responses),
 //! [`endpoint`] (the engine), then its parts: [`congestion`] (who decides who may send when),
-//! [`message_id`], [`dedup`], [`timers`], [`blockwise`], [`observe`]. Apart from these,
-//! [`link_format`] is what a server says about its resources, and [`proxy`] what is done to messages
-//! that are passed on.
+//! [`message_id`], [`dedup`], [`echo`], [`prefix`], [`timers`], [`blockwise`], [`observe`]. Apart
+//! from these, [`link_format`] is what a server says about its resources, and [`proxy`] what is done
+//! to messages that are passed on.
 //!
 //! What it refuses to do: read a clock, open a socket, draw randomness of its own, or keep
 //! anything without a named limit.
@@ -22,12 +22,14 @@ pub mod blockwise;
 pub mod codec;
 pub mod congestion;
 pub mod dedup;
+pub mod echo;
 pub mod endpoint;
 pub mod link_format;
 pub mod message;
 pub mod message_id;
 pub mod observe;
 mod peer;
+pub mod prefix;
 pub mod proxy;
 pub mod recency;
 pub mod timers;

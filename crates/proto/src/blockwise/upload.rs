@@ -94,6 +94,11 @@ impl Upload {
         !self.finished && self.held <= self.span_of(self.size)
     }
 
+    /// Whether the next block is the first of several.
+    pub fn is_at_start(&self) -> bool {
+        self.accepted == 0 && self.held > self.span_of(self.size)
+    }
+
     /// Bytes supplied but not taken yet.
     pub fn held(&self) -> usize {
         self.held

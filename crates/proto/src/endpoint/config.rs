@@ -8,6 +8,7 @@ use crate::codec::edit::SMALL_OPTION_BYTES;
 use crate::codec::{BlockSize, OptionNumber};
 use crate::congestion::Choice;
 use crate::endpoint::reliable::Reliable;
+use crate::prefix::AmplificationLimit;
 
 /// An endpoint's settings.
 #[derive(Clone, Debug)]
@@ -68,6 +69,16 @@ pub struct Config {
     /// still there. Default 32; whatever it is, one a day does so (RFC 7641 4.5). A forged
     /// registration brings its victim no more than these (RFC 7641 7).
     pub unconfirmed_max: u16,
+    /// For which addresses the amplification limit holds: a source that has not shown that it is
+    /// where it says it is gets at most three times the bytes of its datagram. Default: for global
+    /// ones.
+    ///
+    /// A response beyond that becomes a challenge, 4.01 with an Echo option, if its request changes
+    /// nothing; else it is cut. Such a source does not observe before it has answered a challenge.
+    pub amplification_limit: AmplificationLimit,
+    /// How long an Echo value that we gave is good, at most; it is good for half of that at least.
+    /// Default 60 s.
+    pub echo_lifetime: Duration,
     /// How long a peer that answers 4.29 Too Many Requests can make requests wait, whatever Max-Age it
     /// gives. Default 5 min.
     ///
@@ -96,6 +107,8 @@ impl Default for Config {
             forwards: false,
             notification_queue: NotificationQueue::default(),
             unconfirmed_max: 32,
+            amplification_limit: AmplificationLimit::default(),
+            echo_lifetime: Duration::from_secs(60),
             pause_max: Duration::from_secs(300),
             trace: Tracing::Off,
             limits: Limits::default(),
@@ -189,6 +202,9 @@ pub struct Limits {
     pub notifications_of_peer: usize,
     /// With [`NotificationQueue::Queue`], notifications that wait, all peers together. Likewise.
     pub notifications: usize,
+    /// Sources that have shown that they are where they say they are, where the amplification limit
+    /// holds. At it, the one sent to longest ago must show it again.
+    pub validated: usize,
     /// Resources that are not asked for because their server has had too many requests (4.29), all
     /// peers together. At it, those whose time is over are forgotten; a further one is asked for as
     /// before.
@@ -221,6 +237,7 @@ impl Default for Limits {
             observers_of_peer: 256,
             notifications_of_peer: 10,
             notifications: 1_000,
+            validated: 16_384,
             pauses: 1_024,
             connections: 16_384,
             partial_bytes: 64 << 20,

@@ -44,6 +44,7 @@ mod options;
 mod reliable;
 mod server;
 mod session;
+mod validated;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -65,6 +66,7 @@ use crate::codec::{
 };
 use crate::congestion::Choice;
 use crate::dedup::{Dedup, Known};
+use crate::echo::{Challenges, Given};
 use crate::observe::observers::Observers;
 use crate::peer::{Peer, PeerIndex, Peers};
 use crate::timers::Timers;
@@ -79,7 +81,7 @@ pub use config::{
 };
 pub use event::{Event, Failure, IncomingId, Output, RequestError, RequestId};
 pub use reliable::{Disconnect, Reliable};
-pub use server::{Incoming, Part};
+pub use server::{AMPLIFICATION_FACTOR, Incoming, Part};
 pub use session::{Flight, SessionEnd};
 
 use client::{ObservationIndex, Operation, Pauses, Turns};
@@ -90,6 +92,7 @@ use notification_queue::Notifications;
 use reliable::Connections;
 use server::IncomingTable;
 pub(crate) use session::Session;
+use validated::Validated;
 
 /// Who a timer belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,8 +167,16 @@ pub struct Endpoint {
     notifications: Notifications,
     turns: Turns,
     pauses: Pauses,
+    /// Echo values that came with responses, for the next request to who gave them.
+    given: BTreeMap<SocketAddr, Given>,
+    /// Bodies sent before this time in blocks are told apart by a Request-Tag.
+    tag_until: Instant,
+    /// The last Request-Tag.
+    last_tag: u32,
     incoming: IncomingTable,
     dedup: Dedup,
+    challenges: Challenges,
+    validated: Validated,
     assemblies: Assemblies,
     bodies: Bodies,
     connections: Connections,
@@ -216,6 +227,11 @@ impl Endpoint {
             turns: Turns::new(index.rotate_left(16)),
             pauses: Pauses::new(peers.rotate_left(16), limits.pauses),
             incoming: IncomingTable::default(),
+            challenges: Challenges::default(),
+            validated: Validated::new(peers.rotate_left(48), limits.validated),
+            given: BTreeMap::new(),
+            tag_until: Instant::ZERO,
+            last_tag: 0,
             dedup: Dedup::new(seed(), limits.recent, limits.lasting),
             assemblies: Assemblies::new(seed(), assembly),
             bodies: Bodies::new(seed(), limits.bodies, limits.body_bytes),
@@ -316,6 +332,11 @@ impl Endpoint {
                 self.out_bytes.extend_from_slice(answer);
                 if code.is_request() {
                     self.answer_this_copy(start, &message);
+                }
+                // A forged one may be shorter than what it seems to be a copy of.
+                let long = self.out_bytes.len() - start > AMPLIFICATION_FACTOR * bytes.len();
+                if long && self.is_limited(now, from) {
+                    self.out_bytes.truncate(start);
                 }
                 let range = start..self.out_bytes.len();
                 self.trace(now, from, What::Duplicate { id });
@@ -455,6 +476,7 @@ impl Endpoint {
             notifications_waiting: self.notifications.waiting,
             notifications_dropped: self.notifications.dropped,
             observations: self.observations.len(),
+            validated: self.validated.len(),
             pauses: self.pauses.len(),
             connections: self.connections.len(),
             partial_bytes: self.connections.partial_bytes,
@@ -640,6 +662,8 @@ pub struct Usage {
     pub notifications_dropped: u64,
     /// Observations of ours.
     pub observations: usize,
+    /// Sources that have shown that they are where they say they are.
+    pub validated: usize,
     /// Resources not asked for now because their server has had too many requests (4.29); pauses that
     /// are over may be among them.
     pub pauses: usize,

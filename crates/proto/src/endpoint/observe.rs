@@ -12,7 +12,7 @@ use carob_cc::controller::Counting;
 use carob_cc::time::Instant;
 
 use super::config::MESSAGE_BYTES;
-use super::exchange::{Purpose, Submission};
+use super::exchange::{Purpose, Submission, UNLIMITED};
 use super::server::write_response;
 use super::{Endpoint, Event, IncomingId};
 use crate::blockwise::bodies::Kept;
@@ -55,6 +55,11 @@ impl Endpoint {
             incoming.message.token(),
         );
         let key = Key::bytes_of(&incoming.message);
+        if self.is_limited(now, from) {
+            // Its notifications could go to somebody else (RFC 7641 7).
+            self.incoming.set_challenged(id);
+            return false;
+        }
         let Ok(peer) = self.peer(now, from) else {
             return false;
         };
@@ -196,7 +201,7 @@ impl Endpoint {
             });
             if let Ok((length, _)) = written {
                 bytes.extend_from_slice(&self.scratch[..length]);
-                self.send_separately(now, to, token, confirmable, bytes);
+                self.send_separately(now, to, token, (confirmable, UNLIMITED), bytes);
             }
         }
     }
@@ -223,6 +228,7 @@ impl Endpoint {
             bytes,
             answer_bytes: 0,
             parameters: None,
+            budget: UNLIMITED,
         };
         // One waits for each observation at most, so the limit on those is the queue's; where more
         // may wait, there is a limit of their own.

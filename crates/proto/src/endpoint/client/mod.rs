@@ -4,6 +4,7 @@
 //! after the other or, for a response body whose size is known, as many at once as the
 //! controller's window allows.
 
+mod challenge;
 mod observation;
 mod pauses;
 mod transfer;
@@ -22,7 +23,7 @@ use smallvec::SmallVec;
 
 use super::capacity::Capacity;
 use super::config::{ENGINE_BYTES, admissible};
-use super::exchange::{Purpose, Submission};
+use super::exchange::{Purpose, Submission, UNLIMITED};
 use super::options::Allowed;
 use super::{Endpoint, Event, Failure, Owner, RequestError, RequestId};
 use crate::blockwise::download::{Download, DownloadError};
@@ -32,6 +33,7 @@ use crate::codec::signal::SIGNAL_BYTES;
 use crate::codec::{
     BlockValue, Code, EncodeError, MessageId, OptionNumber, Options, Signal, Token, Type, Writer,
 };
+use crate::echo::Given;
 use crate::message::{Request, Response};
 use crate::peer::PeerIndex;
 use crate::timers::TimerId;
@@ -92,6 +94,10 @@ pub struct Sending {
     /// until it ends as [`Event::Unanswered`]. None: not at all if no response is wanted, else
     /// ACK_TIMEOUT.
     pub unanswered_after: Option<Duration>,
+    /// Answer a challenge, 4.01 with an Echo option, by repeating the message with the value it gave
+    /// (RFC 9175 2.3). Default yes; no for a proxy that leaves it to its client to say that the
+    /// request is fresh.
+    pub answer_challenges: bool,
 }
 
 impl Default for Sending {
@@ -106,6 +112,7 @@ impl Default for Sending {
             answer_bytes: 0,
             observe: false,
             unanswered_after: None,
+            answer_challenges: true,
         }
     }
 }
@@ -137,6 +144,14 @@ pub(super) struct Operation {
     /// Nothing has been sent: another body is on its way to the same resource, or what the peer
     /// takes is not known yet.
     held: bool,
+    /// The Echo value that the server gave last, once it has challenged us.
+    echo: Option<Box<Given>>,
+    /// The last message was a challenge answered.
+    challenged: bool,
+    /// A block of its body has left.
+    begun: bool,
+    /// Its response has arrived, to the end.
+    answered: bool,
     /// Runs while the peer has had too many requests like this one.
     pause: Option<TimerId>,
     /// More of a streamed body, supplied meanwhile.
@@ -283,6 +298,7 @@ impl Endpoint {
             bytes,
             answer_bytes: 4,
             parameters: None,
+            budget: UNLIMITED,
         };
         self.submit(now, peer, submission);
         Ok(id)
@@ -325,6 +341,10 @@ impl Endpoint {
             starved: false,
             observation: None,
             held: false,
+            echo: None,
+            challenged: false,
+            begun: false,
+            answered: false,
             pause: None,
             early: None,
         }) as u32;
@@ -423,6 +443,10 @@ impl Endpoint {
             return;
         }
         let operation = &mut self.operations[index as usize];
+        if operation.upload.as_ref().is_some_and(Upload::is_at_start) {
+            self.tag_body(now, index);
+        }
+        let operation = &mut self.operations[index as usize];
         let automatic = operation.sending.blocks == BlockMode::Automatic;
         if let Some(upload) = &operation.upload {
             let (announce, starved) = (upload.announce(), upload.is_starved());
@@ -488,8 +512,11 @@ impl Endpoint {
             Some((token, _)) => token,
             None => self.fresh_token(peer, counting),
         };
+        let later = |block: Option<BlockValue>| block.is_some_and(|block| block.number > 0);
+        let own = self.own_options(index, later(block1) || later(block2));
         let capacity = self.capacity(self.peers[peer].address);
         let options = &self.operations[index as usize].request.options;
+        let options = own.as_ref().unwrap_or(options);
         self.grow_scratch(&capacity, 64 + options.encoded_len(), payload.len());
         let operation = &self.operations[index as usize];
         let sending = &operation.sending;
@@ -508,15 +535,7 @@ impl Endpoint {
         ];
         let mut bytes = self.spare.pop().unwrap_or_default();
         let Request { code, options, .. } = &operation.request;
-        // What the first block has brought about would fail this condition (RFC 7959 2.10).
-        let later = |block: Option<BlockValue>| block.is_some_and(|block| block.number > 0);
-        let mut unconditional = None;
-        if (later(block1) || later(block2)) && options.contains(OptionNumber::IF_NONE_MATCH) {
-            let mut rest = options.clone();
-            rest.remove(OptionNumber::IF_NONE_MATCH);
-            unconditional = Some(rest);
-        }
-        let options = unconditional.as_ref().unwrap_or(options);
+        let options = own.as_ref().unwrap_or(options);
         let room = capacity.message.min(self.scratch.len());
         let scratch = &mut self.scratch[..room];
         match encode(scratch, &token, *code, options, &extra, payload) {
@@ -536,6 +555,7 @@ impl Endpoint {
             bytes,
             answer_bytes,
             parameters,
+            budget: UNLIMITED,
         };
         self.submit(now, peer, submission);
     }
@@ -548,6 +568,7 @@ impl Endpoint {
 
     /// Ends a request and whatever of it is still under way.
     fn finish(&mut self, now: Instant, index: u32) {
+        self.note_broken_off(now, index);
         let exchanges = core::mem::take(&mut self.operations[index as usize].exchanges);
         for exchange in exchanges {
             self.cancel_exchange(now, exchange);

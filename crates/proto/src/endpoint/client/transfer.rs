@@ -74,6 +74,9 @@ impl Endpoint {
         if let Some(number) = self.not_understood(message) {
             return self.fail_operation(now, index, Failure::UnknownOption(number));
         }
+        if self.answer_challenge(now, index, block1, block2, message) {
+            return;
+        }
         if self.operations[index as usize].sending.blocks == BlockMode::Manual {
             return self.deliver_response(now, index, message);
         }
@@ -231,6 +234,7 @@ impl Endpoint {
             response.payload = Payload::Whole(join(core::mem::take(&mut operation.body)));
             return self.conclude(now, index, response);
         }
+        operation.answered = true;
         self.finish(now, index);
     }
 
@@ -347,6 +351,7 @@ impl Endpoint {
                 bytes,
                 last: true,
             });
+            self.operations[index as usize].answered = true;
             self.finish(now, index);
         } else {
             self.conclude(now, index, response);
@@ -357,6 +362,7 @@ impl Endpoint {
     /// observation.
     fn conclude(&mut self, now: Instant, index: u32, response: Response) {
         let id = self.id(index);
+        self.operations[index as usize].answered = true;
         if self.end_notification(now, index) {
             self.event(Event::Notification { id, response });
         } else {

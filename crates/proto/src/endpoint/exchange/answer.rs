@@ -10,7 +10,9 @@ use carob_cc::time::{Duration, Instant};
 
 use super::{Purpose, State};
 use crate::codec::header::HEADER_LENGTH;
-use crate::codec::{Code, MessageId, MessageView, OptionNumber, Type, parse_header};
+use crate::codec::{
+    Code, MAX_TOKEN_LENGTH, MessageId, MessageView, OptionNumber, Type, parse_header,
+};
 use crate::dedup::Repeatable;
 use crate::endpoint::{Endpoint, Failure, Tracing, empty};
 use crate::peer::PeerIndex;
@@ -124,6 +126,7 @@ impl Endpoint {
         let ours = purpose.wants_response() && exchange.goes_by(&message.token());
         if ours && message.code().is_response() {
             self.hear_count(index, Answer::Piggybacked, message);
+            self.note_answered(peer, message);
             self.tell_answered(now, index, Answer::Piggybacked, bytes, true);
             self.end(now, index, false);
             self.deliver(now, peer, purpose, message);
@@ -201,6 +204,7 @@ impl Endpoint {
         let (peer, purpose) = (exchange.peer, exchange.purpose);
         let bytes = message.as_bytes().len() as u32;
         self.hear_count(index, Answer::Separate, message);
+        self.note_answered(peer, message);
         self.tell_answered(now, index, Answer::Separate, bytes, first);
         self.end(now, index, false);
         self.deliver(now, peer, purpose, message);
@@ -235,6 +239,13 @@ impl Endpoint {
             .remember(now, lifetime, from, id, Repeatable::Yes)
         {
             self.dedup.answer(at, answer);
+        }
+    }
+
+    /// A peer that knows a token of ours is where it says it is, if nobody could have guessed that.
+    fn note_answered(&mut self, peer: PeerIndex, message: &MessageView<'_>) {
+        if message.token().len() == MAX_TOKEN_LENGTH {
+            self.peers[peer].answers = true;
         }
     }
 

@@ -104,7 +104,12 @@ pub(super) struct Submission {
     /// Bytes expected in answer; 0 if unknown.
     pub(super) answer_bytes: u32,
     pub(super) parameters: Option<Box<TransmissionParameters>>,
+    /// Bytes that all its copies together may have, because of who it goes to.
+    pub(super) budget: usize,
 }
+
+/// The budget of what goes to who is where it says it is, and of what nobody made us send.
+pub(super) const UNLIMITED: usize = usize::MAX;
 
 #[derive(Debug)]
 pub(super) struct Exchange {
@@ -122,6 +127,8 @@ pub(super) struct Exchange {
     pub(super) bytes: Vec<u8>,
     answer_bytes: u32,
     parameters: Option<Box<TransmissionParameters>>,
+    /// What is left of the bytes that its copies may have; `u32::MAX` if there is no limit.
+    budget: u32,
     timer: Timer,
     pub(super) timer_id: TimerId,
     /// By how much its timers were served late, all together.
@@ -139,6 +146,11 @@ pub(super) struct Exchange {
 impl Exchange {
     pub(super) fn in_flight_bytes(&self) -> u32 {
         (self.bytes.len() as u32).saturating_add(self.answer_bytes)
+    }
+
+    /// Whether its peer may be sent another copy.
+    fn has_budget(&self) -> bool {
+        self.budget as usize >= self.bytes.len()
     }
 
     /// Whether another copy would leave MAX_TRANSMIT_SPAN for no other reason than that we were
@@ -273,6 +285,7 @@ impl Endpoint {
             bytes,
             answer_bytes,
             parameters,
+            budget,
         } = submission;
         let entry = self.exchanges.vacant_entry();
         let index = entry.key() as u32;
@@ -288,6 +301,7 @@ impl Endpoint {
             bytes,
             answer_bytes,
             parameters,
+            budget: u32::try_from(budget).unwrap_or(u32::MAX),
             timer: Timer::default(),
             timer_id: self.timers.add(Owner::Exchange(index)),
             late: Duration::ZERO,
@@ -561,6 +575,9 @@ impl Endpoint {
             .controller()
             .on_sent(&sent, &mut *self.random);
         exchange.transmissions.push(Transmission { at: now, stamp });
+        if exchange.budget != u32::MAX {
+            exchange.budget = exchange.budget.saturating_sub(bytes);
+        }
         let tally = &mut peer.tally;
         tally.transmissions = tally.transmissions.saturating_add(1);
         tally.retransmissions = tally
@@ -603,7 +620,8 @@ impl Endpoint {
                 let lost = Lost::new(now, last, exchange.bytes.len() as u32, silent);
                 peer.congestion.controller().on_lost(&lost);
                 let missed = exchange.missed(now, parameters.max_transmit_span());
-                if exchange.retransmissions() < parameters.max_retransmit && !missed {
+                let may = !missed && exchange.has_budget();
+                if exchange.retransmissions() < parameters.max_retransmit && may {
                     self.retransmit(now, index, &parameters, silent);
                 } else {
                     let copies = exchange.transmissions.len() as u8;

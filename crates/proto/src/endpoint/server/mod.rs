@@ -8,6 +8,7 @@
 //! way out.
 
 mod body;
+mod challenge;
 mod response;
 mod table;
 
@@ -28,6 +29,7 @@ use crate::dedup::{Remembered, Repeatable};
 use crate::message::{Payload, Response};
 use crate::observe::Observe;
 
+pub use challenge::AMPLIFICATION_FACTOR;
 pub(super) use response::write_response;
 pub(super) use table::IncomingTable;
 use table::{Acknowledgement, Slot};
@@ -60,6 +62,9 @@ pub struct Incoming<'a> {
     /// What is asked for with the Observe option, if anything (RFC 7641 2). Registration is the
     /// application's choice: [`Endpoint::observe`].
     pub observe: Option<Observe>,
+    /// It carries an Echo value that its sender was [given](Endpoint::challenge) lately: it was made
+    /// no longer ago than that, and its sender is where it says it is (RFC 9175 2.3).
+    pub fresh: bool,
 }
 
 /// What the options of a request lead to before anything else is looked at.
@@ -70,6 +75,7 @@ enum Verdict {
         count: Option<Count>,
         observe: Option<Observe>,
         unwanted: NoResponse,
+        echo: bool,
     },
     Refused(Code, OptionNumber),
 }
@@ -139,6 +145,7 @@ impl Endpoint {
             part: slot.part,
             wanted: slot.wanted,
             observe: slot.observe,
+            fresh: slot.fresh,
         })
     }
 
@@ -155,7 +162,7 @@ impl Endpoint {
     fn check_options(&self, request: &MessageView<'_>) -> Verdict {
         let (mut last, mut located) = (None, false);
         let (mut accept, mut count, mut observe) = (None, None, None);
-        let mut unwanted = NoResponse::NONE;
+        let (mut unwanted, mut echo) = (NoResponse::NONE, false);
         for option in request.options() {
             let number = option.number;
             if number.is_critical() {
@@ -183,6 +190,7 @@ impl Endpoint {
             if number == OptionNumber::NO_RESPONSE && option.recognized().is_some() {
                 unwanted = option.uint().map_or(unwanted, NoResponse::from_value);
             }
+            echo |= number == OptionNumber::ECHO;
             if Some(number) == self.count_option && last != Some(number) {
                 count = Count::of_value(option.value);
             }
@@ -194,6 +202,7 @@ impl Endpoint {
             count,
             observe,
             unwanted,
+            echo,
         }
     }
 
@@ -255,10 +264,13 @@ impl Endpoint {
                 count,
                 observe,
                 unwanted,
+                echo,
             } => {
+                let value = request.option(OptionNumber::ECHO).filter(|_| echo);
+                let fresh = value.is_some_and(|value| self.take_echo(now, from, value));
                 let slot = &mut self.incoming.slots[incoming.index as usize];
                 (slot.accept, slot.count, slot.observe) = (accept, count, observe);
-                slot.unwanted = unwanted;
+                (slot.unwanted, slot.fresh) = (unwanted, fresh);
             }
             // Who asks for a proxy is told that there is none, a NON too (RFC 7252 5.10.2).
             Verdict::Refused(code, _) => {
@@ -334,6 +346,9 @@ impl Endpoint {
             accept: None,
             count: None,
             unwanted: NoResponse::NONE,
+            received: request.as_bytes().len() as u32,
+            fresh: false,
+            challenged: false,
             observe: None,
             observing: false,
         };

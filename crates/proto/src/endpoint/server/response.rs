@@ -7,18 +7,20 @@ use core::net::SocketAddr;
 use carob_cc::controller::Counting;
 use carob_cc::time::Instant;
 
-use super::table::Acknowledgement;
+use super::challenge::{AMPLIFICATION_FACTOR, Draft};
+use super::table::{Acknowledgement, Slot};
 use crate::blockwise::bodies::Kept;
 use crate::blockwise::{Key, Wanted};
+use crate::codec::edit::SMALL_OPTION_BYTES;
 use crate::codec::header::HEADER_LENGTH;
 use crate::codec::{
-    BlockValue, Code, EncodeError, MessageId, MessageView, NoResponse, OptionNumber, Token, Type,
-    Writer,
+    BlockValue, Code, EncodeError, MessageId, MessageView, NoResponse, OptionNumber, Options,
+    Token, Type, Writer,
 };
 use crate::endpoint::capacity::Capacity;
 use crate::endpoint::client::{encode, write_options};
 use crate::endpoint::count::Count;
-use crate::endpoint::exchange::{Purpose, Submission};
+use crate::endpoint::exchange::{Purpose, Submission, UNLIMITED};
 use crate::endpoint::{Endpoint, IncomingId};
 use crate::message::{Payload, Response};
 use crate::trace::What;
@@ -65,7 +67,16 @@ impl Endpoint {
         if let Ok(length) = encode(&mut scratch, &token, *code, options, &[], payload.bytes()) {
             address(&mut scratch, Type::Acknowledgement, id);
             let length = echo(&mut scratch, length, self.count_to_echo(request));
-            self.transmit(now, from, &scratch[..length]);
+            let fits = length <= AMPLIFICATION_FACTOR * request.as_bytes().len();
+            if fits || !self.is_limited(now, from) {
+                self.transmit(now, from, &scratch[..length]);
+            } else {
+                let plain = Options::default();
+                if let Ok(length) = encode(&mut scratch, &token, *code, &plain, &[], &[]) {
+                    address(&mut scratch, Type::Acknowledgement, id);
+                    self.transmit(now, from, &scratch[..length]);
+                }
+            }
         }
         self.scratch = scratch;
     }
@@ -81,21 +92,24 @@ impl Endpoint {
         };
         let (from, message_id, token) = (slot.from, slot.id, slot.token);
         let acknowledgement = slot.acknowledgement;
-        let count = self.count_option.zip(slot.count);
+        let mut count = self.count_option.zip(slot.count);
         let (remembered, block1, wanted) = (slot.remembered, slot.block1, slot.wanted);
         let format = || response.options.uint(OptionNumber::CONTENT_FORMAT);
         let refused = slot.accept.is_some_and(|accept| {
             response.code == Code::CONTENT && format().is_some_and(|format| format != accept)
         });
-        let serial = slot.serial;
+        let (serial, received, unwanted) = (slot.serial, slot.received as usize, slot.unwanted);
+        let listed = slot.observing;
         // A response goes back where its request came from or nowhere (RFC 8323 3.3).
         let connected = self.is_connected(id);
-        let observing = slot.observing && connected;
+        let observing = listed && connected;
         let not_acceptable = Response::new(Code::NOT_ACCEPTABLE);
         let response = if refused { &not_acceptable } else { response };
+        let challenge = self.challenge_instead(now, id, response);
+        let response = challenge.as_ref().unwrap_or(response);
         // Whoever asked to observe wants to hear, and whoever sends blocks, what block is next.
-        let heard = slot.observing || response.code == Code::CONTINUE;
-        if slot.unwanted.suppresses(response.code) && !heard {
+        let heard = listed || response.code == Code::CONTINUE;
+        if unwanted.suppresses(response.code) && !heard {
             return self.stay_silent(now, id);
         }
         let tagged = self.tagged(response, wanted);
@@ -122,11 +136,38 @@ impl Endpoint {
             observe,
         );
         let built = written.is_ok();
-        let (length, keep) = written.unwrap_or_else(|_| {
+        let (mut length, mut keep) = written.unwrap_or_else(|_| {
             let plain = Response::new(Code::INTERNAL_SERVER_ERROR);
             write_response(&mut scratch, &capacity, &token, &plain, wanted, None, None)
                 .expect("a response without options or body fits")
         });
+        // Whose response is short need not be looked up; one that is repeated must be.
+        let separate = matches!(
+            acknowledgement,
+            Acknowledgement::None | Acknowledgement::Sent
+        );
+        let acknowledged = acknowledgement == Acknowledgement::Sent;
+        let long = length + SMALL_OPTION_BYTES > AMPLIFICATION_FACTOR * received;
+        let budget = if (separate || long) && !observing {
+            self.budget(now, from, received, acknowledged)
+        } else {
+            None
+        };
+        if let Some(budget) = budget {
+            count = count.filter(|_| length + SMALL_OPTION_BYTES <= budget);
+            if length > budget {
+                let method = self.incoming.find(id).map_or(Code::EMPTY, Slot::method);
+                let draft = Draft {
+                    capacity: &capacity,
+                    token: &token,
+                    method,
+                    response,
+                    wanted,
+                    block1,
+                };
+                (length, keep) = self.write_within(now, from, &mut scratch, &draft, budget);
+            }
+        }
         let Some(slot) = self.incoming.find(id) else {
             return; // it was found above
         };
@@ -172,7 +213,8 @@ impl Endpoint {
             bytes.extend_from_slice(&scratch[..length]);
             // What waits before it may have to be written anew.
             self.scratch = scratch;
-            self.send_separately(now, from, token, confirmable, bytes);
+            let budget = budget.unwrap_or(UNLIMITED);
+            self.send_separately(now, from, token, (confirmable, budget), bytes);
         }
         match registration {
             Some((observer, _)) if built => {
@@ -229,13 +271,14 @@ impl Endpoint {
         added.ok().map(|()| tagged)
     }
 
-    /// Sends a response as a message of its own, under the peer's controller.
+    /// Sends a response as a message of its own, under the peer's controller: confirmable or not, its
+    /// copies all together of no more bytes than its budget.
     pub(in crate::endpoint) fn send_separately(
         &mut self,
         now: Instant,
         to: SocketAddr,
         token: Token,
-        confirmable: bool,
+        (confirmable, budget): (bool, usize),
         bytes: Vec<u8>,
     ) {
         let Some(peer) = self.peer(now, to).ok().filter(|&peer| self.has_room(peer)) else {
@@ -257,6 +300,7 @@ impl Endpoint {
             bytes,
             answer_bytes: 4,
             parameters: None,
+            budget,
         };
         self.submit(now, peer, submission);
     }

@@ -9,7 +9,7 @@ use carob_cc::time::Instant;
 
 use super::Part;
 use crate::blockwise::Wanted;
-use crate::codec::{BlockValue, MessageId, NoResponse, Token};
+use crate::codec::{BlockValue, Code, MessageId, NoResponse, Token};
 use crate::dedup::Remembered;
 use crate::endpoint::IncomingId;
 use crate::endpoint::count::Count;
@@ -39,10 +39,23 @@ pub(super) struct Slot {
     pub(super) count: Option<Count>,
     /// The responses that it does not want.
     pub(super) unwanted: NoResponse,
+    /// Bytes of the datagram that it came in.
+    pub(super) received: u32,
+    /// It carries an Echo value that its sender was given lately.
+    pub(super) fresh: bool,
+    /// Its sender is to show where it is first.
+    pub(super) challenged: bool,
     /// What it asks for with the Observe option.
     pub(super) observe: Option<Observe>,
     /// The application has put its sender on the list of observers.
     pub(super) observing: bool,
+}
+
+impl Slot {
+    /// The method; that of the last block of a body in several.
+    pub(super) fn method(&self) -> Code {
+        self.bytes.get(1).map_or(Code::EMPTY, |&code| Code(code))
+    }
 }
 
 /// Whether a request's acknowledgement has been sent.
@@ -86,6 +99,11 @@ impl IncomingTable {
     pub(in crate::endpoint) fn set_observing(&mut self, id: IncomingId, observing: bool) -> bool {
         let slot = &mut self.slots[id.index as usize];
         core::mem::replace(&mut slot.observing, observing)
+    }
+
+    /// Has a request answered with a challenge.
+    pub(in crate::endpoint) fn set_challenged(&mut self, id: IncomingId) {
+        self.slots[id.index as usize].challenged = true;
     }
 
     pub(super) fn remove(&mut self, id: IncomingId) {
