@@ -53,8 +53,6 @@ pub(crate) struct Peer {
     pub(crate) echo: Echo,
     /// Its session, where datagrams are secured.
     pub(crate) session: Session,
-    /// It has answered a request of ours by a token of eight bytes, so it is where it says it is.
-    pub(crate) answers: bool,
     /// When something was last heard of it; the beginning of time if nothing ever was.
     pub(crate) last_heard: Instant,
     pub(crate) last_sent: Instant,
@@ -194,7 +192,6 @@ impl Peers {
             tally: Tally::default(),
             echo: Echo::default(),
             session: Session::default(),
-            answers: false,
             last_heard: Instant::ZERO,
             last_sent: now,
         }) as u32;

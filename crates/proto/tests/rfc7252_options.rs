@@ -470,7 +470,7 @@ fn a_proxys_application_gets_what_it_may_pass_on_without_understanding_it() {
     }
     let mut config = Config::default();
     config.forwards = true;
-    let mut net = Net::new(Config::default(), config);
+    let mut net = Net::new(config, Config::default());
     net.server_dead = true;
     net.send_with(get("x"), Sending::default());
     let request = net.sent_by_client()[0].to_vec();

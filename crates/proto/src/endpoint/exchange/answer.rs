@@ -126,7 +126,7 @@ impl Endpoint {
         let ours = purpose.wants_response() && exchange.goes_by(&message.token());
         if ours && message.code().is_response() {
             self.hear_count(index, Answer::Piggybacked, message);
-            self.note_answered(peer, message);
+            self.note_answered(now, peer, message);
             self.tell_answered(now, index, Answer::Piggybacked, bytes, true);
             self.end(now, index, false);
             self.deliver(now, peer, purpose, message);
@@ -204,7 +204,7 @@ impl Endpoint {
         let (peer, purpose) = (exchange.peer, exchange.purpose);
         let bytes = message.as_bytes().len() as u32;
         self.hear_count(index, Answer::Separate, message);
-        self.note_answered(peer, message);
+        self.note_answered(now, peer, message);
         self.tell_answered(now, index, Answer::Separate, bytes, first);
         self.end(now, index, false);
         self.deliver(now, peer, purpose, message);
@@ -243,9 +243,9 @@ impl Endpoint {
     }
 
     /// A peer that knows a token of ours is where it says it is, if nobody could have guessed that.
-    fn note_answered(&mut self, peer: PeerIndex, message: &MessageView<'_>) {
+    fn note_answered(&mut self, now: Instant, peer: PeerIndex, message: &MessageView<'_>) {
         if message.token().len() == MAX_TOKEN_LENGTH {
-            self.peers[peer].answers = true;
+            self.validate(now, self.peers[peer].address);
         }
     }
 

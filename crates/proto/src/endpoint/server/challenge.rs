@@ -44,7 +44,6 @@ impl Endpoint {
         !self.is_reliable()
             && !self.config.secured
             && self.config.amplification_limit.holds_for(source.ip())
-            && !self.has_answered(source)
             && !self.validated.contains(now, source)
     }
 
@@ -53,15 +52,10 @@ impl Endpoint {
         self.is_limited(now, source) && !self.validated.takes(now, source)
     }
 
-    /// Whether a source has answered a request of ours by a token that nobody could have guessed.
-    fn has_answered(&self, source: SocketAddr) -> bool {
-        let peer = self.peers.find(source);
-        peer.is_some_and(|peer| self.peers[peer].answers)
-    }
-
     /// A source has shown that it is where it says it is: by a handshake, say.
     pub fn validate(&mut self, now: Instant, source: SocketAddr) {
-        if self.config.amplification_limit.holds_for(source.ip()) {
+        let limited = !self.is_reliable() && !self.config.secured;
+        if limited && self.config.amplification_limit.holds_for(source.ip()) {
             self.validated.add(now, source);
         }
     }
@@ -71,7 +65,7 @@ impl Endpoint {
     pub(super) fn take_echo(&mut self, now: Instant, source: SocketAddr, value: &[u8]) -> bool {
         let lifetime = self.config.echo_lifetime;
         let fresh = self.challenges.check(now, lifetime, source, value);
-        if fresh && !self.is_reliable() {
+        if fresh {
             self.validate(now, source);
         }
         fresh
