@@ -128,6 +128,7 @@ pub use carob_proto::codec::{
 pub use carob_proto::congestion::Choice;
 pub use carob_proto::link_format;
 pub use carob_proto::message::{Payload, Response};
+pub use carob_proto::prefix::{AmplificationLimit, BadPrefix, Prefix};
 pub use client::{Body, CacheLimits, CacheUsage, Client, Origin, Reply, StreamedReply};
 pub use driver::Finish;
 pub use dtls::{ClientDtls, PeerIdentity, PreSharedKey, PskStore, ServerDtls, SessionLimits};

@@ -10,6 +10,7 @@ use carob_cc::registry::UnknownController;
 use carob_proto::codec::{BlockSize, OptionNumber, Scheme};
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Config, Reliable, Tracing};
+use carob_proto::prefix::Prefix;
 use carob_proto::trace::Trace;
 use socket2::SockRef;
 
@@ -154,6 +155,17 @@ impl Settings {
     /// other, 0 say, is neither sent nor echoed.
     pub fn retransmission_count_option(mut self, number: OptionNumber) -> Self {
         self.config.retransmission_count_option = number;
+        self
+    }
+
+    /// Whether sources with this prefix are held to three times the bytes of their datagrams until
+    /// they have shown that they are where they say they are (RFC 7252 11.3, RFC 9175 2.4). Of
+    /// several prefixes that an address has, the longest counts.
+    ///
+    /// By default global addresses are, loopback, link-local and private ones are not. What a
+    /// response beyond that becomes, [`Config::amplification_limit`] says.
+    pub fn amplification_limit(mut self, prefix: Prefix, on: bool) -> Self {
+        self.config.amplification_limit.set(prefix, on);
         self
     }
 

@@ -9,9 +9,9 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use carob::server::{Request, get};
+use carob::server::{Request, Resource, get};
 use carob::{Code, Finish, Server, Settings};
-use common::{client, client_with, limited, resources, start};
+use common::{client, client_with, large, limited, resources, start};
 
 #[tokio::test]
 async fn a_handler_that_panics_answers_5_00_and_the_server_lives_on() {
@@ -235,4 +235,28 @@ async fn many_clients_are_answered_at_once() {
         let (n, reply) = limited(request).await.unwrap();
         assert_eq!(reply.unwrap().text(), Some(n.to_string().as_str()));
     }
+}
+
+#[tokio::test]
+async fn a_resource_may_demand_that_what_changes_it_is_fresh() {
+    let lock = Resource::new()
+        .get(async |_: Request| "locked")
+        .put(async |request: Request| {
+            let echo = request.options().contains(carob::OptionNumber::ECHO);
+            if echo {
+                Code::CHANGED
+            } else {
+                Code::INTERNAL_SERVER_ERROR
+            }
+        });
+    let (server, uri) = start(resources().resource("/lock", lock.fresh())).await;
+    let client = client();
+    let lock = format!("{uri}/lock");
+    let read = limited(client.get(&lock).send()).await.unwrap();
+    assert_eq!(read.text(), Some("locked"));
+    for body in [vec![1; 10], large(5_000)] {
+        let reply = limited(client.put(&lock).body(body).send()).await.unwrap();
+        assert_eq!(reply.code, Code::CHANGED, "by a request that was made anew");
+    }
+    drop(server);
 }

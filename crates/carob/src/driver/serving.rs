@@ -191,6 +191,10 @@ impl Serving {
             endpoint.respond(now, id, response);
             return Answer::Now;
         };
+        if route.resource.must_be_fresh(incoming.message.code()) && !incoming.fresh {
+            endpoint.challenge(now, id);
+            return Answer::Now;
+        }
         let offer = match route.resource.choose(&incoming.message, &asked) {
             Ok(offer) => offer,
             Err(refusal) => {

@@ -36,6 +36,7 @@ pub struct Resource {
     /// Name, and value if it has one.
     attributes: Vec<(String, Option<String>)>,
     unlisted: bool,
+    fresh: bool,
 }
 
 impl fmt::Debug for Resource {
@@ -261,6 +262,21 @@ impl Resource {
 
     pub(crate) fn notifier(&self) -> Option<&Notifier> {
         self.notifier.as_ref()
+    }
+
+    /// Carries out only fresh requests, GET and FETCH apart: others are answered 4.01 with an Echo
+    /// option, and clients repeat them with that (RFC 9175 2.3). So nobody can hold a request back
+    /// for longer than [`Config::echo_lifetime`](carob_proto::endpoint::Config::echo_lifetime), or
+    /// make it once more later.
+    ///
+    /// Of a body in blocks that is taken block by block, the first must be fresh.
+    pub fn fresh(mut self) -> Self {
+        self.fresh = true;
+        self
+    }
+
+    pub(crate) fn must_be_fresh(&self, method: Code) -> bool {
+        self.fresh && !method.is_safe()
     }
 
     /// Keeps the resource out of `/.well-known/core`.

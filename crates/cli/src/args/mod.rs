@@ -7,7 +7,7 @@ mod values;
 
 use std::path::PathBuf;
 
-use carob::OptionNumber;
+use carob::{OptionNumber, Prefix};
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -21,7 +21,9 @@ pub(crate) use request::{
     AskArgs, BodyArgs, ConditionArgs, ContentArgs, DiscoverArgs, MessageArgs, NetworkArgs,
     ObserveArgs, PingArgs, PskArgs, RequestArgs, SelectArgs, SendArgs, TlsArgs, WatchArgs,
 };
-pub(crate) use values::{Tag, authority, block_size, controller, count_option, duration, nearest};
+pub(crate) use values::{
+    Tag, amplification_limit, authority, block_size, controller, count_option, duration, nearest,
+};
 
 /// CoAP with congestion control you can choose: a client, a server, and a lab that measures.
 #[derive(Debug, Parser)]
@@ -150,6 +152,11 @@ pub(crate) struct ServeArgs {
     /// The option in which clients may count retransmissions, if not 65052
     #[arg(long, value_name = "NUMBER", value_parser = count_option, help_heading = "Network")]
     pub(crate) count_option: Option<OptionNumber>,
+    /// Whether sources with this prefix get at most three times their bytes until they have shown
+    /// where they are, such as 10.0.0.0/8=on; several may be given, the longest counts
+    /// [default: on for global addresses]
+    #[arg(long, value_name = "PREFIX=on|off", value_parser = amplification_limit, help_heading = "Network")]
+    pub(crate) amplification_limit: Vec<(Prefix, bool)>,
     /// Print the line that says it listens as a JSON object
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carob::{BlockSize, Choice, NoResponse, OptionNumber, Scheme};
+use carob::{BadPrefix, BlockSize, Choice, NoResponse, OptionNumber, Prefix, Scheme};
 use carob_lab::scenario::keys::distance;
 use carob_proto::codec::{OptionDefinition, OptionFormat};
 use carob_proto::endpoint::can_count_retransmissions;
@@ -38,6 +38,20 @@ pub(crate) fn block_size(text: &str) -> Result<BlockSize, String> {
     let bytes: usize = text.parse().map_err(|_| wrong)?;
     let size = BlockSize::from_bytes_at_most(bytes).filter(|size| size.bytes() == bytes);
     size.ok_or_else(|| wrong.into())
+}
+
+/// `PREFIX=on` or `PREFIX=off`.
+pub(crate) fn amplification_limit(text: &str) -> Result<(Prefix, bool), String> {
+    let wrong = "expected PREFIX=on or PREFIX=off, such as 10.0.0.0/8=on";
+    let (prefix, on) = text.split_once('=').ok_or(wrong)?;
+    let prefix = prefix
+        .parse()
+        .map_err(|error: BadPrefix| error.to_string())?;
+    match on {
+        "on" => Ok((prefix, true)),
+        "off" => Ok((prefix, false)),
+        _ => Err(wrong.into()),
+    }
 }
 
 /// Classes of responses that are not wanted, such as `2xx,5xx`, or `all`.

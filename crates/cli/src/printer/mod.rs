@@ -14,6 +14,7 @@ mod wire;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use carob::AmplificationLimit;
 use serde::Serialize;
 use serde_json::json;
 
@@ -99,17 +100,34 @@ pub(crate) fn table(table: &carob_lab::text::TextTable) {
     let _ = write!(io::stdout().lock(), "{table}");
 }
 
-/// The server's ready line: where it takes datagrams, and then connections.
-pub(crate) fn listening(uris: &[String], as_json: bool) {
+/// The server's ready line: where it takes datagrams, and then connections; and on stderr, whom it
+/// holds to the amplification limit.
+pub(crate) fn listening(uris: &[String], limit: &AmplificationLimit, as_json: bool) {
     let mut stdout = io::stdout().lock();
     let [first, others @ ..] = uris else {
         return;
     };
-    let _ = if as_json && others.is_empty() {
-        writeln!(stdout, "{}", json!({ "listening": first }))
-    } else if as_json {
-        writeln!(stdout, "{}", json!({ "listening": first, "also": others }))
+    let prefixes = |on: bool| -> Vec<String> {
+        let rules = limit.rules().filter(|(_, is)| *is == on);
+        rules.map(|(prefix, _)| prefix.to_string()).collect()
+    };
+    let (held, free) = (prefixes(true), prefixes(false));
+    let _ = if as_json {
+        let limit = json!({ "on": held, "off": free });
+        let mut object = json!({ "listening": first, "amplification_limit": limit });
+        if !others.is_empty() {
+            object["also"] = json!(others);
+        }
+        writeln!(stdout, "{object}")
     } else {
+        let or_none = |list: &[String]| match list {
+            [] => "nobody".to_owned(),
+            list => list.join(", "),
+        };
+        let (held, free) = (or_none(&held), or_none(&free));
+        note(&format!(
+            "amplification limit: on for {held}; off for {free}"
+        ));
         writeln!(stdout, "listening on {}", uris.join(", "))
     };
     let _ = stdout.flush();

@@ -111,3 +111,37 @@ fn an_interrupted_server_ends_well() {
     let ran = Server::start().stop();
     assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
 }
+
+#[test]
+fn a_source_that_has_not_shown_where_it_is_gets_a_challenge_and_then_all_of_it() {
+    let server = Server::with(&["--amplification-limit", "127.0.0.0/8=on"]);
+    let large = server.path("large");
+    let ran = carob(&["get", &large, "-v"]);
+    assert_eq!((ran.code, ran.bytes.len()), (Some(0), 1 << 20), "{ran:?}");
+    assert_eq!(ran.stderr.matches("4.01").count(), 1, "{}", ran.stderr);
+    assert_eq!(
+        ran.stderr.matches("Echo").count() % 2,
+        0,
+        "each value is given back"
+    );
+    let bench = carob(&["bench", &server.path("large"), "--requests", "20", "--json"]);
+    assert_eq!(bench.code, Some(0), "{bench:?}");
+    let report = &bench.json()[0];
+    assert_eq!(
+        report["settings"]["amplification_limit"], "off",
+        "by default"
+    );
+    assert!(report["messages"]["challenged"].as_u64().unwrap() > 0);
+    // Without being told so, not on loopback.
+    let server = Server::start();
+    let ran = carob(&["get", &server.path("large"), "-v"]);
+    assert!(!ran.stderr.contains("4.01"));
+    let bench = carob(&["bench", &server.path("hello"), "--requests", "20"]);
+    let said = bench.stdout();
+    assert!(
+        said.contains("off by default for 127.0.0.1; 0 challenged"),
+        "{said}"
+    );
+    let wrong = carob(&["serve", "--amplification-limit", "127.0.0.0/40=on"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+}

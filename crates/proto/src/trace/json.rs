@@ -125,6 +125,7 @@ impl Display for Json<'_> {
                 object.id(id)?;
             }
             What::NotificationDropped
+            | What::Challenged
             | What::Observed
             | What::Unobserved
             | What::Stale
@@ -152,6 +153,7 @@ impl What {
             Self::Observed => "observed",
             Self::Unobserved => "unobserved",
             Self::Stale => "stale",
+            Self::Challenged => "challenged",
             Self::Malformed => "malformed",
             Self::Connected => "connected",
             Self::Disconnected => "disconnected",

@@ -80,6 +80,9 @@ pub enum What {
         /// Copies sent beyond the original.
         retransmissions: u8,
     },
+    /// A request of ours was answered with a challenge, and repeated with the Echo value it gave
+    /// (RFC 9175 2.3).
+    Challenged,
     /// A duplicate of a message arrived and was answered from memory or ignored.
     Duplicate {
         /// Its Message ID.

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::Mode;
 use super::plan::{Pace, Plan};
-use super::report::{BUSY, Percentiles, Report};
+use super::report::{BUSY, Percentiles, Report, limit_by_default};
 use super::tally::Trouble;
 
 /// A line on stderr while the load runs, if that is a terminal.
@@ -136,7 +136,7 @@ fn text(plan: &Plan, report: &Report) -> String {
     lines.percentiles(what, report.latency_us.as_ref());
     open_loop(&mut lines, report);
     observers(&mut lines, report);
-    messages(&mut lines, report);
+    messages(&mut lines, plan, report);
     cpu(&mut lines, report);
     lines.0
 }
@@ -210,11 +210,18 @@ fn observers(lines: &mut Lines, report: &Report) {
     lines.percentiles("  interval, us", of.interval_us.as_ref());
 }
 
-fn messages(lines: &mut Lines, report: &Report) {
+fn messages(lines: &mut Lines, plan: &Plan, report: &Report) {
     let of = &report.messages;
+    let address = plan.target.address.ip();
+    let limit = limit_by_default(address);
+    let limit = format_args!("{limit} by default for {address}").to_string();
     lines.add("messages sent", thousands(of.sent));
     lines.add("  retransmissions", thousands(of.retransmissions));
     lines.count("  sent for nothing", of.answered_again);
+    lines.add(
+        "amplification limit",
+        format_args!("{}; {} challenged", limit, thousands(of.challenged)),
+    );
     lines.count("repeated by server", of.duplicates);
     lines.count("late answers", of.late);
     lines.count("wrong answers", of.wrong.total);

@@ -1,7 +1,9 @@
 //! What was measured, as programs read it.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
+use carob_proto::prefix::AmplificationLimit;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -111,6 +113,8 @@ pub(super) struct Messages {
     pub(super) sent: u64,
     pub(super) retransmissions: u64,
     pub(super) answered_again: u64,
+    /// Requests that the server had us repeat with an Echo value.
+    pub(super) challenged: u64,
     pub(super) duplicates: u64,
     pub(super) late: u64,
     pub(super) wrong: Wrong,
@@ -245,6 +249,7 @@ impl Messages {
             sent: traffic.messages,
             retransmissions: traffic.retransmissions,
             answered_again: traffic.answered_again,
+            challenged: traffic.challenged,
             duplicates: traffic.duplicates,
             late: traffic.late,
             wrong: Wrong {
@@ -297,6 +302,16 @@ fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
+/// Whether a server limits what it sends us before we have shown where we are, as far as a Carob
+/// server of the defaults goes: we are where it is, or beyond.
+pub(super) fn limit_by_default(address: IpAddr) -> &'static str {
+    if AmplificationLimit::default().holds_for(address) {
+        "on"
+    } else {
+        "off"
+    }
+}
+
 fn settings(plan: &Plan) -> Value {
     let pace = match plan.pace {
         Pace::Closed => json!("closed"),
@@ -325,6 +340,7 @@ fn settings(plan: &Plan) -> Value {
         "nstart": plan.nstart,
         "block_size": plan.block_size.map(carob::BlockSize::bytes),
         "port_messages": plan.port_messages,
+        "amplification_limit": limit_by_default(plan.target.address.ip()),
         "trigger": plan.trigger.as_ref().map(|trigger| trigger.uri.to_string()),
     })
 }

@@ -212,6 +212,8 @@ pub(super) struct Traffic {
     /// Answers to a message that had been sent more than once and was answered before: a copy was
     /// sent for nothing.
     pub(super) answered_again: u64,
+    /// Requests that the server had us repeat, to show where we are (RFC 9175 2.3).
+    pub(super) challenged: u64,
     /// Messages of the server's that it sent again.
     pub(super) duplicates: u64,
     /// Answers whose request had been given up, or had its answer.
@@ -249,6 +251,10 @@ impl Traffic {
                 heard.used = false;
             }
             What::AnsweredAgain { .. } => self.answered_again += 1,
+            What::Challenged => {
+                self.challenged += 1;
+                heard.used = false;
+            }
             What::Duplicate { .. } => self.duplicates += 1,
             What::Malformed => self.malformed += 1,
             What::Answered { .. } => {}
@@ -266,6 +272,7 @@ impl Traffic {
         self.messages += other.messages;
         self.retransmissions += other.retransmissions;
         self.answered_again += other.answered_again;
+        self.challenged += other.challenged;
         self.duplicates += other.duplicates;
         self.late += other.late;
         self.wrong_message_id += other.wrong_message_id;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use carob::server::ServerBuilder;
-use carob::{Finish, Server, ServerDtls, ServerTls, Settings};
+use carob::{AmplificationLimit, Finish, Server, ServerDtls, ServerTls, Settings};
 
 use crate::args::{self, ListenArgs, ServeArgs};
 #[cfg(not(unix))]
@@ -38,11 +38,21 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         writable,
         cc,
         count_option,
+        amplification_limit,
         json,
         watch,
     } = args;
     let with_controller = Settings::new().controller(args::controller(&cc)?);
     let with_controller = super::counted(with_controller, count_option);
+    let mut limit = AmplificationLimit::default();
+    for &(prefix, on) in &amplification_limit {
+        limit.set(prefix, on);
+    }
+    let with_controller = amplification_limit
+        .into_iter()
+        .fold(with_controller, |settings, (prefix, on)| {
+            settings.amplification_limit(prefix, on)
+        });
     let mut settings = Monitor::open(&watch)?.of_server(with_controller);
     let mut builder = live::resources(demo::resources(Server::builder().bind(bind)));
     builder = taking_connections(builder, listen)?;
@@ -63,7 +73,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     let mut stop = Stop::listen()?;
     let uri = |&(scheme, address)| args::authority(scheme, address);
     let uris: Vec<String> = server.addresses().iter().map(uri).collect();
-    printer::listening(&uris, json);
+    printer::listening(&uris, &limit, json);
     stop.asked().await;
     tokio::select! {
         finish = server.shut_down(GRACE) => {

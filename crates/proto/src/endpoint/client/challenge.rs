@@ -13,6 +13,7 @@ use super::{BodyMode, Operation};
 use crate::codec::{BlockValue, Code, MessageView, OptionNumber, Options};
 use crate::echo::Given;
 use crate::endpoint::Endpoint;
+use crate::trace::What;
 
 /// Echo values kept for the next request to who gave them. At the limit, others are not kept.
 const GIVEN_KEPT: usize = 1_024;
@@ -60,6 +61,9 @@ impl Endpoint {
         }
         operation.echo = Some(given);
         operation.challenged = true;
+        let peer = self.peers[operation.peer].address;
+        self.trace(now, peer, What::Challenged);
+        let operation = &mut self.operations[index as usize];
         if let Some(block2) = block2 {
             let again = operation.request.code == Code::FETCH && operation.upload.is_none();
             let payload = if again {
