@@ -273,3 +273,41 @@ async fn who_wants_no_response_gets_none_and_does_not_wait() {
     assert!(limited(quiet(false)).await.unwrap().is_none());
     drop(server);
 }
+
+#[tokio::test]
+async fn tokens_are_drawn_from_the_systems_entropy_and_never_again() {
+    let (server, uri) = start(resources()).await;
+    let tokens = Arc::new(std::sync::Mutex::new(Vec::new()));
+    for _ in 0..2 {
+        let heard = Arc::clone(&tokens);
+        let settings = carob::Settings::new().on_datagram(move |datagram| {
+            if !datagram.incoming {
+                let message = carob_proto::codec::MessageView::parse(datagram.bytes).unwrap();
+                heard.lock().unwrap().push(message.token());
+            }
+        });
+        let client = common::client_with(settings);
+        for _ in 0..200 {
+            limited(client.get(format!("{uri}/hello")).send())
+                .await
+                .unwrap();
+        }
+    }
+    let tokens = tokens.lock().unwrap();
+    assert!(tokens.len() >= 400 && tokens.iter().all(|token| token.len() == 8));
+    let distinct: std::collections::BTreeSet<_> = tokens.iter().collect();
+    assert_eq!(
+        distinct.len(),
+        tokens.len(),
+        "none was used twice, by either"
+    );
+    // Every bit is as often 1 as 0: 400 draws leave 140 to 260 less than once in a million runs.
+    for bit in 0..64 {
+        let ones = tokens
+            .iter()
+            .filter(|token| token.as_slice()[bit / 8] >> (bit % 8) & 1 == 1);
+        let ones = ones.count();
+        assert!((140..=260).contains(&ones), "bit {bit}: {ones}");
+    }
+    drop(server);
+}

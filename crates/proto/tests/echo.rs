@@ -54,7 +54,7 @@ impl Strict {
         self.server.respond(self.now, id, &response);
     }
 
-    fn to_server(&mut self, bytes: &[u8]) {
+    fn deliver(&mut self, bytes: &[u8]) {
         self.server
             .handle_datagram(self.now, client_address(), bytes);
         self.run();
@@ -209,8 +209,8 @@ fn a_put_that_is_replayed_later_is_not_carried_out() {
             .is_some()
     );
     // Its Message ID is forgotten by then, and PUT may be carried out twice.
-    strict.now = strict.now + seconds(300);
-    strict.to_server(&recorded);
+    strict.now += seconds(300);
+    strict.deliver(&recorded);
     assert_eq!(strict.done.len(), 1);
     assert_eq!(strict.codes().last(), Some(&Code::UNAUTHORIZED));
     // Held back for longer than the value is good, likewise.
@@ -218,8 +218,8 @@ fn a_put_that_is_replayed_later_is_not_carried_out() {
     late.ask(put("lock", pattern(10)));
     let mut held = late.sent[2].1.clone();
     held[3] ^= 1;
-    late.now = late.now + seconds(61);
-    late.to_server(&held);
+    late.now += seconds(61);
+    late.deliver(&held);
     assert_eq!(late.done.len(), 1);
 }
 
@@ -239,7 +239,7 @@ fn a_value_is_no_good_from_elsewhere_or_made_up() {
         .position(|window| Some(window) == strict.echoes()[1].as_deref());
     recorded[at.unwrap()] ^= 0x80;
     recorded[3] ^= 1;
-    strict.to_server(&recorded);
+    strict.deliver(&recorded);
     assert_eq!(strict.done.len(), 1);
 }
 

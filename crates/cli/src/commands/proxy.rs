@@ -24,7 +24,7 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
     let mut stop = Stop::listen()?;
     let uri = |&(scheme, address)| args::authority(scheme, address);
     let uris: Vec<String> = proxy.server().addresses().iter().map(uri).collect();
-    printer::listening(&uris, json);
+    printer::listening(&uris, &carob::AmplificationLimit::default(), json);
     stop.asked().await;
     tokio::select! {
         finish = proxy.shut_down(GRACE) => {

@@ -122,6 +122,10 @@ const STREAM_CREDIT: u32 = 16;
 
 /// A request as the application sees it.
 #[derive(Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each says something else of it, and any may be with any"
+)]
 pub(super) struct Operation {
     serial: u32,
     /// Known as long as the operation lives, which counts among its users.

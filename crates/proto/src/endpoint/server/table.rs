@@ -17,6 +17,10 @@ use crate::observe::Observe;
 
 /// A request that waits for its response.
 #[derive(Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each says something else of it, and any may be with any"
+)]
 pub(super) struct Slot {
     pub(super) serial: u32,
     pub(super) live: bool,
