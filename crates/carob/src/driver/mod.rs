@@ -383,10 +383,13 @@ impl<T: Transport> Driver<T> {
                     None
                 }
                 note = self.notes.recv() => {
+                    let Some(note) = note else {
+                        // As below; it would be heard of here again and again.
+                        self.transport.end();
+                        return self.transport.flush(&mut self.core).await;
+                    };
                     let now = self.core.clock.now();
-                    if let Some(note) = note {
-                        self.core.take_note(self.transport.out(), now, note);
-                    }
+                    self.core.take_note(self.transport.out(), now, note);
                     None
                 }
                 command = self.commands.recv() => {
