@@ -9,8 +9,13 @@
 //! default), about 261 a second, to one peer from one local port. Beyond it
 //! [`MessageIds::next`] names the time when the next ID is free, and messages wait in the
 //! peer's queue until then.
+//!
+//! A message to a group reaches every member, and none of them may see its ID a second time in a
+//! message of its own (RFC 7252 8.1). So an endpoint that sends to groups keeps the last segment for
+//! these: [`GroupIds`].
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 
 use carob_cc::time::{Duration, Instant};
 
@@ -18,6 +23,8 @@ use crate::codec::MessageId;
 
 const SEGMENTS: usize = 64;
 const SEGMENT: u16 = 1024;
+/// The first ID of those for groups, where these have a segment of their own.
+const FOR_GROUPS: u16 = (SEGMENTS as u16 - 1) * SEGMENT;
 
 /// The Message IDs of one peer.
 #[derive(Debug)]
@@ -39,8 +46,17 @@ impl MessageIds {
         }
     }
 
-    /// The next free ID, or when there will be one.
-    pub fn next(&mut self, now: Instant, lifetime: Duration) -> Result<MessageId, Instant> {
+    /// The next free ID, or when there will be one; with `groups`, none of those that are kept for
+    /// groups.
+    pub fn next(
+        &mut self,
+        now: Instant,
+        lifetime: Duration,
+        groups: bool,
+    ) -> Result<MessageId, Instant> {
+        if groups && self.next >= FOR_GROUPS {
+            (self.next, self.entered) = (0, false);
+        }
         let segment = usize::from(self.next / SEGMENT);
         if !self.entered {
             let left = self.left.as_ref().and_then(|left| left[segment]);
@@ -59,6 +75,42 @@ impl MessageIds {
     }
 }
 
+/// The Message IDs of messages to groups, all groups together: a host may be a member of several.
+///
+/// At most 1,024 in an EXCHANGE_LIFETIME, some four a second.
+#[derive(Debug)]
+pub struct GroupIds {
+    next: u16,
+    /// When those in use were handed out, the oldest first.
+    used: VecDeque<Instant>,
+}
+
+impl GroupIds {
+    /// IDs beginning with any of the segment, which should be random.
+    pub const fn starting_at(first: u16) -> Self {
+        Self {
+            next: first % SEGMENT,
+            used: VecDeque::new(),
+        }
+    }
+
+    /// The next free ID, or when there will be one.
+    pub fn next(&mut self, now: Instant, lifetime: Duration) -> Result<MessageId, Instant> {
+        while self.used.front().is_some_and(|at| *at + lifetime <= now) {
+            self.used.pop_front();
+        }
+        if self.used.len() >= usize::from(SEGMENT)
+            && let Some(oldest) = self.used.front()
+        {
+            return Err(*oldest + lifetime);
+        }
+        self.used.push_back(now);
+        let id = MessageId(FOR_GROUPS + self.next);
+        self.next = (self.next + 1) % SEGMENT;
+        Ok(id)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,8 +120,11 @@ mod tests {
     #[test]
     fn ids_count_up_and_wrap() {
         let mut ids = MessageIds::starting_at(65_535);
-        assert_eq!(ids.next(Instant::ZERO, LIFETIME), Ok(MessageId(65_535)));
-        assert_eq!(ids.next(Instant::ZERO, LIFETIME), Ok(MessageId(0)));
+        assert_eq!(
+            ids.next(Instant::ZERO, LIFETIME, false),
+            Ok(MessageId(65_535))
+        );
+        assert_eq!(ids.next(Instant::ZERO, LIFETIME, false), Ok(MessageId(0)));
     }
 
     #[test]
@@ -77,14 +132,14 @@ mod tests {
         let mut ids = MessageIds::starting_at(5_000);
         let mut sent = 0_u32;
         let free = loop {
-            match ids.next(Instant::ZERO, LIFETIME) {
+            match ids.next(Instant::ZERO, LIFETIME, false) {
                 Ok(_) => sent += 1,
                 Err(free) => break free,
             }
         };
         assert!(sent <= 65_536 && sent > 65_536 - 1_024, "{sent}");
         assert_eq!(free, Instant::ZERO + LIFETIME);
-        assert!(ids.next(free, LIFETIME).is_ok());
+        assert!(ids.next(free, LIFETIME, false).is_ok());
     }
 
     #[test]
@@ -95,7 +150,7 @@ mod tests {
             let (mut now, gap) = (Instant::ZERO, Duration::from_micros(1_000_000 / rate));
             let mut refused = 0;
             for _ in 0..300_000 {
-                match ids.next(now, LIFETIME) {
+                match ids.next(now, LIFETIME, false) {
                     Ok(MessageId(id)) => {
                         if let Some(before) = last[usize::from(id)].replace(now) {
                             assert!(now.since(before) >= LIFETIME, "{id} at {rate}/s");
@@ -113,6 +168,42 @@ mod tests {
                 rate > 261,
                 "{rate}/s was refused {refused} times"
             );
+        }
+    }
+
+    #[test]
+    fn groups_and_single_peers_never_share_an_id_within_its_lifetime() {
+        let mut groups = GroupIds::starting_at(65_500);
+        let mut last = alloc::vec![None; 65_536];
+        let mut now = Instant::ZERO;
+        for _ in 0..5_000 {
+            match groups.next(now, LIFETIME) {
+                Ok(MessageId(id)) => {
+                    assert!(id >= FOR_GROUPS);
+                    if let Some(before) = last[usize::from(id)].replace(now) {
+                        assert!(now.since(before) >= LIFETIME, "{id}");
+                    }
+                    now += Duration::from_millis(100);
+                }
+                Err(free) => now = free,
+            }
+        }
+        for first in [0, 64_511, 64_512, 65_535] {
+            let mut ids = MessageIds::starting_at(first);
+            let mut last = alloc::vec![None; 65_536];
+            let mut now = Instant::ZERO;
+            for _ in 0..200_000 {
+                match ids.next(now, LIFETIME, true) {
+                    Ok(MessageId(id)) => {
+                        assert!(id < FOR_GROUPS, "{id} from {first}");
+                        if let Some(before) = last[usize::from(id)].replace(now) {
+                            assert!(now.since(before) >= LIFETIME, "{id} from {first}");
+                        }
+                        now += Duration::from_millis(1);
+                    }
+                    Err(free) => now = free,
+                }
+            }
         }
     }
 }

@@ -62,6 +62,14 @@ pub struct Config {
     /// ([`not_to_be_overlooked`](super::Endpoint::not_to_be_overlooked)). Default: not so; proxies
     /// are refused (5.05), and such options (4.02).
     pub forwards: bool,
+    /// Whether requests to groups are made (RFC 7252 8.1). Default no: then
+    /// [`gather`](super::Endpoint::gather) refuses to.
+    ///
+    /// It costs every peer a sixty-fourth of the Message IDs, which are kept for groups.
+    pub groups: bool,
+    /// Who else is in a group that we are asked in, so that we know how long to wait before we answer.
+    /// Default: up to DEFAULT_LEISURE of [`parameters`](Self::parameters).
+    pub leisure: Leisure,
     /// What becomes of a new state while an earlier one still waits to be sent to an observer.
     /// Default: it takes its place.
     pub notification_queue: NotificationQueue,
@@ -105,6 +113,8 @@ impl Default for Config {
             secured: false,
             understood: &[],
             forwards: false,
+            groups: false,
+            leisure: Leisure::default(),
             notification_queue: NotificationQueue::default(),
             unconfirmed_max: 32,
             amplification_limit: AmplificationLimit::default(),
@@ -131,6 +141,22 @@ pub const fn can_count_retransmissions(number: OptionNumber) -> bool {
         && !number.is_unsafe_to_forward()
         && number.is_no_cache_key()
         && number.definition().is_none()
+}
+
+/// Within what time a request to a group is answered, each member at a moment of its own
+/// (RFC 7252 8.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leisure {
+    /// DEFAULT_LEISURE of the endpoint's parameters, 5 s by default.
+    #[default]
+    Default,
+    /// What the members need to answer one after the other: size of a response x `members` / `rate`.
+    Estimated {
+        /// Members of the group.
+        members: u32,
+        /// Bytes a second that the network has for their responses, at least 1.
+        rate: u32,
+    },
 }
 
 /// What becomes of a new state while an earlier one still waits to be sent to an observer.
@@ -209,6 +235,10 @@ pub struct Limits {
     /// peers together. At it, those whose time is over are forgotten; a further one is asked for as
     /// before.
     pub pauses: usize,
+    /// Responses to requests to groups that wait for their moment. At it, others are not sent.
+    pub leisurely: usize,
+    /// Responses to one request of ours to a group. At it, further ones are dropped.
+    pub gathered: usize,
     /// Connections, where peers are such. At it, the one unused longest is closed; if all are in
     /// use, a new one is refused.
     pub connections: usize,
@@ -239,6 +269,8 @@ impl Default for Limits {
             notifications: 1_000,
             validated: 16_384,
             pauses: 1_024,
+            leisurely: 1_024,
+            gathered: 4_096,
             connections: 16_384,
             partial_bytes: 64 << 20,
         }

@@ -99,6 +99,18 @@ pub enum Event {
     /// No response came to a request of ours, and none had to: by its No-Response option it did not
     /// want any, or not of every class (RFC 7967). The last event of the request.
     Unanswered(RequestId),
+    /// A member of a group has answered a request to the group. More may follow, until
+    /// [`Gathered`](Self::Gathered) or [`Failed`](Self::Failed).
+    Member {
+        /// The request.
+        id: RequestId,
+        /// Who answers.
+        from: SocketAddr,
+        /// Its response, or why that could not be had in full.
+        response: Result<Response, Failure>,
+    },
+    /// Nothing more is expected of a group. The last event of the request.
+    Gathered(RequestId),
     /// A ping was answered. The last event of the ping.
     Pong(RequestId),
     /// A request of ours failed. The last event of the request.
@@ -229,6 +241,9 @@ pub enum RequestError {
     PayloadNotAllowed,
     /// The address cannot be sent to (multicast, unspecified, or port 0).
     BadAddress,
+    /// A request to a group may not have this option (RFC 7252 8.2.1: ETag in a GET), or not here:
+    /// bodies to groups go in one message, and nobody observes a group.
+    NotForGroups(OptionNumber),
     /// The options do not fit a message.
     Encode(EncodeError),
 }
@@ -245,6 +260,7 @@ impl fmt::Display for RequestError {
             }
             Self::PayloadNotAllowed => f.write_str("a request with this method has no payload"),
             Self::BadAddress => f.write_str("the address cannot be sent to"),
+            Self::NotForGroups(number) => write!(f, "a request to a group has no {number} option"),
             Self::Encode(error) => write!(f, "the request cannot be built: {error}"),
         }
     }

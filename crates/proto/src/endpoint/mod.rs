@@ -27,8 +27,9 @@
 //!
 //! Files: [`mod@self`] the public face and the way of a datagram, `exchange` sending and
 //! retransmission, and in `exchange::answer` matching, `client` requests, their bodies and our
-//! observations, `reliable` connections in the place of the message layer, `capacity` what one
-//! message carries, `session` what secures datagrams, `server` requests received, `observe` who observes our resources,
+//! observations, `group` requests to groups and `group::leisure` the answers to those, `reliable`
+//! connections in the place of the message layer, `capacity` what one message carries, `session`
+//! what secures datagrams, `server` requests received, `observe` who observes our resources,
 //! `notification_queue` what of it waits, `count` and `exchange::count` which copy of a request was
 //! answered.
 
@@ -38,6 +39,7 @@ mod config;
 mod count;
 mod event;
 mod exchange;
+mod group;
 mod notification_queue;
 mod observe;
 mod options;
@@ -67,6 +69,7 @@ use crate::codec::{
 use crate::congestion::Choice;
 use crate::dedup::{Dedup, Known};
 use crate::echo::{Challenges, Given};
+use crate::message_id::GroupIds;
 use crate::observe::observers::Observers;
 use crate::peer::{Peer, PeerIndex, Peers};
 use crate::timers::Timers;
@@ -76,10 +79,11 @@ pub use crate::blockwise::assembly::Delivery;
 pub use crate::observe::{Observe, Subject};
 pub use client::{BlockMode, BodyMode, Sending};
 pub use config::{
-    Config, Limits, MESSAGE_BYTES, NotificationQueue, RETRANSMISSION_COUNT, Tracing,
+    Config, Leisure, Limits, MESSAGE_BYTES, NotificationQueue, RETRANSMISSION_COUNT, Tracing,
     can_count_retransmissions,
 };
 pub use event::{Event, Failure, IncomingId, Output, RequestError, RequestId};
+pub use group::Gathering;
 pub use reliable::{Disconnect, Reliable};
 pub use server::{AMPLIFICATION_FACTOR, Incoming, Part};
 pub use session::{Flight, SessionEnd};
@@ -88,6 +92,8 @@ use client::{ObservationIndex, Operation, Pauses, Turns};
 use config::{REJECTIONS_A_SECOND, admissible};
 pub(crate) use exchange::Queue;
 use exchange::{Ended, Exchange, ExchangeIndex};
+use group::Groups;
+use group::leisure::Leisurely;
 use notification_queue::Notifications;
 use reliable::Connections;
 use server::IncomingTable;
@@ -105,6 +111,8 @@ enum Owner {
     Connection(u32),
     /// A request that its peer has had too many of.
     Paused(u32),
+    Group(u32),
+    Leisurely(u32),
 }
 
 /// Small, because every datagram and event passes through the queue.
@@ -173,6 +181,9 @@ pub struct Endpoint {
     tag_until: Instant,
     /// The last Request-Tag.
     last_tag: u32,
+    groups: Groups,
+    group_ids: GroupIds,
+    leisurely: Slab<Leisurely>,
     incoming: IncomingTable,
     dedup: Dedup,
     challenges: Challenges,
@@ -226,6 +237,9 @@ impl Endpoint {
             notifications: Notifications::default(),
             turns: Turns::new(index.rotate_left(16)),
             pauses: Pauses::new(peers.rotate_left(16), limits.pauses),
+            groups: Groups::default(),
+            group_ids: GroupIds::starting_at(peers as u16),
+            leisurely: Slab::new(),
             incoming: IncomingTable::default(),
             challenges: Challenges::default(),
             validated: Validated::new(peers.rotate_left(48), limits.validated),
@@ -347,7 +361,7 @@ impl Endpoint {
             }
         }
         if code.is_request() {
-            self.handle_request(now, from, &message);
+            self.handle_request(now, from, &message, false);
         } else if code.is_response() {
             self.handle_response(now, from, &message);
         } else if kind == Type::Confirmable && code.is_empty() {
@@ -417,6 +431,8 @@ impl Endpoint {
                 Owner::Observation(index) => self.handle_observation_timer(now, index),
                 Owner::Paused(index) => self.handle_pause_timer(now, index),
                 Owner::Connection(index) => self.handle_connection_timer(now, index),
+                Owner::Group(index) => self.close_group(now, index),
+                Owner::Leisurely(index) => self.answer_group_now(now, index),
                 Owner::Assembly(index) => {
                     if let Some(timer) = self.assemblies.remove(index) {
                         self.timers.remove(timer);
@@ -459,20 +475,25 @@ impl Endpoint {
 
     /// Whether no request, in either direction, is under way.
     pub fn is_idle(&self) -> bool {
-        self.operations.is_empty() && self.exchanges.is_empty() && self.incoming.is_empty()
+        self.operations.is_empty()
+            && self.groups.is_empty()
+            && self.exchanges.is_empty()
+            && self.incoming.is_empty()
+            && self.leisurely.is_empty()
     }
 
     /// What the tables hold now.
     pub fn usage(&self) -> Usage {
         Usage {
             peers: self.peers.len(),
-            requests: self.operations.len(),
+            requests: self.operations.len() + self.groups.len(),
             exchanges: self.exchanges.len(),
             incoming: self.incoming.len(),
             remembered: self.dedup.len(),
             uploads: self.assemblies.held(),
             bodies: self.bodies.held(),
             observers: self.observers.len(),
+            leisurely: self.leisurely.len(),
             notifications_waiting: self.notifications.waiting,
             notifications_dropped: self.notifications.dropped,
             observations: self.observations.len(),
@@ -558,7 +579,12 @@ impl Endpoint {
     }
 
     fn event(&mut self, event: Event) {
+        let (event, gathered) = self.groups.take_over(event);
         self.out.push_back(Queued::Event(Box::new(event)));
+        if let Some(id) = gathered {
+            self.out
+                .push_back(Queued::Event(Box::new(Event::Gathered(id))));
+        }
     }
 
     fn trace(&mut self, at: Instant, peer: SocketAddr, what: What) {
@@ -656,6 +682,8 @@ pub struct Usage {
     pub bodies: (usize, usize),
     /// Observations of our resources.
     pub observers: usize,
+    /// Responses to requests to groups that wait for their moment.
+    pub leisurely: usize,
     /// Notifications that wait to be sent.
     pub notifications_waiting: usize,
     /// Notifications dropped so far because too many waited ([`NotificationQueue::Queue`]).

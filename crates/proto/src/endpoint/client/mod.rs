@@ -24,6 +24,7 @@ use smallvec::SmallVec;
 use super::capacity::Capacity;
 use super::config::{ENGINE_BYTES, admissible};
 use super::exchange::{Purpose, Submission, UNLIMITED};
+use super::group::is_group;
 use super::options::Allowed;
 use super::{Endpoint, Event, Failure, Owner, RequestError, RequestId};
 use crate::blockwise::download::{Download, DownloadError};
@@ -41,6 +42,7 @@ use crate::timers::TimerId;
 use observation::Observation;
 pub(super) use observation::ObservationIndex;
 pub(super) use pauses::Pauses;
+pub(super) use transfer::remove_transfer_options;
 pub(super) use turns::Turns;
 
 /// Who cuts bodies into blocks and puts them together.
@@ -308,7 +310,7 @@ impl Endpoint {
         Ok(id)
     }
 
-    fn begin(
+    pub(super) fn begin(
         &mut self,
         now: Instant,
         to: SocketAddr,
@@ -317,7 +319,7 @@ impl Endpoint {
         upload: Option<Upload>,
     ) -> Result<RequestId, RequestError> {
         let address = to.ip();
-        if address.is_multicast() || address.is_unspecified() || to.port() == 0 {
+        if is_group(address) || address.is_unspecified() || to.port() == 0 {
             return Err(RequestError::BadAddress);
         }
         if self.operations.len() >= self.config.limits.requests {
@@ -386,6 +388,9 @@ impl Endpoint {
     /// Gives up a request: no more copies are sent and no more events of it come. Whether it was
     /// still under way.
     pub fn cancel(&mut self, now: Instant, id: RequestId) -> bool {
+        if self.cancel_group(now, id) {
+            return true;
+        }
         let known = self.operation(id).is_some();
         if known {
             if self.is_reliable() {
@@ -428,6 +433,7 @@ impl Endpoint {
 
     /// Ends every request of ours with [`Failure::ShutDown`].
     pub fn shut_down(&mut self, now: Instant) {
+        self.shut_groups(now);
         let all: Vec<u32> = self
             .operations
             .iter()

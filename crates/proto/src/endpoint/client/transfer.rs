@@ -51,7 +51,7 @@ impl<'a> Received<'a> {
 }
 
 /// The options that carried the transfer mean nothing to the application it was hidden from.
-fn remove_transfer_options(response: &mut Response) {
+pub(in crate::endpoint) fn remove_transfer_options(response: &mut Response) {
     for number in [
         OptionNumber::BLOCK1,
         OptionNumber::BLOCK2,

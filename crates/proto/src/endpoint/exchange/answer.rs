@@ -110,7 +110,10 @@ impl Endpoint {
                     // A Reset would be right (RFC 7252 4.3), but go-coap 3.3.6 acknowledges, and
                     // either way somebody is there.
                     Purpose::Ping { operation } => self.finish_ping(operation),
-                    Purpose::Response | Purpose::Request { .. } | Purpose::Unanswered => {}
+                    Purpose::Response
+                    | Purpose::Request { .. }
+                    | Purpose::Unanswered
+                    | Purpose::Group { .. } => {}
                 }
                 return;
             }
@@ -188,6 +191,7 @@ impl Endpoint {
         let Some(index) = found else {
             match observation {
                 Some(operation) => self.handle_notification(now, from, operation, message),
+                None if self.handle_member(now, from, message) => {}
                 // Nobody waits for it; tell the server (RFC 7252 4.2, 4.3), or over a connection
                 // nobody (RFC 8323 3.4).
                 None if self.is_reliable() => {}

@@ -45,6 +45,9 @@ impl Endpoint {
         if let Some(operation) = purpose.operation() {
             self.fail_operation(now, operation, failure);
         }
+        if let Some(group) = purpose.group() {
+            self.fail_group(now, group, failure);
+        }
         // Who refuses a notification, or never acknowledges one, has no interest any more
         // (RFC 7641 4.5).
         if let Some(observer) = purpose.observer() {
@@ -148,6 +151,9 @@ impl Endpoint {
         }
         if let Some(operation) = exchange.purpose.operation() {
             self.leave_operation(operation, index);
+        }
+        if let Some(group) = exchange.purpose.group() {
+            self.groups.leave(group);
         }
         if let (Some(id), Some(first)) = (exchange.id, exchange.transmissions.first())
             && exchange.transmissions.len() > 1

@@ -46,6 +46,8 @@ pub(super) enum Purpose {
     },
     /// A request of ours that has ended without an answer, as it was to (RFC 7967); one may come.
     Unanswered,
+    /// A request of ours to a group.
+    Group { group: u32 },
     /// A ping of ours: an empty CON, answered by RST.
     Ping { operation: u32 },
     /// A separate response of ours.
@@ -56,21 +58,35 @@ pub(super) enum Purpose {
 
 impl Purpose {
     fn wants_response(self) -> bool {
-        matches!(self, Self::Request { .. } | Self::Unanswered)
+        matches!(
+            self,
+            Self::Request { .. } | Self::Unanswered | Self::Group { .. }
+        )
     }
 
     pub(super) fn kind(self) -> Kind {
         match self {
             Self::Response => Kind::Response,
             Self::Notification { .. } => Kind::Notification,
-            Self::Request { .. } | Self::Unanswered | Self::Ping { .. } => Kind::Request,
+            Self::Request { .. } | Self::Unanswered | Self::Group { .. } | Self::Ping { .. } => {
+                Kind::Request
+            }
         }
     }
 
     pub(super) fn operation(self) -> Option<u32> {
         match self {
             Self::Request { operation, .. } | Self::Ping { operation } => Some(operation),
-            Self::Unanswered | Self::Response | Self::Notification { .. } => None,
+            Self::Unanswered | Self::Group { .. } | Self::Response | Self::Notification { .. } => {
+                None
+            }
+        }
+    }
+
+    pub(super) fn group(self) -> Option<u32> {
+        match self {
+            Self::Group { group } => Some(group),
+            _ => None,
         }
     }
 
@@ -182,7 +198,10 @@ impl Exchange {
                 first(block1) && first(block2)
             }
             Purpose::Ping { .. } => true,
-            Purpose::Response | Purpose::Notification { .. } | Purpose::Unanswered => false,
+            Purpose::Group { .. }
+            | Purpose::Response
+            | Purpose::Notification { .. }
+            | Purpose::Unanswered => false,
         }
     }
 
@@ -326,6 +345,9 @@ impl Endpoint {
         if let Some(operation) = purpose.operation() {
             self.join_operation(operation, index);
         }
+        if let Some(group) = purpose.group() {
+            self.groups.join(group, index);
+        }
         self.peers[peer].users += 1;
         self.peers[peer].queue.push(&mut self.exchanges, index);
         self.pump(now, peer);
@@ -378,8 +400,10 @@ impl Endpoint {
             }
             let id = if earliest > now {
                 Err(earliest)
+            } else if exchange.purpose.group().is_some() {
+                self.group_ids.next(now, lifetime)
             } else {
-                state.message_ids.next(now, lifetime)
+                state.message_ids.next(now, lifetime, self.config.groups)
             };
             match id {
                 Ok(id) => {
@@ -439,9 +463,13 @@ impl Endpoint {
         let departure =
             Departure::new(now, parameters, exchange.bytes.len() as u32).with_kind(kind);
         if !exchange.confirmable
+            && exchange.purpose.group().is_none()
             && (peer.congestion.as_ref()).must_confirm(&departure.with_confirmable(false))
         {
             exchange.confirmable = true;
+        }
+        if let Some(group) = exchange.purpose.group() {
+            self.groups.message_sent(group);
         }
         self.begin_counting(index);
         let exchange = &mut self.exchanges[index as usize];
@@ -536,7 +564,10 @@ impl Endpoint {
         }
         // Without a free Message ID the older state is sent once more; the newer follows.
         let peer = exchange.peer;
-        let Ok(id) = self.peers[peer].message_ids.next(now, lifetime) else {
+        let Ok(id) = self.peers[peer]
+            .message_ids
+            .next(now, lifetime, self.config.groups)
+        else {
             return;
         };
         self.release_window(index);
@@ -641,6 +672,10 @@ impl Endpoint {
             }
             State::Waiting { counted: true } if self.config.reliable.is_some() => {
                 self.abandon(now, index, Reason::TimedOut, Failure::NoResponse);
+            }
+            // Who of a group answers, and when, is none of the message layer's concern.
+            State::Waiting { .. } if exchange.purpose.group().is_some() => {
+                self.end(now, index, false);
             }
             State::Waiting { counted: true } => {
                 exchange.state = State::Waiting { counted: false };

@@ -313,7 +313,7 @@ impl Endpoint {
             self.connections.use_now(index, now);
         }
         if code.is_request() {
-            self.handle_request(now, from, &message);
+            self.handle_request(now, from, &message, false);
         } else if code.is_response() {
             self.handle_response(now, from, &message);
         }

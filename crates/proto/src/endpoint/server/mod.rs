@@ -65,6 +65,9 @@ pub struct Incoming<'a> {
     /// It carries an Echo value that its sender was [given](Endpoint::challenge) lately: it was made
     /// no longer ago than that, and its sender is where it says it is (RFC 9175 2.3).
     pub fresh: bool,
+    /// It was sent to a group that we are in: an answer goes out at a random moment, if it is of use
+    /// (RFC 7252 8.2).
+    pub to_group: bool,
 }
 
 /// What the options of a request lead to before anything else is looked at.
@@ -146,6 +149,7 @@ impl Endpoint {
             wanted: slot.wanted,
             observe: slot.observe,
             fresh: slot.fresh,
+            to_group: slot.to_group,
         })
     }
 
@@ -211,6 +215,7 @@ impl Endpoint {
         now: Instant,
         from: SocketAddr,
         request: &MessageView<'_>,
+        to_group: bool,
     ) {
         // Over a connection every request is answered.
         let confirmable = request.kind() == Type::Confirmable || self.is_reliable();
@@ -258,6 +263,7 @@ impl Endpoint {
         let wanted = self.wanted(from, request);
         let whole = self.wanted_of(from, None);
         let incoming = self.accept(now, from, request, remembered, wanted.unwrap_or(whole));
+        self.incoming.slots[incoming.index as usize].to_group = to_group;
         match verdict {
             Verdict::Understood {
                 accept,
@@ -269,8 +275,10 @@ impl Endpoint {
                 let value = request.option(OptionNumber::ECHO).filter(|_| echo);
                 let fresh = value.is_some_and(|value| self.take_echo(now, from, value));
                 let slot = &mut self.incoming.slots[incoming.index as usize];
-                (slot.accept, slot.count, slot.observe) = (accept, count, observe);
+                (slot.accept, slot.count) = (accept, count);
                 (slot.unwanted, slot.fresh) = (unwanted, fresh);
+                // Nobody observes a group.
+                slot.observe = observe.filter(|_| !to_group);
             }
             // Who asks for a proxy is told that there is none, a NON too (RFC 7252 5.10.2).
             Verdict::Refused(code, _) => {
@@ -289,6 +297,10 @@ impl Endpoint {
             Err(error) => {
                 let text = alloc::format!("Block1: {error}");
                 return self.fail(now, incoming, Code::BAD_REQUEST, &text);
+            }
+            Ok(Some(_)) if to_group => {
+                let text = "a body to a group goes in one message";
+                return self.fail(now, incoming, Code::BAD_REQUEST, text);
             }
             Ok(Some(block)) => return self.assemble(now, incoming, from, request, block),
             Ok(None) => {}
@@ -351,6 +363,7 @@ impl Endpoint {
             challenged: false,
             observe: None,
             observing: false,
+            to_group: false,
         };
         let index = if let Some(index) = table.free.pop() {
             let place = &mut table.slots[index as usize];

@@ -21,6 +21,7 @@ use crate::endpoint::capacity::Capacity;
 use crate::endpoint::client::{encode, write_options};
 use crate::endpoint::count::Count;
 use crate::endpoint::exchange::{Purpose, Submission, UNLIMITED};
+use crate::endpoint::group::leisure::is_of_use;
 use crate::endpoint::{Endpoint, IncomingId};
 use crate::message::{Payload, Response};
 use crate::trace::What;
@@ -91,6 +92,7 @@ impl Endpoint {
             return;
         };
         let (from, message_id, token) = (slot.from, slot.id, slot.token);
+        let to_group = slot.to_group;
         let acknowledgement = slot.acknowledgement;
         let mut count = self.count_option.zip(slot.count);
         let (remembered, block1, wanted) = (slot.remembered, slot.block1, slot.wanted);
@@ -109,7 +111,8 @@ impl Endpoint {
         let response = challenge.as_ref().unwrap_or(response);
         // Whoever asked to observe wants to hear, and whoever sends blocks, what block is next.
         let heard = listed || response.code == Code::CONTINUE;
-        if unwanted.suppresses(response.code) && !heard {
+        let silent = unwanted.suppresses(response.code) && !heard;
+        if silent || (to_group && !is_of_use(response) && !self.says_what_is_wanted(id)) {
             return self.stay_silent(now, id);
         }
         let tagged = self.tagged(response, wanted);
@@ -214,7 +217,11 @@ impl Endpoint {
             // What waits before it may have to be written anew.
             self.scratch = scratch;
             let budget = budget.unwrap_or(UNLIMITED);
-            self.send_separately(now, from, token, (confirmable, budget), bytes);
+            if !to_group {
+                self.send_separately(now, from, token, (confirmable, budget), bytes);
+            } else if built {
+                self.answer_group_later(now, from, token, budget, bytes);
+            }
         }
         match registration {
             Some((observer, _)) if built => {
@@ -249,6 +256,14 @@ impl Endpoint {
         if acknowledgement == Acknowledgement::Due {
             self.transmit(now, from, &empty);
         }
+    }
+
+    /// Whether a request says itself which responses to it are wanted (RFC 7967 2).
+    fn says_what_is_wanted(&self, id: IncomingId) -> bool {
+        self.incoming(id).is_some_and(|incoming| {
+            let option = incoming.message.uint_option(OptionNumber::NO_RESPONSE);
+            option.is_some()
+        })
     }
 
     /// The same response with an entity tag, if it is a representation in several blocks without

@@ -53,6 +53,8 @@ pub(super) struct Slot {
     pub(super) observe: Option<Observe>,
     /// The application has put its sender on the list of observers.
     pub(super) observing: bool,
+    /// It was sent to a group.
+    pub(super) to_group: bool,
 }
 
 impl Slot {
