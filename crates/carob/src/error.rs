@@ -24,6 +24,14 @@ pub enum OpenError {
         /// What the system said.
         source: io::Error,
     },
+    /// The socket cannot be in a group, or write to groups as it was told to.
+    #[error("no groups at {address}: {source}")]
+    Groups {
+        /// The socket's address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The text is no address and no name of one.
     #[error("cannot bind \"{text}\": {source}")]
     Address {
@@ -69,6 +77,10 @@ impl OpenError {
                 }
                 io::ErrorKind::PermissionDenied => Some("ports below 1024 need privileges"),
                 _ => None,
+            },
+            Self::Groups { source, .. } => match source.kind() {
+                io::ErrorKind::InvalidInput => Some("bind [::] or 0.0.0.0"),
+                _ => Some("name the interface: \"ip link\" lists them"),
             },
             Self::Address { .. } => Some("write it as IP:PORT, such as [::]:5683"),
             Self::Nowhere => Some("give it an address, or a socket"),
@@ -309,7 +321,10 @@ impl Error {
             Self::NotSent {
                 source: RequestError::BadAddress,
                 ..
-            } => Some("groups, the unspecified address and port 0 cannot be asked"),
+            } => Some(
+                "the unspecified address and port 0 cannot be asked, a group only with a gathering \
+                 over UDP",
+            ),
             Self::NotSent {
                 source:
                     RequestError::QueueFull | RequestError::RequestsFull | RequestError::PeersFull,

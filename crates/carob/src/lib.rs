@@ -136,4 +136,5 @@ pub use error::{DIAGNOSTIC_BYTES, Error, OpenError};
 pub use proxy::Proxy;
 pub use server::{Resource, Server};
 pub use settings::{CONNECT_TIMEOUT, Datagram, Settings};
+pub use socket::{Group, GroupError};
 pub use tls::{ClientTls, Identity, ServerTls};

@@ -9,7 +9,7 @@ use carob_cc::TransmissionParameters;
 use carob_cc::registry::UnknownController;
 use carob_proto::codec::{BlockSize, OptionNumber, Scheme};
 use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Config, Reliable, Tracing};
+use carob_proto::endpoint::{Config, Leisure, Reliable, Tracing};
 use carob_proto::prefix::Prefix;
 use carob_proto::trace::Trace;
 use socket2::SockRef;
@@ -17,7 +17,7 @@ use socket2::SockRef;
 use crate::driver::PeerSettings;
 use crate::driver::streams::{MakeSocket, OnSocket};
 use crate::dtls::{ClientDtls, SessionLimits};
-use crate::socket::RECEIVE_BUFFER;
+use crate::socket::{Group, RECEIVE_BUFFER, ToGroups};
 use crate::tls::ClientTls;
 
 /// Hears protocol events.
@@ -54,6 +54,8 @@ pub struct Settings {
     pub(crate) parameters: Option<TransmissionParameters>,
     pub(crate) peers: Vec<PeerSettings>,
     pub(crate) receive_buffer: usize,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) to_groups: ToGroups,
     pub(crate) on_trace: Option<OnTrace>,
     pub(crate) on_datagram: Option<OnDatagram>,
     pub(crate) reliable: Reliable,
@@ -76,6 +78,8 @@ impl Default for Settings {
             parameters: None,
             peers: Vec::new(),
             receive_buffer: RECEIVE_BUFFER,
+            groups: Vec::new(),
+            to_groups: ToGroups::default(),
             on_trace: None,
             on_datagram: None,
             reliable: {
@@ -180,6 +184,27 @@ impl Settings {
     /// A system's own default holds some 200 small datagrams; a burst of more is lost.
     pub fn receive_buffer(mut self, bytes: usize) -> Self {
         self.receive_buffer = bytes;
+        self
+    }
+
+    /// Messages to groups leave by this interface, given by name or number. Default: the system's
+    /// choice, which is that of the default route.
+    pub fn group_interface(mut self, interface: impl Into<String>) -> Self {
+        self.to_groups.interface = Some(interface.into());
+        self
+    }
+
+    /// How many networks messages to groups may cross, ours included. Default: the system's, usually
+    /// 1, so that no router hands them on.
+    pub fn group_hops(mut self, hops: u8) -> Self {
+        self.to_groups.hops = Some(hops);
+        self
+    }
+
+    /// Who else is in a group that we are asked in, and so how long we wait before we answer
+    /// (RFC 7252 8.2). Default: a random time up to DEFAULT_LEISURE, 5 s.
+    pub fn leisure(mut self, leisure: Leisure) -> Self {
+        self.config.leisure = leisure;
         self
     }
 

@@ -53,7 +53,9 @@ impl Ways {
             None => driver::start(None, &self.settings, None),
         };
         let handle = started.map_err(|error| match error {
-            OpenError::Bind { source, .. } | OpenError::Entropy(source) => Error::Open(source),
+            OpenError::Bind { source, .. }
+            | OpenError::Groups { source, .. }
+            | OpenError::Entropy(source) => Error::Open(source),
             other => Error::Open(std::io::Error::other(other)),
         })?;
         others.push((scheme, Arc::clone(&handle)));

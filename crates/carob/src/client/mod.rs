@@ -2,6 +2,7 @@
 
 mod body;
 mod cache;
+mod gathered;
 mod observation;
 mod range;
 mod reply;
@@ -32,9 +33,15 @@ use cache::SharedCache;
 pub use body::{Body, BodySender, BodySenderClosed};
 pub(crate) use cache::Keeper;
 pub use cache::{CacheLimits, CacheUsage};
+pub use gathered::Gathered;
 pub use observation::{Observation, Update};
 pub use reply::{BodyStream, Origin, Reply, StreamedReply};
 pub use request::RequestBuilder;
+
+/// For how long the responses of a group are usefully gathered, unless its members are known to need
+/// longer: a leisure of 5 s and 3 s for processing and both ways
+/// ([`Gathering`](carob_proto::endpoint::Gathering)).
+pub const GATHERING: Duration = Duration::from_secs(8);
 
 /// Sends requests. Clones share one endpoint: its socket, its peers' controllers.
 ///

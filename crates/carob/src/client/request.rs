@@ -10,20 +10,22 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use carob_cc::TransmissionParameters;
 use carob_proto::codec::{
-    Code, ContentFormat, ETag, Host, NoResponse, OptionNumber, Options, OptionsError, Uri,
+    Code, ContentFormat, ETag, EncodeError, Host, NoResponse, OptionNumber, Options, OptionsError,
+    Uri,
 };
-use carob_proto::endpoint::{BodyMode, Sending};
+use carob_proto::endpoint::{BodyMode, Gathering, RequestError, Sending};
 use carob_proto::message::{Request, Response};
 use carob_proto::proxy;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::body::{Body, FIRST, Source};
 use super::cache::{Asked, Looked, Missed, SharedCache};
+use super::gathered::Gathered;
 use super::observation::Observation;
 use super::reply::{BodyStream, Origin, Reply, StreamedReply};
-use super::{Answer, Target, resolve};
+use super::{Answer, Cancel, Target, resolve};
 use crate::driver::{
-    Command, Failed, Handle, NewRequest, Note, Observing, Received, ReplyTo, Updates,
+    Command, Failed, Handle, NewGathering, NewRequest, Note, Observing, Received, ReplyTo, Updates,
 };
 use crate::error::Error;
 use crate::ways::Ways;
@@ -274,6 +276,55 @@ impl RequestBuilder {
     pub async fn observe(mut self) -> Result<Observation, Error> {
         let deadline = self.deadline.take();
         within(deadline, |began| self.begin_observation(began)).await
+    }
+
+    /// Asks a group (RFC 7252 8): sends the request once, as NON, and gives a stream of what its
+    /// members answer within `lasts`, counted from now. Members answer at random moments within their
+    /// leisure, 5 s unless they know better; [`GATHERING`](super::GATHERING) is 8 s.
+    ///
+    /// The URI's host, or where [`to`](Self::to) says, must be a multicast or the broadcast address, and
+    /// the scheme `coap`. Neither ETag nor a body larger than a message can be sent to a group, and no
+    /// cache is asked.
+    pub async fn gather(mut self, lasts: Duration) -> Result<Gathered, Error> {
+        let uri = resolve::read(self.target.clone())?;
+        self.handle = self.ways.of(uri.scheme())?;
+        let (to, options) = match self.to {
+            Some(to) => (to, uri.options_for(to).map_err(option_error(3))?),
+            None => {
+                let found = resolve::addresses(&uri, self.handle.local()).await?;
+                let one = found.first().copied().ok_or(Error::Closed)?;
+                (one, uri.options().clone())
+            }
+        };
+        let mut request = Request::new(self.method);
+        request.options = self.with_options(options)?;
+        let (payload, whole) = self.body.0.next(FIRST).await.map_err(Error::Body)?;
+        if !whole {
+            let source = RequestError::Encode(EncodeError::BufferTooSmall);
+            return Err(Error::NotSent { peer: to, source });
+        }
+        request.payload = payload;
+        let mut gathering = Gathering::default();
+        gathering.lasts = lasts.into();
+        gathering.parameters = self.sending.parameters;
+        let (members, replies) = mpsc::unbounded_channel();
+        let ticket = self.handle.ticket();
+        let cancel = Cancel {
+            handle: Arc::clone(&self.handle),
+            ticket,
+            ended: false,
+        };
+        let new = NewGathering {
+            ticket,
+            to,
+            request,
+            gathering,
+            members,
+        };
+        if !self.handle.command(Command::Gather(Box::new(new))).await {
+            return Err(Error::Closed);
+        }
+        Ok(Gathered::new(replies, cancel, to))
     }
 
     async fn begin_observation(mut self, began: Instant) -> Result<Observation, Error> {

@@ -160,6 +160,10 @@ impl Core {
                 }
                 self.requests.ping(&mut self.endpoint, now, ping);
             }
+            Command::Gather(new) if self.ending.is_none() => {
+                self.requests.gather(&mut self.endpoint, now, *new);
+            }
+            Command::Gather(new) => new.refuse(Why::Failure(Failure::ShutDown)),
             Command::Request(request) => request.refuse(Why::Failure(Failure::ShutDown)),
             Command::Ping(ping) => ping.refuse(Why::Failure(Failure::ShutDown)),
             Command::SetPeer(settings) => {

@@ -1,7 +1,7 @@
 //! The transport that is a UDP socket.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use carob_cc::time::Instant;
 
@@ -9,7 +9,7 @@ use super::Transport;
 use super::core::{Core, Out};
 use super::ears::Ears;
 use super::sources::Sources;
-use crate::socket::{BATCH, Outbox, Socket, Unreachable};
+use crate::socket::{BATCH, Destination, Outbox, Socket, Unreachable};
 
 /// Datagrams put in the outbox before they are sent and what has come in has its turn: what a
 /// crowd acknowledges would otherwise overflow the socket's buffer.
@@ -20,6 +20,8 @@ pub(super) struct Datagrams {
     socket: Socket,
     leaving: Leaving,
     unreachable: Vec<Unreachable>,
+    /// The groups we are in.
+    groups: Vec<IpAddr>,
 }
 
 /// What the engine's datagrams are put into.
@@ -45,7 +47,7 @@ impl Out for Leaving {
 }
 
 impl Datagrams {
-    pub(super) fn new(socket: Socket, seed: u64) -> Self {
+    pub(super) fn new(socket: Socket, groups: Vec<IpAddr>, seed: u64) -> Self {
         Self {
             socket,
             leaving: Leaving {
@@ -53,6 +55,7 @@ impl Datagrams {
                 sources: Sources::new(seed),
             },
             unreachable: Vec::new(),
+            groups,
         }
     }
 }
@@ -76,11 +79,26 @@ impl Transport for Datagrams {
             socket,
             leaving,
             unreachable,
+            groups,
         } = self;
         let received = socket.receive(|from, destination, bytes| {
-            core.ears.comes(now, from, destination, bytes);
-            core.endpoint.handle_datagram(now, from, bytes);
-            leaving.sources.hear(from, destination);
+            match destination {
+                Destination::Us(address) => {
+                    core.ears.comes(now, from, address, bytes);
+                    core.endpoint.handle_datagram(now, from, bytes);
+                    leaving.sources.hear(from, address);
+                }
+                Destination::Group(address) if groups.contains(&address) => {
+                    core.ears.comes(now, from, Some(address), bytes);
+                    core.endpoint.handle_group_datagram(now, from, bytes);
+                    leaving.sources.hear(from, None);
+                }
+                // The system hands on what others here have joined.
+                Destination::Group(address) => {
+                    tracing::debug!(%from, %address, "datagram to a group of others ignored");
+                    return;
+                }
+            }
             core.drain(leaving, now);
         });
         leaving.sources.hear_nobody();
@@ -98,6 +116,7 @@ impl Transport for Datagrams {
             socket,
             leaving,
             unreachable,
+            ..
         } = self;
         loop {
             while let Err(error) = socket.send(&mut leaving.outbox, unreachable) {

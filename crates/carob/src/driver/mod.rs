@@ -44,13 +44,15 @@ use crate::dtls::PeerIdentity;
 use crate::error::OpenError;
 use crate::server::{Notifier, Router};
 use crate::settings::Settings;
-use crate::socket::Socket;
+use crate::socket::{Group, Socket};
 
 use core::{Core, Out};
 use datagrams::Datagrams;
 use dtls::Secured;
 use ears::Ears;
-pub(crate) use requests::{Failed, NewRequest, Observing, Ping, Received, ReplyTo, Why};
+pub(crate) use requests::{
+    Failed, NewGathering, NewRequest, Observing, Ping, Received, ReplyTo, Why,
+};
 use serving::Serving;
 pub(crate) use serving::{PartOf, UploadKey};
 use spans::Spans;
@@ -70,6 +72,7 @@ pub(crate) type PeerSettings = (SocketAddr, Option<Choice>, Option<TransmissionP
 /// What applications ask for; senders wait while [`COMMANDS`] are waiting.
 pub(crate) enum Command {
     Request(Box<NewRequest>),
+    Gather(Box<NewGathering>),
     Ping(Ping),
     SetPeer(Box<PeerSettings>),
     Gauges(
@@ -210,9 +213,23 @@ pub(crate) fn start_on(
     serve: Option<(Arc<Router>, usize)>,
 ) -> Result<Arc<Handle>, OpenError> {
     let local = socket.local();
-    let config = settings.finished_config();
+    // A client's endpoint is in no group, even if its server is.
+    let joined: &[Group] = if serve.is_some() {
+        &settings.groups
+    } else {
+        &[]
+    };
+    socket
+        .set_groups(joined, &settings.to_groups)
+        .map_err(|source| OpenError::Groups {
+            address: local,
+            source,
+        })?;
+    let groups = joined.iter().map(Group::address).collect();
+    let mut config = settings.finished_config();
+    config.groups = true;
     run(config, settings, serve, (Scheme::Coap, local), |seed| {
-        Datagrams::new(socket, seed)
+        Datagrams::new(socket, groups, seed)
     })
 }
 

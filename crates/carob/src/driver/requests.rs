@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carob_cc::time::Instant;
-use carob_proto::endpoint::{BodyMode, Endpoint, Event, Failure, RequestError, RequestId, Sending};
+use carob_proto::endpoint::{
+    BodyMode, Endpoint, Event, Failure, Gathering, RequestError, RequestId, Sending,
+};
 
 use super::shared::{Listener, Shared, Target};
 use super::updates::{Teller, Updates};
@@ -27,6 +29,19 @@ pub(crate) struct NewRequest {
     pub(crate) sending: Sending,
     pub(crate) reply: ReplyTo,
 }
+
+/// A request to a group that an application makes.
+pub(crate) struct NewGathering {
+    pub(crate) ticket: u64,
+    pub(crate) to: SocketAddr,
+    pub(crate) request: Request,
+    pub(crate) gathering: Gathering,
+    pub(crate) members: Members,
+}
+
+/// Who hears of a group's members. [`Limits::gathered`](carob_proto::endpoint::Limits::gathered)
+/// bounds this queue.
+pub(crate) type Members = mpsc::UnboundedSender<(SocketAddr, Result<Received, Failed>)>;
 
 /// A ping that an application makes.
 pub(crate) struct Ping {
@@ -95,6 +110,12 @@ impl NewRequest {
     }
 }
 
+impl NewGathering {
+    pub(crate) fn refuse(self, why: Why) {
+        let _ = self.members.send((self.to, Err(Failed::at_once(why))));
+    }
+}
+
 impl Ping {
     pub(crate) fn refuse(self, why: Why) {
         let _ = self.reply.send(Err(Failed::at_once(why)));
@@ -127,6 +148,11 @@ enum Waiting {
         starved: Option<Arc<Notify>>,
     },
     Observation(Box<Shared>),
+    Members {
+        ticket: u64,
+        group: SocketAddr,
+        members: Members,
+    },
     Pong {
         ticket: u64,
         reply: oneshot::Sender<Result<Duration, Failed>>,
@@ -221,6 +247,24 @@ impl Requests {
         match endpoint.request(now, to, request, sending) {
             Ok(id) => self.add(id, pending),
             Err(error) => pending.fail(Failed::at_once(Why::Refused(error))),
+        }
+    }
+
+    pub(super) fn gather(&mut self, endpoint: &mut Endpoint, now: Instant, new: NewGathering) {
+        if new.members.is_closed() {
+            return;
+        }
+        match endpoint.gather(now, new.to, new.request.clone(), new.gathering) {
+            Ok(id) => {
+                let waiting = Waiting::Members {
+                    ticket: new.ticket,
+                    group: new.to,
+                    members: new.members,
+                };
+                let began = now;
+                self.add(id, Pending { began, waiting });
+            }
+            Err(error) => new.refuse(Why::Refused(error)),
         }
     }
 
@@ -424,6 +468,32 @@ impl Requests {
                 };
                 pending.fail(failed);
             }
+            Event::Member { id, from, response } => {
+                let Some(Pending {
+                    began,
+                    waiting: Waiting::Members { members, .. },
+                }) = self.pending.get(&id)
+                else {
+                    return;
+                };
+                let after = now.since(*began).into();
+                let received = match response {
+                    Ok(response) => Ok(Received {
+                        response,
+                        size: None,
+                        after,
+                    }),
+                    Err(failure) => Err(Failed {
+                        why: Why::Failure(failure),
+                        os_error: self.os_error,
+                        explanation: self.explanation.clone(),
+                        handshake: self.handshake.clone(),
+                        after,
+                    }),
+                };
+                let _ = members.send((from, received));
+            }
+            Event::Gathered(id) => drop(self.remove(id)),
             Event::Pong(id) => {
                 let Some(pending) = self.remove(id) else {
                     return;
@@ -454,7 +524,9 @@ impl Pending {
     /// Visits those who wait.
     fn each_ticket(&self, mut visit: impl FnMut(u64)) {
         match &self.waiting {
-            Waiting::Response { ticket, .. } | Waiting::Pong { ticket, .. } => visit(*ticket),
+            Waiting::Response { ticket, .. }
+            | Waiting::Members { ticket, .. }
+            | Waiting::Pong { ticket, .. } => visit(*ticket),
             Waiting::Observation(shared) => shared.tickets().for_each(visit),
         }
     }
@@ -474,6 +546,9 @@ impl Pending {
             }
             Waiting::Observation(shared) => shared.fail(&failed),
             Waiting::Response { .. } => {}
+            Waiting::Members { group, members, .. } => {
+                let _ = members.send((group, Err(failed)));
+            }
             Waiting::Pong { reply, .. } => {
                 let _ = reply.send(Err(failed));
             }

@@ -317,6 +317,7 @@ impl Serving {
             peer: incoming.from,
             scheme: self.place.0,
             wanted: incoming.wanted,
+            to_group: incoming.to_group,
             route,
             identity: self.identity.clone(),
         })

@@ -32,6 +32,7 @@ use crate::driver::{self, Finish};
 use crate::dtls::ServerDtls;
 use crate::error::OpenError;
 use crate::settings::Settings;
+use crate::socket::Group;
 use crate::tls::{ALPN, ServerTls};
 use crate::ways::Ways;
 
@@ -257,6 +258,16 @@ impl ServerBuilder {
         self.listen(Kind::SecureWebSocket, at, Some(tls))
     }
 
+    /// Is in this group: a request to it that comes over UDP is answered at a random moment, if the
+    /// answer is of use (RFC 7252 8.2). The server must be bound to every address.
+    ///
+    /// Whoever asks a group cannot be told from whoever forged the request, and all members answer
+    /// (RFC 7252 11.3): join where the network keeps forged addresses out.
+    pub fn join(mut self, group: Group) -> Self {
+        self.settings.groups.push(group);
+        self
+    }
+
     fn listen(mut self, kind: Kind, at: ListenAt, tls: Option<ServerTls>) -> Self {
         self.listens.push(Listen { kind, at, tls });
         self
@@ -264,7 +275,9 @@ impl ServerBuilder {
 
     /// The endpoint's settings.
     pub fn settings(mut self, settings: Settings) -> Self {
+        let groups = std::mem::take(&mut self.settings.groups);
         self.settings = settings;
+        self.settings.groups.extend(groups);
         self
     }
 

@@ -19,6 +19,7 @@ pub struct Request {
     pub(crate) peer: SocketAddr,
     pub(crate) scheme: Scheme,
     pub(crate) wanted: Wanted,
+    pub(crate) to_group: bool,
     pub(crate) route: Arc<Pattern>,
     pub(crate) identity: Option<Arc<PeerIdentity>>,
 }
@@ -52,6 +53,13 @@ impl Request {
     /// Who that is, where requests come in DTLS sessions; nothing with other transports.
     pub fn peer_identity(&self) -> Option<&PeerIdentity> {
         self.identity.as_deref()
+    }
+
+    /// Whether it was sent to a group that the server is in ([`join`](super::ServerBuilder::join)).
+    /// Then the response leaves at a random moment, and none does that is an error or a representation
+    /// of nothing, unless the request's No-Response option says otherwise.
+    pub fn is_to_group(&self) -> bool {
+        self.to_group
     }
 
     /// The path's segments, as sent: they may hold anything, `..` and `/` included.

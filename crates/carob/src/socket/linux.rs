@@ -15,7 +15,8 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::{
-    BATCH, DATAGRAM_BYTES, Datagram, Outbox, QUOTED, Quoted, Unreachable, canonical, is_group,
+    BATCH, DATAGRAM_BYTES, Datagram, Destination, Outbox, QUOTED, Quoted, Unreachable, canonical,
+    is_group,
 };
 
 /// Errors read from the queue in one go; what is left makes the socket ready again.
@@ -56,6 +57,11 @@ impl Io {
             .writable()
             .await
             .map(drop)
+    }
+
+    /// The socket, for its options.
+    pub(super) fn socket(&self) -> socket2::SockRef<'_> {
+        self.0.get_ref().into()
     }
 
     /// Reads, and remembers if there was nothing to read.
@@ -117,7 +123,7 @@ pub(super) fn receive(
     v6: bool,
     any: bool,
     buffers: &mut [u8],
-    take: impl FnMut(SocketAddr, Option<IpAddr>, &[u8]),
+    take: impl FnMut(SocketAddr, Destination, &[u8]),
 ) -> io::Result<usize> {
     let fd = io.as_raw_fd();
     if v6 {
@@ -140,7 +146,7 @@ fn receive_batch<S: SockaddrLike + Copy>(
     any: bool,
     buffers: &mut [u8],
     scratch: &Scratch<S>,
-    mut take: impl FnMut(SocketAddr, Option<IpAddr>, &[u8]),
+    mut take: impl FnMut(SocketAddr, Destination, &[u8]),
     address: impl Fn(S) -> SocketAddr,
 ) -> io::Result<usize> {
     let mut headers = if any {
@@ -172,32 +178,35 @@ fn receive_batch<S: SockaddrLike + Copy>(
         } else {
             None
         };
-        let (destination, to_group) = destination.unzip();
-        if to_group == Some(true) {
-            tracing::debug!(from = %address(from), "datagram to a group ignored");
-            continue;
-        }
         take(
             address(from),
-            destination,
+            destination.unwrap_or(Destination::Us(None)),
             message.iovs().next().unwrap_or_default(),
         );
     }
     Ok(count)
 }
 
-/// The address a datagram was sent to, and whether that stands for more than this host.
-fn destination(info: &ControlMessageOwned) -> Option<(IpAddr, bool)> {
+/// Where a datagram was sent to.
+fn destination(info: &ControlMessageOwned) -> Option<Destination> {
     match info {
         ControlMessageOwned::Ipv6PacketInfo(info) => {
             let to = IpAddr::V6(Ipv6Addr::from(info.ipi6_addr.s6_addr));
-            Some((to, is_group(to)))
+            Some(if is_group(to) {
+                Destination::Group(to.to_canonical())
+            } else {
+                Destination::Us(Some(to))
+            })
         }
         ControlMessageOwned::Ipv4PacketInfo(info) => {
             let address = |raw: libc::in_addr| Ipv4Addr::from(raw.s_addr.to_ne_bytes());
             let (to, own) = (address(info.ipi_addr), address(info.ipi_spec_dst));
             // They differ for broadcasts, too, which cannot be told by the address alone.
-            Some((IpAddr::V4(to), to != own || is_group(to.into())))
+            Some(if to != own || is_group(to.into()) {
+                Destination::Group(to.into())
+            } else {
+                Destination::Us(Some(to.into()))
+            })
         }
         _ => None,
     }

@@ -11,6 +11,8 @@ mod system;
 #[path = "portable.rs"]
 mod system;
 
+mod groups;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
@@ -18,6 +20,9 @@ use std::ops::Range;
 use socket2::{Domain, Protocol, Type};
 
 use system::Io;
+
+pub(crate) use groups::ToGroups;
+pub use groups::{Group, GroupError};
 
 /// Datagrams taken or given in one system call.
 pub(crate) const BATCH: usize = 64;
@@ -111,6 +116,23 @@ impl Socket {
         })
     }
 
+    /// Is in these groups from now on, and writes to groups like this.
+    pub(crate) fn set_groups(&self, groups: &[Group], to_groups: &ToGroups) -> io::Result<()> {
+        let socket = self.io.socket();
+        to_groups.prepare(&socket, self.local.is_ipv6())?;
+        if !groups.is_empty() && !self.any {
+            let text = "only a socket bound to every address can be in a group";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        for group in groups {
+            let in_group = group.join(&socket);
+            in_group.map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot join {group}: {error}"))
+            })?;
+        }
+        Ok(())
+    }
+
     /// Opens a socket for requests to anyone: for both families, or for IPv4 where there is no
     /// IPv6.
     pub(crate) fn open_any(receive_buffer: usize) -> io::Result<Self> {
@@ -142,11 +164,11 @@ impl Socket {
 
     /// Takes one batch of datagrams; whether there may be more.
     ///
-    /// Each comes with its sender and, if the socket is bound to every address, the address it
-    /// was sent to.
+    /// Each comes with its sender and, if the socket is bound to every address, where it was sent
+    /// to.
     pub(crate) fn receive(
         &mut self,
-        take: impl FnMut(SocketAddr, Option<IpAddr>, &[u8]),
+        take: impl FnMut(SocketAddr, Destination, &[u8]),
     ) -> io::Result<bool> {
         let Self {
             io,
@@ -221,10 +243,16 @@ impl Socket {
     }
 }
 
+/// Where a datagram was sent to, as far as the system tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// To us; to which of our addresses, if there are several.
+    Us(Option<IpAddr>),
+    /// To more hosts than us.
+    Group(IpAddr),
+}
+
 /// Whether an address stands for more than one host.
-///
-/// What was sent to one is ignored where the system tells (RFC 7252 8): Carob offers nothing to
-/// groups, and whoever asks one cannot be told from whoever forged the request (11.3).
 pub(crate) fn is_group(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.is_multicast() || v4.is_broadcast(),

@@ -1,12 +1,12 @@
 //! Systems without batched calls: one datagram at a time, and no error queue.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{SocketAddr, SocketAddrV6};
 
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use super::{BATCH, DATAGRAM_BYTES, Outbox, Unreachable, canonical};
+use super::{BATCH, DATAGRAM_BYTES, Destination, Outbox, Unreachable, canonical};
 
 /// The socket as the runtime watches it.
 #[derive(Debug)]
@@ -24,6 +24,11 @@ impl Io {
 
     pub(super) async fn writable(&self) -> io::Result<()> {
         self.0.writable().await
+    }
+
+    /// The socket, for its options.
+    pub(super) fn socket(&self) -> socket2::SockRef<'_> {
+        (&self.0).into()
     }
 
     /// Reads; the reading itself remembers if there was nothing.
@@ -44,14 +49,14 @@ pub(super) fn receive(
     _v6: bool,
     _any: bool,
     buffers: &mut [u8],
-    mut take: impl FnMut(SocketAddr, Option<IpAddr>, &[u8]),
+    mut take: impl FnMut(SocketAddr, Destination, &[u8]),
 ) -> io::Result<usize> {
     for count in 0..BATCH {
         let buffer = &mut buffers[..DATAGRAM_BYTES];
         match io.0.try_recv_from(buffer) {
             // Filled to the brim, it was longer and its end is lost.
             Ok((length, _)) if length == DATAGRAM_BYTES => {}
-            Ok((length, from)) => take(canonical(from), None, &buffer[..length]),
+            Ok((length, from)) => take(canonical(from), Destination::Us(None), &buffer[..length]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(count),
             Err(error) if count == 0 => return Err(error),
             Err(_) => return Ok(count),

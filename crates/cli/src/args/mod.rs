@@ -7,7 +7,7 @@ mod values;
 
 use std::path::PathBuf;
 
-use carob::{OptionNumber, Prefix};
+use carob::{Group, OptionNumber, Prefix};
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -18,8 +18,9 @@ use crate::commands::lab::LabCommand;
 pub(crate) use help::command;
 pub(crate) use proxy::ProxyArgs;
 pub(crate) use request::{
-    AskArgs, BodyArgs, ConditionArgs, ContentArgs, DiscoverArgs, MessageArgs, NetworkArgs,
-    ObserveArgs, PingArgs, PskArgs, RequestArgs, SelectArgs, SendArgs, TlsArgs, WatchArgs,
+    AskArgs, BodyArgs, ConditionArgs, ContentArgs, DiscoverArgs, GroupArgs, MessageArgs,
+    NetworkArgs, ObserveArgs, PingArgs, PskArgs, RequestArgs, SelectArgs, SendArgs, TlsArgs,
+    WatchArgs,
 };
 pub(crate) use values::{
     Tag, amplification_limit, authority, block_size, controller, count_option, duration, nearest,
@@ -139,6 +140,9 @@ pub(crate) struct ServeArgs {
         help_heading = "Network"
     )]
     pub(crate) bind: String,
+    /// Be in this group, such as 224.0.1.187 or ff02::fd%eth0 (All CoAP Nodes); may be repeated
+    #[arg(long, value_name = "GROUP[%INTERFACE]", help_heading = "Network")]
+    pub(crate) join: Vec<Group>,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
     /// The congestion controller (`carob cc list` explains all)

@@ -52,6 +52,21 @@ pub(crate) struct TlsArgs {
     pub(crate) key: Option<PathBuf>,
 }
 
+/// How a group is asked: a multicast address, or the broadcast address.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Groups (multicast)")]
+pub(crate) struct GroupArgs {
+    /// How long to take the answers of a group; 8s unless told, or --deadline
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) gather: Option<Duration>,
+    /// Write to the group by this interface, such as eth0
+    #[arg(long, value_name = "INTERFACE")]
+    pub(crate) interface: Option<String>,
+    /// How many networks the request may cross, ours included; the system says 1
+    #[arg(long, value_name = "N")]
+    pub(crate) hops: Option<u8>,
+}
+
 /// How messages leave.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Network")]
@@ -172,6 +187,8 @@ pub(crate) struct RequestArgs {
     #[command(flatten)]
     pub(crate) message: MessageArgs,
     #[command(flatten)]
+    pub(crate) group: GroupArgs,
+    #[command(flatten)]
     pub(crate) watch: WatchArgs,
 }
 
@@ -213,11 +230,13 @@ pub(crate) struct DiscoverArgs {
     /// Print links as they are, a line each
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub(crate) raw: bool,
-    /// Print a JSON array instead of a table
+    /// Print a JSON array instead of a table; of a group, an object for each member
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
+    #[command(flatten)]
+    pub(crate) group: GroupArgs,
     #[command(flatten)]
     pub(crate) watch: WatchArgs,
 }

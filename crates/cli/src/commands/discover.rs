@@ -2,12 +2,15 @@
 
 use std::net::Ipv6Addr;
 
+use carob::client::RequestBuilder;
 use carob::link_format::{Link, LinkError, Links, matching};
 use carob::{Code, ContentFormat, OptionNumber, Uri};
 use carob_lab::text::{Align, TextTable};
 use serde::Serialize;
+use serde_json::json;
 
 use super::client;
+use super::request::group;
 use crate::args::DiscoverArgs;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
@@ -27,12 +30,17 @@ pub(crate) async fn run(args: DiscoverArgs) -> Result<Outcome, Failure> {
 
 async fn ask(uri: &str, args: &DiscoverArgs) -> Result<Outcome, Failure> {
     let monitor = Monitor::open(&args.watch)?;
-    let client = client(&args.network, &monitor, |settings| settings)?;
+    let client = client(&args.network, &monitor, |settings| {
+        super::to_groups(settings, &args.group)
+    })?;
     let mut request = client.get(uri).accept(ContentFormat::LINK_FORMAT);
     // RFC 6690 4.1 knows one argument. Servers need not heed even that, so the others, and that
     // once more, are seen to here.
     if let Some(first) = args.filter.first() {
         request = request.option(OptionNumber::URI_QUERY, first.as_bytes());
+    }
+    if group::is_group(uri) {
+        return ask_group(uri, request, args).await;
     }
     if let Some(deadline) = args.network.deadline {
         request = request.deadline(deadline);
@@ -46,22 +54,74 @@ async fn ask(uri: &str, args: &DiscoverArgs) -> Result<Outcome, Failure> {
         }
         return Ok(Outcome::Response(reply.code));
     }
-    let text = read(reply.bytes()).map_err(|error| {
+    let links = links(uri, reply.bytes(), args)?;
+    if args.json {
+        printer::json(&links.iter().map(Entry::of).collect::<Vec<_>>());
+    } else {
+        show(uri, &links, args);
+    }
+    Ok(Outcome::Response(Code::CONTENT))
+}
+
+/// Asks all members of a group, and shows what each has.
+async fn ask_group(
+    uri: &str,
+    request: RequestBuilder,
+    args: &DiscoverArgs,
+) -> Result<Outcome, Failure> {
+    let deadline = args.network.deadline;
+    let (mut gathered, lasts) = group::gather(request, &args.group, deadline).await?;
+    let mut anybody = false;
+    while let Some(reply) = gathered.next().await {
+        // One that cannot be understood is no reason not to hear the others.
+        let reply = match reply.map_err(Failure::from) {
+            Ok(reply) => reply,
+            Err(failure) => {
+                printer::failure(&failure);
+                continue;
+            }
+        };
+        anybody = true;
+        let links = match links(uri, reply.bytes(), args) {
+            Ok(links) => links,
+            Err(failure) => {
+                printer::failure(&failure);
+                continue;
+            }
+        };
+        if args.json {
+            let links: Vec<Entry> = links.iter().map(Entry::of).collect();
+            printer::json(&json!({ "peer": reply.peer.to_string(), "links": links }));
+        } else {
+            printer::member(reply.peer, reply.after);
+            show(uri, &links, args);
+        }
+    }
+    if anybody {
+        Ok(Outcome::Response(Code::CONTENT))
+    } else {
+        Err(group::nobody(uri, lasts))
+    }
+}
+
+/// The links of a list that are asked for.
+fn links<'a>(uri: &str, bytes: &'a [u8], args: &'a DiscoverArgs) -> Result<Vec<Link<'a>>, Failure> {
+    let text = read(bytes).map_err(|error| {
         let text = format!("{uri} is no list of links: {error}");
         Failure::new(Kind::Network, text).hint(format_args!("carob get {uri} shows it"))
     })?;
-    let query = args.filter.iter().map(String::as_bytes);
-    let links: Vec<Link<'_>> = matching(text, query).collect();
-    if args.json {
-        printer::json(&links.iter().map(Entry::of).collect::<Vec<_>>());
-    } else if args.raw {
+    Ok(matching(text, args.filter.iter().map(String::as_bytes)).collect())
+}
+
+/// Shows links to people.
+fn show(uri: &str, links: &[Link<'_>], args: &DiscoverArgs) {
+    if args.raw {
         printer::links(links.iter().map(Link::source));
     } else if links.is_empty() {
         printer::remark(&format!("{uri}: no resources"));
     } else {
-        printer::table(&table(&links));
+        printer::table(&table(links));
     }
-    Ok(Outcome::Response(Code::CONTENT))
 }
 
 /// The text, if all of it can be read.

@@ -19,7 +19,7 @@ use std::io::IsTerminal as _;
 use carob::client::RequestBuilder;
 use carob::{Client, Code, Error, OptionNumber, Settings, Uri};
 
-use crate::args::{self, Command, MessageArgs, NetworkArgs};
+use crate::args::{self, Command, GroupArgs, MessageArgs, NetworkArgs};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
 use crate::printer;
@@ -92,6 +92,17 @@ fn client(
         .tls(tls::of_client(&args.tls)?)
         .dtls(tls::dtls_of_client(&args.psk)?);
     Ok(Client::builder().settings(settings).open()?)
+}
+
+/// Settings with groups asked as was told.
+fn to_groups(mut settings: Settings, args: &GroupArgs) -> Settings {
+    if let Some(interface) = &args.interface {
+        settings = settings.group_interface(interface);
+    }
+    if let Some(hops) = args.hops {
+        settings = settings.group_hops(hops);
+    }
+    settings
 }
 
 /// Settings with the messages that were asked for.

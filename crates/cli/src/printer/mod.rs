@@ -12,6 +12,7 @@ mod timing;
 mod wire;
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use carob::AmplificationLimit;
@@ -21,7 +22,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::monitor::{Timing, millis};
 
-use style::{BAD, paint};
+use style::{BAD, FAINT, paint};
 
 pub(crate) use body::body;
 pub(crate) use controllers::{controller, controllers};
@@ -98,6 +99,12 @@ pub(crate) fn links<'a>(links: impl Iterator<Item = &'a str>) {
 /// A table.
 pub(crate) fn table(table: &carob_lab::text::TextTable) {
     let _ = write!(io::stdout().lock(), "{table}");
+}
+
+/// Who of a group has answered what follows, and when.
+pub(crate) fn member(peer: SocketAddr, after: Duration) {
+    let text = format!("{peer} after {}:", time(after));
+    line(&paint(FAINT, text));
 }
 
 /// The server's ready line: where it takes datagrams, and then connections; and on stderr, whom it

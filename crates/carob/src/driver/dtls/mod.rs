@@ -28,7 +28,7 @@ use super::ears::Ears;
 use crate::dtls::secure::{Broken, Said};
 use crate::dtls::{HandshakeError, PeerIdentity, SessionLimits};
 use crate::settings::Settings;
-use crate::socket::{BATCH, Outbox, Socket, Unreachable, is_group};
+use crate::socket::{BATCH, Destination, Outbox, Socket, Unreachable, is_group};
 use hello::Hello;
 use sessions::{Role, Session, Sessions};
 pub(crate) use sides::Server;
@@ -400,7 +400,10 @@ impl Transport for Secured {
             unreachable,
         } = self;
         let received = socket.receive(|from, destination, bytes| {
-            leaving.take(core, now, from, destination, bytes);
+            // There are no sessions with groups.
+            if let Destination::Us(address) = destination {
+                leaving.take(core, now, from, address, bytes);
+            }
         });
         received.unwrap_or_else(|error| {
             tracing::debug!(%error, "nothing received");

@@ -2,6 +2,7 @@
 //! shown.
 
 mod files;
+pub(super) mod group;
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
@@ -109,7 +110,7 @@ impl<'a> Requests<'a> {
     fn open(method: Code, args: &'a RequestArgs) -> Result<Self, Failure> {
         let monitor = Monitor::open(&args.watch)?;
         let client = client(&args.network, &monitor, |settings| {
-            super::messages(settings, &args.message)
+            super::to_groups(super::messages(settings, &args.message), &args.group)
         })?;
         Ok(Self {
             method,
@@ -123,6 +124,14 @@ impl<'a> Requests<'a> {
     async fn run(&self, uri: &str, content: Option<Content>) -> Result<Outcome, Failure> {
         self.monitor.reset_tally();
         let began = Instant::now();
+        if group::is_group(uri) {
+            let request = self.request(uri, content);
+            let outcome = group::run(uri, request, self.args, &self.monitor).await;
+            if let (Err(failure), true) = (&outcome, self.args.show.json) {
+                printer::failure_json(uri, failure, None);
+            }
+            return outcome;
+        }
         let failure = match self.request(uri, content).send_streaming().await {
             Ok(reply) => match self.show(uri, began, reply).await {
                 Ok(outcome) => return Ok(outcome),

@@ -1,0 +1,108 @@
+//! Requests to groups: every member's answer is shown as it comes (RFC 7252 8).
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use carob::client::{GATHERING, Gathered, RequestBuilder};
+use carob::{Reply, Uri};
+use carob_proto::codec::Host;
+
+use crate::args::{GroupArgs, RequestArgs};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::monitor::{Monitor, millis};
+use crate::printer::{self, Answer, Report};
+
+/// Whether a URI names a group: by a multicast address, or the broadcast address.
+pub(in crate::commands) fn is_group(uri: &str) -> bool {
+    match Uri::parse(uri).as_ref().map(Uri::host) {
+        Ok(Host::Ipv4(address)) => address.is_multicast() || address.is_broadcast(),
+        Ok(Host::Ipv6 { address, .. }) => address.is_multicast(),
+        _ => false,
+    }
+}
+
+/// Asks a group; how long its members have to answer.
+pub(in crate::commands) async fn gather(
+    request: RequestBuilder,
+    args: &GroupArgs,
+    deadline: Option<Duration>,
+) -> Result<(Gathered, Duration), Failure> {
+    let lasts = args.gather.or(deadline).unwrap_or(GATHERING);
+    Ok((request.gather(lasts).await?, lasts))
+}
+
+/// What it means that nobody has answered.
+pub(in crate::commands) fn nobody(uri: &str, lasts: Duration) -> Failure {
+    let text = format!(
+        "nobody in the group of {uri} answered within {}",
+        printer::time(lasts)
+    );
+    Failure::new(Kind::Network, text).hint(
+        "members answer within 5 s of the request unless they know better; --interface names the \
+         network to ask",
+    )
+}
+
+/// Asks a group and shows each answer.
+pub(super) async fn run(
+    uri: &str,
+    request: RequestBuilder,
+    args: &RequestArgs,
+    monitor: &Monitor,
+) -> Result<Outcome, Failure> {
+    if args.body.output.is_some() {
+        let failure = Failure::new(Kind::Usage, "the answers of a group do not fit one file");
+        return Err(failure.hint("--json tells them apart on stdout"));
+    }
+    let (mut gathered, lasts) = gather(request, &args.group, args.network.deadline).await?;
+    let (mut answered, mut failed) = (0_u32, None);
+    while let Some(reply) = gathered.next().await {
+        match reply {
+            Ok(reply) => {
+                answered += 1;
+                show(uri, &reply, args, monitor);
+            }
+            Err(error) => {
+                let failure = Failure::from(error);
+                if args.show.json {
+                    printer::failure_json(uri, &failure, None);
+                } else {
+                    printer::failure(&failure);
+                }
+                failed = Some(failure);
+            }
+        }
+    }
+    match failed {
+        Some(failure) if answered == 0 => Err(failure),
+        None if answered == 0 => Err(nobody(uri, lasts)),
+        _ => {
+            if !args.show.json && std::io::stdout().is_terminal() {
+                let members = if answered == 1 { "member" } else { "members" };
+                printer::remark(&format!("{answered} {members} answered"));
+            }
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+fn show(uri: &str, reply: &Reply, args: &RequestArgs, monitor: &Monitor) {
+    if args.show.json {
+        let tally = monitor.tally();
+        printer::json(&Report {
+            uri,
+            answer: Answer::new(&reply.response, reply.peer).with_payload(reply.bytes()),
+            rtt_ms: millis(reply.after),
+            attempts: tally.copies,
+            retransmissions: tally.retransmissions,
+            timing: None,
+        });
+        return;
+    }
+    printer::member(reply.peer, reply.after);
+    if reply.bytes().is_empty() {
+        printer::code(&reply.response);
+    } else {
+        printer::body(&reply.response, reply.bytes());
+    }
+}
