@@ -65,7 +65,7 @@ fn text(bytes: &[u8]) -> String {
 fn every_member_is_shown_with_who_it_is() {
     let Some(output) = run(
         &[],
-        r#"
+        r"
         $CAROB serve --join 224.0.1.187%v0 --join ff02::fd%v0 > here & sleep 0.1
         there $CAROB serve --join 224.0.1.187%v1 --join ff02::fd%v1 > there &
         until grep -q listening here && grep -q listening there; do sleep 0.05; done
@@ -76,7 +76,7 @@ fn every_member_is_shown_with_who_it_is() {
         $CAROB get coap://224.0.1.187/nothing --interface v0 --gather 2s 2> d || echo exit $?
         wait $a $b $c
         for file in a b c d; do cat $file; echo ----; done
-        "#,
+        ",
     ) else {
         return;
     };
@@ -108,7 +108,7 @@ fn every_member_is_shown_with_who_it_is() {
 fn libcoap_and_we_are_members_of_each_others_groups() {
     let Some(output) = run(
         &["coap-client-notls", "coap-server-notls"],
-        r#"
+        r"
         there coap-server-notls -A 0.0.0.0 -g 224.0.1.187 > /dev/null 2>&1 &
         there coap-server-notls -p 7000 -g ff02::fd -G v1 > /dev/null 2>&1 &
         $CAROB serve --bind [::]:8000 --join 224.0.1.187%v0 > here &
@@ -118,7 +118,7 @@ fn libcoap_and_we_are_members_of_each_others_groups() {
         $CAROB get 'coap://[ff02::fd%25v0]:7000/' > b & b=$!
         wait $a $b $c
         for file in a b c; do cat $file; echo ----; done
-        "#,
+        ",
     ) else {
         return;
     };

@@ -288,13 +288,12 @@ impl RequestBuilder {
     pub async fn gather(mut self, lasts: Duration) -> Result<Gathered, Error> {
         let uri = resolve::read(self.target.clone())?;
         self.handle = self.ways.of(uri.scheme())?;
-        let (to, options) = match self.to {
-            Some(to) => (to, uri.options_for(to).map_err(option_error(3))?),
-            None => {
-                let found = resolve::addresses(&uri, self.handle.local()).await?;
-                let one = found.first().copied().ok_or(Error::Closed)?;
-                (one, uri.options().clone())
-            }
+        let (to, options) = if let Some(to) = self.to {
+            (to, uri.options_for(to).map_err(option_error(3))?)
+        } else {
+            let found = resolve::addresses(&uri, self.handle.local()).await?;
+            let first = found.first().copied().ok_or(Error::Closed)?;
+            (first, uri.options().clone())
         };
         let mut request = Request::new(self.method);
         request.options = self.with_options(options)?;
