@@ -1,6 +1,10 @@
 //! Groups over real sockets (RFC 7252 8): on the loopback interface, where the system knows them.
 
 #![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "these tests use real sockets and wait"
+)]
 #![allow(clippy::unwrap_used, reason = "a test stops where it is surprised")]
 
 mod common;

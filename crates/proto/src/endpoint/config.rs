@@ -13,6 +13,10 @@ use crate::prefix::AmplificationLimit;
 /// An endpoint's settings.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each says of one thing whether it is done"
+)]
 pub struct Config {
     /// The controller every peer gets unless it is given its own.
     pub controller: Choice,
