@@ -223,7 +223,10 @@ fn try_page(name: &str) {
     if !["five-minutes", "secured"].contains(&name) {
         place.try_example(&Example {
             command: "carob serve &".into(),
-            output: vec!["listening on coap://[::]:5683".into()],
+            output: vec![
+                "listening on coap://[::]:5683".into(),
+                "amplification limit: on for global addresses".into(),
+            ],
         });
     }
     let examples = examples(&page);

@@ -120,24 +120,32 @@ pub(crate) fn listening(uris: &[String], limit: &AmplificationLimit, as_json: bo
     };
     let (held, free) = (prefixes(true), prefixes(false));
     let _ = if as_json {
-        let limit = json!({ "on": held, "off": free });
+        let limit = json!({ "on": &held, "off": &free });
         let mut object = json!({ "listening": first, "amplification_limit": limit });
         if !others.is_empty() {
             object["also"] = json!(others);
         }
         writeln!(stdout, "{object}")
     } else {
-        let or_none = |list: &[String]| match list {
-            [] => "nobody".to_owned(),
-            list => list.join(", "),
-        };
+        writeln!(stdout, "listening on {}", uris.join(", "))
+    };
+    let _ = stdout.flush();
+    drop(stdout);
+    if as_json {
+        return;
+    }
+    let or_none = |list: &[String]| match list {
+        [] => "nobody".to_owned(),
+        list => list.join(", "),
+    };
+    if *limit == AmplificationLimit::default() {
+        note("amplification limit: on for global addresses");
+    } else {
         let (held, free) = (or_none(&held), or_none(&free));
         note(&format!(
             "amplification limit: on for {held}; off for {free}"
         ));
-        writeln!(stdout, "listening on {}", uris.join(", "))
-    };
-    let _ = stdout.flush();
+    }
 }
 
 /// A remark in passing.
