@@ -10,7 +10,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use carob::server::{Request, Resource, get};
-use carob::{Code, Finish, Server, Settings};
+use carob::{Client, Code, Finish, Server, Settings};
 use common::{client, client_with, large, limited, resources, start};
 
 #[tokio::test]
@@ -201,6 +201,29 @@ async fn a_server_asks_from_its_own_address() {
         Some(here.local_address().to_string().as_str())
     );
     drop(there);
+}
+
+#[tokio::test]
+async fn dropping_the_last_of_a_client_ends_its_task() {
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    let before = tasks();
+    let client = Client::open().unwrap();
+    let other = client.clone();
+    assert_eq!(tasks(), before + 1);
+    drop(client);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(tasks(), before + 1, "the other still needs it");
+    drop(other);
+    limited(async {
+        while tasks() > before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

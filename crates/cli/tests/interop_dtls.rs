@@ -1,5 +1,5 @@
-//! `coaps://` against libcoap, built on OpenSSL and on GnuTLS, both ways: keys, certificates on one
-//! side and on both, and all of it through loss and duplication.
+//! `coaps://` against libcoap, built on OpenSSL and on GnuTLS, and against go-coap, both ways: keys,
+//! certificates on one side and on both, and with libcoap all of it through loss and duplication.
 //!
 //! A library that is missing is named as skipped, unless `CAROB_REQUIRE_PEERS=1`, which makes its
 //! absence a failure. What came of it is in `docs/interoperability.md`.
@@ -13,6 +13,10 @@
 #[allow(dead_code, reason = "other tests use the rest")]
 mod process;
 
+#[path = "interop/installed.rs"]
+#[allow(dead_code, reason = "as above")]
+mod installed;
+
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use installed::Peer;
 use process::{Running, Scratch};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair,
@@ -190,8 +195,8 @@ fn output(command: &mut Command) -> String {
     format!("{text}\n{said}")
 }
 
-fn their_client(library: &str, proof: Proof, path: Path) {
-    let files = Files::new();
+/// Our server, and the port at which it takes DTLS.
+fn our_server(files: &Files, proof: Proof) -> (Running, u16) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
     command.args([
         "serve",
@@ -215,7 +220,27 @@ fn their_client(library: &str, proof: Proof, path: Path) {
     let line: serde_json::Value = serde_json::from_str(&server.stdout()).expect("JSON");
     let uri = line["also"][0].as_str().expect("an address").to_owned();
     let port = uri.rsplit(':').next().and_then(|port| port.parse().ok());
-    let port = port.expect("a port");
+    (server, port.expect("a port"))
+}
+
+/// Our client, about to ask.
+fn our_command(files: &Files, proof: Proof, uri: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
+    command.args(["get", uri, "--cc", "cocoa-plus"]);
+    match proof {
+        Proof::Key => command.arg("--psk-file").arg(&files.keys),
+        _ => command.arg("--ca").arg(&files.ca),
+    };
+    if proof == Proof::Both {
+        command.arg("--cert").arg(&files.client.0);
+        command.arg("--key").arg(&files.client.1);
+    }
+    command
+}
+
+fn their_client(library: &str, proof: Proof, path: Path) {
+    let files = Files::new();
+    let (_server, port) = our_server(&files, proof);
     let client = || {
         let mut command = Command::new(format!("coap-client-{library}"));
         command.args(["-B", "50"]);
@@ -268,17 +293,8 @@ fn our_client(library: &str, proof: Proof, path: Path) {
     // It says nothing when it is ready; one that is not there yet is asked again.
     std::thread::sleep(Duration::from_millis(500));
     let (_relay, port) = through(path, port + 1, 20);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
     let uri = format!("coaps://127.0.0.1:{port}/");
-    command.args(["get", &uri, "--cc", "cocoa-plus"]);
-    match proof {
-        Proof::Key => command.arg("--psk-file").arg(&files.keys),
-        _ => command.arg("--ca").arg(&files.ca),
-    };
-    if proof == Proof::Both {
-        command.arg("--cert").arg(&files.client.0);
-        command.arg("--key").arg(&files.client.1);
-    }
+    let mut command = our_command(&files, proof, &uri);
     let hello = output(&mut command);
     assert!(hello.contains(LIBCOAP_HELLO), "{hello}");
 }
@@ -326,4 +342,91 @@ macro_rules! tests {
 tests! {
     openssl "openssl";
     gnutls "gnutls";
+}
+
+/// Where our programs on go-coap are, if they have been built.
+fn go_coap() -> Option<PathBuf> {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let current = Peer::GoCoap.is_current(&root);
+    let required = std::env::var_os("CAROB_REQUIRE_PEERS").is_some_and(|value| value == "1");
+    assert!(current || !required, "go-coap is missing");
+    if !current {
+        eprintln!("skipped: go-coap is missing (cargo xtask peers)");
+    }
+    current.then(|| Peer::GoCoap.built(&root))
+}
+
+fn go_coaps_client(programs: &std::path::Path, proof: Proof) {
+    let files = Files::new();
+    let (_server, port) = our_server(&files, proof);
+    // A body of many blocks, too.
+    for (resource, length) in [("hello", HELLO.len() + 1), ("large", 1 << 20)] {
+        let uri = format!("coaps://127.0.0.1:{port}/{resource}");
+        let body = files.scratch.with(resource, b"");
+        let mut command = Command::new(programs.join("client"));
+        command.args(["get", &uri, "--output"]).arg(&body);
+        match proof {
+            Proof::Key => command.args(["--psk", "device:secret-1"]),
+            _ => command.arg("--ca").arg(&files.ca),
+        };
+        if proof == Proof::Both {
+            command.arg("--cert").arg(&files.client.0);
+            command.arg("--key").arg(&files.client.1);
+        }
+        assert!(output(&mut command).contains("2.05"));
+        let body = std::fs::read(body).expect("it was written");
+        assert_eq!(body.len(), length);
+    }
+}
+
+fn go_coaps_server(programs: &std::path::Path, proof: Proof) {
+    let files = Files::new();
+    let port = two_ports();
+    let mut command = Command::new(programs.join("server"));
+    command.args([&port.to_string(), "--scheme", "coaps"]);
+    match proof {
+        Proof::Key => command.args(["--psk", "device:secret-1"]),
+        _ => command
+            .arg("--cert")
+            .arg(&files.server.0)
+            .arg("--key")
+            .arg(&files.server.1),
+    };
+    if proof == Proof::Both {
+        command.arg("--client-ca").arg(&files.ca);
+    }
+    let _server = Running::start(&mut command, &files.scratch, "server");
+    std::thread::sleep(Duration::from_millis(500));
+    let uri = format!("coaps://127.0.0.1:{port}/hello");
+    let hello = output(&mut our_command(&files, proof, &uri));
+    assert!(hello.contains("hello from go-coap"), "{hello}");
+    let uri = format!("coaps://127.0.0.1:{port}/large?50000");
+    let large = our_command(&files, proof, &uri).output().expect("it runs");
+    assert_eq!(large.stdout.len(), 50_000);
+}
+
+mod go {
+    use super::{Proof, go_coap, go_coaps_client, go_coaps_server};
+
+    fn both_ways(proof: Proof) {
+        if let Some(programs) = go_coap() {
+            go_coaps_client(&programs, proof);
+            go_coaps_server(&programs, proof);
+        }
+    }
+
+    #[test]
+    fn with_a_key() {
+        both_ways(Proof::Key);
+    }
+
+    #[test]
+    fn with_the_servers_certificate() {
+        both_ways(Proof::Server);
+    }
+
+    #[test]
+    fn with_certificates_on_both_sides() {
+        both_ways(Proof::Both);
+    }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Hello<'a> {
     /// Where its cookie is, in the body of the message.
     cookie: (usize, usize),
     suites: &'a [u8],
+    /// Where the extensions begin.
+    extensions: usize,
 }
 
 impl<'a> Hello<'a> {
@@ -54,6 +56,9 @@ impl<'a> Hello<'a> {
         let suites = body.get(cookie.1..)?;
         let (length, rest) = suites.split_first_chunk()?;
         let suites = rest.get(..usize::from(u16::from_be_bytes(*length)))?;
+        let compression = cookie.1 + 2 + suites.len();
+        let extensions = compression + 1 + usize::from(*body.get(compression)?);
+        body.get(compression..extensions)?;
         Some(Self {
             record: &datagram[..first.length()],
             sequence: first.sequence,
@@ -61,6 +66,7 @@ impl<'a> Hello<'a> {
             random,
             cookie,
             suites,
+            extensions,
         })
     }
 
@@ -93,6 +99,16 @@ impl<'a> Hello<'a> {
     pub(crate) fn suites(&self) -> impl Iterator<Item = u16> + use<'a> {
         let pairs = self.suites.chunks_exact(2);
         pairs.map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
+    }
+
+    /// What a client must say again as it has said it: version, random number, session, suites and
+    /// compression (RFC 6347 4.2.1). Its extensions may change, and those of Go's library do.
+    fn parameters(&self) -> [&'a [u8]; 2] {
+        let body = self.body();
+        [
+            &body[..self.cookie.0 - 1],
+            &body[self.cookie.1..self.extensions],
+        ]
     }
 
     /// Its body as it was before it had a cookie.
@@ -136,7 +152,9 @@ impl Cookies {
             }
         }
         of.extend_from_slice(&from.port().to_be_bytes());
-        of.extend_from_slice(&hello.bare());
+        for part in hello.parameters() {
+            of.extend_from_slice(part);
+        }
         hmac(&self.secret, &of)
     }
 
@@ -216,6 +234,15 @@ mod tests {
         let bytes = hello(1, cookie);
         let second = Hello::read(&bytes).expect("it is one");
         assert_eq!(second.without_cookie()[13..], hello(0, &[])[13..]);
+        let mut extended = hello(1, cookie);
+        extended.extend_from_slice(&[0, 4, 0, 23, 0, 0]);
+        for place in [12, 16, 24] {
+            extended[place] += 6;
+        }
+        let other = Hello::read(&extended).expect("it is one");
+        assert_eq!(other.bare().len(), bare.bare().len() + 6);
+        let checked = cookies.check(minutes(5), from(1), None, &other);
+        assert!(checked.is_some(), "extensions may come");
         let check = |now, from, own| cookies.check(now, from, own, &second).is_some();
         assert!(check(minutes(5), from(1), None) && check(minutes(6), from(1), None));
         assert!(!check(minutes(7), from(1), None), "it is too old");

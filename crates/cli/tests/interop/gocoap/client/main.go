@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	piondtls "github.com/pion/dtls/v3"
+	"github.com/plgd-dev/go-coap/v3/dtls"
 	"github.com/plgd-dev/go-coap/v3/message"
 	"github.com/plgd-dev/go-coap/v3/message/codes"
 	"github.com/plgd-dev/go-coap/v3/message/pool"
@@ -38,7 +40,7 @@ var methods = map[string]codes.Code{
 
 type arguments struct {
 	payload, output, cancel          string
-	ca, then                         string
+	ca, then, psk, cert, key         string
 	non, ifNoneMatch, noCSM          bool
 	accept, contentFormat, blockSize int
 	ifMatch, etag                    values
@@ -99,6 +101,9 @@ func parse(words []string) arguments {
 	flags.Float64Var(&a.linger, "linger", 0, "")
 	flags.Var(&a.option, "option", "")
 	flags.StringVar(&a.ca, "ca", "", "")
+	flags.StringVar(&a.psk, "psk", "", "")
+	flags.StringVar(&a.cert, "cert", "", "")
+	flags.StringVar(&a.key, "key", "", "")
 	flags.StringVar(&a.then, "then", "", "")
 	flags.BoolVar(&a.noCSM, "no-csm", false, "")
 	_ = flags.Parse(words) // it exits at an error
@@ -163,6 +168,13 @@ func dial(target *url.URL, limit time.Duration, a arguments) (mux.Conn, error) {
 			report,
 		)
 	}
+	if target.Scheme == "coaps" {
+		config, err := secured(a)
+		if err != nil {
+			return nil, err
+		}
+		return dtls.Dial(target.Host, config, report)
+	}
 	// What the server asks in turn (`/reverse`).
 	router := mux.NewRouter()
 	router.HandleFunc("/hello", func(w mux.ResponseWriter, _ *mux.Message) {
@@ -194,6 +206,31 @@ func dial(target *url.URL, limit time.Duration, a arguments) (mux.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return conn, conn.Ping(ctx)
+}
+
+// secured is what DTLS needs: an identity and its key (`identity:key`), or whom to trust, and our own
+// certificate if there is one.
+func secured(a arguments) (*piondtls.Config, error) {
+	if identity, secret, found := strings.Cut(a.psk, ":"); found {
+		return &piondtls.Config{
+			PSK:             func([]byte) ([]byte, error) { return []byte(secret), nil },
+			PSKIdentityHint: []byte(identity),
+			CipherSuites:    []piondtls.CipherSuiteID{piondtls.TLS_PSK_WITH_AES_128_CCM_8},
+		}, nil
+	}
+	trusted, err := trusting(a.ca)
+	if err != nil {
+		return nil, err
+	}
+	config := &piondtls.Config{RootCAs: trusted.RootCAs, ServerName: "127.0.0.1"}
+	if a.cert != "" {
+		pair, err := tls.LoadX509KeyPair(a.cert, a.key)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
 }
 
 func trusting(file string) (*tls.Config, error) {
