@@ -1,5 +1,6 @@
-//! `coaps://` against libcoap, built on OpenSSL and on GnuTLS, and against go-coap, both ways: keys,
-//! certificates on one side and on both, and with libcoap all of it through loss and duplication.
+//! `coaps://` against libcoap, built on OpenSSL and on GnuTLS, against go-coap and Californium, both
+//! ways: keys, certificates on one side and on both, and with libcoap all of it through loss and
+//! duplication.
 //!
 //! A library that is missing is named as skipped, unless `CAROB_REQUIRE_PEERS=1`, which makes its
 //! absence a failure. What came of it is in `docs/interoperability.md`.
@@ -344,34 +345,63 @@ tests! {
     gnutls "gnutls";
 }
 
-/// Where our programs on go-coap are, if they have been built.
-fn go_coap() -> Option<PathBuf> {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let current = Peer::GoCoap.is_current(&root);
+/// Whether our programs on a library have been built.
+fn is_built(peer: Peer) -> bool {
+    let current = peer.is_current(&root());
     let required = std::env::var_os("CAROB_REQUIRE_PEERS").is_some_and(|value| value == "1");
-    assert!(current || !required, "go-coap is missing");
+    assert!(current || !required, "{} is missing", peer.name());
     if !current {
-        eprintln!("skipped: go-coap is missing (cargo xtask peers)");
+        eprintln!("skipped: {} is missing (cargo xtask peers)", peer.name());
     }
-    current.then(|| Peer::GoCoap.built(&root))
+    current
 }
 
-fn go_coaps_client(programs: &std::path::Path, proof: Proof) {
+fn root() -> PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Our `client` or `server` on a library.
+fn program(peer: Peer, end: &str) -> Command {
+    let built = peer.built(&root());
+    if peer == Peer::GoCoap {
+        return Command::new(built.join(end));
+    }
+    let mut path = built.join("classes").into_os_string();
+    path.push(":");
+    path.push(built.join("lib/*"));
+    let class = if end == "client" {
+        "interop.Client"
+    } else {
+        "interop.Server"
+    };
+    let mut command = Command::new("java");
+    // What starts fastest, as in `interop/clients.rs`.
+    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"]);
+    command.arg(path).arg(class);
+    command
+}
+
+fn prove(command: &mut Command, proof: Proof, own: Option<&(PathBuf, PathBuf)>) {
+    if proof == Proof::Key {
+        command.args(["--psk", "device:secret-1"]);
+    } else if let Some((chain, key)) = own {
+        command.arg("--cert").arg(chain).arg("--key").arg(key);
+    }
+}
+
+fn their_program_asks(peer: Peer, proof: Proof) {
     let files = Files::new();
     let (_server, port) = our_server(&files, proof);
     // A body of many blocks, too.
     for (resource, length) in [("hello", HELLO.len() + 1), ("large", 1 << 20)] {
         let uri = format!("coaps://127.0.0.1:{port}/{resource}");
         let body = files.scratch.with(resource, b"");
-        let mut command = Command::new(programs.join("client"));
+        let mut command = program(peer, "client");
         command.args(["get", &uri, "--output"]).arg(&body);
-        match proof {
-            Proof::Key => command.args(["--psk", "device:secret-1"]),
-            _ => command.arg("--ca").arg(&files.ca),
-        };
-        if proof == Proof::Both {
-            command.arg("--cert").arg(&files.client.0);
-            command.arg("--key").arg(&files.client.1);
+        let own = Some(&files.client).filter(|_| proof == Proof::Both);
+        prove(&mut command, proof, own);
+        if proof != Proof::Key {
+            command.arg("--ca").arg(&files.ca);
         }
         assert!(output(&mut command).contains("2.05"));
         let body = std::fs::read(body).expect("it was written");
@@ -379,54 +409,64 @@ fn go_coaps_client(programs: &std::path::Path, proof: Proof) {
     }
 }
 
-fn go_coaps_server(programs: &std::path::Path, proof: Proof) {
+fn their_program_answers(peer: Peer, proof: Proof) {
     let files = Files::new();
     let port = two_ports();
-    let mut command = Command::new(programs.join("server"));
+    let mut command = program(peer, "server");
     command.args([&port.to_string(), "--scheme", "coaps"]);
-    match proof {
-        Proof::Key => command.args(["--psk", "device:secret-1"]),
-        _ => command
-            .arg("--cert")
-            .arg(&files.server.0)
-            .arg("--key")
-            .arg(&files.server.1),
-    };
+    prove(&mut command, proof, Some(&files.server));
     if proof == Proof::Both {
         command.arg("--client-ca").arg(&files.ca);
     }
     let _server = Running::start(&mut command, &files.scratch, "server");
-    std::thread::sleep(Duration::from_millis(500));
+    // Neither says when it listens. What is asked before that is refused by the system.
     let uri = format!("coaps://127.0.0.1:{port}/hello");
-    let hello = output(&mut our_command(&files, proof, &uri));
-    assert!(hello.contains("hello from go-coap"), "{hello}");
-    let uri = format!("coaps://127.0.0.1:{port}/large?50000");
+    let hello = (0..100).find_map(|_| {
+        let ran = our_command(&files, proof, &uri).output().expect("it runs");
+        let there = ran.status.success();
+        if !there {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        there.then(|| String::from_utf8_lossy(&ran.stdout).into_owned())
+    });
+    let hello = hello.expect("it answers in time");
+    assert!(hello.starts_with("hello from "), "{hello}");
+    let uri = format!("coaps://127.0.0.1:{port}/large");
     let large = our_command(&files, proof, &uri).output().expect("it runs");
-    assert_eq!(large.stdout.len(), 50_000);
+    assert_eq!(large.stdout.len(), 1 << 20);
 }
 
-mod go {
-    use super::{Proof, go_coap, go_coaps_client, go_coaps_server};
+macro_rules! tests_of_programs {
+    ($($module:ident $peer:ident;)*) => {
+        $(mod $module {
+            use super::{Peer, Proof, is_built, their_program_answers, their_program_asks};
 
-    fn both_ways(proof: Proof) {
-        if let Some(programs) = go_coap() {
-            go_coaps_client(&programs, proof);
-            go_coaps_server(&programs, proof);
-        }
-    }
+            fn both_ways(proof: Proof) {
+                if is_built(Peer::$peer) {
+                    their_program_asks(Peer::$peer, proof);
+                    their_program_answers(Peer::$peer, proof);
+                }
+            }
 
-    #[test]
-    fn with_a_key() {
-        both_ways(Proof::Key);
-    }
+            #[test]
+            fn with_a_key() {
+                both_ways(Proof::Key);
+            }
 
-    #[test]
-    fn with_the_servers_certificate() {
-        both_ways(Proof::Server);
-    }
+            #[test]
+            fn with_the_servers_certificate() {
+                both_ways(Proof::Server);
+            }
 
-    #[test]
-    fn with_certificates_on_both_sides() {
-        both_ways(Proof::Both);
-    }
+            #[test]
+            fn with_certificates_on_both_sides() {
+                both_ways(Proof::Both);
+            }
+        })*
+    };
+}
+
+tests_of_programs! {
+    go_coap GoCoap;
+    californium Californium;
 }

@@ -37,6 +37,7 @@ final class Client {
   private int count = 1;
   private String cancel = "get";
   private Path trusted;
+  private final Dtls dtls = new Dtls();
   private String then;
 
   private Client(Request request) {
@@ -72,6 +73,8 @@ final class Client {
       builder.setConnector(new TcpClientConnector(configuration));
     } else if (uri.startsWith("coaps+tcp:")) {
       builder.setConnector(new TlsClientConnector(Security.trusting(trusted), configuration));
+    } else if (uri.startsWith("coaps:")) {
+      builder.setConnector(dtls.connector(null, configuration));
     }
     return builder.build();
   }
@@ -79,6 +82,7 @@ final class Client {
   private void parse(String[] arguments) throws IOException {
     OptionSet options = request.getOptions();
     for (int i = 2; i < arguments.length; i++) {
+      boolean taken = i + 1 < arguments.length && dtls.take(arguments[i], arguments[i + 1]);
       switch (arguments[i]) {
         case "--payload" -> request.setPayload(Files.readAllBytes(Path.of(arguments[++i])));
         case "--output" -> output = Path.of(arguments[++i]);
@@ -105,7 +109,12 @@ final class Client {
         case "--ca" -> trusted = Path.of(arguments[++i]);
         case "--then" -> then = arguments[++i];
         case "--linger" -> linger = Double.parseDouble(arguments[++i]);
-        default -> throw new IllegalArgumentException("unknown: " + arguments[i]);
+        default -> {
+          if (!taken) {
+            throw new IllegalArgumentException("unknown: " + arguments[i]);
+          }
+          i++;
+        }
       }
     }
   }

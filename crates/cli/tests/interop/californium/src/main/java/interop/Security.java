@@ -10,6 +10,7 @@ import java.security.KeyStore;
 import java.security.PrivateKey;
 import java.security.cert.Certificate;
 import java.security.cert.CertificateFactory;
+import java.security.cert.X509Certificate;
 import java.security.spec.PKCS8EncodedKeySpec;
 import java.util.Base64;
 import javax.net.ssl.KeyManagerFactory;
@@ -37,11 +38,8 @@ final class Security {
   /** For a server; its key is one of an elliptic curve. */
   static SSLContext identity(Path certificate, Path key)
       throws GeneralSecurityException, IOException {
-    String text = Files.readString(key).replaceAll("-----[A-Z ]+-----|\\s", "");
-    PKCS8EncodedKeySpec encoded = new PKCS8EncodedKeySpec(Base64.getDecoder().decode(text));
-    PrivateKey own = KeyFactory.getInstance("EC").generatePrivate(encoded);
     KeyStore store = empty();
-    store.setKeyEntry("own", own, NO_PASSWORD, new Certificate[] {certificate(certificate)});
+    store.setKeyEntry("own", key(key), NO_PASSWORD, new Certificate[] {certificate(certificate)});
     KeyManagerFactory keys = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
     keys.init(store, NO_PASSWORD);
     SSLContext context = SSLContext.getInstance("TLS");
@@ -49,9 +47,17 @@ final class Security {
     return context;
   }
 
-  private static Certificate certificate(Path file) throws GeneralSecurityException, IOException {
+  /** A key of an elliptic curve. */
+  static PrivateKey key(Path file) throws GeneralSecurityException, IOException {
+    String text = Files.readString(file).replaceAll("-----[A-Z ]+-----|\\s", "");
+    PKCS8EncodedKeySpec encoded = new PKCS8EncodedKeySpec(Base64.getDecoder().decode(text));
+    return KeyFactory.getInstance("EC").generatePrivate(encoded);
+  }
+
+  static X509Certificate certificate(Path file) throws GeneralSecurityException, IOException {
     try (InputStream stream = Files.newInputStream(file)) {
-      return CertificateFactory.getInstance("X.509").generateCertificate(stream);
+      CertificateFactory factory = CertificateFactory.getInstance("X.509");
+      return (X509Certificate) factory.generateCertificate(stream);
     }
   }
 

@@ -36,6 +36,7 @@ import org.eclipse.californium.elements.config.TcpConfig;
 import org.eclipse.californium.elements.config.UdpConfig;
 import org.eclipse.californium.elements.tcp.netty.TcpServerConnector;
 import org.eclipse.californium.elements.tcp.netty.TlsServerConnector;
+import org.eclipse.californium.scandium.config.DtlsConfig;
 
 /** A Californium server with the resources of the interop tests; see README.md two folders up. */
 final class Server {
@@ -61,12 +62,19 @@ final class Server {
     String scheme = "coap";
     Path certificate = null;
     Path key = null;
+    Dtls dtls = new Dtls();
     for (int i = 1; i < arguments.length; i++) {
+      boolean taken = i + 1 < arguments.length && dtls.take(arguments[i], arguments[i + 1]);
       switch (arguments[i]) {
         case "--scheme" -> scheme = arguments[++i];
         case "--cert" -> certificate = Path.of(arguments[++i]);
         case "--key" -> key = Path.of(arguments[++i]);
-        default -> throw new IllegalArgumentException("unknown: " + arguments[i]);
+        default -> {
+          if (!taken) {
+            throw new IllegalArgumentException("unknown: " + arguments[i]);
+          }
+          i++;
+        }
       }
     }
     Configuration configuration = configuration(1024);
@@ -80,6 +88,7 @@ final class Server {
         SSLContext security = Security.identity(certificate, key);
         endpoint.setConnector(new TlsServerConnector(security, address, configuration));
       }
+      case "coaps" -> endpoint.setConnector(dtls.connector(address, configuration));
       default -> endpoint.setInetSocketAddress(address);
     }
     server.addEndpoint(endpoint.build());
@@ -101,6 +110,7 @@ final class Server {
   /** Without a properties file, which the library would otherwise write where it is started. */
   static Configuration configuration(int blockSize) {
     CoapConfig.register();
+    DtlsConfig.register();
     TcpConfig.register();
     UdpConfig.register();
     Configuration configuration = Configuration.createStandardWithoutFile();
