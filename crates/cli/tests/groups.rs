@@ -83,7 +83,7 @@ fn every_member_is_shown_with_who_it_is() {
     let (shown, errors) = (text(&output.stdout), text(&output.stderr));
     let mut parts = shown.split("----\n");
     let first = parts.next().unwrap_or_default();
-    assert!(first.starts_with("exit 4\n"), "{shown}{errors}");
+    assert!(first.starts_with("exit 3\n"), "{shown}{errors}");
     for host in ["10.9.0.1:5683 after", "10.9.0.2:5683 after"] {
         assert!(first.contains(host), "{shown}{errors}");
     }

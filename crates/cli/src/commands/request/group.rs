@@ -37,7 +37,7 @@ pub(in crate::commands) fn nobody(uri: &str, lasts: Duration) -> Failure {
         "nobody in the group of {uri} answered within {}",
         printer::time(lasts)
     );
-    Failure::new(Kind::Network, text).hint(
+    Failure::new(Kind::NoAnswer, text).hint(
         "members answer within 5 s of the request unless they know better; --interface names the \
          network to ask",
     )
