@@ -21,6 +21,7 @@ mod address;
 pub mod blockwise;
 pub mod codec;
 pub mod congestion;
+pub mod counters;
 pub mod dedup;
 pub mod echo;
 pub mod endpoint;

@@ -67,6 +67,7 @@ use crate::codec::{
     Code, DecodeErrorKind, MessageId, MessageView, OptionNumber, Type, parse_header,
 };
 use crate::congestion::Choice;
+use crate::counters::{Counters, Refusal};
 use crate::dedup::{Dedup, Known};
 use crate::echo::{Challenges, Given};
 use crate::message_id::GroupIds;
@@ -194,6 +195,7 @@ pub struct Endpoint {
     delivery: Option<DeliveryRule>,
     timers: Timers<Owner>,
     serial: u32,
+    counters: Counters,
     /// Messages rejected since the second began that is named here.
     rejections: (Instant, u32),
     out: VecDeque<Queued>,
@@ -253,6 +255,7 @@ impl Endpoint {
             delivery: None,
             timers: Timers::default(),
             serial: 0,
+            counters: Counters::default(),
             rejections: (Instant::ZERO, 0),
             out: VecDeque::new(),
             out_bytes: Vec::new(),
@@ -303,6 +306,7 @@ impl Endpoint {
             return;
         }
         self.notified_at = now;
+        self.counters.received.add(bytes.len());
         let peer = self.peers.find(from);
         if let Some(peer) = peer {
             self.peers[peer].last_heard = now;
@@ -335,6 +339,7 @@ impl Endpoint {
         match self.dedup.look_up(now, from, id) {
             Known::New => {}
             Known::InProgress { acknowledged } => {
+                self.counters.duplicates += 1;
                 self.trace(now, from, What::Duplicate { id });
                 if acknowledged {
                     self.send_empty(now, from, Type::Acknowledgement, id);
@@ -342,6 +347,7 @@ impl Endpoint {
                 return;
             }
             Known::Answered(answer) => {
+                self.counters.duplicates += 1;
                 let start = self.out_bytes.len();
                 self.out_bytes.extend_from_slice(answer);
                 if code.is_request() {
@@ -350,11 +356,13 @@ impl Endpoint {
                 // A forged one may be shorter than what it seems to be a copy of.
                 let long = self.out_bytes.len() - start > AMPLIFICATION_FACTOR * bytes.len();
                 if long && self.is_limited(now, from) {
+                    self.counters.refused(Refusal::Amplification);
                     self.out_bytes.truncate(start);
                 }
                 let range = start..self.out_bytes.len();
                 self.trace(now, from, What::Duplicate { id });
                 if !range.is_empty() {
+                    self.counters.sent.add(range.len());
                     self.out.push_back(Queued::Transmit { to: from, range });
                 }
                 return;
@@ -383,7 +391,10 @@ impl Endpoint {
         }
         if *count < REJECTIONS_A_SECOND {
             *count += 1;
+            self.counters.refused(Refusal::Reset);
             self.send_empty(now, to, Type::Reset, id);
+        } else {
+            self.counters.refused(Refusal::ResetWithheld);
         }
     }
 
@@ -395,6 +406,7 @@ impl Endpoint {
         bytes: &[u8],
         why: DecodeErrorKind,
     ) {
+        self.counters.refused(Refusal::Malformed);
         self.trace(now, from, What::Malformed);
         // RFC 7252 3: an unknown version is ignored silently.
         if why == DecodeErrorKind::UnsupportedVersion {
@@ -502,6 +514,11 @@ impl Endpoint {
             connections: self.connections.len(),
             partial_bytes: self.connections.partial_bytes,
         }
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// The peers we know, which are those we have sent messages of our own to.
@@ -618,6 +635,7 @@ impl Endpoint {
             Some(reliable) => write_frame(reliable.framing, bytes, &mut self.out_bytes),
         }
         let range = start..self.out_bytes.len();
+        self.counters.sent.add(bytes.len());
         self.out.push_back(Queued::Transmit { to, range });
     }
 

@@ -58,6 +58,10 @@ impl Endpoint {
             .with_confirmable(exchange.confirmable);
         if let Some(round_trip) = answered.round_trip() {
             peer.tally.took(round_trip);
+            self.counters.round_trips.add(round_trip);
+        }
+        if first {
+            self.counters.of_mut(exchange.purpose.kind()).answered += 1;
         }
         if self.config.reliable.is_some() {
             // Congestion is the transport's.
@@ -260,6 +264,7 @@ impl Endpoint {
         purpose: Purpose,
         message: &MessageView<'_>,
     ) {
+        self.counters.responses.add(Some(message.code()));
         // "Not now" is for the controller, too (RFC 8516 2, RFC 7252 5.9.3.4).
         if matches!(
             message.code(),
@@ -299,6 +304,12 @@ impl Endpoint {
         let peer = &mut self.peers[peer];
         ended.compare_count(self.count_option, message, &mut peer.echo);
         ended.answers = ended.answers.saturating_add(1);
+        let counts = self.counters.of_mut(ended.kind);
+        if ended.answers > 1 {
+            counts.answered_again += 1;
+        } else {
+            counts.answered_late += 1;
+        }
         let late = LateAnswer::new(now, ended.sent, ended.answers, now.since(ended.began))
             .with_abandoned(ended.abandoned);
         peer.congestion.controller().on_late_answer(&late);

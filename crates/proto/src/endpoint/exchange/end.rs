@@ -62,6 +62,9 @@ impl Endpoint {
         let exchange = &self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
         let retransmissions = exchange.retransmissions();
+        self.counters
+            .of_mut(exchange.purpose.kind())
+            .give_up(reason);
         if exchange.state == State::Unacknowledged {
             let Timer { timeout, memo } = exchange.timer;
             let abandoned =
@@ -162,6 +165,7 @@ impl Endpoint {
                 self.ended.pop_front();
             }
             self.ended.push_back(Ended {
+                kind: exchange.purpose.kind(),
                 peer: self.peers[exchange.peer].address,
                 id,
                 token: exchange.token,

@@ -214,6 +214,7 @@ impl Exchange {
 #[derive(Debug)]
 pub(super) struct Ended {
     peer: SocketAddr,
+    kind: Kind,
     id: MessageId,
     token: Token,
     counting: Counting,
@@ -482,6 +483,7 @@ impl Endpoint {
                 .congestion
                 .controller()
                 .first_timeout(&start, &mut *self.random);
+            self.counters.timeouts.add(exchange.timer.timeout);
         }
         let message_type = if exchange.confirmable {
             Type::Confirmable
@@ -614,6 +616,10 @@ impl Endpoint {
         tally.retransmissions = tally
             .retransmissions
             .saturating_add(u32::from(retransmissions > 0));
+        let counts = self.counters.of_mut(exchange.purpose.kind());
+        counts.transmissions += 1;
+        counts.retransmissions += u64::from(retransmissions > 0);
+        self.counters.sent.add(exchange.bytes.len());
         let to = peer.address;
         let start = self.out_bytes.len();
         self.out_bytes.extend_from_slice(&exchange.bytes);
@@ -650,6 +656,7 @@ impl Endpoint {
                 let silent = peer.last_heard <= last.at;
                 let lost = Lost::new(now, last, exchange.bytes.len() as u32, silent);
                 peer.congestion.controller().on_lost(&lost);
+                self.counters.of_mut(exchange.purpose.kind()).expired += 1;
                 let missed = exchange.missed(now, parameters.max_transmit_span());
                 let may = !missed && exchange.has_budget();
                 if exchange.retransmissions() < parameters.max_retransmit && may {

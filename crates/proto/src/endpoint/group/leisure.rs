@@ -7,6 +7,7 @@ use core::net::SocketAddr;
 use carob_cc::time::{Duration, Instant};
 
 use crate::codec::{Code, MessageView, Token, Type};
+use crate::counters::Refusal;
 use crate::dedup::Known;
 use crate::endpoint::config::Leisure;
 use crate::endpoint::{Endpoint, Owner, Tracing};
@@ -33,7 +34,9 @@ impl Endpoint {
             return;
         }
         self.notified_at = now;
+        self.counters.received.add(bytes.len());
         let Ok(message) = MessageView::parse(bytes) else {
+            self.counters.refused(Refusal::Malformed);
             return self.trace(now, from, What::Malformed);
         };
         let (kind, code, id) = (message.kind(), message.code(), message.message_id());
@@ -53,6 +56,7 @@ impl Endpoint {
         match self.dedup.look_up(now, from, id) {
             Known::New => self.handle_request(now, from, &message, true),
             Known::InProgress { .. } | Known::Answered(_) => {
+                self.counters.duplicates += 1;
                 self.trace(now, from, What::Duplicate { id });
             }
         }

@@ -23,6 +23,7 @@ use carob_cc::time::{Duration, Instant};
 use super::{Endpoint, Failure, Owner, Queued, RequestId, Tracing};
 use crate::codec::signal::BASE_MESSAGE_SIZE;
 use crate::codec::{Code, FrameReader, Framing, MessageView, Signal, Token};
+use crate::counters::Refusal;
 use crate::trace::What;
 
 pub use config::Reliable;
@@ -280,9 +281,11 @@ impl Endpoint {
         if bytes.get(1) == Some(&Code::EMPTY.0) {
             return;
         }
+        self.counters.received.add(bytes.len());
         let message = match MessageView::parse_long(bytes) {
             Ok(message) => message,
             Err(error) => {
+                self.counters.refused(Refusal::Malformed);
                 self.trace(now, from, What::Malformed);
                 let text = alloc::format!("{error}");
                 return self.abort(now, from, Disconnect::BadMessage, None, &text);

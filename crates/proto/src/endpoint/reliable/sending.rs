@@ -104,6 +104,7 @@ impl Endpoint {
             ..Transmission::default()
         });
         peer.tally.transmissions = peer.tally.transmissions.saturating_add(1);
+        self.counters.of_mut(exchange.purpose.kind()).transmissions += 1;
         let (at, to, bytes) = (exchange.peer, peer.address, exchange.bytes.len() as u32);
         let purpose = exchange.purpose.kind();
         let message = core::mem::take(&mut exchange.bytes);

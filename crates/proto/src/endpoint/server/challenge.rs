@@ -18,6 +18,7 @@ use carob_cc::time::Instant;
 use super::response::write_response;
 use crate::blockwise::Wanted;
 use crate::codec::{BlockSize, BlockValue, Code, OptionNumber, Token};
+use crate::counters::Refusal;
 use crate::endpoint::capacity::Capacity;
 use crate::endpoint::{Endpoint, IncomingId};
 use crate::message::{Payload, Response};
@@ -73,6 +74,7 @@ impl Endpoint {
 
     /// 4.01 with a fresh Echo value.
     fn challenge_of(&mut self, now: Instant, source: SocketAddr) -> Response {
+        self.counters.refused(Refusal::Challenge);
         let lifetime = self.config.echo_lifetime;
         let value = (self.challenges).value(&mut *self.random, now, lifetime, source);
         let mut response = Response::new(Code::UNAUTHORIZED);

@@ -228,6 +228,7 @@ impl Endpoint {
         }
         if let Verdict::Refused(Code::BAD_OPTION, _) = verdict {
             // A NON with an option we must understand is rejected (RFC 7252 5.4.1).
+            self.counters.requests.add(request.code(), None);
             return;
         }
         let (lifetime, repeatable) = (

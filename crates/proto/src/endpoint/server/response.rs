@@ -8,7 +8,7 @@ use carob_cc::controller::Counting;
 use carob_cc::time::Instant;
 
 use super::challenge::{AMPLIFICATION_FACTOR, Draft};
-use super::table::{Acknowledgement, Slot};
+use super::table::Acknowledgement;
 use crate::blockwise::bodies::Kept;
 use crate::blockwise::{Key, Wanted};
 use crate::codec::edit::SMALL_OPTION_BYTES;
@@ -17,6 +17,7 @@ use crate::codec::{
     BlockValue, Code, EncodeError, MessageId, MessageView, NoResponse, OptionNumber, Options,
     Token, Type, Writer,
 };
+use crate::counters::Refusal;
 use crate::endpoint::capacity::Capacity;
 use crate::endpoint::client::{encode, write_options};
 use crate::endpoint::count::Count;
@@ -33,6 +34,7 @@ impl Endpoint {
 
     /// Answers a request that gets no place: 5.03 to a CON, nothing to a NON.
     pub(super) fn overloaded(&mut self, now: Instant, from: SocketAddr, request: &MessageView<'_>) {
+        self.counters.refused(Refusal::Overload);
         if request.kind() == Type::Confirmable || self.is_reliable() {
             self.refuse(
                 now,
@@ -40,6 +42,8 @@ impl Endpoint {
                 request,
                 &Response::new(Code::SERVICE_UNAVAILABLE),
             );
+        } else {
+            self.counters.requests.add(request.code(), None);
         }
     }
 
@@ -54,11 +58,15 @@ impl Endpoint {
         let (token, id) = (request.token(), request.message_id());
         let unwanted = request.uint_option(OptionNumber::NO_RESPONSE);
         if unwanted.is_some_and(|value| NoResponse::from_value(value).suppresses(response.code)) {
+            self.counters.requests.add(request.code(), None);
             if !self.is_reliable() {
                 self.send_empty(now, from, Type::Acknowledgement, id);
             }
             return;
         }
+        self.counters
+            .requests
+            .add(request.code(), Some(response.code));
         let mut scratch = core::mem::take(&mut self.scratch);
         let Response {
             code,
@@ -72,6 +80,7 @@ impl Endpoint {
             if fits || !self.is_limited(now, from) {
                 self.transmit(now, from, &scratch[..length]);
             } else {
+                self.counters.refused(Refusal::Amplification);
                 let plain = Options::default();
                 if let Ok(length) = encode(&mut scratch, &token, *code, &plain, &[], &[]) {
                     address(&mut scratch, Type::Acknowledgement, id);
@@ -92,7 +101,7 @@ impl Endpoint {
             return;
         };
         let (from, message_id, token) = (slot.from, slot.id, slot.token);
-        let to_group = slot.to_group;
+        let (to_group, method) = (slot.to_group, slot.method());
         let acknowledgement = slot.acknowledgement;
         let mut count = self.count_option.zip(slot.count);
         let (remembered, block1, wanted) = (slot.remembered, slot.block1, slot.wanted);
@@ -159,7 +168,7 @@ impl Endpoint {
         if let Some(budget) = budget {
             count = count.filter(|_| length + SMALL_OPTION_BYTES <= budget);
             if length > budget {
-                let method = self.incoming.find(id).map_or(Code::EMPTY, Slot::method);
+                self.counters.refused(Refusal::Amplification);
                 let draft = Draft {
                     capacity: &capacity,
                     token: &token,
@@ -187,6 +196,7 @@ impl Endpoint {
             self.bodies.keep(now, Key::of(from, &request), kept);
         }
         self.incoming.remove(id);
+        self.counters.requests.add(method, Some(Code(scratch[1])));
         if matches!(acknowledgement, Acknowledgement::Connected(_)) {
             address(&mut scratch, Type::NonConfirmable, message_id);
             let length = echo(&mut scratch, length, count);
@@ -239,6 +249,7 @@ impl Endpoint {
         let slot = &self.incoming.slots[id.index as usize];
         let (from, message_id, serial) = (slot.from, slot.id, slot.serial);
         let (acknowledgement, remembered) = (slot.acknowledgement, slot.remembered);
+        self.counters.requests.add(slot.method(), None);
         let connected = self.is_connected(id);
         self.incoming.remove(id);
         if matches!(acknowledgement, Acknowledgement::Connected(_)) {
