@@ -114,6 +114,8 @@ mod clock;
 mod driver;
 pub mod dtls;
 mod error;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod proxy;
 pub mod server;
 mod settings;

@@ -29,6 +29,15 @@ impl Choice {
         carob_cc::registry::find(name).map(Self::Registered)
     }
 
+    /// Its name in the registry, that of its family if it has other constants, or `custom`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Registered(entry) => entry.name,
+            Self::Tuned(settings) => settings.family(),
+            Self::Custom(_) => "custom",
+        }
+    }
+
     /// A controller for `peer`.
     pub(crate) fn build(&self, peer: SocketAddr) -> Congestion {
         match self {

@@ -266,7 +266,7 @@ impl Requests {
 
 /// Times by size: in powers of two from 256 us to 67 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times([Bucket; Times::BUCKETS]);
+pub struct Times([Bucket; Self::BUCKETS]);
 
 /// The times of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

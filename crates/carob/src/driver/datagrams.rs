@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use carob_cc::time::Instant;
 
-use super::Transport;
 use super::core::{Core, Out};
 use super::ears::Ears;
 use super::sources::Sources;
+use super::{Transport, TransportCounts};
 use crate::socket::{BATCH, Destination, Outbox, Socket, Unreachable};
 
 /// Datagrams put in the outbox before they are sent and what has come in has its turn: what a
@@ -140,6 +140,12 @@ impl Transport for Datagrams {
             core.endpoint.handle_unreachable(now, peer);
             core.drain(leaving, now);
             core.requests.os_error = None;
+        }
+    }
+
+    fn counts(&self) -> TransportCounts {
+        TransportCounts::Datagrams {
+            dropped: self.socket.dropped(),
         }
     }
 }

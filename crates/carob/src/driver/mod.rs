@@ -11,6 +11,11 @@ mod core;
 mod datagrams;
 pub(crate) mod dtls;
 mod ears;
+#[cfg(feature = "metrics")]
+mod published;
+#[cfg(not(feature = "metrics"))]
+#[path = "unpublished.rs"]
+mod published;
 mod requests;
 mod serving;
 mod shared;
@@ -50,6 +55,7 @@ use core::{Core, Out};
 use datagrams::Datagrams;
 use dtls::Secured;
 use ears::Ears;
+use published::Published;
 pub(crate) use requests::{
     Failed, NewGathering, NewRequest, Observing, Ping, Received, ReplyTo, Why,
 };
@@ -184,6 +190,50 @@ trait Transport: Send {
     fn pass(&mut self, _core: &mut Core, _now: Instant) {}
     /// Puts its last words where they are sent from.
     fn end(&mut self) {}
+    /// What it has done, and holds.
+    fn counts(&self) -> TransportCounts;
+}
+
+/// What is published of a driver besides its engine.
+#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "nobody is told"))]
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    handlers: usize,
+    handlers_limit: usize,
+    commands: usize,
+    notes: usize,
+    transport: TransportCounts,
+}
+
+/// What a transport has done so far, and holds now.
+#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "nobody is told"))]
+#[derive(Clone, Copy, Debug)]
+enum TransportCounts {
+    /// Datagrams.
+    Datagrams {
+        /// Those that the system dropped because there was no room for them.
+        dropped: u64,
+    },
+    /// Datagrams that are secured.
+    Secured {
+        dropped: u64,
+        sessions: usize,
+        handshakes: usize,
+        /// Handshakes that led to a session, and those that did not.
+        done: u64,
+        failed: u64,
+        /// Clients that were asked to show where they are.
+        cookies: u64,
+        /// The limits on sessions and handshakes.
+        limits: (usize, usize),
+    },
+    /// Connections.
+    Streams {
+        accepted: u64,
+        refused: u64,
+        made: u64,
+        failed: u64,
+    },
 }
 
 /// Opens the socket and starts its driver on the current runtime.
@@ -317,6 +367,7 @@ fn run<T: Transport + 'static>(
     if spans.is_some() && config.trace == Tracing::Off {
         config.trace = Tracing::Exchanges;
     }
+    let controller = config.controller.name();
     let mut endpoint = Endpoint::new(config, entropy);
     for (peer, controller, parameters) in &settings.peers {
         endpoint.set_peer(*peer, controller.clone(), *parameters);
@@ -338,6 +389,7 @@ fn run<T: Transport + 'static>(
         pieces: HashMap::with_hasher(FixedState::with_seed(seed)),
     };
     let driver = Driver {
+        published: Published::new(scheme.name(), controller),
         core: Core::new(Clock::start(), endpoint, serving, ears),
         transport: transport(seed),
         commands: command_queue,
@@ -354,6 +406,7 @@ fn run<T: Transport + 'static>(
 }
 
 struct Driver<T> {
+    published: Published,
     core: Core,
     transport: T,
     commands: mpsc::Receiver<Command>,
@@ -366,6 +419,7 @@ impl<T: Transport> Driver<T> {
         if let Err(error) = self.serve().await {
             tracing::error!(%error, local = %self.local, "the socket is unusable");
         }
+        self.publish();
     }
 
     async fn serve(&mut self) -> io::Result<()> {
@@ -387,6 +441,7 @@ impl<T: Transport> Driver<T> {
             let ending = self.core.ends_at();
             let own = self.transport.deadline();
             let all = self.core.deadline.into_iter().chain(ending).chain(own);
+            let all = all.chain(self.published.due());
             if let Some(at) = all.min()
                 && armed.is_none_or(|armed| at < armed)
             {
@@ -454,6 +509,21 @@ impl<T: Transport> Driver<T> {
         }
         self.core.pass(self.transport.out(), now);
         self.transport.pass(&mut self.core, now);
+        if self.published.pass(now) {
+            self.publish();
+        }
         Ok(())
+    }
+
+    fn publish(&mut self) {
+        let (handlers, handlers_limit) = self.core.serving.as_ref().map_or((0, 0), Serving::load);
+        let load = Load {
+            handlers,
+            handlers_limit,
+            commands: self.commands.len(),
+            notes: self.notes.len(),
+            transport: self.transport.counts(),
+        };
+        self.published.publish(&self.core.endpoint, &load);
     }
 }

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tracing::{Instrument as _, Span, debug_span};
 
 use super::Note;
+use super::published::Stopwatch;
 use super::views::{Answering, Views};
 use crate::dtls::PeerIdentity;
 use crate::server::{
@@ -117,6 +118,11 @@ impl Serving {
     /// Handlers running.
     pub(super) fn active(&self) -> usize {
         self.active
+    }
+
+    /// Handlers running, and how many may.
+    pub(super) fn load(&self) -> (usize, usize) {
+        (self.active, self.limit)
     }
 
     /// Takes no new requests from now on.
@@ -228,7 +234,7 @@ impl Serving {
                     };
                     self.views.observe(endpoint, now, id, &request, view);
                 }
-                let responder = Responder::new(self.notes.clone(), id, None);
+                let responder = Responder::new(self, id, None);
                 if let Some(follow) = follow {
                     let views = &mut self.views;
                     let followed = views.follow(endpoint, now, id, &request, &*follow);
@@ -271,7 +277,7 @@ impl Serving {
                     // A new beginning of the same body ends the one before.
                     self.uploads.insert(key.clone(), sender);
                 }
-                let responder = Responder::new(self.notes.clone(), id, more.then_some(key));
+                let responder = Responder::new(self, id, more.then_some(key));
                 let lifetime = endpoint.config().parameters.exchange_lifetime().into();
                 let first = PartOf { id, bytes, more };
                 let (current, notes) = (Arc::clone(&responder.current), self.notes.clone());
@@ -409,12 +415,14 @@ struct Responder {
     /// The request to be answered: with a streamed body, that of the latest block.
     current: Arc<Mutex<Option<IncomingId>>>,
     upload: Option<UploadKey>,
+    stopwatch: Stopwatch,
 }
 
 impl Responder {
-    fn new(notes: mpsc::UnboundedSender<Note>, id: IncomingId, upload: Option<UploadKey>) -> Self {
+    fn new(serving: &Serving, id: IncomingId, upload: Option<UploadKey>) -> Self {
         Self {
-            notes,
+            notes: serving.notes.clone(),
+            stopwatch: Stopwatch::start(serving.place.0.name()),
             current: Arc::new(Mutex::new(Some(id))),
             upload,
         }
@@ -427,6 +435,7 @@ impl Responder {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(id) = current {
+            self.stopwatch.stop();
             // The driver may have stopped; then there is nobody to answer.
             let _ = self.notes.send(Note::Respond(id, response));
         }

@@ -6,11 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 use std::os::fd::{AsRawFd, RawFd};
 
 use nix::errno::Errno;
-use nix::libc;
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6,
-    SockaddrLike, SockaddrStorage, recvmmsg, recvmsg, sendmmsg, setsockopt, sockopt,
+    SockaddrLike, SockaddrStorage, getsockopt, recvmmsg, recvmsg, sendmmsg, setsockopt, sockopt,
 };
+use nix::{getsockopt_impl, libc, sockopt_impl};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -115,6 +115,23 @@ pub(super) fn prepare(socket: &socket2::Socket, v6: bool, any: bool) -> io::Resu
         (true, false) => setsockopt(socket, sockopt::Ipv4PacketInfo, &true)?,
     }
     Ok(())
+}
+
+sockopt_impl!(
+    /// What the kernel counts of a socket's memory, and, last, of the datagrams that found none.
+    MemoryInfo,
+    GetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_MEMINFO,
+    [u32; MEMORY_INFO]
+);
+/// Numbers that SO_MEMINFO gives; the last is of drops (Linux 4.12).
+const MEMORY_INFO: usize = 9;
+
+/// Datagrams that the kernel has dropped because the receive buffer was full.
+pub(super) fn dropped(io: &Io) -> Option<u64> {
+    let info = getsockopt(&io.0, MemoryInfo).ok()?;
+    info.last().copied().map(u64::from)
 }
 
 /// Takes a batch; how many there were.

@@ -158,6 +158,11 @@ impl Socket {
         self.io.ready().await
     }
 
+    /// Datagrams that the system has dropped because the receive buffer was full, as far as it tells.
+    pub(crate) fn dropped(&self) -> u64 {
+        system::dropped(&self.io).unwrap_or_default()
+    }
+
     pub(crate) async fn writable(&self) -> io::Result<()> {
         self.io.writable().await
     }

@@ -43,6 +43,11 @@ pub(super) fn prepare(_: &socket2::Socket, _v6: bool, _any: bool) -> io::Result<
     Ok(())
 }
 
+/// How many datagrams were dropped is not known here.
+pub(super) fn dropped(_: &Io) -> Option<u64> {
+    None
+}
+
 /// Takes a batch; how many there were.
 pub(super) fn receive(
     io: &Io,

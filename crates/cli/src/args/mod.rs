@@ -123,6 +123,17 @@ pub(crate) struct ListenArgs {
     pub(crate) client_ca: Option<PathBuf>,
 }
 
+/// What a server tells those who look after it.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "For operators")]
+pub(crate) struct OperatorArgs {
+    /// Tell Prometheus what is counted, at http://ADDRESS/metrics: here, or at 127.0.0.1:9683.
+    /// Whoever reaches it can read it
+    #[cfg(feature = "prometheus")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9683")]
+    pub(crate) metrics: Option<std::net::SocketAddr>,
+}
+
 /// What the server can be told.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
@@ -161,6 +172,8 @@ pub(crate) struct ServeArgs {
     /// [default: on for global addresses]
     #[arg(long, value_name = "PREFIX=on|off", value_parser = amplification_limit, help_heading = "Network")]
     pub(crate) amplification_limit: Vec<(Prefix, bool)>,
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
     /// Print the line that says it listens as a JSON object
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,

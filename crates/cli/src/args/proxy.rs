@@ -7,7 +7,7 @@ use std::time::Duration;
 use carob::BlockSize;
 use carob::proxy::Allow;
 
-use super::{ListenArgs, WatchArgs, values};
+use super::{ListenArgs, OperatorArgs, WatchArgs, values};
 
 /// What a proxy can be told.
 #[derive(Debug, clap::Args)]
@@ -52,6 +52,8 @@ pub(crate) struct ProxyArgs {
     pub(crate) origin: OriginArgs,
     #[command(flatten)]
     pub(crate) limit: LimitArgs,
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
     /// Print the line that says it listens as a JSON object
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,

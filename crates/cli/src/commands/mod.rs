@@ -6,6 +6,7 @@ mod discover;
 pub(crate) mod lab;
 mod manual;
 mod observe;
+mod operator;
 mod ping;
 mod proxy;
 mod request;

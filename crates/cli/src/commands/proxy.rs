@@ -3,11 +3,12 @@
 use carob::proxy::{ProxyBuilder, ProxyLimits};
 use carob::{CacheLimits, Finish, Proxy, Server, Settings};
 
-use crate::args::{self, ProxyArgs, PskArgs, TlsArgs};
+use crate::args::{self, OperatorArgs, ProxyArgs, PskArgs, TlsArgs};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
 use crate::printer;
 
+use super::operator;
 use super::serve::{GRACE, taking_connections};
 use super::stop::Stop;
 use super::tls;
@@ -19,12 +20,15 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
         return Err(failure.hint("give it a --route PATH=URI, or hosts it may ask with --allow"));
     }
     let json = args.json;
-    let proxy = Box::pin(described(args)?.start()).await?;
+    let (builder, operator) = described(args)?;
+    let operator = operator::open(operator).await?;
+    let proxy = Box::pin(builder.start()).await?;
     // Whoever reads that line may ask at once.
     let mut stop = Stop::listen()?;
     let uri = |&(scheme, address)| args::authority(scheme, address);
     let uris: Vec<String> = proxy.server().addresses().iter().map(uri).collect();
-    printer::listening(&uris, &carob::AmplificationLimit::default(), json);
+    let limit = carob::AmplificationLimit::default();
+    printer::listening(&uris, &limit, operator.metrics.as_deref(), json);
     stop.asked().await;
     tokio::select! {
         finish = proxy.shut_down(GRACE) => {
@@ -39,7 +43,7 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
 }
 
 /// The proxy as the options describe it.
-fn described(args: ProxyArgs) -> Result<ProxyBuilder, Failure> {
+fn described(args: ProxyArgs) -> Result<(ProxyBuilder, OperatorArgs), Failure> {
     let ProxyArgs {
         route,
         allow,
@@ -52,6 +56,7 @@ fn described(args: ProxyArgs) -> Result<ProxyBuilder, Failure> {
         block_size,
         origin,
         limit,
+        operator,
         json: _,
         watch,
     } = args;
@@ -111,5 +116,5 @@ fn described(args: ProxyArgs) -> Result<ProxyBuilder, Failure> {
     if limit.share_secure {
         builder = builder.share_secure();
     }
-    Ok(builder)
+    Ok((builder, operator))
 }

@@ -108,8 +108,13 @@ pub(crate) fn member(peer: SocketAddr, after: Duration) {
 }
 
 /// The server's ready line: where it takes datagrams, and then connections; and on stderr, whom it
-/// holds to the amplification limit.
-pub(crate) fn listening(uris: &[String], limit: &AmplificationLimit, as_json: bool) {
+/// holds to the amplification limit and where its metrics are.
+pub(crate) fn listening(
+    uris: &[String],
+    limit: &AmplificationLimit,
+    metrics: Option<&str>,
+    as_json: bool,
+) {
     let mut stdout = io::stdout().lock();
     let [first, others @ ..] = uris else {
         return;
@@ -125,6 +130,9 @@ pub(crate) fn listening(uris: &[String], limit: &AmplificationLimit, as_json: bo
         if !others.is_empty() {
             object["also"] = json!(others);
         }
+        if let Some(metrics) = metrics {
+            object["metrics"] = json!(metrics);
+        }
         writeln!(stdout, "{object}")
     } else {
         writeln!(stdout, "listening on {}", uris.join(", "))
@@ -138,6 +146,9 @@ pub(crate) fn listening(uris: &[String], limit: &AmplificationLimit, as_json: bo
         [] => "nobody".to_owned(),
         list => list.join(", "),
     };
+    if let Some(metrics) = metrics {
+        note(&format!("metrics: {metrics}"));
+    }
     if *limit == AmplificationLimit::default() {
         note("amplification limit: on for global addresses");
     } else {

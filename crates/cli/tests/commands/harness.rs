@@ -227,6 +227,8 @@ pub(crate) struct Server {
     pub(crate) uri: String,
     /// Where it takes connections.
     also: Vec<String>,
+    /// Where its metrics are, if it tells them.
+    pub(crate) metrics: Option<String>,
 }
 
 impl Server {
@@ -263,6 +265,7 @@ impl Server {
             running,
             uri,
             also: also.collect(),
+            metrics: ready["metrics"].as_str().map(str::to_owned),
         }
     }
 

@@ -11,6 +11,8 @@ mod controllers;
 mod harness;
 mod help;
 mod observing;
+#[cfg(feature = "prometheus")]
+mod operating;
 mod proxying;
 mod requests;
 mod secured;

@@ -39,6 +39,7 @@ impl Leaving {
         }
         let Some(cookie) = server.cookies.check(now, from, own, hello) else {
             if let Some(answer) = server.cookies.ask(now, from, own, hello) {
+                self.ended.cookies += 1;
                 self.outbox.push(from, own, &answer);
             }
             return;
@@ -48,6 +49,7 @@ impl Leaving {
             Ok(secure) => secure,
             Err(broken) => {
                 tracing::debug!(peer = %from, ?broken, "no handshake");
+                self.ended.failed += 1;
                 // handshake_failure
                 let alert = record::alert(hello.sequence() + 1, 40);
                 self.outbox.push(from, own, &alert);
@@ -169,6 +171,7 @@ impl Leaving {
             self.close_session(core, now, oldest, SessionEnd::Idle);
         }
         self.sessions.promote(now, index);
+        self.ended.done += 1;
         let session = &mut self.sessions.slots[index as usize];
         if session.identity.is_none() {
             let of_server = |identity: &Vec<u8>| PeerIdentity::PreSharedKey(identity.clone());
@@ -208,6 +211,7 @@ impl Leaving {
 
     pub(super) fn drop_handshake(&mut self, core: &mut Core, now: Instant, index: u32) {
         let session = self.sessions.remove(index);
+        self.ended.failed += 1;
         if let Some(flight) = session.handshake.and_then(|handshake| handshake.flight) {
             core.endpoint.flight_abandoned(now, &flight);
         }

@@ -22,9 +22,9 @@ use carob_proto::endpoint::SessionEnd;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::Transport;
 use super::core::{Core, Out};
 use super::ears::Ears;
+use super::{Transport, TransportCounts};
 use crate::dtls::secure::{Broken, Said};
 use crate::dtls::{HandshakeError, PeerIdentity, SessionLimits};
 use crate::settings::Settings;
@@ -49,6 +49,15 @@ pub(super) struct Secured {
     unreachable: Vec<Unreachable>,
 }
 
+/// How handshakes ended, if they began at all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ended {
+    done: u64,
+    failed: u64,
+    /// Clients that were asked to show where they are.
+    cookies: u64,
+}
+
 /// Sessions, and what the engine's messages are put into.
 struct Leaving {
     outbox: Outbox,
@@ -56,6 +65,7 @@ struct Leaving {
     limits: SessionLimits,
     client: sides::Client,
     server: Option<Server>,
+    ended: Ended,
     /// By what name a peer was asked for.
     names: HashMap<SocketAddr, Arc<str>, FixedState>,
     /// Sessions that the engine asks for, and those that it doubts.
@@ -82,6 +92,7 @@ impl Secured {
                 limits: settings.sessions,
                 client: sides::Client::new(settings.dtls.clone(), settings.tls.clone()),
                 server,
+                ended: Ended::default(),
                 names: HashMap::with_hasher(FixedState::with_seed(seed)),
                 wanted: Vec::new(),
                 doubted: Vec::new(),
@@ -483,6 +494,24 @@ impl Transport for Secured {
     fn end(&mut self) {
         for index in self.leaving.sessions.all_live() {
             self.leaving.say_goodbye(index);
+        }
+    }
+
+    fn counts(&self) -> TransportCounts {
+        let Leaving {
+            sessions,
+            limits,
+            ended,
+            ..
+        } = &self.leaving;
+        TransportCounts::Secured {
+            dropped: self.socket.dropped(),
+            sessions: sessions.live(),
+            handshakes: sessions.handshakes(),
+            done: ended.done,
+            failed: ended.failed,
+            cookies: ended.cookies,
+            limits: (limits.sessions, limits.handshakes),
         }
     }
 }

@@ -22,9 +22,9 @@ use hashbrown::HashMap;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::Transport;
 use super::core::{Core, Out};
 use super::ears::Ears;
+use super::{Transport, TransportCounts};
 use crate::settings::Settings;
 
 pub(crate) use dial::{Dialer, MakeSocket, OnSocket};
@@ -133,6 +133,15 @@ impl Drop for AbortOnDrop {
     }
 }
 
+/// How connections began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Began {
+    accepted: u64,
+    refused: u64,
+    made: u64,
+    failed: u64,
+}
+
 /// Connections and what waits to be sent on them.
 pub(super) struct Streams {
     kind: Kind,
@@ -148,6 +157,7 @@ pub(super) struct Streams {
     first: Option<Happening>,
     /// By what name a peer was asked for.
     names: HashMap<SocketAddr, Arc<str>, FixedState>,
+    began: Began,
     _accepting: Option<AbortOnDrop>,
 }
 
@@ -173,6 +183,7 @@ impl Streams {
             tell,
             first: None,
             names: HashMap::with_hasher(FixedState::with_seed(seed)),
+            began: Began::default(),
             _accepting: accepting,
         }
     }
@@ -208,12 +219,14 @@ impl Streams {
                 }
                 match made {
                     Ok(stream) => {
+                        self.began.made += 1;
                         self.place(to, stream);
                         if !core.endpoint.connected(now, to) {
                             self.places.remove(&to);
                         }
                     }
                     Err(error) => {
+                        self.began.failed += 1;
                         tracing::debug!(peer = %to, %error, "no connection");
                         self.places.remove(&to);
                         core.requests.os_error = error.raw_os_error();
@@ -227,11 +240,15 @@ impl Streams {
             }
             Happening::Came { from, stream } => {
                 if self.places.contains_key(&from) {
+                    self.began.refused += 1;
                     return; // the old one has not been seen to end; the peer will try again
                 }
                 self.place(from, stream);
-                if !core.endpoint.connected(now, from) {
+                if core.endpoint.connected(now, from) {
+                    self.began.accepted += 1;
+                } else {
                     tracing::debug!(peer = %from, "no room for another connection");
+                    self.began.refused += 1;
                     self.places.remove(&from);
                 }
             }
@@ -393,5 +410,14 @@ impl Transport for Streams {
             core.endpoint.set_congested(now, peer, true);
         }
         Ok(())
+    }
+
+    fn counts(&self) -> TransportCounts {
+        TransportCounts::Streams {
+            accepted: self.began.accepted,
+            refused: self.began.refused,
+            made: self.began.made,
+            failed: self.began.failed,
+        }
     }
 }

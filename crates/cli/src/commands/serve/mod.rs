@@ -20,6 +20,7 @@ use crate::failure::{Failure, Outcome};
 use crate::monitor::Monitor;
 use crate::printer;
 
+use super::operator;
 use super::stop::Stop;
 use super::tls;
 
@@ -40,9 +41,11 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         cc,
         count_option,
         amplification_limit,
+        operator,
         json,
         watch,
     } = args;
+    let operator = operator::open(operator).await?;
     let with_controller = Settings::new().controller(args::controller(&cc)?);
     let with_controller = super::counted(with_controller, count_option);
     let mut limit = AmplificationLimit::default();
@@ -75,7 +78,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     let mut stop = Stop::listen()?;
     let uri = |&(scheme, address)| args::authority(scheme, address);
     let uris: Vec<String> = server.addresses().iter().map(uri).collect();
-    printer::listening(&uris, &limit, json);
+    printer::listening(&uris, &limit, operator.metrics.as_deref(), json);
     stop.asked().await;
     tokio::select! {
         finish = server.shut_down(GRACE) => {

@@ -58,7 +58,10 @@ impl Endpoint {
             .with_confirmable(exchange.confirmable);
         if let Some(round_trip) = answered.round_trip() {
             peer.tally.took(round_trip);
-            self.counters.round_trips.add(round_trip);
+            // A separate response after an ACK tells how long the server took.
+            if first {
+                self.counters.round_trips.add(round_trip);
+            }
         }
         if first {
             self.counters.of_mut(exchange.purpose.kind()).answered += 1;
