@@ -168,13 +168,22 @@ impl Download {
         if self.size.is_bert() && in_flight > 0 {
             return None; // how many blocks come at once is the server's choice
         }
+        if in_flight == 0 && self.complete < self.requested && !self.is_complete() {
+            // All that was asked for has been answered, with something else: nothing will bring it.
+            return Some(Err(DownloadError::WrongBlock {
+                offset: self.complete,
+            }));
+        }
         let more = match self.end {
             Some(end) => self.requested < end,
             None if in_flight == 0 => true,
             None => self.announced.is_some_and(|end| self.requested < end),
         };
         if !more {
-            return None;
+            // A body that ends before what it has is no body.
+            let past = in_flight == 0 && self.end.is_some_and(|end| end < self.complete);
+            let offset = self.complete;
+            return past.then_some(Err(DownloadError::WrongBlock { offset }));
         }
         let number = self.requested / self.size.bytes() as u64;
         if number > u64::from(MAX_BLOCK_NUMBER) {

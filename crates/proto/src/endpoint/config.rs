@@ -97,6 +97,11 @@ pub struct Config {
     /// Until Max-Age has passed, requests of the same method to the same resource wait (RFC 8516 4),
     /// their deadlines running. Zero sends them at once.
     pub pause_max: Duration,
+    /// Send a copy even so long after the first that its receiver may have forgotten that one, and
+    /// would take the copy for a new message: later than EXCHANGE_LIFETIME - MAX_LATENCY, 147 s by
+    /// default, to which some controllers' timers reach under heavy loss. Default no: then the
+    /// exchange has timed out. Yes for studies of such controllers.
+    pub late_copies: bool,
     /// Which protocol events to report as [`Event::Trace`](super::Event::Trace). Default none.
     pub trace: Tracing,
     /// What nothing may exceed.
@@ -124,6 +129,7 @@ impl Default for Config {
             amplification_limit: AmplificationLimit::default(),
             echo_lifetime: Duration::from_secs(60),
             pause_max: Duration::from_secs(300),
+            late_copies: false,
             trace: Tracing::Off,
             limits: Limits::default(),
         }
@@ -230,7 +236,8 @@ pub struct Limits {
     /// With [`NotificationQueue::Queue`], notifications that wait for one peer, at least 1. At it,
     /// a new one is dropped.
     pub notifications_of_peer: usize,
-    /// With [`NotificationQueue::Queue`], notifications that wait, all peers together. Likewise.
+    /// With [`NotificationQueue::Queue`], notifications that wait, all peers together. Likewise, but
+    /// for a peer for which none waits.
     pub notifications: usize,
     /// Sources that have shown that they are where they say they are, where the amplification limit
     /// holds. At it, the one sent to longest ago must show it again.

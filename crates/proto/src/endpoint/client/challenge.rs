@@ -23,6 +23,16 @@ impl Operation {
     fn has_own_echo(&self) -> bool {
         !self.sending.answer_challenges || self.request.options.contains(OptionNumber::ECHO)
     }
+
+    /// Keeps the value that a challenge gives for the next message; whether it is one to be answered.
+    pub(super) fn take_challenge(&mut self, message: &MessageView<'_>) -> bool {
+        let given = message.option(OptionNumber::ECHO).and_then(Given::new);
+        let Some(given) = given.filter(|_| !self.has_own_echo()) else {
+            return false;
+        };
+        self.echo = Some(Box::new(given));
+        true
+    }
 }
 
 impl Endpoint {
@@ -64,7 +74,8 @@ impl Endpoint {
         let peer = self.peers[operation.peer].address;
         self.trace(now, peer, What::Challenged);
         let operation = &mut self.operations[index as usize];
-        if let Some(block2) = block2 {
+        // Asked for its beginning, it was the request itself, which may have named a block size.
+        if let Some(block2) = block2.filter(|block2| block2.number > 0) {
             let again = operation.request.code == Code::FETCH && operation.upload.is_none();
             let payload = if again {
                 operation.request.payload.clone()

@@ -322,7 +322,7 @@ impl Endpoint {
         if is_group(address) || address.is_unspecified() || to.port() == 0 {
             return Err(RequestError::BadAddress);
         }
-        if self.operations.len() >= self.config.limits.requests {
+        if self.operations.len() + self.groups.len() >= self.config.limits.requests {
             return Err(RequestError::RequestsFull);
         }
         let peer = self.peer(now, to)?;

@@ -325,12 +325,32 @@ impl Endpoint {
                 self.drop_exchanges(now, index);
             }
             self.begin_notification(now, index, sequence, message);
+        } else if self.is_setback(index, message) {
+            let code = message.code();
+            let not_now = (code != Code::UNAUTHORIZED).then_some(Failure::NotNow(code));
+            let pause = not_now.map_or(0, |_| max_age(message));
+            self.drop_exchanges(now, index);
+            self.operations[index as usize].break_off_state();
+            let pause = Duration::from_secs(u64::from(pause));
+            return self.renew_later(now, index, not_now, pause);
         } else {
             // The server has taken us off its list (RFC 7641 4.2).
             self.drop_exchanges(now, index);
             observation_ends(&mut self.operations[index as usize]);
         }
         self.take_body(now, index, None, &received, message);
+    }
+
+    /// Whether a message without a number is no last word on an observation: the answer to a renewal,
+    /// late, after a notification was taken for that. It may be a challenge, which the next renewal
+    /// answers, or say "not now".
+    fn is_setback(&mut self, index: u32, message: &MessageView<'_>) -> bool {
+        let operation = &mut self.operations[index as usize];
+        match message.code() {
+            Code::SERVICE_UNAVAILABLE | Code::TOO_MANY_REQUESTS => true,
+            Code::UNAUTHORIZED => operation.take_challenge(message),
+            _ => false,
+        }
     }
 
     /// Takes the first message of the response to a registration; whether it is to be delivered.
@@ -424,6 +444,7 @@ impl Endpoint {
             Phase::Stale => {
                 observation.phase = Phase::Registering;
                 observation.heard = false;
+                self.operations[index as usize].break_off_state();
                 self.send_anew(now, index);
             }
             Phase::Registering | Phase::Ending => {}
@@ -444,7 +465,6 @@ impl Endpoint {
             observation.failures = observation.failures.saturating_add(1);
         }
         observation.phase = Phase::Stale;
-        observation.arriving = false;
         let timer = observation.timer;
         self.timers.set(timer, now + after.max(pause));
         self.event(Event::Stale { id, failure });
@@ -467,7 +487,7 @@ impl Endpoint {
             return false;
         }
         self.drop_exchanges(now, index);
-        self.operations[index as usize].forget_body();
+        self.operations[index as usize].break_off_state();
         self.renew_later(now, index, Some(failure), Duration::ZERO);
         true
     }
@@ -505,6 +525,14 @@ impl Operation {
         self.download = None;
         self.head = None;
         self.body.clear();
+    }
+
+    /// The state that was being put together will not be complete.
+    fn break_off_state(&mut self) {
+        self.forget_body();
+        if let Some(observation) = &mut self.observation {
+            observation.arriving = false;
+        }
     }
 
     /// Whether a state of something observed is being put together.

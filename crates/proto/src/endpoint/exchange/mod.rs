@@ -171,7 +171,7 @@ impl Exchange {
 
     /// Whether another copy would leave MAX_TRANSMIT_SPAN for no other reason than that we were
     /// called late: that opportunity is missed (RFC 7252 4.2). A controller whose timers reach
-    /// beyond the span by themselves is not held back.
+    /// beyond the span by themselves is held back later ([`outlives`](Self::outlives)).
     fn missed(&mut self, now: Instant, span: Duration) -> bool {
         let (Some(first), Some(last)) = (self.transmissions.first(), self.transmissions.last())
         else {
@@ -181,6 +181,14 @@ impl Exchange {
         self.late += late;
         let since = now.since(first.at);
         self.late > LATENESS && since > span && since.saturating_sub(self.late) <= span
+    }
+
+    /// Whether another copy might arrive when its receiver has forgotten the first, and would execute
+    /// it again (RFC 7252 4.4, 4.5).
+    fn outlives(&self, now: Instant, parameters: &TransmissionParameters) -> bool {
+        let since = |first: &Transmission| now.since(first.at) + parameters.max_latency;
+        let since = self.transmissions.first().map(since);
+        since.is_some_and(|since| since > parameters.exchange_lifetime())
     }
 
     /// When an unanswered NON stops counting: once PROBING_RATE has paid for it (RFC 7252 4.7).
@@ -658,7 +666,8 @@ impl Endpoint {
                 peer.congestion.controller().on_lost(&lost);
                 self.counters.of_mut(exchange.purpose.kind()).expired += 1;
                 let missed = exchange.missed(now, parameters.max_transmit_span());
-                let may = !missed && exchange.has_budget();
+                let outlives = !self.config.late_copies && exchange.outlives(now, &parameters);
+                let may = !missed && !outlives && exchange.has_budget();
                 if exchange.retransmissions() < parameters.max_retransmit && may {
                     self.retransmit(now, index, &parameters, silent);
                 } else {

@@ -321,6 +321,13 @@ impl Endpoint {
                 };
                 return self.respond(now, incoming, &response);
             }
+            if !request.code().is_safe() {
+                // It has been carried out, and its body is not in this message: an application would
+                // take it for another request, with an empty one.
+                self.incoming.slots[incoming.index as usize].wanted = whole;
+                let text = "the response is not kept any more";
+                return self.fail(now, incoming, Code::REQUEST_ENTITY_INCOMPLETE, text);
+            }
         }
         self.out.push_back(Queued::Request(incoming));
     }
