@@ -35,6 +35,7 @@ const RUNS: &[Long] = &[
     CONTRACT,
     CROWD_SENSITIVITY,
     FAIRNESS_SENSITIVITY,
+    FLEET,
     IOTLAB_SENSITIVITY,
     LITERATURE_SENSITIVITY,
     MESH_SENSITIVITY,
@@ -96,6 +97,34 @@ const FAIRNESS_SENSITIVITY: Long = Long {
     about: "who gives way to whom on other links (five minutes)",
     work: Work::Function(fairness::run),
     results: "crates/lab/results/fairness-sensitivity.md",
+};
+
+const FLEET: Long = Long {
+    name: "fleet",
+    about: "2,220 endpoints for two weeks on which everything goes wrong, three ways (15 minutes)",
+    work: Work::Command(&[
+        "cargo",
+        "run",
+        "--release",
+        "--quiet",
+        "--package",
+        "carob-sim",
+        "--example",
+        "fleet",
+        "--",
+        "--every-mode",
+        "--seeds",
+        "1",
+        "--clients",
+        "2000",
+        "--servers",
+        "200",
+        "--proxies",
+        "20",
+        "--days",
+        "14",
+    ]),
+    results: "crates/sim/examples/fleet.txt",
 };
 
 const LITERATURE_SENSITIVITY: Long = Long {

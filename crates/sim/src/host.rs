@@ -346,6 +346,8 @@ fn reliable(spec: &RunSpec, requests: &Requests) -> Reliable {
 fn config(spec: &RunSpec, kind: &Kind<'_>) -> Config {
     let requests = kind.workload.requests();
     let mut config = Config::default();
+    // Studies let timers run as long as they will.
+    config.late_copies = true;
     config.controller = kind.controller.choice();
     config.parameters = *kind.transmission;
     config.block_size =

@@ -23,6 +23,7 @@
 
 mod alarm;
 pub mod capture;
+pub mod fleet;
 mod fragments;
 mod groups;
 pub mod hash;

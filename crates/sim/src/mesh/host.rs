@@ -203,6 +203,8 @@ fn said(made: &Made, bytes: usize) -> Bytes {
 /// The endpoint of host `number`.
 pub(super) fn endpoint(spec: &RunSpec, mesh: &MeshSpec, number: u32) -> Endpoint {
     let mut config = Config::default();
+    // Studies let timers run as long as they will.
+    config.late_copies = true;
     config.controller = spec.controller.choice();
     config.parameters = spec.transmission;
     config.token_length = mesh.traffic.token_bytes;

@@ -525,6 +525,8 @@ fn is_notification(bytes: &[u8]) -> bool {
 
 fn client(spec: &RunSpec, told: &Notifications) -> Config {
     let mut config = Config::default();
+    // Studies let timers run as long as they will.
+    config.late_copies = true;
     config.controller = spec.controller.choice();
     config.parameters = spec.transmission;
     config.token_length = told.token_bytes;

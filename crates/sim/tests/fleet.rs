@@ -1,0 +1,140 @@
+//! A fleet on which everything goes wrong, and that each check of it can fail.
+//!
+//! Longer, and with more endpoints: `cargo xtask long fleet`.
+
+use carob_cc::time::Duration;
+use carob_sim::fleet::ledger::Breach;
+use carob_sim::fleet::run;
+use carob_sim::fleet::spec::{Clocks, Damage, Defect, FleetRecord, FleetSpec};
+use carob_sim::random::Probability;
+
+/// What makes a run again.
+fn replay(spec: &FleetSpec) -> String {
+    format!(
+        "cargo run --release -p carob-sim --example fleet -- --seeds {} --clients {} --servers {} \
+         --proxies {} --days {} --gap {}{}{}",
+        spec.seed,
+        spec.clients,
+        spec.servers,
+        spec.proxies,
+        spec.days,
+        spec.gap.as_secs(),
+        if spec.tight { " --tight" } else { "" },
+        if spec.damage == Damage::Unnoticed {
+            " --unnoticed"
+        } else {
+            ""
+        },
+    )
+}
+
+fn sound(spec: &FleetSpec) -> FleetRecord {
+    let record = run(spec);
+    let findings = &record.findings;
+    assert!(record.is_sound(), "{findings:#?}\n{}", replay(spec));
+    record
+}
+
+fn fleet(seed: u64) -> FleetSpec {
+    let mut spec = FleetSpec::new(seed, 60, 8, 2, 2);
+    spec.gap = Duration::from_secs(120);
+    spec
+}
+
+#[test]
+fn two_days_of_loss_duplication_delay_restarts_and_suspensions_break_nothing() {
+    let record = sound(&fleet(1));
+    // All of it happened.
+    assert!(
+        record.answered > 10_000 && record.failed > 500,
+        "{record:?}"
+    );
+    assert!(record.executed > 5_000 && record.notified > 10_000);
+    assert!(record.restarts > 20 && record.stalls > 200 && record.suspensions > 50);
+    assert!(record.lost > 10_000 && record.duplicated > 5_000 && record.converged > 100);
+}
+
+#[test]
+fn tables_of_a_few_entries_break_nothing() {
+    let mut spec = fleet(2);
+    spec.tight = true;
+    spec.gap = Duration::from_secs(60);
+    let record = sound(&spec);
+    assert!(record.refused > 0 && record.denied > 1_000, "{record:?}");
+}
+
+#[test]
+fn damage_that_nobody_notices_leaves_no_request_without_end_and_no_limit_exceeded() {
+    let mut spec = fleet(3);
+    spec.damage = Damage::Unnoticed;
+    spec.faults.corruption = Probability::ppm(30_000);
+    let record = sound(&spec);
+    assert!(record.damaged > 5_000);
+}
+
+#[test]
+fn the_same_seed_is_the_same_fleet_and_another_is_another() {
+    let mut spec = fleet(4);
+    spec.days = 1;
+    let one = run(&spec).digest;
+    assert_eq!(run(&spec).digest, one);
+    spec.seed = 5;
+    assert_ne!(run(&spec).digest, one);
+}
+
+/// What is found of a fleet with a defect of its own.
+fn found(defect: Defect, change: impl FnOnce(&mut FleetSpec)) -> FleetRecord {
+    let mut spec = fleet(6);
+    spec.days = 1;
+    spec.defect = Some(defect);
+    change(&mut spec);
+    run(&spec)
+}
+
+#[test]
+fn every_check_fails_when_it_should() {
+    let plain = |_: &mut FleetSpec| {};
+    for (defect, breach) in [
+        (Defect::DuplicatesAreNew, Breach::ExecutedTwice),
+        (Defect::NoTimers, Breach::NeverEnded),
+        (Defect::SilentChanges, Breach::NotConverged),
+        (Defect::NeverAnswered, Breach::NotReturned),
+        (Defect::TornBodies, Breach::TornBody),
+        (Defect::MixedAnswers, Breach::WrongAnswer),
+    ] {
+        let record = found(defect, plain);
+        assert!(
+            record.breaches.contains_key(&breach),
+            "{defect:?}: {:?}",
+            record.breaches
+        );
+        assert!(
+            record
+                .findings
+                .iter()
+                .any(|finding| finding.breach == breach)
+        );
+    }
+    let record = found(Defect::HalvedLimits, |spec| {
+        spec.tight = true;
+        spec.gap = Duration::from_secs(30);
+    });
+    assert!(record.breaches.contains_key(&Breach::LimitExceeded));
+}
+
+#[test]
+fn a_client_whose_clock_stops_while_it_sleeps_may_have_its_request_executed_twice() {
+    let mut spec = fleet(7);
+    (spec.days, spec.gap) = (1, Duration::from_secs(20));
+    spec.faults.loss = Probability::ppm(300_000);
+    spec.faults.suspensions = Duration::from_secs(600);
+    spec.faults.restarts = Duration::ZERO;
+    let twice = Breach::ExecutedTwice;
+    assert!(!run(&spec).breaches.contains_key(&twice));
+    spec.clocks = Clocks::Stop;
+    let record = run(&spec);
+    assert!(
+        record.breaches.contains_key(&Breach::ExecutedTwice),
+        "{record:?}"
+    );
+}
