@@ -1,7 +1,9 @@
 //! The capture: messages in a pcapng file, as Wireshark reads it.
 //!
 //! What goes over a connection is shown as CoAP over plain TCP, whatever it was wrapped in: we see
-//! messages before they are encrypted and after.
+//! messages before they are encrypted and after. What goes through a DTLS session is shown on an
+//! interface of its own, as Wireshark exports what it has decrypted itself: with the addresses and
+//! ports it had, but without their headers, of which the port would say that it is encrypted.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -32,6 +34,10 @@ const NANOSECONDS: u8 = 9;
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
+/// The interfaces: what is in packets, and what was in secured ones.
+const PLAIN: u32 = 0;
+const DECRYPTED: u32 = 1;
+
 pub(super) struct Capture {
     writer: PcapNgWriter<BufWriter<File>>,
     path: PathBuf,
@@ -39,6 +45,8 @@ pub(super) struct Capture {
     epoch: Option<Duration>,
     /// The address we have towards the peer that was last asked about.
     route: Option<(IpAddr, IpAddr)>,
+    /// Whether the interface of what was decrypted has been described.
+    decrypts: bool,
     /// Bytes that the other side, and we, have said on the connection with a peer.
     said: BTreeMap<SocketAddr, (u32, u32)>,
     failed: bool,
@@ -57,6 +65,7 @@ impl Capture {
                 path: path.to_owned(),
                 epoch: None,
                 route: None,
+                decrypts: false,
                 said: BTreeMap::new(),
                 failed: false,
             })
@@ -86,8 +95,23 @@ impl Capture {
             (own, peer, OUTBOUND)
         };
         let mut packets = Vec::new();
+        let mut options = vec![EnhancedPacketOption::Flags(direction)];
+        let mut interface_id = PLAIN;
         if datagram.scheme == Scheme::Coap {
             packets.push(packet::udp(from, to, datagram.bytes));
+        } else if datagram.scheme == Scheme::Coaps {
+            if !std::mem::replace(&mut self.decrypts, true) {
+                describe(
+                    &mut self.writer,
+                    "carob, decrypted",
+                    DataLink::WIRESHARK_UPPER_PDU,
+                )?;
+            }
+            packets.push(packet::exported(from, to, "coap", datagram.bytes));
+            options.push(EnhancedPacketOption::Comment(
+                "went through a DTLS session".into(),
+            ));
+            interface_id = DECRYPTED;
         } else {
             let mut framed = Vec::with_capacity(datagram.bytes.len() + 2);
             write_frame(Framing::Stream, datagram.bytes, &mut framed);
@@ -107,11 +131,11 @@ impl Capture {
         }
         for packet in packets {
             self.writer.write_pcapng_block(EnhancedPacketBlock {
-                interface_id: 0,
+                interface_id,
                 timestamp: epoch + datagram.at,
                 original_len: packet.len() as u32,
                 data: Cow::Owned(packet),
-                options: vec![EnhancedPacketOption::Flags(direction)],
+                options: options.clone(),
             })?;
         }
         // Whoever ends us by force finds whole packets in the file.
@@ -143,16 +167,26 @@ fn begin(file: File) -> Result<PcapNgWriter<BufWriter<File>>, PcapError> {
         ..SectionHeaderBlock::default()
     };
     let mut writer = PcapNgWriter::with_section_header(BufWriter::new(file), section)?;
+    describe(&mut writer, "carob", DataLink::RAW)?;
+    writer.get_mut().flush().map_err(PcapError::IoError)?;
+    Ok(writer)
+}
+
+/// Adds an interface; they are numbered as they come.
+fn describe(
+    writer: &mut PcapNgWriter<BufWriter<File>>,
+    name: &'static str,
+    linktype: DataLink,
+) -> Result<(), PcapError> {
     writer.write_pcapng_block(InterfaceDescriptionBlock {
-        linktype: DataLink::RAW,
+        linktype,
         snaplen: 0,
         options: vec![
-            InterfaceDescriptionOption::IfName("carob".into()),
+            InterfaceDescriptionOption::IfName(name.into()),
             InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
         ],
     })?;
-    writer.get_mut().flush().map_err(PcapError::IoError)?;
-    Ok(writer)
+    Ok(())
 }
 
 fn why(path: &Path, error: &PcapError) -> String {

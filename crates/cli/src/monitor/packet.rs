@@ -19,6 +19,42 @@ pub(super) fn udp(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
     in_ip(from, to, UDP, &datagram(from, to, payload))
 }
 
+/// What Wireshark is given of a datagram without its headers: which dissector reads it, and between
+/// whom it went, as tags before it (Wireshark's Exported PDU, link type 252).
+pub(super) fn exported(from: SocketAddr, to: SocketAddr, reader: &str, payload: &[u8]) -> Vec<u8> {
+    const READER: u16 = 12;
+    const PORT_TYPE: u16 = 24;
+    const PORT_TYPE_UDP: u32 = 3;
+    const PORTS: [u16; 2] = [25, 26];
+    const END: u16 = 0;
+    let mut bytes = Vec::with_capacity(64 + payload.len());
+    let mut tag = |tag: u16, value: &[u8]| {
+        let padded = value.len().next_multiple_of(4);
+        bytes.extend_from_slice(&tag.to_be_bytes());
+        bytes.extend_from_slice(&short(padded).to_be_bytes());
+        bytes.extend_from_slice(value);
+        bytes.resize(bytes.len() + padded - value.len(), 0);
+    };
+    tag(READER, reader.as_bytes());
+    match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            tag(20, &from.octets());
+            tag(21, &to.octets());
+        }
+        (from, to) => {
+            tag(22, &in_v6(from).octets());
+            tag(23, &in_v6(to).octets());
+        }
+    }
+    tag(PORT_TYPE, &PORT_TYPE_UDP.to_be_bytes());
+    for (number, port) in PORTS.into_iter().zip([from.port(), to.port()]) {
+        tag(number, &u32::from(port).to_be_bytes());
+    }
+    tag(END, &[]);
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
 /// The packet that carries a piece of a stream of at most [`SEGMENT`] bytes, which begins at `at`
 /// in what its sender has said; the other side has said `heard`.
 pub(super) fn tcp(from: SocketAddr, to: SocketAddr, at: u32, heard: u32, piece: &[u8]) -> Vec<u8> {

@@ -1,5 +1,8 @@
 //! Commands over DTLS.
 
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+use pcap_file::pcapng::{Block, PcapNgReader};
+
 use crate::harness::{Scratch, Server, carob, carob_with};
 
 const KEYS: &str = "# two devices\nsensor:correct horse\n0x0001:0x0102030405060708\n";
@@ -73,6 +76,38 @@ fn what_is_secured_is_shown_and_captured_readably() {
     let capture = scratch.read("x.pcapng");
     let text = b"hello, this is 32 bytes of text";
     assert!(capture.windows(text.len()).any(|bytes| bytes == text));
+    // On an interface that says so, each with the port that it came from or went to.
+    let mut reader = PcapNgReader::new(&capture[..]).unwrap();
+    let mut seen = Vec::new();
+    while let Some(block) = reader.next_block() {
+        match block.unwrap() {
+            Block::InterfaceDescription(it) => seen.push(format!("{:?}", it.linktype)),
+            Block::EnhancedPacket(packet) => {
+                let said = |option: &_| matches!(option, EnhancedPacketOption::Comment(_));
+                assert!(packet.options.iter().any(said), "{packet:?}");
+                seen.push(packet.interface_id.to_string());
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(seen, ["RAW", "WIRESHARK_UPPER_PDU", "1", "1"]);
+    let port = uri.rsplit(':').next().unwrap().split('/').next().unwrap();
+    let read = |fields: &[&str]| {
+        let tshark = std::process::Command::new("tshark")
+            .args(["-r", &file, "-T", "fields"])
+            .args(fields.iter().flat_map(|field| ["-e", field]))
+            .output();
+        tshark.ok().filter(|ran| ran.status.success())
+    };
+    // Where Wireshark is, it reads them as CoAP.
+    if let Some(ran) = read(&["_ws.col.Protocol", "coap.code", "exported_pdu.dst_port"]) {
+        let text = String::from_utf8_lossy(&ran.stdout);
+        let [request, response] = &text.lines().collect::<Vec<_>>()[..] else {
+            panic!("{text}")
+        };
+        assert_eq!(*request, format!("CoAP\t1\t{port}"));
+        assert!(response.starts_with("CoAP\t69\t"), "{text}");
+    }
 }
 
 #[test]
