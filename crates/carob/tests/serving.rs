@@ -10,7 +10,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use carob::server::{Request, Resource, get};
-use carob::{Client, Code, Finish, Server, Settings};
+use carob::{Client, Code, ContentFormat, Finish, Server, Settings};
 use common::{client, client_with, large, limited, resources, start};
 
 #[tokio::test]
@@ -282,4 +282,40 @@ async fn a_resource_may_demand_that_what_changes_it_is_fresh() {
         assert_eq!(reply.code, Code::CHANGED, "by a request that was made anew");
     }
     drop(server);
+}
+
+#[tokio::test]
+async fn health_is_told_when_all_handlers_are_busy_and_says_so_by_its_code() {
+    limited(async {
+        let builder = resources().health("/health").handlers(1);
+        let (server, uri) = start(builder).await;
+        let client = Client::open().unwrap();
+        let uri = |path: &str| format!("{uri}/{path}");
+        let well = client.get(uri("health")).await.unwrap();
+        assert_eq!(well.code, Code::CONTENT);
+        assert!(well.text().unwrap().starts_with("ok\nuptime "), "{well:?}");
+        assert_eq!(well.options.uint(carob::OptionNumber::MAX_AGE), Some(0));
+        let json = client.get(uri("health")).accept(ContentFormat::JSON);
+        let json = json.await.unwrap();
+        let begins = "{\"state\":\"ok\",\"uptime_s\":";
+        assert!(json.text().unwrap().starts_with(begins), "{json:?}");
+        let links = client.get(uri(".well-known/core")).await.unwrap();
+        assert!(!links.text().unwrap().contains("health"));
+
+        let busy = Client::open().unwrap();
+        let never = uri("never");
+        let waiting = tokio::spawn(async move { busy.get(never).await });
+        let mut told = client.get(uri("health")).await.unwrap();
+        while told.code == Code::CONTENT {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            told = client.get(uri("health")).await.unwrap();
+        }
+        assert_eq!(told.code, Code::SERVICE_UNAVAILABLE);
+        let text = told.text().unwrap().to_owned();
+        assert!(text.starts_with("overloaded\n"), "{text}");
+        assert!(text.contains("handlers 100 %"), "{text}");
+        waiting.abort();
+        drop(server);
+    })
+    .await;
 }

@@ -220,7 +220,7 @@ fn try_page(name: &str) {
     let page = fs::read_to_string(page).expect("the page is there");
     let mut place = Place::new(name);
     // A page that does not start a server is read beside one that is there.
-    if !["five-minutes", "secured"].contains(&name) {
+    if !["five-minutes", "operating", "secured"].contains(&name) {
         place.try_example(&Example {
             command: "carob serve &".into(),
             output: vec![
@@ -254,6 +254,11 @@ fn how_congestion_control_is_chosen_and_watched() {
 #[test]
 fn coap_over_dtls() {
     try_page("secured");
+}
+
+#[test]
+fn operating_a_server() {
+    try_page("operating");
 }
 
 #[test]

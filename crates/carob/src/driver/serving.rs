@@ -19,7 +19,7 @@ use super::published::Stopwatch;
 use super::views::{Answering, Views};
 use crate::dtls::PeerIdentity;
 use crate::server::{
-    Action, Asked, Forwarded, Frame, METHOD_NOT_ALLOWED, Pattern, Request, Router, Upload,
+    Action, Asked, Forwarded, Frame, Health, METHOD_NOT_ALLOWED, Pattern, Request, Router, Upload,
 };
 
 pub(super) static NOT_FOUND: LazyLock<Response> =
@@ -212,6 +212,11 @@ impl Serving {
         match &offer.action {
             Action::Fixed(fixed) => {
                 endpoint.respond(now, id, fixed.answer(&incoming.message, &asked));
+                return Answer::Now;
+            }
+            Action::Health(format) => {
+                let health = Health::of(endpoint, now, self.load());
+                endpoint.respond(now, id, &health.answer(*format));
                 return Answer::Now;
             }
             Action::Handler(handler) => {

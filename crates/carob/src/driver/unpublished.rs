@@ -1,5 +1,7 @@
 //! Nothing is published without the feature `metrics`.
 
+#![allow(clippy::unused_self, reason = "it stands for what has something to do")]
+
 use carob_cc::time::Instant;
 use carob_proto::endpoint::Endpoint;
 

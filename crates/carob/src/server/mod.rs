@@ -11,6 +11,7 @@ mod conditions;
 mod discovery;
 mod frame;
 mod handler;
+mod health;
 mod notifier;
 mod pattern;
 mod refusal;
@@ -41,6 +42,7 @@ pub use conditions::{IntoState, StateTag};
 pub(crate) use frame::Frame;
 pub(crate) use handler::{Answering, Follow};
 pub use handler::{Handler, IntoResponse, UploadHandler};
+pub(crate) use health::Health;
 pub(crate) use notifier::Changes;
 pub use notifier::Notifier;
 pub(crate) use pattern::Pattern;
@@ -299,6 +301,17 @@ impl ServerBuilder {
     pub fn resource(mut self, path: &str, resource: Resource) -> Self {
         self.router.add(path, resource);
         self
+    }
+
+    /// Tells at `path` how the server fares: `ok` or `overloaded`, for how many seconds it runs, and
+    /// how full its tables are, in per cent, as text, JSON or CBOR as Accept says. Default: nowhere.
+    ///
+    /// Whoever is overloaded answers 5.03 with the same body, and whoever is stopping 5.03, so the
+    /// code is enough to go by. The endpoint answers itself, also when all handlers are busy; each
+    /// transport tells of itself. It is not listed in `/.well-known/core`. Anybody who may ask sees
+    /// how much is missing until the server is full; so have it where only those ask who should.
+    pub fn health(self, path: &str) -> Self {
+        self.resource(path, Resource::health())
     }
 
     /// What every path answers that no other resource does: like `/*`, but for the root too, and

@@ -63,6 +63,8 @@ pub(crate) struct Offer {
 pub(crate) enum Action {
     /// In the driver itself, without a task or an allocation.
     Fixed(Arc<Fixed>),
+    /// Likewise: how the server fares, in this format.
+    Health(ContentFormat),
     Handler(Arc<dyn Handler>),
     Upload(Arc<dyn UploadHandler>),
 }
@@ -71,6 +73,7 @@ impl fmt::Debug for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fixed(_) => "Fixed",
+            Self::Health(_) => "Health",
             Self::Handler(_) => "Handler",
             Self::Upload(_) => "Upload",
         })
@@ -119,6 +122,19 @@ impl Resource {
         response.set_format(format);
         let format = Offered::Format(format);
         self.with_another(Code::GET, format, Action::fixed(response))
+    }
+
+    /// Answers GET with how the server fares.
+    pub(super) fn health() -> Self {
+        let formats = [
+            ContentFormat::TEXT_PLAIN,
+            ContentFormat::JSON,
+            ContentFormat::CBOR,
+        ];
+        let add = |resource: Self, format| {
+            resource.with_another(Code::GET, Offered::Format(format), Action::Health(format))
+        };
+        formats.into_iter().fold(Self::new(), add).unlisted()
     }
 
     /// Answers GET.

@@ -124,7 +124,7 @@ pub(crate) struct ListenArgs {
 }
 
 /// What a server tells those who look after it.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "For operators")]
 pub(crate) struct OperatorArgs {
     /// Tell Prometheus what is counted, at http://ADDRESS/metrics: here, or at 127.0.0.1:9683.
@@ -132,6 +132,10 @@ pub(crate) struct OperatorArgs {
     #[cfg(feature = "prometheus")]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9683")]
     pub(crate) metrics: Option<std::net::SocketAddr>,
+    /// Tell at this path how the server fares, such as /health: ok or overloaded (5.03), its uptime,
+    /// how full its tables are; to everybody who asks
+    #[arg(long, value_name = "PATH", value_parser = values::path)]
+    pub(crate) health: Option<String>,
 }
 
 /// What the server can be told.

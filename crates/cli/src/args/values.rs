@@ -182,6 +182,16 @@ pub(crate) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> 
         .map(|(_, name)| name)
 }
 
+/// A path on this server, without parameters.
+pub(crate) fn path(text: &str) -> Result<String, String> {
+    let literal = !text.contains(['{', '}', '*', '?', '#']);
+    if literal && text.len() > 1 && text.starts_with('/') {
+        Ok(text.to_owned())
+    } else {
+        Err("expected a path, such as /health".to_owned())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

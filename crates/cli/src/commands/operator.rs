@@ -1,5 +1,7 @@
 //! What a server tells those who look after it.
 
+use carob::server::ServerBuilder;
+
 use crate::args::OperatorArgs;
 use crate::failure::Failure;
 #[cfg(feature = "prometheus")]
@@ -9,6 +11,17 @@ use crate::failure::Kind;
 pub(super) struct Operator {
     /// Where metrics are.
     pub(super) metrics: Option<String>,
+    health: Option<String>,
+}
+
+impl Operator {
+    /// The server with what was asked for in it.
+    pub(super) fn in_server(&self, builder: ServerBuilder) -> ServerBuilder {
+        match &self.health {
+            Some(path) => builder.health(path),
+            None => builder,
+        }
+    }
 }
 
 /// Opens what was asked for. Endpoints that are opened after this are counted.
@@ -19,8 +32,9 @@ pub(super) async fn open(args: OperatorArgs) -> Result<Operator, Failure> {
         None => None,
     };
     #[cfg(not(feature = "prometheus"))]
-    let (OperatorArgs {}, metrics) = (args, None);
-    Ok(Operator { metrics })
+    let metrics = None;
+    let health = args.health;
+    Ok(Operator { metrics, health })
 }
 
 #[cfg(feature = "prometheus")]

@@ -3,12 +3,12 @@
 use carob::proxy::{ProxyBuilder, ProxyLimits};
 use carob::{CacheLimits, Finish, Proxy, Server, Settings};
 
-use crate::args::{self, OperatorArgs, ProxyArgs, PskArgs, TlsArgs};
+use crate::args::{self, ProxyArgs, PskArgs, TlsArgs};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
 use crate::printer;
 
-use super::operator;
+use super::operator::{self, Operator};
 use super::serve::{GRACE, taking_connections};
 use super::stop::Stop;
 use super::tls;
@@ -20,8 +20,8 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
         return Err(failure.hint("give it a --route PATH=URI, or hosts it may ask with --allow"));
     }
     let json = args.json;
-    let (builder, operator) = described(args)?;
-    let operator = operator::open(operator).await?;
+    let operator = operator::open(args.operator.clone()).await?;
+    let builder = described(args, &operator)?;
     let proxy = Box::pin(builder.start()).await?;
     // Whoever reads that line may ask at once.
     let mut stop = Stop::listen()?;
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
 }
 
 /// The proxy as the options describe it.
-fn described(args: ProxyArgs) -> Result<(ProxyBuilder, OperatorArgs), Failure> {
+fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failure> {
     let ProxyArgs {
         route,
         allow,
@@ -56,7 +56,7 @@ fn described(args: ProxyArgs) -> Result<(ProxyBuilder, OperatorArgs), Failure> {
         block_size,
         origin,
         limit,
-        operator,
+        operator: _,
         json: _,
         watch,
     } = args;
@@ -96,7 +96,7 @@ fn described(args: ProxyArgs) -> Result<(ProxyBuilder, OperatorArgs), Failure> {
         entries: limit.cache_entries,
         bytes: limit.cache_bytes,
     };
-    let server = taking_connections(Server::builder().bind(bind), listen)?;
+    let server = operator.in_server(taking_connections(Server::builder().bind(bind), listen)?);
     let mut builder = Proxy::builder()
         .server(server)
         .settings(monitor.of_server(settings))
@@ -116,5 +116,5 @@ fn described(args: ProxyArgs) -> Result<(ProxyBuilder, OperatorArgs), Failure> {
     if limit.share_secure {
         builder = builder.share_secure();
     }
-    Ok((builder, operator))
+    Ok(builder)
 }

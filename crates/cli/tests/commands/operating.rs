@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Server, carob};
+use crate::harness::{Scratch, Server, carob};
 
 /// What is at an `http://ADDRESS/PATH`.
 fn fetch(uri: &str) -> String {
@@ -76,4 +76,57 @@ fn a_port_that_is_taken_is_named() {
         text.contains(&address) && text.contains("--metrics"),
         "{text}"
     );
+}
+
+#[test]
+fn health_is_where_it_was_asked_for() {
+    let server = Server::with(&["--health", "/health"]);
+    let text = carob(&["get", &server.path("health")]).quiet().to_owned();
+    assert!(text.starts_with("ok\nuptime "), "{text}");
+    let json = carob(&["get", &server.path("health"), "--accept", "json"]);
+    assert!(json.quiet().contains("\"state\":\"ok\""), "{json:?}");
+    carob(&["get", &Server::start().path("health")]).refused(1);
+    let wrong = carob(&["serve", "--health", "health"]);
+    assert!(wrong.refused(2).contains("such as /health"), "{wrong:?}");
+}
+
+fn read(path: &str) -> String {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::read_to_string(root.join(path)).unwrap()
+}
+
+#[test]
+fn the_unit_of_systemd_starts_a_server() {
+    let unit = read("packaging/carob.service");
+    let line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart=/usr/bin/carob serve "));
+    let scratch = Scratch::new();
+    let keys = scratch.with("psk", "sensor:correct horse\n");
+    let line = line.unwrap().replace("%d/psk", &keys);
+    let line = line
+        .replace(":5683", ":0")
+        .replace(":5684", ":0")
+        .replace(":9683", ":0");
+    let arguments: Vec<&str> = line.split(' ').collect();
+    let ["--bind", _, arguments @ ..] = &arguments[..] else {
+        panic!("{line}")
+    };
+    let server = Server::with(arguments);
+    let with_key = ["--psk-identity", "sensor", "--psk-file", &keys];
+    let uri = server.over("coaps", "hello").replace("[::]", "localhost");
+    carob(&[&["get", &uri][..], &with_key].concat()).quiet();
+    fetch(&server.metrics.unwrap());
+}
+
+#[test]
+fn the_guide_names_metrics_that_there_are() {
+    let names = read("crates/carob/src/metrics/names.md");
+    let page = read("docs/guide/src/operating.md");
+    let words = page.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let named: Vec<&str> = words.filter(|word| word.starts_with("carob_")).collect();
+    assert!(named.len() > 20, "{named:?}");
+    for name in named.into_iter().filter(|name| *name != "carob_proto") {
+        assert!(names.contains(&format!("| `{name}` |")), "{name}");
+    }
 }

@@ -60,7 +60,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     let mut settings = Monitor::open(&watch)?.of_server(with_controller);
     let mut builder = live::resources(demo::resources(Server::builder().bind(bind)));
     builder = join.into_iter().fold(builder, ServerBuilder::join);
-    builder = taking_connections(builder, listen)?;
+    builder = operator.in_server(taking_connections(builder, listen)?);
     if let Some(folder) = dir {
         (builder, settings) = with_folder(builder, settings, &folder, writable)?;
     }
