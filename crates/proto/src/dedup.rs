@@ -18,6 +18,7 @@ use hashbrown::HashTable;
 
 use crate::address;
 use crate::codec::MessageId;
+use crate::shares::{Shares, Source};
 
 /// Answers longer than this are not kept for idempotent requests; a duplicate is processed anew.
 pub const KEPT_ANSWER_BYTES: usize = 256;
@@ -88,11 +89,15 @@ pub struct Dedup {
     lasting_limit: usize,
     /// Sequence number of the oldest lasting message.
     lasting_base: u64,
+    prefix: u8,
+    /// Lasting messages of each source.
+    shares: Shares,
 }
 
 impl Dedup {
     /// Remembers up to `recent_limit` repeatable and `lasting_limit` unrepeatable messages.
-    pub fn new(seed: u64, recent_limit: usize, lasting_limit: usize) -> Self {
+    /// Of IPv6 addresses, `prefix` bits make a [source](Source).
+    pub fn new(seed: u64, recent_limit: usize, lasting_limit: usize, prefix: u8) -> Self {
         Self {
             state: FixedState::with_seed(seed),
             index: HashTable::new(),
@@ -102,6 +107,8 @@ impl Dedup {
             lasting: VecDeque::new(),
             lasting_limit,
             lasting_base: 0,
+            prefix,
+            shares: Shares::new(seed.rotate_left(8)),
         }
     }
 
@@ -245,21 +252,38 @@ impl Dedup {
         }
     }
 
-    fn remember_lasting(&mut self, now: Instant, entry: Entry) -> Option<Remembered> {
+    /// Unrepeatable messages remembered; those that have [expired](Self::expire) may be among them.
+    pub fn lasting(&self) -> usize {
+        self.lasting.len()
+    }
+
+    /// Those of one source.
+    pub fn lasting_of(&self, source: Source) -> usize {
+        self.shares.of(source)
+    }
+
+    /// Forgets unrepeatable messages whose time is over.
+    pub fn expire(&mut self, now: Instant) {
         while let Some(oldest) = self.lasting.front().filter(|l| l.entry.expires <= now) {
             let at = Remembered {
                 repeatable: false,
                 sequence: self.lasting_base,
             };
-            let hash = oldest.entry.hash;
+            let (hash, from) = (oldest.entry.hash, oldest.entry.from);
             self.forget(hash, at);
+            self.shares.subtract(Source::of(from, self.prefix), 1);
             self.lasting.pop_front();
             self.lasting_base += 1;
         }
+    }
+
+    fn remember_lasting(&mut self, now: Instant, entry: Entry) -> Option<Remembered> {
+        self.expire(now);
         if self.lasting.len() >= self.lasting_limit {
             return None;
         }
         let sequence = self.lasting_base + self.lasting.len() as u64;
+        self.shares.add(Source::of(entry.from, self.prefix), 1);
         self.lasting.push_back(Lasting {
             entry,
             answer: Box::default(),
@@ -352,7 +376,7 @@ mod tests {
     #[test]
     fn a_duplicate_gets_the_same_answer_for_a_lifetime() {
         for repeatable in [Repeatable::Yes, Repeatable::No] {
-            let mut d = Dedup::new(1, 8, 8);
+            let mut d = Dedup::new(1, 8, 8, 64);
             assert_eq!(d.look_up(at(0), peer(1), MessageId(7)), Known::New);
             let place = remember(&mut d, 0, 7, repeatable).expect("there is room");
             let known = d.look_up(at(1), peer(1), MessageId(7));
@@ -377,7 +401,7 @@ mod tests {
 
     #[test]
     fn the_oldest_repeatable_message_is_forgotten_first() {
-        let mut d = Dedup::new(1, 4, 4);
+        let mut d = Dedup::new(1, 4, 4, 64);
         for id in 0..5 {
             let place = remember(&mut d, 0, id, Repeatable::Yes).expect("repeatable always fits");
             d.answer(place, &[id as u8]);
@@ -394,7 +418,7 @@ mod tests {
 
     #[test]
     fn an_unrepeatable_message_is_never_forgotten_early() {
-        let mut d = Dedup::new(1, 4, 4);
+        let mut d = Dedup::new(1, 4, 4, 64);
         for id in 0..4 {
             let place = remember(&mut d, 0, id, Repeatable::No).expect("there is room");
             d.answer(place, &[id as u8]);
@@ -415,12 +439,13 @@ mod tests {
             remember(&mut d, 247, 9, Repeatable::No).is_some(),
             "room after a lifetime"
         );
+        assert_eq!(d.lasting_of(Source::of(peer(2), 64)), d.lasting());
         assert!(d.len() <= 8);
     }
 
     #[test]
     fn an_answer_that_comes_after_its_place_was_taken_is_dropped() {
-        let mut d = Dedup::new(1, 2, 2);
+        let mut d = Dedup::new(1, 2, 2, 64);
         let first = remember(&mut d, 0, 1, Repeatable::Yes).expect("fits");
         remember(&mut d, 0, 2, Repeatable::Yes);
         remember(&mut d, 0, 3, Repeatable::Yes);
@@ -436,7 +461,7 @@ mod tests {
 
     #[test]
     fn a_long_answer_to_a_repeatable_message_is_not_kept() {
-        let mut d = Dedup::new(1, 8, 8);
+        let mut d = Dedup::new(1, 8, 8, 64);
         for (id, repeatable) in [(1, Repeatable::Yes), (2, Repeatable::No)] {
             let place = remember(&mut d, 0, id, repeatable).expect("fits");
             d.answer(place, &[0; KEPT_ANSWER_BYTES + 1]);

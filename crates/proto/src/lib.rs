@@ -33,6 +33,7 @@ mod peer;
 pub mod prefix;
 pub mod proxy;
 pub mod recency;
+pub mod shares;
 pub mod timers;
 pub mod trace;
 

@@ -4,9 +4,11 @@
 //! server that only answers with piggybacked responses keeps no peer state at all. The table has
 //! a limit; when it is full, the peer that was sent to longest ago makes room, but not before
 //! EXCHANGE_LIFETIME has passed since (its Message IDs must not be used again before) and never
-//! while an exchange with it runs.
+//! while an exchange with it runs. Peers that have not shown where they are make room first, and may
+//! fill a part of the table only.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::cell::Cell;
 use core::net::SocketAddr;
 
@@ -21,7 +23,8 @@ use crate::congestion::Congestion;
 use crate::endpoint::{Queue, Session};
 use crate::message_id::MessageIds;
 use crate::observe::freshness::SEQUENCE_MAX;
-use crate::recency::Recency;
+use crate::recency::Ranked;
+use crate::shares::{Shares, Sharing};
 use crate::timers::TimerId;
 
 /// Index of a peer in its table.
@@ -56,6 +59,17 @@ pub(crate) struct Peer {
     /// When something was last heard of it; the beginning of time if nothing ever was.
     pub(crate) last_heard: Instant,
     pub(crate) last_sent: Instant,
+}
+
+/// How a peer became one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// It came to us, and may be somewhere else.
+    Came,
+    /// It came to us, and has shown where it is.
+    Shown,
+    /// We have turned to it ourselves.
+    Own,
 }
 
 impl Peer {
@@ -117,7 +131,14 @@ pub(crate) struct Peers {
     /// What was found last: one message asks for its peer several times, and a client has few.
     last: Cell<u32>,
     limit: usize,
-    by_sending: Recency,
+    /// What those may fill that have not shown where they are.
+    unshown_limit: usize,
+    by_sending: Ranked,
+    /// By index: a byte of its own would make each peer eight larger.
+    standings: Vec<Standing>,
+    sharing: Sharing,
+    /// What sources have of the table that came to us.
+    shares: Shares,
 }
 
 /// The table of peers is full of peers in use.
@@ -125,14 +146,19 @@ pub(crate) struct Peers {
 pub(crate) struct PeersFull;
 
 impl Peers {
-    pub(crate) fn new(seed: u64, limit: usize) -> Self {
+    pub(crate) fn new(seed: u64, limit: usize, sharing: Sharing) -> Self {
+        let limit = limit.clamp(1, u32::MAX as usize - 1);
         Self {
             state: FixedState::with_seed(seed),
             index: HashTable::new(),
             slots: Slab::new(),
             last: Cell::new(0),
-            limit: limit.clamp(1, u32::MAX as usize - 1),
-            by_sending: Recency::default(),
+            limit,
+            unshown_limit: sharing.most_of_unvalidated(limit),
+            by_sending: Ranked::default(),
+            standings: Vec::new(),
+            sharing,
+            shares: Shares::new(seed.rotate_left(8)),
         }
     }
 
@@ -167,14 +193,28 @@ impl Peers {
         &mut self,
         now: Instant,
         lifetime: Duration,
-        address: SocketAddr,
+        (address, standing): (SocketAddr, Standing),
         build: impl FnOnce() -> (Congestion, MessageIds),
     ) -> Result<PeerIndex, PeersFull> {
         if let Some(index) = self.find(address) {
+            self.raise(index, standing);
             return Ok(index);
         }
-        if self.slots.len() >= self.limit {
-            self.make_room(now, lifetime)?;
+        let shown = standing > Standing::Came;
+        let limit = if shown {
+            self.limit
+        } else {
+            self.unshown_limit
+        };
+        let source = self.sharing.source(address);
+        let shared = standing < Standing::Own;
+        if shared && self.shares.of(source) >= self.sharing.most(self.limit) {
+            return Err(PeersFull);
+        }
+        if self.slots.len() >= limit && !self.make_room(now, lifetime, false) {
+            if !shown || !self.make_room(now, lifetime, true) {
+                return Err(PeersFull);
+            }
         }
         let (congestion, message_ids) = build();
         let index = self.slots.insert(Peer {
@@ -195,6 +235,13 @@ impl Peers {
             last_heard: Instant::ZERO,
             last_sent: now,
         }) as u32;
+        if self.standings.len() <= index as usize {
+            self.standings.resize(index as usize + 1, standing);
+        }
+        self.standings[index as usize] = standing;
+        if shared {
+            self.shares.add(source, 1);
+        }
         let hash = address::hash(&self.state, address, 0);
         let Self {
             state,
@@ -205,16 +252,34 @@ impl Peers {
         table.insert_unique(hash, index, |&i| {
             address::hash(state, slots[i as usize].address, 0)
         });
-        self.by_sending.add(index);
+        self.by_sending.add(index, shown);
         Ok(index)
     }
 
-    /// Forgets the peer sent to longest ago that is out of use.
-    fn make_room(&mut self, now: Instant, lifetime: Duration) -> Result<(), PeersFull> {
+    /// Notes that a peer has a better standing than it had.
+    fn raise(&mut self, index: PeerIndex, standing: Standing) {
+        let before = self.standings[index as usize];
+        if standing <= before {
+            return;
+        }
+        self.standings[index as usize] = standing;
+        let source = self.sharing.source(self.slots[index as usize].address);
+        if before == Standing::Came {
+            self.by_sending.remove(index, false);
+            self.by_sending.add(index, true);
+        }
+        if standing == Standing::Own {
+            self.shares.subtract(source, 1);
+        }
+    }
+
+    /// Forgets the peer sent to longest ago that is out of use, of those that have shown where they are
+    /// or of the others; whether there was one.
+    fn make_room(&mut self, now: Instant, lifetime: Duration, shown: bool) -> bool {
         // Peers with a running exchange were sent to lately or are few; the walk past them is
         // bounded all the same.
         const WALK_LIMIT: usize = 64;
-        let mut next = self.by_sending.oldest();
+        let mut next = self.by_sending.oldest(shown);
         for _ in 0..WALK_LIMIT {
             let Some(candidate) = next else { break };
             let peer = &self.slots[candidate as usize];
@@ -226,19 +291,24 @@ impl Peers {
                 if let Ok(found) = self.index.find_entry(hash, |&i| i == candidate) {
                     found.remove();
                 }
-                self.by_sending.remove(candidate);
-                self.slots.remove(candidate as usize);
-                return Ok(());
+                self.by_sending.remove(candidate, shown);
+                let peer = self.slots.remove(candidate as usize);
+                if self.standings[candidate as usize] < Standing::Own {
+                    let source = self.sharing.source(peer.address);
+                    self.shares.subtract(source, 1);
+                }
+                return true;
             }
             next = self.by_sending.newer(candidate);
         }
-        Err(PeersFull)
+        false
     }
 
     /// Notes that something was sent to a peer.
     pub(crate) fn sent(&mut self, index: PeerIndex, now: Instant) {
         self.slots[index as usize].last_sent = now;
-        self.by_sending.touch(index);
+        let shown = self.standings[index as usize] > Standing::Came;
+        self.by_sending.touch(index, shown);
     }
 }
 
@@ -259,6 +329,7 @@ impl core::ops::IndexMut<PeerIndex> for Peers {
 mod tests {
     use super::*;
     use crate::congestion::Choice;
+    use crate::endpoint::Limits;
 
     const LIFETIME: Duration = Duration::from_secs(247);
 
@@ -268,7 +339,16 @@ mod tests {
 
     fn add(peers: &mut Peers, seconds: u64, port: u16) -> Result<PeerIndex, PeersFull> {
         let now = Instant::ZERO + Duration::from_secs(seconds);
-        peers.find_or_add(now, LIFETIME, address(port), || {
+        add_as(peers, now, port, Standing::Own)
+    }
+
+    fn add_as(
+        peers: &mut Peers,
+        now: Instant,
+        port: u16,
+        standing: Standing,
+    ) -> Result<PeerIndex, PeersFull> {
+        peers.find_or_add(now, LIFETIME, (address(port), standing), || {
             (
                 Choice::default().build(address(port)),
                 MessageIds::starting_at(0),
@@ -278,13 +358,13 @@ mod tests {
 
     #[test]
     fn a_known_peer_costs_less_than_200_bytes() {
-        let entry = size_of::<Peer>() + 8 + 5; // with its links and its share of the index
+        let entry = size_of::<Peer>() + 8 + 1 + 5; // with its links, standing and share of the index
         assert!(entry <= 200, "{entry} bytes");
     }
 
     #[test]
     fn a_full_table_forgets_the_peer_sent_to_longest_ago_but_not_too_soon() {
-        let mut peers = Peers::new(1, 3);
+        let mut peers = Peers::new(1, 3, Limits::default().sharing());
         for port in 1..=3 {
             add(&mut peers, u64::from(port), port).expect("there is room");
         }
@@ -299,11 +379,67 @@ mod tests {
 
     #[test]
     fn a_peer_with_a_running_exchange_is_not_forgotten() {
-        let mut peers = Peers::new(1, 2);
+        let mut peers = Peers::new(1, 2, Limits::default().sharing());
         let busy = add(&mut peers, 0, 1).expect("room");
         peers[busy].users = 1;
         add(&mut peers, 0, 2).expect("room");
         add(&mut peers, 300, 3).expect("the idle one makes room");
         assert!(peers.find(address(1)).is_some() && peers.find(address(2)).is_none());
+    }
+
+    #[test]
+    fn who_has_not_shown_where_it_is_fills_a_part_and_makes_room_first() {
+        let mut limits = Limits::default();
+        limits.source_share = 100;
+        let mut peers = Peers::new(1, 8, limits.sharing());
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        add_as(&mut peers, at(0), 1, Standing::Own).expect("room");
+        for port in 2..=6 {
+            add_as(&mut peers, at(0), port, Standing::Came).expect("room");
+        }
+        assert_eq!(
+            add_as(&mut peers, at(0), 7, Standing::Came),
+            Err(PeersFull),
+            "six of eight"
+        );
+        for port in 8..=9 {
+            add_as(&mut peers, at(1), port, Standing::Own).expect("the rest is for these");
+        }
+        assert_eq!(add_as(&mut peers, at(1), 10, Standing::Own), Err(PeersFull));
+        // The first was sent to as long ago as the others, but has shown where it is.
+        for port in 11..=15 {
+            add_as(&mut peers, at(300), port, Standing::Own).expect("room is made");
+            assert!(peers.find(address(1)).is_some());
+        }
+        assert!((2..=6).all(|port| peers.find(address(port)).is_none()));
+        add_as(&mut peers, at(300), 16, Standing::Own).expect("now it is its turn");
+        assert!(peers.find(address(1)).is_none());
+        // Who shows it later is not forgotten first any more.
+        let mut peers = Peers::new(1, 4, limits.sharing());
+        for port in 1..=3 {
+            add_as(&mut peers, at(0), port, Standing::Came).expect("room");
+        }
+        add_as(&mut peers, at(1), 1, Standing::Shown).expect("known");
+        for port in 4..=6 {
+            add_as(&mut peers, at(300), port, Standing::Own).expect("room");
+        }
+        assert_eq!(
+            [1, 2, 3].map(|port| peers.find(address(port)).is_some()),
+            [true, false, false]
+        );
+    }
+
+    #[test]
+    fn one_source_has_its_share_of_those_that_come_whatever_its_ports() {
+        let mut peers = Peers::new(1, 8, Limits::default().sharing());
+        let now = Instant::ZERO;
+        for port in 1..=4 {
+            add_as(&mut peers, now, port, Standing::Shown).expect("room");
+        }
+        assert_eq!(add_as(&mut peers, now, 5, Standing::Shown), Err(PeersFull));
+        add_as(&mut peers, now, 6, Standing::Own).expect("we may turn to it");
+        add_as(&mut peers, now, 1, Standing::Own).expect("known");
+        add_as(&mut peers, now, 5, Standing::Shown).expect("one of those is ours now");
+        assert_eq!(add_as(&mut peers, now, 7, Standing::Shown), Err(PeersFull));
     }
 }

@@ -1,4 +1,5 @@
-//! Indices in the order they were last used, each move in constant time.
+//! Indices in the order they were last used, each move in constant time: in one list, or in one of two
+//! by rank.
 
 use alloc::vec::Vec;
 
@@ -11,37 +12,78 @@ struct Link {
 }
 
 /// A doubly linked list over small indices.
-#[derive(Debug)]
-pub struct Recency {
-    links: Vec<Link>,
-    oldest: u32,
-    newest: u32,
-}
-
-impl Default for Recency {
-    fn default() -> Self {
-        Self {
-            links: Vec::new(),
-            oldest: NONE,
-            newest: NONE,
-        }
-    }
-}
+#[derive(Debug, Default)]
+pub struct Recency(Ranked);
 
 impl Recency {
     /// The index used longest ago.
     pub fn oldest(&self) -> Option<u32> {
-        (self.oldest != NONE).then_some(self.oldest)
+        self.0.oldest(false)
     }
 
     /// The index used next after `index`.
+    pub fn newer(&self, index: u32) -> Option<u32> {
+        self.0.newer(index)
+    }
+
+    /// Adds an index that is not in the list, as the newest.
+    pub fn add(&mut self, index: u32) {
+        self.0.add(index, false);
+    }
+
+    /// Takes an index out.
+    pub fn remove(&mut self, index: u32) {
+        self.0.remove(index, false);
+    }
+
+    /// Makes an index the newest.
+    pub fn touch(&mut self, index: u32) {
+        self.0.touch(index, false);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    oldest: u32,
+    newest: u32,
+}
+
+/// Two such lists with room for each index in one of them: who makes room first, and who later. Whoever
+/// calls knows which an index is in.
+#[derive(Debug)]
+pub struct Ranked {
+    links: Vec<Link>,
+    ends: [Ends; 2],
+}
+
+impl Default for Ranked {
+    fn default() -> Self {
+        let none = Ends {
+            oldest: NONE,
+            newest: NONE,
+        };
+        Self {
+            links: Vec::new(),
+            ends: [none; 2],
+        }
+    }
+}
+
+impl Ranked {
+    /// The index of a list that was used longest ago.
+    pub fn oldest(&self, higher: bool) -> Option<u32> {
+        let oldest = self.ends[usize::from(higher)].oldest;
+        (oldest != NONE).then_some(oldest)
+    }
+
+    /// The index of the same list used next after `index`.
     pub fn newer(&self, index: u32) -> Option<u32> {
         let newer = self.links[index as usize].newer;
         (newer != NONE).then_some(newer)
     }
 
-    /// Adds an index that is not in the list, as the newest.
-    pub fn add(&mut self, index: u32) {
+    /// Adds an index that is in neither list, as the newest of one.
+    pub fn add(&mut self, index: u32, higher: bool) {
         let place = index as usize;
         if self.links.len() <= place {
             self.links.resize(
@@ -52,36 +94,38 @@ impl Recency {
                 },
             );
         }
-        let before = self.newest;
+        let ends = &mut self.ends[usize::from(higher)];
+        let before = ends.newest;
         self.links[place] = Link {
             older: before,
             newer: NONE,
         };
-        self.newest = index;
+        ends.newest = index;
         match self.links.get_mut(before as usize) {
             Some(link) => link.newer = index,
-            None => self.oldest = index,
+            None => ends.oldest = index,
         }
     }
 
-    /// Takes an index out.
-    pub fn remove(&mut self, index: u32) {
+    /// Takes an index out of its list.
+    pub fn remove(&mut self, index: u32, higher: bool) {
         let Link { older, newer } = self.links[index as usize];
+        let ends = &mut self.ends[usize::from(higher)];
         match self.links.get_mut(older as usize) {
             Some(link) => link.newer = newer,
-            None => self.oldest = newer,
+            None => ends.oldest = newer,
         }
         match self.links.get_mut(newer as usize) {
             Some(link) => link.older = older,
-            None => self.newest = older,
+            None => ends.newest = older,
         }
     }
 
-    /// Makes an index the newest.
-    pub fn touch(&mut self, index: u32) {
-        if self.newest != index {
-            self.remove(index);
-            self.add(index);
+    /// Makes an index the newest of its list.
+    pub fn touch(&mut self, index: u32, higher: bool) {
+        if self.ends[usize::from(higher)].newest != index {
+            self.remove(index, higher);
+            self.add(index, higher);
         }
     }
 }
@@ -110,5 +154,29 @@ mod tests {
             recency.remove(index);
         }
         assert_eq!(recency.oldest(), None);
+    }
+
+    #[test]
+    fn each_rank_has_an_order_of_its_own() {
+        let mut ranked = Ranked::default();
+        for index in 0..6 {
+            ranked.add(index, index % 2 == 1);
+        }
+        ranked.touch(0, false);
+        ranked.remove(2, false);
+        ranked.add(2, true);
+        let order = |ranked: &Ranked, higher| {
+            let mut order = Vec::new();
+            let mut next = ranked.oldest(higher);
+            while let Some(index) = next {
+                order.push(index);
+                next = ranked.newer(index);
+            }
+            order
+        };
+        assert_eq!(
+            (order(&ranked, false), order(&ranked, true)),
+            (alloc::vec![4, 0], alloc::vec![1, 3, 5, 2])
+        );
     }
 }

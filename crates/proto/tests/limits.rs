@@ -110,6 +110,7 @@ fn too_many_peers_in_use_are_refused() {
 fn a_server_full_of_unanswered_requests_says_so() {
     let mut config = Config::default();
     config.limits.incoming = 2;
+    config.limits.source_share = 100;
     let mut net = Net::new(Config::default(), config);
     net.app.mute = true;
     for id in 0..2 {
@@ -125,6 +126,7 @@ fn a_server_full_of_unanswered_requests_says_so() {
 fn a_full_table_of_unrepeatable_requests_answers_unavailable_and_runs_none_twice() {
     let mut config = Config::default();
     config.limits.lasting = 3;
+    config.limits.source_share = 100;
     let mut net = Net::new(Config::default(), config);
     for id in 0..3 {
         net.inject_to_server(&con(Code::POST, id, b"x", None, &[]));
@@ -153,6 +155,7 @@ fn a_full_table_of_unrepeatable_requests_answers_unavailable_and_runs_none_twice
 fn uploads_beyond_the_limit_are_told_to_come_back() {
     let mut config = Config::default();
     config.limits.uploads = 2;
+    config.limits.source_share = 100;
     let mut net = Net::new(Config::default(), config);
     let first = |id, path: &[u8]| {
         let block = BlockValue::new(0, true, BlockSize::MIN).unwrap();

@@ -129,6 +129,7 @@ mod endings {
     fn incomplete_messages_have_a_limit_together() {
         let mut small = config(|_| ());
         small.limits.partial_bytes = 100;
+        small.limits.source_share = 100;
         let mut server = Endpoint::new(small, stream::Draws(1));
         let now = carob_cc::time::Instant::ZERO;
         let peer = |n| std::net::SocketAddr::from(([10, 0, 0, n], 1));

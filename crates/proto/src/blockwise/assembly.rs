@@ -1,7 +1,7 @@
 //! A server's side of Block1: request bodies put together, or passed on block by block.
 //!
 //! One table for all peers, with limits on bodies, on one body's bytes and on all their bytes.
-//! When a limit is reached, the newest comer is refused (4.13 for its own size, 5.03 for ours);
+//! Of each, one source has its share. When a limit is reached, the newest comer is refused (4.13 for its own size, 5.03 for ours);
 //! what peers have begun is kept until it is complete or its time runs out.
 
 use alloc::boxed::Box;
@@ -15,6 +15,7 @@ use slab::Slab;
 
 use super::Key;
 use crate::codec::{BlockValue, MessageView, OptionNumber};
+use crate::shares::{Shares, Sharing};
 use crate::timers::TimerId;
 
 /// How a server wants a request body.
@@ -64,6 +65,7 @@ pub(crate) struct AssemblyLimits {
     pub(crate) bodies: usize,
     pub(crate) body_bytes: usize,
     pub(crate) all_bytes: usize,
+    pub(crate) sharing: Sharing,
 }
 
 /// Request bodies on their way in.
@@ -73,7 +75,11 @@ pub(crate) struct Assemblies {
     index: HashTable<u32>,
     slots: Slab<Body>,
     limits: AssemblyLimits,
+    /// Bytes of all bodies, those included that are whole and not yet answered.
     all_bytes: usize,
+    /// Bodies of each source, and their bytes.
+    shares: Shares,
+    byte_shares: Shares,
 }
 
 impl Assemblies {
@@ -84,7 +90,37 @@ impl Assemblies {
             slots: Slab::new(),
             limits,
             all_bytes: 0,
+            shares: Shares::new(seed.rotate_left(8)),
+            byte_shares: Shares::new(seed.rotate_left(16)),
         }
+    }
+
+    fn charge(&mut self, peer: SocketAddr, bytes: usize) {
+        self.all_bytes += bytes;
+        let source = self.limits.sharing.source(peer);
+        self.byte_shares.add(source, bytes);
+    }
+
+    fn give_back(&mut self, peer: SocketAddr, bytes: usize) {
+        if bytes > 0 {
+            self.all_bytes -= bytes;
+            let source = self.limits.sharing.source(peer);
+            self.byte_shares.subtract(source, bytes);
+        }
+    }
+
+    /// The request with a body of so many bytes, which was put together here, has been answered.
+    pub(crate) fn done_with(&mut self, peer: SocketAddr, bytes: usize) {
+        self.give_back(peer, bytes);
+    }
+
+    /// Whether so many bodies are being received that the rest is for sources that have shown where
+    /// they are.
+    pub(crate) fn is_pressed(&self) -> bool {
+        let AssemblyLimits {
+            bodies, sharing, ..
+        } = self.limits;
+        self.slots.len() < bodies && sharing.is_pressed(self.slots.len(), bodies)
     }
 
     /// The body a request belongs to, if one was begun.
@@ -108,12 +144,17 @@ impl Assemblies {
         request: &MessageView<'_>,
         timer: impl FnOnce(u32) -> TimerId,
     ) -> Option<u32> {
-        if self.slots.len() >= self.limits.bodies {
+        let AssemblyLimits {
+            bodies, sharing, ..
+        } = self.limits;
+        let source = sharing.source(peer);
+        if self.slots.len() >= bodies || self.shares.of(source) >= sharing.most(bodies) {
             return None;
         }
         let key = Key::of(peer, request);
         let hash = key.hash(&self.state);
-        self.all_bytes += key.len();
+        self.charge(peer, key.len());
+        self.shares.add(source, 1);
         let entry = self.slots.vacant_entry();
         let index = entry.key() as u32;
         entry.insert(Body {
@@ -139,15 +180,17 @@ impl Assemblies {
         let _ = self.take_condition(index);
         if first.option(OptionNumber::IF_NONE_MATCH).is_some() {
             let message = first.as_bytes();
-            self.all_bytes += message.len();
+            let peer = self.slots[index as usize].key.peer();
+            self.charge(peer, message.len());
             self.slots[index as usize].conditional = Some(message.into());
         }
     }
 
     /// What [`note_condition`](Self::note_condition) remembered.
     pub(crate) fn take_condition(&mut self, index: u32) -> Option<Box<[u8]>> {
-        let taken = self.slots[index as usize].conditional.take();
-        self.all_bytes -= taken.as_deref().map_or(0, <[u8]>::len);
+        let body = &mut self.slots[index as usize];
+        let (peer, taken) = (body.key.peer(), body.conditional.take());
+        self.give_back(peer, taken.as_deref().map_or(0, <[u8]>::len));
         taken
     }
 
@@ -168,10 +211,12 @@ impl Assemblies {
         }
         if block.number == 0 {
             // A new start of the same body replaces what there was.
-            self.all_bytes -= body.bytes.len();
+            let (peer, before) = (body.key.peer(), body.bytes.len());
             body.bytes.clear();
             body.received = 0;
+            self.give_back(peer, before);
         }
+        let body = &mut self.slots[index as usize];
         let end = offset + length as u64;
         if end > limit as u64 || announced.is_some_and(|size| size as usize > limit) {
             return Assembled::TooLarge { limit };
@@ -189,16 +234,22 @@ impl Assemblies {
             body.received = end;
             return Assembled::Part(offset);
         }
-        if self.all_bytes + length > self.limits.all_bytes {
+        let peer = body.key.peer();
+        let AssemblyLimits {
+            all_bytes, sharing, ..
+        } = self.limits;
+        let of_source = self.byte_shares.of(sharing.source(peer));
+        if self.all_bytes + length > all_bytes || of_source + length > sharing.most(all_bytes) {
             return Assembled::Full;
         }
-        self.all_bytes += length;
         body.bytes.extend_from_slice(payload);
         body.received = end;
+        self.charge(peer, length);
         if block.more {
             return Assembled::Continue;
         }
-        self.all_bytes -= body.bytes.len();
+        // Its bytes count until its request is answered.
+        let body = &mut self.slots[index as usize];
         Assembled::Whole(Bytes::from(core::mem::take(&mut body.bytes)))
     }
 
@@ -207,7 +258,9 @@ impl Assemblies {
         self.slots.get(index as usize)?;
         let _ = self.take_condition(index);
         let body = self.slots.remove(index as usize);
-        self.all_bytes -= body.bytes.len() + body.key.len();
+        let peer = body.key.peer();
+        self.give_back(peer, body.bytes.len() + body.key.len());
+        self.shares.subtract(self.limits.sharing.source(peer), 1);
         let hash = body.key.hash(&self.state);
         if let Ok(found) = self.index.find_entry(hash, |&i| i == index) {
             found.remove();

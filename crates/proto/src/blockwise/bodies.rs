@@ -2,7 +2,8 @@
 //!
 //! Keeping it makes all blocks one state and spares the application a call per block. When the
 //! table is full, the body used longest ago is forgotten; a peer that still asks for it is
-//! answered from a fresh response, whose ETag tells it if the state has changed.
+//! answered from a fresh response, whose ETag tells it if the state has changed. So it is where a
+//! source has its share of the table already.
 
 use core::hash::BuildHasher;
 use core::net::SocketAddr;
@@ -18,6 +19,7 @@ use slab::Slab;
 use super::Key;
 use crate::codec::{Code, MessageView, Options};
 use crate::recency::Recency;
+use crate::shares::{Shares, Sharing};
 
 /// A representation as its response had it.
 #[derive(Clone, Debug)]
@@ -44,10 +46,14 @@ pub(crate) struct Bodies {
     bytes_limit: usize,
     bytes: usize,
     by_use: Recency,
+    sharing: Sharing,
+    /// Bodies of each source, and their bytes.
+    shares: Shares,
+    byte_shares: Shares,
 }
 
 impl Bodies {
-    pub(crate) fn new(seed: u64, limit: usize, bytes_limit: usize) -> Self {
+    pub(crate) fn new(seed: u64, (limit, bytes_limit): (usize, usize), sharing: Sharing) -> Self {
         Self {
             state: FixedState::with_seed(seed),
             index: HashTable::new(),
@@ -56,6 +62,9 @@ impl Bodies {
             bytes_limit,
             bytes: 0,
             by_use: Recency::default(),
+            sharing,
+            shares: Shares::new(seed.rotate_left(8)),
+            byte_shares: Shares::new(seed.rotate_left(16)),
         }
     }
 
@@ -100,6 +109,12 @@ impl Bodies {
         if let Some(before) = self.position(&key) {
             self.remove(before);
         }
+        let (source, length) = (self.sharing.source(key.peer()), kept.body.len());
+        if self.shares.of(source) >= self.sharing.most(self.limit)
+            || self.byte_shares.of(source) + length > self.sharing.most(self.bytes_limit)
+        {
+            return;
+        }
         while self.slots.len() >= self.limit || self.bytes + kept.body.len() > self.bytes_limit {
             let oldest = self
                 .by_use
@@ -107,7 +122,9 @@ impl Bodies {
                 .expect("a full table has an oldest body");
             self.remove(oldest);
         }
-        self.bytes += kept.body.len();
+        self.bytes += length;
+        self.shares.add(source, 1);
+        self.byte_shares.add(source, length);
         let hash = key.hash(&self.state);
         let entry = Entry {
             key,
@@ -158,7 +175,10 @@ impl Bodies {
     fn remove(&mut self, index: u32) {
         self.by_use.remove(index);
         let entry = self.slots.remove(index as usize);
-        self.bytes -= entry.kept.body.len();
+        let (source, length) = (self.sharing.source(entry.key.peer()), entry.kept.body.len());
+        self.bytes -= length;
+        self.shares.subtract(source, 1);
+        self.byte_shares.subtract(source, length);
         let hash = entry.key.hash(&self.state);
         if let Ok(found) = self.index.find_entry(hash, |&i| i == index) {
             found.remove();

@@ -7,6 +7,7 @@ use carob_cc::time::Duration;
 use crate::codec::edit::SMALL_OPTION_BYTES;
 use crate::codec::{BlockSize, OptionNumber};
 use crate::congestion::Choice;
+use crate::endpoint::limits::Limits;
 use crate::endpoint::reliable::Reliable;
 use crate::prefix::AmplificationLimit;
 
@@ -193,99 +194,6 @@ pub enum Tracing {
     Exchanges,
     /// These, and every message that arrives or is sent in answer.
     Everything,
-}
-
-/// Limits of an endpoint's tables, each with what happens at it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Limits {
-    /// Peers we originate messages to. At it, the one sent to longest ago makes room; if all are
-    /// in use or were sent to within EXCHANGE_LIFETIME, new requests fail with `PeersFull`.
-    pub peers: usize,
-    /// Requests of our own under way or waiting, all peers together. At it: `RequestsFull`.
-    pub requests: usize,
-    /// Messages waiting for one peer. At it: `QueueFull`.
-    pub queue: usize,
-    /// Requests received and not yet answered. At it, CON requests are answered 5.03 and NON
-    /// requests dropped.
-    pub incoming: usize,
-    /// Repeatable messages remembered for duplicates. At it, the oldest is forgotten.
-    pub recent: usize,
-    /// Unrepeatable messages remembered for duplicates. At it, new ones are answered 5.03.
-    pub lasting: usize,
-    /// Request bodies being received block by block. At it, new ones are answered 5.03.
-    pub uploads: usize,
-    /// Bytes of one request body. Beyond it: 4.13 with the limit in Size1.
-    pub upload_bytes: usize,
-    /// Bytes of all request bodies being received. Beyond it: 5.03.
-    pub all_upload_bytes: usize,
-    /// Response bodies kept while peers read them. At it, the one used longest ago is forgotten.
-    pub bodies: usize,
-    /// Bytes of all those bodies. At it, likewise.
-    pub body_bytes: usize,
-    /// Bytes of a response body put together for the application. Beyond it the request fails
-    /// with `TooLarge`; read larger bodies as a stream.
-    pub download_bytes: usize,
-    /// Blocks of one body in flight at most, whatever the controller allows.
-    pub blocks_in_flight: usize,
-    /// Observations of our resources, all peers together. At it, who asks for another gets the
-    /// resource's state and no notifications (RFC 7641 4.1).
-    pub observers: usize,
-    /// Observations of our resources by one peer. At it, likewise.
-    pub observers_of_peer: usize,
-    /// With [`NotificationQueue::Queue`], notifications that wait for one peer, at least 1. At it,
-    /// a new one is dropped.
-    pub notifications_of_peer: usize,
-    /// With [`NotificationQueue::Queue`], notifications that wait, all peers together. Likewise, but
-    /// for a peer for which none waits.
-    pub notifications: usize,
-    /// Sources that have shown that they are where they say they are, where the amplification limit
-    /// holds. At it, the one sent to longest ago must show it again.
-    pub validated: usize,
-    /// Resources that are not asked for because their server has had too many requests (4.29), all
-    /// peers together. At it, those whose time is over are forgotten; a further one is asked for as
-    /// before.
-    pub pauses: usize,
-    /// Responses to requests to groups that wait for their moment. At it, others are not sent.
-    pub leisurely: usize,
-    /// Responses to one request of ours to a group. At it, further ones are dropped.
-    pub gathered: usize,
-    /// Connections, where peers are such. At it, the one unused longest is closed; if all are in
-    /// use, a new one is refused.
-    pub connections: usize,
-    /// Bytes of incomplete messages on all connections. At it, the connection whose message would
-    /// exceed it is aborted.
-    pub partial_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            peers: 65_536,
-            requests: 65_536,
-            queue: 1_024,
-            incoming: 16_384,
-            recent: 16_384,
-            lasting: 65_536,
-            uploads: 1_024,
-            upload_bytes: 16 << 20,
-            all_upload_bytes: 64 << 20,
-            bodies: 1_024,
-            body_bytes: 64 << 20,
-            download_bytes: 64 << 20,
-            blocks_in_flight: 64,
-            observers: 32_768,
-            observers_of_peer: 256,
-            notifications_of_peer: 10,
-            notifications: 1_000,
-            validated: 16_384,
-            pauses: 1_024,
-            leisurely: 1_024,
-            gathered: 4_096,
-            connections: 16_384,
-            partial_bytes: 64 << 20,
-        }
-    }
 }
 
 /// Parameters as the endpoint uses them: ACK_RANDOM_FACTOR is at least 1 (RFC 7252 4.8.1), or

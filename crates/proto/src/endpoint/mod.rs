@@ -40,9 +40,11 @@ mod count;
 mod event;
 mod exchange;
 mod group;
+mod limits;
 mod notification_queue;
 mod observe;
 mod options;
+mod rates;
 mod reliable;
 mod server;
 mod session;
@@ -73,6 +75,7 @@ use crate::echo::{Challenges, Given};
 use crate::message_id::GroupIds;
 use crate::observe::observers::Observers;
 use crate::peer::{Peer, PeerIndex, Peers};
+use crate::shares::{Shares, Sharing};
 use crate::timers::Timers;
 use crate::trace::{Trace, What};
 
@@ -80,11 +83,12 @@ pub use crate::blockwise::assembly::Delivery;
 pub use crate::observe::{Observe, Subject};
 pub use client::{BlockMode, BodyMode, Sending};
 pub use config::{
-    Config, Leisure, Limits, MESSAGE_BYTES, NotificationQueue, RETRANSMISSION_COUNT, Tracing,
+    Config, Leisure, MESSAGE_BYTES, NotificationQueue, RETRANSMISSION_COUNT, Tracing,
     can_count_retransmissions,
 };
 pub use event::{Event, Failure, IncomingId, Output, RequestError, RequestId};
 pub use group::Gathering;
+pub use limits::{Limit, Limits};
 pub use reliable::{Disconnect, Reliable};
 pub use server::{AMPLIFICATION_FACTOR, Incoming, Part};
 pub use session::{Flight, SessionEnd};
@@ -96,6 +100,7 @@ use exchange::{Ended, Exchange, ExchangeIndex};
 use group::Groups;
 use group::leisure::Leisurely;
 use notification_queue::Notifications;
+use rates::{Pace, Rates};
 use reliable::Connections;
 use server::IncomingTable;
 pub(crate) use session::Session;
@@ -185,6 +190,13 @@ pub struct Endpoint {
     groups: Groups,
     group_ids: GroupIds,
     leisurely: Slab<Leisurely>,
+    /// How often sources ask, if there is a limit to that.
+    rates: Option<Rates>,
+    sharing: Sharing,
+    /// Responses in messages of their own.
+    responses: usize,
+    /// What sources have of the table of observers.
+    observer_shares: Shares,
     incoming: IncomingTable,
     dedup: Dedup,
     challenges: Challenges,
@@ -217,11 +229,13 @@ impl Endpoint {
             bodies: limits.uploads,
             body_bytes: limits.upload_bytes,
             all_bytes: limits.all_upload_bytes,
+            sharing: limits.sharing(),
         };
         let (peers, index) = (seed(), seed());
+        let sharing = limits.sharing();
         let count_option = config.retransmission_count_option;
         Self {
-            peers: Peers::new(peers, limits.peers),
+            peers: Peers::new(peers, limits.peers, sharing),
             settings: BTreeMap::new(),
             exchanges: Slab::new(),
             index: ExchangeIndex::new(index),
@@ -231,8 +245,8 @@ impl Endpoint {
             observations: ObservationIndex::new(index.rotate_left(32)),
             observers: Observers::new(
                 peers.rotate_left(32),
-                limits.observers,
-                limits.observers_of_peer,
+                (limits.observers, limits.observers_of_peer),
+                limits.observer_bytes,
                 config.unconfirmed_max,
             ),
             notified_at: Instant::ZERO,
@@ -242,16 +256,20 @@ impl Endpoint {
             groups: Groups::default(),
             group_ids: GroupIds::starting_at(peers as u16),
             leisurely: Slab::new(),
-            incoming: IncomingTable::default(),
+            rates: Rates::new(index.rotate_left(8), &limits),
+            sharing,
+            responses: 0,
+            observer_shares: Shares::new(index.rotate_left(24)),
+            incoming: IncomingTable::new(peers.rotate_left(24), limits.incoming, sharing),
             challenges: Challenges::default(),
             validated: Validated::new(peers.rotate_left(48), limits.validated),
             given: BTreeMap::new(),
             tag_until: Instant::ZERO,
             last_tag: 0,
-            dedup: Dedup::new(seed(), limits.recent, limits.lasting),
+            dedup: Dedup::new(seed(), limits.recent, limits.lasting, sharing.prefix),
             assemblies: Assemblies::new(seed(), assembly),
-            bodies: Bodies::new(seed(), limits.bodies, limits.body_bytes),
-            connections: Connections::new(index.rotate_left(48), limits.connections),
+            bodies: Bodies::new(seed(), (limits.bodies, limits.body_bytes), sharing),
+            connections: Connections::new(index.rotate_left(48), limits.connections, sharing),
             delivery: None,
             timers: Timers::default(),
             serial: 0,
@@ -336,8 +354,17 @@ impl Endpoint {
             Type::Reset => return,
             Type::Confirmable | Type::NonConfirmable => {}
         }
+        let pace = if code.is_request() {
+            self.pace(now, from)
+        } else {
+            Pace::Within
+        };
         match self.dedup.look_up(now, from, id) {
             Known::New => {}
+            // Whatever the answer was, it is not repeated as often as that.
+            _ if pace != Pace::Within => {
+                return self.trace(now, from, What::Duplicate { id });
+            }
             Known::InProgress { acknowledged } => {
                 self.counters.duplicates += 1;
                 self.trace(now, from, What::Duplicate { id });
@@ -368,7 +395,9 @@ impl Endpoint {
                 return;
             }
         }
-        if code.is_request() {
+        if pace != Pace::Within {
+            self.slow_down(now, from, &message, pace);
+        } else if code.is_request() {
             self.handle_request(now, from, &message, false);
         } else if code.is_response() {
             self.handle_response(now, from, &message);
@@ -501,6 +530,9 @@ impl Endpoint {
             requests: self.operations.len() + self.groups.len(),
             exchanges: self.exchanges.len(),
             incoming: self.incoming.len(),
+            incoming_bytes: self.incoming.bytes(),
+            responses: self.responses,
+            sources: self.rates.as_ref().map_or(0, Rates::len),
             remembered: self.dedup.len(),
             uploads: self.assemblies.held(),
             bodies: self.bodies.held(),
@@ -692,6 +724,12 @@ pub struct Usage {
     pub exchanges: usize,
     /// Requests received and not yet answered.
     pub incoming: usize,
+    /// Bytes of their messages.
+    pub incoming_bytes: usize,
+    /// Responses in messages of their own that wait to be sent or acknowledged.
+    pub responses: usize,
+    /// Sources whose rates are remembered.
+    pub sources: usize,
     /// Messages remembered for duplicates.
     pub remembered: usize,
     /// Request bodies being received, and their bytes.

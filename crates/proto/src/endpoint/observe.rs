@@ -60,7 +60,23 @@ impl Endpoint {
             self.incoming.set_challenged(id);
             return false;
         }
-        let Ok(peer) = self.peer(now, from) else {
+        let known = self.peers.find(from).is_some_and(|peer| {
+            let first = self.peers[peer].first_observer;
+            self.observers.find(first, &token).is_some()
+        });
+        let source = self.sharing.source(from);
+        if !known {
+            let (held, limit) = (self.observers.len(), self.config.limits.observers);
+            if self.observer_shares.of(source) >= self.sharing.most(limit) {
+                return false;
+            }
+            let pressed = held < limit && self.sharing.is_pressed(held, limit);
+            if pressed && !self.has_shown(now, from) {
+                self.incoming.set_challenged(id);
+                return false;
+            }
+        }
+        let Ok(peer) = self.peer_that_came(now, from) else {
             return false;
         };
         let first = self.peers[peer].first_observer;
@@ -83,6 +99,7 @@ impl Endpoint {
         }
         if self.observers.len() > listed {
             self.peers[peer].users += 1;
+            self.observer_shares.add(source, 1);
             self.trace(now, from, What::Observed);
         }
         self.incoming.set_observing(id, true);
@@ -201,7 +218,7 @@ impl Endpoint {
             });
             if let Ok((length, _)) = written {
                 bytes.extend_from_slice(&self.scratch[..length]);
-                self.send_separately(now, to, token, (confirmable, UNLIMITED), bytes);
+                self.send_separately(now, to, (token, None), (confirmable, UNLIMITED), bytes);
             }
         }
     }
@@ -399,6 +416,8 @@ impl Endpoint {
         let (_, forgotten) = self.observers.remove(index, head);
         self.peers[peer].users -= 1;
         let address = self.peers[peer].address;
+        let source = self.sharing.source(address);
+        self.observer_shares.subtract(source, 1);
         self.trace(now, address, What::Unobserved);
         if exchange != NONE {
             self.cancel_exchange(now, exchange);

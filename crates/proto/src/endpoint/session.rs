@@ -132,7 +132,8 @@ impl Endpoint {
     pub fn session_ended(&mut self, now: Instant, peer: SocketAddr, why: SessionEnd) {
         self.dedup.forget_peer(peer);
         self.bodies.remove_of_peer(peer);
-        self.incoming.remove_of_peer(peer);
+        let bytes = self.incoming.remove_of_peer(peer);
+        self.assemblies.done_with(peer, bytes);
         while let Some(timer) = self.assemblies.remove_of_peer(peer) {
             self.timers.remove(timer);
         }

@@ -104,12 +104,20 @@ pub(crate) struct Observers {
     telling: VecDeque<Telling>,
     limit: usize,
     limit_of_peer: usize,
+    /// Bytes of all keys, those that observers share counted once.
+    key_bytes: usize,
+    key_limit: usize,
     /// NON notifications between signs of interest; the next one is sent as CON.
     unconfirmed_max: u16,
 }
 
 impl Observers {
-    pub(crate) fn new(seed: u64, limit: usize, limit_of_peer: usize, unconfirmed_max: u16) -> Self {
+    pub(crate) fn new(
+        seed: u64,
+        (limit, limit_of_peer): (usize, usize),
+        key_limit: usize,
+        unconfirmed_max: u16,
+    ) -> Self {
         Self {
             unconfirmed_max,
             state: FixedState::with_seed(seed),
@@ -120,6 +128,8 @@ impl Observers {
             telling: VecDeque::new(),
             limit: limit.min(NONE as usize - 1),
             limit_of_peer,
+            key_bytes: 0,
+            key_limit,
         }
     }
 
@@ -204,7 +214,9 @@ impl Observers {
             observer.confirmed = now;
             observer.unconfirmed = 0;
             if *observer.key != *key {
-                observer.key = Arc::from(key);
+                let before = core::mem::replace(&mut observer.key, Arc::from(key));
+                self.key_bytes += key.len();
+                self.forget_key(&before);
             }
             self.by_interest.touch(index);
             return Some(index);
@@ -221,7 +233,14 @@ impl Observers {
         // Requests for one representation are mostly alike.
         let key = match self.slots.get(head as usize) {
             Some(other) if *other.key == *key => Arc::clone(&other.key),
-            _ => Arc::from(key),
+            _ if self.key_bytes + key.len() > self.key_limit => {
+                self.forget_if_deserted(at);
+                return None;
+            }
+            _ => {
+                self.key_bytes += key.len();
+                Arc::from(key)
+            }
         };
         let index = self.slots.insert(Observer {
             peer,
@@ -287,6 +306,7 @@ impl Observers {
         first: &mut u32,
     ) -> (Observer, Option<Subject>) {
         let observer = self.slots.remove(index as usize);
+        self.forget_key(&observer.key);
         self.by_interest.remove(index);
         let following = observer.of_subject.next;
         for telling in &mut self.telling {
@@ -312,7 +332,14 @@ impl Observers {
             other.of_subject.previous = previous;
         }
         self.observed[at].observers -= 1;
-        let forgotten = (self.observed[at].observers == 0).then(|| {
+        let forgotten = self.forget_if_deserted(at as u32);
+        (observer, forgotten)
+    }
+
+    /// Forgets a subject that nobody observes; which it was.
+    fn forget_if_deserted(&mut self, at: u32) -> Option<Subject> {
+        let at = at as usize;
+        (self.observed[at].observers == 0).then(|| {
             let Observed { subject, .. } = self.observed.remove(at);
             self.telling
                 .retain(|telling| telling.subject as usize != at);
@@ -321,8 +348,14 @@ impl Observers {
                 found.remove();
             }
             subject
-        });
-        (observer, forgotten)
+        })
+    }
+
+    /// An observer's key is needed no more, unless others share it.
+    fn forget_key(&mut self, key: &Arc<[u8]>) {
+        if Arc::strong_count(key) == 1 {
+            self.key_bytes -= key.len();
+        }
     }
 
     /// Notes a new state of a subject. [`next_to_tell`](Self::next_to_tell) names its observers.
@@ -488,7 +521,7 @@ mod tests {
     use alloc::vec::Vec;
 
     fn observers() -> Observers {
-        Observers::new(1, 100, 100, 32)
+        Observers::new(1, (100, 100), 1_000, 32)
     }
 
     fn register(observers: &mut Observers, peer: u32, subject: u64, head: &mut u32) -> u32 {

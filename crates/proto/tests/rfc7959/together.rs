@@ -6,6 +6,7 @@ use super::*;
 fn a_server_s_state_for_bodies_is_bounded_and_passes() {
     let mut config = Config::default();
     config.limits.uploads = 4;
+    config.limits.unvalidated_share = 100;
     config.limits.bodies = 4;
     let mut net = Net::new(Config::default(), config);
     net.app.resources.insert("x".into(), pattern(5_000));

@@ -144,7 +144,7 @@ impl Endpoint {
         {
             self.release_window(index);
         }
-        let mut exchange = self.exchanges.remove(index as usize);
+        let exchange = self.exchanges.remove(index as usize);
         self.index.remove(&exchange, index);
         self.timers.remove(exchange.timer_id);
         let peer = &mut self.peers[exchange.peer];
@@ -177,10 +177,18 @@ impl Endpoint {
                 abandoned,
             });
         }
-        if self.spare.len() < SPARE_BUFFERS && exchange.bytes.capacity() <= SPARE_BYTES {
-            exchange.bytes.clear();
-            self.spare.push(exchange.bytes);
+        if exchange.purpose == Purpose::Response {
+            self.responses -= 1;
         }
+        self.spare_buffer(exchange.bytes);
         exchange.peer
+    }
+
+    /// Keeps a buffer for reuse.
+    pub(in crate::endpoint) fn spare_buffer(&mut self, mut bytes: Vec<u8>) {
+        if self.spare.len() < SPARE_BUFFERS && bytes.capacity() <= SPARE_BYTES {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
     }
 }

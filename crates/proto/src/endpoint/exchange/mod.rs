@@ -31,7 +31,7 @@ use crate::endpoint::count::COUNTING_TOKEN_BYTES;
 use crate::endpoint::observe::ACKNOWLEDGEMENT_BYTES;
 use crate::message_id::MessageIds;
 use crate::observe::observers::ObserverIndex;
-use crate::peer::PeerIndex;
+use crate::peer::{PeerIndex, Standing};
 use crate::timers::TimerId;
 use crate::trace::What;
 
@@ -241,12 +241,35 @@ impl Endpoint {
         now: Instant,
         address: SocketAddr,
     ) -> Result<PeerIndex, RequestError> {
+        self.peer_as(now, address, Standing::Own)
+    }
+
+    /// The same of one that came to us.
+    pub(super) fn peer_that_came(
+        &mut self,
+        now: Instant,
+        address: SocketAddr,
+    ) -> Result<PeerIndex, RequestError> {
+        let standing = if self.has_shown(now, address) {
+            Standing::Shown
+        } else {
+            Standing::Came
+        };
+        self.peer_as(now, address, standing)
+    }
+
+    fn peer_as(
+        &mut self,
+        now: Instant,
+        address: SocketAddr,
+        standing: Standing,
+    ) -> Result<PeerIndex, RequestError> {
         let lifetime = self.lifetimes.exchange;
         let settings = self.settings.get(&address);
         let (config, random) = (&self.config, &mut self.random);
         let index = self
             .peers
-            .find_or_add(now, lifetime, address, || {
+            .find_or_add(now, lifetime, (address, standing), || {
                 let choice = settings.and_then(|s| s.controller.as_ref());
                 let congestion = choice.unwrap_or(&config.controller).build(address);
                 (

@@ -10,6 +10,7 @@ use crate::codec::{Code, MessageView, Token, Type};
 use crate::counters::Refusal;
 use crate::dedup::Known;
 use crate::endpoint::config::Leisure;
+use crate::endpoint::rates::Pace;
 use crate::endpoint::{Endpoint, Owner, Tracing};
 use crate::message::Response;
 use crate::timers::TimerId;
@@ -54,7 +55,11 @@ impl Endpoint {
             return;
         }
         match self.dedup.look_up(now, from, id) {
-            Known::New => self.handle_request(now, from, &message, true),
+            Known::New => {
+                if self.pace(now, from) == Pace::Within {
+                    self.handle_request(now, from, &message, true);
+                }
+            }
             Known::InProgress { .. } | Known::Answered(_) => {
                 self.counters.duplicates += 1;
                 self.trace(now, from, What::Duplicate { id });
@@ -119,7 +124,7 @@ impl Endpoint {
             timer,
         } = self.leisurely.remove(index as usize);
         self.timers.remove(timer);
-        self.send_separately(now, to, token, (false, budget), bytes);
+        self.send_separately(now, to, (token, None), (false, budget), bytes);
     }
 }
 

@@ -24,6 +24,7 @@ use super::{Endpoint, Failure, Owner, Queued, RequestId, Tracing};
 use crate::codec::signal::BASE_MESSAGE_SIZE;
 use crate::codec::{Code, FrameReader, Framing, MessageView, Signal, Token};
 use crate::counters::Refusal;
+use crate::endpoint::rates::Pace;
 use crate::trace::What;
 
 pub use config::Reliable;
@@ -108,8 +109,12 @@ impl Endpoint {
         }
         let index = match self.connections.find(peer) {
             Some(index) => index,
+            None if self.connections.has_its_share(peer) => return false,
             None => match self.add_connection(now, peer) {
-                Some(index) => index,
+                Some(index) => {
+                    self.connections.count(index);
+                    index
+                }
                 None => return false,
             },
         };
@@ -157,6 +162,7 @@ impl Endpoint {
             released: false,
             leaving: None,
             ours: false,
+            counted: false,
             rest_until: None,
             answering: 0,
             pings: Vec::new(),
@@ -211,7 +217,7 @@ impl Endpoint {
         // It is taken out while its messages are dealt with, and lost if they end the connection.
         let empty = FrameReader::new(framing, limit);
         let mut reader = core::mem::replace(&mut connection.reader, empty);
-        self.connections.partial_bytes -= reader.held();
+        self.connections.subtract_partial(from, reader.held());
         reader.push(bytes);
         self.take_messages(now, index, reader);
     }
@@ -227,7 +233,8 @@ impl Endpoint {
             connection.more = false;
             let empty = FrameReader::new(Framing::Stream, 0);
             let reader = core::mem::replace(&mut connection.reader, empty);
-            self.connections.partial_bytes -= reader.held();
+            let from = connection.address;
+            self.connections.subtract_partial(from, reader.held());
             self.take_messages(self.notified_at, index, reader);
             return true;
         }
@@ -262,14 +269,18 @@ impl Endpoint {
             }
         }
         let held = reader.held();
-        self.connections.partial_bytes += held;
+        self.connections.add_partial(from, held);
         let connection = &mut self.connections.slots[index as usize];
         connection.reader = reader;
         if more {
             if !core::mem::replace(&mut connection.more, true) {
                 self.connections.more.push_back((index, serial));
             }
-        } else if held > 0 && self.connections.partial_bytes > self.config.limits.partial_bytes {
+        } else if held > 0
+            && self
+                .connections
+                .holds_too_much(from, self.config.limits.partial_bytes)
+        {
             let text = "no room for this message now";
             return self.abort(now, from, Disconnect::NoRoom, None, text);
         }
@@ -316,7 +327,10 @@ impl Endpoint {
             self.connections.use_now(index, now);
         }
         if code.is_request() {
-            self.handle_request(now, from, &message, false);
+            match self.pace(now, from) {
+                Pace::Within => self.handle_request(now, from, &message, false),
+                pace => self.slow_down(now, from, &message, pace),
+            }
         } else if code.is_response() {
             self.handle_response(now, from, &message);
         }

@@ -16,6 +16,7 @@ use crate::codec::signal::BASE_MESSAGE_SIZE;
 use crate::codec::{FrameReader, Token};
 use crate::endpoint::RequestId;
 use crate::recency::Recency;
+use crate::shares::{Shares, Sharing};
 use crate::timers::TimerId;
 
 /// How many connections are looked at when one has to make room.
@@ -67,6 +68,8 @@ pub(super) struct Connection {
     pub(super) leaving: Option<(Instant, Disconnect)>,
     /// We made it, or are about to.
     pub(super) ours: bool,
+    /// It counts for its source's share.
+    pub(super) counted: bool,
     /// After it, do not come back before.
     pub(super) rest_until: Option<Instant>,
     /// Requests received and not answered.
@@ -110,10 +113,14 @@ pub(in crate::endpoint) struct Connections {
     pub(super) more: VecDeque<(u32, u32)>,
     /// Bytes of messages that are not complete, all connections together.
     pub(in crate::endpoint) partial_bytes: usize,
+    sharing: Sharing,
+    /// Connections of each source that it has made, and bytes of its messages that are not complete.
+    shares: Shares,
+    partial_shares: Shares,
 }
 
 impl Connections {
-    pub(in crate::endpoint) fn new(seed: u64, limit: usize) -> Self {
+    pub(in crate::endpoint) fn new(seed: u64, limit: usize, sharing: Sharing) -> Self {
         Self {
             state: FixedState::with_seed(seed),
             index: HashTable::new(),
@@ -123,7 +130,43 @@ impl Connections {
             limit: limit.clamp(1, u32::MAX as usize - 1),
             more: VecDeque::new(),
             partial_bytes: 0,
+            sharing,
+            shares: Shares::new(seed.rotate_left(8)),
+            partial_shares: Shares::new(seed.rotate_left(16)),
         }
+    }
+
+    pub(super) fn add_partial(&mut self, from: SocketAddr, bytes: usize) {
+        self.partial_bytes += bytes;
+        self.partial_shares.add(self.sharing.source(from), bytes);
+    }
+
+    pub(super) fn subtract_partial(&mut self, from: SocketAddr, bytes: usize) {
+        if bytes > 0 {
+            self.partial_bytes -= bytes;
+            let source = self.sharing.source(from);
+            self.partial_shares.subtract(source, bytes);
+        }
+    }
+
+    /// Whether there are more bytes of incomplete messages than may be, of all or of this source.
+    pub(super) fn holds_too_much(&self, from: SocketAddr, limit: usize) -> bool {
+        let source = self.sharing.source(from);
+        self.partial_bytes > limit || self.partial_shares.of(source) > self.sharing.most(limit)
+    }
+
+    /// Whether a source has made as many connections as one may.
+    pub(super) fn has_its_share(&self, from: SocketAddr) -> bool {
+        let source = self.sharing.source(from);
+        self.shares.of(source) >= self.sharing.most(self.limit)
+    }
+
+    /// A connection was made by its peer.
+    pub(super) fn count(&mut self, index: u32) {
+        let connection = &mut self.slots[index as usize];
+        connection.counted = true;
+        let source = self.sharing.source(connection.address);
+        self.shares.add(source, 1);
     }
 
     pub(in crate::endpoint) fn len(&self) -> usize {
@@ -195,7 +238,11 @@ impl Connections {
             found.remove();
         }
         self.by_use.remove(index);
-        self.partial_bytes -= connection.reader.held();
+        self.subtract_partial(connection.address, connection.reader.held());
+        if connection.counted {
+            let source = self.sharing.source(connection.address);
+            self.shares.subtract(source, 1);
+        }
         connection
     }
 

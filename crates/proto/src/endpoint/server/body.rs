@@ -30,9 +30,13 @@ impl Endpoint {
             // A body of one block is like any other request.
             return self.out.push_back(Queued::Request(incoming));
         }
+        let shown = self.has_shown(now, from);
         let timers = &mut self.timers;
         let index = match begun {
             Some(index) => Some(index),
+            None if block.number == 0 && self.assemblies.is_pressed() && !shown => {
+                return self.challenge(now, incoming);
+            }
             None if block.number == 0 => self
                 .assemblies
                 .begin(from, request, |index| timers.add(Owner::Assembly(index))),

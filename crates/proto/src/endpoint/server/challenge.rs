@@ -57,7 +57,19 @@ impl Endpoint {
     pub fn validate(&mut self, now: Instant, source: SocketAddr) {
         let limited = !self.is_reliable() && !self.config.secured;
         if limited && self.config.amplification_limit.holds_for(source.ip()) {
-            self.validated.add(now, source);
+            self.note_shown(now, source);
+        }
+    }
+
+    /// A source has shown where it is, whether it is held to a limit or was asked because there is too
+    /// much to do.
+    fn note_shown(&mut self, now: Instant, source: SocketAddr) {
+        if self.is_reliable() || self.config.secured {
+            return;
+        }
+        self.validated.add(now, source);
+        if let Some(rates) = &mut self.rates {
+            rates.validate(self.sharing.source(source));
         }
     }
 
@@ -67,7 +79,7 @@ impl Endpoint {
         let lifetime = self.config.echo_lifetime;
         let fresh = self.challenges.check(now, lifetime, source, value);
         if fresh {
-            self.validate(now, source);
+            self.note_shown(now, source);
         }
         fresh
     }

@@ -4,11 +4,12 @@
 //! being read or written? - to the application. The way of its response: cut to the block asked
 //! for - piggybacked if the ACK is still due, else as a message of its own.
 //!
-//! Files: [`mod@self`] the way in, `table` what waits, `body` blocks of a request, `response` the
+//! Files: [`mod@self`] the way in, `overload` who gets no place, `table` what waits, `body` blocks of a request, `response` the
 //! way out.
 
 mod body;
 mod challenge;
+mod overload;
 mod response;
 mod table;
 
@@ -30,6 +31,7 @@ use crate::message::{Payload, Response};
 use crate::observe::Observe;
 
 pub use challenge::AMPLIFICATION_FACTOR;
+use overload::Why;
 pub(super) use response::write_response;
 pub(super) use table::IncomingTable;
 use table::{Acknowledgement, Slot};
@@ -224,7 +226,7 @@ impl Endpoint {
             && confirmable
         {
             let text = alloc::format!("option {} is not understood", number.0);
-            return self.refuse(now, from, request, &Response::diagnostic(code, &text));
+            return self.refuse(now, from, request, code, Why::Text(&text));
         }
         if let Verdict::Refused(Code::BAD_OPTION, _) = verdict {
             // A NON with an option we must understand is rejected (RFC 7252 5.4.1).
@@ -243,8 +245,13 @@ impl Endpoint {
                 Repeatable::No
             },
         );
-        if self.incoming.len() >= self.config.limits.incoming {
-            return self.overloaded(now, from, request);
+        if to_group {
+            // Nobody is refused anything in a group's name (RFC 7252 8.1).
+            if self.incoming.len() >= self.config.limits.incoming {
+                return;
+            }
+        } else if !self.admits(now, from, request, repeatable) {
+            return;
         }
         let id = request.message_id();
         let remembered = if self.is_reliable() {
@@ -389,6 +396,7 @@ impl Endpoint {
         table.slots[index as usize]
             .bytes
             .extend_from_slice(request.as_bytes());
+        table.added(from, request.as_bytes().len());
         let id = IncomingId { index, serial };
         if request.kind() == Type::Confirmable {
             table.skip_answered();

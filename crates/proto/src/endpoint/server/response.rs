@@ -14,12 +14,11 @@ use crate::blockwise::{Key, Wanted};
 use crate::codec::edit::SMALL_OPTION_BYTES;
 use crate::codec::header::HEADER_LENGTH;
 use crate::codec::{
-    BlockValue, Code, EncodeError, MessageId, MessageView, NoResponse, OptionNumber, Options,
-    Token, Type, Writer,
+    BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Token, Type, Writer,
 };
 use crate::counters::Refusal;
 use crate::endpoint::capacity::Capacity;
-use crate::endpoint::client::{encode, write_options};
+use crate::endpoint::client::write_options;
 use crate::endpoint::count::Count;
 use crate::endpoint::exchange::{Purpose, Submission, UNLIMITED};
 use crate::endpoint::group::leisure::is_of_use;
@@ -30,65 +29,6 @@ use crate::trace::What;
 impl Endpoint {
     pub(super) fn fail(&mut self, now: Instant, incoming: IncomingId, code: Code, text: &str) {
         self.respond(now, incoming, &Response::diagnostic(code, text));
-    }
-
-    /// Answers a request that gets no place: 5.03 to a CON, nothing to a NON.
-    pub(super) fn overloaded(&mut self, now: Instant, from: SocketAddr, request: &MessageView<'_>) {
-        self.counters.refused(Refusal::Overload);
-        if request.kind() == Type::Confirmable || self.is_reliable() {
-            self.refuse(
-                now,
-                from,
-                request,
-                &Response::new(Code::SERVICE_UNAVAILABLE),
-            );
-        } else {
-            self.counters.requests.add(request.code(), None);
-        }
-    }
-
-    /// Answers a CON at once and remembers nothing.
-    pub(super) fn refuse(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        request: &MessageView<'_>,
-        response: &Response,
-    ) {
-        let (token, id) = (request.token(), request.message_id());
-        let unwanted = request.uint_option(OptionNumber::NO_RESPONSE);
-        if unwanted.is_some_and(|value| NoResponse::from_value(value).suppresses(response.code)) {
-            self.counters.requests.add(request.code(), None);
-            if !self.is_reliable() {
-                self.send_empty(now, from, Type::Acknowledgement, id);
-            }
-            return;
-        }
-        self.counters
-            .requests
-            .add(request.code(), Some(response.code));
-        let mut scratch = core::mem::take(&mut self.scratch);
-        let Response {
-            code,
-            options,
-            payload,
-        } = response;
-        if let Ok(length) = encode(&mut scratch, &token, *code, options, &[], payload.bytes()) {
-            address(&mut scratch, Type::Acknowledgement, id);
-            let length = echo(&mut scratch, length, self.count_to_echo(request));
-            let fits = length <= AMPLIFICATION_FACTOR * request.as_bytes().len();
-            if fits || !self.is_limited(now, from) {
-                self.transmit(now, from, &scratch[..length]);
-            } else {
-                self.counters.refused(Refusal::Amplification);
-                let plain = Options::default();
-                if let Ok(length) = encode(&mut scratch, &token, *code, &plain, &[], &[]) {
-                    address(&mut scratch, Type::Acknowledgement, id);
-                    self.transmit(now, from, &scratch[..length]);
-                }
-            }
-        }
-        self.scratch = scratch;
     }
 
     /// Answers a request. One that is unknown, or answered already, is left alone.
@@ -195,7 +135,7 @@ impl Endpoint {
             };
             self.bodies.keep(now, Key::of(from, &request), kept);
         }
-        self.incoming.remove(id);
+        self.drop_incoming(id);
         self.counters.requests.add(method, Some(Code(scratch[1])));
         if matches!(acknowledgement, Acknowledgement::Connected(_)) {
             address(&mut scratch, Type::NonConfirmable, message_id);
@@ -228,7 +168,8 @@ impl Endpoint {
             self.scratch = scratch;
             let budget = budget.unwrap_or(UNLIMITED);
             if !to_group {
-                self.send_separately(now, from, token, (confirmable, budget), bytes);
+                let of = Some(message_id);
+                self.send_separately(now, from, (token, of), (confirmable, budget), bytes);
             } else if built {
                 self.answer_group_later(now, from, token, budget, bytes);
             }
@@ -251,7 +192,7 @@ impl Endpoint {
         let (acknowledgement, remembered) = (slot.acknowledgement, slot.remembered);
         self.counters.requests.add(slot.method(), None);
         let connected = self.is_connected(id);
-        self.incoming.remove(id);
+        self.drop_incoming(id);
         if matches!(acknowledgement, Acknowledgement::Connected(_)) {
             if connected {
                 self.request_answered(now, from, serial);
@@ -297,27 +238,43 @@ impl Endpoint {
         added.ok().map(|()| tagged)
     }
 
+    /// A request has been answered.
+    fn drop_incoming(&mut self, id: IncomingId) {
+        let (from, body) = self.incoming.remove(id);
+        self.assemblies.done_with(from, body);
+    }
+
     /// Sends a response as a message of its own, under the peer's controller: confirmable or not, its
     /// copies all together of no more bytes than its budget.
+    ///
+    /// Where there is no room to keep it until it is acknowledged, it goes once and is forgotten, as
+    /// a NON with the Message ID `of` the request that it answers: as long as the client uses none
+    /// twice, neither do we. Without one it is dropped, and the client will ask again.
     pub(in crate::endpoint) fn send_separately(
         &mut self,
         now: Instant,
         to: SocketAddr,
-        token: Token,
+        (token, of): (Token, Option<MessageId>),
         (confirmable, budget): (bool, usize),
-        bytes: Vec<u8>,
+        mut bytes: Vec<u8>,
     ) {
-        let Some(peer) = self.peer(now, to).ok().filter(|&peer| self.has_room(peer)) else {
-            // No room to keep it until it is acknowledged: the client will ask again.
-            return self.trace(
-                now,
-                to,
-                What::Abandoned {
-                    id: None,
-                    retransmissions: 0,
-                },
-            );
+        let limit = self.config.limits.responses;
+        let room = if self.sharing.is_pressed(self.responses, limit) {
+            self.responses < limit && self.has_shown(now, to)
+        } else {
+            true
         };
+        let Some(peer) = room.then(|| self.peer_that_came(now, to).ok()).flatten() else {
+            if let Some(id) = of {
+                address(&mut bytes, Type::NonConfirmable, id);
+                self.transmit(now, to, &bytes);
+                return self.spare_buffer(bytes);
+            }
+            return self.abandoned_unsent(now, to);
+        };
+        if !self.has_room(peer) {
+            return self.abandoned_unsent(now, to);
+        }
         let submission = Submission {
             purpose: Purpose::Response,
             confirmable,
@@ -328,7 +285,20 @@ impl Endpoint {
             parameters: None,
             budget,
         };
+        self.responses += 1;
         self.submit(now, peer, submission);
+    }
+
+    fn abandoned_unsent(&mut self, now: Instant, to: SocketAddr) {
+        let (id, retransmissions) = (None, 0);
+        self.trace(
+            now,
+            to,
+            What::Abandoned {
+                id,
+                retransmissions,
+            },
+        );
     }
 
     /// Sends the empty ACKs that are due.
@@ -354,14 +324,18 @@ impl Endpoint {
 }
 
 /// Sets the type and Message ID of a message written with others.
-fn address(message: &mut [u8], kind: Type, id: MessageId) {
+pub(super) fn address(message: &mut [u8], kind: Type, id: MessageId) {
     message[0] = message[0] & 0xcf | (kind as u8) << 4;
     message[2..4].copy_from_slice(&id.0.to_be_bytes());
 }
 
 /// Adds the count of the copy that is answered to a response; without room for it, it goes
 /// without. The length of the response.
-fn echo(message: &mut [u8], length: usize, count: Option<(OptionNumber, Count)>) -> usize {
+pub(super) fn echo(
+    message: &mut [u8],
+    length: usize,
+    count: Option<(OptionNumber, Count)>,
+) -> usize {
     count
         .and_then(|(number, count)| count.write(message, length, number))
         .unwrap_or(length)

@@ -14,6 +14,7 @@ use crate::dedup::Remembered;
 use crate::endpoint::IncomingId;
 use crate::endpoint::count::Count;
 use crate::observe::Observe;
+use crate::shares::{Shares, Sharing};
 
 /// A request that waits for its response.
 #[derive(Debug)]
@@ -78,15 +79,73 @@ pub(super) enum Acknowledgement {
 }
 
 /// Requests that wait for their responses; places and buffers are reused.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::endpoint) struct IncomingTable {
     pub(super) slots: Vec<Slot>,
     pub(super) free: Vec<u32>,
+    /// Bytes of their messages.
+    bytes: usize,
+    /// While there are fewer than this, nobody is refused a place.
+    calm: usize,
+    /// What one source may have of them, if that is not all.
+    most_of_source: Option<usize>,
+    sharing: Sharing,
+    /// How many of them each source has: counted only while one could have more than its share, so that
+    /// it costs nothing as long as few wait.
+    shares: Shares,
+    counting: bool,
     /// Requests whose empty ACK is due at a time; some may be answered by then.
     pub(super) unacknowledged: VecDeque<(Instant, IncomingId)>,
 }
 
 impl IncomingTable {
+    pub(in crate::endpoint) fn new(seed: u64, limit: usize, sharing: Sharing) -> Self {
+        let most = sharing.most(limit);
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            bytes: 0,
+            calm: most.min(sharing.most_of_unvalidated(limit)),
+            most_of_source: (most < limit).then_some(most),
+            sharing,
+            shares: Shares::new(seed),
+            counting: false,
+            unacknowledged: VecDeque::new(),
+        }
+    }
+
+    /// Bytes of the messages.
+    pub(in crate::endpoint) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there are so few requests that nobody has too many.
+    pub(super) fn is_calm(&self) -> bool {
+        self.len() < self.calm
+    }
+
+    /// Whether a source has as many requests here as one may.
+    pub(super) fn has_its_share(&mut self, from: SocketAddr) -> bool {
+        let Some(most) = self.most_of_source.filter(|most| self.len() >= *most) else {
+            return false;
+        };
+        if !self.counting {
+            self.counting = true;
+            for slot in self.slots.iter().filter(|slot| slot.live) {
+                self.shares.add(self.sharing.source(slot.from), 1);
+            }
+        }
+        self.shares.of(self.sharing.source(from)) >= most
+    }
+
+    /// Notes that a request has been given a place.
+    pub(super) fn added(&mut self, from: SocketAddr, bytes: usize) {
+        self.bytes += bytes;
+        if self.counting {
+            self.shares.add(self.sharing.source(from), 1);
+        }
+    }
+
     pub(in crate::endpoint) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -112,22 +171,37 @@ impl IncomingTable {
         self.slots[id.index as usize].challenged = true;
     }
 
-    pub(super) fn remove(&mut self, id: IncomingId) {
+    /// Takes a request out; whose body goes with it, and how many bytes of it came in blocks.
+    pub(super) fn remove(&mut self, id: IncomingId) -> (SocketAddr, usize) {
         let slot = &mut self.slots[id.index as usize];
         slot.live = false;
-        slot.body = None;
+        let body = slot.body.take();
+        self.bytes -= slot.received as usize;
         self.free.push(id.index);
+        let from = slot.from;
+        if self.counting {
+            self.shares.subtract(self.sharing.source(from), 1);
+            // Counted anew when it matters again, which is not soon.
+            if self.len() < self.most_of_source.unwrap_or_default() / 2 {
+                self.counting = false;
+                self.shares.clear();
+            }
+        }
+        (from, body.map_or(0, |body| body.len()))
     }
 
-    /// Forgets the requests of a peer: nothing can be answered to it any more.
-    pub(in crate::endpoint) fn remove_of_peer(&mut self, peer: SocketAddr) {
+    /// Forgets the requests of a peer: nothing can be answered to it any more. How many bytes of their
+    /// bodies came in blocks.
+    pub(in crate::endpoint) fn remove_of_peer(&mut self, peer: SocketAddr) -> usize {
+        let mut bytes = 0;
         for index in 0..self.slots.len() as u32 {
             let slot = &self.slots[index as usize];
             if slot.live && slot.from == peer {
                 let serial = slot.serial;
-                self.remove(IncomingId { index, serial });
+                bytes += self.remove(IncomingId { index, serial }).1;
             }
         }
+        bytes
     }
 
     /// Drops what is at the front of the line but has been answered.
