@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    crowds, fairness, literature, networks, notifications, sensitivity, slow_server, wireless,
-    workspace::Workspace,
+    crowds, fairness, flood, literature, networks, notifications, sensitivity, slow_server,
+    wireless, workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -36,6 +36,7 @@ const RUNS: &[Long] = &[
     CROWD_SENSITIVITY,
     FAIRNESS_SENSITIVITY,
     FLEET,
+    FLOOD,
     IOTLAB_SENSITIVITY,
     LITERATURE_SENSITIVITY,
     MESH_SENSITIVITY,
@@ -125,6 +126,13 @@ const FLEET: Long = Long {
         "14",
     ]),
     results: "crates/sim/examples/fleet.txt",
+};
+
+const FLOOD: Long = Long {
+    name: "flood",
+    about: "a server under a flood from 1,000,000 source addresses of loopback (ten minutes)",
+    work: Work::Function(flood::run),
+    results: "docs/flood.md",
 };
 
 const LITERATURE_SENSITIVITY: Long = Long {

@@ -11,6 +11,7 @@ mod bench;
 mod carob;
 mod crowds;
 mod fairness;
+mod flood;
 mod interop;
 mod literature;
 mod long;

@@ -114,6 +114,7 @@ mod clock;
 mod driver;
 pub mod dtls;
 mod error;
+pub mod limits;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod proxy;

@@ -62,6 +62,8 @@ pub struct Settings {
     pub(crate) tls: ClientTls,
     pub(crate) dtls: ClientDtls,
     pub(crate) sessions: SessionLimits,
+    /// Set if the user's word goes before the server's own.
+    pub(crate) handlers: Option<usize>,
     pub(crate) connect_timeout: Duration,
     pub(crate) make_socket: Option<MakeSocket>,
     pub(crate) on_socket: Option<OnSocket>,
@@ -92,6 +94,7 @@ impl Default for Settings {
             tls: ClientTls::default(),
             dtls: ClientDtls::default(),
             sessions: SessionLimits::default(),
+            handlers: None,
             connect_timeout: CONNECT_TIMEOUT,
             make_socket: None,
             on_socket: None,

@@ -15,29 +15,9 @@ use std::time::Duration;
 use carob::server::{Request, Resource};
 use carob::{ClientDtls, Code, Error, ServerDtls, SessionLimits, Settings};
 use common::limited;
-use secured::{Between, builder, client_with, device, impatient, key, keys, serve, serve_with};
-
-/// The first message of a client that libcoap could be: TLS_PSK_WITH_AES_128_CCM_8, no cookie.
-fn hello(random: u8, cookie: &[u8], number: u16) -> Vec<u8> {
-    let mut body = vec![0xfe, 0xfd];
-    body.extend_from_slice(&[random; 32]);
-    body.push(0);
-    body.push(cookie.len() as u8);
-    body.extend_from_slice(cookie);
-    // Suites, compression, and the extension for extended master secrets.
-    body.extend_from_slice(&[0, 2, 0xc0, 0xa8, 1, 0, 0, 4, 0, 23, 0, 0]);
-    let length = (body.len() as u32).to_be_bytes();
-    let mut message = vec![1];
-    message.extend_from_slice(&length[1..]);
-    message.extend_from_slice(&number.to_be_bytes());
-    message.extend_from_slice(&[0, 0, 0]);
-    message.extend_from_slice(&length[1..]);
-    message.extend_from_slice(&body);
-    let mut record = vec![22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, number as u8];
-    record.extend_from_slice(&(message.len() as u16).to_be_bytes());
-    record.extend_from_slice(&message);
-    record
-}
+use secured::{
+    Between, builder, client_with, device, hello, impatient, key, keys, serve, serve_with,
+};
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port is bound");
@@ -64,7 +44,7 @@ async fn who_does_not_show_that_it_is_there_gets_less_than_it_sends_and_leaves_n
                 sent += hello.len();
                 socket.send_to(&hello, address).expect("loopback");
                 // A cookie that is made up is as good as none.
-                let guessed = self::hello(round, &[round; 32], 1);
+                let guessed = secured::hello(round, &[round; 32], 1);
                 sent += guessed.len();
                 socket.send_to(&guessed, address).expect("loopback");
             }

@@ -211,10 +211,12 @@ impl Peers {
         if shared && self.shares.of(source) >= self.sharing.most(self.limit) {
             return Err(PeersFull);
         }
-        if self.slots.len() >= limit && !self.make_room(now, lifetime, false) {
-            if !shown || !self.make_room(now, lifetime, true) {
-                return Err(PeersFull);
-            }
+        let full = self.slots.len() >= limit;
+        if full
+            && !self.make_room(now, lifetime, false)
+            && !(shown && self.make_room(now, lifetime, true))
+        {
+            return Err(PeersFull);
         }
         let (congestion, message_ids) = build();
         let index = self.slots.insert(Peer {
@@ -389,8 +391,10 @@ mod tests {
 
     #[test]
     fn who_has_not_shown_where_it_is_fills_a_part_and_makes_room_first() {
-        let mut limits = Limits::default();
-        limits.source_share = 100;
+        let limits = Limits {
+            source_share: 100,
+            ..Limits::default()
+        };
         let mut peers = Peers::new(1, 8, limits.sharing());
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         add_as(&mut peers, at(0), 1, Standing::Own).expect("room");

@@ -76,6 +76,10 @@ const DOCUMENTS: &[Document] = &[
         ],
     },
     Document {
+        path: "docs/limits.md",
+        arguments: &["serve", "--limits", "--markdown"],
+    },
+    Document {
         path: "docs/nonobserve-claims.md",
         arguments: &["lab", "claims", "nonobserve", "--markdown"],
     },

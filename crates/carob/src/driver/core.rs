@@ -242,9 +242,9 @@ impl Core {
                     serving.views.tell(endpoint, now, subject, response);
                 }
             }
-            Note::HandlerDone(upload) => {
+            Note::HandlerDone(of, upload) => {
                 if let Some(serving) = &mut self.serving {
-                    serving.handler_done(upload);
+                    serving.handler_done(of, upload);
                 }
             }
         }

@@ -40,6 +40,7 @@ use carob_proto::codec::Scheme;
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Config, Endpoint, IncomingId, Snapshot, Subject, Tracing, Usage};
 use carob_proto::message::Response;
+use carob_proto::shares::Source;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use tokio::sync::{mpsc, oneshot};
@@ -117,8 +118,8 @@ pub(crate) enum Note {
     Changed(Notifier, usize),
     /// What the observers of a view are to be told. One for each call of its handler.
     View(Subject, Response),
-    /// A handler has ended. One for each.
-    HandlerDone(Option<UploadKey>),
+    /// A handler has ended, called for a request of this source. One for each.
+    HandlerDone(Source, Option<UploadKey>),
 }
 
 /// How an endpoint ended.

@@ -8,6 +8,7 @@ use carob_cc::time::Instant;
 use carob_proto::codec::{Code, MessageView, OptionNumber, Options, OptionsError, Scheme, Uri};
 use carob_proto::endpoint::{Endpoint, Incoming, IncomingId};
 use carob_proto::message::Response;
+use carob_proto::shares::{Shares, Source};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
@@ -72,6 +73,8 @@ pub(super) struct Serving {
     /// Handlers that may run at once; beyond, requests are answered 5.03.
     limit: usize,
     active: usize,
+    /// How many of them each source has.
+    shares: Shares,
     tasks: JoinSet<()>,
     /// Streamed bodies on their way in, each with a handler; so `limit` bounds them.
     uploads: HashMap<UploadKey, mpsc::Sender<PartOf>, FixedState>,
@@ -101,6 +104,7 @@ impl Serving {
             notes,
             limit,
             active: 0,
+            shares: Shares::new(seed.rotate_left(8)),
             tasks: JoinSet::new(),
             uploads: HashMap::with_hasher(FixedState::with_seed(seed)),
             stopping: false,
@@ -130,8 +134,9 @@ impl Serving {
         self.stopping = true;
     }
 
-    pub(super) fn handler_done(&mut self, upload: Option<UploadKey>) {
+    pub(super) fn handler_done(&mut self, of: Source, upload: Option<UploadKey>) {
         self.active -= 1;
+        self.shares.subtract(of, 1);
         if let Some(key) = upload
             // A newer upload may have taken the place.
             && self.uploads.get(&key).is_some_and(mpsc::Sender::is_closed)
@@ -151,7 +156,7 @@ impl Serving {
             return Answer::Later;
         }
         if self.stopping {
-            endpoint.respond(now, id, &STOPPING);
+            refuse_for_now(endpoint, now, id, &STOPPING);
             return Answer::Now;
         }
         let asked = Asked::read(&incoming.message, &mut self.path);
@@ -239,13 +244,14 @@ impl Serving {
                     };
                     self.views.observe(endpoint, now, id, &request, view);
                 }
-                let responder = Responder::new(self, id, None);
+                let source = endpoint.config().limits.sharing().source(request.peer);
+                let responder = Responder::new(self, id, source, None);
                 if let Some(follow) = follow {
                     let views = &mut self.views;
                     let followed = views.follow(endpoint, now, id, &request, &*follow);
                     let (listed, notes) = (followed.is_some(), self.notes.clone());
                     let handler = followed.unwrap_or(handler);
-                    self.spawn(async move {
+                    self.spawn(source, async move {
                         let answer = |request| handler.call(request);
                         let span = span_of(&request);
                         let mut response = frame.run(request, answer).instrument(span).await;
@@ -258,7 +264,7 @@ impl Serving {
                     });
                     return Answer::Later;
                 }
-                self.spawn(async move {
+                self.spawn(source, async move {
                     let answer = |request| handler.call(request);
                     let span = span_of(&request);
                     responder.respond(frame.run(request, answer).instrument(span).await);
@@ -282,12 +288,14 @@ impl Serving {
                     // A new beginning of the same body ends the one before.
                     self.uploads.insert(key.clone(), sender);
                 }
-                let responder = Responder::new(self, id, more.then_some(key));
+                let source = endpoint.config().limits.sharing().source(request.peer);
+                let upload = more.then_some(key);
+                let responder = Responder::new(self, id, source, upload);
                 let lifetime = endpoint.config().parameters.exchange_lifetime().into();
                 let first = PartOf { id, bytes, more };
                 let (current, notes) = (Arc::clone(&responder.current), self.notes.clone());
                 let upload = Upload::new(first, parts, current, notes, lifetime);
-                self.spawn(async move {
+                self.spawn(source, async move {
                     let answer = |request| handler.call(request, upload);
                     let span = span_of(&request);
                     responder.respond(frame.run(request, answer).instrument(span).await);
@@ -306,8 +314,15 @@ impl Serving {
         route: Arc<Pattern>,
         own: Option<&Uri>,
     ) -> Option<Request> {
-        if self.active >= self.limit {
-            endpoint.respond(now, id, &BUSY);
+        let from = endpoint.incoming(id)?.from;
+        let sharing = endpoint.config().limits.sharing();
+        let of_source = self.shares.of(sharing.source(from));
+        if self.active >= self.limit || of_source >= sharing.most(self.limit) {
+            refuse_for_now(endpoint, now, id, &BUSY);
+            return None;
+        }
+        if sharing.is_pressed(self.active, self.limit) && !endpoint.has_shown(now, from) {
+            endpoint.challenge(now, id);
             return None;
         }
         let incoming = endpoint.incoming(id)?;
@@ -334,9 +349,10 @@ impl Serving {
         })
     }
 
-    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+    fn spawn(&mut self, of: Source, task: impl Future<Output = ()> + Send + 'static) {
         while self.tasks.try_join_next().is_some() {}
         self.active += 1;
+        self.shares.add(of, 1);
         self.tasks.spawn(task);
     }
 
@@ -356,13 +372,19 @@ impl Serving {
                     self.uploads.remove(&key);
                 }
             }
-            Err(mpsc::error::TrySendError::Full(_)) => endpoint.respond(now, id, &BUSY),
+            Err(mpsc::error::TrySendError::Full(_)) => refuse_for_now(endpoint, now, id, &BUSY),
             Err(mpsc::error::TrySendError::Closed(_)) => {
                 self.uploads.remove(&key);
                 endpoint.respond(now, id, &LOST_TRACK);
             }
         }
     }
+}
+
+/// Answers a request 5.03, and says when to try again.
+fn refuse_for_now(endpoint: &mut Endpoint, now: Instant, id: IncomingId, response: &Response) {
+    let later = endpoint.retry_time(id).into();
+    endpoint.respond(now, id, &response.clone().with_max_age(later));
 }
 
 /// The options of a request for a proxy that this server answers itself: as if it had been asked
@@ -419,16 +441,23 @@ struct Responder {
     notes: mpsc::UnboundedSender<Note>,
     /// The request to be answered: with a streamed body, that of the latest block.
     current: Arc<Mutex<Option<IncomingId>>>,
+    source: Source,
     upload: Option<UploadKey>,
     stopwatch: Stopwatch,
 }
 
 impl Responder {
-    fn new(serving: &Serving, id: IncomingId, upload: Option<UploadKey>) -> Self {
+    fn new(
+        serving: &Serving,
+        id: IncomingId,
+        source: Source,
+        upload: Option<UploadKey>,
+    ) -> Self {
         Self {
             notes: serving.notes.clone(),
             stopwatch: Stopwatch::start(serving.place.0.name()),
             current: Arc::new(Mutex::new(Some(id))),
+            source,
             upload,
         }
     }
@@ -455,6 +484,6 @@ impl Drop for Responder {
     fn drop(&mut self) {
         // Still unanswered: the handler panicked.
         self.answer(FAILED.clone());
-        let _ = self.notes.send(Note::HandlerDone(self.upload.take()));
+        let _ = (self.notes).send(Note::HandlerDone(self.source, self.upload.take()));
     }
 }

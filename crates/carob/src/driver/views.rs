@@ -11,6 +11,7 @@ use carob_cc::time::Instant;
 use carob_proto::codec::{Code, OptionNumber, Options};
 use carob_proto::endpoint::{Endpoint, IncomingId, Observe, Subject};
 use carob_proto::message::Response;
+use carob_proto::shares::{Shares, Source};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
@@ -52,6 +53,11 @@ impl ViewKey {
             identity: request.identity.clone(),
         }
     }
+
+    /// Bytes of it that its sender chose.
+    fn bytes(&self) -> usize {
+        self.options.encoded_len() + self.payload.len()
+    }
 }
 
 struct View {
@@ -63,6 +69,8 @@ struct View {
     /// Its handler says whether there is anything to observe.
     follows: bool,
     state: State,
+    /// Who asked first, and the bytes of that request.
+    cost: (Source, usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,13 +83,17 @@ enum State {
     Running { again: bool },
 }
 
-/// All views, as many at most as the engine has observers.
+/// All views: as many at most as the engine has observers, and of no more bytes than its limit on
+/// those. At it, or at its share of it, who asks to observe gets the state and no notifications.
 pub(super) struct Views {
     notes: mpsc::UnboundedSender<Note>,
     by_key: HashMap<ViewKey, Subject, FixedState>,
     by_notifier: HashMap<u64, Vec<Subject>, FixedState>,
     all: HashMap<Subject, View, FixedState>,
     next: u64,
+    /// Bytes of all requests that are views, and of each source's.
+    bytes: usize,
+    shares: Shares,
     due: VecDeque<Subject>,
     running: usize,
     tasks: JoinSet<()>,
@@ -103,6 +115,8 @@ impl Views {
             by_notifier: HashMap::with_hasher(FixedState::default()),
             all: HashMap::with_hasher(FixedState::default()),
             next: 0,
+            bytes: 0,
+            shares: Shares::new(seed.rotate_left(16)),
             due: VecDeque::new(),
             running: 0,
             tasks: JoinSet::new(),
@@ -124,11 +138,14 @@ impl Views {
         }
         let key = ViewKey::of(request);
         let known = self.by_key.get(&key).copied();
+        if known.is_none() && !self.has_room(endpoint, request, &key) {
+            return;
+        }
         let subject = known.unwrap_or(Subject(self.next));
         if !endpoint.observe(now, id, subject) || known.is_some() {
             return;
         }
-        self.add(key, request, answering(), false);
+        self.add(endpoint, key, request, answering(), false);
     }
 
     /// The same where states are followed elsewhere: what answers this request, if its sender is
@@ -147,6 +164,9 @@ impl Views {
         }
         let key = ViewKey::of(request);
         let known = self.by_key.get(&key).copied();
+        if known.is_none() && !self.has_room(endpoint, request, &key) {
+            return None;
+        }
         let subject = known.unwrap_or(Subject(self.next));
         if !endpoint.observe(now, id, subject) {
             return None;
@@ -165,11 +185,31 @@ impl Views {
             handler: Arc::clone(&handler),
             frame: Frame::default(),
         };
-        self.add(key, request, answering, true);
+        self.add(endpoint, key, request, answering, true);
         Some(handler)
     }
 
-    fn add(&mut self, key: ViewKey, request: &Request, answering: Answering, follows: bool) {
+    /// Whether another view may be kept for this source.
+    fn has_room(&self, endpoint: &Endpoint, request: &Request, key: &ViewKey) -> bool {
+        let limits = &endpoint.config().limits;
+        let (bytes, sharing) = (key.bytes(), limits.sharing());
+        let of_source = self.shares.of(sharing.source(request.peer));
+        self.bytes + bytes <= limits.observer_bytes
+            && of_source + bytes <= sharing.most(limits.observer_bytes)
+    }
+
+    fn add(
+        &mut self,
+        endpoint: &Endpoint,
+        key: ViewKey,
+        request: &Request,
+        answering: Answering,
+        follows: bool,
+    ) {
+        let source = endpoint.config().limits.sharing().source(request.peer);
+        let cost = (source, key.bytes());
+        self.bytes += cost.1;
+        self.shares.add(cost.0, cost.1);
         let subject = Subject(self.next);
         self.next += 1;
         let Answering {
@@ -192,6 +232,7 @@ impl Views {
             frame,
             follows,
             state: State::Told,
+            cost,
         };
         self.all.insert(subject, view);
     }
@@ -202,6 +243,8 @@ impl Views {
             return;
         };
         self.by_key.remove(&view.key);
+        self.bytes -= view.cost.1;
+        self.shares.subtract(view.cost.0, view.cost.1);
         let id = view.notifier.id();
         if let Some(all) = self.by_notifier.get_mut(&id) {
             all.retain(|other| *other != subject);

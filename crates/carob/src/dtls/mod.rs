@@ -145,8 +145,10 @@ impl ServerDtls {
 pub struct SessionLimits {
     /// Sessions, handshakes not counted. At it, the one used longest ago is closed. Default 10,000.
     pub sessions: usize,
-    /// Handshakes under way. At it, the one that began longest ago is dropped; no session is closed
-    /// for one. As a server we keep nothing of a client before it has shown that it receives what
+    /// Handshakes under way, of DTLS at a socket, or of TLS and WebSocket at another. At it, the one
+    /// that began longest ago is dropped; no session is closed for one. A source that has its
+    /// [share](carob_proto::endpoint::Limits::source_share) of them drops its own oldest for
+    /// another. As a server we keep nothing of a client before it has shown that it receives what
     /// is sent to its address (RFC 6347 4.2.1). Default 1,000.
     pub handshakes: usize,
     /// After this long without a message a session is closed. Default one hour.

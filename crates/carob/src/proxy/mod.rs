@@ -62,6 +62,9 @@ pub struct ProxyLimits {
     /// Requests that wait for one origin, so that a slow one leaves room for the others. At it,
     /// likewise. Default 256.
     pub requests_of_origin: usize,
+    /// Requests of one client (an address, or an IPv6 network of 64 bits) that wait. At it, likewise.
+    /// Default 512.
+    pub requests_of_client: usize,
     /// Bytes of a body, of requests (beyond: 4.13) and of responses (beyond: 5.02). Bodies are
     /// passed on whole, each side in its own blocks. Default 1 MiB.
     pub body_bytes: usize,
@@ -83,6 +86,7 @@ impl Default for ProxyLimits {
         Self {
             requests: 1_024,
             requests_of_origin: 256,
+            requests_of_client: 512,
             body_bytes: 1 << 20,
             observations: 1_024,
             patience: Duration::from_secs(100),

@@ -1,12 +1,14 @@
 //! A request on its way to its origin, and the response on its way back.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use carob_proto::codec::{Code, ETag, OptionNumber, Options, Uri};
 use carob_proto::endpoint::{Failure, RequestError};
 use carob_proto::message::{Payload, Response};
 use carob_proto::proxy::{self, Refused, Route};
+use carob_proto::shares::{Shares, Source};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Allow, ProxyLimits, ProxyUsage};
@@ -39,8 +41,16 @@ pub(super) struct Passing {
     counting: [OptionNumber; 2],
     requests: Arc<Semaphore>,
     observations: Arc<Semaphore>,
-    /// Requests that wait for each origin; it is here as long as there are any.
-    origins: Arc<Mutex<BTreeMap<Authority, usize>>>,
+    /// Requests that wait, by origin and by client.
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+/// Requests that wait.
+#[derive(Debug)]
+struct Waiting {
+    /// For each origin; it is here as long as there are any.
+    origins: BTreeMap<Authority, usize>,
+    clients: Shares,
 }
 
 /// `scheme://host:port`.
@@ -58,17 +68,19 @@ pub(super) struct Prepared {
 /// A request's places among those that wait.
 struct Place {
     _among_all: OwnedSemaphorePermit,
-    origins: Arc<Mutex<BTreeMap<Authority, usize>>>,
+    waiting: Arc<Mutex<Waiting>>,
     origin: Authority,
+    client: Source,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = origins.get_mut(&self.origin) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.clients.subtract(self.client, 1);
+        if let Some(count) = waiting.origins.get_mut(&self.origin) {
             *count -= 1;
             if *count == 0 {
-                origins.remove(&self.origin);
+                waiting.origins.remove(&self.origin);
             }
         }
     }
@@ -92,7 +104,11 @@ impl Passing {
             counting,
             requests: Arc::new(Semaphore::new(limits.requests)),
             observations: Arc::new(Semaphore::new(limits.observations)),
-            origins: Arc::default(),
+            waiting: Arc::new(Mutex::new(Waiting {
+                origins: BTreeMap::new(),
+                // Bounded by the limit on requests: any seed will do.
+                clients: Shares::new(0),
+            })),
         }
     }
 
@@ -206,7 +222,7 @@ impl Passing {
         let reply = match builder.if_fresh() {
             Ok(Some(reply)) => Ok(reply),
             Ok(None) => {
-                let Some(_place) = self.place(&prepared.target) else {
+                let Some(_place) = self.place(&prepared.target, request.peer()) else {
                     return self.busy();
                 };
                 let tags: Vec<ETag> = request.etags().collect();
@@ -229,19 +245,24 @@ impl Passing {
     }
 
     /// A place among those that wait; nothing if there is none.
-    fn place(&self, target: &Uri) -> Option<Place> {
+    fn place(&self, target: &Uri, client: SocketAddr) -> Option<Place> {
         let among_all = Arc::clone(&self.requests).try_acquire_owned().ok()?;
         let origin = format!("{}://{}:{}", target.scheme(), target.host(), target.port());
-        let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = origins.get(&origin).copied().unwrap_or(0);
-        if waiting >= self.limits.requests_of_origin {
+        let client = Source::of(client, 64);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let for_origin = waiting.origins.get(&origin).copied().unwrap_or(0);
+        if for_origin >= self.limits.requests_of_origin
+            || waiting.clients.of(client) >= self.limits.requests_of_client
+        {
             return None;
         }
-        origins.insert(origin.clone(), waiting + 1);
+        waiting.origins.insert(origin.clone(), for_origin + 1);
+        waiting.clients.add(client, 1);
         Some(Place {
             _among_all: among_all,
-            origins: Arc::clone(&self.origins),
+            waiting: Arc::clone(&self.waiting),
             origin,
+            client,
         })
     }
 

@@ -338,6 +338,7 @@ impl ServerBuilder {
             mut router,
         } = self;
         router.finish()?;
+        let handlers = settings.handlers.unwrap_or(handlers);
         let router = Arc::new(router);
         let serve = || Some((Arc::clone(&router), handlers));
         let mut started = Vec::with_capacity(1 + listens.len());

@@ -140,6 +140,41 @@ async fn a_slow_origin_delays_nobody_else() {
 }
 
 #[tokio::test]
+async fn one_client_does_not_take_all_places() {
+    limited(async {
+        // Four slow origins, so that none of them is what is full.
+        let mut slow = Vec::new();
+        for _ in 0..4 {
+            slow.push(start(resources()).await);
+        }
+        let (_quick, quick) = start(resources()).await;
+        for (share, expected) in [(10, Code::CONTENT), (20, Code::SERVICE_UNAVAILABLE)] {
+            let mut limits = ProxyLimits::default();
+            (limits.requests, limits.requests_of_origin) = (20, 10);
+            limits.requests_of_client = share;
+            let (proxy, uri) = started(forwarding().limits(limits)).await;
+            // From 127.0.0.2, where the honest client is not.
+            let greedy = std::net::UdpSocket::bind("127.0.0.2:0").unwrap();
+            let to = proxy.server().local_address();
+            for n in 0..40_u8 {
+                let (_, at) = &slow[usize::from(n % 4)];
+                let target = format!("{at}/never?{n}");
+                // Proxy-Uri is 35, its length in an extended byte.
+                let mut bytes = vec![0x40, 1, 9, n, 0xdd, 35 - 13, (target.len() - 13) as u8];
+                bytes.extend_from_slice(target.as_bytes());
+                greedy.send_to(&bytes, to).unwrap();
+            }
+            while proxy.usage().requests < share {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let reply = get(&client(), &uri, &format!("{quick}/hello")).await;
+            assert_eq!(reply.code, expected);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_origins_patience_is_limited() {
     limited(async {
         let (_origin, at) = start(resources()).await;

@@ -177,3 +177,25 @@ fn bound() -> UdpSocket {
     socket.set_read_timeout(wait).expect("a time");
     socket
 }
+
+/// The first message of a client that libcoap could be: TLS_PSK_WITH_AES_128_CCM_8, no cookie.
+pub(crate) fn hello(random: u8, cookie: &[u8], number: u16) -> Vec<u8> {
+    let mut body = vec![0xfe, 0xfd];
+    body.extend_from_slice(&[random; 32]);
+    body.push(0);
+    body.push(cookie.len() as u8);
+    body.extend_from_slice(cookie);
+    // Suites, compression, and the extension for extended master secrets.
+    body.extend_from_slice(&[0, 2, 0xc0, 0xa8, 1, 0, 0, 4, 0, 23, 0, 0]);
+    let length = (body.len() as u32).to_be_bytes();
+    let mut message = vec![1];
+    message.extend_from_slice(&length[1..]);
+    message.extend_from_slice(&number.to_be_bytes());
+    message.extend_from_slice(&[0, 0, 0]);
+    message.extend_from_slice(&length[1..]);
+    message.extend_from_slice(&body);
+    let mut record = vec![22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, number as u8];
+    record.extend_from_slice(&(message.len() as u16).to_be_bytes());
+    record.extend_from_slice(&message);
+    record
+}

@@ -127,6 +127,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carob serve --bind 127.0.0.1:0 --json",
             "carob serve --tcp --ws [::]:8080",
             "carob serve --log events.jsonl --pcap messages.pcapng -v",
+            "carob serve --limit request_rate=50 --limit observers=1000",
         ],
     ),
     (

@@ -23,7 +23,8 @@ pub(crate) use request::{
     WatchArgs,
 };
 pub(crate) use values::{
-    Tag, amplification_limit, authority, block_size, controller, count_option, duration, nearest,
+    Tag, amplification_limit, authority, block_size, controller, count_option, duration, limit,
+    nearest,
 };
 
 /// CoAP with congestion control you can choose: a client, a server, and a lab that measures.
@@ -138,6 +139,21 @@ pub(crate) struct OperatorArgs {
     pub(crate) health: Option<String>,
 }
 
+/// What nothing may exceed.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct ServeLimitArgs {
+    /// Set a limit, such as observers=1000, request_rate=50 or body_bytes=16MiB; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
+    pub(crate) limit: Vec<(String, usize)>,
+    /// List all limits, their defaults and what happens at each, and do not serve
+    #[arg(long)]
+    pub(crate) limits: bool,
+    /// That list as a page
+    #[arg(long, hide = true, requires = "limits")]
+    pub(crate) markdown: bool,
+}
+
 /// What the server can be told.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
@@ -178,6 +194,7 @@ pub(crate) struct ServeArgs {
     pub(crate) amplification_limit: Vec<(Prefix, bool)>,
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
+    pub(crate) limits: ServeLimitArgs,
     /// Print the line that says it listens as a JSON object
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,

@@ -118,6 +118,13 @@ pub(crate) struct LimitArgs {
     /// client may see what any other may
     #[arg(long)]
     pub(crate) share_secure: bool,
+    /// Requests of one client that wait for origins; beyond: 5.03
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub(crate) requests_of_client: usize,
+    /// Set another limit of the side of the clients, such as request_rate=50; `carob serve --limits`
+    /// lists them; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = values::limit)]
+    pub(crate) limit: Vec<(String, usize)>,
 }
 
 /// `PATH=URI`.

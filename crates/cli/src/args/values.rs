@@ -54,6 +54,33 @@ pub(crate) fn amplification_limit(text: &str) -> Result<(Prefix, bool), String> 
     }
 }
 
+/// `NAME=VALUE` of a limit.
+pub(crate) fn limit(text: &str) -> Result<(String, usize), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("expected NAME=VALUE, such as observers=1000")?;
+    let name = name.trim().replace('-', "_");
+    let all = carob::limits::named();
+    if !all.iter().any(|limit| limit.name == name) {
+        let names = all.iter().map(|limit| limit.name);
+        let near = nearest(&name, names.clone())
+            .map(|near| format!("; did you mean {near}?"))
+            .unwrap_or_default();
+        let known = names.collect::<Vec<_>>().join(", ");
+        return Err(format!(
+            "no limit has the name \"{name}\"{near}; there are {known}"
+        ));
+    }
+    let (digits, unit) = [("KiB", 10), ("MiB", 20), ("GiB", 30)]
+        .into_iter()
+        .find_map(|(unit, bits)| Some((value.strip_suffix(unit)?, bits)))
+        .unwrap_or((value, 0));
+    let number: Option<usize> = digits.trim().parse().ok();
+    let number = number.and_then(|number| number.checked_mul(1 << unit));
+    let wrong = || format!("{name} is a number: expected one such as 1000 or 64MiB");
+    Ok((name.clone(), number.ok_or_else(wrong)?))
+}
+
 /// Classes of responses that are not wanted, such as `2xx,5xx`, or `all`.
 pub(crate) fn no_response(text: &str) -> Result<NoResponse, String> {
     text.split(',')

@@ -9,7 +9,7 @@ use crate::monitor::Monitor;
 use crate::printer;
 
 use super::operator::{self, Operator};
-use super::serve::{GRACE, taking_connections};
+use super::serve::{GRACE, taking_connections, with_limits};
 use super::stop::Stop;
 use super::tls;
 
@@ -89,6 +89,7 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
     let mut limits = ProxyLimits::default();
     limits.requests = limit.requests;
     limits.requests_of_origin = limit.requests_of_origin;
+    limits.requests_of_client = limit.requests_of_client;
     limits.body_bytes = limit.body_bytes;
     limits.observations = limit.observations;
     limits.patience = origin.patience;
@@ -99,7 +100,7 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
     let server = operator.in_server(taking_connections(Server::builder().bind(bind), listen)?);
     let mut builder = Proxy::builder()
         .server(server)
-        .settings(monitor.of_server(settings))
+        .settings(with_limits(monitor.of_server(settings), limit.limit)?)
         .origin_settings(monitor.of_server(origins))
         .identifier(&id)
         .hop_limit(hop_limit)

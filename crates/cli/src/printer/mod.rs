@@ -96,6 +96,11 @@ pub(crate) fn links<'a>(links: impl Iterator<Item = &'a str>) {
     }
 }
 
+/// Text that has its line breaks.
+pub(crate) fn text(text: &str) {
+    let _ = write!(io::stdout().lock(), "{text}");
+}
+
 /// A table.
 pub(crate) fn table(table: &carob_lab::text::TextTable) {
     let _ = write!(io::stdout().lock(), "{table}");

@@ -140,3 +140,53 @@ fn a_source_that_has_not_shown_where_it_is_gets_a_challenge_and_then_all_of_it()
     let wrong = carob(&["serve", "--amplification-limit", "127.0.0.0/40=on"]);
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
 }
+
+#[test]
+fn limits_are_set_by_their_names() {
+    let server = Server::with(&["--limit", "observers=0", "--limit", "upload-bytes=1KiB"]);
+    let time = server.path("time");
+    let refused = carob(&["observe", &time, "--count", "2"]);
+    assert_eq!(refused.code, Some(1), "no room to observe: {refused:?}");
+    let scratch = Scratch::new();
+    let body = scratch.with("body", [7; 2_000]);
+    let large = carob(&["post", &server.path("echo"), "--file", &body]);
+    assert!(large.refused(1).contains("4.13"), "{large:?}");
+    let rate = ["--limit", "request_rate=1", "--limit", "request_burst=1"];
+    let server = Server::with(&rate);
+    let hello = server.path("hello");
+    assert_eq!(carob(&["get", &hello]).code, Some(0));
+    let refused = carob(&["get", &hello]);
+    assert!(refused.refused(1).contains("4.29"), "{refused:?}");
+}
+
+#[test]
+fn a_limit_that_there_is_not_is_an_error_that_names_those_there_are() {
+    for verb in [&["serve"][..], &["proxy", "--route", "/=coap://localhost"]] {
+        for (given, said) in [
+            ("observer=1", "did you mean observers?"),
+            ("zzzzzzzzzzzzzzz=1", "there are peers, requests, queue"),
+            ("observers=many", "observers is a number"),
+            ("observers", "expected NAME=VALUE"),
+        ] {
+            let wrong = carob(&[verb, &["--limit", given]].concat());
+            assert!(wrong.refused(2).contains(said), "{wrong:?}");
+        }
+    }
+}
+
+#[test]
+fn all_limits_are_listed_for_people_and_for_programs() {
+    let listed = carob(&["serve", "--limits"]);
+    let text = listed.quiet();
+    assert!(
+        text.contains("observers=32768\n    Observations of our resources"),
+        "{text}"
+    );
+    let all = carob(&["serve", "--limits", "--json"]).json();
+    assert!(all.len() > 35, "{}", all.len());
+    for limit in &all {
+        let name = limit["name"].as_str().unwrap();
+        let line = format!("{name}={}", limit["default"]);
+        assert!(text.lines().any(|found| found == line), "{line}");
+    }
+}

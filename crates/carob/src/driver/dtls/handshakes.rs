@@ -44,6 +44,21 @@ impl Leaving {
             }
             return;
         };
+        let sharing = core.endpoint.config().limits.sharing();
+        let source = sharing.source(from);
+        let begun = self.sessions.begun.of(source);
+        let share = sharing.most(self.limits.handshakes);
+        if next.is_none()
+            && begun >= share
+            && share < self.limits.handshakes
+            && let Some(oldest) = self.sessions.oldest_handshake_of(source)
+        {
+            let error = HandshakeError::Other("another of its source needed its room".to_owned());
+            self.fail(core, now, oldest, error, None);
+        }
+        let Some(server) = &self.server else {
+            return;
+        };
         let at = core.clock.at(now).into_std();
         let secure = match server.side.accept(at, hello, cookie) {
             Ok(secure) => secure,
@@ -103,6 +118,8 @@ impl Leaving {
             self.fail(core, now, oldest, error, None);
         }
         let until = now + Duration::from(self.limits.handshake_time);
+        let sharing = core.endpoint.config().limits.sharing();
+        let source = (!role.is_client()).then(|| sharing.source(peer));
         let index = self.sessions.add(Session {
             peer,
             own,
@@ -113,6 +130,7 @@ impl Leaving {
                 flight: None,
                 due: until,
                 until,
+                source,
                 heard: false,
                 proven: false,
                 refused: false,

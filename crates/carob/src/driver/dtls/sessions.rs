@@ -7,6 +7,7 @@ use std::sync::Arc;
 use carob_cc::time::Instant;
 use carob_proto::endpoint::Flight;
 use carob_proto::recency::Recency;
+use carob_proto::shares::{Shares, Source};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use slab::Slab;
@@ -42,6 +43,8 @@ pub(super) struct Handshake {
     /// When its timer runs out, or its time.
     pub(super) due: Instant,
     pub(super) until: Instant,
+    /// Who began it, if that was not us.
+    pub(super) source: Option<Source>,
     /// Whether anything has come from the peer.
     pub(super) heard: bool,
     /// Whether we have sent the proof that we have the key.
@@ -77,6 +80,8 @@ pub(super) struct Sessions {
     live: Recency,
     young: Recency,
     lives: usize,
+    /// Handshakes that each source has begun.
+    pub(super) begun: Shares,
     /// When handshakes are to be looked at.
     due: BTreeSet<(Instant, u32)>,
 }
@@ -89,6 +94,7 @@ impl Sessions {
             live: Recency::default(),
             young: Recency::default(),
             lives: 0,
+            begun: Shares::new(seed.rotate_left(8)),
             due: BTreeSet::new(),
         }
     }
@@ -113,10 +119,26 @@ impl Sessions {
         self.young.oldest()
     }
 
+    /// The one that this source has begun longest ago; it looks at those that are older.
+    pub(super) fn oldest_handshake_of(&self, source: Source) -> Option<u32> {
+        let mut next = self.young.oldest();
+        while let Some(index) = next {
+            let handshake = self.slots[index as usize].handshake.as_ref();
+            if handshake.and_then(|handshake| handshake.source) == Some(source) {
+                break;
+            }
+            next = self.young.newer(index);
+        }
+        next
+    }
+
     /// Adds a session whose handshake begins.
     pub(super) fn add(&mut self, session: Session) -> u32 {
         let peer = session.peer;
         let due = session.handshake.as_ref().map(|handshake| handshake.due);
+        if let Some(source) = session.handshake.as_ref().and_then(|young| young.source) {
+            self.begun.add(source, 1);
+        }
         let index = self.slots.insert(session) as u32;
         self.young.add(index);
         if let Some(due) = due {
@@ -145,6 +167,9 @@ impl Sessions {
         let session = &mut self.slots[index as usize];
         let handshake = session.handshake.take()?;
         session.used = now;
+        if let Some(source) = handshake.source {
+            self.begun.subtract(source, 1);
+        }
         self.due.remove(&(handshake.due, index));
         self.young.remove(index);
         self.live.add(index);
@@ -163,6 +188,9 @@ impl Sessions {
     pub(super) fn remove(&mut self, index: u32) -> Session {
         let session = self.slots.remove(index as usize);
         if let Some(handshake) = &session.handshake {
+            if let Some(source) = handshake.source {
+                self.begun.subtract(source, 1);
+            }
             self.due.remove(&(handshake.due, index));
             self.young.remove(index);
         } else {

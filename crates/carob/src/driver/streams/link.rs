@@ -11,7 +11,8 @@ use carob_proto::endpoint::Disconnect;
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::AbortHandle;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{self, Message};
 
@@ -35,15 +36,28 @@ pub(crate) enum Stream {
 }
 
 /// How much waits to be written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Flow {
     queued: AtomicUsize,
     eased: Notify,
+    /// The same of all connections.
+    unsent: Arc<AtomicUsize>,
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.unsent
+            .fetch_sub(*self.queued.get_mut(), Ordering::AcqRel);
+    }
 }
 
 impl Flow {
     pub(super) fn is_congested(&self) -> bool {
-        self.queued.load(Ordering::Acquire) > QUEUE_HIGH
+        self.queued() > QUEUE_HIGH
+    }
+
+    pub(super) fn queued(&self) -> usize {
+        self.queued.load(Ordering::Acquire)
     }
 
     /// Waits until there is no more than there should be.
@@ -60,6 +74,7 @@ impl Flow {
     /// Notes that so much was written; whether that made the difference.
     fn wrote(&self, bytes: usize) -> bool {
         let before = self.queued.fetch_sub(bytes, Ordering::AcqRel);
+        self.unsent.fetch_sub(bytes, Ordering::AcqRel);
         let eased = before > QUEUE_HIGH && before - bytes <= QUEUE_HIGH;
         if eased {
             self.eased.notify_waiters();
@@ -69,11 +84,14 @@ impl Flow {
 }
 
 /// The driver's end of a connection. Dropping it closes the connection once what it has taken is
-/// written.
+/// written, or its peer has not taken it for too long.
 pub(super) struct Link {
     queue: mpsc::UnboundedSender<Bytes>,
     flow: Arc<Flow>,
+    writing: AbortHandle,
     _reading: AbortOnDrop,
+    /// Its end tells the writer that there is nobody any more.
+    _alive: oneshot::Sender<()>,
 }
 
 /// Who tells the driver of a connection.
@@ -111,49 +129,85 @@ impl Link {
         peer: SocketAddr,
         link: u64,
         stream: Stream,
-        tell: mpsc::Sender<Happening>,
+        (tell, unsent): (mpsc::Sender<Happening>, Arc<AtomicUsize>),
     ) -> Self {
-        let flow = Arc::new(Flow::default());
+        let flow = Arc::new(Flow {
+            queued: AtomicUsize::new(0),
+            eased: Notify::new(),
+            unsent,
+        });
         let (queue, queued) = mpsc::unbounded_channel();
+        let (alive, ended) = oneshot::channel();
         let teller = Teller {
             peer,
             link,
             tell,
             flow: Arc::clone(&flow),
         };
-        let reading = match stream {
+        let (writing, reading) = match stream {
             Stream::Tcp(stream) => {
                 let (reader, writer) = stream.into_split();
-                tokio::spawn(write(writer, queued, teller.clone()));
-                tokio::spawn(read(reader, teller))
+                let writing = write(writer, queued, teller.clone());
+                (
+                    tokio::spawn(last_words(writing, ended)),
+                    tokio::spawn(read(reader, teller)),
+                )
             }
             Stream::Tls(stream) => {
                 let (reader, writer) = tokio::io::split(stream);
-                tokio::spawn(write(writer, queued, teller.clone()));
-                tokio::spawn(read(reader, teller))
+                let writing = write(writer, queued, teller.clone());
+                (
+                    tokio::spawn(last_words(writing, ended)),
+                    tokio::spawn(read(reader, teller)),
+                )
             }
             Stream::WebSocket(stream) => {
                 let (writer, reader) = (*stream).split();
-                tokio::spawn(write_messages(writer, queued, teller.clone()));
-                tokio::spawn(read_messages(reader, teller))
+                let writing = write_messages(writer, queued, teller.clone());
+                (
+                    tokio::spawn(last_words(writing, ended)),
+                    tokio::spawn(read_messages(reader, teller)),
+                )
             }
         };
         Self {
             queue,
             flow,
+            writing: writing.abort_handle(),
             _reading: AbortOnDrop(reading.abort_handle()),
+            _alive: alive,
         }
     }
 
     /// Has these bytes written, after those before.
     pub(super) fn write(&self, bytes: Bytes) {
         self.flow.queued.fetch_add(bytes.len(), Ordering::AcqRel);
+        self.flow.unsent.fetch_add(bytes.len(), Ordering::AcqRel);
         // A writer that has ended has told the driver, or will.
         let _ = self.queue.send(bytes);
     }
 
     pub(super) fn flow(&self) -> &Flow {
         &self.flow
+    }
+
+    /// Ends the connection with what waits to be written.
+    pub(super) fn abort(self) {
+        self.writing.abort();
+    }
+}
+
+/// Writes until there is nothing more to write; once the driver has closed the connection, no longer
+/// than a peer that reads would take.
+async fn last_words(writing: impl Future<Output = ()>, ended: oneshot::Receiver<()>) {
+    let patience = async {
+        // Nothing is ever sent: this is its end.
+        let _ = ended.await;
+        tokio::time::sleep(LAST_WORDS).await;
+    };
+    tokio::select! {
+        () = writing => {}
+        () = patience => {}
     }
 }
 
@@ -201,7 +255,7 @@ async fn write(
         teller.wrote(bytes.len()).await;
     }
     // The driver has closed it. If the peer does not take it, the system's buffer is lost.
-    let _ = tokio::time::timeout(LAST_WORDS, stream.shutdown()).await;
+    let _ = stream.shutdown().await;
 }
 
 type Messages<T> = futures_util::stream::SplitStream<WebSocketStream<T>>;
@@ -253,5 +307,5 @@ async fn write_messages(
         }
         teller.wrote(length).await;
     }
-    let _ = tokio::time::timeout(LAST_WORDS, stream.close()).await;
+    let _ = stream.close().await;
 }

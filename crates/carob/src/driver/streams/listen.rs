@@ -1,14 +1,16 @@
 //! Taking connections.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use carob_proto::shares::{Shares, Sharing, Source};
 use rustls::ServerConfig;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::accept_hdr_async_with_config;
@@ -19,12 +21,11 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::link::{Duplex, Stream};
 use super::{Happening, Kind, OnSocket};
+use crate::settings::Settings;
 use crate::socket::canonical;
 
 /// Connections that wait for the system's `accept`.
 const BACKLOG: i32 = 1_024;
-/// Handshakes of TLS and WebSocket at once; at the limit, new connections wait.
-const HANDSHAKES: usize = 256;
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// After the system had no connection to give for want of files or memory.
@@ -82,14 +83,26 @@ impl Listener {
     pub(super) fn start(
         self,
         kind: Kind,
-        see: Option<OnSocket>,
+        settings: &Settings,
         tell: mpsc::Sender<Happening>,
     ) -> AbortHandle {
-        tokio::spawn(self.run(kind, see, tell)).abort_handle()
+        let see = settings.on_socket.clone();
+        let handshakes = Arc::new(Handshakes {
+            limit: settings.sessions.handshakes.max(1),
+            sharing: settings.config.limits.sharing(),
+            running: Mutex::default(),
+        });
+        tokio::spawn(self.run(kind, see, handshakes, tell)).abort_handle()
     }
 
-    async fn run(self, kind: Kind, see: Option<OnSocket>, tell: mpsc::Sender<Happening>) {
-        let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
+    async fn run(
+        self,
+        kind: Kind,
+        see: Option<OnSocket>,
+        handshakes: Arc<Handshakes>,
+        tell: mpsc::Sender<Happening>,
+    ) {
+        let mut number = 0;
         let shake = Arc::new(Handshake {
             kind,
             tls: self.tls.map(TlsAcceptor::from),
@@ -116,11 +129,9 @@ impl Listener {
                 }
                 continue;
             }
-            let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else {
-                return;
-            };
+            number += 1;
             let (shake, tell) = (Arc::clone(&shake), tell.clone());
-            tokio::spawn(async move {
+            handshakes.begin(number, from, async move {
                 match tokio::time::timeout(HANDSHAKE, shake.perform(stream)).await {
                     Ok(Ok(stream)) => {
                         let _ = tell.send(Happening::Came { from, stream }).await;
@@ -128,8 +139,95 @@ impl Listener {
                     Ok(Err(error)) => tracing::debug!(peer = %from, %error, "no handshake"),
                     Err(_) => tracing::debug!(peer = %from, "the handshake took too long"),
                 }
-                drop(permit);
             });
+        }
+    }
+}
+
+/// Handshakes under way. At the limit, the one that began longest ago is dropped, and at a source's
+/// share of it, the oldest of that source: who says nothing keeps nobody waiting.
+struct Handshakes {
+    limit: usize,
+    sharing: Sharing,
+    running: Mutex<Running>,
+}
+
+struct Running {
+    /// By number, so the oldest comes first.
+    tasks: BTreeMap<u64, (Source, AbortHandle)>,
+    /// How many each source has.
+    shares: Shares,
+}
+
+impl Default for Running {
+    fn default() -> Self {
+        Self {
+            tasks: BTreeMap::new(),
+            // Bounded by the limit and not by what others choose: any seed will do.
+            shares: Shares::new(0),
+        }
+    }
+}
+
+impl Running {
+    fn remove(&mut self, number: u64) -> Option<AbortHandle> {
+        let (source, task) = self.tasks.remove(&number)?;
+        self.shares.subtract(source, 1);
+        Some(task)
+    }
+}
+
+/// The place of one handshake.
+struct Place {
+    number: u64,
+    handshakes: Arc<Handshakes>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.handshakes.running().remove(self.number);
+    }
+}
+
+impl Handshakes {
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Performs a handshake, if there is room for it or room can be made.
+    fn begin(
+        self: &Arc<Self>,
+        number: u64,
+        from: SocketAddr,
+        handshake: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let source = self.sharing.source(from);
+        let place = Place {
+            number,
+            handshakes: Arc::clone(self),
+        };
+        let mut running = self.running();
+        let share = self.sharing.most(self.limit);
+        let oldest = if running.shares.of(source) >= share {
+            let own = |(_, (other, _)): &(&u64, &(Source, AbortHandle))| *other == source;
+            running.tasks.iter().find(own).map(|(number, _)| *number)
+        } else if running.tasks.len() >= self.limit {
+            running.tasks.keys().next().copied()
+        } else {
+            None
+        };
+        let dropped = oldest.and_then(|oldest| running.remove(oldest));
+        // It cannot end before it is noted: its place would have to be free.
+        let task = tokio::spawn(async move {
+            let _place = place;
+            handshake.await;
+        });
+        running.tasks.insert(number, (source, task.abort_handle()));
+        running.shares.add(source, 1);
+        drop(running);
+        if let Some(dropped) = dropped {
+            tracing::debug!(peer = %from, "a handshake makes room for another");
+            dropped.abort();
         }
     }
 }

@@ -12,6 +12,7 @@ mod listen;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use carob_cc::time::Instant;
@@ -158,7 +159,19 @@ pub(super) struct Streams {
     /// By what name a peer was asked for.
     names: HashMap<SocketAddr, Arc<str>, FixedState>,
     began: Began,
+    /// Bytes that wait to be written, and how many may.
+    unsent: Arc<AtomicUsize>,
+    unsent_limit: usize,
     _accepting: Option<AbortOnDrop>,
+}
+
+/// What handing over to connections has found.
+#[derive(Default)]
+struct Found {
+    /// These have more to take than is good for them.
+    congested: Vec<SocketAddr>,
+    /// These have more of all that waits than is theirs, and there is too much of it.
+    excessive: Vec<SocketAddr>,
 }
 
 impl Streams {
@@ -169,9 +182,8 @@ impl Streams {
         seed: u64,
     ) -> Self {
         let (tell, happenings) = mpsc::channel(EVENTS);
-        let accepting = listener.map(|listener| {
-            AbortOnDrop(listener.start(kind, settings.on_socket.clone(), tell.clone()))
-        });
+        let accepting =
+            listener.map(|listener| AbortOnDrop(listener.start(kind, settings, tell.clone())));
         Self {
             kind,
             dialer: Arc::new(Dialer::new(kind, settings)),
@@ -184,6 +196,8 @@ impl Streams {
             first: None,
             names: HashMap::with_hasher(FixedState::with_seed(seed)),
             began: Began::default(),
+            unsent: Arc::default(),
+            unsent_limit: settings.config.limits.unsent_bytes,
             _accepting: accepting,
         }
     }
@@ -195,7 +209,10 @@ impl Streams {
 
     fn place(&mut self, peer: SocketAddr, stream: Stream) {
         let number = self.number();
-        let link = Link::start(peer, number, stream, self.tell.clone());
+        let link = {
+            let told = (self.tell.clone(), Arc::clone(&self.unsent));
+            Link::start(peer, number, stream, told)
+        };
         let place = Place {
             link: number,
             link_or_try: LinkOrTry::Link(link),
@@ -278,9 +295,10 @@ impl Streams {
         core.drain(self, now);
     }
 
-    /// Hands over what was staged; peers that have more to take than is good for them.
-    fn hand_over(&mut self) -> Vec<SocketAddr> {
-        let mut congested = Vec::new();
+    /// Hands over what was staged.
+    fn hand_over(&mut self) -> Found {
+        let mut found = Found::default();
+        let connections = self.places.len().max(1);
         let framing = self.kind.framing();
         for peer in self.dirty.drain(..) {
             let Some(place) = self.places.get_mut(&peer) else {
@@ -290,13 +308,18 @@ impl Streams {
             let LinkOrTry::Link(link) = &place.link_or_try else {
                 continue;
             };
-            if link.flow().is_congested() && !place.congested {
+            let queued = link.flow().queued();
+            if self.unsent.load(Ordering::Acquire) > self.unsent_limit
+                && queued > self.unsent_limit / connections
+            {
+                found.excessive.push(peer);
+            } else if link.flow().is_congested() && !place.congested {
                 place.congested = true;
-                congested.push(peer);
+                found.congested.push(peer);
             }
         }
         self.staged = 0;
-        congested
+        found
     }
 }
 
@@ -405,9 +428,26 @@ impl Transport for Streams {
     }
 
     async fn flush(&mut self, core: &mut Core) -> io::Result<()> {
-        for peer in self.hand_over() {
-            let now = core.clock.now();
+        let Found {
+            congested,
+            excessive,
+        } = self.hand_over();
+        let now = core.clock.now();
+        for peer in congested {
             core.endpoint.set_congested(now, peer, true);
+        }
+        for peer in excessive {
+            tracing::debug!(%peer, "it reads nothing, and too much waits");
+            if let Some(Place {
+                link_or_try: LinkOrTry::Link(link),
+                ..
+            }) = self.places.remove(&peer)
+            {
+                link.abort();
+            }
+            core.ears.forget(peer);
+            core.endpoint.disconnected(now, peer, Disconnect::NoRoom);
+            core.drain(self, now);
         }
         Ok(())
     }

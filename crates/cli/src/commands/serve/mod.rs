@@ -5,6 +5,7 @@ mod demo;
 mod files;
 #[cfg(unix)]
 mod folder;
+mod limits;
 mod live;
 
 use std::path::Path;
@@ -14,9 +15,7 @@ use carob::server::ServerBuilder;
 use carob::{AmplificationLimit, Finish, Server, ServerDtls, ServerTls, Settings};
 
 use crate::args::{self, ListenArgs, ServeArgs};
-#[cfg(not(unix))]
-use crate::failure::Kind;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
 use crate::printer;
 
@@ -42,9 +41,13 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         count_option,
         amplification_limit,
         operator,
+        limits,
         json,
         watch,
     } = args;
+    if limits.limits {
+        return Ok(limits::list(json, limits.markdown));
+    }
     let operator = operator::open(operator).await?;
     let with_controller = Settings::new().controller(args::controller(&cc)?);
     let with_controller = super::counted(with_controller, count_option);
@@ -64,6 +67,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     if let Some(folder) = dir {
         (builder, settings) = with_folder(builder, settings, &folder, writable)?;
     }
+    let settings = with_limits(settings, limits.limit)?;
     let server = builder.settings(settings).start().await.map_err(|error| {
         let in_use = matches!(&error, carob::OpenError::Bind { source, .. }
             if source.kind() == std::io::ErrorKind::AddrInUse);
@@ -90,6 +94,19 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         }
         () = stop.asked() => Ok(Outcome::Interrupted),
     }
+}
+
+/// The settings with the limits that were asked for.
+pub(super) fn with_limits(
+    settings: Settings,
+    limits: Vec<(String, usize)>,
+) -> Result<Settings, Failure> {
+    limits
+        .into_iter()
+        .try_fold(settings, |settings, (name, value)| {
+            let set = settings.limit(&name, value);
+            set.map_err(|error| Failure::new(Kind::Usage, error))
+        })
 }
 
 /// The server with the connections that were asked for.

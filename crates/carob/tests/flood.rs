@@ -1,0 +1,139 @@
+//! A small flood from 20,000 source addresses of loopback: with the defences everybody is served meanwhile
+//! and afterwards and no table is fuller than it may be; without them those who came first have it all.
+//!
+//! `cargo xtask long flood` makes a large one, against a process of its own.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test of a driver runs on the real clock"
+)]
+
+mod common;
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use carob::server::{Notifier, Request, Resource, get};
+use carob::{Code, Settings};
+use common::{client, limited, resources, start};
+
+const SOURCES: u32 = 20_000;
+const FIRST: u32 = 0x7f20_0000;
+
+/// One of each kind: what costs a server a place in each of its tables.
+fn datagrams() -> Vec<Vec<u8>> {
+    // Each with a Message ID of its own, or it would be taken for a copy of another.
+    let mut id = 0;
+    let mut message = |first: u8, code: u8, rest: &[u8]| {
+        id += 1;
+        let mut bytes = vec![first | 2, code, 0x12, id, 0xaa, 0xbb];
+        bytes.extend_from_slice(rest);
+        bytes
+    };
+    vec![
+        message(0x40, 1, b"\xb5hello"),
+        message(0x40, 1, b"\xb5never"),
+        message(0x50, 2, b"\xb4echo\xffx"),
+        message(0x40, 2, b"\xb4echo\xffx"),
+        message(0x40, 1, b"\x60\x55state"),
+        // Block1 0, more, of 16 bytes.
+        message(0x40, 3, b"\xb4echo\xd1\x03\x08\xff0123456789abcdef"),
+        vec![0xff, 0x13, 0x37],
+    ]
+}
+
+fn flood(to: SocketAddr) {
+    let datagrams = datagrams();
+    for source in FIRST..FIRST + SOURCES {
+        let from = SocketAddr::from((source.to_be_bytes(), 0));
+        let socket = UdpSocket::bind(from).expect("loopback has this address");
+        for bytes in &datagrams {
+            // What there is no room for is lost.
+            let _ = socket.send_to(bytes, to);
+        }
+        if source % 256 == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// What becomes of an honest client's requests after a flood: one that a handler answers, a POST, an
+/// observation, and a body in blocks.
+async fn afterwards(unvalidated_share: usize) -> [bool; 4] {
+    let settings = Settings::new().engine(|config| {
+        let limits = &mut config.limits;
+        limits.unvalidated_share = unvalidated_share;
+        (limits.incoming, limits.lasting, limits.observers) = (1_000, 1_000, 400);
+        (limits.peers, limits.uploads, limits.responses) = (1_000, 100, 1_000);
+    });
+    let changes = Notifier::new();
+    let state = get(|_: Request| async { "state" }).observable(&changes);
+    let builder = resources().resource("/state", state).resource(
+        "/add",
+        Resource::new().post(|_: Request| async { Code::CHANGED }),
+    );
+    let (server, uri) = start(builder.settings(settings).handlers(100)).await;
+    let to = server.local_address();
+    let flooding = tokio::task::spawn_blocking(move || flood(to));
+    let client = client();
+    let mut meanwhile = (0, 0);
+    while !flooding.is_finished() {
+        let request = client.get(format!("{uri}/hello"));
+        let reply = request.deadline(Duration::from_secs(5)).await;
+        meanwhile.0 += 1;
+        meanwhile.1 += usize::from(reply.is_ok_and(|reply| reply.text() == Some("hello")));
+    }
+    assert!(meanwhile.0 > 2, "{meanwhile:?}");
+    assert_eq!(
+        meanwhile.0, meanwhile.1,
+        "what is in memory is always answered"
+    );
+    let usage = server.client().usage().await.expect("it runs");
+    assert!(usage.incoming <= 1_000 && usage.peers <= 1_000, "{usage:?}");
+    assert!(
+        usage.observers <= 400 && usage.uploads.0 <= 100,
+        "{usage:?}"
+    );
+    assert!(usage.responses <= 1_000, "{usage:?}");
+    let handled = client.get(format!("{uri}/parts")).await;
+    let posted = client.post(format!("{uri}/add")).await;
+    let observed = client.get(format!("{uri}/state")).observe().await;
+    let put = client.put(format!("{uri}/echo")).body(vec![7; 5_000]).await;
+    let has = |reply: Result<carob::Reply, carob::Error>, code| {
+        reply.is_ok_and(|reply| reply.code == code)
+    };
+    let observes = match observed {
+        Ok(mut observation) => {
+            let mut told = true;
+            // The first may be the state with which it began.
+            for _ in 0..2 {
+                changes.changed();
+                let next = tokio::time::timeout(Duration::from_secs(2), observation.next());
+                told &= next.await.is_ok_and(|state| state.is_some());
+            }
+            told
+        }
+        Err(_) => false,
+    };
+    [
+        has(handled, Code::CONTENT),
+        has(posted, Code::CHANGED),
+        observes,
+        has(put, Code::CREATED),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_is_served_after_a_flood() {
+    limited(async {
+        assert_eq!(afterwards(75).await, [true; 4]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_its_defences_a_server_is_full_after_a_flood() {
+    limited(async {
+        assert_eq!(afterwards(100).await, [false; 4]);
+    })
+    .await;
+}

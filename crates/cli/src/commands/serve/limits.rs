@@ -1,0 +1,130 @@
+//! `carob serve --limits`: every limit, its default, and what happens at it.
+
+use std::fmt::Write as _;
+
+use carob::limits::{self, NamedLimit};
+use serde_json::json;
+
+use crate::failure::Outcome;
+use crate::printer;
+
+const PAGE: &str = "\
+# Limits
+
+What nothing may exceed, and what happens where something would. `carob serve` and `carob proxy` set each with
+`--limit NAME=VALUE`, programs with `Settings::limit` or `Settings::engine`. Numbers are of entries unless the
+name says bytes or the text another unit; `carob serve --limits` prints the same list. How they work together
+under load is in [overload.md](overload.md). `carob serve --limits --markdown` writes this page.
+
+| limit | default | what it limits, and what happens at it |
+|---|---|---|
+";
+
+/// Prints them.
+pub(super) fn list(as_json: bool, as_page: bool) -> Outcome {
+    let all = limits::named();
+    // Writing to a String cannot fail, here and below.
+    let mut text = String::new();
+    if as_json {
+        for NamedLimit {
+            name,
+            default,
+            about,
+            ..
+        } in &all
+        {
+            let about = plain(about);
+            let object = json!({ "name": name, "default": default, "about": about });
+            _ = writeln!(text, "{object}");
+        }
+    } else if as_page {
+        text.push_str(PAGE);
+        for NamedLimit {
+            name,
+            default,
+            about,
+            ..
+        } in &all
+        {
+            let (default, about) = (number(*default), plain(about));
+            _ = writeln!(text, "| `{name}` | {default} | {about} |");
+        }
+    } else {
+        for NamedLimit {
+            name,
+            default,
+            about,
+            ..
+        } in &all
+        {
+            _ = writeln!(text, "{name}={default}");
+            for line in wrapped(&plain(about).replace('`', ""), 92) {
+                _ = writeln!(text, "    {line}");
+            }
+        }
+    }
+    printer::text(&text);
+    Outcome::Done
+}
+
+/// What a text says, without where its links lead.
+fn plain(about: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = about;
+    while let Some((before, link)) = rest.split_once("](") {
+        let (_, after) = link.split_once(')').unwrap_or((link, ""));
+        plain.push_str(before);
+        rest = after;
+    }
+    plain.push_str(rest);
+    plain.replace("[`", "`")
+}
+
+fn number(number: usize) -> String {
+    match number {
+        0 => "0".to_owned(),
+        bytes if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        other => {
+            let digits = other.to_string();
+            let groups: Vec<&str> = digits
+                .as_bytes()
+                .rchunks(3)
+                .rev()
+                .map(|group| std::str::from_utf8(group).unwrap_or_default())
+                .collect();
+            groups.join(",")
+        }
+    }
+}
+
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && lines[last].len() + 1 + word.len() > width {
+            lines.push(word.to_owned());
+        } else {
+            if !lines[last].is_empty() {
+                lines[last].push(' ');
+            }
+            lines[last].push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_become_what_they_say_and_numbers_are_grouped() {
+        assert_eq!(plain("With [`Q`](a::Q), x [y]."), "With `Q`, x [y].");
+        let numbers = [0, 5, 1_000, 65_536, 64 << 20, 1_234_567].map(number);
+        assert_eq!(
+            numbers,
+            ["0", "5", "1,000", "65,536", "64 MiB", "1,234,567"]
+        );
+        assert_eq!(wrapped("a bb ccc", 4), ["a bb", "ccc"]);
+    }
+}
