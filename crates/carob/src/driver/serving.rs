@@ -447,12 +447,7 @@ struct Responder {
 }
 
 impl Responder {
-    fn new(
-        serving: &Serving,
-        id: IncomingId,
-        source: Source,
-        upload: Option<UploadKey>,
-    ) -> Self {
+    fn new(serving: &Serving, id: IncomingId, source: Source, upload: Option<UploadKey>) -> Self {
         Self {
             notes: serving.notes.clone(),
             stopwatch: Stopwatch::start(serving.place.0.name()),

@@ -194,6 +194,7 @@ pub(crate) struct ServeArgs {
     pub(crate) amplification_limit: Vec<(Prefix, bool)>,
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
+    #[command(flatten)]
     pub(crate) limits: ServeLimitArgs,
     /// Print the line that says it listens as a JSON object
     #[arg(long, help_heading = "Output")]
