@@ -139,11 +139,14 @@ impl Target {
     /// The same, and if it is challenged, once more with the value it was given.
     fn persist(&mut self, from: SocketAddr, message: &Message<'_>) -> Option<Code> {
         let code = self.take(from, message);
-        if code != Some(Code::UNAUTHORIZED) {
+        let echo = self.last().and_then(|last| last.option(OptionNumber::ECHO));
+        let Some(echo) = echo.map(<[u8]>::to_vec) else {
             return code;
+        };
+        if message.code == Code::POST {
+            // Clients repeat by themselves what is answered 4.01; a copy of the first would be new.
+            assert_eq!(code, Some(Code::SERVICE_UNAVAILABLE));
         }
-        let last = self.last().unwrap();
-        let echo = last.option(OptionNumber::ECHO).unwrap().to_vec();
         let again = Message {
             id: message.id.wrapping_add(1),
             echo: Some(&echo),

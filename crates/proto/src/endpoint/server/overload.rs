@@ -30,6 +30,8 @@ pub(super) enum Why<'a> {
     Later(u32),
     /// What is to be given back.
     Show([u8; ECHO_BYTES]),
+    /// Both.
+    ShowLater(u32, [u8; ECHO_BYTES]),
 }
 
 impl Endpoint {
@@ -82,7 +84,7 @@ impl Endpoint {
         let pressed = sharing.is_pressed(held, limits.incoming)
             || (lasts && sharing.is_pressed(lasting, limits.lasting));
         if pressed && !self.has_shown(now, from) && !self.shows(now, from, request) {
-            self.ask_to_show(now, from, request);
+            self.ask_to_show(now, from, request, repeatable);
             return false;
         }
         true
@@ -95,11 +97,28 @@ impl Endpoint {
     }
 
     /// Has a source show where it is before anything is kept of its request.
-    fn ask_to_show(&mut self, now: Instant, from: SocketAddr, request: &MessageView<'_>) {
+    ///
+    /// Clients repeat a request that is answered 4.01 by themselves; a copy of the first, late, would
+    /// not be known again. So what must not be carried out twice is answered 5.03 instead, with a value
+    /// for when it is tried again.
+    fn ask_to_show(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        request: &MessageView<'_>,
+        repeatable: Repeatable,
+    ) {
         self.counters.refused(Refusal::Challenge);
         let lifetime = self.config.echo_lifetime;
         let value = (self.challenges).value(&mut *self.random, now, lifetime, from);
-        self.refuse(now, from, request, Code::UNAUTHORIZED, Why::Show(value));
+        let (code, why) = match repeatable {
+            Repeatable::Yes => (Code::UNAUTHORIZED, Why::Show(value)),
+            Repeatable::No => {
+                let later = self.retry_after(from, request.message_id());
+                (Code::SERVICE_UNAVAILABLE, Why::ShowLater(later, value))
+            }
+        };
+        self.refuse(now, from, request, code, why);
     }
 
     /// Answers a request that gets no place: 5.03 to a CON, nothing to a NON.
@@ -211,6 +230,10 @@ fn write_refusal(
         Why::Text(text) => writer.payload(text.as_bytes())?,
         Why::Later(seconds) => writer.uint_option(OptionNumber::MAX_AGE, seconds)?,
         Why::Show(value) => writer.option(OptionNumber::ECHO, &value)?,
+        Why::ShowLater(seconds, value) => {
+            writer.uint_option(OptionNumber::MAX_AGE, seconds)?;
+            writer.option(OptionNumber::ECHO, &value)?;
+        }
     }
     Ok(writer.finish())
 }
