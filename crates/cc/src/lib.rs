@@ -25,6 +25,7 @@
 
 #[macro_use]
 pub mod constants;
+pub mod aggregate;
 pub mod algorithms;
 pub mod contract;
 pub mod controller;

@@ -20,7 +20,7 @@ use slab::Slab;
 
 use crate::address;
 use crate::congestion::Congestion;
-use crate::endpoint::{Queue, Session};
+use crate::endpoint::{NO_AGGREGATE, Queue, Session};
 use crate::message_id::MessageIds;
 use crate::observe::freshness::SEQUENCE_MAX;
 use crate::recency::Ranked;
@@ -54,6 +54,10 @@ pub(crate) struct Peer {
     pub(crate) tally: Tally,
     /// Whether its answers name the copies that they answer.
     pub(crate) echo: Echo,
+    /// The budget that it shares with others, by number.
+    pub(crate) aggregate: u8,
+    /// It waits for that.
+    pub(crate) waits_for_aggregate: bool,
     /// Its session, where datagrams are secured.
     pub(crate) session: Session,
     /// When something was last heard of it; the beginning of time if nothing ever was.
@@ -166,6 +170,10 @@ impl Peers {
         self.slots.len()
     }
 
+    pub(crate) fn get_mut(&mut self, index: PeerIndex) -> Option<&mut Peer> {
+        self.slots.get_mut(index as usize)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> {
         self.slots.iter().map(|(_, peer)| peer)
     }
@@ -234,6 +242,8 @@ impl Peers {
             tally: Tally::default(),
             echo: Echo::default(),
             session: Session::default(),
+            aggregate: NO_AGGREGATE,
+            waits_for_aggregate: false,
             last_heard: Instant::ZERO,
             last_sent: now,
         }) as u32;

@@ -58,6 +58,14 @@ impl Prefix {
         })
     }
 
+    /// Every address.
+    pub const ALL: Self = Self { bits: 0, length: 0 };
+
+    /// How many bits of an address it fixes, of the 128 of IPv6.
+    pub fn bits(&self) -> u8 {
+        self.length
+    }
+
     /// Whether an address begins with it.
     pub fn contains(&self, address: IpAddr) -> bool {
         bits_of(address) & mask(self.length) == self.bits
@@ -135,9 +143,8 @@ impl Default for AmplificationLimit {
 impl AmplificationLimit {
     /// The same for all addresses.
     pub fn everywhere(on: bool) -> Self {
-        let all = Prefix { bits: 0, length: 0 };
         Self {
-            rules: alloc::vec![(all, on)],
+            rules: alloc::vec![(Prefix::ALL, on)],
         }
     }
 

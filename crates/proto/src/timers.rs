@@ -5,12 +5,24 @@
 //! were set, so that runs repeat.
 
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use carob_cc::time::Instant;
 
 /// Where an owner's timer stands; the owner keeps it, the heap moves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimerId(u32);
+pub struct TimerId(NonZeroU32);
+
+impl TimerId {
+    /// Not 0, so that an owner without a timer pays nothing to say so.
+    fn new(index: u32) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(index))
+    }
+
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
 
 #[derive(Debug)]
 struct Slot<O> {
@@ -49,25 +61,25 @@ impl<O: Copy> Timers<O> {
                 owner,
                 position: UNSET,
             };
-            return TimerId(index);
+            return TimerId::new(index);
         }
         let index = u32::try_from(self.slots.len()).expect("owners are limited to fewer");
         self.slots.push(Slot {
             owner,
             position: UNSET,
         });
-        TimerId(index)
+        TimerId::new(index)
     }
 
     /// Gives a timer to another owner.
     pub fn give(&mut self, id: TimerId, owner: O) {
-        self.slots[id.0 as usize].owner = owner;
+        self.slots[id.index()].owner = owner;
     }
 
     /// Ends the life of a timer.
     pub fn remove(&mut self, id: TimerId) {
         self.cancel(id);
-        self.free.push(id.0);
+        self.free.push(id.index() as u32);
     }
 
     /// Starts or moves a timer.
@@ -75,24 +87,24 @@ impl<O: Copy> Timers<O> {
         self.cancel(id);
         self.sequence += 1;
         let position = self.heap.len();
-        self.heap.push((at, self.sequence, id.0));
-        self.slots[id.0 as usize].position = position as u32;
+        self.heap.push((at, self.sequence, id.index() as u32));
+        self.slots[id.index()].position = position as u32;
         self.sift_up(position);
     }
 
     /// Stops a timer, running or not.
     pub fn cancel(&mut self, id: TimerId) {
-        let position = self.slots[id.0 as usize].position;
+        let position = self.slots[id.index()].position;
         if position == UNSET {
             return;
         }
-        self.slots[id.0 as usize].position = UNSET;
+        self.slots[id.index()].position = UNSET;
         self.detach(position as usize);
     }
 
     /// When a timer will fire, if it runs.
     pub fn deadline(&self, id: TimerId) -> Option<Instant> {
-        let position = self.slots[id.0 as usize].position;
+        let position = self.slots[id.index()].position;
         (position != UNSET).then(|| self.heap[position as usize].0)
     }
 
@@ -107,7 +119,7 @@ impl<O: Copy> Timers<O> {
         if at > now {
             return None;
         }
-        self.cancel(TimerId(index));
+        self.cancel(TimerId::new(index));
         Some(self.slots[index as usize].owner)
     }
 

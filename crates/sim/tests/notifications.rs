@@ -60,6 +60,7 @@ fn told() -> Notifications {
         queue_of_client: 10,
         queue_of_all: 1_000,
         unconfirmed_max: u16::MAX,
+        aggregate: None,
         bin: seconds(10),
     }
 }

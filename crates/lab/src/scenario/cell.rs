@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use carob_cc::TransmissionParameters;
+use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 use carob_sim::hash::fnv1a;
 use carob_sim::link::{self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, LossSpec};
@@ -346,6 +347,13 @@ impl Cell {
     pub(super) fn time(&self, path: &str) -> Result<Duration, ScenarioError> {
         match self.value_of(path)? {
             Value::Time(Some(t)) => Ok(*t),
+            _ => Err(self.wrong_kind(path)),
+        }
+    }
+
+    pub(super) fn number(&self, path: &str) -> Result<Ratio, ScenarioError> {
+        match self.value_of(path)? {
+            Value::Number(n) => Ok(*n),
             _ => Err(self.wrong_kind(path)),
         }
     }

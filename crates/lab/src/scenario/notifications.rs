@@ -1,5 +1,6 @@
 //! What a server tells its observers, from the keys of the `workload` table.
 
+use carob_cc::aggregate::Constants;
 use carob_sim::notifications::{NotificationQueue, Notifications, Unfit};
 use carob_sim::spec::{RunSpec, Workload};
 
@@ -35,8 +36,22 @@ pub(super) fn of(cell: &Cell) -> Result<Notifications, ScenarioError> {
         queue_of_client: cell.whole("workload.queue_of_subscriber")? as u32,
         queue_of_all: cell.whole("workload.queue_of_all")? as u32,
         unconfirmed_max: cell.whole("workload.unconfirmed_max")? as u16,
+        aggregate: aggregate(cell)?,
         bin: cell.time("workload.bin")?,
     })
+}
+
+/// The server's budget for all its subscribers, if it has one.
+fn aggregate(cell: &Cell) -> Result<Option<Constants>, ScenarioError> {
+    if !cell.is_on("workload.aggregate")? {
+        return Ok(None);
+    }
+    let mut constants = Constants::DEFAULT;
+    constants.initial_bytes = cell.bytes("workload.aggregate_initial")? as u32;
+    constants.least_bytes = cell.bytes("workload.aggregate_least")? as u32;
+    constants.target = cell.number("workload.aggregate_target")?;
+    constants.confirm_every = cell.whole("workload.aggregate_confirm_every")? as u16;
+    Ok(Some(constants))
 }
 
 /// Whether the notifications of a run can be told.

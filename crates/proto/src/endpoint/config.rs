@@ -1,6 +1,9 @@
 //! What an endpoint is told once: its controller, its parameters, its limits.
 
+use alloc::vec::Vec;
+
 use carob_cc::TransmissionParameters;
+use carob_cc::aggregate::Constants;
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 
@@ -9,7 +12,7 @@ use crate::codec::{BlockSize, OptionNumber};
 use crate::congestion::Choice;
 use crate::endpoint::limits::Limits;
 use crate::endpoint::reliable::Reliable;
-use crate::prefix::AmplificationLimit;
+use crate::prefix::{AmplificationLimit, Prefix};
 
 /// An endpoint's settings.
 #[derive(Clone, Debug)]
@@ -75,6 +78,13 @@ pub struct Config {
     /// Who else is in a group that we are asked in, so that we know how long to wait before we answer.
     /// Default: up to DEFAULT_LEISURE of [`parameters`](Self::parameters).
     pub leisure: Leisure,
+    /// Bottlenecks: all peers whose addresses begin with one of these share one budget, in front of
+    /// their controllers ([`carob_cc::aggregate`]); of several, the longest counts. Default none. Beyond
+    /// [`AGGREGATES_MAX`](super::AGGREGATES_MAX) they are ignored. Over connections congestion is the
+    /// transport's, and there are no budgets.
+    pub aggregates: Vec<Prefix>,
+    /// What those budgets are told.
+    pub aggregate: Constants,
     /// What becomes of a new state while an earlier one still waits to be sent to an observer.
     /// Default: it takes its place.
     pub notification_queue: NotificationQueue,
@@ -125,6 +135,8 @@ impl Default for Config {
             forwards: false,
             groups: false,
             leisure: Leisure::default(),
+            aggregates: Vec::new(),
+            aggregate: Constants::DEFAULT,
             notification_queue: NotificationQueue::default(),
             unconfirmed_max: 32,
             amplification_limit: AmplificationLimit::default(),

@@ -26,13 +26,14 @@
 //! ```
 //!
 //! Files: [`mod@self`] the public face and the way of a datagram, `exchange` sending and
-//! retransmission, and in `exchange::answer` matching, `client` requests, their bodies and our
+//! retransmission, `aggregate` budgets over several peers, and in `exchange::answer` matching, `client` requests, their bodies and our
 //! observations, `group` requests to groups and `group::leisure` the answers to those, `reliable`
 //! connections in the place of the message layer, `capacity` what one message carries, `session`
 //! what secures datagrams, `server` requests received, `observe` who observes our resources,
 //! `notification_queue` what of it waits, `count` and `exchange::count` which copy of a request was
 //! answered.
 
+mod aggregate;
 mod capacity;
 mod client;
 mod config;
@@ -81,6 +82,8 @@ use crate::trace::{Trace, What};
 
 pub use crate::blockwise::assembly::Delivery;
 pub use crate::observe::{Observe, Subject};
+pub use aggregate::AGGREGATES_MAX;
+pub(crate) use aggregate::NONE as NO_AGGREGATE;
 pub use client::{BlockMode, BodyMode, Sending};
 pub use config::{
     Config, Leisure, MESSAGE_BYTES, NotificationQueue, RETRANSMISSION_COUNT, Tracing,
@@ -93,6 +96,7 @@ pub use reliable::{Disconnect, Reliable};
 pub use server::{AMPLIFICATION_FACTOR, Incoming, Part};
 pub use session::{Flight, SessionEnd};
 
+use aggregate::Aggregates;
 use client::{ObservationIndex, Operation, Pauses, Turns};
 use config::{REJECTIONS_A_SECOND, admissible};
 pub(crate) use exchange::Queue;
@@ -119,6 +123,7 @@ enum Owner {
     Paused(u32),
     Group(u32),
     Leisurely(u32),
+    Aggregate(u8),
 }
 
 /// Small, because every datagram and event passes through the queue.
@@ -197,6 +202,7 @@ pub struct Endpoint {
     responses: usize,
     /// What sources have of the table of observers.
     observer_shares: Shares,
+    aggregates: Aggregates,
     incoming: IncomingTable,
     dedup: Dedup,
     challenges: Challenges,
@@ -234,6 +240,8 @@ impl Endpoint {
         let (peers, index) = (seed(), seed());
         let sharing = limits.sharing();
         let count_option = config.retransmission_count_option;
+        let mut timers = Timers::default();
+        let aggregates = Aggregates::new(&config.aggregates, config.aggregate, &mut timers);
         Self {
             peers: Peers::new(peers, limits.peers, sharing),
             settings: BTreeMap::new(),
@@ -271,7 +279,8 @@ impl Endpoint {
             bodies: Bodies::new(seed(), (limits.bodies, limits.body_bytes), sharing),
             connections: Connections::new(index.rotate_left(48), limits.connections, sharing),
             delivery: None,
-            timers: Timers::default(),
+            timers,
+            aggregates,
             serial: 0,
             counters: Counters::default(),
             rejections: (Instant::ZERO, 0),
@@ -474,6 +483,7 @@ impl Endpoint {
                 Owner::Connection(index) => self.handle_connection_timer(now, index),
                 Owner::Group(index) => self.close_group(now, index),
                 Owner::Leisurely(index) => self.answer_group_now(now, index),
+                Owner::Aggregate(number) => self.pump_aggregate(now, number),
                 Owner::Assembly(index) => {
                     if let Some(timer) = self.assemblies.remove(index) {
                         self.timers.remove(timer);

@@ -13,6 +13,7 @@ mod scene;
 
 use std::fmt;
 
+use carob_cc::aggregate::Constants;
 use carob_cc::time::Duration;
 pub use carob_proto::endpoint::NotificationQueue;
 
@@ -59,6 +60,9 @@ pub struct Notifications {
     pub queue_of_all: u32,
     /// NON notifications in a row before one asks for an acknowledgement, whatever the controller.
     pub unconfirmed_max: u16,
+    /// The budget that the server has for all clients together, in front of their controllers; none for
+    /// none.
+    pub aggregate: Option<Constants>,
     /// Spans of time to count in, from the end of the warm-up on.
     pub bin: Duration,
 }

@@ -8,6 +8,7 @@ use carob_proto::endpoint::{
     Config, Endpoint, Event, IncomingId, Output, RequestId, Sending, Subject, Tracing,
 };
 use carob_proto::message::Payload;
+use carob_proto::prefix::Prefix;
 use carob_proto::trace::Trace as Said;
 use carob_proto::{Request, Response};
 
@@ -546,5 +547,9 @@ fn server(spec: &RunSpec, told: &Notifications) -> Config {
     config.limits.notifications_of_peer = told.queue_of_client as usize;
     config.limits.notifications = told.queue_of_all as usize;
     config.unconfirmed_max = told.unconfirmed_max;
+    if let Some(constants) = told.aggregate {
+        config.aggregates = vec![Prefix::ALL];
+        config.aggregate = constants;
+    }
     config
 }

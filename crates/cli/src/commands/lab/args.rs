@@ -15,6 +15,7 @@ Examples:
   carob lab run 'thesis/long-1c-*-2500' --algorithm all
   carob lab run thesis/long --set 'extra_delay=10-20 ms' --set error=high --json
   carob lab run thesis/long-1c-high-2500 --algorithm cocoa-03 --set cc.k_weak=4
+  carob lab run nonobserve/gprs-60s-100S5n --aggregate
   carob lab run thesis/long-1c-none-28200 --algorithm tcp-newreno,tcp-bbr1
   carob lab run thesis/long-1c-none-28200 --algorithm tcp-newreno --set tcp.sack=true
   carob lab run thesis/long-1c-low-14100 --algorithm tcp-bbr1 --seed 1 --pcap bbr.pcapng
@@ -112,6 +113,9 @@ pub(crate) struct RunArgs {
     /// Change a setting; units are written, as in 'down.rate=60 kbit/s'
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Give a notifying server one budget for all its clients: short for --set workload.aggregate=on
+    #[arg(long)]
+    pub(crate) aggregate: bool,
     /// Write every protocol event of the run as a line of JSON, in the form of `carob serve --log`;
     /// host 0 is the first client, the server comes last
     #[arg(long, value_name = "FILE", requires = "seed")]

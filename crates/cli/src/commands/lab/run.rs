@@ -24,7 +24,15 @@ use crate::failure::{Failure, Kind, Outcome};
 /// The most lines of a table of cells and algorithms that also has its medians side by side.
 const LINES_MAX: usize = 40;
 
+/// What `--aggregate` is short for.
+const AGGREGATE: &str = "workload.aggregate=on";
+
 pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
+    let mut with_aggregate = args.clone();
+    if args.aggregate {
+        with_aggregate.set.push(AGGREGATE.to_owned());
+    }
+    let args = &with_aggregate;
     let name = args.name.as_deref().unwrap_or(builtin::DEFAULT);
     let source = Source::open(name, &args.set, &args.algorithm)?;
     let plan = plan(args, &source)?;

@@ -333,6 +333,36 @@ const GENERAL: &[Key] = &[
         "With `notifications`, NON in a row of one observation before one asks, as CON, whether the client is still there, whatever the controller says.",
     ),
     key(
+        "workload.aggregate",
+        Kind::Word(&["off", "on"]),
+        Some("off"),
+        "With `notifications`, whether the server has one budget for all clients together, in front of their controllers; a choice of this project (`carob_cc::aggregate`).",
+    ),
+    key(
+        "workload.aggregate_initial",
+        Kind::Bytes(1, 1_000_000),
+        Some("1280 B"),
+        "Of that budget, the window before anything is known.",
+    ),
+    key(
+        "workload.aggregate_least",
+        Kind::Bytes(1, 1_000_000),
+        Some("128 B"),
+        "The least window.",
+    ),
+    key(
+        "workload.aggregate_target",
+        Kind::Number,
+        Some("1/4"),
+        "The time in queues that it aims at, as a share of the shortest round trip.",
+    ),
+    key(
+        "workload.aggregate_confirm_every",
+        Kind::Whole(1, u16::MAX as u64),
+        Some("8"),
+        "Of how many NON notifications in a row, to whomever, the last is made CON so that something is learnt.",
+    ),
+    key(
         "workload.bin",
         Kind::Time,
         Some("10 s"),

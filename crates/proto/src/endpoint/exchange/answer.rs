@@ -70,6 +70,8 @@ impl Endpoint {
             // Congestion is the transport's.
         } else if first {
             peer.congestion.controller().on_answered(&answered);
+            let bytes = exchange.bytes.len() as u32;
+            (self.aggregates).tell_answered(peer.aggregate, bytes, exchange.mark, &answered);
         } else {
             peer.congestion.controller().on_response(&answered);
         }
@@ -129,6 +131,7 @@ impl Endpoint {
             let exchange = &mut self.exchanges[index as usize];
             exchange.state = State::Waiting { counted: false };
             self.timers.set(exchange.timer_id, now + wait);
+            self.release_aggregate(index);
             self.release_window(index);
             return self.pump(now, peer);
         }

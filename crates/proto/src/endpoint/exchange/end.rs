@@ -132,6 +132,7 @@ impl Endpoint {
 
     /// Forgets an exchange.
     pub(in crate::endpoint) fn retire(&mut self, index: u32, abandoned: bool) -> PeerIndex {
+        self.release_aggregate(index);
         let state = self.exchanges[index as usize].state;
         if state == State::Queued {
             self.exchange_leaves(index);

@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use carob_cc::TransmissionParameters;
+use carob_cc::aggregate::Mark;
 use carob_cc::controller::{Counting, Timer};
 use carob_cc::evidence::{Departure, Expired, Kind, Lost, Reason, Sent, Start, Transmission};
 use carob_cc::time::{Duration, Instant};
@@ -24,7 +25,7 @@ use smallvec::SmallVec;
 pub(super) use index::ExchangeIndex;
 pub(crate) use queue::Queue;
 
-use super::{Endpoint, Failure, Owner, RequestError, Tracing};
+use super::{Endpoint, Failure, NO_AGGREGATE, Owner, RequestError, Tracing};
 use crate::codec::{BlockValue, MessageId, Token, Type};
 use crate::endpoint::config::LATENESS;
 use crate::endpoint::count::COUNTING_TOKEN_BYTES;
@@ -143,6 +144,10 @@ pub(super) struct Exchange {
     pub(super) bytes: Vec<u8>,
     answer_bytes: u32,
     parameters: Option<Box<TransmissionParameters>>,
+    /// Bytes that it counts for in a [budget](crate::endpoint::aggregate) shared with other peers.
+    pub(super) budgeted: u32,
+    /// What that budget keeps with it.
+    pub(super) mark: Mark,
     /// What is left of the bytes that its copies may have; `u32::MAX` if there is no limit.
     budget: u32,
     timer: Timer,
@@ -278,6 +283,10 @@ impl Endpoint {
                 )
             })
             .map_err(|_| RequestError::PeersFull)?;
+        let state = &mut self.peers[index];
+        if state.aggregate == NO_AGGREGATE && state.tally.transmissions == 0 {
+            state.aggregate = self.aggregates.of(address);
+        }
         if let Some(parameters) = settings.and_then(|s| s.parameters) {
             self.peers[index]
                 .parameters
@@ -352,6 +361,8 @@ impl Endpoint {
             bytes,
             answer_bytes,
             parameters,
+            budgeted: 0,
+            mark: Mark::default(),
             budget: u32::try_from(budget).unwrap_or(u32::MAX),
             timer: Timer::default(),
             timer_id: self.timers.add(Owner::Exchange(index)),
@@ -430,6 +441,13 @@ impl Endpoint {
                 before = Some(index);
                 continue;
             }
+            let (bytes, confirmable) = (exchange.bytes.len() as u32, exchange.confirmable);
+            let confirmable = confirmable || self.aggregates.must_confirm(state.aggregate, kind);
+            if earliest <= now && !self.aggregate_lets_go(now, peer, bytes, confirmable) {
+                break;
+            }
+            let exchange = &self.exchanges[index as usize];
+            let state = &mut self.peers[peer];
             let id = if earliest > now {
                 Err(earliest)
             } else if exchange.purpose.group().is_some() {
@@ -496,7 +514,8 @@ impl Endpoint {
             Departure::new(now, parameters, exchange.bytes.len() as u32).with_kind(kind);
         if !exchange.confirmable
             && exchange.purpose.group().is_none()
-            && (peer.congestion.as_ref()).must_confirm(&departure.with_confirmable(false))
+            && ((peer.congestion.as_ref()).must_confirm(&departure.with_confirmable(false))
+                || self.aggregates.must_confirm(peer.aggregate, kind))
         {
             exchange.confirmable = true;
         }
@@ -624,6 +643,7 @@ impl Endpoint {
 
     /// Sends one copy of an exchange's message and tells its controller.
     fn send_copy(&mut self, now: Instant, index: u32, parameters: &TransmissionParameters) {
+        self.charge_aggregate(now, index);
         let exchange = &mut self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
         let retransmissions = u8::try_from(exchange.transmissions.len()).unwrap_or(u8::MAX);
@@ -691,10 +711,12 @@ impl Endpoint {
                 let missed = exchange.missed(now, parameters.max_transmit_span());
                 let outlives = !self.config.late_copies && exchange.outlives(now, &parameters);
                 let may = !missed && !outlives && exchange.has_budget();
-                if exchange.retransmissions() < parameters.max_retransmit && may {
+                let (peer, copies) = (exchange.peer, exchange.transmissions.len() as u8);
+                let again = exchange.retransmissions() < parameters.max_retransmit && may;
+                self.tell_aggregate_lost(now, peer);
+                if again {
                     self.retransmit(now, index, &parameters, silent);
                 } else {
-                    let copies = exchange.transmissions.len() as u8;
                     self.abandon(now, index, Reason::TimedOut, Failure::TimedOut { copies });
                 }
             }
