@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    crowds, fairness, flood, literature, networks, notifications, sensitivity, slow_server,
-    wireless, workspace::Workspace,
+    aggregate, crowds, fairness, flood, literature, networks, notifications, sensitivity,
+    slow_server, wireless, workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -31,6 +31,7 @@ enum Work {
 }
 
 const RUNS: &[Long] = &[
+    AGGREGATE_SENSITIVITY,
     ALL_CONTROLLERS,
     CONTRACT,
     CROWD_SENSITIVITY,
@@ -45,6 +46,13 @@ const RUNS: &[Long] = &[
     SERVER_SENSITIVITY,
     TCP_SENSITIVITY,
 ];
+
+const AGGREGATE_SENSITIVITY: Long = Long {
+    name: "aggregate-sensitivity",
+    about: "a server's budget for all its observers, on other links and with other constants (a minute)",
+    work: Work::Function(aggregate::run),
+    results: "crates/lab/results/aggregate-sensitivity.md",
+};
 
 const ALL_CONTROLLERS: Long = Long {
     name: "all-controllers",

@@ -7,6 +7,7 @@
     reason = "it times real processes and waits for them; no protocol or simulator code runs here"
 )]
 
+mod aggregate;
 mod bench;
 mod carob;
 mod crowds;

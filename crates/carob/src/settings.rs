@@ -176,6 +176,19 @@ impl Settings {
         self
     }
 
+    /// All peers whose addresses begin with this share one budget, in front of their controllers:
+    /// their datagrams leave one by one, at a rate that follows the round-trip times and losses of all
+    /// of them ([`carob_cc::aggregate`], a choice of this project). For peers behind one slow link. Of
+    /// several prefixes that an address has, the longest counts; beyond
+    /// [`AGGREGATES_MAX`](carob_proto::endpoint::AGGREGATES_MAX) they are ignored.
+    ///
+    /// It governs what this endpoint sends of its own: requests, notifications and separate
+    /// responses; not piggybacked responses, and not connections.
+    pub fn aggregate(mut self, behind: Prefix) -> Self {
+        self.config.aggregates.push(behind);
+        self
+    }
+
     /// Changes any other setting of the engine: limits, token length, early negotiation.
     pub fn engine(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);

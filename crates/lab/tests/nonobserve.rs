@@ -88,6 +88,11 @@ fn readings_of_what_is_open_are_settings() {
     );
     assert_eq!(told(&["offset=0-1 s"]).offset.high, Duration::from_secs(1));
     assert_eq!(told(&["max_age=none"]).max_age, None);
+    assert_eq!(told(&[]).aggregate, None);
+    let constants = told(&["aggregate=on", "aggregate_initial=320 B"]).aggregate;
+    assert_eq!(constants.expect("a budget").initial_bytes, 320);
+    let constants = told(&["aggregate=on"]).aggregate;
+    assert_eq!(constants, Some(carob_cc::aggregate::Constants::DEFAULT));
 }
 
 #[test]
@@ -118,4 +123,25 @@ fn what_cannot_be_told_is_refused_at_its_place() {
     }
     let twice = refused(&["link.loss=1 %", "error=low"]);
     assert!(twice.contains("two ways"), "{twice}");
+}
+
+#[test]
+fn a_budget_for_all_subscribers_delivers_what_their_controllers_alone_lose() {
+    for (algorithm, without, with) in [
+        ("default", 0.05..0.15, 0.98..1.0),
+        ("observe-static", 0.45..0.55, 0.99..1.0),
+        ("cocoa-002", 0.75..0.85, 0.99..1.0),
+    ] {
+        let delivered = |set: &[&str]| {
+            let record = carob_sim::world::run(&spec("nonobserve/gprs-60s-100S5n", algorithm, set));
+            let told = record.expect("a run").notifications.expect("notifications");
+            let sum = |of: fn(&carob_sim::spec::Subscriber) -> u64| -> f64 {
+                told.subscribers.iter().map(|s| of(s) as f64).sum()
+            };
+            sum(|s| s.received) / sum(|s| s.generated)
+        };
+        let (alone, shared) = (delivered(&[]), delivered(&["aggregate=on"]));
+        assert!(without.contains(&alone), "{algorithm}: {alone}");
+        assert!(with.contains(&shared), "{algorithm}: {shared}");
+    }
 }

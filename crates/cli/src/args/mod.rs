@@ -23,8 +23,8 @@ pub(crate) use request::{
     WatchArgs,
 };
 pub(crate) use values::{
-    Tag, amplification_limit, authority, block_size, controller, count_option, duration, limit,
-    nearest,
+    Tag, aggregate, amplification_limit, authority, block_size, controller, count_option, duration,
+    limit, nearest,
 };
 
 /// CoAP with congestion control you can choose: a client, a server, and a lab that measures.
@@ -187,6 +187,11 @@ pub(crate) struct ServeArgs {
     /// The option in which clients may count retransmissions, if not 65052
     #[arg(long, value_name = "NUMBER", value_parser = count_option, help_heading = "Network")]
     pub(crate) count_option: Option<OptionNumber>,
+    /// Give all peers with this prefix, or without one all there are, one budget in front of their
+    /// controllers, for those behind one slow link; several may be given, the longest counts
+    #[arg(long, value_name = "PREFIX", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+          value_parser = aggregate, help_heading = "Network")]
+    pub(crate) aggregate: Vec<Prefix>,
     /// Whether sources with this prefix get at most three times their bytes until they have shown
     /// where they are, such as 10.0.0.0/8=on; several may be given, the longest counts
     /// [default: on for global addresses]

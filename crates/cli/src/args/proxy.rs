@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carob::BlockSize;
 use carob::proxy::Allow;
+use carob::{BlockSize, Prefix};
 
 use super::{ListenArgs, OperatorArgs, WatchArgs, values};
 
@@ -45,6 +45,11 @@ pub(crate) struct ProxyArgs {
         help_heading = "Side of the clients"
     )]
     pub(crate) cc: String,
+    /// Give all peers with this prefix, or without one all there are, one budget in front of their
+    /// controllers, for those behind one slow link; several may be given, the longest counts
+    #[arg(long, value_name = "PREFIX", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+          value_parser = values::aggregate, help_heading = "Side of the clients")]
+    pub(crate) aggregate: Vec<Prefix>,
     /// The largest block to send to clients or take from them
     #[arg(long, value_name = "BYTES", value_parser = values::block_size, help_heading = "Side of the clients")]
     pub(crate) block_size: Option<BlockSize>,

@@ -40,6 +40,14 @@ pub(crate) fn block_size(text: &str) -> Result<BlockSize, String> {
     size.ok_or_else(|| wrong.into())
 }
 
+/// A prefix, or `all`.
+pub(crate) fn aggregate(text: &str) -> Result<Prefix, String> {
+    if text == "all" {
+        return Ok(Prefix::ALL);
+    }
+    text.parse().map_err(|error: BadPrefix| error.to_string())
+}
+
 /// `PREFIX=on` or `PREFIX=off`.
 pub(crate) fn amplification_limit(text: &str) -> Result<(Prefix, bool), String> {
     let wrong = "expected PREFIX=on or PREFIX=off, such as 10.0.0.0/8=on";

@@ -53,6 +53,7 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
         bind,
         listen,
         cc,
+        aggregate,
         block_size,
         origin,
         limit,
@@ -62,6 +63,7 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
     } = args;
     let monitor = Monitor::open(&watch)?;
     let mut settings = Settings::new().controller(args::controller(&cc)?);
+    settings = aggregate.into_iter().fold(settings, Settings::aggregate);
     if let Some(size) = block_size {
         settings = settings.block_size(size);
     }

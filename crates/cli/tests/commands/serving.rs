@@ -190,3 +190,15 @@ fn all_limits_are_listed_for_people_and_for_programs() {
         assert!(text.lines().any(|found| found == line), "{line}");
     }
 }
+
+#[test]
+fn a_budget_over_all_peers_or_over_those_with_a_prefix() {
+    for given in ["--aggregate", "--aggregate=127.0.0.0/8", "--aggregate=all"] {
+        let server = Server::with(&[given]);
+        let ran = carob(&["get", &server.path("hello")]);
+        assert_eq!(ran.code, Some(0), "{given}: {ran:?}");
+    }
+    let wrong = carob(&["serve", "--aggregate=everywhere"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    assert!(wrong.stderr.contains("192.0.2.0/24"), "{}", wrong.stderr);
+}

@@ -39,6 +39,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         writable,
         cc,
         count_option,
+        aggregate,
         amplification_limit,
         operator,
         limits,
@@ -51,6 +52,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     let operator = operator::open(operator).await?;
     let with_controller = Settings::new().controller(args::controller(&cc)?);
     let with_controller = super::counted(with_controller, count_option);
+    let with_controller = (aggregate.into_iter()).fold(with_controller, Settings::aggregate);
     let mut limit = AmplificationLimit::default();
     for &(prefix, on) in &amplification_limit {
         limit.set(prefix, on);
