@@ -15,6 +15,15 @@ use carob::server::{Notifier, Request, get};
 use carob::{Prefix, Server, Settings};
 use common::{client, limited, start};
 
+/// Whether a message that begins with this byte is a CON; nothing if it is neither CON nor NON.
+fn confirmable(first: u8) -> Option<bool> {
+    match first >> 4 & 3 {
+        0 => Some(true),
+        1 => Some(false),
+        _ => None,
+    }
+}
+
 /// Changes a resource of 40 observers; says how many of the notifications were CON, and when the
 /// first and the last left.
 async fn told(settings: Settings) -> (usize, Duration) {
@@ -25,10 +34,10 @@ async fn told(settings: Settings) -> (usize, Duration) {
     let settings = settings.on_datagram(move |datagram| {
         if let (false, [first, code, ..]) = (datagram.incoming, datagram.bytes)
             && *code == 0x45
-            && first >> 4 & 3 < 2
+            && let Some(confirmable) = confirmable(*first)
         {
             times.lock().unwrap().push(Instant::now());
-            count.fetch_add(usize::from(first >> 4 & 3 == 0), Ordering::Relaxed);
+            count.fetch_add(usize::from(confirmable), Ordering::Relaxed);
         }
     });
     let resource = get(|_: Request| async { "state" }).observable(&changes);

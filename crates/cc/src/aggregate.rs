@@ -429,8 +429,8 @@ mod tests {
     fn the_first_notification_and_every_eighth_is_confirmed() {
         let mut budget = Aggregate::new(Constants::DEFAULT);
         let mut confirmed = [false; 24];
-        for (number, confirmed) in confirmed.iter_mut().enumerate() {
-            let now = at(1_000 * number as u64);
+        for (number, confirmed) in (0..).zip(confirmed.iter_mut()) {
+            let now = at(1_000 * number);
             *confirmed = budget.must_confirm();
             if *confirmed {
                 let mark = budget.on_sent(now, MESSAGE, Sent::Confirmable, true);
