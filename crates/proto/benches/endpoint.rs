@@ -97,7 +97,10 @@ fn notifications() {
     const CHANGES: u32 = 400;
     let mut buffer = [0; 64];
     let length = registration(&mut buffer);
-    let mut endpoint = Endpoint::new(Config::default(), Fixed(7));
+    let mut config = Config::default();
+    // Nobody here would acknowledge the CON that asks who is still there.
+    config.unconfirmed_max = u16::MAX;
+    let mut endpoint = Endpoint::new(config, Fixed(7));
     let mut now = Instant::ZERO;
     let response = Response::content(ContentFormat(0), Bytes::from_static(b"12345"));
     let subject = Subject(0);
@@ -113,18 +116,27 @@ fn notifications() {
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let began = Clock::now();
+            let mut told = 0;
             for _ in 0..CHANGES {
                 // Slow enough for Message IDs not to run out.
                 now += Duration::from_secs(1);
                 endpoint.notify(now, subject, &response, false).unwrap();
                 loop {
                     match endpoint.poll() {
-                        Output::Transmit { bytes, .. } => _ = black_box(bytes),
+                        Output::Transmit { bytes, .. } => {
+                            black_box(bytes);
+                            told += 1;
+                        }
                         Output::Wait(_) => break,
                         _ => {}
                     }
                 }
             }
+            assert_eq!(
+                told,
+                CHANGES * u32::from(OBSERVERS),
+                "all are told each time"
+            );
             began.elapsed().as_secs_f64() * 1e9 / f64::from(CHANGES * u32::from(OBSERVERS))
         })
         .collect();

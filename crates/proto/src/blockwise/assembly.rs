@@ -1,8 +1,9 @@
 //! A server's side of Block1: request bodies put together, or passed on block by block.
 //!
 //! One table for all peers, with limits on bodies, on one body's bytes and on all their bytes.
-//! Of each, one source has its share. When a limit is reached, the newest comer is refused (4.13 for its own size, 5.03 for ours);
-//! what peers have begun is kept until it is complete or its time runs out.
+//! Of each, one source has its share. When a limit is reached, the newest comer is refused (4.13
+//! for its own size, 5.03 for ours); what peers have begun is kept until it is complete or its time
+//! runs out.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

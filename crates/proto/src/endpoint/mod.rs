@@ -26,9 +26,9 @@
 //! ```
 //!
 //! Files: [`mod@self`] the public face and the way of a datagram, `exchange` sending and
-//! retransmission, `aggregate` budgets over several peers, and in `exchange::answer` matching, `client` requests, their bodies and our
-//! observations, `group` requests to groups and `group::leisure` the answers to those, `reliable`
-//! connections in the place of the message layer, `capacity` what one message carries, `session`
+//! retransmission, and in `exchange::answer` matching, `aggregate` budgets over several peers,
+//! `client` requests, their bodies and our observations, `group` requests to groups and
+//! `group::leisure` the answers to those, `reliable` connections in the place of the message layer, `capacity` what one message carries, `session`
 //! what secures datagrams, `server` requests received, `observe` who observes our resources,
 //! `notification_queue` what of it waits, `count` and `exchange::count` which copy of a request was
 //! answered.
