@@ -5,11 +5,14 @@
 //! allows that. Requests that must not run twice live their whole EXCHANGE_LIFETIME; when their
 //! table is full, new ones are refused and the endpoint answers 5.03.
 //!
+//! [`mod@self`] the index and those that live their time, `recent` the ring.
+//!
 //! Keys are address, port and Message ID, so forgetting a peer forgets no duplicate.
+
+mod recent;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
@@ -19,6 +22,8 @@ use hashbrown::HashTable;
 use crate::address;
 use crate::codec::MessageId;
 use crate::shares::{Shares, Source};
+
+use recent::Ring;
 
 /// Answers longer than this are not kept for idempotent requests; a duplicate is processed anew.
 pub const KEPT_ANSWER_BYTES: usize = 256;
@@ -55,20 +60,31 @@ pub enum Known<'a> {
 
 #[derive(Debug)]
 struct Entry {
-    from: SocketAddr,
-    id: MessageId,
-    hash: u64,
     expires: Instant,
+    from: SocketAddr,
+    hash: Hash,
+    id: MessageId,
     acknowledged: bool,
     answered: bool,
 }
 
-/// An idempotent message; its answer's buffer is reused by later ones in the same place.
-#[derive(Debug)]
-struct Recent {
-    entry: Entry,
-    answer: Vec<u8>,
+/// Half of a hash, which is enough to find what is remembered again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hash(u32);
+
+impl Hash {
+    /// The table looks at the lowest and the highest bits.
+    fn wide(self) -> u64 {
+        u64::from(self.0) << 32 | u64::from(self.0)
+    }
 }
+
+/// Where a message is: a place of the ring, or the number of a lasting one with the highest bit set.
+/// Half as large as a pointer, because the index is read and written at random for every request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place(u32);
+
+const LASTING: u32 = 1 << 31;
 
 #[derive(Debug)]
 struct Lasting {
@@ -80,14 +96,11 @@ struct Lasting {
 #[derive(Debug)]
 pub struct Dedup {
     state: FixedState,
-    index: HashTable<Remembered>,
-    recent: Vec<Recent>,
-    recent_limit: usize,
-    /// Sequence number the next recent message gets; it lives at that number modulo the limit.
-    recent_next: u64,
+    index: HashTable<Place>,
+    recent: Ring,
     lasting: VecDeque<Lasting>,
     lasting_limit: usize,
-    /// Sequence number of the oldest lasting message.
+    /// Number of the oldest lasting message.
     lasting_base: u64,
     prefix: u8,
     /// Lasting messages of each source.
@@ -95,17 +108,15 @@ pub struct Dedup {
 }
 
 impl Dedup {
-    /// Remembers up to `recent_limit` repeatable and `lasting_limit` unrepeatable messages.
-    /// Of IPv6 addresses, `prefix` bits make a [source](Source).
+    /// Remembers up to `recent_limit` repeatable and `lasting_limit` unrepeatable messages, but no
+    /// more than 2^30 of either. Of IPv6 addresses, `prefix` bits make a [source](Source).
     pub fn new(seed: u64, recent_limit: usize, lasting_limit: usize, prefix: u8) -> Self {
         Self {
             state: FixedState::with_seed(seed),
             index: HashTable::new(),
-            recent: Vec::new(),
-            recent_limit: recent_limit.max(1),
-            recent_next: 0,
+            recent: Ring::new(recent_limit),
             lasting: VecDeque::new(),
-            lasting_limit,
+            lasting_limit: lasting_limit.min(1 << 30),
             lasting_base: 0,
             prefix,
             shares: Shares::new(seed.rotate_left(8)),
@@ -122,35 +133,38 @@ impl Dedup {
         self.index.is_empty()
     }
 
-    fn hash(&self, from: SocketAddr, id: MessageId) -> u64 {
-        address::hash(&self.state, from, u64::from(id.0))
+    fn hash(&self, from: SocketAddr, id: MessageId) -> Hash {
+        Hash(address::hash(&self.state, from, u64::from(id.0)) as u32)
     }
 
-    fn entry(&self, at: Remembered) -> Option<&Entry> {
-        if at.repeatable {
-            let recent = self
-                .recent
-                .get((at.sequence % self.recent_limit as u64) as usize)?;
-            (self.recent_next - at.sequence <= self.recent_limit as u64).then_some(&recent.entry)
+    /// Where in its queue a lasting message is that the index names, or that was given out.
+    fn position(base: u64, number: u32) -> usize {
+        (number.wrapping_sub(base as u32) & (LASTING - 1)) as usize
+    }
+
+    fn entry_at<'a>(
+        recent: &'a Ring,
+        lasting: &'a VecDeque<Lasting>,
+        base: u64,
+        at: Place,
+    ) -> &'a Entry {
+        if at.0 & LASTING == 0 {
+            recent.entry(at.0)
         } else {
-            let place = at.sequence.checked_sub(self.lasting_base)?;
-            self.lasting
-                .get(usize::try_from(place).ok()?)
-                .map(|l| &l.entry)
+            &lasting[Self::position(base, at.0)].entry
         }
     }
 
-    fn find(&self, hash: u64, from: SocketAddr, id: MessageId) -> Option<Remembered> {
-        self.index
-            .find(hash, |at| {
-                self.entry(*at)
-                    .is_some_and(|e| e.id == id && e.from == from)
-            })
-            .copied()
+    fn find(&self, hash: Hash, from: SocketAddr, id: MessageId) -> Option<Place> {
+        let is = |at: &Place| {
+            let entry = Self::entry_at(&self.recent, &self.lasting, self.lasting_base, *at);
+            entry.id == id && entry.from == from
+        };
+        self.index.find(hash.wide(), is).copied()
     }
 
-    fn forget(&mut self, hash: u64, at: Remembered) {
-        if let Ok(found) = self.index.find_entry(hash, |other| *other == at) {
+    fn forget(&mut self, hash: Hash, at: Place) {
+        if let Ok(found) = self.index.find_entry(hash.wide(), |other| *other == at) {
             found.remove();
         }
     }
@@ -160,18 +174,19 @@ impl Dedup {
         let Some(at) = self.find(self.hash(from, id), from, id) else {
             return Known::New;
         };
-        let Some(entry) = self.entry(at).filter(|entry| entry.expires > now) else {
+        let entry = Self::entry_at(&self.recent, &self.lasting, self.lasting_base, at);
+        if entry.expires <= now {
             return Known::New;
-        };
+        }
         if !entry.answered {
             return Known::InProgress {
                 acknowledged: entry.acknowledged,
             };
         }
-        Known::Answered(if at.repeatable {
-            &self.recent[(at.sequence % self.recent_limit as u64) as usize].answer
+        Known::Answered(if at.0 & LASTING == 0 {
+            self.recent.answer(at.0)
         } else {
-            &self.lasting[(at.sequence - self.lasting_base) as usize].answer
+            &self.lasting[Self::position(self.lasting_base, at.0)].answer
         })
     }
 
@@ -191,65 +206,41 @@ impl Dedup {
         if let Some(stale) = self.find(hash, from, id) {
             self.forget(hash, stale);
         }
-        let expires = now + lifetime;
         let entry = Entry {
+            expires: now + lifetime,
             from,
-            id,
             hash,
-            expires,
+            id,
             acknowledged: false,
             answered: false,
         };
-        let at = match repeatable {
-            Repeatable::Yes => self.remember_recent(entry),
-            Repeatable::No => self.remember_lasting(now, entry)?,
+        let (place, sequence) = match repeatable {
+            Repeatable::Yes => {
+                if let Some((oldest, place)) = self.recent.oldest() {
+                    self.forget(oldest.hash, Place(place));
+                }
+                self.recent.put(entry)
+            }
+            Repeatable::No => {
+                let sequence = self.remember_lasting(now, entry)?;
+                (sequence as u32 | LASTING, sequence)
+            }
         };
         let Self {
             index,
             recent,
             lasting,
-            recent_limit,
             lasting_base,
             ..
         } = self;
-        index.insert_unique(hash, at, |at| {
-            if at.repeatable {
-                recent[(at.sequence % *recent_limit as u64) as usize]
-                    .entry
-                    .hash
-            } else {
-                lasting[(at.sequence - *lasting_base) as usize].entry.hash
-            }
+        index.insert_unique(hash.wide(), Place(place), |at| {
+            let entry = Self::entry_at(recent, lasting, *lasting_base, *at);
+            entry.hash.wide()
         });
-        Some(at)
-    }
-
-    fn remember_recent(&mut self, entry: Entry) -> Remembered {
-        let sequence = self.recent_next;
-        if self.recent.len() < self.recent_limit {
-            self.recent.push(Recent {
-                entry,
-                answer: Vec::new(),
-            });
-        } else {
-            let place = (sequence % self.recent_limit as u64) as usize;
-            let oldest = sequence - self.recent_limit as u64;
-            let hash = self.recent[place].entry.hash;
-            self.forget(
-                hash,
-                Remembered {
-                    repeatable: true,
-                    sequence: oldest,
-                },
-            );
-            self.recent[place].entry = entry;
-            self.recent[place].answer.clear();
-        }
-        self.recent_next += 1;
-        Remembered {
-            repeatable: true,
+        Some(Remembered {
+            repeatable: repeatable == Repeatable::Yes,
             sequence,
-        }
+        })
     }
 
     /// Unrepeatable messages remembered; those that have [expired](Self::expire) may be among them.
@@ -265,10 +256,7 @@ impl Dedup {
     /// Forgets unrepeatable messages whose time is over.
     pub fn expire(&mut self, now: Instant) {
         while let Some(oldest) = self.lasting.front().filter(|l| l.entry.expires <= now) {
-            let at = Remembered {
-                repeatable: false,
-                sequence: self.lasting_base,
-            };
+            let at = Place(self.lasting_base as u32 | LASTING);
             let (hash, from) = (oldest.entry.hash, oldest.entry.from);
             self.forget(hash, at);
             self.shares.subtract(Source::of(from, self.prefix), 1);
@@ -277,7 +265,8 @@ impl Dedup {
         }
     }
 
-    fn remember_lasting(&mut self, now: Instant, entry: Entry) -> Option<Remembered> {
+    /// The number it gets; nothing if the table is full.
+    fn remember_lasting(&mut self, now: Instant, entry: Entry) -> Option<u64> {
         self.expire(now);
         if self.lasting.len() >= self.lasting_limit {
             return None;
@@ -288,19 +277,24 @@ impl Dedup {
             entry,
             answer: Box::default(),
         });
-        Some(Remembered {
-            repeatable: false,
-            sequence,
-        })
+        Some(sequence)
     }
 
-    fn entry_mut(&mut self, at: Remembered) -> Option<&mut Entry> {
-        self.entry(at)?;
-        Some(if at.repeatable {
-            &mut self.recent[(at.sequence % self.recent_limit as u64) as usize].entry
+    /// Where a message is that was remembered, unless it has been forgotten.
+    fn place(&self, at: Remembered) -> Option<Place> {
+        if at.repeatable {
+            return self.recent.place_of(at.sequence).map(Place);
+        }
+        let position = at.sequence.checked_sub(self.lasting_base)?;
+        (position < self.lasting.len() as u64).then_some(Place(at.sequence as u32 | LASTING))
+    }
+
+    fn entry_mut(&mut self, at: Place) -> &mut Entry {
+        if at.0 & LASTING == 0 {
+            self.recent.entry_mut(at.0)
         } else {
-            &mut self.lasting[(at.sequence - self.lasting_base) as usize].entry
-        })
+            &mut self.lasting[Self::position(self.lasting_base, at.0)].entry
+        }
     }
 
     /// Forgets what came from `from`: its next message of any Message ID is new. It looks at all
@@ -310,25 +304,17 @@ impl Dedup {
             index,
             recent,
             lasting,
-            recent_limit,
             lasting_base,
             ..
         } = self;
         // What is not in the index is not found; its place is used again in its turn.
-        index.retain(|at| {
-            let entry = if at.repeatable {
-                &recent[(at.sequence % *recent_limit as u64) as usize].entry
-            } else {
-                &lasting[(at.sequence - *lasting_base) as usize].entry
-            };
-            entry.from != from
-        });
+        index.retain(|at| Self::entry_at(recent, lasting, *lasting_base, *at).from != from);
     }
 
     /// Notes that an empty ACK went out for a message being processed.
     pub fn acknowledge(&mut self, at: Remembered) {
-        if let Some(entry) = self.entry_mut(at) {
-            entry.acknowledged = true;
+        if let Some(place) = self.place(at) {
+            self.entry_mut(place).acknowledged = true;
         }
     }
 
@@ -337,20 +323,19 @@ impl Dedup {
     /// An answer of more than [`KEPT_ANSWER_BYTES`] to a repeatable message is not kept; its
     /// duplicates count as new.
     pub fn answer(&mut self, at: Remembered, answer: &[u8]) {
-        let Some(entry) = self.entry_mut(at) else {
+        let Some(place) = self.place(at) else {
             return;
         };
+        let entry = self.entry_mut(place);
         entry.answered = true;
         let hash = entry.hash;
         if !at.repeatable {
-            self.lasting[(at.sequence - self.lasting_base) as usize].answer = answer.into();
+            let position = Self::position(self.lasting_base, place.0);
+            self.lasting[position].answer = answer.into();
         } else if answer.len() > KEPT_ANSWER_BYTES {
-            self.forget(hash, at);
+            self.forget(hash, place);
         } else {
-            let place = (at.sequence % self.recent_limit as u64) as usize;
-            let kept = &mut self.recent[place].answer;
-            kept.clear();
-            kept.extend_from_slice(answer);
+            self.recent.keep(place.0, answer);
         }
     }
 }
@@ -358,6 +343,7 @@ impl Dedup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     const LIFETIME: Duration = Duration::from_secs(247);
 
@@ -471,5 +457,38 @@ mod tests {
             d.look_up(at(0), peer(1), MessageId(2)),
             Known::Answered(_)
         ));
+    }
+
+    #[test]
+    fn answers_of_every_length_that_is_kept_come_back() {
+        let mut d = Dedup::new(1, 4, 4, 64);
+        for length in (0..=KEPT_ANSWER_BYTES).chain((0..=KEPT_ANSWER_BYTES).rev()) {
+            let answer: Vec<u8> = (0..length).map(|n| n as u8).collect();
+            let place = remember(&mut d, 0, length as u16, Repeatable::Yes).expect("fits");
+            d.answer(place, &answer);
+            let known = d.look_up(at(0), peer(1), MessageId(length as u16));
+            assert_eq!(known, Known::Answered(&answer));
+        }
+        assert_eq!(d.len(), 4);
+    }
+
+    #[test]
+    fn unrepeatable_messages_are_found_when_their_numbers_come_round() {
+        let mut d = Dedup::new(1, 4, 4, 64);
+        d.lasting_base = (1 << 31) - 2;
+        for round in 0..3_u16 {
+            let seconds = 300 * u64::from(round);
+            for id in 0..4 {
+                let place = remember(&mut d, seconds, id, Repeatable::No).expect("there is room");
+                d.answer(place, &[id as u8, round as u8]);
+            }
+            for id in 0..4 {
+                assert_eq!(
+                    d.look_up(at(seconds), peer(1), MessageId(id)),
+                    Known::Answered(&[id as u8, round as u8])
+                );
+            }
+            assert_eq!((d.lasting(), d.len()), (4, 4));
+        }
     }
 }
