@@ -75,6 +75,23 @@ fn ask(socket: &UdpSocket, server: SocketAddr, first: u16, requests: u16) {
     }
 }
 
+/// Asks several times at once, so that the answers leave as a run.
+fn ask_at_once(socket: &UdpSocket, server: SocketAddr, first: u16, bursts: u16) {
+    const BURST: u16 = 8;
+    let mut buffer = [0; 64];
+    for burst in 0..bursts {
+        let ids = (0..BURST).map(|n| first.wrapping_add(burst * BURST + n));
+        for id in ids.clone() {
+            socket.send_to(&get(id), server).unwrap();
+        }
+        for id in ids {
+            let (length, _) = socket.recv_from(&mut buffer).unwrap();
+            assert_eq!((buffer[1], &buffer[2..4]), (0x45, &id.to_be_bytes()[..]));
+            assert!(buffer[..length].ends_with(b"hello"));
+        }
+    }
+}
+
 #[test]
 fn fixed_content_costs_no_allocation() {
     let (tell, told) = mpsc::channel();
@@ -102,6 +119,7 @@ fn fixed_content_costs_no_allocation() {
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     assert!(before > 0, "the count counts: tables grew at first");
     ask(&socket, address, 20_000, 5_000);
+    ask_at_once(&socket, address, 25_000, 1_000);
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
     drop(server);
 }

@@ -5,7 +5,7 @@
 //! Elsewhere datagrams pass one by one.
 
 #[cfg(target_os = "linux")]
-#[path = "linux.rs"]
+#[path = "linux/mod.rs"]
 mod system;
 #[cfg(not(target_os = "linux"))]
 #[path = "portable.rs"]
@@ -342,8 +342,12 @@ impl Outbox {
         next.is_some_and(|datagram| datagram.source.take().is_some())
     }
 
-    fn bytes(&self, datagram: &Datagram) -> &[u8] {
-        &self.bytes[datagram.range.clone()]
+    /// The bytes of datagrams that follow each other.
+    fn bytes(&self, run: &[Datagram]) -> &[u8] {
+        match run {
+            [] => &[],
+            [first, ..] => &self.bytes[first.range.start..run[run.len() - 1].range.end],
+        }
     }
 
     fn advance(&mut self, count: usize) {

@@ -79,7 +79,10 @@ pub(super) fn send(io: &Io, v6: bool, outbox: &Outbox) -> io::Result<usize> {
             }
             to => to,
         };
-        match io.0.try_send_to(outbox.bytes(datagram), to) {
+        match io
+            .0
+            .try_send_to(outbox.bytes(core::slice::from_ref(datagram)), to)
+        {
             Ok(_) => {}
             Err(error) if count == 0 => return Err(error),
             Err(_) => return Ok(count),

@@ -1,14 +1,17 @@
 //! Linux: batches in one system call, and the error queue.
 
+mod sending;
+
 use std::cell::RefCell;
-use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::AtomicU32;
 
 use nix::errno::Errno;
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6,
-    SockaddrLike, SockaddrStorage, getsockopt, recvmmsg, recvmsg, sendmmsg, setsockopt, sockopt,
+    ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, SockaddrLike,
+    SockaddrStorage, getsockopt, recvmmsg, recvmsg, setsockopt, sockopt,
 };
 use nix::{getsockopt_impl, libc, sockopt_impl};
 use tokio::io::Interest;
@@ -19,6 +22,8 @@ use super::{
     is_group,
 };
 
+pub(in crate::socket) use sending::send;
+
 /// Errors read from the queue in one go; what is left makes the socket ready again.
 const ERRORS: usize = 64;
 
@@ -27,7 +32,11 @@ const ERRORS: usize = 64;
 /// If it were watched for writing too, the kernel would call the runtime's queue for every
 /// datagram that has left, which costs some 5 % of a small exchange.
 #[derive(Debug)]
-pub(super) struct Io(AsyncFd<UdpSocket>);
+pub(super) struct Io {
+    socket: AsyncFd<UdpSocket>,
+    /// Calls still to be made without runs.
+    without_runs: AtomicU32,
+}
 
 impl Io {
     #[allow(
@@ -35,12 +44,18 @@ impl Io {
         reason = "what the successor asks for, a descriptor that stays the same, std's socket is"
     )]
     pub(super) fn new(socket: UdpSocket) -> io::Result<Self> {
-        AsyncFd::with_interest(socket, Interest::READABLE).map(Self)
+        Ok(Self {
+            socket: AsyncFd::with_interest(socket, Interest::READABLE)?,
+            without_runs: AtomicU32::new(0),
+        })
     }
 
     /// Waits until there are datagrams or errors; whether errors.
     pub(super) async fn ready(&self) -> io::Result<bool> {
-        let mut guard = self.0.ready(Interest::READABLE | Interest::ERROR).await?;
+        let mut guard = self
+            .socket
+            .ready(Interest::READABLE | Interest::ERROR)
+            .await?;
         let error = guard.ready().is_error();
         if error {
             // What comes after this sets it again.
@@ -52,7 +67,7 @@ impl Io {
     /// Waits until datagrams can be sent, which is rare enough to be watched for only then.
     #[allow(deprecated, reason = "as above")]
     pub(super) async fn writable(&self) -> io::Result<()> {
-        let other = self.0.get_ref().try_clone()?;
+        let other = self.socket.get_ref().try_clone()?;
         AsyncFd::with_interest(other, Interest::WRITABLE)?
             .writable()
             .await
@@ -61,18 +76,18 @@ impl Io {
 
     /// The socket, for its options.
     pub(super) fn socket(&self) -> socket2::SockRef<'_> {
-        self.0.get_ref().into()
+        self.socket.get_ref().into()
     }
 
     /// Reads, and remembers if there was nothing to read.
     pub(super) fn try_read<T>(&self, read: impl FnOnce(&Self) -> io::Result<T>) -> io::Result<T> {
-        self.0.try_io(Interest::READABLE, |_| read(self))
+        self.socket.try_io(Interest::READABLE, |_| read(self))
     }
 }
 
 impl AsRawFd for Io {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.socket.as_raw_fd()
     }
 }
 
@@ -81,6 +96,8 @@ impl AsRawFd for Io {
 struct Scratch<S> {
     out: RefCell<MultiHeaders<S>>,
     out_with_source: RefCell<MultiHeaders<S>>,
+    runs: RefCell<MultiHeaders<S>>,
+    runs_with_source: RefCell<MultiHeaders<S>>,
     plain: RefCell<MultiHeaders<S>>,
     with_destination: RefCell<MultiHeaders<S>>,
 }
@@ -88,11 +105,16 @@ struct Scratch<S> {
 impl<S: SockaddrLike + Copy> Scratch<S> {
     fn new() -> Self {
         let info = nix::cmsg_space!(libc::in6_pktinfo);
+        let size = nix::cmsg_space!(u16);
+        let both = nix::cmsg_space!(u16, libc::in6_pktinfo);
+        let headers = |control| RefCell::new(MultiHeaders::preallocate(BATCH, control));
         Self {
-            out: RefCell::new(MultiHeaders::preallocate(BATCH, None)),
-            out_with_source: RefCell::new(MultiHeaders::preallocate(BATCH, Some(info.clone()))),
-            plain: RefCell::new(MultiHeaders::preallocate(BATCH, None)),
-            with_destination: RefCell::new(MultiHeaders::preallocate(BATCH, Some(info))),
+            out: headers(None),
+            out_with_source: headers(Some(info.clone())),
+            runs: headers(Some(size)),
+            runs_with_source: headers(Some(both)),
+            plain: headers(None),
+            with_destination: headers(Some(info)),
         }
     }
 }
@@ -130,7 +152,7 @@ const MEMORY_INFO: usize = 9;
 
 /// Datagrams that the kernel has dropped because the receive buffer was full.
 pub(super) fn dropped(io: &Io) -> Option<u64> {
-    let info = getsockopt(&io.0, MemoryInfo).ok()?;
+    let info = getsockopt(&io.socket, MemoryInfo).ok()?;
     info.last().copied().map(u64::from)
 }
 
@@ -227,94 +249,6 @@ fn destination(info: &ControlMessageOwned) -> Option<Destination> {
         }
         _ => None,
     }
-}
-
-/// Sends the first datagrams of `outbox`, as many as go in one call; how many went.
-pub(super) fn send(io: &Io, v6: bool, outbox: &Outbox) -> io::Result<usize> {
-    let fd = io.as_raw_fd();
-    if v6 {
-        V6.with(|scratch| {
-            send_batch(fd, outbox, scratch, |to| {
-                SockaddrIn6::from(match to {
-                    SocketAddr::V6(to) => to,
-                    SocketAddr::V4(to) => {
-                        SocketAddrV6::new(to.ip().to_ipv6_mapped(), to.port(), 0, 0)
-                    }
-                })
-            })
-        })
-    } else {
-        V4.with(|scratch| {
-            send_batch(fd, outbox, scratch, |to| {
-                SockaddrIn::from(match to {
-                    SocketAddr::V4(to) => to,
-                    // Nothing arrives from there and `Socket::reaches` keeps requests away; should one
-                    // pass, port 0 makes the system refuse it.
-                    SocketAddr::V6(_) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
-                })
-            })
-        })
-    }
-}
-
-fn send_batch<S: SockaddrLike + Copy>(
-    fd: RawFd,
-    outbox: &Outbox,
-    scratch: &Scratch<S>,
-    address: impl Fn(SocketAddr) -> S,
-) -> io::Result<usize> {
-    let rest = outbox.rest();
-    // One call has one source: the batch ends where that changes.
-    let source = rest.first().and_then(|datagram| datagram.source);
-    let alike = |datagram: &&Datagram| datagram.source == source;
-    let count = rest.iter().take(BATCH).take_while(alike).count();
-    let batch = &rest[..count];
-    let mut slices: [[IoSlice<'_>; 1]; BATCH] = [[IoSlice::new(&[])]; BATCH];
-    let mut addresses: [Option<S>; BATCH] = [None; BATCH];
-    for (i, datagram) in batch.iter().enumerate() {
-        slices[i] = [IoSlice::new(outbox.bytes(datagram))];
-        addresses[i] = Some(address(datagram.to));
-    }
-    let (slices, addresses) = (&slices[..count], &addresses[..count]);
-    let flags = MsgFlags::MSG_DONTWAIT;
-    let sent = match source {
-        None => sendmmsg(
-            fd,
-            &mut scratch.out.borrow_mut(),
-            slices,
-            addresses,
-            [],
-            flags,
-        )?
-        .count(),
-        Some(source) => {
-            let mut headers = scratch.out_with_source.borrow_mut();
-            match source {
-                IpAddr::V6(source) => {
-                    let info = libc::in6_pktinfo {
-                        ipi6_addr: libc::in6_addr {
-                            s6_addr: source.octets(),
-                        },
-                        ipi6_ifindex: 0,
-                    };
-                    let control = [ControlMessage::Ipv6PacketInfo(&info)];
-                    sendmmsg(fd, &mut headers, slices, addresses, control, flags)?.count()
-                }
-                IpAddr::V4(source) => {
-                    let info = libc::in_pktinfo {
-                        ipi_ifindex: 0,
-                        ipi_spec_dst: libc::in_addr {
-                            s_addr: u32::from_ne_bytes(source.octets()),
-                        },
-                        ipi_addr: libc::in_addr { s_addr: 0 },
-                    };
-                    let control = [ControlMessage::Ipv4PacketInfo(&info)];
-                    sendmmsg(fd, &mut headers, slices, addresses, control, flags)?.count()
-                }
-            }
-        }
-    };
-    Ok(sent)
 }
 
 /// Reads the error queue: what ICMP said about datagrams of ours, with where they went.
