@@ -1,36 +1,112 @@
 //! The wall clock and the chance that the engine below does without.
 
+use std::time::Duration;
+
 use carob_cc::random::Random;
 use carob_cc::time::Instant;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// Maps the system's monotonic clock to the engine's microseconds.
+/// What an endpoint's time is read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TimeSource {
+    /// The system's clock that goes on while the system is suspended: CLOCK_BOOTTIME on Linux.
+    ///
+    /// Message IDs, copies and Max-Age are bound to times that pass for both ends of an exchange
+    /// (RFC 7252 4.8.2). A clock that stops in suspension lets a device that has slept in the middle
+    /// of an exchange send a copy when its receiver has forgotten the first, and a POST is executed
+    /// twice. Timers are of the same clock: what has run out meanwhile is heard of on waking, and
+    /// the system is not woken for it.
+    ///
+    /// On other systems it is as [`Tokio`](Self::Tokio); there, that may happen.
+    #[default]
+    System,
+    /// The runtime's clock, [`tokio::time`]: for tests that pause and advance it. It is the system's
+    /// monotonic clock, which stops in suspension on Linux.
+    Tokio,
+}
+
+/// Maps a clock to the engine's microseconds, which begin when it is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    origin: tokio::time::Instant,
+    source: TimeSource,
+    /// When that was, on each clock.
+    boot: Duration,
+    tokio: tokio::time::Instant,
 }
 
 impl Clock {
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(source: TimeSource) -> Self {
         Self {
-            origin: tokio::time::Instant::now(),
+            source: if cfg!(target_os = "linux") {
+                source
+            } else {
+                TimeSource::Tokio
+            },
+            boot: boot_time(),
+            tokio: tokio::time::Instant::now(),
         }
     }
 
     pub(crate) fn now(&self) -> Instant {
-        let micros = self.origin.elapsed().as_micros();
-        Instant::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+        let since = match self.source {
+            TimeSource::System => since(self.boot, boot_time()),
+            TimeSource::Tokio => self.tokio.elapsed(),
+        };
+        Instant::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
     }
 
-    /// When `at` is on the system's clock, never before it.
-    pub(crate) fn at(&self, at: Instant) -> tokio::time::Instant {
-        let since = core::time::Duration::from_micros(at.as_micros());
-        self.origin.checked_add(since).unwrap_or_else(|| {
-            const YEAR: core::time::Duration = core::time::Duration::from_secs(365 * 24 * 3_600);
-            self.origin + YEAR
-        })
+    /// When `at` is on CLOCK_BOOTTIME, never before it; nothing if that is not the clock.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn boot_time_of(&self, at: Instant) -> Option<Duration> {
+        let since = Duration::from_micros(at.as_micros());
+        (self.source == TimeSource::System).then(|| self.boot.saturating_add(since))
     }
+
+    /// When to wake on the runtime's clock for `at`, never before it if no clock stops.
+    pub(crate) fn wake_at(&self, at: Instant) -> tokio::time::Instant {
+        match self.source {
+            TimeSource::System => {
+                let left = at.as_micros().saturating_sub(self.now().as_micros());
+                added(tokio::time::Instant::now(), Duration::from_micros(left))
+            }
+            TimeSource::Tokio => added(self.tokio, Duration::from_micros(at.as_micros())),
+        }
+    }
+
+    /// `at` as what the DTLS library takes for a time. Only differences matter to it.
+    pub(crate) fn as_std(&self, at: Instant) -> std::time::Instant {
+        added(self.tokio, Duration::from_micros(at.as_micros())).into_std()
+    }
+}
+
+/// What has passed from `origin` to `reading` of a clock.
+///
+/// The kernel's clocks do not go back; one that does stands still here until it is where it was
+/// at the origin, since the engine's time begins there.
+fn since(origin: Duration, reading: Duration) -> Duration {
+    reading.saturating_sub(origin)
+}
+
+/// `at` and so much later, or a year later if that is beyond what can be said.
+fn added(at: tokio::time::Instant, later: Duration) -> tokio::time::Instant {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
+    at.checked_add(later).unwrap_or_else(|| at + YEAR)
+}
+
+/// What CLOCK_BOOTTIME says: the time since the system was started, suspensions included. It is read
+/// without a system call, as CLOCK_MONOTONIC is (vdso(7)).
+#[cfg(target_os = "linux")]
+fn boot_time() -> Duration {
+    use nix::time::{ClockId, clock_gettime};
+    // It fails for clocks that the kernel does not have; this one it has since 2.6.39.
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn boot_time() -> Duration {
+    Duration::ZERO
 }
 
 /// Chance for tokens, Message IDs and dithering: a ChaCha8 stream keyed by the system.
@@ -56,5 +132,67 @@ impl Entropy {
 impl Random for Entropy {
     fn next_u32(&mut self) -> u32 {
         self.0.next_u32()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn after(secs: u64) -> Instant {
+        Instant::from_micros(secs * 1_000_000)
+    }
+
+    #[test]
+    fn time_that_passes_in_suspension_counts() {
+        let origin = Duration::new(86_400, 999_999_999);
+        assert_eq!(since(origin, origin), Duration::ZERO);
+        let night = 8 * 3_600 * SECOND;
+        assert_eq!(since(origin, origin + night), night);
+        let micro = Duration::from_micros(1);
+        assert_eq!(since(origin, origin + micro), micro, "across a second");
+        assert_eq!(since(origin, Duration::ZERO), Duration::ZERO);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test(start_paused = true)]
+    async fn each_source_is_read_from_its_own_clock() {
+        let system = Clock::start(TimeSource::System);
+        let tokio = Clock::start(TimeSource::Tokio);
+        tokio::time::advance(3_600 * SECOND).await;
+        assert!(system.now() < after(60));
+        assert_eq!(tokio.now(), after(3_600));
+        let boot = system.boot_time_of(after(5)).unwrap();
+        assert_eq!(boot, system.boot + 5 * SECOND);
+        assert_eq!(tokio.boot_time_of(after(5)), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn times_of_the_engine_are_those_of_its_clock() {
+        let clock = Clock::start(TimeSource::Tokio);
+        let began = tokio::time::Instant::now();
+        tokio::time::advance(2 * SECOND).await;
+        let at = after(5);
+        assert_eq!(clock.wake_at(at), began + 5 * SECOND);
+        let apart = clock.as_std(at) - clock.as_std(clock.now());
+        assert_eq!(apart, 3 * SECOND);
+        let never = clock.wake_at(Instant::from_micros(u64::MAX));
+        assert!(never > began + 1_000 * SECOND);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_systems_clock_is_the_one_that_counts_suspensions() {
+        use nix::time::{ClockId, clock_gettime};
+        let read = || Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME).unwrap());
+        let before = read();
+        let clock = Clock::start(TimeSource::System);
+        assert!((before..=read()).contains(&clock.boot));
+        let (first, second) = (clock.now(), clock.now());
+        assert!(first <= second && second < after(60));
+        let left = clock.wake_at(second + SECOND.into()) - tokio::time::Instant::now();
+        assert!(left <= SECOND && left > SECOND / 2, "{left:?}");
     }
 }

@@ -133,6 +133,7 @@ pub use carob_proto::link_format;
 pub use carob_proto::message::{Payload, Response};
 pub use carob_proto::prefix::{AmplificationLimit, BadPrefix, Prefix};
 pub use client::{Body, CacheLimits, CacheUsage, Client, Origin, Reply, StreamedReply};
+pub use clock::TimeSource;
 pub use driver::Finish;
 pub use dtls::{ClientDtls, PeerIdentity, PreSharedKey, PskStore, ServerDtls, SessionLimits};
 pub use error::{DIAGNOSTIC_BYTES, Error, OpenError};

@@ -14,6 +14,7 @@ use carob_proto::prefix::Prefix;
 use carob_proto::trace::Trace;
 use socket2::SockRef;
 
+use crate::clock::TimeSource;
 use crate::driver::PeerSettings;
 use crate::driver::streams::{MakeSocket, OnSocket};
 use crate::dtls::{ClientDtls, SessionLimits};
@@ -65,6 +66,7 @@ pub struct Settings {
     /// Set if the user's word goes before the server's own.
     pub(crate) handlers: Option<usize>,
     pub(crate) connect_timeout: Duration,
+    pub(crate) time_source: TimeSource,
     pub(crate) make_socket: Option<MakeSocket>,
     pub(crate) on_socket: Option<OnSocket>,
 }
@@ -96,6 +98,7 @@ impl Default for Settings {
             sessions: SessionLimits::default(),
             handlers: None,
             connect_timeout: CONNECT_TIMEOUT,
+            time_source: TimeSource::default(),
             make_socket: None,
             on_socket: None,
         }
@@ -273,6 +276,13 @@ impl Settings {
     /// How many DTLS sessions there may be, and for how long.
     pub fn sessions(mut self, limits: SessionLimits) -> Self {
         self.sessions = limits;
+        self
+    }
+
+    /// What time is read from, that of the endpoint and that of its client's cache. Default: the
+    /// system's clock that goes on in suspension.
+    pub fn time_source(mut self, source: TimeSource) -> Self {
+        self.time_source = source;
         self
     }
 

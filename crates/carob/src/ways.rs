@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use carob_proto::codec::Scheme;
 
+use crate::clock::TimeSource;
 use crate::driver::streams::Kind;
 use crate::driver::{self, Handle};
 use crate::error::{Error, OpenError};
@@ -33,6 +34,11 @@ impl Ways {
 
     pub(crate) fn first(&self) -> &Arc<Handle> {
         &self.first.1
+    }
+
+    /// What time is read from.
+    pub(crate) fn time_source(&self) -> TimeSource {
+        self.settings.time_source
     }
 
     /// The endpoint for URIs of this scheme.

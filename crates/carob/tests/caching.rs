@@ -17,6 +17,7 @@ use carob::client::{Observation, RequestBuilder, Update};
 use carob::server::{Notifier, Refusal, Request, ServerBuilder, get};
 use carob::{
     CacheLimits, Client, Code, ContentFormat, ETag, OptionNumber, Origin, Reply, Response, Server,
+    Settings, TimeSource,
 };
 use common::{client, large, limited, start};
 
@@ -84,8 +85,9 @@ fn server(seen: &Arc<Seen>) -> ServerBuilder {
 }
 
 fn caching() -> Client {
-    let builder = Client::builder().cache(CacheLimits::default());
-    builder.open().unwrap()
+    let settings = Settings::new().time_source(TimeSource::Tokio);
+    let builder = Client::builder().settings(settings);
+    builder.cache(CacheLimits::default()).open().unwrap()
 }
 
 async fn send(request: RequestBuilder) -> Reply {

@@ -21,6 +21,7 @@ use carob_proto::endpoint::{Failure, Snapshot, Usage};
 use carob_proto::message::Response;
 use tokio::sync::oneshot;
 
+use crate::clock::TimeSource;
 use crate::driver::{self, Command, Failed, Finish, Handle, Note, Ping, Why};
 use crate::dtls::PeerIdentity;
 use crate::error::{Error, OpenError};
@@ -101,7 +102,9 @@ impl ClientBuilder {
             Some(socket) => driver::start_on(socket_of(socket)?, &self.settings, None)?,
             None => driver::start(self.bind, &self.settings, None)?,
         };
-        let cache = self.cache.map(|limits| Arc::new(SharedCache::new(limits)));
+        let time = self.settings.time_source;
+        let cache = self.cache.map(|limits| SharedCache::new(limits, time));
+        let cache = cache.map(Arc::new);
         let ways = Arc::new(Ways::new(self.settings, (Scheme::Coap, handle), Vec::new()));
         Ok(Client { ways, cache })
     }
@@ -158,10 +161,16 @@ impl Client {
     /// The same client with a cache of its own, or without one: they share the endpoint, its
     /// sockets and controllers, and nothing of what is kept.
     pub fn with_cache(&self, limits: Option<CacheLimits>) -> Self {
+        let time = self.time_source();
         Self {
             ways: Arc::clone(&self.ways),
-            cache: limits.map(|limits| Arc::new(SharedCache::new(limits))),
+            cache: limits.map(|limits| Arc::new(SharedCache::new(limits, time))),
         }
+    }
+
+    /// What its time is read from.
+    pub(crate) fn time_source(&self) -> TimeSource {
+        self.ways.time_source()
     }
 
     /// A request that did not go through this client has changed what is at a URI, as its response

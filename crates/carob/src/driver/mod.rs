@@ -7,6 +7,7 @@
 //! limits on those bound them too. Nothing an application does can block it: handlers run in
 //! tasks of their own, and only fixed content is answered in here.
 
+mod alarm;
 mod core;
 mod datagrams;
 pub(crate) mod dtls;
@@ -52,6 +53,7 @@ use crate::server::{Notifier, Router};
 use crate::settings::Settings;
 use crate::socket::{Group, Socket};
 
+use alarm::Alarm;
 use core::{Core, Out};
 use datagrams::Datagrams;
 use dtls::Secured;
@@ -391,7 +393,7 @@ fn run<T: Transport + 'static>(
     };
     let driver = Driver {
         published: Published::new(scheme.name(), controller),
-        core: Core::new(Clock::start(), endpoint, serving, ears),
+        core: Core::new(Clock::start(settings.time_source), endpoint, serving, ears),
         transport: transport(seed),
         commands: command_queue,
         notes: note_queue,
@@ -424,11 +426,7 @@ impl<T: Transport> Driver<T> {
     }
 
     async fn serve(&mut self) -> io::Result<()> {
-        let sleep = tokio::time::sleep_until(self.core.clock.at(Instant::ZERO));
-        tokio::pin!(sleep);
-        // When `sleep` ends. It is moved forward only: a wake-up too many costs less than moving
-        // the timer for every datagram.
-        let mut armed: Option<Instant> = None;
+        let mut alarm = Alarm::new(self.core.clock);
         loop {
             self.transport.flush(&mut self.core).await?;
             if self.core.has_ended(self.transport.out()) {
@@ -443,11 +441,8 @@ impl<T: Transport> Driver<T> {
             let own = self.transport.deadline();
             let all = self.core.deadline.into_iter().chain(ending).chain(own);
             let all = all.chain(self.published.due());
-            if let Some(at) = all.min()
-                && armed.is_none_or(|armed| at < armed)
-            {
-                sleep.as_mut().reset(self.core.clock.at(at));
-                armed = Some(at);
+            if let Some(at) = all.min() {
+                alarm.set(at);
             }
             let command = tokio::select! {
                 biased;
@@ -473,10 +468,7 @@ impl<T: Transport> Driver<T> {
                     }
                     command
                 }
-                () = &mut sleep, if armed.is_some() => {
-                    armed = None;
-                    None
-                }
+                () = alarm.gone_off() => None,
             };
             if let Some(command) = command {
                 let now = self.core.clock.now();

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use carob_cc::time::Instant;
 use carob_proto::codec::OptionNumber;
 use carob_proto::message::Response;
 use carob_proto::proxy::aged;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::Instant;
 
 use super::passing::{Passing, Way};
 use crate::client::{Observation, RequestBuilder, Update};
@@ -85,7 +85,7 @@ impl Handler for Followed {
             let Some(newest) = newest else {
                 return Refusal::service_unavailable("the proxy is stopping").into_response();
             };
-            let age = newest.at.elapsed();
+            let age: Duration = passing.clock.now().since(newest.at).into();
             let (mut response, max_age) = (newest.response.clone(), newest.response.max_age());
             if age > max_age {
                 // What is past its age is not for those who ask anew; the origin is asked.
@@ -151,7 +151,7 @@ impl Follower {
 
     fn tell(&self, response: Response, observed: bool) {
         let told = Told {
-            at: Instant::now(),
+            at: self.passing.clock.now(),
             response,
             observed,
         };

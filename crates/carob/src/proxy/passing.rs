@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Allow, ProxyLimits, ProxyUsage};
 use crate::client::{Client, RequestBuilder};
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::server::{IntoResponse as _, Refusal, Request};
 
@@ -34,6 +35,7 @@ pub(super) struct Passing {
     own: Client,
     /// What is for everybody who asks securely, if that may be shared.
     secure: Option<Client>,
+    pub(super) clock: Clock,
     limits: ProxyLimits,
     identifier: String,
     hop_limit: u8,
@@ -95,6 +97,7 @@ impl Passing {
         counting: [OptionNumber; 2],
     ) -> Self {
         Self {
+            clock: Clock::start(client.time_source()),
             shared: client.with_cache(Some(limits.cache)),
             secure: share_secure.then(|| client.with_cache(Some(limits.cache))),
             own: client,

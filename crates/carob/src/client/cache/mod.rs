@@ -14,7 +14,7 @@ use carob_proto::codec::{Code, ETag, OptionNumber, Options, Uri};
 use carob_proto::message::Response;
 
 use super::reply::Reply;
-use crate::clock::Clock;
+use crate::clock::{Clock, TimeSource};
 
 use key::{Key, Target};
 use store::{Cache, Epoch, Found, Stored};
@@ -68,10 +68,10 @@ pub(super) enum Looked {
 }
 
 impl SharedCache {
-    pub(super) fn new(limits: CacheLimits) -> Self {
+    pub(super) fn new(limits: CacheLimits, time: TimeSource) -> Self {
         Self {
             cache: Mutex::new(Cache::new(limits)),
-            clock: Clock::start(),
+            clock: Clock::start(time),
         }
     }
 

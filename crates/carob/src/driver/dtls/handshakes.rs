@@ -59,7 +59,7 @@ impl Leaving {
         let Some(server) = &self.server else {
             return;
         };
-        let at = core.clock.at(now).into_std();
+        let at = core.clock.as_std(now);
         let secure = match server.side.accept(at, hello, cookie) {
             Ok(secure) => secure,
             Err(broken) => {
@@ -83,7 +83,7 @@ impl Leaving {
 
     /// Makes a session with a server.
     pub(super) fn dial(&mut self, core: &mut Core, now: Instant, to: SocketAddr) {
-        let at = core.clock.at(now).into_std();
+        let at = core.clock.as_std(now);
         let made = self.client.of(to).map_err(|error| error.to_string());
         let made = made.map_err(|problem| HandshakeError::NoCredential { problem });
         let connected = made.and_then(|made| {
@@ -252,7 +252,7 @@ impl Leaving {
 
     /// A handshake's timer has run out.
     pub(super) fn expire(&mut self, core: &mut Core, now: Instant, index: u32) {
-        let at = core.clock.at(now).into_std();
+        let at = core.clock.as_std(now);
         let session = &mut self.sessions.slots[index as usize];
         let Some(handshake) = &mut session.handshake else {
             return;

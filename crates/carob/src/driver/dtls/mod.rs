@@ -190,7 +190,7 @@ impl Leaving {
 
     /// Gives a session a datagram.
     fn feed(&mut self, core: &mut Core, now: Instant, index: u32, datagram: &[u8]) {
-        let at = core.clock.at(now).into_std();
+        let at = core.clock.as_std(now);
         let session = &mut self.sessions.slots[index as usize];
         if let Some(handshake) = &mut session.handshake {
             handshake.heard = true;
