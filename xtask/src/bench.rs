@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: our programs and their peers, alternating in one run.
 
+mod block;
+mod budgets;
 mod codec;
 mod controllers;
 mod generator;
@@ -7,17 +9,20 @@ mod observe;
 mod options;
 mod server;
 mod statistics;
+mod subjects;
 
 use anyhow::{Result, bail};
 
 use crate::workspace::Workspace;
 
-const NAMES: &str = "server, observe, codec, generator and controllers";
+const NAMES: &str = "budgets, server, observe, block, codec, generator and controllers";
 
 /// Runs one benchmark by name.
 pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((name, rest)) if name == "server" => server::run(workspace, rest),
+        Some((name, rest)) if name == "budgets" => budgets::run(workspace, rest),
+        Some((name, rest)) if name == "block" => block::run(workspace, rest),
         Some((name, rest)) if name == "observe" => observe::run(workspace, rest),
         Some((name, rest)) if name == "codec" => codec::run(workspace, rest),
         Some((name, rest)) if name == "generator" => generator::run(workspace, rest),

@@ -3,7 +3,11 @@
 #[path = "../../crates/cli/tests/interop/installed.rs"]
 mod installed;
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result, bail};
 use installed::Peer;
@@ -19,6 +23,12 @@ pub(crate) fn missing(workspace: &Workspace) -> Vec<&'static str> {
     all.filter(|peer| !peer.is_current(root))
         .map(Peer::name)
         .collect()
+}
+
+/// Where Californium's programs are, if they are installed and as their sources are now.
+pub(crate) fn californium(workspace: &Workspace) -> Option<PathBuf> {
+    let (peer, root) = (Peer::Californium, &workspace.root);
+    peer.is_current(root).then(|| peer.built(root))
 }
 
 /// Installs whatever is missing or out of date and says what it did.

@@ -16,21 +16,27 @@ const ROUNDS: usize = 5;
 const LIBRARY: &str = "-l:libcoap-3-notls.a";
 
 /// The two kinds of operation, and ours that the others of the kind are set against.
-const KINDS: &[(&str, &str)] = &[
+pub(super) const KINDS: &[(&str, &str)] = &[
     ("decode", "carob decode (parse, token, every option)"),
     ("encode", "carob encode"),
 ];
 
 /// One measured operation and its figure of every round, in nanoseconds.
-struct Row {
-    name: String,
-    figures: Vec<f64>,
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) figures: Vec<f64>,
 }
 
 pub(super) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     if let Some(extra) = arguments.first() {
         bail!("`bench codec` takes no arguments, but `{extra}` was given");
     }
+    print!("\n{}", table(&measure(workspace)?));
+    Ok(())
+}
+
+/// Measures decoding and encoding, ours and libcoap's, in turns.
+pub(super) fn measure(workspace: &Workspace) -> Result<Vec<Row>> {
     let libcoap = compile_libcoap(workspace)?;
     if libcoap.is_none() {
         println!("skipped: libcoap's codec (install: cargo xtask peers)");
@@ -61,8 +67,7 @@ pub(super) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
             "crates/proto/benches/codec.rs no longer measures `{ours}`; see KINDS in this tool"
         );
     }
-    print!("\n{}", table(&rows));
-    Ok(())
+    Ok(rows)
 }
 
 /// Builds libcoap's side; `None` when its development files are not installed.

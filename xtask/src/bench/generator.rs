@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::{
     options,
-    server::{Subject, generate, number, on_core, start_carob, start_libcoap},
     statistics::{median, median_ratio},
+    subjects::{Subject, generate, number, on_core, start_carob, start_libcoap},
 };
 use crate::{process, workspace::Workspace};
 

@@ -63,12 +63,14 @@ final class Server {
     Path certificate = null;
     Path key = null;
     Dtls dtls = new Dtls();
+    boolean bench = false;
     for (int i = 1; i < arguments.length; i++) {
       boolean taken = i + 1 < arguments.length && dtls.take(arguments[i], arguments[i + 1]);
       switch (arguments[i]) {
         case "--scheme" -> scheme = arguments[++i];
         case "--cert" -> certificate = Path.of(arguments[++i]);
         case "--key" -> key = Path.of(arguments[++i]);
+        case "--bench" -> bench = arguments[++i].equals("yes");
         default -> {
           if (!taken) {
             throw new IllegalArgumentException("unknown: " + arguments[i]);
@@ -93,7 +95,7 @@ final class Server {
     }
     server.addEndpoint(endpoint.build());
     server.add(
-        new Hello(),
+        new Hello(bench ? HELLO.substring(0, 32) : HELLO),
         new Store(),
         new Echo(),
         new Counter(),
@@ -104,6 +106,9 @@ final class Server {
         new Count(),
         new Ticks(),
         new Bulk());
+    if (bench) {
+      server.add(new Told(), new Pattern());
+    }
     server.start();
   }
 
@@ -131,15 +136,18 @@ final class Server {
   }
 
   private static final class Hello extends CoapResource {
-    Hello() {
+    private final String text;
+
+    Hello(String text) {
       super("hello");
+      this.text = text;
       getAttributes().addResourceType("carob.text");
       getAttributes().addContentType(TEXT_PLAIN);
     }
 
     @Override
     public void handleGET(CoapExchange exchange) {
-      exchange.respond(CONTENT, HELLO, TEXT_PLAIN);
+      exchange.respond(CONTENT, text, TEXT_PLAIN);
     }
   }
 
@@ -382,6 +390,30 @@ final class Server {
         body[i] = (byte) ('a' + (i + count) % 26);
       }
       exchange.respond(CONTENT, body, TEXT_PLAIN);
+    }
+  }
+
+  /** Of benchmarks: observable, with notifications that are not confirmable. */
+  private static final class Told extends Count {
+    Told() {
+      super("told", Type.NON);
+    }
+  }
+
+  /** Of benchmarks: 1 MiB, in which each byte is its place. */
+  private static final class Pattern extends CoapResource {
+    private final byte[] bytes = new byte[LARGE];
+
+    Pattern() {
+      super("pattern");
+      for (int i = 0; i < bytes.length; i++) {
+        bytes[i] = (byte) i;
+      }
+    }
+
+    @Override
+    public void handleGET(CoapExchange exchange) {
+      exchange.respond(CONTENT, bytes, APPLICATION_OCTET_STREAM);
     }
   }
 }
