@@ -59,6 +59,14 @@ pub enum OpenError {
         /// What is wrong.
         source: TlsError,
     },
+    /// Several sockets cannot share what comes to one port.
+    #[error("{count} sockets at one port: {problem}")]
+    Sockets {
+        /// How many were asked for.
+        count: usize,
+        /// Why not.
+        problem: &'static str,
+    },
     /// A server without anything to listen on.
     #[error("nothing to listen on")]
     Nowhere,
@@ -84,6 +92,7 @@ impl OpenError {
             },
             Self::Address { .. } => Some("write it as IP:PORT, such as [::]:5683"),
             Self::Nowhere => Some("give it an address, or a socket"),
+            Self::Sockets { .. } => Some("take one socket"),
             Self::Tls { .. } => Some("give the chain of certificates and its key as PEM"),
             Self::Resource { .. } | Self::Entropy(_) => None,
         }

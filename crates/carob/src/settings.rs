@@ -192,6 +192,11 @@ impl Settings {
         self
     }
 
+    /// Whether several peers share a budget.
+    pub(crate) fn has_aggregates(&self) -> bool {
+        !self.config.aggregates.is_empty()
+    }
+
     /// Changes any other setting of the engine: limits, token length, early negotiation.
     pub fn engine(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);

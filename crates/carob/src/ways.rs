@@ -17,6 +17,8 @@ pub(crate) struct Ways {
     /// The one that is there from the beginning.
     first: (Scheme, Arc<Handle>),
     others: Mutex<Vec<(Scheme, Arc<Handle>)>>,
+    /// Those that share a port. A request cannot go from there: its response could come to another.
+    shared: Vec<Arc<Handle>>,
 }
 
 impl Ways {
@@ -29,7 +31,14 @@ impl Ways {
             settings,
             first,
             others: Mutex::new(others),
+            shared: Vec::new(),
         }
+    }
+
+    /// With endpoints that only answer.
+    pub(crate) fn and_shared(mut self, shared: Vec<Arc<Handle>>) -> Self {
+        self.shared = shared;
+        self
     }
 
     pub(crate) fn first(&self) -> &Arc<Handle> {
@@ -74,6 +83,7 @@ impl Ways {
         let others = others.iter().map(|(_, handle)| Arc::clone(handle));
         std::iter::once(Arc::clone(&self.first.1))
             .chain(others)
+            .chain(self.shared.iter().map(Arc::clone))
             .collect()
     }
 }

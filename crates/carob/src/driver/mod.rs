@@ -248,6 +248,29 @@ pub(crate) fn start(
     start_on(socket_at(bind, settings)?, settings, serve)
 }
 
+/// Opens sockets that share an address and port, and starts the driver of each.
+pub(crate) fn start_together(
+    address: SocketAddr,
+    count: usize,
+    settings: &Settings,
+    serve: (&Arc<Router>, usize),
+) -> Result<Vec<Arc<Handle>>, OpenError> {
+    let sockets = Socket::open_together(address, settings.receive_buffer, count)
+        .map_err(|source| OpenError::Bind { address, source })?;
+    // What is sent to a group comes to all of them.
+    let mut others = settings.clone();
+    others.groups.clear();
+    let settings = std::iter::once(settings).chain(std::iter::repeat(&others));
+    sockets
+        .into_iter()
+        .zip(settings)
+        .map(|(socket, settings)| {
+            let (router, handlers) = serve;
+            start_on(socket, settings, Some((Arc::clone(router), handlers)))
+        })
+        .collect()
+}
+
 fn socket_at(bind: Option<SocketAddr>, settings: &Settings) -> Result<Socket, OpenError> {
     match bind {
         Some(address) => Socket::open(address, settings.receive_buffer)

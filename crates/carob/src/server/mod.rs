@@ -56,6 +56,9 @@ pub use upload::{Upload, UploadError};
 /// Handlers that run at once unless [`ServerBuilder::handlers`] says otherwise.
 pub const HANDLERS: usize = 1_024;
 
+/// Sockets that may share a port.
+pub const SOCKETS_MAX: usize = 256;
+
 /// A running server. Dropping it, and every client made from it, stops it at once;
 /// [`shut_down`](Self::shut_down) lets it finish first.
 #[derive(Debug)]
@@ -90,6 +93,8 @@ enum ListenAt {
 pub struct ServerBuilder {
     /// Where it takes datagrams, if it does.
     datagrams: Option<Datagrams>,
+    /// Over how many sockets.
+    sockets: usize,
     /// Where it takes datagrams that are secured.
     secured: Vec<(Address, ServerDtls)>,
     listens: Vec<Listen>,
@@ -105,6 +110,7 @@ impl Server {
             datagrams: Some(Datagrams::At(Address::Socket(
                 (std::net::Ipv6Addr::UNSPECIFIED, 5683).into(),
             ))),
+            sockets: 1,
             secured: Vec::new(),
             listens: Vec::new(),
             settings: Settings::default(),
@@ -124,7 +130,8 @@ impl Server {
     }
 
     /// A client that sends datagrams from the server's own address and port, and whose requests to
-    /// those who have a connection with the server go over that.
+    /// those who have a connection with the server go over that. Where several
+    /// [sockets](ServerBuilder::sockets) share the port, it has another.
     pub fn client(&self) -> Client {
         Client::over(Arc::clone(&self.ways))
     }
@@ -219,6 +226,18 @@ impl ServerBuilder {
     /// Takes datagrams on this socket, which is bound already.
     pub fn socket(mut self, socket: UdpSocket) -> Self {
         self.datagrams = Some(Datagrams::On(socket));
+        self
+    }
+
+    /// Takes datagrams over this many sockets at the same port, among which Linux shares the peers
+    /// (`SO_REUSEPORT`): each is an endpoint of its own and can run on a core of its own, if the runtime
+    /// has as many threads. Default 1, at most [`SOCKETS_MAX`].
+    ///
+    /// Each socket has tables of its own with the limits that are set, and handlers; so all together
+    /// take so many times as much. A budget [over several peers](Settings::aggregate) would be one for
+    /// each, and is refused. What is sent to a group is answered by the first.
+    pub fn sockets(mut self, count: usize) -> Self {
+        self.sockets = count;
         self
     }
 
@@ -331,6 +350,7 @@ impl ServerBuilder {
     pub async fn start(self) -> Result<Server, OpenError> {
         let Self {
             datagrams,
+            sockets,
             secured,
             listens,
             settings,
@@ -338,11 +358,36 @@ impl ServerBuilder {
             mut router,
         } = self;
         router.finish()?;
+        let refused = match &datagrams {
+            _ if !(1..=SOCKETS_MAX).contains(&sockets) => Some("there are 1 to 256"),
+            Some(Datagrams::At(_)) if sockets > 1 && settings.has_aggregates() => {
+                Some("a budget over several peers needs all of them at one")
+            }
+            Some(Datagrams::At(_)) if sockets > 1 && cfg!(not(target_os = "linux")) => {
+                Some("only Linux shares out what comes there")
+            }
+            Some(Datagrams::At(_)) => None,
+            _ if sockets > 1 => Some("they are opened at an address, not given"),
+            _ => None,
+        };
+        if let Some(problem) = refused {
+            return Err(OpenError::Sockets {
+                count: sockets,
+                problem,
+            });
+        }
         let handlers = settings.handlers.unwrap_or(handlers);
         let router = Arc::new(router);
         let serve = || Some((Arc::clone(&router), handlers));
         let mut started = Vec::with_capacity(1 + listens.len());
+        let mut shared = Vec::new();
         match datagrams {
+            Some(Datagrams::At(address)) if sockets > 1 => {
+                let address = address.resolve().await?;
+                shared = driver::start_together(address, sockets, &settings, (&router, handlers))?;
+                // Requests of our own go from a port of their own.
+                started.push((Scheme::Coap, driver::start(None, &settings, None)?));
+            }
             Some(Datagrams::At(address)) => {
                 let address = address.resolve().await?;
                 let handle = driver::start(Some(address), &settings, serve())?;
@@ -367,13 +412,17 @@ impl ServerBuilder {
             let handle = driver::start_streams(kind, Some(listener), &settings, serve())?;
             started.push((kind.scheme(), handle));
         }
-        let places = started
+        let mut places: Vec<_> = started
             .iter()
             .map(|(scheme, handle)| (*scheme, handle.local()))
             .collect();
+        if let Some(handle) = shared.first() {
+            places[0] = (Scheme::Coap, handle.local());
+        }
         let mut started = started.into_iter();
         let first = started.next().ok_or(OpenError::Nowhere)?;
-        let ways = Arc::new(Ways::new(settings, first, started.collect()));
+        let ways = Ways::new(settings, first, started.collect()).and_shared(shared);
+        let ways = Arc::new(ways);
         Ok(Server { places, ways })
     }
 }

@@ -79,6 +79,35 @@ pub(crate) struct Socket {
 impl Socket {
     /// Opens a socket at `address`; the unspecified IPv6 address takes IPv4 as well.
     pub(crate) fn open(address: SocketAddr, receive_buffer: usize) -> io::Result<Self> {
+        Self::bind(address, receive_buffer, false)
+    }
+
+    /// Opens several sockets at one address and port, among which the system shares the peers
+    /// (`SO_REUSEPORT`): what comes from one address and port comes to the same socket as long as all
+    /// are there.
+    pub(crate) fn open_together(
+        address: SocketAddr,
+        receive_buffer: usize,
+        count: usize,
+    ) -> io::Result<Vec<Self>> {
+        if count < 2 {
+            return Self::open(address, receive_buffer).map(|socket| vec![socket]);
+        }
+        if address.port() != 0 {
+            // Sockets that share a port share it with those of other programs of this user, too; nobody
+            // would notice that it is in use.
+            drop(Self::open(address, receive_buffer)?);
+        }
+        let first = Self::bind(address, receive_buffer, true)?;
+        let address = SocketAddr::new(address.ip(), first.local.port());
+        let mut sockets = vec![first];
+        for _ in 1..count {
+            sockets.push(Self::bind(address, receive_buffer, true)?);
+        }
+        Ok(sockets)
+    }
+
+    fn bind(address: SocketAddr, receive_buffer: usize, shared: bool) -> io::Result<Self> {
         if is_group(address.ip()) {
             let text = "the address of a group is no endpoint's";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -93,6 +122,9 @@ impl Socket {
         }
         if let Err(error) = socket.set_recv_buffer_size(receive_buffer) {
             tracing::debug!(%error, receive_buffer, "the receive buffer keeps its size");
+        }
+        if shared {
+            system::share(&socket)?;
         }
         socket.bind(&address.into())?;
         Self::of(socket.into())

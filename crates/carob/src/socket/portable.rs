@@ -38,6 +38,11 @@ impl Io {
     }
 }
 
+/// Other systems let sockets share a port, too, but do not share out what comes there.
+pub(super) fn share(_: &socket2::Socket) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 #[allow(clippy::unnecessary_wraps)]
 pub(super) fn prepare(_: &socket2::Socket, _v6: bool, _any: bool) -> io::Result<()> {
     Ok(())

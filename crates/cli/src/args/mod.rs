@@ -171,6 +171,10 @@ pub(crate) struct ServeArgs {
         help_heading = "Network"
     )]
     pub(crate) bind: String,
+    /// Take datagrams over this many sockets at the same port, on a thread each, among which the system
+    /// shares the peers (Linux); each has tables of its own, so that all take so many times the memory
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
+    pub(crate) sockets: usize,
     /// Be in this group, such as 224.0.1.187 or ff02::fd%eth0 (All CoAP Nodes); may be repeated
     #[arg(long, value_name = "GROUP[%INTERFACE]", help_heading = "Network")]
     pub(crate) join: Vec<Group>,

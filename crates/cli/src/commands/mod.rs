@@ -42,6 +42,11 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Observe(args) => on_runtime(observe::run(args)),
         Command::Ping(args) => until_interrupted(ping::run(args)),
         Command::Bench(args) => on_runtime(bench::run(*args)),
+        Command::Serve(args) if args.sockets > 1 => {
+            let mut threads = tokio::runtime::Builder::new_multi_thread();
+            threads.worker_threads(args.sockets.min(carob::server::SOCKETS_MAX));
+            on(&mut threads, serve::run(args))
+        }
         Command::Serve(args) => on_runtime(serve::run(args)),
         Command::Proxy(args) => on_runtime(proxy::run(*args)),
         Command::Cc { command } => settle(cc::run(&command)),
@@ -57,10 +62,14 @@ fn settle(result: Result<Outcome, Failure>) -> Outcome {
 
 /// Runs on one thread: the work is the socket's, and one thread does it fastest.
 fn on_runtime(command: impl Future<Output = Result<Outcome, Failure>>) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = match runtime {
+    on(&mut tokio::runtime::Builder::new_current_thread(), command)
+}
+
+fn on(
+    runtime: &mut tokio::runtime::Builder,
+    command: impl Future<Output = Result<Outcome, Failure>>,
+) -> Outcome {
+    let runtime = match runtime.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             return Failure::new(Kind::Network, format_args!("cannot start: {error}")).into();

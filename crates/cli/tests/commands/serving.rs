@@ -202,3 +202,32 @@ fn a_budget_over_all_peers_or_over_those_with_a_prefix() {
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
     assert!(wrong.stderr.contains("192.0.2.0/24"), "{}", wrong.stderr);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn several_sockets_share_one_port_and_what_is_counted() {
+    let server = Server::with(&["--sockets", "3"]);
+    let count = server.path("count");
+    // Each from a port of its own, and so to any of them.
+    for _ in 0..12 {
+        assert!(carob(&["post", &count]).quiet().parse::<u32>().is_ok());
+    }
+    assert_eq!(carob(&["get", &count]).quiet(), "12");
+}
+
+#[test]
+fn sockets_that_cannot_share_a_port_are_refused_with_the_reason() {
+    let bind = ["serve", "--bind", "127.0.0.1:0"];
+    let none = carob(&[&bind[..], &["--sockets", "0"]].concat());
+    assert!(
+        none.stderr
+            .contains("0 sockets at one port: there are 1 to 256"),
+        "{none:?}"
+    );
+    let both = carob(&[&bind[..], &["--sockets", "2", "--aggregate"]].concat());
+    assert!(
+        both.stderr.contains("a budget over several peers"),
+        "{both:?}"
+    );
+    assert!(both.stderr.contains("take one socket"), "{both:?}");
+}

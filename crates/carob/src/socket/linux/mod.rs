@@ -124,6 +124,11 @@ thread_local! {
     static V6: Scratch<SockaddrIn6> = Scratch::new();
 }
 
+/// Lets the socket share its port with others that do.
+pub(super) fn share(socket: &socket2::Socket) -> io::Result<()> {
+    socket.set_reuse_port(true)
+}
+
 /// Asks for the error queue and, if `any`, for the address each datagram was sent to.
 pub(super) fn prepare(socket: &socket2::Socket, v6: bool, any: bool) -> io::Result<()> {
     // A socket for both families has the options of both.

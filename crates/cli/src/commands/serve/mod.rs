@@ -33,6 +33,7 @@ const LARGEST_BODY: usize = 1 << 30;
 pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     let ServeArgs {
         bind,
+        sockets,
         join,
         listen,
         dir,
@@ -63,7 +64,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
             settings.amplification_limit(prefix, on)
         });
     let mut settings = Monitor::open(&watch)?.of_server(with_controller);
-    let mut builder = live::resources(demo::resources(Server::builder().bind(bind)));
+    let server = Server::builder().bind(bind).sockets(sockets);
+    let mut builder = live::resources(demo::resources(server));
     builder = join.into_iter().fold(builder, ServerBuilder::join);
     builder = operator.in_server(taking_connections(builder, listen)?);
     if let Some(folder) = dir {
