@@ -101,6 +101,12 @@ fn every_check_fails_when_it_should() {
         (Defect::NeverAnswered, Breach::NotReturned),
         (Defect::TornBodies, Breach::TornBody),
         (Defect::MixedAnswers, Breach::WrongAnswer),
+        (Defect::EmptyPromises, Breach::NotExecuted),
+        (Defect::EchoedEnds, Breach::EndedTwice),
+        (Defect::ObservingPosts, Breach::Refused),
+        (Defect::OldStates, Breach::OlderState),
+        (Defect::Restless, Breach::Spinning),
+        (Defect::Padding, Breach::TooLong),
     ] {
         let record = found(defect, plain);
         assert!(

@@ -15,6 +15,7 @@ use super::Fleet;
 use super::bodies::{State, number_of, numbered};
 use super::host::{Asked, Errand, PORT, RESOURCES, Role, group_address};
 use super::ledger::{Breach, Number, REQUEST_MAX};
+use super::spec::Defect;
 
 /// Requests that a client has under way at once, observations apart.
 const AT_ONCE: usize = 8;
@@ -205,12 +206,17 @@ impl Fleet<'_> {
         }
         let mut sending = Sending::default();
         sending.observe = true;
+        let request = if self.spec.defect == Some(Defect::ObservingPosts) {
+            Request::new(Code::POST)
+        } else {
+            Request::get()
+        };
         self.submit(
             index,
             server,
             Plan {
                 to: self.hosts[server as usize].address,
-                request: path(Request::get(), "obs", resource),
+                request: path(request, "obs", resource),
                 sending,
                 errand: Errand::Observe {
                     server,
@@ -367,6 +373,9 @@ impl Fleet<'_> {
             }
             Event::Pong(id) | Event::Gathered(id) => {
                 self.ended(index, id);
+                if self.spec.defect == Some(Defect::EchoedEnds) {
+                    self.ended(index, id);
+                }
                 self.ledger.record.answered += 1;
             }
             Event::Member { id, response, .. } => {

@@ -31,7 +31,7 @@ use std::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
-use carob_proto::endpoint::{Event, IncomingId, Output, Usage};
+use carob_proto::endpoint::{Event, IncomingId, MESSAGE_BYTES, Output, Usage};
 
 use crate::hash::Words;
 use crate::queue::EventQueue;
@@ -345,7 +345,10 @@ impl Fleet<'_> {
             let host = &mut self.hosts[index as usize];
             match host.end.poll() {
                 Output::Transmit { to, bytes } => {
-                    let bytes = bytes.to_vec();
+                    let mut bytes = bytes.to_vec();
+                    if self.spec.defect == Some(Defect::Padding) && host.below(1_000) == 0 {
+                        bytes.resize(MESSAGE_BYTES + 1, 0);
+                    }
                     self.send(index, to, bytes);
                 }
                 Output::Event(Event::Request(id)) => self.asked_of(index, id),
@@ -376,7 +379,8 @@ impl Fleet<'_> {
             return;
         };
         let host = &mut self.hosts[index as usize];
-        let at = if until <= host.own(self.now) {
+        let restless = self.spec.defect == Some(Defect::Restless) && index == 0;
+        let at = if restless || until <= host.own(self.now) {
             host.spins += 1;
             self.now
         } else {

@@ -136,6 +136,18 @@ pub enum Defect {
     TornBodies,
     /// Responses come back to another request than theirs.
     MixedAnswers,
+    /// One request in a hundred that must not be executed twice is answered, and not executed.
+    EmptyPromises,
+    /// What clients hear last of groups and pings they hear twice.
+    EchoedEnds,
+    /// Clients ask to observe with a method that cannot.
+    ObservingPosts,
+    /// Servers tell observers, one time in ten, the state before the last.
+    OldStates,
+    /// The first host wants to be woken at once, whatever its endpoint says.
+    Restless,
+    /// One datagram in a thousand is longer than its endpoint made it.
+    Padding,
 }
 
 /// What came of a fleet.
