@@ -10,8 +10,9 @@ use hashbrown::HashMap;
 
 use crate::socket::is_group;
 
-/// Peers remembered. At the limit all are forgotten, and the system chooses the address for what
-/// is still to be said to them; a client that does not take it from there asks again.
+/// Peers of a generation. When there are so many, a new generation begins, and the one before the last is
+/// forgotten: for those not heard of since, the system chooses the address of what is still to be said to
+/// them, and a client that does not take it from there asks again.
 const PEERS: usize = 4_096;
 
 /// Addresses by peer.
@@ -20,14 +21,17 @@ pub(super) struct Sources {
     /// Whose datagram is being handled, and where it went.
     current: Option<(SocketAddr, IpAddr)>,
     remembered: HashMap<SocketAddr, IpAddr, FixedState>,
+    /// The generation before.
+    before: HashMap<SocketAddr, IpAddr, FixedState>,
 }
 
 impl Sources {
     pub(super) fn new(seed: u64) -> Self {
-        let remembered = HashMap::with_hasher(FixedState::with_seed(seed));
+        let none = || HashMap::with_hasher(FixedState::with_seed(seed));
         Self {
             current: None,
-            remembered,
+            remembered: none(),
+            before: none(),
         }
     }
 
@@ -49,6 +53,7 @@ impl Sources {
             return;
         };
         if self.remembered.len() >= PEERS && !self.remembered.contains_key(&peer) {
+            core::mem::swap(&mut self.remembered, &mut self.before);
             self.remembered.clear();
         }
         self.remembered.insert(peer, address);
@@ -59,7 +64,11 @@ impl Sources {
         match self.current {
             Some((current, address)) if current == peer => Some(address),
             _ if self.remembered.is_empty() => None,
-            _ => self.remembered.get(&peer).copied(),
+            _ => self
+                .remembered
+                .get(&peer)
+                .or_else(|| self.before.get(&peer))
+                .copied(),
         }
     }
 }
@@ -99,6 +108,23 @@ mod tests {
             sources.hear(peer(n), Some([127, 0, 0, 7].into()));
             sources.remember();
         }
-        assert!(sources.remembered.len() <= PEERS);
+        assert!(sources.remembered.len() + sources.before.len() <= 2 * PEERS);
+    }
+
+    #[test]
+    fn who_was_among_the_last_is_still_known_when_many_more_have_come() {
+        let mut sources = Sources::new(1);
+        let to = [127, 0, 0, 7].into();
+        for n in 0..3 * PEERS {
+            sources.hear(peer(n), Some(to));
+            sources.remember();
+            sources.hear_nobody();
+            for last in n.saturating_sub(PEERS - 1)..=n {
+                if (n - last).is_power_of_two() || last == n {
+                    assert_eq!(sources.of(peer(last)), Some(to), "{last} of {n}");
+                }
+            }
+        }
+        assert_eq!(sources.of(peer(0)), None, "long ago");
     }
 }
