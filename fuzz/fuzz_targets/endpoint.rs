@@ -30,13 +30,14 @@ fuzz_target!(|data: &[u8]| {
     let mut config = Config::default();
     let name = CONTROLLERS[usize::from(first & 3)];
     config.controller = Choice::named(name).expect("the registry has it");
-    config.token_length = first >> 2 & 7;
+    config.token_length = [0, 1, 2, 8, 9, 13, 64, 300][usize::from(first >> 2 & 7)];
     config.limits.incoming = 4;
     config.limits.recent = 4;
     config.limits.lasting = 4;
     config.limits.queue = 4;
     config.limits.requests = 8;
     config.limits.peers = 3;
+    config.limits.token_peers = 2;
     config.limits.uploads = 2;
     config.limits.all_upload_bytes = 4_096;
     config.limits.bodies = 2;
@@ -61,8 +62,11 @@ fuzz_target!(|data: &[u8]| {
                 let mut answer = bytes.to_vec();
                 if let (Ok(sent), true) = (MessageView::parse(&last_sent), answer.len() >= 4) {
                     answer[2..4].copy_from_slice(&sent.message_id().0.to_be_bytes());
-                    answer[0] = answer[0] & 0xf0 | sent.token().len() as u8;
-                    answer.splice(4..4, sent.token().as_slice().iter().copied());
+                    // The token, and the bytes before it that say how long it is.
+                    let field = sent.as_bytes()[0] & 0xf;
+                    let end = 4 + usize::from(field.saturating_sub(12)) + sent.token().len();
+                    answer[0] = answer[0] & 0xf0 | field;
+                    answer.splice(4..4, sent.as_bytes()[4..end].iter().copied());
                 }
                 endpoint.handle_datagram(now, peer, &answer);
             }

@@ -157,6 +157,15 @@ impl Settings {
         self
     }
 
+    /// The length of request tokens in bytes, 0 to 1024. Default 8.
+    ///
+    /// Those of more than 8 bytes (RFC 8974) go to peers that take them, which is found out: see
+    /// [`Config::token_length`]. Other requests have tokens of 8 bytes.
+    pub fn token_length(mut self, bytes: u16) -> Self {
+        self.config.token_length = bytes;
+        self
+    }
+
     /// The number of the option that tells the copies of a request apart, for controllers that want
     /// to know which was answered, and for the servers that echo it
     /// (draft-ietf-core-fasor-02 4.4). Default 65052.
@@ -197,7 +206,7 @@ impl Settings {
         !self.config.aggregates.is_empty()
     }
 
-    /// Changes any other setting of the engine: limits, token length, early negotiation.
+    /// Changes any other setting of the engine: limits, early negotiation, the delay of empty ACKs.
     pub fn engine(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
         self

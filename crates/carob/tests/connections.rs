@@ -1,7 +1,7 @@
 //! Clients and servers over TCP, TLS and WebSocket, on real sockets (RFC 8323).
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use carob::{
     Client, ClientTls, Code, ContentFormat, Error, Finish, Identity, Payload, Resource, Response,
     Scheme, Server, ServerTls, Settings,
 };
+use carob_proto::codec::MessageView;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -120,6 +121,41 @@ async fn every_scheme_reaches_the_same_resources() {
             .expect("in time")
             .unwrap_or_else(|error| panic!("{uri}: {error}"));
         assert_eq!(reply.bytes().as_ref(), b"hello", "{scheme}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_of_more_than_8_bytes_go_by_every_transport_that_has_been_found_to_take_them() {
+    let lengths = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&lengths);
+    let client = Settings::new()
+        .token_length(300)
+        .on_datagram(move |datagram| {
+            let message = MessageView::parse_long(datagram.bytes).expect("well formed");
+            if !datagram.incoming && message.code().is_request() {
+                heard.lock().expect("sound").push(message.token().len());
+            }
+        });
+    let server = Settings::new().limit("token_bytes", 64).expect("a limit");
+    let site = Site::with(server, client).await;
+    for scheme in [Scheme::Coap].into_iter().chain(CONNECTIONS) {
+        for _ in 0..2 {
+            let reply = tokio::time::timeout(LIMIT, site.client.get(site.uri(scheme, "/large")));
+            let reply = reply.await.expect("in time").expect("an answer");
+            // A server takes 300 bytes in no datagram; over a connection it has said what it takes.
+            let code = if scheme == Scheme::Coap {
+                Code::BAD_REQUEST
+            } else {
+                Code::CONTENT
+            };
+            assert_eq!(reply.code, code, "{scheme}");
+        }
+        let lengths = std::mem::take(&mut *lengths.lock().expect("sound"));
+        if scheme == Scheme::Coap {
+            assert_eq!(lengths, [300, 300]);
+        } else {
+            assert_eq!(lengths.last(), Some(&64), "{scheme}: {lengths:?}");
+        }
     }
 }
 

@@ -283,7 +283,10 @@ async fn tokens_are_drawn_from_the_systems_entropy_and_never_again() {
         let settings = carob::Settings::new().on_datagram(move |datagram| {
             if !datagram.incoming {
                 let message = carob_proto::codec::MessageView::parse(datagram.bytes).unwrap();
-                heard.lock().unwrap().push(message.token());
+                heard
+                    .lock()
+                    .unwrap()
+                    .push(message.token().as_slice().to_vec());
             }
         });
         let client = common::client_with(settings);

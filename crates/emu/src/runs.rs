@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use carob::server::fixed;
 use carob::{BlockSize, Client, Code, Payload, Response, Server, Settings};
 use carob_cc::time::{Duration as Span, Instant as Moment};
+use carob_proto::codec::BASE_TOKEN_LENGTH;
 use carob_proto::trace::{Trace, What};
 use carob_sim::random::Stream;
 use carob_sim::spec::{AfterFailure, FlowRecord, RunRecord, RunSpec, Transport, Until, Workload};
@@ -247,7 +248,11 @@ fn settings(spec: &RunSpec) -> Settings {
         .controller(spec.controller.choice())
         .parameters(spec.transmission)
         .block_size(size.unwrap_or(BlockSize::MAX))
-        .engine(|config| config.token_length = token);
+        .engine(|config| {
+            config.token_length = token.into();
+            // As in the simulator, whose CSMs these are held against.
+            config.limits.token_bytes = BASE_TOKEN_LENGTH;
+        });
     let message = u32::try_from(body_bytes(spec))
         .unwrap_or(u32::MAX)
         .saturating_add(1_024);

@@ -8,7 +8,9 @@ mod net;
 use std::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
-use carob_proto::codec::{Code, MessageId, MessageView, OptionNumber, Token, Type, Writer};
+use carob_proto::codec::{
+    Code, MessageId, MessageView, OptionNumber, Token, TokenView, Type, Writer,
+};
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, Sending, Subject};
 use carob_proto::prefix::Prefix;
@@ -70,7 +72,7 @@ impl Crowd {
                         let (kind, id) = (Type::Acknowledgement, message.message_id());
                         let (code, token) = match message.code() {
                             code if code.is_request() => (Code::CONTENT, message.token()),
-                            _ => (Code::EMPTY, Token::EMPTY),
+                            _ => (Code::EMPTY, TokenView::default()),
                         };
                         let writer = Writer::new(&mut answer, kind, code, id, &token);
                         let length = writer.unwrap().finish();

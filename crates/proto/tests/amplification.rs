@@ -464,7 +464,7 @@ fn sources_nearby_are_not_limited_and_cost_nothing() {
 fn who_has_answered_us_by_a_long_token_need_not_show_it_again() {
     for (length, answer) in [(8, Code::CONTENT), (2, Code::UNAUTHORIZED)] {
         let mut config = Config::default();
-        config.token_length = length;
+        config.token_length = u16::from(length);
         let mut target = Target::with(config);
         let asked = target
             .server

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use carob_proto::codec::{
     Code, ContentFormat, DecodeErrorKind, MessageId, MessageView, OptionDefinition, OptionFormat,
-    OptionNumber, Options, Token, Type, Writer, parse_header,
+    OptionNumber, Options, Type, Writer, parse_header,
 };
 
 #[path = "../../../vectors/corpus/reader.rs"]
@@ -176,7 +176,7 @@ fn generate() -> Vec<Vec<u8>> {
     for _ in 0..RANDOM_AFTER_HEADER {
         let code = random.pick(Code::ALL).0;
         let kind = *random.pick(&KINDS) as u8;
-        let token = random.below(9) as u8;
+        let token = random.below(15) as u8;
         let mut message = vec![0x40 | kind << 4 | token, code.0];
         let length = 2 + random.below(40);
         message.extend(random.bytes(length));
@@ -196,8 +196,13 @@ fn valid_message(random: &mut Random) -> Vec<u8> {
     if code.is_empty() {
         code = Code::GET;
     }
-    let length = random.below(9);
-    let token = Token::new(&random.bytes(length)).expect("at most eight bytes");
+    // Now and then a long one (RFC 8974).
+    let length = if random.below(10) == 0 {
+        *random.pick(&[9, 12, 13, 14, 40, 64, 268, 269])
+    } else {
+        random.below(9)
+    };
+    let token = random.bytes(length);
     let message_id = MessageId(random.next() as u16);
     let mut buffer = vec![0; 4096];
     let kind = *random.pick(&KINDS);

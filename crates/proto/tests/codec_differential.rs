@@ -26,6 +26,12 @@ const LENIENT: &[(DecodeErrorKind, &str)] = &[
     ),
 ];
 
+/// What is taken here, as must be, and refused by `coap-lite` 0.13: RFC 8974 2.1 gives the token length
+/// field values above 8.
+fn is_too_new(view: &MessageView<'_>) -> bool {
+    view.token().len() > 8
+}
+
 /// What both say of a message.
 #[derive(Debug, PartialEq, Eq)]
 struct Content {
@@ -83,6 +89,7 @@ fn compare(datagram: &[u8]) -> Option<DecodeErrorKind> {
             None
         }
         (Err(_), Err(_)) => None,
+        (Ok(view), Err(_)) if is_too_new(&view) => None,
         (Ok(_), Err(error)) => panic!("refused by coap-lite alone ({error}): {datagram:02x?}"),
         (Err(error), Ok(_)) => {
             let known = LENIENT.iter().any(|(kind, _)| *kind == error.kind);
@@ -94,6 +101,12 @@ fn compare(datagram: &[u8]) -> Option<DecodeErrorKind> {
 
 #[test]
 fn coap_lite_and_we_disagree_about_nothing_but_what_is_listed() {
+    let long = |datagram: &&[u8]| MessageView::parse(datagram).is_ok_and(|v| is_too_new(&v));
+    let mut long = corpus::datagrams().filter(long);
+    assert!(
+        long.any(|datagram| Packet::from_bytes(datagram).is_err()),
+        "coap-lite takes long tokens by now"
+    );
     let mut seen: Vec<DecodeErrorKind> = corpus::datagrams().filter_map(compare).collect();
     seen.dedup();
     for (kind, sentence) in LENIENT {

@@ -579,7 +579,7 @@ fn tokens_are_unpredictable_and_may_be_absent() {
         net.send(get("x"));
         net.run_for(seconds(1));
     }
-    let token = |m: &&[u8]| MessageView::parse(m).unwrap().token();
+    let token = |m: &&[u8]| MessageView::parse(m).unwrap().token().as_slice().to_vec();
     let tokens: Vec<_> = net.sent_by_client().iter().map(token).collect();
     assert!(tokens.iter().all(|t| t.len() == 8));
     assert!(tokens[0] != tokens[1] && tokens[1] != tokens[2]);

@@ -38,7 +38,8 @@ const PIGGYBACKED: (Type, Code) = (Type::Acknowledgement, Code::CONTENT);
 fn last_of_client(net: &Net) -> (MessageId, Token) {
     let sent = net.sent_by_client();
     let view = MessageView::parse(sent.last().unwrap()).unwrap();
-    (view.message_id(), view.token())
+    let token = Token::new(view.token().as_slice()).unwrap();
+    (view.message_id(), token)
 }
 
 /// The value of Block2 for a block of 16 bytes.

@@ -77,7 +77,11 @@ fn the_first_request_to_a_peer_introduces_the_option_and_copies_tell_their_numbe
     let same = |bytes: &&[u8]| {
         let message = view(bytes);
         let path = message.option(OptionNumber::URI_PATH) == Some(b"x");
-        (message.message_id(), message.token(), path)
+        (
+            message.message_id(),
+            message.token().as_slice().to_vec(),
+            path,
+        )
     };
     assert!(sent.iter().all(|bytes| same(bytes) == same(&sent[0])));
 }

@@ -7,7 +7,7 @@ mod net;
 
 use bytes::Bytes;
 use carob_proto::Response;
-use carob_proto::codec::{Code, ContentFormat, OptionNumber, Token, Type};
+use carob_proto::codec::{Code, ContentFormat, OptionNumber, TokenView, Type};
 use carob_proto::endpoint::{Config, Event, MESSAGE_BYTES, RETRANSMISSION_COUNT};
 use net::wire::{Wire, con, non, view};
 use net::{Net, pattern, seconds};
@@ -234,7 +234,7 @@ fn a_duplicate_whose_token_counts_is_answered_with_its_own_token() {
     }
     let sent = net.sent_by_server();
     let answered: Vec<_> = sent.iter().map(|b| view(b).token()).collect();
-    assert!(answered.iter().map(Token::as_slice).eq(tokens));
+    assert!(answered.iter().map(TokenView::as_slice).eq(tokens));
     assert_eq!(net.app.executed["x"], 1);
 }
 

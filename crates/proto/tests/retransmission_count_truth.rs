@@ -224,7 +224,7 @@ proptest! {
     #[test]
     fn every_counted_request_ends_once(
         how in proptest::sample::select(&COUNTINGS[..]),
-        token_length in 0..=8_u8,
+        token_length in 0..=8_u16,
         server_delay in prop_oneof![Just(0_u64), Just(50), Just(400)],
         faults in faults(),
         seed in any::<u64>(),

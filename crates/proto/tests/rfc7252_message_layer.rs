@@ -84,8 +84,8 @@ fn a_confirmable_that_cannot_be_processed_is_rejected_by_an_empty_reset_with_its
         net.inject_to_server(&con(code, 0x100 + n as u16).bytes());
     }
     net.inject_to_server(&empty(Type::Confirmable, 0x200));
-    // A token of nine bytes, an option cut short, bytes after the ID of an empty message.
-    net.inject_to_server(&[0x49, 1, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    // A reserved token length, an option cut short, bytes after the ID of an empty message.
+    net.inject_to_server(&[0x4f, 1, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     net.inject_to_server(&[0x40, 1, 3, 1, 0xb3, b'a']);
     net.inject_to_server(&[0x40, 0, 3, 2, 0xff]);
     let ids = [

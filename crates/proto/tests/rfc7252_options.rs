@@ -420,7 +420,7 @@ fn what_proxies_are_asked_for_is_answered_5_05_whatever_else_is_asked() {
         let (net, seen) = answers(&[asked(con(Code::GET, 1)), asked(non(Code::GET, 2))]);
         assert_eq!(seen, ["ACK 5.05", "NON 5.05"]);
         assert!(net.app.executed.is_empty());
-        let token = |bytes: &&[u8]| view(bytes).token();
+        let token = |bytes: &&[u8]| view(bytes).token().as_slice().to_vec();
         assert!(
             net.sent_by_server()
                 .iter()

@@ -124,7 +124,7 @@ fn a_token_of_any_length_and_content_is_echoed_in_every_kind_of_response() {
 }
 
 /// The tokens of this many requests of at least `length` bytes each, all of them in use at once.
-fn tokens_in_use(count: u16, length: u8) -> BTreeSet<Vec<u8>> {
+fn tokens_in_use(count: u16, length: u16) -> BTreeSet<Vec<u8>> {
     let mut config = Config::default();
     config.parameters.nstart = count;
     config.token_length = length;

@@ -7,7 +7,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
-use carob_proto::codec::{BlockSize, Code};
+use carob_proto::codec::{BASE_TOKEN_LENGTH, BlockSize, Code};
 use carob_proto::endpoint::{Config, Endpoint, Reliable, Tracing};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
@@ -352,7 +352,9 @@ fn config(spec: &RunSpec, kind: &Kind<'_>) -> Config {
     config.parameters = *kind.transmission;
     config.block_size =
         BlockSize::from_bytes_at_most(usize::from(requests.block_bytes)).unwrap_or(BlockSize::MAX);
-    config.token_length = requests.token_bytes;
+    config.token_length = requests.token_bytes.into();
+    // The studies' stacks knew no longer tokens, and a CSM that tells of them is longer.
+    config.limits.token_bytes = BASE_TOKEN_LENGTH;
     if let Transport::Connections(_) = kind.transport {
         config.reliable = Some(reliable(spec, requests));
     }

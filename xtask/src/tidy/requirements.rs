@@ -19,6 +19,7 @@ const RFCS: &[(&str, u32)] = &[
     ("rfc7959", 8),
     ("rfc7641", 8),
     ("rfc8323", 12),
+    ("rfc8974", 6),
 ];
 
 const LEVELS: &[&str] = &[

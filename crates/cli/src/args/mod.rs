@@ -24,7 +24,7 @@ pub(crate) use request::{
 };
 pub(crate) use values::{
     Tag, aggregate, amplification_limit, authority, block_size, controller, count_option, duration,
-    limit, nearest,
+    limit, nearest, token_length,
 };
 
 /// CoAP with congestion control you can choose: a client, a server, and a lab that measures.

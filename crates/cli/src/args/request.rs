@@ -80,6 +80,10 @@ pub(crate) struct MessageArgs {
     /// The largest block to send or ask for: 16, 32, 64, 128, 256, 512 or 1024
     #[arg(long, value_name = "BYTES", value_parser = values::block_size)]
     pub(crate) block_size: Option<BlockSize>,
+    /// The length of tokens, in bytes, 0 to 1024; those of more than 8 go to servers that take them
+    /// (RFC 8974), others get 8 [default: 8]
+    #[arg(long, value_name = "BYTES", value_parser = values::token_length)]
+    pub(crate) token_length: Option<u16>,
     /// The option in which fasor-option and others count retransmissions, if not 65052
     #[arg(long, value_name = "NUMBER", value_parser = values::count_option)]
     pub(crate) count_option: Option<OptionNumber>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use carob::{BadPrefix, BlockSize, Choice, NoResponse, OptionNumber, Prefix, Scheme};
 use carob_lab::scenario::keys::distance;
 use carob_proto::codec::{OptionDefinition, OptionFormat};
-use carob_proto::endpoint::can_count_retransmissions;
+use carob_proto::endpoint::{TOKEN_BYTES_MAX, can_count_retransmissions};
 
 use crate::failure::{Failure, Kind};
 
@@ -38,6 +38,15 @@ pub(crate) fn block_size(text: &str) -> Result<BlockSize, String> {
     let bytes: usize = text.parse().map_err(|_| wrong)?;
     let size = BlockSize::from_bytes_at_most(bytes).filter(|size| size.bytes() == bytes);
     size.ok_or_else(|| wrong.into())
+}
+
+/// Bytes of a token.
+pub(crate) fn token_length(text: &str) -> Result<u16, String> {
+    let length = text.parse().ok();
+    let most = TOKEN_BYTES_MAX;
+    length
+        .filter(|&length| usize::from(length) <= most)
+        .ok_or_else(|| format!("expected a length in bytes, 0 to {most}"))
 }
 
 /// A prefix, or `all`.

@@ -117,7 +117,10 @@ fn to_groups(mut settings: Settings, args: &GroupArgs) -> Settings {
 
 /// Settings with the messages that were asked for.
 fn messages(settings: Settings, args: &MessageArgs) -> Settings {
-    let settings = counted(settings, args.count_option);
+    let mut settings = counted(settings, args.count_option);
+    if let Some(length) = args.token_length {
+        settings = settings.token_length(length);
+    }
     match args.block_size {
         Some(size) => settings
             .block_size(size)

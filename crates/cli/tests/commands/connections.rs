@@ -42,6 +42,7 @@ fn a_message_over_a_connection_is_shown_without_what_it_has_not() {
     let lines: Vec<_> = ran.stderr.lines().collect();
     assert_eq!(lines.len(), 4, "{lines:#?}");
     assert!(lines[0].contains("coap+tcp 7.01 CSM Max-Message-Size=66688 Block-Wise-Transfer"));
+    assert!(lines[0].ends_with("Extended-Token-Length=64"));
     assert!(lines[1].contains("coap+tcp GET token ") && !lines[1].contains(" mid "));
 }
 

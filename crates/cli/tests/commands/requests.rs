@@ -81,6 +81,29 @@ fn a_format_nobody_knows_is_refused_with_those_that_are_known() {
 }
 
 #[test]
+fn tokens_are_as_long_as_they_are_asked_for_and_servers_take() {
+    let server = Server::start();
+    let hello = server.path("hello");
+    let token = |line: &str| {
+        let token = line.split_once(" token ").map_or("", |(_, rest)| rest);
+        token.split(' ').next().unwrap_or_default().len() / 2
+    };
+    for (length, code) in [("0", 0), ("3", 0), ("20", 0), ("64", 0), ("300", 1)] {
+        let ran = carob(&["get", &hello, "-v", "--token-length", length]);
+        let lines: Vec<_> = ran.stderr.lines().collect();
+        let expected: usize = length.parse().unwrap();
+        assert_eq!(
+            (token(lines[0]), token(lines[1])),
+            (expected, expected),
+            "{lines:?}"
+        );
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+    }
+    let wrong = carob(&["get", &hello, "--token-length", "1025"]);
+    assert!(wrong.refused(2).contains("0 to 1024"), "{wrong:?}");
+}
+
+#[test]
 fn options_travel_as_they_were_given() {
     let server = Server::start();
     let hello = server.path("hello");

@@ -12,6 +12,8 @@ pub(crate) mod methods;
 pub(crate) mod observe;
 #[path = "cases/streams.rs"]
 pub(crate) mod streams;
+#[path = "cases/tokens.rs"]
+pub(crate) mod tokens;
 #[path = "cases/transfers.rs"]
 pub(crate) mod transfers;
 
@@ -53,6 +55,7 @@ macro_rules! for_each_case {
             uploads_through_loss_and_duplication => "64 KiB up, loss and duplication", transfers::lossy_up;
             is_sent_an_option_that_counts_copies => "copies counted by an option, loss", copies::by_option;
             is_sent_tokens_that_count_copies => "copies counted by tokens, loss", copies::by_token;
+            is_sent_a_long_token => "token of 20 bytes, then of 8", tokens::long;
         }
     };
 }

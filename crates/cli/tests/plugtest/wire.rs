@@ -33,7 +33,7 @@ impl Message {
             kind: view.kind(),
             code: view.code(),
             id: view.message_id(),
-            token: view.token(),
+            token: Token::new(view.token().as_slice())?,
             options: options.map(|o| (o.number, o.value.to_vec())).collect(),
             payload: view.payload().to_vec(),
             length: datagram.len(),

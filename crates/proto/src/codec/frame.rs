@@ -22,8 +22,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use super::header::{HEADER_LENGTH, MAX_TOKEN_LENGTH, Type, VERSION};
+use super::header::{HEADER_LENGTH, Type, VERSION};
 use super::numbers::Code;
+use super::token::{RESERVED, extension_length, token_length};
 
 /// Room kept before a frame, so that a head of two bytes can become one of four in its place.
 const HEADROOM: usize = 2;
@@ -44,7 +45,7 @@ pub enum Framing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// The token length field is 9 to 15.
+    /// The token length field is 15 (RFC 8974 2.1).
     TokenLengthReserved,
     /// The message is longer than we said we take.
     TooLong {
@@ -76,12 +77,14 @@ impl core::error::Error for FrameError {}
 pub struct FrameHead {
     /// Bytes of options, payload marker and payload.
     pub length: u64,
-    /// Bytes of token, 0 to 8.
-    pub token_length: u8,
+    /// Bytes of the token.
+    pub token_length: u32,
     /// The code.
     pub code: Code,
-    /// Bytes of the head itself, 2 to 6.
+    /// Bytes of the head up to the code, 2 to 6.
     pub head_length: u8,
+    /// Bytes between it and the token, which say how long that is: 0 to 2 (RFC 8974 A.2).
+    pub extension_length: u8,
 }
 
 impl FrameHead {
@@ -90,8 +93,8 @@ impl FrameHead {
         let Some(&first) = bytes.first() else {
             return Ok(None);
         };
-        let token_length = first & 0x0f;
-        if usize::from(token_length) > MAX_TOKEN_LENGTH {
+        let nibble = first & 0x0f;
+        if nibble == RESERVED {
             return Err(FrameError::TokenLengthReserved);
         }
         let (more, base) = match first >> 4 {
@@ -103,7 +106,10 @@ impl FrameHead {
         let Some(extended) = bytes.get(1..1 + more) else {
             return Ok(None);
         };
-        let Some(&code) = bytes.get(1 + more) else {
+        let Some((&code, rest)) = bytes.get(1 + more..).and_then(<[u8]>::split_first) else {
+            return Ok(None);
+        };
+        let Some(token_length) = token_length(nibble, rest) else {
             return Ok(None);
         };
         let extended = extended
@@ -111,15 +117,19 @@ impl FrameHead {
             .fold(0, |length, &byte| length << 8 | u64::from(byte));
         Ok(Some(Self {
             length: base + extended,
-            token_length,
+            token_length: token_length as u32,
             code: Code(code),
             head_length: 2 + more as u8,
+            extension_length: extension_length(nibble) as u8,
         }))
     }
 
     /// Bytes of the whole message.
     pub const fn total(&self) -> u64 {
-        self.head_length as u64 + self.token_length as u64 + self.length
+        self.head_length as u64
+            + self.extension_length as u64
+            + self.token_length as u64
+            + self.length
     }
 }
 
@@ -132,12 +142,13 @@ pub fn write_frame(framing: Framing, message: &[u8], out: &mut Vec<u8>) {
     let (&[first, code, _, _], rest) = message
         .split_first_chunk::<HEADER_LENGTH>()
         .expect("a message has a header");
-    let token_length = first & 0x0f;
-    let length = rest.len() - usize::from(token_length);
+    let field = first & 0x0f;
+    let token_length = token_length(field, rest).expect("a message has a token length");
+    let length = rest.len() - extension_length(field) - token_length;
     match framing {
-        Framing::WebSocket => out.push(token_length),
+        Framing::WebSocket => out.push(field),
         Framing::Stream => {
-            let head = |nibble: u8| nibble << 4 | token_length;
+            let head = |nibble: u8| nibble << 4 | field;
             match length {
                 0..13 => out.push(head(length as u8)),
                 13..269 => out.extend_from_slice(&[head(13), (length - 13) as u8]),
@@ -234,13 +245,19 @@ impl FrameReader {
                 let &[first, code, ..] = held else {
                     return Err(FrameError::Truncated);
                 };
-                let token_length = first & 0x0f;
-                if usize::from(token_length) > MAX_TOKEN_LENGTH {
+                let nibble = first & 0x0f;
+                if nibble == RESERVED {
                     return Err(FrameError::TokenLengthReserved);
                 }
+                let extension_length = extension_length(nibble);
                 let total = held.len() as u64;
                 // The length field is to be 0, and to be ignored (RFC 8323 4.2).
-                let Some(length) = total.checked_sub(2 + u64::from(token_length)) else {
+                let rest = held.get(2..).unwrap_or_default();
+                let token_length = token_length(nibble, rest);
+                let Some((token_length, length)) = token_length.and_then(|token_length| {
+                    let head = extension_length + token_length;
+                    Some((token_length as u32, rest.len().checked_sub(head)? as u64))
+                }) else {
                     return Err(FrameError::Truncated);
                 };
                 let head = FrameHead {
@@ -248,6 +265,7 @@ impl FrameReader {
                     token_length,
                     code: Code(code),
                     head_length: 2,
+                    extension_length: extension_length as u8,
                 };
                 (head, total)
             }
@@ -264,7 +282,8 @@ impl FrameReader {
         let end = self.start + total as usize;
         let start = self.start + usize::from(head.head_length) - HEADER_LENGTH;
         let kind = (Type::NonConfirmable as u8) << 4;
-        let datagram = [VERSION << 6 | kind | head.token_length, head.code.0, 0, 0];
+        let field = self.buffer[self.start] & 0x0f;
+        let datagram = [VERSION << 6 | kind | field, head.code.0, 0, 0];
         self.buffer[start..start + HEADER_LENGTH].copy_from_slice(&datagram);
         self.start = end;
         Ok(Some(start..end))
@@ -275,15 +294,14 @@ impl FrameReader {
 mod tests {
     use alloc::vec;
 
-    use super::super::{MessageId, MessageView, OptionNumber, Token, Writer};
+    use super::super::{MessageId, MessageView, OptionNumber, Writer};
     use super::*;
 
     fn message(token: &[u8], payload: usize) -> Vec<u8> {
-        let token = Token::new(token).expect("a token");
-        let mut bytes = vec![0; payload + 64];
+        let mut bytes = vec![0; token.len() + payload + 64];
         let id = MessageId(7);
         let mut writer =
-            Writer::new(&mut bytes, Type::Confirmable, Code::POST, id, &token).expect("fits");
+            Writer::new(&mut bytes, Type::Confirmable, Code::POST, id, token).expect("fits");
         writer.option(OptionNumber::URI_PATH, b"a").expect("fits");
         writer.payload(&vec![0x55; payload]).expect("fits");
         let length = writer.finish();
@@ -361,8 +379,50 @@ mod tests {
     #[test]
     fn a_reserved_token_length_is_refused() {
         let mut reader = FrameReader::new(Framing::Stream, 1_152);
-        reader.push(&[0x09]);
+        reader.push(&[0x0f]);
         assert_eq!(reader.next(), Err(FrameError::TokenLengthReserved));
+        let mut reader = FrameReader::new(Framing::WebSocket, 1_152);
+        reader.push(&[0x0f, 0x45]);
+        assert_eq!(reader.next(), Err(FrameError::TokenLengthReserved));
+    }
+
+    /// RFC 8974 A.2, A.3.
+    #[test]
+    fn a_long_token_is_no_part_of_the_length() {
+        for (token, head) in [(12, 2), (13, 3), (268, 3), (269, 4), (600, 4)] {
+            let sent = message(&vec![0xa5; token], 5);
+            for framing in [Framing::Stream, Framing::WebSocket] {
+                let mut out = Vec::new();
+                write_frame(framing, &sent, &mut out);
+                // Uri-Path of one byte, the marker and five bytes.
+                assert_eq!(out.len(), head + token + 8, "{token} {framing:?}");
+                if framing == Framing::Stream {
+                    assert_eq!(out[0] >> 4, 8);
+                }
+                assert_eq!(out[0] & 0x0f, sent[0] & 0x0f);
+                assert_eq!(out[2..], sent[4..]);
+                let mut reader = FrameReader::new(framing, 1_152);
+                if framing == Framing::Stream {
+                    for byte in &out[..out.len() - 1] {
+                        reader.push(&[*byte]);
+                        assert_eq!(reader.next(), Ok(None));
+                    }
+                    reader.push(&out[out.len() - 1..]);
+                } else {
+                    reader.push(&out);
+                }
+                let bytes = reader.next().expect("well formed").expect("whole");
+                let view = MessageView::parse_long(bytes).expect("well formed");
+                assert_eq!((view.token().len(), view.payload().len()), (token, 5));
+            }
+        }
+        // Whose token's length has not come is not complete.
+        let mut reader = FrameReader::new(Framing::Stream, 1_152);
+        reader.push(&[0x0e, 0x45, 0]);
+        assert_eq!(reader.next(), Ok(None));
+        let mut reader = FrameReader::new(Framing::WebSocket, 1_152);
+        reader.push(&[0x0e, 0x45, 0]);
+        assert_eq!(reader.next(), Err(FrameError::Truncated));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The CoAP wire format: reading and writing messages, options and URIs (RFC 7252 3, 5.10, 6).
+//! The CoAP wire format: reading and writing messages, options and URIs (RFC 7252 3, 5.10, 6), with
+//! tokens of any length (RFC 8974).
 //!
 //! Reading borrows: [`MessageView::parse`] checks a datagram once, from end to end, and hands out
 //! slices of it. Writing fills a buffer that the caller owns: [`Writer`]. Neither allocates.
@@ -35,6 +36,7 @@ pub mod no_response;
 pub mod numbers;
 pub mod options;
 pub mod signal;
+pub mod token;
 pub mod uint;
 pub mod uri;
 pub mod view;
@@ -43,11 +45,13 @@ pub mod writer;
 pub use block::{BlockError, BlockSize, BlockValue};
 pub use etag::ETag;
 pub use frame::{FrameError, FrameReader, Framing};
-pub use header::{Header, MAX_TOKEN_LENGTH, MessageId, Token, Type};
+pub use header::{Header, MessageId, Type};
 pub use no_response::NoResponse;
 pub use numbers::{Code, ContentFormat, OptionDefinition, OptionFormat, OptionNumber};
 pub use options::{Options, OptionsError};
 pub use signal::Signal;
+pub(crate) use token::TokenKey;
+pub use token::{BASE_TOKEN_LENGTH, MAX_TOKEN_LENGTH, Token, TokenView};
 pub use uri::{Host, Scheme, Uri, UriError};
 pub use view::{DecodeError, DecodeErrorKind, MessageView, OptionView, parse_header};
 pub use writer::{EncodeError, Writer};

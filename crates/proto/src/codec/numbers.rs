@@ -215,7 +215,7 @@ macro_rules! signalling_options {
 signalling_options! {
     CSM, 2, "Max-Message-Size", Uint, 0..=4, false, "RFC 8323 5.3.1";
     CSM, 4, "Block-Wise-Transfer", Empty, 0..=0, false, "RFC 8323 5.3.2";
-    CSM, 6, "Extended-Token-Length", Uint, 0..=3, false, "RFC 8974 2.2.2";
+    CSM, 6, "Extended-Token-Length", Uint, 0..=3, false, "RFC 8974 2.2.1";
     PING, 2, "Custody", Empty, 0..=0, false, "RFC 8323 5.4.1";
     PONG, 2, "Custody", Empty, 0..=0, false, "RFC 8323 5.4.1";
     RELEASE, 2, "Alternative-Address", String, 1..=255, true, "RFC 8323 5.5";

@@ -276,8 +276,9 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    use super::super::header::{MessageId, Token, Type};
+    use super::super::header::{MessageId, Type};
     use super::super::numbers::Code;
+    use super::super::token::Token;
     use super::*;
 
     fn listed(options: &Options) -> Vec<(u16, Vec<u8>)> {

@@ -3,8 +3,9 @@
 //! Their options have numbers of their own, one table for each code
 //! ([`SignallingOptionDefinition`]).
 
-use super::header::{MessageId, Token, Type};
+use super::header::{MessageId, Type};
 use super::numbers::{Code, OptionNumber, SignallingOptionDefinition};
+use super::token::{BASE_TOKEN_LENGTH, MAX_TOKEN_LENGTH};
 use super::uint::{decode_uint, encode_uint};
 use super::view::MessageView;
 use super::writer::{EncodeError, Writer};
@@ -18,6 +19,7 @@ pub const SIGNAL_BYTES: usize = 256;
 /// The option of a CSM that says the size of the largest message its sender takes.
 pub(crate) const MAX_MESSAGE_SIZE: OptionNumber = OptionNumber(2);
 const BLOCK_WISE_TRANSFER: OptionNumber = OptionNumber(4);
+const EXTENDED_TOKEN_LENGTH: OptionNumber = OptionNumber(6);
 const CUSTODY: OptionNumber = OptionNumber(2);
 const ALTERNATIVE_ADDRESS: OptionNumber = OptionNumber(2);
 const HOLD_OFF: OptionNumber = OptionNumber(4);
@@ -33,6 +35,8 @@ pub enum Signal<'a> {
         max_message_size: Option<u32>,
         /// It knows block-wise transfer, and BERT if its messages may exceed the base size.
         block_wise: bool,
+        /// The longest token that it takes in requests, in bytes: 8 to 65804 (RFC 8974 2.2.1).
+        extended_token_length: Option<u32>,
     },
     /// 7.02: are you there?
     Ping {
@@ -71,6 +75,7 @@ impl<'a> Signal<'a> {
     pub fn read(message: &MessageView<'a>) -> Result<Self, BadSignallingOption> {
         let code = message.code();
         let (mut size, mut block_wise, mut custody) = (None, false, false);
+        let mut token_length = None;
         let (mut alternative, mut hold_off, mut bad) = (None, None, None);
         for option in message.options() {
             let number = option.number;
@@ -88,6 +93,7 @@ impl<'a> Signal<'a> {
             match (code, number) {
                 (Code::CSM, MAX_MESSAGE_SIZE) => size = size.or(value()),
                 (Code::CSM, BLOCK_WISE_TRANSFER) => block_wise = true,
+                (Code::CSM, EXTENDED_TOKEN_LENGTH) => token_length = token_length.or(value()),
                 (Code::PING | Code::PONG, CUSTODY) => custody = true,
                 (Code::RELEASE, ALTERNATIVE_ADDRESS) => {
                     alternative = alternative.or(core::str::from_utf8(option.value).ok());
@@ -101,6 +107,10 @@ impl<'a> Signal<'a> {
             Code::CSM => Self::Csm {
                 max_message_size: size,
                 block_wise,
+                // What is too small is ignored, what is too large means the largest (RFC 8974 2.2.1).
+                extended_token_length: token_length
+                    .filter(|&length| length >= BASE_TOKEN_LENGTH as u32)
+                    .map(|length| length.min(MAX_TOKEN_LENGTH as u32)),
             },
             Code::PING => Self::Ping { custody },
             Code::PONG => Self::Pong { custody },
@@ -128,8 +138,13 @@ impl<'a> Signal<'a> {
         }
     }
 
-    /// Writes it, with the head of a datagram, and returns its length; [`SIGNAL_BYTES`] suffice.
-    pub fn write(&self, buffer: &mut [u8], token: &Token) -> Result<usize, EncodeError> {
+    /// Writes it, with the head of a datagram, and returns its length; [`SIGNAL_BYTES`] suffice with
+    /// a token of at most [`BASE_TOKEN_LENGTH`] bytes.
+    pub fn write(
+        &self,
+        buffer: &mut [u8],
+        token: &(impl AsRef<[u8]> + ?Sized),
+    ) -> Result<usize, EncodeError> {
         let kind = Type::NonConfirmable;
         let mut writer = Writer::new(buffer, kind, self.code(), MessageId(0), token)?;
         let uint = |writer: &mut Writer<'_>, number, value: Option<u32>| {
@@ -141,11 +156,13 @@ impl<'a> Signal<'a> {
             Self::Csm {
                 max_message_size,
                 block_wise,
+                extended_token_length,
             } => {
                 uint(&mut writer, MAX_MESSAGE_SIZE, max_message_size)?;
                 if block_wise {
                     writer.option(BLOCK_WISE_TRANSFER, &[])?;
                 }
+                uint(&mut writer, EXTENDED_TOKEN_LENGTH, extended_token_length)?;
             }
             Self::Ping { custody } | Self::Pong { custody } => {
                 if custody {
@@ -180,6 +197,7 @@ impl<'a> Signal<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Token;
     use super::*;
 
     fn round_trip(signal: Signal<'_>) {
@@ -195,10 +213,13 @@ mod tests {
     fn every_signal_survives() {
         for max_message_size in [None, Some(0), Some(BASE_MESSAGE_SIZE), Some(u32::MAX)] {
             for block_wise in [false, true] {
-                round_trip(Signal::Csm {
-                    max_message_size,
-                    block_wise,
-                });
+                for extended_token_length in [None, Some(8), Some(64), Some(65_804)] {
+                    round_trip(Signal::Csm {
+                        max_message_size,
+                        block_wise,
+                        extended_token_length,
+                    });
+                }
             }
         }
         for custody in [false, true] {
@@ -225,7 +246,8 @@ mod tests {
             read,
             Signal::Csm {
                 max_message_size: Some(1_152),
-                block_wise: false
+                block_wise: false,
+                extended_token_length: None,
             }
         );
         let bytes = [0x50, 0xe1, 0, 0, 0x90];
@@ -234,6 +256,29 @@ mod tests {
             Signal::read(&message),
             Err(BadSignallingOption(OptionNumber(9)))
         );
+    }
+
+    /// RFC 8974 2.2.1.
+    #[test]
+    fn a_token_length_out_of_range_is_ignored_or_the_largest() {
+        let read = |value: &[u8]| {
+            let mut bytes = alloc::vec![0x50, 0xe1, 0, 0, 0x60 | value.len() as u8];
+            bytes.extend_from_slice(value);
+            let message = MessageView::parse(&bytes).expect("well formed");
+            match Signal::read(&message).expect("elective") {
+                Signal::Csm {
+                    extended_token_length,
+                    ..
+                } => extended_token_length,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(read(&[]), None);
+        assert_eq!(read(&[7]), None);
+        assert_eq!(read(&[8]), Some(8));
+        assert_eq!(read(&[1, 1, 12]), Some(65_804));
+        assert_eq!(read(&[1, 1, 13]), Some(65_804));
+        assert_eq!(read(&[255, 255, 255]), Some(65_804));
     }
 
     #[test]

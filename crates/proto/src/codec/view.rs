@@ -3,8 +3,11 @@
 use core::fmt;
 
 use super::block::{BlockError, BlockValue};
-use super::header::{HEADER_LENGTH, Header, MAX_TOKEN_LENGTH, MessageId, Token, Type, VERSION};
+use super::header::{HEADER_LENGTH, Header, MessageId, Type, VERSION};
 use super::numbers::{Code, OptionDefinition, OptionNumber};
+use super::token::{
+    BASE_TOKEN_LENGTH, LONGEST_PLAIN, RESERVED, TokenView, extension_length, token_length,
+};
 use super::uint::decode_option;
 
 /// The byte that separates options from payload.
@@ -23,9 +26,9 @@ pub enum DecodeErrorKind {
     UnsupportedVersion,
     /// More bytes than [`MAX_MESSAGE_LENGTH`].
     MessageTooLong,
-    /// The token length field is 9 to 15.
+    /// The token length field is 15 (RFC 8974 2.1).
     TokenLengthReserved,
-    /// The message ends within its token.
+    /// The message ends within its token, or within the bytes that say how long that is.
     TokenTruncated,
     /// A message with code 0.00 has a token or bytes after the Message ID (RFC 7252 4.1).
     EmptyMessageHasContent,
@@ -104,12 +107,48 @@ pub fn parse_header(bytes: &[u8]) -> Result<Header, DecodeError> {
     })
 }
 
+/// Where the options of a message begin whose token length field is more than [`LONGEST_PLAIN`].
+#[cold]
+fn extended_start(nibble: u8, bytes: &[u8]) -> Result<usize, DecodeError> {
+    if nibble == RESERVED {
+        return Err(error(DecodeErrorKind::TokenLengthReserved, 0));
+    }
+    let length = bytes.get(HEADER_LENGTH..);
+    match length.and_then(|rest| token_length(nibble, rest)) {
+        Some(length) => Ok(HEADER_LENGTH + extension_length(nibble) + length),
+        None => Err(error(DecodeErrorKind::TokenTruncated, HEADER_LENGTH)),
+    }
+}
+
+#[cold]
+const fn empty_with_content(header: Header) -> DecodeError {
+    match header.token_length {
+        RESERVED => error(DecodeErrorKind::TokenLengthReserved, 0),
+        0 => error(DecodeErrorKind::EmptyMessageHasContent, HEADER_LENGTH),
+        _ => error(DecodeErrorKind::EmptyMessageHasContent, 0),
+    }
+}
+
+/// Where the token of a message that begins with these bytes ends; nothing if they are too few to
+/// say so, or its token length field is reserved.
+pub(crate) fn token_end(bytes: &[u8]) -> Option<usize> {
+    let nibble = bytes.first()? & 0x0f;
+    if usize::from(nibble) <= LONGEST_PLAIN {
+        return Some(HEADER_LENGTH + usize::from(nibble));
+    }
+    extended_start(nibble, bytes).ok()
+}
+
 /// A well-formed message, borrowed from the datagram it came in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MessageView<'a> {
     bytes: &'a [u8],
-    header: Header,
-    /// Where the options end: at the payload marker or at the end of the message.
+    kind: Type,
+    code: Code,
+    message_id: MessageId,
+    /// Where the options begin, and where they end: at the payload marker or at the end of the
+    /// message.
+    options_start: u16,
     options_end: u16,
 }
 
@@ -132,15 +171,16 @@ impl<'a> MessageView<'a> {
     #[inline]
     pub fn parse_long(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let header = parse_header(bytes)?;
-        let token_length = header.token_length as usize;
-        if token_length > MAX_TOKEN_LENGTH {
-            return Err(error(DecodeErrorKind::TokenLengthReserved, 0));
+        let nibble = usize::from(header.token_length);
+        if header.code.is_empty() && bytes.len() + nibble != HEADER_LENGTH {
+            return Err(empty_with_content(header));
         }
-        if header.code.is_empty() && bytes.len() + token_length != HEADER_LENGTH {
-            let offset = if token_length == 0 { HEADER_LENGTH } else { 0 };
-            return Err(error(DecodeErrorKind::EmptyMessageHasContent, offset));
-        }
-        let Some(mut rest) = bytes.get(HEADER_LENGTH + token_length..) else {
+        let options_start = if nibble <= LONGEST_PLAIN {
+            HEADER_LENGTH + nibble
+        } else {
+            extended_start(header.token_length, bytes)?
+        };
+        let Some(mut rest) = bytes.get(options_start..) else {
             return Err(error(DecodeErrorKind::TokenTruncated, HEADER_LENGTH));
         };
         let mut number = 0;
@@ -165,9 +205,18 @@ impl<'a> MessageView<'a> {
         let Ok(options_end) = u16::try_from(bytes.len() - rest.len()) else {
             return Err(error(DecodeErrorKind::MessageTooLong, MAX_MESSAGE_LENGTH));
         };
+        let Header {
+            kind,
+            code,
+            message_id,
+            ..
+        } = header;
         Ok(Self {
             bytes,
-            header,
+            kind,
+            code,
+            message_id,
+            options_start: options_start as u16, // which is no more than their end
             options_end,
         })
     }
@@ -175,38 +224,58 @@ impl<'a> MessageView<'a> {
     /// The message type.
     #[inline]
     pub const fn kind(&self) -> Type {
-        self.header.kind
+        self.kind
     }
 
     /// The code.
     #[inline]
     pub const fn code(&self) -> Code {
-        self.header.code
+        self.code
     }
 
     /// The Message ID.
     #[inline]
     pub const fn message_id(&self) -> MessageId {
-        self.header.message_id
+        self.message_id
     }
 
-    /// The token, copied.
+    /// The token.
     #[inline]
-    pub fn token(&self) -> Token {
-        let end = HEADER_LENGTH + self.header.token_length as usize;
+    pub fn token(&self) -> TokenView<'a> {
+        let end = self.options_start();
+        let token = if end <= HEADER_LENGTH + LONGEST_PLAIN {
+            self.bytes.get(HEADER_LENGTH..end)
+        } else {
+            self.extended_token()
+        };
+        TokenView::new(token.unwrap_or_default())
+    }
+
+    #[cold]
+    fn extended_token(&self) -> Option<&'a [u8]> {
+        let extension = extension_length(self.bytes.first()? & 0x0f);
         self.bytes
-            .get(HEADER_LENGTH..end)
-            .and_then(Token::new)
-            .unwrap_or_default()
+            .get(HEADER_LENGTH + extension..self.options_start())
+    }
+
+    /// Whether the token is longer than every peer takes.
+    #[inline]
+    pub(crate) const fn has_long_token(&self) -> bool {
+        self.options_start() > HEADER_LENGTH + BASE_TOKEN_LENGTH
+    }
+
+    /// Where the options begin: the length of the header and the token.
+    #[inline]
+    pub(crate) const fn options_start(&self) -> usize {
+        self.options_start as usize
     }
 
     /// The options in the order of the message: by ascending number.
     #[inline]
     pub fn options(&self) -> OptionIter<'a> {
-        let start = HEADER_LENGTH + self.header.token_length as usize;
         let encoded = self
             .bytes
-            .get(start..self.options_end as usize)
+            .get(self.options_start as usize..self.options_end as usize)
             .unwrap_or_default();
         OptionIter {
             rest: encoded,

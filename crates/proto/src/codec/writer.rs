@@ -2,8 +2,9 @@
 
 use core::fmt;
 
-use super::header::{HEADER_LENGTH, MessageId, Token, Type, VERSION};
+use super::header::{HEADER_LENGTH, MessageId, Type, VERSION};
 use super::numbers::{Code, OptionNumber};
+use super::token::{LONGEST_PLAIN, TokenLength};
 use super::uint::encode_uint;
 use super::view::PAYLOAD_MARKER;
 
@@ -22,6 +23,8 @@ pub enum EncodeError {
     OutOfOrder,
     /// The option value is longer than [`MAX_ENCODABLE_VALUE`].
     ValueTooLong,
+    /// The token is longer than [`MAX_TOKEN_LENGTH`](super::MAX_TOKEN_LENGTH).
+    TokenTooLong,
     /// An option or a second payload after the payload.
     AfterPayload,
     /// A token, option or payload in a message with code 0.00 (RFC 7252 4.1).
@@ -38,6 +41,7 @@ impl fmt::Display for EncodeError {
             Self::BufferTooSmall => "buffer is too small for the message",
             Self::OutOfOrder => "option number is below the previous one",
             Self::ValueTooLong => "option value is too long to encode",
+            Self::TokenTooLong => "token is too long to encode",
             Self::AfterPayload => "payload has already been written",
             Self::EmptyMessage => "empty message cannot have content",
         })
@@ -62,21 +66,26 @@ enum State {
 }
 
 impl<'b> Writer<'b> {
-    /// Starts a message with its header and token.
+    /// Starts a message with its header and token, be it a [`Token`](super::Token), a
+    /// [`TokenView`](super::TokenView) or bytes.
     #[inline]
     pub fn new(
         buffer: &'b mut [u8],
         kind: Type,
         code: Code,
         message_id: MessageId,
-        token: &Token,
+        token: &(impl AsRef<[u8]> + ?Sized),
     ) -> Result<Self, EncodeError> {
+        let token = token.as_ref();
         let mut state = State::Options;
         if code.is_empty() {
             if !token.is_empty() {
                 return Err(EncodeError::EmptyMessage);
             }
             state = State::Complete(EncodeError::EmptyMessage);
+        }
+        if token.len() > LONGEST_PLAIN {
+            return Self::with_extended_token(buffer, (kind, code, message_id), token, state);
         }
         let length = HEADER_LENGTH + token.len();
         let head = buffer
@@ -92,7 +101,38 @@ impl<'b> Writer<'b> {
             high,
             low,
         ];
-        rest.copy_from_slice(token.as_slice());
+        rest.copy_from_slice(token);
+        Ok(Self {
+            buffer,
+            length,
+            last_number: 0,
+            state,
+        })
+    }
+
+    /// The same where bytes before the token say how long it is (RFC 8974 2.1).
+    #[cold]
+    fn with_extended_token(
+        buffer: &'b mut [u8],
+        (kind, code, message_id): (Type, Code, MessageId),
+        token: &[u8],
+        state: State,
+    ) -> Result<Self, EncodeError> {
+        let Some(field) = TokenLength::new(token.len()) else {
+            return Err(EncodeError::TokenTooLong);
+        };
+        let [high, low] = message_id.0.to_be_bytes();
+        let first = VERSION << 6 | (kind as u8) << 4 | field.nibble;
+        let pieces = [&[first, code.0, high, low][..], field.extension(), token];
+        let length = pieces.iter().map(|piece| piece.len()).sum();
+        let mut head = buffer
+            .get_mut(..length)
+            .ok_or(EncodeError::BufferTooSmall)?;
+        for piece in pieces {
+            let (spot, rest) = head.split_at_mut(piece.len());
+            spot.copy_from_slice(piece);
+            head = rest;
+        }
         Ok(Self {
             buffer,
             length,
@@ -256,6 +296,7 @@ const fn extension(value: u32) -> (u8, [u8; 2], u8) {
 mod tests {
     use alloc::vec;
 
+    use super::super::Token;
     use super::super::view::MessageView;
     use super::*;
 

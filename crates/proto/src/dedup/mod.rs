@@ -20,12 +20,15 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use crate::address;
-use crate::codec::MessageId;
+use crate::codec::header::HEADER_LENGTH;
+use crate::codec::view::token_end;
+use crate::codec::{BASE_TOKEN_LENGTH, MessageId};
 use crate::shares::{Shares, Source};
 
 use recent::Ring;
 
-/// Answers longer than this are not kept for idempotent requests; a duplicate is processed anew.
+/// Answers longer than this are not kept for idempotent requests; a duplicate is processed anew. What a
+/// token has beyond 8 bytes does not count: the request that it is of chose it.
 pub const KEPT_ANSWER_BYTES: usize = 256;
 
 /// Whether a message may be processed twice.
@@ -320,8 +323,8 @@ impl Dedup {
 
     /// Keeps the answer to a message, for its duplicates.
     ///
-    /// An answer of more than [`KEPT_ANSWER_BYTES`] to a repeatable message is not kept; its
-    /// duplicates count as new.
+    /// An answer of more than [`KEPT_ANSWER_BYTES`], beside a long token, to a repeatable message is not
+    /// kept; its duplicates count as new.
     pub fn answer(&mut self, at: Remembered, answer: &[u8]) {
         let Some(place) = self.place(at) else {
             return;
@@ -332,12 +335,20 @@ impl Dedup {
         if !at.repeatable {
             let position = Self::position(self.lasting_base, place.0);
             self.lasting[position].answer = answer.into();
-        } else if answer.len() > KEPT_ANSWER_BYTES {
+        } else if answer.len() > KEPT_ANSWER_BYTES
+            && answer.len() > KEPT_ANSWER_BYTES + token_excess(answer)
+        {
             self.forget(hash, place);
         } else {
             self.recent.keep(place.0, answer);
         }
     }
+}
+
+/// Bytes by which a message is longer for its token having more than 8.
+fn token_excess(message: &[u8]) -> usize {
+    let room = HEADER_LENGTH + BASE_TOKEN_LENGTH;
+    token_end(message).map_or(0, |end| end.saturating_sub(room))
 }
 
 #[cfg(test)]

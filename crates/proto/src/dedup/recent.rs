@@ -104,7 +104,8 @@ impl Ring {
         inline.get(..usize::from(*length)).unwrap_or(long)
     }
 
-    /// Keeps an answer of no more than [`KEPT_ANSWER_BYTES`](super::KEPT_ANSWER_BYTES).
+    /// Keeps an answer of no more than [`KEPT_ANSWER_BYTES`](super::KEPT_ANSWER_BYTES), beside a long
+    /// token.
     pub(super) fn keep(&mut self, place: u32, answer: &[u8]) {
         let Recent {
             length,

@@ -31,13 +31,20 @@ pub struct Config {
     pub block_size: BlockSize,
     /// Name our block size in the first request already (RFC 7959 2.4, early negotiation).
     pub negotiate_early: bool,
-    /// Length of request tokens in bytes, 0 to 8. Default 8.
+    /// Length of request tokens in bytes, 0 to [`TOKEN_BYTES_MAX`](super::TOKEN_BYTES_MAX). Default 8.
     ///
     /// Tokens are random. 0 keeps the token away as long as one request is outstanding with a
     /// peer; further ones then carry 2 bytes. Where tokens
-    /// [count copies](carob_cc::controller::Counting::Token), they have 2 bytes or more, the last
+    /// [count copies](carob_cc::controller::Counting::Token), they have 2 to 8 bytes, the last
     /// of which is the number of the copy.
-    pub token_length: u8,
+    ///
+    /// Tokens longer than 8 bytes (RFC 8974) go to peers that take them. Over a connection, its CSM
+    /// says how long they may be; until it has come, and beyond that, they have 8 bytes. Over datagrams
+    /// the first confirmable request that is idempotent is the trial: if it is rejected with a Reset, or
+    /// two copies of it stay unanswered, it goes once more with a token of 8 bytes, and so do all requests
+    /// to that peer for 1800 s. Other requests have 8 bytes until the peer has answered a trial; requests
+    /// to groups always.
+    pub token_length: u16,
     /// How long a request may stay unanswered before an empty ACK is sent. Default 100 ms.
     ///
     /// Later than this the peer's timer may run out; earlier, answers that could have been

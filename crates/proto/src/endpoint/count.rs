@@ -11,7 +11,6 @@ use alloc::vec::Vec;
 
 use super::Endpoint;
 use crate::codec::edit::{SMALL_OPTION_BYTES, set_option};
-use crate::codec::header::HEADER_LENGTH;
 use crate::codec::{MessageView, OptionNumber, Type};
 
 /// A token counts copies only if it has a byte before the count, by which duplicates of one
@@ -106,7 +105,8 @@ impl Endpoint {
             if own.len() < COUNTING_TOKEN_BYTES || !token.is_sibling(&own) {
                 return; // another request with the same Message ID
             }
-            answer[HEADER_LENGTH..HEADER_LENGTH + own.len()].copy_from_slice(own.as_slice());
+            let end = first.options_start();
+            answer[end - own.len()..end].copy_from_slice(own.as_slice());
         }
         if let Some((number, count)) = self.count_to_echo(copy) {
             let limit = super::MESSAGE_BYTES;

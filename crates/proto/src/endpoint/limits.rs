@@ -53,6 +53,15 @@ macro_rules! limits {
 }
 
 limits! {
+    /// Bytes of the longest token that a request may have, 8 to 1024. Beyond it: 4.00, and over a
+    /// connection, whose CSM has said so, Abort (RFC 8974 2.2).
+    ///
+    /// 64 is room for a client, or a proxy, that keeps the state of a request in its token: an IPv6
+    /// address, a port, a token and Message ID of its own client's, a time, a number and a MAC.
+    token_bytes: 64,
+    /// Peers of which it is remembered whether they take tokens longer than 8 bytes. At it, the one
+    /// found out about first is forgotten, and tried again.
+    token_peers: 4_096,
     /// Peers we originate messages to. At it, the one sent to longest ago makes room, first of those
     /// that have not shown where they are; if all are in use or were sent to within
     /// EXCHANGE_LIFETIME, new requests fail with `PeersFull`.
@@ -93,8 +102,8 @@ limits! {
     observers: 32_768,
     /// Observations of our resources by one peer. At it, likewise.
     observers_of_peer: 256,
-    /// Bytes of the requests by which resources are observed, those that are alike counted once. At
-    /// it, likewise.
+    /// Bytes of the requests by which resources are observed, those that are alike counted once, and
+    /// of their tokens longer than 8 bytes. At it, likewise.
     observer_bytes: 16 << 20,
     /// With [`NotificationQueue::Queue`](super::NotificationQueue::Queue), notifications that wait for
     /// one peer, at least 1. At it, a new one is dropped.

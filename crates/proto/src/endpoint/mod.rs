@@ -29,7 +29,7 @@
 //! retransmission, and in `exchange::answer` matching, `aggregate` budgets over several peers,
 //! `client` requests, their bodies and our observations, `group` requests to groups and
 //! `group::leisure` the answers to those, `reliable` connections in the place of the message layer, `capacity` what one message carries, `session`
-//! what secures datagrams, `server` requests received, `observe` who observes our resources,
+//! what secures datagrams, `tokens` tokens of ours, `server` requests received, `observe` who observes our resources,
 //! `notification_queue` what of it waits, `count` and `exchange::count` which copy of a request was
 //! answered.
 
@@ -49,6 +49,7 @@ mod rates;
 mod reliable;
 mod server;
 mod session;
+mod tokens;
 mod validated;
 
 use alloc::boxed::Box;
@@ -95,6 +96,7 @@ pub use limits::{Limit, Limits};
 pub use reliable::{Disconnect, Reliable};
 pub use server::{AMPLIFICATION_FACTOR, Incoming, Part};
 pub use session::{Flight, SessionEnd};
+pub use tokens::TOKEN_BYTES_MAX;
 
 use aggregate::Aggregates;
 use client::{ObservationIndex, Operation, Pauses, Turns};
@@ -108,6 +110,7 @@ use rates::{Pace, Rates};
 use reliable::Connections;
 use server::IncomingTable;
 pub(crate) use session::Session;
+use tokens::TokenSupport;
 use validated::Validated;
 
 /// Who a timer belongs to.
@@ -180,6 +183,9 @@ pub struct Endpoint {
     ended: VecDeque<Ended>,
     operations: Slab<Operation>,
     observations: ObservationIndex,
+    /// What digests of long tokens are keyed with.
+    token_keys: (u64, u64),
+    token_support: TokenSupport,
     observers: Observers,
     /// When observers are told what has changed: the latest time we know.
     notified_at: Instant,
@@ -251,6 +257,8 @@ impl Endpoint {
             operations: Slab::new(),
             // Seeds of their own would shift every later draw.
             observations: ObservationIndex::new(index.rotate_left(32)),
+            token_keys: (index.rotate_left(40), peers.rotate_left(40)),
+            token_support: TokenSupport::default(),
             observers: Observers::new(
                 peers.rotate_left(32),
                 (limits.observers, limits.observers_of_peer),
@@ -553,6 +561,7 @@ impl Endpoint {
             observations: self.observations.len(),
             validated: self.validated.len(),
             pauses: self.pauses.len(),
+            token_peers: self.token_support.len(),
             connections: self.connections.len(),
             partial_bytes: self.connections.partial_bytes,
         }
@@ -761,6 +770,9 @@ pub struct Usage {
     /// Resources not asked for now because their server has had too many requests (4.29); pauses that
     /// are over may be among them.
     pub pauses: usize,
+    /// Peers of which it is known whether they take longer tokens; some of it may be too old to be
+    /// believed.
+    pub token_peers: usize,
     /// Connections, those that are being made included.
     pub connections: usize,
     /// Bytes of messages that are not complete, on all connections.

@@ -17,7 +17,9 @@ use super::server::write_response;
 use super::{Endpoint, Event, IncomingId};
 use crate::blockwise::bodies::Kept;
 use crate::blockwise::{Key, Wanted};
-use crate::codec::{BlockSize, Code, EncodeError, MessageView, OptionNumber, Token};
+use crate::codec::token::token_room;
+use crate::codec::{BlockSize, Code, EncodeError, MessageView, OptionNumber, TokenKey};
+use crate::endpoint::tokens::bytes_of;
 use crate::message::{Payload, Response};
 use crate::observe::freshness::SEQUENCE_MAX;
 use crate::observe::observers::{CONFIRM_INTEREST, NONE, ObserverIndex, Registration};
@@ -26,8 +28,8 @@ use crate::observe::{Observe, Subject};
 use crate::peer::PeerIndex;
 use crate::trace::What;
 
-/// By how much a notification may be longer than another of the same state: by its token and its
-/// number.
+/// By how much a notification may be longer than another of the same state: by its token, if that has
+/// 8 bytes at most, and its number.
 const REGISTRATION_SLACK: usize = 8 + 3;
 /// Bytes of an empty message, as an acknowledgement is.
 pub(super) const ACKNOWLEDGEMENT_BYTES: u32 = 4;
@@ -55,6 +57,10 @@ impl Endpoint {
             incoming.message.token(),
         );
         let key = Key::bytes_of(&incoming.message);
+        let (token, long_token) = {
+            let key = self.token_key(token);
+            (key, key.is_long().then(|| token.as_slice().to_vec()))
+        };
         if self.is_limited(now, from) {
             // Its notifications could go to somebody else (RFC 7641 7).
             self.incoming.set_challenged(id);
@@ -88,6 +94,7 @@ impl Endpoint {
         let registration = Registration {
             peer,
             token,
+            long_token: long_token.as_deref().unwrap_or_default(),
             size,
             key: &key,
         };
@@ -112,7 +119,7 @@ impl Endpoint {
         let Some(incoming) = self.incoming(id) else {
             return;
         };
-        let (from, token) = (incoming.from, incoming.message.token());
+        let (from, token) = (incoming.from, self.token_key(incoming.message.token()));
         if self.incoming.set_observing(id, false) {
             self.deregister(now, from, &token);
         }
@@ -139,12 +146,12 @@ impl Endpoint {
         let tagged = self.tagged(response, wanted);
         let response = tagged.as_ref().unwrap_or(response);
         // Try what takes most room, so that no observer's notification fails later.
-        let longest = Token::new(&[0; 8]).expect("8 bytes are a token");
+        let longest = self.longest();
         let (cut, wanted) = beginning(response, wanted)?;
         let least = self.least_capacity();
         let (scratch, told) = (&mut self.scratch, cut.as_ref().unwrap_or(response));
         let observe = Some(SEQUENCE_MAX);
-        write_response(scratch, &least, &longest, told, wanted, None, observe)?;
+        write_response(scratch, &least, longest, told, wanted, None, observe)?;
         if !response.code.is_success() {
             self.end_observations(now, subject, response, confirmable);
         } else if !self.observers.suits(subject, response) {
@@ -205,16 +212,18 @@ impl Endpoint {
             let (peer, token) = (state.peer, state.token);
             let to = self.peers[peer].address;
             let size = state.size;
+            let long = (token.is_long()).then(|| self.observers.long_token(observer).to_vec());
             self.remove_observer(now, observer);
             let mut bytes = self.buffer();
             let capacity = self.capacity(to);
             let wanted = self.wanted_by_observer(to, size);
-            let (head, whole) = (64 + response.options.encoded_len(), response.bytes().len());
-            self.grow_scratch(&capacity, head, whole);
+            let written = bytes_of(&token, long.as_deref());
+            let head = 64 + token_room(written.len()) + response.options.encoded_len();
+            self.grow_scratch(&capacity, head, response.bytes().len());
             let written = beginning(response, wanted).and_then(|(cut, wanted)| {
                 let response = cut.as_ref().unwrap_or(response);
                 let scratch = &mut self.scratch;
-                write_response(scratch, &capacity, &token, response, wanted, None, None)
+                write_response(scratch, &capacity, written, response, wanted, None, None)
             });
             if let Ok((length, _)) = written {
                 bytes.extend_from_slice(&self.scratch[..length]);
@@ -285,13 +294,18 @@ impl Endpoint {
         // The blocks may be smaller than those that the state was given a tag for.
         let tagged = self.tagged(response, wanted);
         let response = tagged.as_ref().unwrap_or(response);
-        let token = observer.token;
-        let needed = 64 + response.options.encoded_len() + response.bytes().len().min(wanted.whole);
+        let token = match observer.token.token() {
+            Some(token) => token.as_slice(),
+            None => self.observers.long_token(index),
+        };
+        let head = 64 + token_room(token.len());
+        let needed =
+            head + response.options.encoded_len() + response.bytes().len().min(wanted.whole);
         if self.scratch.len() < needed.min(capacity.message) {
             self.scratch.resize(needed.min(capacity.message), 0);
         }
         let (scratch, sequence) = (&mut self.scratch, Some(sequence));
-        let written = write_response(scratch, &capacity, &token, response, wanted, None, sequence);
+        let written = write_response(scratch, &capacity, token, response, wanted, None, sequence);
         let Ok((length, keep)) = written else {
             // What was tried is what most peers take; this one takes less (RFC 8323 5.3.1). It is
             // told that there is nothing for it, which ends the observation at its end.
@@ -300,7 +314,7 @@ impl Endpoint {
             let none = write_response(
                 &mut self.scratch,
                 &capacity,
-                &token,
+                token,
                 &none,
                 Wanted::block(0, BlockSize::MIN),
                 None,
@@ -333,7 +347,7 @@ impl Endpoint {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        token: &Token,
+        token: &TokenKey,
         response: &Response,
     ) -> Option<(ObserverIndex, u32)> {
         let peer = self.peers.find(from)?;
@@ -355,7 +369,7 @@ impl Endpoint {
         &mut self,
         now: Instant,
         peer: PeerIndex,
-        token: &Token,
+        token: &TokenKey,
         began: Instant,
     ) {
         let first = self.peers[peer].first_observer;
@@ -375,7 +389,8 @@ impl Endpoint {
         length: usize,
     ) {
         // Another observer's token and number may be longer.
-        if length + REGISTRATION_SLACK <= MESSAGE_BYTES {
+        let slack = token_room(self.longest_token()) + REGISTRATION_SLACK;
+        if length + slack <= MESSAGE_BYTES {
             self.observers.remember_state(index, response);
         }
         self.tell_what_changed(now, index);
@@ -397,7 +412,7 @@ impl Endpoint {
     }
 
     /// A request with Observe 1 (RFC 7641 3.6).
-    pub(super) fn deregister(&mut self, now: Instant, from: SocketAddr, token: &Token) {
+    pub(super) fn deregister(&mut self, now: Instant, from: SocketAddr, token: &TokenKey) {
         let Some(peer) = self.peers.find(from) else {
             return;
         };

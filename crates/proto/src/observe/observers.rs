@@ -7,17 +7,18 @@
 //! A subject's state is kept once, with a version; of each observer, only which version it was
 //! told. States in between are skipped (RFC 7641 4.5.2), so nothing queues up for a slow observer.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
 use carob_cc::time::{Duration, Instant};
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 use slab::Slab;
 
 use super::Subject;
 use super::state::{Current, State};
-use crate::codec::{BlockSize, MessageId, Token};
+use crate::codec::{BlockSize, MessageId, TokenKey};
 use crate::message::Response;
 use crate::peer::PeerIndex;
 use crate::recency::Recency;
@@ -37,7 +38,8 @@ pub(crate) const CONFIRM_INTEREST: Duration = Duration::from_secs(24 * 3_600);
 pub(crate) struct Observer {
     /// Known as long as the observer is listed, which counts among its users.
     pub(crate) peer: PeerIndex,
-    pub(crate) token: Token,
+    /// Of a longer one, the bytes are beside the table.
+    pub(crate) token: TokenKey,
     /// The largest block it takes.
     pub(crate) size: BlockSize,
     /// The response to its registration has not been sent yet; notifications wait for it.
@@ -87,7 +89,9 @@ struct Telling {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registration<'a> {
     pub(crate) peer: PeerIndex,
-    pub(crate) token: Token,
+    pub(crate) token: TokenKey,
+    /// The bytes of a token longer than its key; empty if there are none.
+    pub(crate) long_token: &'a [u8],
     pub(crate) size: BlockSize,
     pub(crate) key: &'a [u8],
 }
@@ -104,7 +108,9 @@ pub(crate) struct Observers {
     telling: VecDeque<Telling>,
     limit: usize,
     limit_of_peer: usize,
-    /// Bytes of all keys, those that observers share counted once.
+    /// The bytes of tokens that are longer than their keys.
+    long_tokens: HashMap<ObserverIndex, Box<[u8]>, FixedState>,
+    /// Bytes of all keys, those that observers share counted once, and of those tokens.
     key_bytes: usize,
     key_limit: usize,
     /// NON notifications between signs of interest; the next one is sent as CON.
@@ -128,6 +134,7 @@ impl Observers {
             telling: VecDeque::new(),
             limit: limit.min(NONE as usize - 1),
             limit_of_peer,
+            long_tokens: HashMap::with_hasher(FixedState::with_seed(seed.rotate_left(8))),
             key_bytes: 0,
             key_limit,
         }
@@ -168,9 +175,15 @@ impl Observers {
     }
 
     /// The observer with this token, among those of a peer.
-    pub(crate) fn find(&self, first: u32, token: &Token) -> Option<ObserverIndex> {
+    pub(crate) fn find(&self, first: u32, token: &TokenKey) -> Option<ObserverIndex> {
         self.of_peer(first)
             .find(|&i| self.slots[i as usize].token == *token)
+    }
+
+    /// The bytes of an observer's token, if it has a long one.
+    #[cold]
+    pub(crate) fn long_token(&self, index: ObserverIndex) -> &[u8] {
+        self.long_tokens.get(&index).map_or(&[], |token| token)
     }
 
     /// The observer whose last NON notification had this Message ID.
@@ -201,6 +214,7 @@ impl Observers {
         let Registration {
             peer,
             token,
+            long_token,
             size,
             key,
         } = registration;
@@ -223,7 +237,7 @@ impl Observers {
         }
         let full =
             self.slots.len() >= self.limit || self.of_peer(*first).count() >= self.limit_of_peer;
-        if full {
+        if full || self.key_bytes + long_token.len() > self.key_limit {
             return None;
         }
         let at = self
@@ -233,7 +247,7 @@ impl Observers {
         // Requests for one representation are mostly alike.
         let key = match self.slots.get(head as usize) {
             Some(other) if *other.key == *key => Arc::clone(&other.key),
-            _ if self.key_bytes + key.len() > self.key_limit => {
+            _ if self.key_bytes + key.len() + long_token.len() > self.key_limit => {
                 self.forget_if_deserted(at);
                 return None;
             }
@@ -263,6 +277,10 @@ impl Observers {
             unconfirmed: 0,
             key,
         }) as u32;
+        if token.is_long() {
+            self.key_bytes += long_token.len();
+            self.long_tokens.insert(index, Box::from(long_token));
+        }
         if let Some(other) = self.slots.get_mut(head as usize) {
             other.of_subject.previous = index;
         }
@@ -307,6 +325,11 @@ impl Observers {
     ) -> (Observer, Option<Subject>) {
         let observer = self.slots.remove(index as usize);
         self.forget_key(&observer.key);
+        if observer.token.is_long()
+            && let Some(token) = self.long_tokens.remove(&index)
+        {
+            self.key_bytes -= token.len();
+        }
         self.by_interest.remove(index);
         let following = observer.of_subject.next;
         for telling in &mut self.telling {
@@ -518,6 +541,7 @@ impl core::ops::IndexMut<ObserverIndex> for Observers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::Token;
     use alloc::vec::Vec;
 
     fn observers() -> Observers {
@@ -525,10 +549,11 @@ mod tests {
     }
 
     fn register(observers: &mut Observers, peer: u32, subject: u64, head: &mut u32) -> u32 {
-        let token = Token::new(&(*head).to_be_bytes()).unwrap();
+        let token = TokenKey::short(Token::new(&(*head).to_be_bytes()).unwrap());
         let registration = Registration {
             peer,
             token,
+            long_token: &[],
             size: BlockSize::MAX,
             key: b"key",
         };

@@ -1,7 +1,7 @@
 //! Messages written by hand, and what crossed the wire in a few words.
 
 use carob_proto::codec::{
-    BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Options, Token, Type, Writer,
+    BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Options, Type, Writer,
 };
 
 /// A message to be put on the wire, right or wrong.
@@ -80,10 +80,9 @@ impl Wire {
     }
 
     pub fn bytes(&self) -> Vec<u8> {
-        let mut buffer = [0; 4_096];
-        let token = Token::new(&self.token).unwrap();
+        let mut buffer = vec![0; 4_096 + self.token.len()];
         let id = MessageId(self.id);
-        let mut writer = Writer::new(&mut buffer, self.kind, self.code, id, &token).unwrap();
+        let mut writer = Writer::new(&mut buffer, self.kind, self.code, id, &self.token).unwrap();
         self.options.encode(&mut writer).unwrap();
         writer.payload(&self.payload).unwrap();
         let length = writer.finish();

@@ -9,7 +9,7 @@ use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::frame::write_frame;
 use carob_proto::codec::{
-    Code, ContentFormat, Framing, MessageId, MessageView, OptionNumber, Signal, Token, Type, Writer,
+    Code, ContentFormat, Framing, MessageId, MessageView, OptionNumber, Signal, Type, Writer,
 };
 use carob_proto::endpoint::{
     Config, Disconnect, Endpoint, Event, Failure, IncomingId, Output, Reliable, RequestId, Sending,
@@ -309,10 +309,9 @@ pub(crate) fn failure(pair: &Pair, id: RequestId) -> Failure {
 /// A message as it is on a stream.
 pub(crate) fn frame(code: Code, token: &[u8], options: &[(u16, &[u8])], payload: &[u8]) -> Vec<u8> {
     let room: usize = options.iter().map(|(_, value)| value.len() + 5).sum();
-    let mut buffer = vec![0; 16 + room + payload.len()];
-    let token = Token::new(token).expect("a token");
+    let mut buffer = vec![0; 16 + token.len() + room + payload.len()];
     let (kind, id) = (Type::NonConfirmable, MessageId(0));
-    let mut writer = Writer::new(&mut buffer, kind, code, id, &token).expect("fits");
+    let mut writer = Writer::new(&mut buffer, kind, code, id, token).expect("fits");
     for &(number, value) in options {
         writer.option(OptionNumber(number), value).expect("fits");
     }

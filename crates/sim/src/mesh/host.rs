@@ -207,7 +207,7 @@ pub(super) fn endpoint(spec: &RunSpec, mesh: &MeshSpec, number: u32) -> Endpoint
     config.late_copies = true;
     config.controller = spec.controller.choice();
     config.parameters = spec.transmission;
-    config.token_length = mesh.traffic.token_bytes;
+    config.token_length = mesh.traffic.token_bytes.into();
     config.limits.recent = REMEMBERED;
     config.unconfirmed_max = u16::MAX;
     config.trace = match spec.record.log {

@@ -530,7 +530,7 @@ fn client(spec: &RunSpec, told: &Notifications) -> Config {
     config.late_copies = true;
     config.controller = spec.controller.choice();
     config.parameters = spec.transmission;
-    config.token_length = told.token_bytes;
+    config.token_length = told.token_bytes.into();
     config.limits.recent = REMEMBERED;
     if spec.record.log > 0 {
         config.trace = Tracing::Everything;

@@ -3,7 +3,7 @@
 //! The engine passes over them, as a client should (RFC 7252 4.2, 5.3.2); a load generator counts
 //! them, because they tell of a server that answers wrongly or too late.
 
-use carob_proto::codec::{Code, MessageId, MessageView, Token, Type};
+use carob_proto::codec::{BASE_TOKEN_LENGTH, MessageId, MessageView, Token, Type};
 
 /// Messages of one source port that are remembered for each one that may be outstanding.
 const REMEMBERED: usize = 4;
@@ -28,11 +28,20 @@ pub(super) enum Odd {
     Nothing,
 }
 
+/// A token as it is remembered: its length and its last bytes, which are random in any of ours.
+type Kept = (usize, Token);
+
+fn kept(token: &[u8]) -> Kept {
+    let start = token.len().saturating_sub(BASE_TOKEN_LENGTH);
+    let end = token.get(start..).and_then(Token::new);
+    (token.len(), end.unwrap_or_default())
+}
+
 /// The latest requests sent from one source port: Message IDs with their tokens.
 #[derive(Debug)]
 pub(super) struct SentLately {
     /// By Message ID, modulo the number of places; empty ones hold no token.
-    places: Box<[Option<(MessageId, Token)>]>,
+    places: Box<[Option<(MessageId, Kept)>]>,
     /// The first Message ID, and how many followed it.
     first: u16,
     used: u32,
@@ -54,17 +63,14 @@ impl SentLately {
 
     /// Notes a message that leaves.
     pub(super) fn note(&mut self, message: &[u8]) {
-        let [head, code, high, low, rest @ ..] = message else {
+        let Ok(message) = MessageView::parse(message) else {
             return;
         };
-        if !Code(*code).is_request() {
+        if !message.code().is_request() {
             return;
         }
-        let token = rest
-            .get(..usize::from(head & 0xf))
-            .and_then(Token::new)
-            .unwrap_or_default();
-        let id = u16::from_be_bytes([*high, *low]);
+        let token = kept(message.token().as_slice());
+        let MessageId(id) = message.message_id();
         if self.used == 0 {
             self.first = id;
         }
@@ -75,14 +81,14 @@ impl SentLately {
     }
 
     /// The token of the message with this ID, if it is remembered.
-    fn token(&self, id: MessageId) -> Option<Token> {
+    fn token(&self, id: MessageId) -> Option<Kept> {
         let place = usize::from(id.0) & (self.places.len() - 1);
         let (other, token) = self.places[place]?;
         (other == id).then_some(token)
     }
 
     /// Whether a remembered message had this token. Looked through only for odd answers.
-    fn has_token(&self, token: Token) -> bool {
+    fn has_token(&self, token: Kept) -> bool {
         self.places.iter().flatten().any(|(_, of)| *of == token)
     }
 
@@ -96,7 +102,8 @@ impl SentLately {
         let Ok(answer) = MessageView::parse(answer) else {
             return Odd::Malformed;
         };
-        let (code, id, token) = (answer.code(), answer.message_id(), answer.token());
+        let (code, id) = (answer.code(), answer.message_id());
+        let token = kept(answer.token().as_slice());
         match answer.kind() {
             Type::Reset => self.judge_empty(id),
             Type::Acknowledgement if code.is_empty() => self.judge_empty(id),
@@ -168,6 +175,19 @@ mod tests {
         assert_eq!(sent.judge(&message(0x50, 0x45, 9, b"zz")), Odd::Token);
         assert_eq!(sent.judge(&message(0x60, 0, 2, b"")), Odd::MessageId);
         assert_eq!(sent.judge(&message(0x70, 0, 0xfffd, b"")), Odd::MessageId);
+    }
+
+    #[test]
+    fn long_tokens_are_told_apart_by_their_ends() {
+        let mut sent = SentLately::new(4);
+        let long = |last: u8| [&[7; 11][..], &[last]].concat();
+        sent.note(&message(0x40, 0x01, 5, &long(1)));
+        sent.note(&message(0x40, 0x01, 6, &long(2)));
+        let of = |id, token: &[u8]| sent.judge(&message(0x60, 0x45, id, token));
+        assert_eq!(of(5, &long(1)), Odd::Late);
+        assert_eq!(of(5, &long(2)), Odd::MessageId);
+        assert_eq!(of(5, &long(3)), Odd::Token);
+        assert_eq!(of(5, &long(1)[1..]), Odd::Token);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use carob::BlockSize;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::args::{block_size, duration};
+use crate::args::{block_size, duration, token_length};
 
 /// What `carob bench` can be told.
 #[derive(Debug, clap::Args)]
@@ -68,6 +68,9 @@ pub(crate) struct BenchArgs {
     /// The largest block to send or ask for, in bytes
     #[arg(long, value_name = "BYTES", value_parser = block_size, help_heading = "Request")]
     pub(crate) block_size: Option<BlockSize>,
+    /// The length of tokens, in bytes; those of more than 8 go to a server that takes them (RFC 8974)
+    #[arg(long, value_name = "BYTES", value_parser = token_length, default_value = "4", help_heading = "Request")]
+    pub(crate) token_length: u16,
     /// POST to this URI and take the time until every observer was notified, round after round
     #[arg(long, value_name = "URI", help_heading = "Request")]
     pub(crate) trigger: Option<String>,

@@ -31,8 +31,10 @@ use crate::blockwise::download::{Download, DownloadError};
 use crate::blockwise::upload::Upload;
 use crate::codec::header::HEADER_LENGTH;
 use crate::codec::signal::SIGNAL_BYTES;
+use crate::codec::token::token_room;
 use crate::codec::{
-    BlockValue, Code, EncodeError, MessageId, OptionNumber, Options, Signal, Token, Type, Writer,
+    BlockValue, Code, EncodeError, MessageId, OptionNumber, Options, Signal, Token, TokenKey, Type,
+    Writer,
 };
 use crate::echo::Given;
 use crate::message::{Request, Response};
@@ -202,9 +204,11 @@ impl Endpoint {
         // Find out now what could not be sent later.
         let mut capacity = self.capacity(to);
         self.grow_scratch(&capacity, 64 + options.encoded_len(), 0);
+        let room = self.own_token_room(to);
         let scratch = &mut self.scratch;
         let head = encode(scratch, &Token::EMPTY, *code, options, &[], &[])
-            .map_err(RequestError::Encode)?;
+            .map_err(RequestError::Encode)?
+            + room;
         let automatic = sending.blocks == BlockMode::Automatic;
         let large = streamed || payload.len() > capacity.beside(head).whole;
         let unsure = capacity.reliable && large && !self.is_introduced(to);
@@ -242,7 +246,7 @@ impl Endpoint {
             request, sending, ..
         } = operation;
         let streamed = sending.request_body == BodyMode::Streamed;
-        let head = HEADER_LENGTH + request.options.encoded_len();
+        let head = HEADER_LENGTH + self.own_token_room(to) + request.options.encoded_len();
         let fits = capacity.beside(head);
         let length = request.payload.len();
         let cut = sending.blocks == BlockMode::Automatic && (streamed || length > fits.whole);
@@ -299,7 +303,7 @@ impl Endpoint {
                 operation: id.index,
             },
             confirmable: true,
-            token,
+            token: TokenKey::short(token),
             counting: Counting::Off,
             bytes,
             answer_bytes: 4,
@@ -357,7 +361,7 @@ impl Endpoint {
         self.operations[index as usize].settle_no_response();
         self.peers[peer].users += 1;
         if observes {
-            self.begin_observation(index);
+            self.begin_observation(now, index);
         }
         let operation = &mut self.operations[index as usize];
         if operation.upload.is_some() {
@@ -518,19 +522,25 @@ impl Endpoint {
         } else {
             self.counting_by_token(peer)
         };
-        let token = match registration {
-            Some((token, _)) => token,
-            None => self.fresh_token(peer, counting),
+        let operation = &self.operations[index as usize];
+        let confirmable = operation.sending.confirmable;
+        let trial = confirmable && operation.request.code.is_idempotent();
+        let token = match self
+            .observation_token(index)
+            .filter(|_| registration.is_some())
+        {
+            Some(token) => token,
+            None => self.fresh_token(now, peer, counting, trial),
         };
         let later = |block: Option<BlockValue>| block.is_some_and(|block| block.number > 0);
         let own = self.own_options(index, later(block1) || later(block2));
         let capacity = self.capacity(self.peers[peer].address);
         let options = &self.operations[index as usize].request.options;
         let options = own.as_ref().unwrap_or(options);
-        self.grow_scratch(&capacity, 64 + options.encoded_len(), payload.len());
+        let head = 64 + token_room(token.as_ref().len()) + options.encoded_len();
+        self.grow_scratch(&capacity, head, payload.len());
         let operation = &self.operations[index as usize];
         let sending = &operation.sending;
-        let confirmable = sending.confirmable;
         let parameters = sending.parameters.map(|own| Box::new(admissible(own)));
         // Once blocks flow, what one brings is known well enough.
         let answer_bytes = match (sending.answer_bytes, block2) {
@@ -538,7 +548,7 @@ impl Endpoint {
             (named, _) => named,
         };
         let extra = [
-            registration.map(|(_, observe)| (OptionNumber::OBSERVE, observe.value())),
+            registration.map(|observe| (OptionNumber::OBSERVE, observe.value())),
             block2.map(|block| (OptionNumber::BLOCK2, block.to_uint())),
             block1.map(|block| (OptionNumber::BLOCK1, block.to_uint())),
             size1.map(|size| (OptionNumber::SIZE1, size)),
@@ -560,7 +570,7 @@ impl Endpoint {
         let submission = Submission {
             purpose,
             confirmable,
-            token,
+            token: token.key,
             counting,
             bytes,
             answer_bytes,
@@ -661,7 +671,7 @@ fn upload_of(request: &Request, streamed: bool, capacity: &Capacity, head: usize
 /// filled in when it is sent. Returns its length.
 pub(super) fn encode(
     buffer: &mut [u8],
-    token: &Token,
+    token: &impl AsRef<[u8]>,
     code: Code,
     options: &Options,
     extra: &[Option<(OptionNumber, u32)>],

@@ -20,8 +20,10 @@ use slab::Slab;
 
 use super::transfer::Received;
 use super::{Operation, RequestId, encode};
-use crate::codec::{BlockValue, Code, MessageView, OptionNumber, Token};
+use crate::codec::token::token_room;
+use crate::codec::{BlockValue, Code, MessageView, OptionNumber, TokenKey};
 use crate::endpoint::observe::has_observe;
+use crate::endpoint::tokens::OwnToken;
 use crate::endpoint::{Endpoint, Event, Failure, Owner};
 use crate::message::Request;
 use crate::observe::Observe;
@@ -42,7 +44,7 @@ const DOUBLINGS: u8 = 6;
 #[derive(Debug)]
 pub(super) struct Observation {
     /// The token of its registrations and notifications.
-    token: Token,
+    token: OwnToken,
     timer: TimerId,
     phase: Phase,
     /// The newest notification; none until the server has accepted the first registration.
@@ -86,7 +88,7 @@ impl ObservationIndex {
         self.table.len()
     }
 
-    fn hash(state: &FixedState, peer: PeerIndex, token: &Token) -> u64 {
+    fn hash(state: &FixedState, peer: PeerIndex, token: &TokenKey) -> u64 {
         state.hash_one((peer, token.stem()))
     }
 
@@ -94,7 +96,7 @@ impl ObservationIndex {
         let Self { state, table } = self;
         let hash = |index: u32| {
             let operation = &operations[index as usize];
-            let token = operation.observation.as_ref().map(|o| o.token);
+            let token = operation.observation.as_ref().map(|o| o.token.key);
             Self::hash(state, operation.peer, &token.unwrap_or_default())
         };
         table.insert_unique(hash(index), index, |&i| hash(i));
@@ -106,7 +108,7 @@ impl Endpoint {
     pub(in crate::endpoint) fn find_observation(
         &self,
         peer: PeerIndex,
-        token: &Token,
+        token: &TokenKey,
     ) -> Option<u32> {
         self.find_observation_by(peer, token, |own| own == token)
     }
@@ -115,18 +117,18 @@ impl Endpoint {
     pub(in crate::endpoint) fn claims_observation(
         &self,
         peer: PeerIndex,
-        token: &Token,
+        token: &TokenKey,
         counting: bool,
     ) -> bool {
-        let is = |own: &Token| own == token || (counting && own.is_sibling(token));
+        let is = |own: &TokenKey| own == token || (counting && own.is_sibling(token));
         self.find_observation_by(peer, token, is).is_some()
     }
 
     fn find_observation_by(
         &self,
         peer: PeerIndex,
-        token: &Token,
-        is: impl Fn(&Token) -> bool,
+        token: &TokenKey,
+        is: impl Fn(&TokenKey) -> bool,
     ) -> Option<u32> {
         let ObservationIndex { state, table } = &self.observations;
         if table.is_empty() {
@@ -135,7 +137,7 @@ impl Endpoint {
         let matches = |&i: &u32| {
             let operation = &self.operations[i as usize];
             let observation = operation.observation.as_ref();
-            operation.peer == peer && observation.is_some_and(|o| is(&o.token))
+            operation.peer == peer && observation.is_some_and(|o| is(&o.token.key))
         };
         table
             .find(ObservationIndex::hash(state, peer, token), matches)
@@ -143,9 +145,11 @@ impl Endpoint {
     }
 
     /// Makes a new request an observation.
-    pub(super) fn begin_observation(&mut self, index: u32) {
+    pub(super) fn begin_observation(&mut self, now: Instant, index: u32) {
         // It lives on in the notifications, so it counts no copies.
-        let token = self.fresh_token(self.operations[index as usize].peer, Counting::Off);
+        let operation = &self.operations[index as usize];
+        let (peer, confirmable) = (operation.peer, operation.sending.confirmable);
+        let token = self.fresh_token(now, peer, Counting::Off, confirmable);
         let observation = Observation {
             token,
             timer: self.timers.add(Owner::Observation(index)),
@@ -168,26 +172,52 @@ impl Endpoint {
     ) {
         self.timers.remove(observation.timer);
         let ObservationIndex { state, table } = &mut self.observations;
-        let hash = ObservationIndex::hash(state, peer, &observation.token);
+        let hash = ObservationIndex::hash(state, peer, &observation.token.key);
         if let Ok(found) = table.find_entry(hash, |&i| i == index) {
             found.remove();
         }
     }
 
-    /// The token and Observe value of a message of request `index` that asks for `block2`, if it
-    /// registers an observation or gives it back.
-    pub(super) fn registration(
-        &self,
+    /// Gives an observation another token, if it has this one: its peer does not take that.
+    pub(in crate::endpoint) fn replace_observation_token(
+        &mut self,
         index: u32,
-        block2: Option<BlockValue>,
-    ) -> Option<(Token, Observe)> {
+        before: &TokenKey,
+        token: OwnToken,
+    ) {
+        let Some(operation) = self.operations.get_mut(index as usize) else {
+            return;
+        };
+        let peer = operation.peer;
+        let Some(observation) = (operation.observation.as_mut()).filter(|o| o.token.key == *before)
+        else {
+            return;
+        };
+        observation.token = token;
+        let ObservationIndex { state, table } = &mut self.observations;
+        let hash = ObservationIndex::hash(state, peer, before);
+        if let Ok(found) = table.find_entry(hash, |&i| i == index) {
+            found.remove();
+            self.observations.add(&self.operations, index);
+        }
+    }
+
+    /// The token of the observation that a request is, if it is one.
+    pub(super) fn observation_token(&self, index: u32) -> Option<OwnToken> {
+        let observation = self.operations[index as usize].observation.as_ref()?;
+        Some(observation.token.clone())
+    }
+
+    /// The Observe value of a message of request `index` that asks for `block2`, if it registers an
+    /// observation or gives it back.
+    pub(super) fn registration(&self, index: u32, block2: Option<BlockValue>) -> Option<Observe> {
         let observation = self.operations[index as usize].observation.as_ref()?;
         if block2.is_some_and(|block| block.number > 0) {
             return None; // more of a notification's body
         }
         match observation.phase {
-            Phase::Registering => Some((observation.token, Observe::Register)),
-            Phase::Ending => Some((observation.token, Observe::Deregister)),
+            Phase::Registering => Some(Observe::Register),
+            Phase::Ending => Some(Observe::Deregister),
             Phase::Fresh | Phase::Stale => None,
         }
     }
@@ -228,7 +258,7 @@ impl Endpoint {
         if !told || !self.takes_requests(to) {
             return;
         }
-        let (capacity, token) = (self.capacity(to), observation.token);
+        let (capacity, token) = (self.capacity(to), observation.token.clone());
         let operation = &self.operations[index as usize];
         let Request { code, options, .. } = &operation.request;
         let extra = [Some((OptionNumber::OBSERVE, Observe::Deregister.value()))];
@@ -238,7 +268,8 @@ impl Endpoint {
             Bytes::new()
         };
         let (code, options) = (*code, options.clone());
-        self.grow_scratch(&capacity, 64 + options.encoded_len(), payload.len());
+        let head = 64 + token_room(token.as_ref().len()) + options.encoded_len();
+        self.grow_scratch(&capacity, head, payload.len());
         let mut scratch = core::mem::take(&mut self.scratch);
         let room = capacity.message.min(scratch.len());
         if let Ok(length) = encode(

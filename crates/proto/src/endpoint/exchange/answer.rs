@@ -9,9 +9,9 @@ use carob_cc::evidence::{Answer, Answered, LateAnswer, Reason, Signal};
 use carob_cc::time::{Duration, Instant};
 
 use super::{Purpose, State};
-use crate::codec::header::HEADER_LENGTH;
+use crate::codec::view::token_end;
 use crate::codec::{
-    Code, MAX_TOKEN_LENGTH, MessageId, MessageView, OptionNumber, Type, parse_header,
+    BASE_TOKEN_LENGTH, Code, MessageId, MessageView, OptionNumber, Type, parse_header,
 };
 use crate::dedup::Repeatable;
 use crate::endpoint::{Endpoint, Failure, Tracing, empty};
@@ -31,9 +31,8 @@ impl Endpoint {
             .and_then(|peer| self.index.find_id(&self.exchanges, peer, header.message_id));
         found.is_some_and(|index| {
             let exchange = &self.exchanges[index as usize];
-            let length = HEADER_LENGTH + usize::from(header.token_length);
-            quoted
-                .get(..length)
+            token_end(quoted)
+                .and_then(|length| quoted.get(..length))
                 .is_some_and(|quoted| exchange.begins_like(quoted))
         })
     }
@@ -136,7 +135,7 @@ impl Endpoint {
             return self.pump(now, peer);
         }
         // A piggybacked response must carry the request's token (RFC 7252 5.3.2).
-        let ours = purpose.wants_response() && exchange.goes_by(&message.token());
+        let ours = purpose.wants_response() && exchange.goes_by(&self.token_key(message.token()));
         if ours && message.code().is_response() {
             self.hear_count(index, Answer::Piggybacked, message);
             self.note_answered(now, peer, message);
@@ -172,6 +171,9 @@ impl Endpoint {
                 self.finish_ping(operation);
             }
             (_, State::Queued) => {}
+            _ if self.is_refused_for_its_token(index) => {
+                self.retry_with_short_token(now, index, Reason::Reset, Failure::Reset);
+            }
             _ => self.abandon(now, index, Reason::Reset, Failure::Reset),
         }
     }
@@ -184,7 +186,7 @@ impl Endpoint {
         message: &MessageView<'_>,
     ) {
         let id = message.message_id();
-        let (peer, token) = (self.peers.find(from), message.token());
+        let (peer, token) = (self.peers.find(from), self.token_key(message.token()));
         let observation = peer.and_then(|peer| self.find_observation(peer, &token));
         let found = peer
             .and_then(|peer| self.index.find_token(&self.exchanges, peer, &token))
@@ -258,9 +260,11 @@ impl Endpoint {
 
     /// A peer that knows a token of ours is where it says it is, if nobody could have guessed that.
     fn note_answered(&mut self, now: Instant, peer: PeerIndex, message: &MessageView<'_>) {
-        if message.token().len() == MAX_TOKEN_LENGTH {
+        let token = message.token();
+        if token.len() >= BASE_TOKEN_LENGTH {
             self.validate(now, self.peers[peer].address);
         }
+        self.note_token_taken(now, peer, token);
     }
 
     fn deliver(

@@ -17,7 +17,7 @@ use carob_cc::time::{Duration, Instant};
 use super::{Ended, Exchange};
 use crate::codec::edit::set_option;
 use crate::codec::header::HEADER_LENGTH;
-use crate::codec::{MessageView, OptionNumber, Token};
+use crate::codec::{MessageView, OptionNumber, Token, TokenKey};
 use crate::endpoint::Endpoint;
 use crate::endpoint::config::MESSAGE_BYTES;
 use crate::endpoint::count::Count;
@@ -71,7 +71,7 @@ impl Says {
 
 impl Exchange {
     /// Whether a message with this token can answer a copy that was sent.
-    pub(super) fn goes_by(&self, token: &Token) -> bool {
+    pub(super) fn goes_by(&self, token: &TokenKey) -> bool {
         if self.counting == Counting::Token {
             self.token.is_sibling(token) && token.last() <= Some(self.retransmissions())
         } else {
@@ -80,7 +80,7 @@ impl Exchange {
     }
 
     /// Whether a token, `counting` or not, could be mistaken for one of this exchange's.
-    pub(super) fn claims(&self, token: &Token, counting: bool) -> bool {
+    pub(in crate::endpoint) fn claims(&self, token: &TokenKey, counting: bool) -> bool {
         if counting || self.counting == Counting::Token {
             self.token.is_sibling(token)
         } else {
@@ -131,7 +131,12 @@ impl Ended {
         answer: &MessageView<'_>,
         echo: &mut Echo,
     ) {
-        if self.counting == Counting::Token && !self.token.is_sibling(&answer.token()) {
+        let sibling = || {
+            let token = answer.token();
+            Token::new(token.as_slice())
+                .is_some_and(|token| self.token.is_sibling(&TokenKey::short(token)))
+        };
+        if self.counting == Counting::Token && !sibling() {
             return;
         }
         let latest = self.sent.saturating_sub(1);
@@ -195,7 +200,8 @@ impl Endpoint {
         let count = match exchange.counting {
             Counting::Off => return,
             Counting::Token => {
-                let length = HEADER_LENGTH + exchange.token.len();
+                // Those that count are short.
+                let length = HEADER_LENGTH + exchange.token.token().map_or(0, Token::len);
                 if let Some(last) = exchange.bytes[..length].last_mut() {
                     *last = copy;
                 }

@@ -36,6 +36,9 @@ impl Endpoint {
         let began = exchange.transmissions.first().map_or(now, |t| t.at);
         if matches!(failure, Failure::TimedOut { .. }) {
             self.doubt_session(peer);
+            if token.is_long() && purpose.wants_response() {
+                self.note_trial_lost(now, peer);
+            }
         }
         self.tell_abandoned(now, index, reason);
         if let Some(observer) = purpose.observer() {
@@ -57,7 +60,7 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn tell_abandoned(&mut self, now: Instant, index: u32, reason: Reason) {
+    pub(in crate::endpoint) fn tell_abandoned(&mut self, now: Instant, index: u32, reason: Reason) {
         let parameters = self.exchange_parameters(index);
         let exchange = &self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];

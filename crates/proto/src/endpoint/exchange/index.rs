@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::Exchange;
-use crate::codec::{MessageId, Token};
+use crate::codec::{MessageId, TokenKey};
 use crate::peer::PeerIndex;
 
 /// Exchanges by (peer, Message ID) and by (peer, token).
@@ -49,18 +49,18 @@ impl ExchangeIndex {
         &self,
         all: &Slab<Exchange>,
         peer: PeerIndex,
-        token: &Token,
+        token: &TokenKey,
     ) -> Option<u32> {
         self.find_by_token(all, peer, token, |exchange| exchange.goes_by(token))
     }
 
     /// The exchange of which this is true, among those with a peer whose tokens are the same as
     /// this one but for the last byte: with tokens of a byte or two there may be many.
-    pub(super) fn find_by_token(
+    pub(in crate::endpoint) fn find_by_token(
         &self,
         all: &Slab<Exchange>,
         peer: PeerIndex,
-        token: &Token,
+        token: &TokenKey,
         is: impl Fn(&Exchange) -> bool,
     ) -> Option<u32> {
         let matches = |&i: &u32| {
@@ -85,7 +85,7 @@ impl ExchangeIndex {
         });
     }
 
-    pub(super) fn add_token(&mut self, all: &Slab<Exchange>, index: u32) {
+    pub(in crate::endpoint) fn add_token(&mut self, all: &Slab<Exchange>, index: u32) {
         let Self {
             state, by_token, ..
         } = self;
@@ -105,6 +105,11 @@ impl ExchangeIndex {
 
     pub(super) fn remove(&mut self, exchange: &Exchange, index: u32) {
         self.remove_id(exchange, index);
+        self.remove_token(exchange, index);
+    }
+
+    /// Takes an exchange out from under its token, before that becomes another.
+    pub(in crate::endpoint) fn remove_token(&mut self, exchange: &Exchange, index: u32) {
         let hash = self.hash((exchange.peer, exchange.token.stem()));
         if let Ok(found) = self.by_token.find_entry(hash, |&i| i == index) {
             found.remove();

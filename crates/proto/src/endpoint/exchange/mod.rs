@@ -26,9 +26,8 @@ pub(super) use index::ExchangeIndex;
 pub(crate) use queue::Queue;
 
 use super::{Endpoint, Failure, NO_AGGREGATE, Owner, RequestError, Tracing};
-use crate::codec::{BlockValue, MessageId, Token, Type};
+use crate::codec::{BlockValue, MessageId, TokenKey, Type};
 use crate::endpoint::config::LATENESS;
-use crate::endpoint::count::COUNTING_TOKEN_BYTES;
 use crate::endpoint::observe::ACKNOWLEDGEMENT_BYTES;
 use crate::message_id::MessageIds;
 use crate::observe::observers::ObserverIndex;
@@ -113,7 +112,7 @@ pub(in crate::endpoint) enum State {
 pub(super) struct Submission {
     pub(super) purpose: Purpose,
     pub(super) confirmable: bool,
-    pub(super) token: Token,
+    pub(in crate::endpoint) token: TokenKey,
     /// By its token, or not yet.
     pub(super) counting: Counting,
     /// The message, its type and Message ID still open.
@@ -135,15 +134,15 @@ pub(super) struct Exchange {
     pub(super) state: State,
     pub(super) confirmable: bool,
     /// That of its copies, but for the last byte where that counts them.
-    token: Token,
+    token: TokenKey,
     /// How its copies are told apart.
     counting: Counting,
     /// The copy that its answer named, if any.
     named: Option<u8>,
     pub(super) id: Option<MessageId>,
     pub(super) bytes: Vec<u8>,
-    answer_bytes: u32,
-    parameters: Option<Box<TransmissionParameters>>,
+    pub(super) answer_bytes: u32,
+    pub(super) parameters: Option<Box<TransmissionParameters>>,
     /// Bytes that it counts for in a [budget](crate::endpoint::aggregate) shared with other peers.
     pub(super) budgeted: u32,
     /// What that budget keeps with it.
@@ -218,6 +217,15 @@ impl Exchange {
         }
     }
 
+    /// What its token is found by.
+    pub(super) fn token_key(&self) -> TokenKey {
+        self.token
+    }
+
+    pub(super) fn set_token(&mut self, token: TokenKey) {
+        self.token = token;
+    }
+
     fn retransmissions(&self) -> u8 {
         u8::try_from(self.transmissions.len().saturating_sub(1)).unwrap_or(u8::MAX)
     }
@@ -229,7 +237,7 @@ pub(super) struct Ended {
     peer: SocketAddr,
     kind: Kind,
     id: MessageId,
-    token: Token,
+    token: TokenKey,
     counting: Counting,
     /// The copy that its last answer named, if any.
     named: Option<u8>,
@@ -293,41 +301,6 @@ impl Endpoint {
                 .get_or_insert_with(|| Box::new(parameters));
         }
         Ok(index)
-    }
-
-    /// A token that no exchange with this peer uses; one that is to count copies begins at 0.
-    pub(super) fn fresh_token(&mut self, peer: PeerIndex, counting: Counting) -> Token {
-        let counts = counting == Counting::Token;
-        let mut length = usize::from(self.config.token_length.min(8));
-        if counts {
-            length = length.max(COUNTING_TOKEN_BYTES);
-        } else if length == 0 {
-            if !self.is_token_in_use(peer, &Token::EMPTY, counts) {
-                return Token::EMPTY;
-            }
-            length = 2;
-        }
-        loop {
-            let mut bytes = [0; 8];
-            let (high, low) = bytes.split_at_mut(4);
-            high.copy_from_slice(&self.random.next_u32().to_be_bytes());
-            low.copy_from_slice(&self.random.next_u32().to_be_bytes());
-            if counts {
-                bytes[length - 1] = 0;
-            }
-            let token = Token::new(&bytes[..length]).expect("at most 8 bytes");
-            if !self.is_token_in_use(peer, &token, counts) {
-                return token;
-            }
-            // Taken, or a stream without entropy: a longer token always finds room.
-            length = (length + 1).min(8);
-        }
-    }
-
-    fn is_token_in_use(&self, peer: PeerIndex, token: &Token, counts: bool) -> bool {
-        let claims = |exchange: &Exchange| exchange.claims(token, counts);
-        let exchange = (self.index).find_by_token(&self.exchanges, peer, token, claims);
-        exchange.is_some() || self.claims_observation(peer, token, counts)
     }
 
     /// Whether a peer's queue takes another message.
@@ -714,7 +687,10 @@ impl Endpoint {
                 let (peer, copies) = (exchange.peer, exchange.transmissions.len() as u8);
                 let again = exchange.retransmissions() < parameters.max_retransmit && may;
                 self.tell_aggregate_lost(now, peer);
-                if again {
+                if self.is_lost_trial(now, index) {
+                    let failure = Failure::TimedOut { copies };
+                    self.retry_with_short_token(now, index, Reason::TimedOut, failure);
+                } else if again {
                     self.retransmit(now, index, &parameters, silent);
                 } else {
                     self.abandon(now, index, Reason::TimedOut, Failure::TimedOut { copies });

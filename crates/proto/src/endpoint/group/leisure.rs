@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
 
-use crate::codec::{Code, MessageView, Token, Type};
+use crate::codec::{Code, MessageView, TokenKey, Type};
 use crate::counters::Refusal;
 use crate::dedup::Known;
 use crate::endpoint::config::Leisure;
@@ -20,7 +20,7 @@ use crate::trace::What;
 #[derive(Debug)]
 pub(in crate::endpoint) struct Leisurely {
     to: SocketAddr,
-    token: Token,
+    token: TokenKey,
     /// What its receiver may be sent.
     budget: usize,
     bytes: Vec<u8>,
@@ -84,7 +84,7 @@ impl Endpoint {
         &mut self,
         now: Instant,
         to: SocketAddr,
-        token: Token,
+        token: TokenKey,
         budget: usize,
         bytes: Vec<u8>,
     ) {

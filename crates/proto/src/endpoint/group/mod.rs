@@ -21,7 +21,7 @@ use super::client::{Sending, encode, remove_transfer_options};
 use super::config::{ENGINE_BYTES, MESSAGE_BYTES, admissible};
 use super::exchange::{Purpose, Submission, UNLIMITED};
 use super::{Endpoint, Event, Failure, Owner, RequestError, RequestId};
-use crate::codec::{Code, EncodeError, MessageView, OptionNumber, Token};
+use crate::codec::{Code, EncodeError, MessageView, OptionNumber, Token, TokenKey};
 use crate::message::{Request, Response};
 use crate::timers::TimerId;
 
@@ -212,7 +212,7 @@ impl Endpoint {
         let submission = Submission {
             purpose: Purpose::Group { group: index },
             confirmable: false,
-            token,
+            token: TokenKey::short(token),
             counting: Counting::Off,
             bytes,
             answer_bytes: 0,
@@ -230,7 +230,8 @@ impl Endpoint {
         from: SocketAddr,
         message: &MessageView<'_>,
     ) -> bool {
-        let Some(&index) = self.groups.tokens.get(&message.token()) else {
+        let token = Token::new(message.token().as_slice());
+        let Some(&index) = token.and_then(|token| self.groups.tokens.get(&token)) else {
             return false;
         };
         self.acknowledge_response(now, from, message, self.config.parameters);

@@ -22,7 +22,7 @@ use carob_cc::time::{Duration, Instant};
 
 use super::{Endpoint, Failure, Owner, Queued, RequestId, Tracing};
 use crate::codec::signal::BASE_MESSAGE_SIZE;
-use crate::codec::{Code, FrameReader, Framing, MessageView, Signal, Token};
+use crate::codec::{BASE_TOKEN_LENGTH, Code, FrameReader, Framing, MessageView, Signal};
 use crate::counters::Refusal;
 use crate::endpoint::rates::Pace;
 use crate::trace::What;
@@ -128,11 +128,14 @@ impl Endpoint {
         connection.reader = FrameReader::new(framing, limit);
         (connection.since, connection.heard, connection.used) = (now, now, now);
         self.trace(now, peer, What::Connected);
+        let longest = self.longest_token();
         let csm = Signal::Csm {
             max_message_size: Some(limit),
             block_wise: self.reliable().block_wise,
+            // Nothing is said where the base value holds (RFC 8974 2.2.1).
+            extended_token_length: (longest > BASE_TOKEN_LENGTH).then_some(longest as u32),
         };
-        self.send_signal(now, peer, &csm, &Token::EMPTY);
+        self.send_signal(now, peer, &csm, &[]);
         self.set_connection_timer(now, index);
         if let Some(peer) = self.peers.find(peer) {
             self.pump(now, peer);
@@ -158,6 +161,7 @@ impl Endpoint {
             introduced: false,
             takes: BASE_MESSAGE_SIZE,
             block_wise: false,
+            token_length: BASE_TOKEN_LENGTH as u32,
             congested: false,
             released: false,
             leaving: None,
@@ -312,6 +316,11 @@ impl Endpoint {
             };
             self.trace(now, from, what);
         }
+        if message.has_long_token() && !self.takes_token(from, &message) {
+            self.counters.refused(Refusal::Malformed);
+            let text = "token is longer than is taken";
+            return self.abort(now, from, Disconnect::BadMessage, None, text);
+        }
         if (code.is_request() || code == Code::PING) && self.reads_nothing(from) {
             let text = "answers are not read";
             return self.abort(now, from, Disconnect::NoRoom, None, text);
@@ -376,7 +385,7 @@ impl Endpoint {
             bad_csm_option,
             text,
         };
-        self.send_signal(now, peer, &signal, &Token::EMPTY);
+        self.send_signal(now, peer, &signal, &[]);
         self.close(now, index, why);
     }
 
@@ -458,7 +467,7 @@ impl Endpoint {
             alternative: None,
             hold_off: None,
         };
-        self.send_signal(now, peer, &signal, &Token::EMPTY);
+        self.send_signal(now, peer, &signal, &[]);
         self.set_connection_timer(now, index);
     }
 
@@ -508,7 +517,7 @@ impl Endpoint {
                 ping.before = ping.before.saturating_sub(1);
             }
             if ping.before == 0 {
-                pongs.push(ping.token);
+                pongs.push(core::mem::take(&mut ping.token));
             }
             ping.before > 0
         });
@@ -647,7 +656,7 @@ impl Endpoint {
             } else if now >= heard + probe {
                 self.connections.slots[index as usize].probed = Some(now);
                 let ping = Signal::Ping { custody: false };
-                self.send_signal(now, address, &ping, &Token::EMPTY);
+                self.send_signal(now, address, &ping, &[]);
             }
         } else if let Some(idle) = idle
             && now >= used + idle

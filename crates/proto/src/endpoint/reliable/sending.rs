@@ -60,6 +60,7 @@ impl Endpoint {
     /// Whether a message, with the newest that it has to tell, is no longer than its peer takes now.
     fn fits_now(&mut self, now: Instant, index: u32) -> bool {
         self.bring_up_to_date(now, index);
+        self.settle_token(index);
         let Exchange {
             peer,
             purpose,

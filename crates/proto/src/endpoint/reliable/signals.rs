@@ -1,5 +1,6 @@
 //! What both ends of a connection tell each other about it (RFC 8323 5).
 
+use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use carob_cc::evidence::Answer;
@@ -8,7 +9,8 @@ use carob_cc::time::{Duration, Instant};
 use super::table::HeldPing;
 use super::{Disconnect, Endpoint, LEAST_MESSAGE_SIZE, PINGS_HELD, Phase};
 use crate::codec::signal::{BadSignallingOption, MAX_MESSAGE_SIZE, SIGNAL_BYTES};
-use crate::codec::{Code, MessageView, Signal, Token};
+use crate::codec::token::token_room;
+use crate::codec::{BASE_TOKEN_LENGTH, Code, MessageView, Signal};
 use crate::endpoint::exchange::Purpose;
 
 impl Endpoint {
@@ -17,14 +19,22 @@ impl Endpoint {
         now: Instant,
         to: SocketAddr,
         signal: &Signal<'_>,
-        token: &Token,
+        token: &[u8],
     ) {
-        let mut buffer = [0; SIGNAL_BYTES];
-        let room = self.capacity(to).message.min(SIGNAL_BYTES);
-        let length = signal
-            .write(&mut buffer[..room], token)
-            .expect("our signals are short, and texts are cut");
-        self.transmit(now, to, &buffer[..length]);
+        let (mut buffer, mut longer) = ([0; SIGNAL_BYTES], Vec::new());
+        let mut buffer = &mut buffer[..];
+        if token.len() > BASE_TOKEN_LENGTH {
+            longer.resize(SIGNAL_BYTES + token_room(token.len()), 0);
+            buffer = &mut longer;
+        }
+        let room = self.capacity(to).message.min(buffer.len());
+        let written = signal.write(&mut buffer[..room], token);
+        // Our signals are short, and texts are cut; who takes no more than that, and wants a long
+        // token back, gets no answer.
+        debug_assert!(written.is_ok() || token.len() > BASE_TOKEN_LENGTH);
+        if let Ok(length) = written {
+            self.transmit(now, to, &buffer[..length]);
+        }
     }
 
     pub(super) fn handle_signal(
@@ -55,6 +65,7 @@ impl Endpoint {
             Signal::Csm {
                 max_message_size,
                 block_wise,
+                extended_token_length,
             } => {
                 let before = (connection.takes, connection.block_wise);
                 // It replaces what was said before, and may be below the base (RFC 8323 3.3,
@@ -68,6 +79,9 @@ impl Endpoint {
                     connection.takes = size;
                 }
                 connection.block_wise |= block_wise;
+                if let Some(length) = extended_token_length {
+                    connection.token_length = length;
+                }
                 let now_is = (connection.takes, connection.block_wise);
                 // One that changes nothing leads to nothing, however often it comes.
                 if !connection.introduced || now_is != before {
@@ -79,7 +93,7 @@ impl Endpoint {
                     let before = connection.answering;
                     let serial = self.next_serial();
                     let ping = HeldPing {
-                        token,
+                        token: token.as_slice().into(),
                         serial,
                         before,
                     };
@@ -89,13 +103,14 @@ impl Endpoint {
                     return;
                 }
                 let custody = custody && connection.answering == 0;
-                self.send_signal(now, from, &Signal::Pong { custody }, &token);
+                self.send_signal(now, from, &Signal::Pong { custody }, token.as_slice());
             }
             Signal::Pong { .. } => {
                 let Some(peer) = self.peers.find(from) else {
                     return;
                 };
-                let found = self.index.find_token(&self.exchanges, peer, &token);
+                let key = self.token_key(token);
+                let found = self.index.find_token(&self.exchanges, peer, &key);
                 if let Some(index) = found
                     && let Purpose::Ping { operation } = self.exchanges[index as usize].purpose
                 {

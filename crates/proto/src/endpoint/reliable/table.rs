@@ -9,11 +9,12 @@ use carob_cc::time::Instant;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
+use smallvec::SmallVec;
 
 use super::Disconnect;
 use crate::address;
 use crate::codec::signal::BASE_MESSAGE_SIZE;
-use crate::codec::{FrameReader, Token};
+use crate::codec::{BASE_TOKEN_LENGTH, FrameReader};
 use crate::endpoint::RequestId;
 use crate::recency::Recency;
 use crate::shares::{Shares, Sharing};
@@ -34,9 +35,9 @@ pub(super) enum Phase {
 }
 
 /// A ping with Custody whose pong waits (RFC 8323 5.4.1).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct HeldPing {
-    pub(super) token: Token,
+    pub(super) token: SmallVec<[u8; BASE_TOKEN_LENGTH]>,
     /// What came before it has an earlier serial number.
     pub(super) serial: u32,
     /// Requests before it that are not answered.
@@ -60,6 +61,8 @@ pub(super) struct Connection {
     /// Max-Message-Size and Block-Wise-Transfer of the peer, so far.
     pub(super) takes: u32,
     pub(super) block_wise: bool,
+    /// The longest token that it takes in requests, so far (RFC 8974 2.2.1).
+    pub(super) token_length: u32,
     /// The driver has more of ours than it can send.
     pub(super) congested: bool,
     /// No more requests go here: the peer has said Release.
@@ -207,6 +210,14 @@ impl Connections {
                     takes, block_wise, ..
                 } = self.slots[index as usize];
                 (takes, block_wise && takes > BASE_MESSAGE_SIZE)
+            })
+    }
+
+    /// The longest token that this peer takes in requests, as far as it has said.
+    pub(in crate::endpoint) fn token_length(&self, address: SocketAddr) -> u32 {
+        self.find(address)
+            .map_or(BASE_TOKEN_LENGTH as u32, |index| {
+                self.slots[index as usize].token_length
             })
     }
 

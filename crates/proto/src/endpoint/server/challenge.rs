@@ -17,7 +17,7 @@ use carob_cc::time::Instant;
 
 use super::response::write_response;
 use crate::blockwise::Wanted;
-use crate::codec::{BlockSize, BlockValue, Code, OptionNumber, Token};
+use crate::codec::{BlockSize, BlockValue, Code, OptionNumber};
 use crate::counters::Refusal;
 use crate::endpoint::capacity::Capacity;
 use crate::endpoint::{Endpoint, IncomingId};
@@ -30,7 +30,7 @@ pub const AMPLIFICATION_FACTOR: usize = 3;
 /// What a response is written from.
 pub(super) struct Draft<'a> {
     pub(super) capacity: &'a Capacity,
-    pub(super) token: &'a Token,
+    pub(super) token: &'a [u8],
     pub(super) method: Code,
     pub(super) response: &'a Response,
     pub(super) wanted: Wanted,

@@ -221,6 +221,13 @@ impl Endpoint {
     ) {
         // Over a connection every request is answered.
         let confirmable = request.kind() == Type::Confirmable || self.is_reliable();
+        if self.exceeds_tokens(request) {
+            // Nobody is refused anything in a group's name (RFC 7252 8.1).
+            if !to_group {
+                self.refuse(now, from, request, Code::BAD_REQUEST, Why::Text(""));
+            }
+            return;
+        }
         let verdict = self.check_options(request);
         if let Verdict::Refused(code, number) = verdict
             && confirmable
@@ -266,7 +273,7 @@ impl Endpoint {
         };
         let deregister = Some(Observe::Deregister);
         if matches!(verdict, Verdict::Understood { observe, .. } if observe == deregister) {
-            self.deregister(now, from, &request.token());
+            self.deregister(now, from, &self.token_key(request.token()));
         }
         let wanted = self.wanted(from, request);
         let whole = self.wanted_of(from, None);
@@ -349,6 +356,7 @@ impl Endpoint {
         wanted: Wanted,
     ) -> IncomingId {
         let serial = self.next_serial();
+        let token = self.token_key(request.token());
         let connection = self.connections.serial(from);
         let table = &mut self.incoming;
         let slot = Slot {
@@ -356,7 +364,7 @@ impl Endpoint {
             live: true,
             from,
             id: request.message_id(),
-            token: request.token(),
+            token,
             acknowledgement: if let Some(connection) = connection {
                 Acknowledgement::Connected(connection)
             } else if request.kind() == Type::Confirmable {

@@ -13,7 +13,7 @@ use carob_cc::time::{Duration, Instant};
 use super::challenge::AMPLIFICATION_FACTOR;
 use super::response::address;
 use crate::codec::{
-    Code, EncodeError, MessageId, MessageView, NoResponse, OptionNumber, Token, Type, Writer,
+    Code, EncodeError, MessageId, MessageView, NoResponse, OptionNumber, TokenView, Type, Writer,
 };
 use crate::counters::Refusal;
 use crate::dedup::Repeatable;
@@ -198,15 +198,18 @@ impl Endpoint {
             return;
         }
         self.counters.requests.add(request.code(), Some(code));
+        if self.exceeds_tokens(request) {
+            return self.refuse_token(now, from, request, (kind, code));
+        }
         let count = self.count_to_echo(request);
         let mut scratch = core::mem::take(&mut self.scratch);
-        if let Ok(mut length) = write_refusal(&mut scratch, &token, code, why) {
+        if let Ok(mut length) = write_refusal(&mut scratch, token, code, why) {
             address(&mut scratch, kind, id);
             length = super::response::echo(&mut scratch, length, count);
             let fits = length <= AMPLIFICATION_FACTOR * request.as_bytes().len();
             if !fits
                 && self.is_limited(now, from)
-                && let Ok(plain) = write_refusal(&mut scratch, &token, code, Why::Text(""))
+                && let Ok(plain) = write_refusal(&mut scratch, token, code, Why::Text(""))
             {
                 self.counters.refused(Refusal::Amplification);
                 address(&mut scratch, kind, id);
@@ -220,11 +223,11 @@ impl Endpoint {
 
 fn write_refusal(
     buffer: &mut [u8],
-    token: &Token,
+    token: TokenView<'_>,
     code: Code,
     why: Why<'_>,
 ) -> Result<usize, EncodeError> {
-    let mut writer = Writer::new(buffer, Type::Acknowledgement, code, MessageId(0), token)?;
+    let mut writer = Writer::new(buffer, Type::Acknowledgement, code, MessageId(0), &token)?;
     match why {
         Why::Text("") => {}
         Why::Text(text) => writer.payload(text.as_bytes())?,

@@ -13,8 +13,9 @@ use crate::blockwise::bodies::Kept;
 use crate::blockwise::{Key, Wanted};
 use crate::codec::edit::SMALL_OPTION_BYTES;
 use crate::codec::header::HEADER_LENGTH;
+use crate::codec::token::token_room;
 use crate::codec::{
-    BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Token, Type, Writer,
+    BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, TokenKey, Type, Writer,
 };
 use crate::counters::Refusal;
 use crate::endpoint::capacity::Capacity;
@@ -22,7 +23,7 @@ use crate::endpoint::client::write_options;
 use crate::endpoint::count::Count;
 use crate::endpoint::exchange::{Purpose, Submission, UNLIMITED};
 use crate::endpoint::group::leisure::is_of_use;
-use crate::endpoint::{Endpoint, IncomingId};
+use crate::endpoint::{Disconnect, Endpoint, IncomingId};
 use crate::message::{Payload, Response};
 use crate::trace::What;
 
@@ -40,7 +41,29 @@ impl Endpoint {
         let Some(slot) = self.incoming.find(id) else {
             return;
         };
-        let (from, message_id, token) = (slot.from, slot.id, slot.token);
+        let key = slot.token;
+        match key.token() {
+            Some(token) => self.respond_to(now, id, response, token.as_slice()),
+            None => self.respond_to_long_token(now, id, response),
+        }
+    }
+
+    #[cold]
+    fn respond_to_long_token(&mut self, now: Instant, id: IncomingId, response: &Response) {
+        let mut token = self.buffer();
+        if let Some(incoming) = self.incoming(id) {
+            token.extend_from_slice(incoming.message.token().as_slice());
+        }
+        self.respond_to(now, id, response, &token);
+        self.spare_buffer(token);
+    }
+
+    /// Answers a request that has this token.
+    fn respond_to(&mut self, now: Instant, id: IncomingId, response: &Response, token: &[u8]) {
+        let Some(slot) = self.incoming.find(id) else {
+            return;
+        };
+        let (from, message_id, key) = (slot.from, slot.id, slot.token);
         let (to_group, method) = (slot.to_group, slot.method());
         let acknowledgement = slot.acknowledgement;
         let mut count = self.count_option.zip(slot.count);
@@ -67,7 +90,7 @@ impl Endpoint {
         let tagged = self.tagged(response, wanted);
         let response = tagged.as_ref().unwrap_or(response);
         let registration = if observing {
-            self.answer_registration(now, from, &token, response)
+            self.answer_registration(now, from, &key, response)
         } else {
             None
         };
@@ -76,23 +99,27 @@ impl Endpoint {
         let capacity = self.capacity(from);
         let carried = wanted.whole.max(wanted.span);
         let body = response.bytes().len().min(carried);
-        self.grow_scratch(&capacity, 64 + response.options.encoded_len(), body);
+        let head = 64 + token_room(token.len()) + response.options.encoded_len();
+        self.grow_scratch(&capacity, head, body);
         let mut scratch = core::mem::take(&mut self.scratch);
         let written = write_response(
             &mut scratch,
             &capacity,
-            &token,
+            token,
             response,
             wanted,
             block1,
             observe,
         );
         let built = written.is_ok();
-        let (mut length, mut keep) = written.unwrap_or_else(|_| {
+        let written = written.or_else(|_| {
             let plain = Response::new(Code::INTERNAL_SERVER_ERROR);
-            write_response(&mut scratch, &capacity, &token, &plain, wanted, None, None)
-                .expect("a response without options or body fits")
+            write_response(&mut scratch, &capacity, token, &plain, wanted, None, None)
         });
+        let Ok((mut length, mut keep)) = written else {
+            self.scratch = scratch;
+            return self.leave_unanswered(now, id);
+        };
         // Whose response is short need not be looked up; one that is repeated must be.
         let separate = matches!(
             acknowledgement,
@@ -111,7 +138,7 @@ impl Endpoint {
                 self.counters.refused(Refusal::Amplification);
                 let draft = Draft {
                     capacity: &capacity,
-                    token: &token,
+                    token,
                     method,
                     response,
                     wanted,
@@ -169,9 +196,9 @@ impl Endpoint {
             let budget = budget.unwrap_or(UNLIMITED);
             if !to_group {
                 let of = Some(message_id);
-                self.send_separately(now, from, (token, of), (confirmable, budget), bytes);
+                self.send_separately(now, from, (key, of), (confirmable, budget), bytes);
             } else if built {
-                self.answer_group_later(now, from, token, budget, bytes);
+                self.answer_group_later(now, from, key, budget, bytes);
             }
         }
         match registration {
@@ -182,6 +209,15 @@ impl Endpoint {
             Some((observer, _)) => self.remove_observer(now, observer),
             None => {}
         }
+    }
+
+    /// Gives up a request that no response fits: its peer takes less by now than the request's token
+    /// needs, which only a connection's can say.
+    fn leave_unanswered(&mut self, now: Instant, id: IncomingId) {
+        let from = self.incoming.slots[id.index as usize].from;
+        self.drop_incoming(id);
+        let text = "no response with this token is short enough";
+        self.abort(now, from, Disconnect::BadMessage, None, text);
     }
 
     /// Answers a request with nothing but, where it is still due, an empty ACK: its response is not
@@ -254,7 +290,7 @@ impl Endpoint {
         &mut self,
         now: Instant,
         to: SocketAddr,
-        (token, of): (Token, Option<MessageId>),
+        (token, of): (TokenKey, Option<MessageId>),
         (confirmable, budget): (bool, usize),
         mut bytes: Vec<u8>,
     ) {
@@ -346,7 +382,7 @@ pub(super) fn echo(
 pub(in crate::endpoint) fn write_response(
     buffer: &mut [u8],
     capacity: &Capacity,
-    token: &Token,
+    token: &[u8],
     response: &Response,
     wanted: Wanted,
     block1: Option<BlockValue>,
@@ -359,7 +395,8 @@ pub(in crate::endpoint) fn write_response(
     } = response;
     let mut wanted = wanted;
     if !matches!(payload, Payload::Part { .. }) {
-        wanted = capacity.limit(wanted, HEADER_LENGTH + options.encoded_len());
+        let head = HEADER_LENGTH + token_room(token.len()) + options.encoded_len();
+        wanted = capacity.limit(wanted, head);
     }
     let room = capacity.message.min(buffer.len());
     let buffer = &mut buffer[..room];

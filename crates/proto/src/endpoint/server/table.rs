@@ -9,7 +9,7 @@ use carob_cc::time::Instant;
 
 use super::Part;
 use crate::blockwise::Wanted;
-use crate::codec::{BlockValue, Code, MessageId, NoResponse, Token};
+use crate::codec::{BlockValue, Code, MessageId, NoResponse, TokenKey};
 use crate::dedup::Remembered;
 use crate::endpoint::IncomingId;
 use crate::endpoint::count::Count;
@@ -27,10 +27,11 @@ pub(super) struct Slot {
     pub(super) live: bool,
     pub(super) from: SocketAddr,
     pub(super) id: MessageId,
-    pub(super) token: Token,
+    pub(super) token: TokenKey,
     pub(super) acknowledgement: Acknowledgement,
     pub(super) remembered: Option<Remembered>,
-    /// The message, kept so that the application can look at it; the buffer is reused.
+    /// The message, kept so that the application can look at it; the buffer is reused. Of a long token,
+    /// the bytes are there alone.
     pub(super) bytes: Vec<u8>,
     /// The whole body, where it came in several blocks.
     pub(super) body: Option<Bytes>,

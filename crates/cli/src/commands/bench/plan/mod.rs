@@ -69,6 +69,8 @@ pub(super) struct Plan {
     pub(super) choice: Choice,
     pub(super) nstart: u16,
     pub(super) block_size: Option<BlockSize>,
+    /// Bytes of the tokens of requests.
+    pub(super) token_length: u16,
     pub(super) port_messages: u32,
 }
 
@@ -141,6 +143,7 @@ impl Plan {
             choice: controller(&args.cc)?,
             nstart: args.nstart.unwrap_or(share).max(1),
             block_size: args.block_size,
+            token_length: args.token_length,
             port_messages,
         };
         Ok(plan)
@@ -156,7 +159,7 @@ impl Plan {
         parameters.nstart = self.nstart;
         config.parameters = parameters;
         config.controller = self.choice.clone();
-        config.token_length = 4;
+        config.token_length = self.token_length;
         config.trace = Tracing::Exchanges;
         config.limits.recent = REMEMBERED;
         config.limits.queue = config.limits.queue.max(self.outstanding);
