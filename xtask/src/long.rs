@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    aggregate, crowds, fairness, flood, literature, networks, notifications, sensitivity,
+    aggregate, crowds, defences, fairness, flood, literature, networks, notifications, sensitivity,
     slow_server, wireless, workspace::Workspace,
 };
 
@@ -35,6 +35,7 @@ const RUNS: &[Long] = &[
     ALL_CONTROLLERS,
     CONTRACT,
     CROWD_SENSITIVITY,
+    DEFENCES,
     FAIRNESS_SENSITIVITY,
     FLEET,
     FLOOD,
@@ -134,6 +135,13 @@ const FLEET: Long = Long {
         "14",
     ]),
     results: "crates/sim/examples/fleet.txt",
+};
+
+const DEFENCES: Long = Long {
+    name: "defences",
+    about: "attacks without the defence against them, which is taken out of a copy of the code (five minutes)",
+    work: Work::Function(defences::run),
+    results: "docs/defences.md",
 };
 
 const FLOOD: Long = Long {

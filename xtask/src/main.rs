@@ -11,6 +11,7 @@ mod aggregate;
 mod bench;
 mod carob;
 mod crowds;
+mod defences;
 mod fairness;
 mod flood;
 mod interop;

@@ -1,0 +1,267 @@
+//! Defences that no setting turns off, taken out of the code one after the other: the test that makes the
+//! attack must then fail.
+//!
+//! A copy of the repository is changed, never the repository. Each change is written here as what stands
+//! in a file and what is put in its place; an ordinary test sees to it that it still stands there, once.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{process, workspace::Workspace};
+
+/// A defence taken out.
+struct Defence {
+    attack: &'static str,
+    without: &'static str,
+    file: &'static str,
+    /// What stands there, and what is put in its place.
+    changes: &'static [(&'static str, &'static str)],
+    /// Package, test program and test.
+    test: [&'static str; 3],
+}
+
+const DEFENCES: [Defence; 6] = [
+    Defence {
+        attack: "whole bodies that wait in slow handlers",
+        without: "a body stops to count when it is complete",
+        file: "crates/proto/src/blockwise/assembly.rs",
+        changes: &[
+            (
+                "        let body = &mut self.slots[index as usize];\n        Assembled::Whole(",
+                "        let all = self.slots[index as usize].bytes.len();\n        self.give_back(peer, all);\n        \
+                 let body = &mut self.slots[index as usize];\n        Assembled::Whole(",
+            ),
+            (
+                "(&mut self, peer: SocketAddr, bytes: usize) {\n        self.give_back(peer, bytes);",
+                "(&mut self, _: SocketAddr, _: usize) {",
+            ),
+        ],
+        test: [
+            "carob-proto",
+            "fairness",
+            "a_body_counts_until_its_request_is_answered",
+        ],
+    },
+    Defence {
+        attack: "messages that mean nothing, so that Resets are sent",
+        without: "every one is answered",
+        file: "crates/proto/src/endpoint/mod.rs",
+        changes: &[(
+            "if *count < REJECTIONS_A_SECOND {",
+            "if *count < u32::MAX {",
+        )],
+        test: [
+            "carob-proto",
+            "limits",
+            "a_peer_that_answers_every_reset_is_not_answered_without_end",
+        ],
+    },
+    Defence {
+        attack: "TLS handshakes that say nothing",
+        without: "at the limit, who comes is not let in",
+        file: "crates/carob/src/driver/streams/listen.rs",
+        changes: &[(
+            "let oldest = if running.shares.of(source) >= share {",
+            "let oldest = if running.tasks.len() >= self.limit.min(share) {\n            return;\n        } else if \
+                 running.shares.of(source) >= share {",
+        )],
+        test: [
+            "carob",
+            "overload",
+            "handshakes_that_never_end_keep_nobody_waiting",
+        ],
+    },
+    Defence {
+        attack: "DTLS hellos from forged sources",
+        without: "no cookie is asked for",
+        file: "crates/carob/src/driver/dtls/handshakes.rs",
+        changes: &[(
+            "= server.cookies.check(now, from, own, hello) else {",
+            "= server.cookies.check(now, from, own, hello).or(Some([0; 32])) else {",
+        )],
+        test: [
+            "carob",
+            "secure_attacks",
+            "who_does_not_show_that_it_is_there_gets_less_than_it_sends_and_leaves_nothing",
+        ],
+    },
+    Defence {
+        attack: "a proxy's places taken for one slow origin",
+        without: "an origin may have all places",
+        file: "crates/carob/src/proxy/passing.rs",
+        changes: &[(
+            "if for_origin >= self.limits.requests_of_origin\n            ||",
+            "if",
+        )],
+        test: ["carob", "proxy", "a_slow_origin_delays_nobody_else"],
+    },
+    Defence {
+        attack: "a proxy's places taken by one client",
+        without: "a client may have all places",
+        file: "crates/carob/src/proxy/passing.rs",
+        changes: &[(
+            "\n            || waiting.clients.of(client) >= self.limits.requests_of_client",
+            "",
+        )],
+        test: ["carob", "proxy", "one_client_does_not_take_all_places"],
+    },
+];
+
+/// What became of a test.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed,
+}
+
+pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
+    let place = workspace.target()?.join("defences");
+    let (tree, build) = (place.join("tree"), place.join("build"));
+    copy(&workspace.root, &tree)?;
+    let mut text = String::from(
+        "# Tests without the defences that they are about\n\n\
+         `cargo xtask long defences` takes each of these defences out of a copy of the code and makes the attack again. Of the\n\
+         other attacks of [overload.md](overload.md) a setting turns the defence off, and their tests do so themselves.\n\n\
+         | attack | what is taken out | its test, with the defence | without |\n|---|---|---|---|\n",
+    );
+    let mut sound = true;
+    for defence in &DEFENCES {
+        println!("{}: {}", defence.attack, defence.without);
+        let file = tree.join(defence.file);
+        let whole = fs::read_to_string(&file)?;
+        let with = test(&tree, &build, defence)?;
+        fs::write(&file, changed(defence, &whole)?)?;
+        let without = test(&tree, &build, defence);
+        fs::write(&file, whole)?;
+        let without = without?;
+        let good = (with, without) == (Outcome::Passed, Outcome::Failed);
+        sound &= good;
+        let word = |outcome| match outcome {
+            Outcome::Passed => "passes",
+            Outcome::Failed => "fails",
+        };
+        let [package, program, name] = defence.test;
+        let _ = writeln!(
+            text,
+            "| {} | {} | `{package}`, `{program}`: `{name}` {} | {}{} |",
+            defence.attack,
+            defence.without,
+            word(with),
+            word(without),
+            if good { "" } else { " (**it should not**)" }
+        ); // a String takes every write
+    }
+    print!("\n{text}");
+    fs::write(results, text).with_context(|| format!("cannot write {}", results.display()))?;
+    Ok(sound)
+}
+
+/// The file without the defence.
+fn changed(defence: &Defence, whole: &str) -> Result<String> {
+    let mut text = whole.to_owned();
+    for (stands, instead) in defence.changes {
+        let found = text.matches(stands).count();
+        ensure!(
+            found == 1,
+            "{}: what is to be changed stands there {found} times: {stands}",
+            defence.file
+        );
+        text = text.replacen(stands, instead, 1);
+    }
+    Ok(text)
+}
+
+/// Copies what git knows; files of an earlier copy that are the same keep their times, so that little is
+/// built again.
+fn copy(root: &Path, tree: &Path) -> Result<()> {
+    let mut list = Command::new("git");
+    list.args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]);
+    let names = process::output(list.current_dir(root))?;
+    let mut copied: Vec<PathBuf> = Vec::new();
+    for name in names.split_terminator('\0') {
+        let (from, to) = (root.join(name), tree.join(name));
+        if !from.is_file() {
+            continue; // deleted, and not yet so in the index
+        }
+        let bytes = fs::read(&from).with_context(|| format!("cannot read {}", from.display()))?;
+        if fs::read(&to).is_ok_and(|there| there == bytes) {
+            continue;
+        }
+        fs::create_dir_all(to.parent().context("a file is in a folder")?)?;
+        fs::write(&to, bytes).with_context(|| format!("cannot write {}", to.display()))?;
+        copied.push(to);
+    }
+    println!("{} files copied to {}", copied.len(), tree.display());
+    Ok(())
+}
+
+/// Builds and runs the test.
+fn test(tree: &Path, build: &Path, defence: &Defence) -> Result<Outcome> {
+    let [package, program, name] = defence.test;
+    let cargo = |more: &[&str]| {
+        let mut command = process::cargo();
+        command.args(["test", "--quiet", "--package", package]);
+        command.args(["--all-features", "--test", program]);
+        command.args(more).current_dir(tree);
+        command.env("CARGO_TARGET_DIR", build);
+        command
+    };
+    if !process::succeeds(&mut cargo(&["--no-run"]))? {
+        bail!("{}: it does not build as changed", defence.file);
+    }
+    let mut run = cargo(&["--", "--exact", name]);
+    if program == "proxy" {
+        // Its tests are in modules.
+        run = cargo(&["--", name]);
+    }
+    let output = run.stdin(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        said.contains("running 1 test"),
+        "{package}, {program}: there is not one test `{name}`"
+    );
+    Ok(if output.status.success() {
+        Outcome::Passed
+    } else {
+        Outcome::Failed
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_out_stands_where_it_is_said_to() {
+        let root = Workspace::find().expect("the workspace is there").root;
+        for defence in &DEFENCES {
+            let whole = fs::read_to_string(root.join(defence.file)).expect(defence.file);
+            let without = changed(defence, &whole).expect(defence.attack);
+            assert_ne!(whole, without);
+            let tests = root.join("crates").join(match defence.test[0] {
+                "carob-proto" => "proto/tests",
+                _ => "carob/tests",
+            });
+            let [_, program, name] = defence.test;
+            let one = tests.join(program).with_extension("rs");
+            let attacks = tests.join(program).join("attacks.rs");
+            let text = fs::read_to_string(if attacks.exists() { attacks } else { one });
+            assert!(
+                text.expect(program).contains(&format!("fn {name}(")),
+                "{name}"
+            );
+        }
+    }
+}
