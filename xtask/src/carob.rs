@@ -18,15 +18,29 @@ pub(crate) fn lab(
     arguments: &[&str],
     settings: &[&str],
 ) -> Result<Vec<Value>> {
+    let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+    let all: Vec<&str> = ["lab"]
+        .into_iter()
+        .chain(arguments.iter().copied())
+        .chain(settings)
+        .collect();
+    values(workspace, &all)
+}
+
+/// Runs `carob` with `--json` and reads its lines of JSON.
+pub(crate) fn values(workspace: &Workspace, arguments: &[&str]) -> Result<Vec<Value>> {
     let mut command = process::cargo();
     command
-        .args(["run", "--release", "--quiet", "--package", "carob-cli"])
-        .args(["--", "lab"])
+        .args([
+            "run",
+            "--release",
+            "--quiet",
+            "--package",
+            "carob-cli",
+            "--",
+        ])
         .args(arguments)
         .arg("--json");
-    for setting in settings {
-        command.args(["--set", setting]);
-    }
     let rows: Result<Vec<Value>, _> = process::output(command.current_dir(&workspace.root))?
         .lines()
         .map(serde_json::from_str)

@@ -10,8 +10,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    aggregate, crowds, defences, fairness, flood, literature, networks, notifications, sensitivity,
-    slow_server, wireless, workspace::Workspace,
+    aggregate, crowds, defences, fairness, flood, literature, networks, notifications, profiles,
+    sensitivity,
+, wireless, workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -43,6 +44,7 @@ const RUNS: &[Long] = &[
     LITERATURE_SENSITIVITY,
     MESH_SENSITIVITY,
     NOTIFICATION_SENSITIVITY,
+    PROFILES,
     RPL_SENSITIVITY,
     SERVER_SENSITIVITY,
     TCP_SENSITIVITY,
@@ -184,6 +186,13 @@ const IOTLAB_SENSITIVITY: Long = Long {
     about: "what the study of NON and Observe leaves open about its testbed (three minutes)",
     work: Work::Function(wireless::iotlab),
     results: "crates/lab/results/iotlab-sensitivity.md",
+};
+
+const PROFILES: Long = Long {
+    name: "profiles",
+    about: "the transmission profiles beside the defaults, on their links and others, with other values (minutes)",
+    work: Work::Function(profiles::run),
+    results: "crates/lab/results/profiles.md",
 };
 
 const RPL_SENSITIVITY: Long = Long {

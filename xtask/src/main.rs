@@ -21,6 +21,7 @@ mod networks;
 mod notifications;
 mod peers;
 mod process;
+mod profiles;
 mod readings;
 mod sensitivity;
 mod slow_server;

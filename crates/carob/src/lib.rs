@@ -124,7 +124,8 @@ mod socket;
 pub mod tls;
 mod ways;
 
-pub use carob_cc::TransmissionParameters;
+pub use carob_cc::profile::UnknownProfile;
+pub use carob_cc::{TransmissionParameters, TransmissionProfile};
 pub use carob_proto::codec::{
     BlockSize, Code, ContentFormat, ETag, NoResponse, OptionNumber, Options, Scheme, Uri,
 };

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carob_cc::TransmissionParameters;
+use carob_cc::profile::UnknownProfile;
 use carob_cc::registry::UnknownController;
+use carob_cc::{TransmissionParameters, TransmissionProfile};
 use carob_proto::codec::{BlockSize, OptionNumber, Scheme};
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Config, Leisure, Reliable, Tracing};
@@ -138,6 +139,33 @@ impl Settings {
     pub fn parameters(mut self, parameters: TransmissionParameters) -> Self {
         self.parameters = Some(parameters);
         self
+    }
+
+    /// What a profile has for every peer that is not given its own: controller, parameters and the
+    /// largest block, which is asked for in the first request already (RFC 7959 2.4). A DTLS handshake
+    /// may take as long as a request. What is set after this goes over it.
+    ///
+    /// Handshakes need no timer of their own: the peer's controller times them, from ACK_TIMEOUT on.
+    pub fn profile(mut self, profile: TransmissionProfile) -> Self {
+        let parameters = profile.parameters();
+        let bytes = usize::from(profile.block_bytes());
+        self.config.controller = Choice::Registered(profile.controller());
+        self.config.block_size = BlockSize::from_bytes_at_most(bytes).unwrap_or(BlockSize::MIN);
+        self.config.negotiate_early = true;
+        let handshake = &mut self.sessions.handshake_time;
+        *handshake = (*handshake).max(parameters.max_transmit_wait().into());
+        self.parameters(parameters)
+    }
+
+    /// The same, by its name.
+    pub fn profile_named(self, name: &str) -> Result<Self, UnknownProfile> {
+        name.parse().map(|profile| self.profile(profile))
+    }
+
+    /// One peer's own profile: its controller and parameters. Blocks are the endpoint's.
+    pub fn peer_profile(self, peer: SocketAddr, profile: TransmissionProfile) -> Self {
+        let controller = Choice::Registered(profile.controller());
+        self.peer(peer, Some(controller), Some(profile.parameters()))
     }
 
     /// One peer's own controller and parameters, where given.

@@ -8,14 +8,15 @@
 mod common;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use carob::{Choice, Settings, TransmissionParameters};
+use carob::{Choice, Settings, TransmissionParameters, TransmissionProfile};
 use carob_cc::controller::{Controller, Gauge, Timer};
 use carob_cc::evidence::{Expired, Start};
 use carob_cc::random::Random;
+use carob_proto::trace::What;
 use common::{client, client_with, impatient, limited, resources, silent_peer, start};
 
 /// How long a client waits for a peer that says nothing.
@@ -127,4 +128,61 @@ async fn requests_to_one_host_keep_to_nstart_and_to_many_hosts_do_not_wait() {
         began.elapsed() >= Duration::from_millis(180),
         "one after the other"
     );
+}
+
+/// The first timers of the requests of a client, by peer.
+type Timers = Arc<Mutex<Vec<(SocketAddr, Duration)>>>;
+
+fn noting(settings: Settings) -> (Settings, Timers) {
+    let timers = Timers::default();
+    let noted = timers.clone();
+    let settings = settings.on_trace(move |trace| {
+        if let What::Sent {
+            retransmissions: 0,
+            timeout: Some(timeout),
+            ..
+        } = trace.what
+        {
+            noted.lock().unwrap().push((trace.peer, timeout.into()));
+        }
+    });
+    (settings, timers)
+}
+
+#[tokio::test]
+async fn profiles_are_of_an_endpoint_or_of_a_peer() {
+    let ((_one, slow), (_two, fast), (_three, mesh)) =
+        (silent_peer(), silent_peer(), silent_peer());
+    let settings = Settings::new().profile_named("nb-iot").unwrap();
+    let settings = settings.peer_profile(fast, TransmissionProfile::Lan);
+    let (settings, timers) = noting(settings);
+    let client = client_with(settings);
+    let of_mesh = TransmissionProfile::Thread;
+    client.set_peer_profile(mesh, of_mesh).await.unwrap();
+    for peer in [slow, fast, mesh] {
+        let request = client.get(format!("coap://{peer}/"));
+        let request = request.deadline(Duration::from_millis(50));
+        limited(request.send()).await.unwrap_err();
+    }
+    let timers = timers.lock().unwrap();
+    for ((peer, timer), (of, secs)) in timers.iter().zip([(slow, 9), (fast, 1), (mesh, 2)]) {
+        assert_eq!(peer.port(), of.port());
+        let least = Duration::from_secs(secs);
+        assert!((least..=least * 3 / 2).contains(timer), "{timer:?}");
+    }
+    assert_eq!(timers.len(), 3);
+    assert!(Settings::new().profile_named("5g").is_err());
+}
+
+#[test]
+fn what_is_set_after_a_profile_goes_over_it() {
+    let settings = Settings::new()
+        .profile(TransmissionProfile::NbIot)
+        .block_size(carob::BlockSize::MAX)
+        .controller_named("cocoa-03")
+        .unwrap();
+    let said = format!("{settings:?}");
+    assert!(said.contains("controller: cocoa-03"), "{said}");
+    assert!(!said.contains("controller: fasor"), "{said}");
+    assert!(said.contains("max_retransmit: 5"), "{said}");
 }

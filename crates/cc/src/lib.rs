@@ -31,6 +31,7 @@ pub mod contract;
 pub mod controller;
 pub mod evidence;
 pub mod parameters;
+pub mod profile;
 pub mod random;
 pub mod ratio;
 pub mod registry;
@@ -38,4 +39,5 @@ pub mod time;
 
 pub use controller::Controller;
 pub use parameters::TransmissionParameters;
+pub use profile::TransmissionProfile;
 pub use registry::AnyController;

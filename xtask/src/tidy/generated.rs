@@ -59,6 +59,10 @@ const DOCUMENTS: &[Document] = &[
         arguments: &["cc", "list", "--markdown"],
     },
     Document {
+        path: "docs/profiles.md",
+        arguments: &["profiles", "--markdown"],
+    },
+    Document {
         path: "docs/default-comparison.svg",
         arguments: &["lab", "run", "--svg"],
     },

@@ -13,8 +13,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use carob_cc::TransmissionParameters;
 use carob_cc::controller::Gauge;
+use carob_cc::{TransmissionParameters, TransmissionProfile};
 use carob_proto::codec::{Code, Scheme, Uri};
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Failure, Snapshot, Usage};
@@ -268,6 +268,17 @@ impl Client {
         let settings = Box::new((peer, controller, parameters));
         let taken = self.ways.first().command(Command::SetPeer(settings)).await;
         if taken { Ok(()) } else { Err(Error::Closed) }
+    }
+
+    /// Gives one peer a profile's controller and parameters; as [`set_peer`](Self::set_peer).
+    pub async fn set_peer_profile(
+        &self,
+        peer: SocketAddr,
+        profile: TransmissionProfile,
+    ) -> Result<(), Error> {
+        let controller = Choice::Registered(profile.controller());
+        self.set_peer(peer, Some(controller), Some(profile.parameters()))
+            .await
     }
 
     /// The readings of a peer's controller, such as its RTO; nothing if the peer is not known.

@@ -20,7 +20,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Be a server", &["serve", "proxy"]),
     ("Measure a server", &["bench"]),
-    ("Choose congestion control", &["cc", "lab"]),
+    ("Choose congestion control", &["cc", "profiles", "lab"]),
     ("Set up", &["completions", "man"]),
 ];
 
@@ -157,6 +157,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carob cc list",
             "carob cc show cocoa-03",
             "carob cc trace --demo",
+        ],
+    ),
+    (
+        "profiles",
+        &[
+            "carob profiles",
+            "carob profiles nb-iot",
+            "carob profiles --json",
         ],
     ),
     (

@@ -7,7 +7,7 @@ mod values;
 
 use std::path::PathBuf;
 
-use carob::{Group, OptionNumber, Prefix};
+use carob::{Group, OptionNumber, Prefix, TransmissionProfile};
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -18,13 +18,13 @@ use crate::commands::lab::LabCommand;
 pub(crate) use help::command;
 pub(crate) use proxy::ProxyArgs;
 pub(crate) use request::{
-    AskArgs, BodyArgs, ConditionArgs, ContentArgs, DiscoverArgs, GroupArgs, MessageArgs,
-    NetworkArgs, ObserveArgs, PingArgs, PskArgs, RequestArgs, SelectArgs, SendArgs, TlsArgs,
-    WatchArgs,
+    AskArgs, BodyArgs, ChoiceArgs, ConditionArgs, ContentArgs, DiscoverArgs, GroupArgs,
+    MessageArgs, NetworkArgs, ObserveArgs, PingArgs, PskArgs, RequestArgs, SelectArgs, SendArgs,
+    TlsArgs, WatchArgs,
 };
 pub(crate) use values::{
     Tag, aggregate, amplification_limit, authority, block_size, controller, count_option, duration,
-    limit, nearest, token_length,
+    limit, nearest, profile, timed, token_length,
 };
 
 /// CoAP with congestion control you can choose: a client, a server, and a lab that measures.
@@ -69,6 +69,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: CcCommand,
     },
+    /// List the transmission profiles, or explain one: what suits a kind of link, and why
+    Profiles(ProfilesArgs),
     /// Experiments on a simulated network: scenarios, reports, the studies' tables
     Lab {
         #[command(subcommand)]
@@ -85,6 +87,20 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
+}
+
+/// What can be asked about transmission profiles.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProfilesArgs {
+    /// Explain this one
+    #[arg(value_name = "NAME", value_parser = values::profile)]
+    pub(crate) name: Option<TransmissionProfile>,
+    /// Print a JSON array, with all reasons
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// As the document docs/profiles.md
+    #[arg(long, hide = true, conflicts_with_all = ["json", "name"])]
+    pub(crate) markdown: bool,
 }
 
 /// Where a server takes connections.
@@ -180,14 +196,8 @@ pub(crate) struct ServeArgs {
     pub(crate) join: Vec<Group>,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
-    /// The congestion controller (`carob cc list` explains all)
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "default",
-        help_heading = "Network"
-    )]
-    pub(crate) cc: String,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
     /// The option in which clients may count retransmissions, if not 65052
     #[arg(long, value_name = "NUMBER", value_parser = count_option, help_heading = "Network")]
     pub(crate) count_option: Option<OptionNumber>,

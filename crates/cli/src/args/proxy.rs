@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use carob::proxy::Allow;
-use carob::{BlockSize, Prefix};
+use carob::{BlockSize, Prefix, TransmissionProfile};
 
 use super::{ListenArgs, OperatorArgs, WatchArgs, values};
 
@@ -37,14 +37,14 @@ pub(crate) struct ProxyArgs {
     pub(crate) bind: String,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
-    /// The congestion controller towards clients (`carob cc list` explains all)
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "default",
-        help_heading = "Side of the clients"
-    )]
-    pub(crate) cc: String,
+    /// The congestion controller towards clients (`carob cc list` explains all) [default: default, or the
+    /// profile's]
+    #[arg(long, value_name = "NAME", help_heading = "Side of the clients")]
+    pub(crate) cc: Option<String>,
+    /// What suits the link to the clients: nb-iot, lte-m, thread or lan (`carob profiles` explains all);
+    /// other options go over it
+    #[arg(long, value_name = "NAME", value_parser = values::profile, help_heading = "Side of the clients")]
+    pub(crate) profile: Option<TransmissionProfile>,
     /// Give all peers with this prefix, or without one all there are, one budget in front of their
     /// controllers, for those behind one slow link; several may be given, the longest counts
     #[arg(long, value_name = "PREFIX", num_args = 0..=1, require_equals = true, default_missing_value = "all",
@@ -73,6 +73,10 @@ pub(crate) struct OriginArgs {
     /// The congestion controller towards origins, or towards one: 192.0.2.7:5683=fasor
     #[arg(long, value_name = "[ADDRESS=]NAME", value_parser = controller)]
     pub(crate) origin_cc: Vec<(Option<SocketAddr>, String)>,
+    /// What suits the link to the origins, or to one: 192.0.2.7:5683=nb-iot. --origin-cc for the same
+    /// and other options go over it; blocks are those of all origins
+    #[arg(long, value_name = "[ADDRESS=]NAME", value_parser = profile)]
+    pub(crate) origin_profile: Vec<(Option<SocketAddr>, TransmissionProfile)>,
     /// The largest block to send to origins or ask them for
     #[arg(long, value_name = "BYTES", value_parser = values::block_size)]
     pub(crate) origin_block_size: Option<BlockSize>,
@@ -144,6 +148,12 @@ fn route(text: &str) -> Result<(String, String), String> {
     Ok((path.to_owned(), uri.to_owned()))
 }
 
+/// `NAME` or `ADDRESS=NAME`, of a profile.
+fn profile(text: &str) -> Result<(Option<SocketAddr>, TransmissionProfile), String> {
+    let (address, name) = controller(text)?;
+    Ok((address, values::profile(&name)?))
+}
+
 /// `NAME` or `ADDRESS=NAME`.
 fn controller(text: &str) -> Result<(Option<SocketAddr>, String), String> {
     let Some((address, name)) = text.split_once('=') else {
@@ -170,5 +180,9 @@ mod tests {
         let of_one = controller("[::1]:5683=fasor").map(|(address, _)| address.is_some());
         assert_eq!(of_one, Ok(true));
         assert!(controller("h=fasor").is_err());
+        assert_eq!(profile("lan"), Ok((None, TransmissionProfile::Lan)));
+        let of_one = profile("[::1]:5683=thread").map(|(address, _)| address.is_some());
+        assert_eq!(of_one, Ok(true));
+        assert!(profile("[::1]:5683=fasor").is_err());
     }
 }

@@ -3,18 +3,30 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carob::{BlockSize, ContentFormat, NoResponse, OptionNumber};
+use carob::{BlockSize, ContentFormat, NoResponse, OptionNumber, TransmissionProfile};
 
 use super::values::{self, OptionValue, Tag};
 use crate::formats;
+
+/// How messages are timed.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct ChoiceArgs {
+    /// The congestion controller (`carob cc list` explains all) [default: default, or the profile's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cc: Option<String>,
+    /// What suits a kind of link: nb-iot, lte-m, thread or lan, each with a controller, timers and a block
+    /// size (`carob profiles` explains all); --cc and other options go over it
+    #[arg(long, value_name = "NAME", value_parser = values::profile)]
+    pub(crate) profile: Option<TransmissionProfile>,
+}
 
 /// How to reach the other side, whatever is asked of it.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct NetworkArgs {
-    /// The congestion controller (`carob cc list` explains all)
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    pub(crate) cc: String,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
     /// Give up after this long, such as 5s or 400ms
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) deadline: Option<Duration>,

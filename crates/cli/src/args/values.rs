@@ -3,7 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carob::{BadPrefix, BlockSize, Choice, NoResponse, OptionNumber, Prefix, Scheme};
+use carob::{
+    BadPrefix, BlockSize, Choice, NoResponse, OptionNumber, Prefix, Scheme, Settings,
+    TransmissionProfile, UnknownProfile,
+};
 use carob_lab::scenario::keys::distance;
 use carob_proto::codec::{OptionDefinition, OptionFormat};
 use carob_proto::endpoint::{TOKEN_BYTES_MAX, can_count_retransmissions};
@@ -199,6 +202,28 @@ fn hex(digits: &str) -> Option<Vec<u8>> {
 /// An address as it is written in a URI.
 pub(crate) fn authority(scheme: Scheme, address: SocketAddr) -> String {
     format!("{scheme}://{address}")
+}
+
+/// Settings with a profile, if there is one, and a controller that goes over it.
+pub(crate) fn timed(
+    profile: Option<TransmissionProfile>,
+    controller: Option<&str>,
+) -> Result<Settings, Failure> {
+    let settings = profile.map_or_else(Settings::new, |profile| Settings::new().profile(profile));
+    match controller {
+        Some(name) => Ok(settings.controller(self::controller(name)?)),
+        None => Ok(settings),
+    }
+}
+
+/// A transmission profile.
+pub(crate) fn profile(name: &str) -> Result<TransmissionProfile, String> {
+    name.parse().map_err(|unknown: UnknownProfile| {
+        let names = TransmissionProfile::ALL.map(TransmissionProfile::name);
+        let near = nearest(name, names.into_iter());
+        let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        format!("{unknown}{near}")
+    })
 }
 
 /// The controller of a name.

@@ -8,6 +8,7 @@ mod manual;
 mod observe;
 mod operator;
 mod ping;
+pub(crate) mod profiles;
 mod proxy;
 mod request;
 mod serve;
@@ -50,6 +51,7 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Serve(args) => on_runtime(serve::run(args)),
         Command::Proxy(args) => on_runtime(proxy::run(*args)),
         Command::Cc { command } => settle(cc::run(&command)),
+        Command::Profiles(args) => profiles::run(&args),
         Command::Lab { command } => settle(lab::run(command)),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => settle(manual::pages(dir.as_deref())),
@@ -97,7 +99,7 @@ fn client(
     monitor: &Monitor,
     settings: impl FnOnce(Settings) -> Settings,
 ) -> Result<Client, Failure> {
-    let with_controller = Settings::new().controller(args::controller(&args.cc)?);
+    let with_controller = args::timed(args.choice.profile, args.choice.cc.as_deref())?;
     let settings = settings(monitor.of_client(with_controller))
         .tls(tls::of_client(&args.tls)?)
         .dtls(tls::dtls_of_client(&args.psk)?);

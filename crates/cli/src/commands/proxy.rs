@@ -53,6 +53,7 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
         bind,
         listen,
         cc,
+        profile,
         aggregate,
         block_size,
         origin,
@@ -62,24 +63,38 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
         watch,
     } = args;
     let monitor = Monitor::open(&watch)?;
-    let mut settings = Settings::new().controller(args::controller(&cc)?);
+    let mut settings = args::timed(profile, cc.as_deref())?;
     settings = aggregate.into_iter().fold(settings, Settings::aggregate);
     if let Some(size) = block_size {
         settings = settings.block_size(size);
     }
-    let mut origins = Settings::new().tls(tls::of_client(&TlsArgs {
-        ca: origin.origin_ca,
-        cert: origin.origin_cert,
-        key: origin.origin_key,
-    })?);
+    let of_all = origin.origin_profile.iter().rev();
+    let of_all = of_all.clone().find(|(address, _)| address.is_none());
+    let mut origins =
+        args::timed(of_all.map(|(_, profile)| *profile), None)?.tls(tls::of_client(&TlsArgs {
+            ca: origin.origin_ca,
+            cert: origin.origin_cert,
+            key: origin.origin_key,
+        })?);
     origins = origins.dtls(tls::dtls_of_client(&PskArgs {
         psk_identity: origin.origin_psk_identity,
         psk_file: origin.origin_psk_file,
     })?);
+    for &(address, profile) in &origin.origin_profile {
+        if let Some(address) = address {
+            origins = origins.peer_profile(address, profile);
+        }
+    }
     for (address, name) in &origin.origin_cc {
         let controller = args::controller(name)?;
         origins = match address {
-            Some(address) => origins.peer(*address, Some(controller), None),
+            Some(address) => {
+                // What one peer is given replaces what it was given before.
+                let mut profiles = origin.origin_profile.iter().rev();
+                let own = profiles.find(|(of, _)| of.as_ref() == Some(address));
+                let parameters = own.map(|(_, profile)| profile.parameters());
+                origins.peer(*address, Some(controller), parameters)
+            }
             None => origins.controller(controller),
         };
     }

@@ -13,6 +13,7 @@ mod help;
 mod observing;
 #[cfg(feature = "prometheus")]
 mod operating;
+mod profiles;
 mod proxying;
 mod requests;
 mod secured;

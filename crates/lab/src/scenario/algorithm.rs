@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use carob_cc::TransmissionProfile;
 use carob_cc::constants::SetError;
 use carob_sim::spec::{ControllerError, ControllerSpec};
 use carob_sim::tcp::settings::{self, Named};
@@ -15,7 +16,8 @@ use crate::pattern::{fits, is_pattern};
 /// An algorithm of a scenario.
 #[derive(Clone, Debug)]
 pub struct Algorithm {
-    /// Its registry id, or its name among TCP's.
+    /// Its registry id, its name among TCP's, or that of a transmission profile, which is its controller
+    /// with its parameters.
     pub name: String,
     pub(super) protocol: Protocol,
     /// Cells it runs in by default: for each sweep key named here, only these values.
@@ -42,6 +44,9 @@ impl Algorithm {
 
     /// What it is, in a sentence.
     pub fn about(&self) -> &'static str {
+        if let Some(profile) = profile(&self.name) {
+            return profile.about();
+        }
         match &self.protocol {
             Protocol::Udp(controller) => controller.entry().about,
             Protocol::Tcp(named) => named.about,
@@ -63,6 +68,11 @@ impl Algorithm {
         cell.text("mix.first")
             .map_or(true, |first| first == self.name)
     }
+}
+
+/// The transmission profile of that name.
+pub(super) fn profile(name: &str) -> Option<TransmissionProfile> {
+    name.parse().ok()
 }
 
 /// Lists under `algorithm.<name>.only`, as (algorithm, sweep key, values, place).
@@ -199,6 +209,7 @@ fn protocol_of(
         return Err(impossible(place, why));
     }
     let mut constants = constants_of(&format!("algorithm.{name}.cc."));
+    let name = profile(name).map_or(name, |profile| profile.controller().name);
     // For all algorithms: those that have the constant take it.
     let shared = constants_of("cc.");
     for (constant, value, place) in &shared {
@@ -232,7 +243,7 @@ pub fn every_name() -> impl Iterator<Item = &'static str> {
 
 /// Whether there is an algorithm of that name.
 pub fn is_known(name: &str) -> bool {
-    every_name().any(|known| known == name)
+    every_name().any(|known| known == name) || profile(name).is_some()
 }
 
 /// Names, with every pattern replaced by the algorithms it fits, each once; `all` is every one

@@ -22,6 +22,10 @@ macro_rules! built_in {
 pub const ALL: &[BuiltIn] = built_in! {
     "carob/default",
     "carob/fairness",
+    "carob/profile-lan",
+    "carob/profile-lte-m",
+    "carob/profile-nb-iot",
+    "carob/profile-thread",
     "cocoaplus/aging-threshold",
     "cocoaplus/backoff-factors",
     "cocoaplus/constant",

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use carob_cc::TransmissionParameters;
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
+use carob_cc::{TransmissionParameters, TransmissionProfile};
 use carob_sim::hash::fnv1a;
 use carob_sim::link::{self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, LossSpec};
 use carob_sim::random::Probability;
 use carob_sim::spec::Span;
 use carob_sim::spec::{ControllerSpec, Group, Recording, RunSpec, Transport, Until};
 
-use super::algorithm::{Algorithm, Protocol};
+use super::algorithm::{self, Algorithm, Protocol};
 use super::cases::Cases;
 use super::error::{Place, ScenarioError};
 use super::value::Value;
@@ -276,7 +276,10 @@ impl Cell {
         controller: &ControllerSpec,
     ) -> Result<TransmissionParameters, ScenarioError> {
         let suggested = controller.entry().suggested;
-        let mut parameters = suggested.apply(TransmissionParameters::DEFAULT);
+        let mut parameters = algorithm::profile(algorithm).map_or_else(
+            || suggested.apply(TransmissionParameters::DEFAULT),
+            TransmissionProfile::parameters,
+        );
         for from_command_line in [false, true] {
             for table in ["transmission".to_owned(), format!("algorithm.{algorithm}")] {
                 for (path, setting) in &self.settings {

@@ -3,7 +3,7 @@
 use carob_cc::TransmissionParameters;
 use carob_sim::spec::Transport;
 
-use super::algorithm::Protocol;
+use super::algorithm::{self, Protocol};
 use super::error::Place;
 use super::keys::{self, KEYS};
 use super::mesh;
@@ -186,6 +186,7 @@ impl Scenario {
                 let typed = |s: &&&Setting| matches!(s.place, Place::CommandLine(_));
                 let setting = set.iter().find(typed).or_else(|| set.first());
                 let profile = match key.path {
+                    _ if algorithm::profile(&algorithm.name).is_some() => true,
                     "max_retransmit" => suggested.max_retransmit.is_some(),
                     "rto_max" => suggested.rto_max.is_some(),
                     _ => false,

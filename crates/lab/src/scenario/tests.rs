@@ -1,3 +1,4 @@
+use carob_cc::TransmissionProfile;
 use carob_cc::time::Duration;
 use carob_sim::link::{Discipline, ExtraDelay, LossSpec};
 use carob_sim::random::Probability;
@@ -108,6 +109,25 @@ fn the_command_line_goes_over_the_scenario() {
         long(&set, "long-1c-none-2500", 0).transmission.rto_max,
         None
     );
+}
+
+#[test]
+fn a_profile_is_an_algorithm_with_parameters_of_its_own() {
+    let profile = TransmissionProfile::NbIot;
+    let (found, _) = builtin::find("carob/profile-nb-iot").expect("there is one");
+    let of = |set: &[&str]| {
+        let scenario = read(found.text, set).expect("it is read");
+        let own = &scenario.algorithms()[1];
+        assert_eq!((&*own.name, own.about()), ("nb-iot", profile.about()));
+        scenario.spec(&scenario.cells()[0], own, 1)
+    };
+    let spec = of(&[]);
+    assert_eq!(spec.transmission, profile.parameters());
+    assert_eq!(spec.controller.entry().name, profile.controller().name);
+    let spec = of(&["algorithm.nb-iot.max_retransmit=2", "ack_timeout=3 s"]);
+    assert_eq!(spec.transmission.max_retransmit, 2);
+    assert_eq!(spec.transmission.ack_timeout, Duration::from_secs(3));
+    assert_eq!(spec.transmission.rto_max, profile.parameters().rto_max);
 }
 
 #[test]

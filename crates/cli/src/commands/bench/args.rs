@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carob::BlockSize;
+use carob::{BlockSize, TransmissionProfile};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::args::{block_size, duration, token_length};
+use crate::args::{block_size, duration, profile, token_length};
 
 /// What `carob bench` can be told.
 #[derive(Debug, clap::Args)]
@@ -75,14 +75,13 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "URI", help_heading = "Request")]
     pub(crate) trigger: Option<String>,
 
-    /// The congestion controller (see `carob cc list`)
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "default",
-        help_heading = "Message layer"
-    )]
-    pub(crate) cc: String,
+    /// The congestion controller (see `carob cc list`) [default: default, or the profile's]
+    #[arg(long, value_name = "NAME", help_heading = "Message layer")]
+    pub(crate) cc: Option<String>,
+    /// What suits a kind of link: nb-iot, lte-m, thread or lan (see `carob profiles`); other options go
+    /// over it
+    #[arg(long, value_name = "NAME", value_parser = profile, help_heading = "Message layer")]
+    pub(crate) profile: Option<TransmissionProfile>,
     /// NSTART: blocks of a body that may be in flight (block) [default: 1; otherwise what
     /// --outstanding needs]
     #[arg(long, value_name = "N", help_heading = "Message layer")]

@@ -38,7 +38,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         listen,
         dir,
         writable,
-        cc,
+        choice,
         count_option,
         aggregate,
         amplification_limit,
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         return Ok(limits::list(json, limits.markdown));
     }
     let operator = operator::open(operator).await?;
-    let with_controller = Settings::new().controller(args::controller(&cc)?);
+    let with_controller = args::timed(choice.profile, choice.cc.as_deref())?;
     let with_controller = super::counted(with_controller, count_option);
     let with_controller = (aggregate.into_iter()).fold(with_controller, Settings::aggregate);
     let mut limit = AmplificationLimit::default();

@@ -84,7 +84,7 @@ const GENERAL: &[Key] = &[
         "run.algorithms",
         Kind::Texts,
         None,
-        "Controllers to compare.",
+        "Controllers to compare; the name of a transmission profile (`carob profiles`) is its controller with its parameters.",
     ),
     key(
         "run.seeds",

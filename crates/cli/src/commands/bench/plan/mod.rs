@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carob::{BlockSize, Code, TransmissionParameters};
+use carob::{BlockSize, Code, TransmissionParameters, TransmissionProfile};
 use carob_proto::codec::Uri;
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{BodyMode, Config, Sending, Tracing};
@@ -67,6 +67,7 @@ pub(super) struct Plan {
     pub(super) timeout: Duration,
     pub(super) controller: String,
     pub(super) choice: Choice,
+    pub(super) profile: Option<TransmissionProfile>,
     pub(super) nstart: u16,
     pub(super) block_size: Option<BlockSize>,
     /// Bytes of the tokens of requests.
@@ -114,6 +115,16 @@ impl Plan {
         let trigger = args.trigger.as_deref().map(Target::resolve).transpose()?;
         let seconds = if mode.moves_bodies() { 60 } else { 10 };
         let counted = args.requests.is_some();
+        let choice = match (&args.cc, args.profile) {
+            (Some(name), _) => controller(name)?,
+            (None, Some(profile)) => Choice::Registered(profile.controller()),
+            (None, None) => Choice::default(),
+        };
+        let moves_blocks = mode.moves_bodies();
+        let of_profile = args
+            .profile
+            .filter(|_| moves_blocks)
+            .and_then(|profile| BlockSize::from_bytes_at_most(usize::from(profile.block_bytes())));
         let plan = Self {
             mode,
             request: request.to(&target.uri),
@@ -139,10 +150,11 @@ impl Plan {
                 .or((!counted).then_some(Duration::from_secs(10))),
             requests: args.requests,
             timeout: args.timeout.unwrap_or(Duration::from_secs(seconds)),
-            controller: args.cc.clone(),
-            choice: controller(&args.cc)?,
+            controller: choice.name().to_owned(),
+            choice,
+            profile: args.profile,
             nstart: args.nstart.unwrap_or(share).max(1),
-            block_size: args.block_size,
+            block_size: args.block_size.or(of_profile),
             token_length: args.token_length,
             port_messages,
         };
@@ -152,10 +164,13 @@ impl Plan {
     /// The engine's settings for one source port.
     pub(super) fn config(&self) -> Config {
         let mut config = Config::default();
-        let mut parameters = TransmissionParameters::DEFAULT;
-        if let Choice::Registered(entry) = &self.choice {
-            parameters = entry.suggested.apply(parameters);
-        }
+        let mut parameters = match (self.profile, &self.choice) {
+            (Some(profile), _) => profile.parameters(),
+            (None, Choice::Registered(entry)) => {
+                entry.suggested.apply(TransmissionParameters::DEFAULT)
+            }
+            (None, _) => TransmissionParameters::DEFAULT,
+        };
         parameters.nstart = self.nstart;
         config.parameters = parameters;
         config.controller = self.choice.clone();
@@ -307,6 +322,23 @@ pub(super) mod tests {
         let parameters = plan.config().parameters;
         assert_eq!(parameters.rto_max, suggested.rto_max);
         assert!(parameters.rto_max.is_some(), "the source has a cap");
+    }
+
+    #[test]
+    fn a_profile_reaches_the_engine_and_other_options_go_over_it() {
+        let profile = TransmissionProfile::Thread;
+        let config = plan("--profile thread").expect("known").config();
+        assert_eq!(config.parameters, profile.parameters());
+        assert_eq!(config.controller.name(), profile.controller().name);
+        let words = "--profile thread --mode block --cc cocoa-03 --nstart 3";
+        let config = plan(words).expect("known").config();
+        assert_eq!(config.block_size.bytes(), 64);
+        assert_eq!(config.controller.name(), "cocoa-03");
+        assert_eq!(config.parameters.nstart, 3);
+        assert_eq!(config.parameters.rto_max, profile.parameters().rto_max);
+        let words = "--profile thread --mode block --block-size 128";
+        let config = plan(words).expect("known").config();
+        assert_eq!(config.block_size.bytes(), 128);
     }
 
     #[test]

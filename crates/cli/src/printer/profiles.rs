@@ -1,0 +1,59 @@
+//! The transmission profiles.
+
+use carob_lab::text::{Align, TextTable};
+
+use super::{line, table};
+use crate::commands::profiles::{Profile, ROWS, Reason};
+
+/// All profiles, a line each.
+pub(crate) fn profiles(all: &[Profile]) {
+    let header = [
+        "profile",
+        "ACK_TIMEOUT",
+        "MAX_RETRANSMIT",
+        "controller",
+        "block",
+        "for",
+    ];
+    let header = header.map(|name| (name.to_owned(), Align::Left));
+    let mut list = TextTable::new(header.to_vec());
+    for profile in all {
+        list.add(vec![
+            profile.name.to_owned(),
+            profile.parameters.ack_timeout.clone(),
+            profile.parameters.max_retransmit.to_string(),
+            profile.controller.to_owned(),
+            format!("{} B", profile.block_size),
+            profile.about.to_owned(),
+        ]);
+    }
+    list.add_note("carob profiles NAME tells every value, and why it is what it is");
+    table(&list);
+}
+
+/// One profile, with every value and its reason.
+pub(crate) fn profile(profile: &Profile) {
+    line(&format!("{}: {}", profile.name, profile.about));
+    let block = format!("{} B", profile.block_size);
+    let own = [
+        ("controller", profile.controller.to_owned()),
+        ("block size", block),
+    ];
+    let parameters = ROWS
+        .iter()
+        .map(|(name, value)| (*name, value(&profile.parameters)));
+    for (name, value) in own.into_iter().chain(parameters) {
+        line(&format!("  {name:17}  {value}"));
+    }
+    line("why:");
+    for Reason {
+        of, why, source, ..
+    } in &profile.reasons
+    {
+        line(&format!("  {of}: {why}"));
+        match source {
+            Some(source) => line(&format!("    source: {source}")),
+            None => line("    this project's choice"),
+        }
+    }
+}
