@@ -11,8 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     aggregate, crowds, defences, fairness, flood, literature, networks, notifications, profiles,
-    sensitivity,
-, wireless, workspace::Workspace,
+    sensitivity, slow_server, wireless, workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
