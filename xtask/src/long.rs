@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    aggregate, crowds, defences, fairness, flood, literature, networks, notifications, profiles,
-    sensitivity, slow_server, wireless, workspace::Workspace,
+    aggregate, crowds, defences, fairness, flood, literature, networks, notifications, profiles, sensitivity, slow_server, soak, wireless,
+    workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -28,6 +28,8 @@ enum Work {
     Command(&'static [&'static str]),
     /// It writes the results itself.
     Function(fn(&Workspace, &Path) -> Result<bool>),
+    /// Likewise, and it takes options.
+    WithOptions(fn(&Workspace, &Path, &[String]) -> Result<bool>),
 }
 
 const RUNS: &[Long] = &[
@@ -46,6 +48,7 @@ const RUNS: &[Long] = &[
     PROFILES,
     RPL_SENSITIVITY,
     SERVER_SENSITIVITY,
+    SOAK,
     TCP_SENSITIVITY,
 ];
 
@@ -201,6 +204,13 @@ const RPL_SENSITIVITY: Long = Long {
     results: "crates/lab/results/rpl-sensitivity.md",
 };
 
+const SOAK: Long = Long {
+    name: "soak",
+    about: "full rate, 1,000 observers, 1 % of datagrams lost, for --minutes N (30; and five more at the end) with --seed N",
+    work: Work::WithOptions(soak::run),
+    results: "docs/soak.md",
+};
+
 const TCP_SENSITIVITY: Long = Long {
     name: "tcp-sensitivity",
     about: "TCP's settings where a real kernel leaves the thesis, 200 seeds each (five minutes)",
@@ -217,7 +227,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
             }
             Ok(true)
         }
-        [name] => {
+        [name, options @ ..] => {
             let Some(run) = RUNS.iter().find(|run| run.name == name) else {
                 let names: Vec<_> = RUNS.iter().map(|run| run.name).collect();
                 bail!(
@@ -227,6 +237,8 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
             };
             let results = workspace.root.join(run.results);
             match run.work {
+                Work::WithOptions(work) => work(workspace, &results, options),
+                _ if !options.is_empty() => bail!("`long {name}` takes no options"),
                 Work::Command(line) => {
                     let mut command = Command::new(line[0]);
                     command.args(&line[1..]).current_dir(&workspace.root);
@@ -235,7 +247,6 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
                 Work::Function(work) => work(workspace, &results),
             }
         }
-        _ => bail!("`long` takes at most one name"),
     }
 }
 

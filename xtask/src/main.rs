@@ -25,6 +25,7 @@ mod profiles;
 mod readings;
 mod sensitivity;
 mod slow_server;
+mod soak;
 mod steps;
 mod tidy;
 mod wireless;
@@ -48,7 +49,7 @@ cargo xtask COMMAND
   bench server        CPU per request beside a bare socket loop and libcoap; `bench server --help`
   bench observe       a crowd of observers told, beside libcoap; `bench observe --help`
   bench codec         decode and encode times beside libcoap
-  long [NAME]         runs too long for every day; without a name, the list
+  long [NAME]         runs too long for every day; without a name, the list. `long soak` has options
   help                this text
 ";
 

@@ -1,0 +1,279 @@
+//! Confirmable requests as fast as they are answered, each answer held against its request.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::time::Duration;
+
+use carob_cc::TransmissionParameters;
+use carob_cc::time::Instant;
+use carob_proto::codec::Code;
+use carob_proto::endpoint::{Config, Event, Failure, RequestId, Sending};
+use carob_proto::message::{Request, Response};
+
+use crate::port::{Exchanged, Port, Traffic};
+use crate::{Plan, Tally};
+
+/// Source ports in use at a time.
+const PORTS: usize = 8;
+/// Requests of one port that wait for their answers, without those that wait for a copy: the answer to one
+/// that was begun [`FRESH`] later has come, so that a datagram was lost. Others take their places
+/// meanwhile, or the load would be what the timers leave of it. A server that does nothing for a
+/// while is sent no more than these.
+const ACTIVE: usize = 128;
+const FRESH: carob_cc::time::Duration = carob_cc::time::Duration::from_millis(50);
+/// Requests from one port before a new one takes its place: its Message IDs must not come again within
+/// EXCHANGE_LIFETIME.
+const PORT_REQUESTS: u32 = 60_000;
+/// One request in so many is a PUT, whose answer tells what was sent.
+const PUT_EVERY: u64 = 8;
+/// Without anything to do, so long until the next look.
+const IDLE: Duration = Duration::from_micros(50);
+
+/// What `carob serve` has at /hello.
+const HELLO: &[u8] = b"hello, this is 32 bytes of text\n";
+
+/// A request under way.
+struct Waiting {
+    since: Instant,
+    /// The number in the body of a PUT; none of a GET.
+    number: Option<u64>,
+    active: bool,
+}
+
+/// A port with what waits on it.
+struct Lane {
+    port: Port,
+    waiting: BTreeMap<RequestId, Waiting>,
+    /// In the order in which they were begun, as long as they may be fresh.
+    begun: VecDeque<(Instant, RequestId)>,
+    active: usize,
+    asked: u32,
+    /// When the newest was begun of those that are answered.
+    newest: Instant,
+}
+
+/// The load of one thread.
+pub(crate) struct Load {
+    plan: Plan,
+    lanes: Vec<Lane>,
+    /// Ports that have asked enough, until their last answers.
+    ending: Vec<Lane>,
+    /// When ports were given up, so that the system's choice of a new one can be held against it.
+    used: BTreeMap<u16, Instant>,
+    places: u64,
+    numbers: u64,
+    gone: (Traffic, Exchanged),
+    last_answer: Option<Instant>,
+    tally: Tally,
+}
+
+impl Load {
+    pub(crate) fn new(plan: Plan, now: Instant) -> io::Result<Self> {
+        let mut load = Self {
+            plan,
+            lanes: Vec::new(),
+            ending: Vec::new(),
+            used: BTreeMap::new(),
+            places: 1 << 32,
+            numbers: 0,
+            gone: Default::default(),
+            last_answer: None,
+            tally: Tally::default(),
+        };
+        for _ in 0..PORTS {
+            let lane = load.open(now)?;
+            load.lanes.push(lane);
+        }
+        Ok(load)
+    }
+
+    fn open(&mut self, now: Instant) -> io::Result<Lane> {
+        let lifetime = TransmissionParameters::DEFAULT.exchange_lifetime();
+        self.used.retain(|_, since| now.since(*since) < lifetime);
+        let mut config = Config::default();
+        config.parameters.nstart = u16::MAX;
+        config.limits.recent = 1;
+        // A port that the system gives us again too early is held until there is another.
+        let mut early = Vec::new();
+        loop {
+            let Plan {
+                server, loss, seed, ..
+            } = self.plan;
+            self.places += 1;
+            let port = Port::open(server, config.clone(), loss, seed, self.places)?;
+            if self.used.contains_key(&port.number()?) {
+                early.push(port);
+                continue;
+            }
+            return Ok(Lane {
+                port,
+                waiting: BTreeMap::new(),
+                begun: VecDeque::new(),
+                active: 0,
+                asked: 0,
+                newest: now,
+            });
+        }
+    }
+
+    /// A turn of every port; `asking` for more, or only waiting for what is under way.
+    pub(crate) fn turn(&mut self, now: Instant, asking: bool) -> io::Result<()> {
+        let mut arrived = false;
+        for index in 0..self.lanes.len() {
+            if asking && self.lanes[index].asked >= PORT_REQUESTS {
+                let fresh = self.open(now)?;
+                let old = std::mem::replace(&mut self.lanes[index], fresh);
+                self.ending.push(old);
+            }
+            let lane = &mut self.lanes[index];
+            lane.age();
+            if asking {
+                lane.fill(now, &mut self.numbers);
+            }
+            arrived |= lane.port.turn(now)?;
+            let answered = lane.hear(&mut self.tally);
+            self.note(now, answered);
+        }
+        for index in (0..self.ending.len()).rev() {
+            let lane = &mut self.ending[index];
+            lane.port.turn(now)?;
+            let answered = lane.hear(&mut self.tally);
+            let over = lane.waiting.is_empty() && lane.port.usage().exchanges == 0;
+            self.note(now, answered);
+            if over {
+                let lane = self.ending.swap_remove(index);
+                self.gone.0.add(lane.port.traffic());
+                self.gone.1.add(lane.port.exchanged());
+                self.used.insert(lane.port.number()?, now);
+            }
+        }
+        if !arrived {
+            std::thread::sleep(IDLE);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, now: Instant, answered: bool) {
+        if !answered {
+            return;
+        }
+        if let Some(last) = self.last_answer {
+            let gap = now.since(last).as_micros();
+            self.tally.longest_gap_us = self.tally.longest_gap_us.max(gap);
+        }
+        self.last_answer = Some(now);
+    }
+
+    /// Gaps without an answer are no stalls once nothing more is asked for.
+    pub(crate) fn stop_timing(&mut self) {
+        self.last_answer = None;
+    }
+
+    /// Requests under way.
+    pub(crate) fn under_way(&self) -> usize {
+        let lanes = self.lanes.iter().chain(&self.ending);
+        lanes.map(|lane| lane.waiting.len()).sum()
+    }
+
+    /// All counts until now.
+    pub(crate) fn tally(&self) -> Tally {
+        let mut tally = self.tally.clone();
+        let (mut traffic, mut exchanged) = self.gone;
+        for lane in self.lanes.iter().chain(&self.ending) {
+            traffic.add(lane.port.traffic());
+            exchanged.add(lane.port.exchanged());
+        }
+        tally.traffic = traffic;
+        tally.exchanged = exchanged;
+        tally
+    }
+}
+
+impl Lane {
+    /// Requests that wait for a copy give up their places.
+    fn age(&mut self) {
+        while let Some(&(since, id)) = self.begun.front() {
+            if since + FRESH > self.newest {
+                break;
+            }
+            self.begun.pop_front();
+            if let Some(waiting) = self.waiting.get_mut(&id)
+                && core::mem::take(&mut waiting.active)
+            {
+                self.active -= 1;
+            }
+        }
+    }
+
+    fn fill(&mut self, now: Instant, numbers: &mut u64) {
+        while self.active < ACTIVE && self.asked < PORT_REQUESTS {
+            *numbers += 1;
+            let number = numbers.is_multiple_of(PUT_EVERY).then_some(*numbers);
+            let request = match number {
+                None => Request::get().with_path("/hello"),
+                Some(number) => Request::new(Code::PUT)
+                    .with_payload(number.to_be_bytes().to_vec())
+                    .with_path("/echo"),
+            };
+            let request = request.expect("a short path");
+            // If the engine has no place for it, the answers that come make one.
+            let Ok(id) = self.port.request(now, request, Sending::default()) else {
+                break;
+            };
+            let active = true;
+            let since = now;
+            let waiting = Waiting {
+                since,
+                number,
+                active,
+            };
+            self.waiting.insert(id, waiting);
+            self.begun.push_back((now, id));
+            self.active += 1;
+            self.asked += 1;
+        }
+    }
+
+    /// Takes the engine's events; whether there was an answer among them.
+    fn hear(&mut self, tally: &mut Tally) -> bool {
+        let mut answered = false;
+        while let Some(event) = self.port.event() {
+            let (id, result) = match event {
+                Event::Response { id, response } => (id, Ok(response)),
+                Event::Failed { id, failure } => (id, Err(failure)),
+                _ => continue,
+            };
+            let Some(waiting) = self.waiting.remove(&id) else {
+                continue;
+            };
+            self.active -= usize::from(waiting.active);
+            if result.is_ok() && waiting.active {
+                self.newest = self.newest.max(waiting.since);
+            }
+            answered |= result.is_ok();
+            waiting.judge(result, tally);
+        }
+        answered
+    }
+}
+
+impl Waiting {
+    fn judge(&self, result: Result<Response, Failure>, tally: &mut Tally) {
+        match result {
+            Ok(response) => {
+                let right = match self.number {
+                    None => response.code == Code::CONTENT && response.bytes()[..] == *HELLO,
+                    Some(number) => {
+                        response.code == Code::CHANGED
+                            && response.bytes()[..] == number.to_be_bytes()
+                    }
+                };
+                tally.answered += 1;
+                if !right {
+                    tally.wrong(format!("{} {:?}", response.code, response.bytes()));
+                }
+            }
+            Err(failure) => tally.failed(failure),
+        }
+    }
+}
