@@ -11,6 +11,7 @@ use carob_proto::endpoint::{BodyMode, Config, Delivery, Event, Failure, Sending}
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
 use net::wide::wide;
+use net::wire::con;
 use net::{Faults, Net, get, millis, path_of, pattern, put, seconds};
 
 fn size(bytes: usize) -> BlockSize {
@@ -123,6 +124,58 @@ fn an_upload_is_cut_and_put_together_once() {
         Some(3_000)
     );
     assert_eq!(net.server.usage().uploads, (0, 0));
+}
+
+#[test]
+fn the_last_block_of_a_body_is_answered_again_when_its_answer_is_lost() {
+    // The answer to one is too long to be kept with what may be repeated; that to the other is
+    // short, but forgotten, because other requests come meanwhile.
+    for code in [Code::FETCH, Code::PUT] {
+        let mut server = Config::default();
+        server.limits.recent = 1;
+        let mut net = Net::new(Config::default(), server);
+        net.app.echo_fetch = true;
+        net.send(
+            Request::new(code)
+                .with_path("x")
+                .unwrap()
+                .with_payload(pattern(1_500)),
+        );
+        net.run_for(millis(25));
+        assert!(net.app.executed.is_empty(), "the last block is on its way");
+        net.drop_if = Some(|from_client, _| !from_client);
+        net.run_for(seconds(1));
+        assert_eq!(net.app.executed["x"], 1);
+        net.drop_if = None;
+        for id in 0..5 {
+            net.inject_to_server(&con(Code::GET, id).path("y").bytes());
+        }
+        net.run_for(seconds(60));
+        let response = net.response().expect("the copy is answered");
+        assert!(response.code.is_success(), "{code}: {}", response.code);
+        assert_eq!(net.app.executed["x"], 1, "{code}");
+        net.run_for(seconds(300));
+        assert_eq!(net.server.usage().uploads, (0, 0));
+    }
+}
+
+#[test]
+fn bodies_are_taken_when_there_is_no_room_to_remember_their_last_blocks() {
+    for limit in [0, 1, 2, 4] {
+        let mut server = Config::default();
+        server.limits.lasting = limit;
+        server.limits.recent = 1;
+        let mut net = Net::new(Config::default(), server);
+        for n in 1..=5 {
+            net.send(put("x", pattern(1_500 + n)));
+            net.run_for(seconds(1));
+            assert_eq!(net.response().unwrap().code, Code::CHANGED, "{limit}");
+            assert_eq!(net.app.resources["x"], pattern(1_500 + n));
+        }
+        // Half of the table at most, beside the one that the ring remembers.
+        let held = net.server.usage().remembered;
+        assert!(held <= 1 + limit / 2, "{limit}: {held}");
+    }
 }
 
 #[test]

@@ -80,7 +80,8 @@ limits! {
     responses: 65_536,
     /// Repeatable messages remembered for duplicates. At it, the oldest is forgotten.
     recent: 16_384,
-    /// Unrepeatable messages remembered for duplicates. At it, new ones are answered 5.03.
+    /// Unrepeatable messages remembered for duplicates. At it, new ones are answered 5.03. Up to half of
+    /// it also remembers the last blocks of request bodies; beyond that they are among the repeatable.
     lasting: 65_536,
     /// Request bodies being received block by block. At it, new ones are answered 5.03.
     uploads: 1_024,

@@ -265,7 +265,14 @@ impl Endpoint {
             self.request_waits(from);
             None
         } else {
-            let remembered = self.dedup.remember(now, lifetime, from, id, repeatable);
+            let ends_body = repeatable == Repeatable::Yes && self.ends_body(request);
+            let kept_long = if ends_body && self.has_room_for_end(now, from) {
+                self.dedup.remember(now, lifetime, from, id, Repeatable::No)
+            } else {
+                None
+            };
+            let remembered =
+                kept_long.or_else(|| self.dedup.remember(now, lifetime, from, id, repeatable));
             if remembered.is_none() {
                 return self.overloaded(now, from, request);
             }
@@ -344,6 +351,27 @@ impl Endpoint {
             }
         }
         self.out.push_back(Queued::Request(incoming));
+    }
+
+    /// Whether a request carries the last of several blocks of its body. A body that is whole is not
+    /// kept here, so that such a message cannot be processed again, whatever its method: a copy of it
+    /// would miss the blocks before it.
+    fn ends_body(&self, request: &MessageView<'_>) -> bool {
+        request.code().has_payload()
+            && matches!(
+                self.block_option(request, OptionNumber::BLOCK1),
+                Ok(Some(block)) if block.number > 0 && !block.more
+            )
+    }
+
+    /// Whether such a message may be remembered, with its answer, among those that must not run twice:
+    /// up to half of their table, so that these find room. Beyond that it has the ring, which
+    /// keeps no long answers and forgets the oldest.
+    fn has_room_for_end(&mut self, now: Instant, from: SocketAddr) -> bool {
+        self.dedup.expire(now);
+        let limit = self.config.limits.lasting / 2;
+        let of_source = self.dedup.lasting_of(self.sharing.source(from));
+        self.dedup.lasting() < limit && of_source < self.sharing.most(limit)
     }
 
     /// Gives a request a place and an identity.
