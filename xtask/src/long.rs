@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    aggregate, crowds, defences, fairness, flood, literature, networks, notifications, profiles, sensitivity, slow_server, soak, wireless,
-    workspace::Workspace,
+    aggregate, crowds, defences, fairness, flood, fuzz, literature, networks, notifications,
+    profiles, sensitivity, slow_server, soak, wireless, workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -41,6 +41,7 @@ const RUNS: &[Long] = &[
     FAIRNESS_SENSITIVITY,
     FLEET,
     FLOOD,
+    FUZZ,
     IOTLAB_SENSITIVITY,
     LITERATURE_SENSITIVITY,
     MESH_SENSITIVITY,
@@ -153,6 +154,13 @@ const FLOOD: Long = Long {
     about: "a server under a flood from 1,000,000 source addresses of loopback (ten minutes)",
     work: Work::Function(flood::run),
     results: "docs/flood.md",
+};
+
+const FUZZ: Long = Long {
+    name: "fuzz",
+    about: "every fuzz target for --seconds N (600), or one of them (--target NAME); corpora are written anew",
+    work: Work::WithOptions(fuzz::run),
+    results: "fuzz/results.md",
 };
 
 const LITERATURE_SENSITIVITY: Long = Long {

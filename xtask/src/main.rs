@@ -14,6 +14,7 @@ mod crowds;
 mod defences;
 mod fairness;
 mod flood;
+mod fuzz;
 mod interop;
 mod literature;
 mod long;
@@ -49,7 +50,7 @@ cargo xtask COMMAND
   bench server        CPU per request beside a bare socket loop and libcoap; `bench server --help`
   bench observe       a crowd of observers told, beside libcoap; `bench observe --help`
   bench codec         decode and encode times beside libcoap
-  long [NAME]         runs too long for every day; without a name, the list. `long soak` has options
+  long [NAME]         runs too long for every day; without a name, the list. `long soak` and `long fuzz` have options
   help                this text
 ";
 

@@ -114,6 +114,8 @@ mod clock;
 mod driver;
 pub mod dtls;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod limits;
 #[cfg(feature = "metrics")]
 pub mod metrics;

@@ -23,6 +23,8 @@ pub mod delivery;
 pub mod emulate;
 pub mod explained;
 pub mod export;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod journal;
 pub mod marks;
 pub mod medians;

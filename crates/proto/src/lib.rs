@@ -16,6 +16,8 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod address;
 pub mod blockwise;
@@ -25,6 +27,8 @@ pub mod counters;
 pub mod dedup;
 pub mod echo;
 pub mod endpoint;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod link_format;
 pub mod message;
 pub mod message_id;

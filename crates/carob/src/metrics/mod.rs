@@ -20,6 +20,8 @@ use std::time::Duration;
 
 pub use names::describe;
 pub(crate) use names::*;
+#[cfg(all(feature = "prometheus", any(test, fuzzing)))]
+pub(crate) use prometheus::respond_to_scraper;
 #[cfg(feature = "prometheus")]
 pub use prometheus::{InstallError, Prometheus};
 

@@ -106,7 +106,7 @@ fn network(text: &str) -> Option<(IpAddr, Option<u8>)> {
 
 impl Allow {
     /// Whether a URI might be asked for, before its host is resolved.
-    pub(super) fn may_admit(&self, uri: &Uri) -> bool {
+    pub(crate) fn may_admit(&self, uri: &Uri) -> bool {
         let host = match (&self.host, uri.host()) {
             (Hosts::Name(own), Host::Name(name)) => name == own,
             (Hosts::Below(suffix), Host::Name(name)) => is_below(name, suffix),
@@ -120,7 +120,7 @@ impl Allow {
     }
 
     /// Whether the host of such a URI may be asked at this address of its.
-    pub(super) fn admits(&self, uri: &Uri, address: SocketAddr) -> bool {
+    pub(crate) fn admits(&self, uri: &Uri, address: SocketAddr) -> bool {
         let address = address.ip().to_canonical();
         if !self.may_admit(uri) || is_nobody(address) {
             return false;

@@ -1,5 +1,7 @@
 //! What can be typed.
 
+#[cfg(test)]
+mod fuzzing;
 mod help;
 mod proxy;
 mod request;

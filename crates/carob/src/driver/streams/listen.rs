@@ -9,15 +9,16 @@ use std::time::Duration;
 use carob_proto::shares::{Shares, Sharing, Source};
 use rustls::ServerConfig;
 use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
-use tokio_tungstenite::accept_hdr_async_with_config;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::http::header::SEC_WEBSOCKET_PROTOCOL;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
 
 use super::link::{Duplex, Stream};
 use super::{Happening, Kind, OnSocket};
@@ -248,12 +249,20 @@ impl Handshake {
         Ok(match self.kind {
             Kind::Tcp | Kind::Tls => Stream::Tls(stream),
             Kind::WebSocket | Kind::SecureWebSocket => {
-                let limits = websocket_limits(self.max_message);
-                let accepted = accept_hdr_async_with_config(stream, agree, Some(limits)).await;
-                Stream::WebSocket(Box::new(accepted.map_err(io::Error::other)?))
+                Stream::WebSocket(Box::new(accept_websocket(stream, self.max_message).await?))
             }
         })
     }
+}
+
+/// A server's side of a WebSocket's handshake.
+pub(crate) async fn accept_websocket<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    max_message: usize,
+) -> io::Result<WebSocketStream<S>> {
+    let limits = websocket_limits(max_message);
+    let accepted = accept_hdr_async_with_config(stream, agree, Some(limits)).await;
+    accepted.map_err(io::Error::other)
 }
 
 /// Agrees to CoAP and to nothing else (RFC 8323 4.1).

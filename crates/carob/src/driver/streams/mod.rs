@@ -31,6 +31,8 @@ use crate::settings::Settings;
 pub(crate) use dial::{Dialer, MakeSocket, OnSocket};
 use link::{Link, Stream};
 pub(crate) use listen::Listener;
+#[cfg(any(test, fuzzing))]
+pub(crate) use listen::accept_websocket;
 
 /// Bytes that wait to be written on one connection before it counts as congested.
 const QUEUE_HIGH: usize = 256 << 10;

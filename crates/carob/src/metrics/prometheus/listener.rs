@@ -77,7 +77,7 @@ async fn answer(mut stream: TcpStream, prometheus: &Prometheus) -> io::Result<()
 }
 
 /// The status and body of the response to a request with this head.
-fn respond(head: &[u8], prometheus: &Prometheus) -> (&'static str, String) {
+pub(super) fn respond(head: &[u8], prometheus: &Prometheus) -> (&'static str, String) {
     let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|&byte| byte == b' ');
     let (method, target, version) = (words.next(), words.next(), words.next());

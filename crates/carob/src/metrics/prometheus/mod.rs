@@ -70,6 +70,12 @@ impl Prometheus {
     }
 }
 
+/// What a scraper that sends this head is answered by one that has been told nothing.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn respond_to_scraper(head: &[u8]) -> (&'static str, String) {
+    listener::respond(head, &Prometheus::new())
+}
+
 /// Another recorder is installed in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstallError;
