@@ -47,6 +47,7 @@ pub(super) struct Figures {
     server: Server,
     port: u16,
     path: &'static str,
+    next_source_port: u64,
     pub(super) alone_ms: Vec<f64>,
     cpu_us: Vec<f64>,
     pub(super) parallel_mb_s: Vec<f64>,
@@ -69,13 +70,13 @@ pub(super) fn slices(workspace: &Workspace, options: &Options) -> Result<Vec<Fig
     let mut found = servers(workspace)?;
     for round in 1..=options.rounds {
         for figures in &mut found {
-            let slice = |readers: u32| -> Result<Value> {
+            let mut slice = |readers: u32| -> Result<Value> {
                 let mut command = on_core(1, &generator);
                 command
                     .args(["-m", "block", "-u", figures.path])
                     .args(["-p", &figures.port.to_string()])
                     .args(["-P", &figures.server.id().to_string()])
-                    .args(["-b", &FIRST_SOURCE_PORT.to_string()])
+                    .args(["-b", &figures.next_source_port.to_string()])
                     .args([
                         "-s",
                         &readers.to_string(),
@@ -85,6 +86,8 @@ pub(super) fn slices(workspace: &Workspace, options: &Options) -> Result<Vec<Fig
                 let text = process::output(&mut command)?;
                 let slice: Value = serde_json::from_str(text.trim())
                     .with_context(|| format!("the generator printed {text:?}"))?;
+                // No Message ID may recur on a port: servers would take it for a copy.
+                figures.next_source_port = slice["nextport"].as_u64().unwrap_or(FIRST_SOURCE_PORT);
                 for key in ["bad", "badcode"] {
                     let count = number(&slice, key);
                     ensure!(count == 0.0, "{}: {count} wrong blocks", figures.name);
@@ -157,6 +160,7 @@ impl Figures {
             server,
             port,
             path,
+            next_source_port: FIRST_SOURCE_PORT,
             alone_ms: Vec::new(),
             cpu_us: Vec::new(),
             parallel_mb_s: Vec::new(),

@@ -164,7 +164,10 @@ fn a_limit_that_there_is_not_is_an_error_that_names_those_there_are() {
     for verb in [&["serve"][..], &["proxy", "--route", "/=coap://localhost"]] {
         for (given, said) in [
             ("observer=1", "did you mean observers?"),
-            ("zzzzzzzzzzzzzzz=1", "there are peers, requests, queue"),
+            (
+                "zzzzzzzzzzzzzzz=1",
+                "there are token_bytes, token_peers, peers",
+            ),
             ("observers=many", "observers is a number"),
             ("observers", "expected NAME=VALUE"),
         ] {
