@@ -4,12 +4,7 @@
 //! A copy of the repository is changed, never the repository. Each change is written here as what stands
 //! in a file and what is put in its place; an ordinary test sees to it that it still stands there, once.
 
-use std::{
-    fmt::Write as _,
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::{fmt::Write as _, fs, path::Path, process::Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -180,30 +175,18 @@ fn changed(defence: &Defence, whole: &str) -> Result<String> {
 /// Copies what git knows; files of an earlier copy that are the same keep their times, so that little is
 /// built again.
 fn copy(root: &Path, tree: &Path) -> Result<()> {
-    let mut list = Command::new("git");
-    list.args([
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]);
-    let names = process::output(list.current_dir(root))?;
-    let mut copied: Vec<PathBuf> = Vec::new();
-    for name in names.split_terminator('\0') {
-        let (from, to) = (root.join(name), tree.join(name));
-        if !from.is_file() {
-            continue; // deleted, and not yet so in the index
-        }
+    let mut copied = 0;
+    for name in Workspace::files(root)? {
+        let (from, to) = (root.join(&name), tree.join(&name));
         let bytes = fs::read(&from).with_context(|| format!("cannot read {}", from.display()))?;
         if fs::read(&to).is_ok_and(|there| there == bytes) {
             continue;
         }
         fs::create_dir_all(to.parent().context("a file is in a folder")?)?;
         fs::write(&to, bytes).with_context(|| format!("cannot write {}", to.display()))?;
-        copied.push(to);
+        copied += 1;
     }
-    println!("{} files copied to {}", copied.len(), tree.display());
+    println!("{copied} files copied to {}", tree.display());
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Where the repository and its build directory are.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -27,6 +28,22 @@ impl Workspace {
             );
         }
         Ok(Self { root })
+    }
+
+    /// What git tracks or would track, by path from `root`: files that are ignored are nobody's business.
+    pub(crate) fn files(root: &Path) -> Result<Vec<String>> {
+        let mut list = Command::new("git");
+        list.args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ]);
+        let names = process::output(list.current_dir(root))?;
+        let names = names.split_terminator('\0').map(str::to_owned);
+        // What is deleted, and not yet so in the index, is no file.
+        Ok(names.filter(|name| root.join(name).is_file()).collect())
     }
 
     /// Cargo's build directory, `CARGO_TARGET_DIR` and configuration considered.

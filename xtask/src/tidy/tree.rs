@@ -1,10 +1,10 @@
 //! The repository's files as paths and texts, from disk or made up by a test.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::{Context, Result};
 
-use crate::process;
+use crate::workspace::Workspace;
 
 /// Paths from the root, with `/` between their parts, and the text of those that are UTF-8.
 #[derive(Debug, Default)]
@@ -13,26 +13,14 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Reads what git tracks or would track: files that are ignored are nobody's business here.
+    /// Reads what git tracks or would track.
     pub(super) fn load(root: &Path) -> Result<Self> {
-        let mut list = Command::new("git");
-        list.args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ]);
-        let names = process::output(list.current_dir(root))?;
         let mut files = BTreeMap::new();
-        for name in names.split_terminator('\0') {
-            let path = root.join(name);
-            if !path.is_file() {
-                continue; // deleted, and not yet so in the index
-            }
+        for name in Workspace::files(root)? {
+            let path = root.join(&name);
             let bytes =
                 fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            files.insert(name.to_owned(), String::from_utf8(bytes).ok());
+            files.insert(name, String::from_utf8(bytes).ok());
         }
         Ok(Self { files })
     }
