@@ -28,12 +28,15 @@ pub(in crate::socket) fn send(io: &Io, v6: bool, outbox: &Outbox) -> io::Result<
         return send_as(io, v6, outbox, false);
     }
     match send_as(io, v6, outbox, true) {
-        // The network card, the path or the system has no room for a run. It may be another thing, too,
-        // which then is said again.
+        // The network card, the path or the system has no room for a run; unless it is another thing,
+        // such as a peer that nothing can be sent to, which then is said again.
         Err(error) if outbox.rest().len() > 1 && is_about_runs(&error) => {
-            tracing::debug!(%error, "no runs of datagrams for a while");
-            io.without_runs.store(CALLS_WITHOUT_RUNS, Ordering::Relaxed);
-            send_as(io, v6, outbox, false)
+            let sent = send_as(io, v6, outbox, false);
+            if sent.is_ok() {
+                tracing::debug!(%error, "no runs of datagrams for a while");
+                io.without_runs.store(CALLS_WITHOUT_RUNS, Ordering::Relaxed);
+            }
+            sent
         }
         other => other,
     }
@@ -322,5 +325,18 @@ mod tests {
             let waits = io.without_runs.load(Ordering::Relaxed);
             assert_eq!(waits, CALLS_WITHOUT_RUNS - calls, "one call took them all");
         }
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_nothing_can_be_sent_to_ends_no_runs() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let io = Io::new(socket).unwrap();
+        // Anybody can send from port 0.
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let outbox = outbox(&[(0, 40), (0, 40)], &[nowhere]);
+        let error = send(&io, false, &outbox).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(io.without_runs.load(Ordering::Relaxed), 0);
     }
 }
