@@ -97,6 +97,34 @@ async fn handlers_are_shared() {
     .await;
 }
 
+/// All that is read in one turn, and on one thread, where handlers run only if the server lets them.
+#[tokio::test]
+async fn handlers_that_take_no_time_are_not_refused_for_their_number() {
+    const REQUESTS: u16 = 200;
+    limited(async {
+        // One source may have 80 at once.
+        let (server, _) = start(resources().handlers(160)).await;
+        let asking = socket(1);
+        for id in 0..REQUESTS {
+            let bytes = datagram(0x40, Code::GET, id, false, "echo");
+            asking
+                .send_to(&bytes, server.local_address())
+                .expect("loopback");
+        }
+        asking.set_nonblocking(true).expect("a flag");
+        let (mut answers, mut bytes) = (Vec::new(), [0; 64]);
+        while answers.len() < usize::from(REQUESTS) {
+            match asking.recv(&mut bytes) {
+                Ok(_) => answers.push(Code(bytes[1])),
+                Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+            }
+        }
+        let refused = answers.iter().filter(|code| **code != Code::CONTENT);
+        assert_eq!(refused.count(), 0);
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_handler_delays_nobody_else() {
     limited(async {

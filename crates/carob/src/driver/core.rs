@@ -96,6 +96,11 @@ impl Core {
         }
     }
 
+    /// Whether handlers have been begun since this was asked last.
+    pub(super) fn has_begun_handlers(&mut self) -> bool {
+        self.serving.as_mut().is_some_and(Serving::has_begun)
+    }
+
     /// Does what the engine says until it waits, or has said enough for a turn.
     pub(super) fn drain(&mut self, out: &mut impl Out, now: Instant) {
         let Self {

@@ -31,6 +31,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -431,6 +432,20 @@ fn run<T: Transport + 'static>(
     }))
 }
 
+/// Lets the tasks run that wait for this worker. `tokio::task::yield_now` would leave the driver to it,
+/// too, until all of them have: one that blocks its worker would block the driver. So another may take it.
+async fn let_others_run() {
+    let mut waited = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 struct Driver<T> {
     published: Published,
     core: Core,
@@ -506,17 +521,19 @@ impl<T: Transport> Driver<T> {
         for _ in 0..BATCHES_A_TURN {
             let more = self.transport.receive(&mut self.core);
             self.transport.flush(&mut self.core).await?;
+            if self.core.has_begun_handlers() {
+                // Those that need not wait for anything end before more is read. Else there would be
+                // as many at once as requests in a turn, and the limit would refuse what takes no time.
+                let_others_run().await;
+                self.take_notes();
+                self.transport.flush(&mut self.core).await?;
+            }
             if !more {
                 break;
             }
         }
+        self.take_notes();
         let now = self.core.clock.now();
-        for _ in 0..COMMANDS_A_TURN {
-            let Ok(note) = self.notes.try_recv() else {
-                break;
-            };
-            self.core.take_note(self.transport.out(), now, note);
-        }
         for _ in 0..COMMANDS_A_TURN {
             let Ok(command) = self.commands.try_recv() else {
                 break;
@@ -529,6 +546,16 @@ impl<T: Transport> Driver<T> {
             self.publish();
         }
         Ok(())
+    }
+
+    fn take_notes(&mut self) {
+        let now = self.core.clock.now();
+        for _ in 0..COMMANDS_A_TURN {
+            let Ok(note) = self.notes.try_recv() else {
+                break;
+            };
+            self.core.take_note(self.transport.out(), now, note);
+        }
     }
 
     fn publish(&mut self) {

@@ -73,6 +73,8 @@ pub(super) struct Serving {
     /// Handlers that may run at once; beyond, requests are answered 5.03.
     limit: usize,
     active: usize,
+    /// There are new ones.
+    begun: bool,
     /// How many of them each source has.
     shares: Shares,
     tasks: JoinSet<()>,
@@ -104,6 +106,7 @@ impl Serving {
             notes,
             limit,
             active: 0,
+            begun: false,
             shares: Shares::new(seed.rotate_left(8)),
             tasks: JoinSet::new(),
             uploads: HashMap::with_hasher(FixedState::with_seed(seed)),
@@ -122,6 +125,11 @@ impl Serving {
     /// Handlers running.
     pub(super) fn active(&self) -> usize {
         self.active
+    }
+
+    /// Whether handlers have been begun since this was asked last.
+    pub(super) fn has_begun(&mut self) -> bool {
+        core::mem::take(&mut self.begun)
     }
 
     /// Handlers running, and how many may.
@@ -352,6 +360,7 @@ impl Serving {
     fn spawn(&mut self, of: Source, task: impl Future<Output = ()> + Send + 'static) {
         while self.tasks.try_join_next().is_some() {}
         self.active += 1;
+        self.begun = true;
         self.shares.add(of, 1);
         self.tasks.spawn(task);
     }
