@@ -116,6 +116,8 @@ const fn place(why: Reason) -> usize {
 pub enum Refusal {
     /// A request got no place: as many wait for their responses, or are remembered, as may.
     Overload,
+    /// A source asks more often than it may: 4.29, or nothing.
+    Rate,
     /// A source was asked to show where it is: 4.01 with an Echo value.
     Challenge,
     /// A response, or a copy of one, was shortened or withheld because its source has not shown where
@@ -131,8 +133,9 @@ pub enum Refusal {
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Overload,
+        Self::Rate,
         Self::Challenge,
         Self::Amplification,
         Self::Reset,
@@ -144,6 +147,7 @@ impl Refusal {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Overload => "overload",
+            Self::Rate => "rate",
             Self::Challenge => "challenge",
             Self::Amplification => "amplification",
             Self::Reset => "reset",

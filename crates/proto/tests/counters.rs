@@ -128,6 +128,25 @@ fn what_is_refused_is_counted_by_reason() {
 }
 
 #[test]
+fn who_asks_too_often_is_not_counted_as_overload() {
+    let mut config = Config::default();
+    (config.limits.request_rate, config.limits.request_burst) = (1, 1);
+    let mut server = Endpoint::new(config, Stream(1));
+    for id in 0..3 {
+        server.handle_datagram(
+            carob_cc::time::Instant::ZERO,
+            net::client_address(),
+            &con(id),
+        );
+        while !matches!(server.poll(), Output::Wait(_)) {}
+    }
+    let counters = server.counters();
+    assert_eq!(counters.refusals.of(Refusal::Rate), 2);
+    assert_eq!(counters.refusals.of(Refusal::Overload), 0);
+    assert_eq!(counters.requests.of(Code::GET, Code::TOO_MANY_REQUESTS), 1);
+}
+
+#[test]
 fn challenges_and_shortened_responses_are_counted() {
     let mut server = Endpoint::new(Config::default(), Stream(1));
     let (from, now) = (

@@ -22,6 +22,8 @@ struct Target {
     server: Endpoint,
     waiting: Vec<IncomingId>,
     sent: Vec<(SocketAddr, Vec<u8>)>,
+    /// Requests that have changed something.
+    carried_out: usize,
 }
 
 /// An address: those with the same `host` are one source.
@@ -92,6 +94,7 @@ impl Target {
             server: Endpoint::new(config, Stream(2)),
             waiting: Vec::new(),
             sent: Vec::new(),
+            carried_out: 0,
         }
     }
 
@@ -110,6 +113,11 @@ impl Target {
                         self.waiting.push(id);
                         continue;
                     }
+                    if path == "fresh" && !incoming.fresh {
+                        self.server.challenge(self.now, id);
+                        continue;
+                    }
+                    self.carried_out += usize::from(!safe);
                     if path == "state" {
                         self.server.observe(self.now, id, Subject(1));
                     }
@@ -143,10 +151,7 @@ impl Target {
         let Some(echo) = echo.map(<[u8]>::to_vec) else {
             return code;
         };
-        if message.code == Code::POST {
-            // Clients repeat by themselves what is answered 4.01; a copy of the first would be new.
-            assert_eq!(code, Some(Code::SERVICE_UNAVAILABLE));
-        }
+        assert_eq!(code, Some(Code::UNAUTHORIZED));
         let again = Message {
             id: message.id.wrapping_add(1),
             echo: Some(&echo),
@@ -268,6 +273,73 @@ fn unrepeatable_messages() {
     assert_eq!(code, Some(Code::CHANGED));
     let (_, code) = many_sources(100, small, &post);
     assert_eq!(code, refused);
+}
+
+/// A server three quarters full of POSTs, half of EXCHANGE_LIFETIME ago.
+fn full_of_posts() -> Target {
+    let mut target = Target::new(|limits| limits.lasting = 50);
+    for host in 0..50 {
+        let post = Message {
+            code: Code::POST,
+            ..GET
+        };
+        target.take(from(host, 5683), &post);
+    }
+    assert_eq!(target.carried_out, 38);
+    target.now += seconds(120);
+    target
+}
+
+#[test]
+fn a_late_copy_of_what_was_challenged_is_not_carried_out() {
+    let (challenged, done) = (Some(Code::UNAUTHORIZED), Some(Code::CHANGED));
+    for kind in [Type::Confirmable, Type::NonConfirmable] {
+        let mut target = full_of_posts();
+        let post = Message {
+            code: Code::POST,
+            kind,
+            ..GET
+        };
+        assert_eq!(target.persist(honest(), &post), done);
+        assert_eq!(target.carried_out, 39);
+        // While there is too much, and afterwards, when it is kept and answered alike.
+        assert_eq!(target.take(honest(), &post), challenged);
+        target.now += seconds(200);
+        assert_eq!(target.take(honest(), &post), challenged);
+        let answers = usize::from(kind == Type::Confirmable);
+        target.take(honest(), &post);
+        assert_eq!(target.sent.len(), answers, "a duplicate");
+        assert_eq!(target.carried_out, 39);
+        // A client's other requests are served, each with a value of its own.
+        let other = Message { id: 77, ..post };
+        assert_eq!(target.persist(honest(), &other), done);
+        // There are no copies any more.
+        target.now += seconds(247);
+        let other = Message { id: 99, ..post };
+        assert_eq!(target.take(honest(), &other), done);
+    }
+}
+
+#[test]
+fn who_has_shown_where_it_is_before_posts_without_a_challenge() {
+    let mut target = Target::new(|limits| limits.lasting = 50);
+    let fresh = Message {
+        path: "fresh",
+        ..GET
+    };
+    assert_eq!(target.persist(honest(), &fresh), Some(Code::CONTENT));
+    target.now += seconds(1);
+    let post = Message {
+        code: Code::POST,
+        ..GET
+    };
+    for host in 0..50 {
+        target.take(from(host, 5683), &post);
+    }
+    let before = target.carried_out;
+    let code = target.take(honest(), &Message { id: 50, ..post });
+    assert_eq!(code, Some(Code::CHANGED));
+    assert_eq!(target.carried_out, before + 1);
 }
 
 #[test]

@@ -54,10 +54,15 @@ impl Validated {
         self.index.find(hash, is).copied()
     }
 
+    /// When a source showed where it is, if it is validated.
+    pub(super) fn since(&self, now: Instant, source: SocketAddr) -> Option<Instant> {
+        let at = self.slots[self.find(source)? as usize].at;
+        (now.since(at) < VALIDATED_FOR).then_some(at)
+    }
+
     /// Whether a source is validated.
     pub(super) fn contains(&self, now: Instant, source: SocketAddr) -> bool {
-        let found = self.find(source);
-        found.is_some_and(|index| now.since(self.slots[index as usize].at) < VALIDATED_FOR)
+        self.since(now, source).is_some()
     }
 
     /// The same, and that it is used.

@@ -48,6 +48,35 @@ fn the_more_bit_of_a_block_asked_for_is_sent_as_zero_and_not_looked_at() {
 }
 
 #[test]
+fn an_error_in_the_place_of_a_later_block_is_told_from_its_beginning() {
+    let mut server = Endpoint::new(Config::default(), Stream(1));
+    let (from, now) = (net::client_address(), Instant::ZERO);
+    for (id, (text, block)) in [("busy", None), ("too many request bodies", Some(true))]
+        .into_iter()
+        .enumerate()
+    {
+        let third = con(Code::GET, id as u16)
+            .path("x")
+            .block(BLOCK2, (3, false, 16));
+        server.handle_datagram(now, from, &third.bytes());
+        let Output::Event(Event::Request(id)) = server.poll() else {
+            panic!("a request");
+        };
+        let busy = Response::diagnostic(Code::SERVICE_UNAVAILABLE, text);
+        server.respond(now, id, &busy);
+        let Output::Transmit { bytes, .. } = server.poll() else {
+            panic!("an answer");
+        };
+        let answer = view(bytes);
+        assert_eq!(answer.code(), Code::SERVICE_UNAVAILABLE);
+        assert_eq!(answer.payload(), &text.as_bytes()[..text.len().min(16)]);
+        let told = answer.block_option(BLOCK2).transpose().unwrap();
+        let told = told.map(|block| (block.number, block.more));
+        assert_eq!(told, block.map(|more| (0, more)));
+    }
+}
+
+#[test]
 fn the_reserved_size_is_refused_with_4_00_and_never_sent() {
     for (number, value) in [(27, 0x07), (27, 0x0f), (23, 0x07), (23, 0x17)] {
         let request = con(Code::PUT, 1).path("x").option(number, &[value]);

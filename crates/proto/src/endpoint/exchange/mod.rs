@@ -10,6 +10,7 @@ mod count;
 mod end;
 mod index;
 mod queue;
+mod state;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,235 +18,21 @@ use core::net::SocketAddr;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::aggregate::Mark;
-use carob_cc::controller::{Counting, Timer};
+use carob_cc::controller::Timer;
 use carob_cc::evidence::{Departure, Expired, Kind, Lost, Reason, Sent, Start, Transmission};
 use carob_cc::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 pub(super) use index::ExchangeIndex;
 pub(crate) use queue::Queue;
+pub(super) use state::{Ended, Exchange, Purpose, State, Submission, UNLIMITED};
 
 use super::{Endpoint, Failure, NO_AGGREGATE, Owner, RequestError, Tracing};
-use crate::codec::{BlockValue, MessageId, TokenKey, Type};
-use crate::endpoint::config::LATENESS;
+use crate::codec::{MessageId, Type};
 use crate::endpoint::observe::ACKNOWLEDGEMENT_BYTES;
 use crate::message_id::MessageIds;
-use crate::observe::observers::ObserverIndex;
 use crate::peer::{PeerIndex, Standing};
-use crate::timers::TimerId;
 use crate::trace::What;
-
-/// What an exchange is part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// A request of ours, or one block of it.
-    Request {
-        operation: u32,
-        block1: Option<BlockValue>,
-        block2: Option<BlockValue>,
-    },
-    /// A request of ours that has ended without an answer, as it was to (RFC 7967); one may come.
-    Unanswered,
-    /// A request of ours to a group.
-    Group { group: u32 },
-    /// A ping of ours: an empty CON, answered by RST.
-    Ping { operation: u32 },
-    /// A separate response of ours.
-    Response,
-    /// A notification to an observer of a resource of ours.
-    Notification { observer: ObserverIndex },
-}
-
-impl Purpose {
-    fn wants_response(self) -> bool {
-        matches!(
-            self,
-            Self::Request { .. } | Self::Unanswered | Self::Group { .. }
-        )
-    }
-
-    pub(super) fn kind(self) -> Kind {
-        match self {
-            Self::Response => Kind::Response,
-            Self::Notification { .. } => Kind::Notification,
-            Self::Request { .. } | Self::Unanswered | Self::Group { .. } | Self::Ping { .. } => {
-                Kind::Request
-            }
-        }
-    }
-
-    pub(super) fn operation(self) -> Option<u32> {
-        match self {
-            Self::Request { operation, .. } | Self::Ping { operation } => Some(operation),
-            Self::Unanswered | Self::Group { .. } | Self::Response | Self::Notification { .. } => {
-                None
-            }
-        }
-    }
-
-    pub(super) fn group(self) -> Option<u32> {
-        match self {
-            Self::Group { group } => Some(group),
-            _ => None,
-        }
-    }
-
-    pub(super) fn observer(self) -> Option<ObserverIndex> {
-        match self {
-            Self::Notification { observer } => Some(observer),
-            _ => None,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::endpoint) enum State {
-    /// In its peer's queue.
-    Queued,
-    /// A CON, its timer running.
-    Unacknowledged,
-    /// Acknowledged or NON; a response is to come. `counted` against the window.
-    Waiting { counted: bool },
-}
-
-/// A message of ours to be submitted.
-pub(super) struct Submission {
-    pub(super) purpose: Purpose,
-    pub(super) confirmable: bool,
-    pub(in crate::endpoint) token: TokenKey,
-    /// By its token, or not yet.
-    pub(super) counting: Counting,
-    /// The message, its type and Message ID still open.
-    pub(super) bytes: Vec<u8>,
-    /// Bytes expected in answer; 0 if unknown.
-    pub(super) answer_bytes: u32,
-    pub(super) parameters: Option<Box<TransmissionParameters>>,
-    /// Bytes that all its copies together may have, because of who it goes to.
-    pub(super) budget: usize,
-}
-
-/// The budget of what goes to who is where it says it is, and of what nobody made us send.
-pub(super) const UNLIMITED: usize = usize::MAX;
-
-#[derive(Debug)]
-pub(super) struct Exchange {
-    pub(super) peer: PeerIndex,
-    pub(super) purpose: Purpose,
-    pub(super) state: State,
-    pub(super) confirmable: bool,
-    /// That of its copies, but for the last byte where that counts them.
-    token: TokenKey,
-    /// How its copies are told apart.
-    counting: Counting,
-    /// The copy that its answer named, if any.
-    named: Option<u8>,
-    pub(super) id: Option<MessageId>,
-    pub(super) bytes: Vec<u8>,
-    pub(super) answer_bytes: u32,
-    pub(super) parameters: Option<Box<TransmissionParameters>>,
-    /// Bytes that it counts for in a [budget](crate::endpoint::aggregate) shared with other peers.
-    pub(super) budgeted: u32,
-    /// What that budget keeps with it.
-    pub(super) mark: Mark,
-    /// What is left of the bytes that its copies may have; `u32::MAX` if there is no limit.
-    budget: u32,
-    timer: Timer,
-    pub(super) timer_id: TimerId,
-    /// By how much its timers were served late, all together.
-    late: Duration,
-    pub(super) transmissions: SmallVec<[Transmission; 2]>,
-    /// It was sent over a connection that has ended since.
-    pub(super) resent: bool,
-    /// The first of `transmissions` that had the present Message ID: not 0 once a notification
-    /// was superseded by a newer one (RFC 7641 4.5.2).
-    first_of_id: u8,
-    /// While queued: the exchange behind it.
-    queued_next: u32,
-}
-
-impl Exchange {
-    pub(super) fn in_flight_bytes(&self) -> u32 {
-        (self.bytes.len() as u32).saturating_add(self.answer_bytes)
-    }
-
-    /// Whether its peer may be sent another copy.
-    fn has_budget(&self) -> bool {
-        self.budget as usize >= self.bytes.len()
-    }
-
-    /// Whether another copy would leave MAX_TRANSMIT_SPAN for no other reason than that we were
-    /// called late: that opportunity is missed (RFC 7252 4.2). A controller whose timers reach
-    /// beyond the span by themselves is held back later ([`outlives`](Self::outlives)).
-    fn missed(&mut self, now: Instant, span: Duration) -> bool {
-        let (Some(first), Some(last)) = (self.transmissions.first(), self.transmissions.last())
-        else {
-            return false;
-        };
-        let late = now.since(last.at).saturating_sub(self.timer.timeout);
-        self.late += late;
-        let since = now.since(first.at);
-        self.late > LATENESS && since > span && since.saturating_sub(self.late) <= span
-    }
-
-    /// Whether another copy might arrive when its receiver has forgotten the first, and would execute
-    /// it again (RFC 7252 4.4, 4.5).
-    fn outlives(&self, now: Instant, parameters: &TransmissionParameters) -> bool {
-        let since = |first: &Transmission| now.since(first.at) + parameters.max_latency;
-        let since = self.transmissions.first().map(since);
-        since.is_some_and(|since| since > parameters.exchange_lifetime())
-    }
-
-    /// When an unanswered NON stops counting: once PROBING_RATE has paid for it (RFC 7252 4.7).
-    pub(super) fn paid_after(&self, parameters: &TransmissionParameters) -> Duration {
-        let bytes = self.bytes.len() as u64;
-        let paid = Duration::from_secs(bytes.div_ceil(u64::from(parameters.probing_rate.max(1))));
-        paid.min(parameters.exchange_lifetime())
-    }
-
-    /// Whether it is a request's first message, or a ping.
-    pub(super) fn begins_request(&self) -> bool {
-        match self.purpose {
-            Purpose::Request { block1, block2, .. } => {
-                let first = |block: Option<BlockValue>| block.is_none_or(|block| block.number == 0);
-                first(block1) && first(block2)
-            }
-            Purpose::Ping { .. } => true,
-            Purpose::Group { .. }
-            | Purpose::Response
-            | Purpose::Notification { .. }
-            | Purpose::Unanswered => false,
-        }
-    }
-
-    /// What its token is found by.
-    pub(super) fn token_key(&self) -> TokenKey {
-        self.token
-    }
-
-    pub(super) fn set_token(&mut self, token: TokenKey) {
-        self.token = token;
-    }
-
-    fn retransmissions(&self) -> u8 {
-        u8::try_from(self.transmissions.len().saturating_sub(1)).unwrap_or(u8::MAX)
-    }
-}
-
-/// An exchange that had retransmissions, remembered for answers to its other copies.
-#[derive(Debug)]
-pub(super) struct Ended {
-    peer: SocketAddr,
-    kind: Kind,
-    id: MessageId,
-    token: TokenKey,
-    counting: Counting,
-    /// The copy that its last answer named, if any.
-    named: Option<u8>,
-    began: Instant,
-    sent: u8,
-    answers: u8,
-    abandoned: bool,
-}
 
 impl Endpoint {
     /// The peer at `address`, known from now on.

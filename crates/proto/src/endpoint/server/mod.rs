@@ -31,6 +31,7 @@ use crate::message::{Payload, Response};
 use crate::observe::Observe;
 
 pub use challenge::AMPLIFICATION_FACTOR;
+pub(super) use overload::Unkept;
 use overload::Why;
 pub(super) use response::write_response;
 pub(super) use table::IncomingTable;
@@ -301,6 +302,11 @@ impl Endpoint {
                 (slot.unwanted, slot.fresh) = (unwanted, fresh);
                 // Nobody observes a group.
                 slot.observe = observe.filter(|_| !to_group);
+                // Nobody is challenged in a group's name.
+                let lasts = repeatable == Repeatable::No && !to_group;
+                if lasts && !fresh && self.may_be_unkept(now, from) {
+                    return self.challenge(now, incoming);
+                }
             }
             // Who asks for a proxy is told that there is none, a NON too (RFC 7252 5.10.2).
             Verdict::Refused(code, _) => {

@@ -30,8 +30,15 @@ pub(super) enum Why<'a> {
     Later(u32),
     /// What is to be given back.
     Show([u8; ECHO_BYTES]),
-    /// Both.
-    ShowLater(u32, [u8; ECHO_BYTES]),
+}
+
+/// When requests that must not be carried out twice were challenged of which nothing is kept. Clients
+/// repeat a challenged request by themselves, with an Echo value: one without may be a late copy of
+/// the first, until none can be on its way any more.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::endpoint) struct Unkept {
+    since: Instant,
+    until: Instant,
 }
 
 impl Endpoint {
@@ -83,7 +90,8 @@ impl Endpoint {
         }
         let pressed = sharing.is_pressed(held, limits.incoming)
             || (lasts && sharing.is_pressed(lasting, limits.lasting));
-        if pressed && !self.has_shown(now, from) && !self.shows(now, from, request) {
+        let trusted = || self.has_shown(now, from) && !(lasts && self.may_be_unkept(now, from));
+        if pressed && !trusted() && !self.shows(now, from, request) {
             self.ask_to_show(now, from, request, repeatable);
             return false;
         }
@@ -97,10 +105,6 @@ impl Endpoint {
     }
 
     /// Has a source show where it is before anything is kept of its request.
-    ///
-    /// Clients repeat a request that is answered 4.01 by themselves; a copy of the first, late, would
-    /// not be known again. So what must not be carried out twice is answered 5.03 instead, with a value
-    /// for when it is tried again.
     fn ask_to_show(
         &mut self,
         now: Instant,
@@ -109,16 +113,29 @@ impl Endpoint {
         repeatable: Repeatable,
     ) {
         self.counters.refused(Refusal::Challenge);
+        if repeatable == Repeatable::No {
+            let since = match self.unkept {
+                Some(unkept) if now < unkept.until => unkept.since,
+                _ => now,
+            };
+            let until = now + self.lifetimes.exchange;
+            self.unkept = Some(Unkept { since, until });
+        }
         let lifetime = self.config.echo_lifetime;
         let value = (self.challenges).value(&mut *self.random, now, lifetime, from);
-        let (code, why) = match repeatable {
-            Repeatable::Yes => (Code::UNAUTHORIZED, Why::Show(value)),
-            Repeatable::No => {
-                let later = self.retry_after(from, request.message_id());
-                (Code::SERVICE_UNAVAILABLE, Why::ShowLater(later, value))
-            }
+        self.refuse(now, from, request, Code::UNAUTHORIZED, Why::Show(value));
+    }
+
+    /// Whether a request that must not be carried out twice, and carries no Echo value, may be a late
+    /// copy of one that was challenged and of which nothing is kept. Who had shown where it is before
+    /// was not challenged.
+    pub(super) fn may_be_unkept(&self, now: Instant, from: SocketAddr) -> bool {
+        let Some(unkept) = self.unkept.filter(|unkept| now < unkept.until) else {
+            return false;
         };
-        self.refuse(now, from, request, code, why);
+        let before = |at: Instant| at < unkept.since;
+        let shown = self.validated.since(now, from).is_some_and(before);
+        !shown && !self.is_reliable() && !self.config.secured
     }
 
     /// Answers a request that gets no place: 5.03 to a CON, nothing to a NON.
@@ -154,7 +171,7 @@ impl Endpoint {
         request: &MessageView<'_>,
         pace: Pace,
     ) {
-        self.counters.refused(Refusal::Overload);
+        self.counters.refused(Refusal::Rate);
         let wait = match pace {
             Pace::Beyond(wait) => Some(wait),
             // Over a connection every request is answered (RFC 8323 3.3).
@@ -233,10 +250,6 @@ fn write_refusal(
         Why::Text(text) => writer.payload(text.as_bytes())?,
         Why::Later(seconds) => writer.uint_option(OptionNumber::MAX_AGE, seconds)?,
         Why::Show(value) => writer.option(OptionNumber::ECHO, &value)?,
-        Why::ShowLater(seconds, value) => {
-            writer.uint_option(OptionNumber::MAX_AGE, seconds)?;
-            writer.option(OptionNumber::ECHO, &value)?;
-        }
     }
     Ok(writer.finish())
 }

@@ -435,16 +435,23 @@ pub(in crate::endpoint) fn write_response(
         // A body of one block goes without the option, even if a block size was asked for: its
         // absence means the same (RFC 7959 2.2), and libcoap 4.3.1 loses a separate response
         // that has it.
-        if let Some((range, more)) = wanted.slice(body.len()) {
-            let number = wanted.offset / wanted.size.bytes() as u64;
+        let mut offset = wanted.offset;
+        let mut slice = wanted.slice(body.len());
+        if slice.is_none() && !code.is_success() {
+            // An error takes the place of the body whose block was asked for; it has its own beginning.
+            offset = 0;
+            slice = Wanted { offset, ..wanted }.slice(body.len());
+        }
+        if let Some((range, more)) = slice {
+            let number = offset / wanted.size.bytes() as u64;
             let block = BlockValue {
                 number: number as u32,
                 more,
                 szx: wanted.size,
             };
-            block2 = Some(block);
-            size2 = (wanted.offset == 0 && more).then_some(body.len() as u64);
-            keep = more && wanted.offset == 0;
+            block2 = Some(block).filter(|_| code.is_success() || more || offset > 0);
+            size2 = (offset == 0 && more).then_some(body.len() as u64);
+            keep = more && offset == 0;
             bytes = &body[range];
         } else {
             // The block asked for lies beyond the end.
