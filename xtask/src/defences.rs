@@ -21,7 +21,7 @@ struct Defence {
     test: [&'static str; 3],
 }
 
-const DEFENCES: [Defence; 6] = [
+const DEFENCES: [Defence; 7] = [
     Defence {
         attack: "whole bodies that wait in slow handlers",
         without: "a body stops to count when it is complete",
@@ -41,6 +41,20 @@ const DEFENCES: [Defence; 6] = [
             "carob-proto",
             "fairness",
             "a_body_counts_until_its_request_is_answered",
+        ],
+    },
+    Defence {
+        attack: "a copy of a challenged POST kept back, and sent when it was carried out",
+        without: "who has shown where it is needs no Echo value",
+        file: "crates/proto/src/endpoint/server/overload.rs",
+        changes: &[(
+            "        !shown && !self.is_reliable() && !self.config.secured\n",
+            "        let _ = shown;\n        false\n",
+        )],
+        test: [
+            "carob-proto",
+            "fairness",
+            "a_late_copy_of_what_was_challenged_is_not_carried_out",
         ],
     },
     Defence {

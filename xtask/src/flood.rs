@@ -7,7 +7,7 @@
 use std::{
     fmt::Write as _,
     fs,
-    net::{SocketAddr, UdpSocket},
+    net::{SocketAddr, TcpListener, UdpSocket},
     path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicBool, Ordering},
@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use crate::{
     carob,
+    metrics::Metrics,
     process::{self, Server},
     workspace::Workspace,
 };
@@ -31,8 +32,14 @@ const FIRST: u32 = 0x7f10_0000;
 /// What the server may hold at any time, in MiB: its own 20, and what its limits allow of what this flood
 /// sends. The sum is in docs/overload.md.
 const LINE: u64 = 320;
-/// Requests a second of the client that asks meanwhile.
+/// Requests a second of each client that asks meanwhile.
 const HONEST: &str = "200/s";
+
+/// Those that ask meanwhile: what they are called, and their options.
+const CLIENTS: [(&str, &[&str]); 2] = [
+    ("client meanwhile, default timers", &[]),
+    ("client meanwhile, `--profile lan`", &["--profile", "lan"]),
+];
 
 /// How a flood is met.
 struct Setting {
@@ -130,7 +137,10 @@ struct Outcome {
     before: u64,
     highest: u64,
     after: u64,
-    honest: Value,
+    /// One for each of [`CLIENTS`].
+    honest: Vec<Value>,
+    /// Datagrams that the system dropped because the server's socket for `coap` was full.
+    dropped: f64,
     served: Vec<(&'static str, Option<Duration>)>,
 }
 
@@ -141,8 +151,8 @@ pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
     let mut text = format!(
         "# A flood from {SOURCES} sources\n\n\
         Each source, an address of 127.0.0.0/8, sends one datagram of each kind to `carob serve`, and closes its\n\
-        socket. A client at 127.0.0.1 asks {HONEST} for `/hello` (`carob bench`) before, during and after. Memory is\n\
-        VmRSS in MiB. Written by `cargo xtask long flood`; docs/overload.md says what follows.\n\n\
+        socket. Two clients at 127.0.0.1 ask {HONEST} each for `/hello` (`carob bench`) before, during and after; the\n\
+        worst of their runs of 10 s is shown. Memory is VmRSS in MiB. Written by `cargo xtask long flood`; docs/overload.md says what follows.\n\n\
         Kinds: {}.\n",
         datagrams()
             .iter()
@@ -171,6 +181,7 @@ fn flood(program: &Path, setting: &Setting) -> Result<Outcome> {
         socket.local_addr()?.port()
     };
     let secure = port ^ 1;
+    let metrics = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let folder = std::env::temp_dir().join(format!("carob-flood-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let keys = folder.join("keys");
@@ -180,13 +191,17 @@ fn flood(program: &Path, setting: &Setting) -> Result<Outcome> {
         .args(["serve", "--bind", &format!("127.0.0.1:{port}")])
         .args(["--dtls", &format!("127.0.0.1:{secure}"), "--psk-file"])
         .arg(&keys)
+        .args(["--metrics", &format!("127.0.0.1:{metrics}")])
         .args(setting.options);
     let mut server = Server::start("carob serve", &mut serve)?;
     server.wait_for_answer(port, &[0x40, 0, 0, 1])?;
     let before = memory(server.id(), "VmRSS")?;
     let over = AtomicBool::new(false);
     let (sent, took, honest, highest) = thread::scope(|scope| {
-        let honest = scope.spawn(|| bench(program, port, &over));
+        let honest = CLIENTS.map(|(_, options)| {
+            let over = &over;
+            scope.spawn(move || bench(program, port, options, over))
+        });
         let highest = scope.spawn(|| {
             let mut highest = 0;
             while !over.load(Ordering::Relaxed) {
@@ -201,10 +216,18 @@ fn flood(program: &Path, setting: &Setting) -> Result<Outcome> {
         let took = began.elapsed();
         over.store(true, Ordering::Relaxed);
         let sampled = highest.join().unwrap_or(0);
-        let honest = honest.join();
+        let honest: Vec<_> = honest
+            .into_iter()
+            .map(thread::ScopedJoinHandle::join)
+            .collect();
         (sent, took, honest, sampled)
     });
-    let honest = honest.map_err(|_| anyhow::anyhow!("the bench panicked"))??;
+    let honest = honest
+        .into_iter()
+        .map(|one| one.map_err(|_| anyhow::anyhow!("the bench panicked"))?)
+        .collect::<Result<_>>()?;
+    let dropped =
+        Metrics::read(metrics)?.sum("carob_datagrams_dropped_total", &["scheme=\"coap\""]);
     let served = serve_all(program, port, secure, &folder);
     let highest = highest.max(memory(server.id(), "VmHWM")?);
     let after = memory(server.id(), "VmRSS")?;
@@ -217,6 +240,7 @@ fn flood(program: &Path, setting: &Setting) -> Result<Outcome> {
         highest,
         after,
         honest,
+        dropped,
         served,
     })
 }
@@ -238,14 +262,15 @@ fn send(ports: [u16; 2]) -> Result<u64> {
 }
 
 /// How a client fares that asks until the flood is over; the last run that was wholly within it.
-fn bench(program: &Path, port: u16, over: &AtomicBool) -> Result<Value> {
+fn bench(program: &Path, port: u16, options: &[&str], over: &AtomicBool) -> Result<Value> {
     let mut all: Vec<Value> = Vec::new();
     while !over.load(Ordering::Relaxed) {
         let mut command = Command::new(program);
         command
             .args(["bench", &format!("coap://127.0.0.1:{port}/hello")])
             .args(["--rate", HONEST, "--duration", "10s", "--warm-up", "0s"])
-            .args(["--ports", "4", "--json"]);
+            .args(["--ports", "4", "--json"])
+            .args(options);
         let text = process::output(&mut command)?;
         all.push(serde_json::from_str(&text).context("carob bench printed no JSON")?);
     }
@@ -320,6 +345,7 @@ fn report(setting: &Setting, outcome: &Outcome) -> Result<String> {
         highest,
         after,
         honest,
+        dropped,
         served,
     } = outcome;
     ensure!(*sent > 0, "nothing was sent");
@@ -332,10 +358,19 @@ fn report(setting: &Setting, outcome: &Outcome) -> Result<String> {
         took.as_secs_f64(),
         *sent as f64 / took.as_secs_f64()
     )?;
+    let read_here = datagrams().iter().filter(|(_, secure, _)| !secure).count();
+    let to_coap = *sent as f64 * read_here as f64 / datagrams().len() as f64;
+    writeln!(
+        text,
+        "| of those to `coap`, dropped from its full socket | {dropped:.0} of {to_coap:.0}, {:.1} % |",
+        100.0 * dropped / to_coap
+    )?;
     writeln!(text, "| memory before | {:.1} |", mib(*before))?;
     writeln!(text, "| highest | {:.1} (line: {LINE}) |", mib(*highest))?;
     writeln!(text, "| afterwards | {:.1} |", mib(*after))?;
-    writeln!(text, "| client meanwhile | {} |", fared(honest))?;
+    for ((name, _), honest) in CLIENTS.iter().zip(honest) {
+        writeln!(text, "| {name} | {} |", fared(honest))?;
+    }
     for (name, took) in served {
         match took {
             Some(took) => writeln!(text, "| then: {name} | {:.2} s |", took.as_secs_f64())?,
@@ -350,11 +385,13 @@ fn fared(honest: &Value) -> String {
     let (asked, answered) = (number(&honest["requests"]), number(&honest["answered"]));
     let millis = |name: &str| number(&honest["latency_us"][name]) / 1_000.0;
     format!(
-        "{:.3} % of {asked} requests answered, p50 {:.2} ms, p99 {:.2} ms, longest {:.0} ms, {} copies",
+        "{:.3} % of {asked} requests answered, p50 {:.2} ms, p99 {:.2} ms, longest {:.0} ms, {} messages sent, {} of \
+            them copies",
         100.0 * answered / asked,
         millis("p50"),
         millis("p99"),
         millis("max"),
+        honest["messages"]["sent"],
         honest["messages"]["retransmissions"],
     )
 }

@@ -18,6 +18,7 @@ mod fuzz;
 mod interop;
 mod literature;
 mod long;
+mod metrics;
 mod networks;
 mod notifications;
 mod peers;

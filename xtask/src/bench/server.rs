@@ -1,4 +1,5 @@
-//! Server CPU per request: a bare socket loop, libcoap, Californium and `carob serve`, in turns.
+//! Server CPU per request: a bare socket loop, libcoap, Californium and `carob serve`, in turns; of that
+//! also with a handler.
 //!
 //! Each server runs on core 0 and the generator on core 1. CPU time per answer is what counts: it
 //! does not depend on how fast the generator is. The programs alternate in every round, because
@@ -21,7 +22,8 @@ use crate::workspace::Workspace;
 const HELP: &str = "\
 cargo xtask bench server [OPTION...]
 
-Confirmable GET /hello (14 bytes) answered by a piggybacked 2.05 with 32 bytes, closed loop.
+Confirmable GET /hello (14 bytes) answered by a piggybacked 2.05 with 32 bytes, closed loop. The last
+server is another `carob serve`, whose answers come from a handler (GET /count, 1 byte).
 
   --rounds N         rounds of all servers in turn (5)
   --seconds S        length of one slice (3)

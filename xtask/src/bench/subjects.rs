@@ -1,4 +1,5 @@
-//! The servers under test, each started on core 0 with a resource `/hello` of 32 bytes.
+//! The servers under test, each started on core 0 with a resource `/hello` of 32 bytes; and `carob serve` once
+//! more, asked for what a handler answers.
 
 use std::{
     ffi::OsString,
@@ -21,6 +22,8 @@ pub(super) struct Subject {
     pub(super) name: &'static str,
     pub(super) server: Server,
     pub(super) port: u16,
+    /// What is asked for, of five letters.
+    path: &'static str,
     next_source_port: u64,
     pub(super) slices: Vec<Value>,
     pub(super) peers: Option<Value>,
@@ -28,6 +31,8 @@ pub(super) struct Subject {
 
 /// GET coap://127.0.0.1/hello, confirmable, with a token of four bytes.
 pub(super) const GET_HELLO: &[u8] = b"\x44\x01\x00\x01prob\xb5hello";
+/// The same of what `carob serve` has a handler for: a task of its own makes each answer, of one byte.
+const GET_COUNT: &[u8] = b"\x44\x01\x00\x01prob\xb5count";
 const CONTENT: u8 = 0x45;
 pub(super) const PAYLOAD_BYTES: usize = 32;
 /// A source port never gets this number from the generator, which starts above.
@@ -74,6 +79,18 @@ pub(super) fn start_carob(workspace: &Workspace, controller: Option<&str>) -> Re
     Subject::ready("carob", &mut command, port)
 }
 
+/// Another `carob serve`, asked for what a handler answers.
+fn start_handler(workspace: &Workspace, controller: Option<&str>) -> Result<Subject> {
+    let mut subject = start_carob(workspace, controller)?;
+    let answer = subject.server.wait_for_answer(subject.port, GET_COUNT)?;
+    ensure!(
+        answer.get(1) == Some(&CONTENT),
+        "carob: GET /count is not answered by 2.05"
+    );
+    (subject.name, subject.path) = ("handler", "count");
+    Ok(subject)
+}
+
 /// Californium's server, as its makers start one: with the compiler and the collector of the JVM's choice.
 /// `None` if it is not installed.
 pub(super) fn californium(workspace: &Workspace, port: u16) -> Option<Command> {
@@ -108,6 +125,7 @@ pub(super) fn all(workspace: &Workspace, controller: Option<&str>) -> Result<Vec
         None => println!("skipped: Californium (install: cargo xtask peers)"),
     }
     subjects.push(start_carob(workspace, controller)?);
+    subjects.push(start_handler(workspace, controller)?);
     Ok(subjects)
 }
 
@@ -172,6 +190,7 @@ impl Subject {
             name,
             server,
             port,
+            path: "hello",
             next_source_port: FIRST_SOURCE_PORT,
             slices: Vec::new(),
             peers: None,
@@ -188,7 +207,7 @@ impl Subject {
 pub(super) fn generate(generator: &Path, subject: &mut Subject, mode: &[&str]) -> Result<Value> {
     let mut command = on_core(1, generator);
     command
-        .args(["-u", "hello", "-p", &subject.port.to_string()])
+        .args(["-u", subject.path, "-p", &subject.port.to_string()])
         .args(["-P", &subject.server.id().to_string()])
         .args(["-b", &subject.next_source_port.to_string()])
         .args(mode);

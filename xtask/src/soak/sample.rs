@@ -1,18 +1,11 @@
 //! How the server is at a moment: its memory, its CPU time, and what it says of itself.
 
-use std::{
-    fmt::Write as _,
-    fs,
-    io::{Read as _, Write as _},
-    net::TcpStream,
-    time::Duration,
-};
+use std::{fmt::Write as _, fs};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// How long the server has to tell its metrics.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::metrics::Metrics;
 
 /// Gauges of what must be gone when nobody asks any more.
 pub(super) const EMPTIED: [&str; 9] = [
@@ -39,8 +32,7 @@ pub(super) struct Sample {
     pub(super) cpu: f64,
     /// Answers that the load has had.
     pub(super) answered: u64,
-    /// The server's metrics, as it prints them: name with labels, and value.
-    pub(super) metrics: Vec<(String, f64)>,
+    pub(super) metrics: Metrics,
 }
 
 impl Sample {
@@ -54,17 +46,13 @@ impl Sample {
             rss: resident(&status).context("no RssAnon in /proc")?,
             cpu: cpu(&stat).context("no times in /proc")?,
             answered: told["answered"].as_u64().unwrap_or(0),
-            metrics: metrics(port)?,
+            metrics: Metrics::read(port)?,
         })
     }
 
     /// All values of a metric whose labels have all of `labels`, together.
     pub(super) fn sum(&self, name: &str, labels: &[&str]) -> f64 {
-        let of = self.metrics.iter().filter(|(key, _)| {
-            let (of, rest) = key.split_once('{').unwrap_or((key, ""));
-            of == name && labels.iter().all(|label| rest.contains(label))
-        });
-        of.map(|(_, value)| value).sum()
+        self.metrics.sum(name, labels)
     }
 
     /// Nothing is under way or kept for anybody.
@@ -111,27 +99,6 @@ fn cpu(stat: &str) -> Option<f64> {
     Some((user + system) / 100.0)
 }
 
-fn metrics(port: u16) -> Result<Vec<(String, f64)>> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
-    let mut text = String::new();
-    stream
-        .read_to_string(&mut text)
-        .context("the server's metrics did not come")?;
-    Ok(parse(&text))
-}
-
-fn parse(text: &str) -> Vec<(String, f64)> {
-    text.lines()
-        .filter(|line| line.starts_with("carob_"))
-        .filter_map(|line| {
-            let (key, value) = line.rsplit_once(' ')?;
-            Some((key.to_owned(), value.parse().ok()?))
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,19 +111,11 @@ mod tests {
             resident("VmRSS:\t  9 kB\nRssAnon:\t  4096 kB\n"),
             Some(4_096)
         );
-        let text = "HTTP/1.1 200 OK\r\n\r\n# TYPE carob_exchanges_total counter\n\
-            carob_exchanges_total{scheme=\"coap\",kind=\"request\",outcome=\"answered\"} 5\n\
-            carob_exchanges_total{scheme=\"coap\",kind=\"notification\",outcome=\"answered\"} 7\n\
-            carob_handlers{scheme=\"coap\"} 2\n";
-        let mut sample = Sample {
-            metrics: parse(text),
+        let full = Sample {
+            metrics: Metrics::parse("carob_handlers{scheme=\"coap\"} 2\n"),
             ..Sample::default()
         };
-        let exchanges = |labels: &[&str]| sample.sum("carob_exchanges_total", labels);
-        assert_eq!(exchanges(&[]) as u64, 12);
-        assert_eq!(exchanges(&["kind=\"notification\""]) as u64, 7);
-        assert_eq!(sample.left().as_deref(), Some("carob_handlers 2"));
-        sample.metrics.pop();
-        assert!(sample.is_empty());
+        assert_eq!(full.left().as_deref(), Some("carob_handlers 2"));
+        assert!(Sample::default().is_empty());
     }
 }
