@@ -42,6 +42,7 @@ struct Message<'a> {
     id: u16,
     path: &'a str,
     observe: bool,
+    block2: Option<BlockValue>,
     block1: Option<BlockValue>,
     echo: Option<&'a [u8]>,
     payload: &'a [u8],
@@ -53,6 +54,7 @@ const GET: Message<'static> = Message {
     id: 1,
     path: "x",
     observe: false,
+    block2: None,
     block1: None,
     echo: None,
     payload: &[],
@@ -70,9 +72,13 @@ impl Message<'_> {
         writer
             .option(OptionNumber::URI_PATH, self.path.as_bytes())
             .unwrap();
-        if let Some(block) = self.block1 {
-            let value = block.to_uint();
-            writer.uint_option(OptionNumber::BLOCK1, value).unwrap();
+        for (number, block) in [
+            (OptionNumber::BLOCK2, self.block2),
+            (OptionNumber::BLOCK1, self.block1),
+        ] {
+            if let Some(block) = block {
+                writer.uint_option(number, block.to_uint()).unwrap();
+            }
         }
         if let Some(echo) = self.echo {
             writer.option(OptionNumber::ECHO, echo).unwrap();
@@ -318,6 +324,30 @@ fn a_late_copy_of_what_was_challenged_is_not_carried_out() {
         let other = Message { id: 99, ..post };
         assert_eq!(target.take(honest(), &other), done);
     }
+}
+
+/// What a proxy is answered, it passes on: a client that hears of a challenge repeats its request, which
+/// has been carried out.
+#[test]
+fn who_asks_for_more_of_a_response_to_a_post_is_not_challenged() {
+    let mut target = full_of_posts();
+    let rest = Message {
+        code: Code::POST,
+        block2: BlockValue::new(1, false, BlockSize::MIN).ok(),
+        ..GET
+    };
+    let refused = Some(Code::SERVICE_UNAVAILABLE);
+    assert_eq!(target.take(honest(), &rest), refused);
+    let post = Message { id: 2, ..rest };
+    let post = Message {
+        block2: None,
+        ..post
+    };
+    assert_eq!(target.take(honest(), &post), Some(Code::UNAUTHORIZED));
+    // There is room again; nothing is kept of a response.
+    target.now += seconds(200);
+    let gone = Some(Code::REQUEST_ENTITY_INCOMPLETE);
+    assert_eq!(target.take(honest(), &Message { id: 3, ..rest }), gone);
 }
 
 #[test]

@@ -337,7 +337,7 @@ impl Endpoint {
             };
             if let Some(observer) = observer {
                 let observer = &mut self.observers[observer];
-                observer.last_id = Some(id);
+                observer.sent_as(id);
                 observer.unconfirmed = observer.unconfirmed.saturating_add(1);
             }
             self.retire(index, false);

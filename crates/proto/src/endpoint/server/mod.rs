@@ -303,8 +303,8 @@ impl Endpoint {
                 // Nobody observes a group.
                 slot.observe = observe.filter(|_| !to_group);
                 // Nobody is challenged in a group's name.
-                let lasts = repeatable == Repeatable::No && !to_group;
-                if lasts && !fresh && self.may_be_unkept(now, from) {
+                let lasts = repeatable == Repeatable::No && !to_group && !fresh;
+                if lasts && self.may_be_unkept(now, from) && !self.asks_for_rest(request) {
                     return self.challenge(now, incoming);
                 }
             }

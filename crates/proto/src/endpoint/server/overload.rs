@@ -90,12 +90,20 @@ impl Endpoint {
         }
         let pressed = sharing.is_pressed(held, limits.incoming)
             || (lasts && sharing.is_pressed(lasting, limits.lasting));
-        let trusted = || self.has_shown(now, from) && !(lasts && self.may_be_unkept(now, from));
-        if pressed && !trusted() && !self.shows(now, from, request) {
-            self.ask_to_show(now, from, request, repeatable);
-            return false;
+        if !pressed {
+            return true;
         }
-        true
+        let rest = lasts && self.asks_for_rest(request);
+        let unkept = lasts && !rest && self.may_be_unkept(now, from);
+        if (self.has_shown(now, from) && !unkept) || self.shows(now, from, request) {
+            return true;
+        }
+        if rest {
+            self.overloaded(now, from, request);
+        } else {
+            self.ask_to_show(now, from, request, repeatable);
+        }
+        false
     }
 
     /// Whether a request shows where its source is.
@@ -124,6 +132,15 @@ impl Endpoint {
         let lifetime = self.config.echo_lifetime;
         let value = (self.challenges).value(&mut *self.random, now, lifetime, from);
         self.refuse(now, from, request, Code::UNAUTHORIZED, Why::Show(value));
+    }
+
+    /// Whether a request is for a later block of a response: of one that was carried out, which it is not
+    /// itself. It is never challenged, because a proxy passes a challenge on, and who hears of it repeats
+    /// the request that was.
+    pub(super) fn asks_for_rest(&self, request: &MessageView<'_>) -> bool {
+        let block = |number| self.block_option(request, number);
+        matches!(block(OptionNumber::BLOCK1), Ok(None))
+            && matches!(block(OptionNumber::BLOCK2), Ok(Some(block)) if block.number > 0)
     }
 
     /// Whether a request that must not be carried out twice, and carries no Echo value, may be a late
