@@ -10,6 +10,8 @@ pub(crate) mod messages;
 pub(crate) mod methods;
 #[path = "cases/observe.rs"]
 pub(crate) mod observe;
+#[path = "cases/options.rs"]
+pub(crate) mod options;
 #[path = "cases/streams.rs"]
 pub(crate) mod streams;
 #[path = "cases/tokens.rs"]
@@ -56,6 +58,11 @@ macro_rules! for_each_case {
             is_sent_an_option_that_counts_copies => "copies counted by an option, loss", copies::by_option;
             is_sent_tokens_that_count_copies => "copies counted by tokens, loss", copies::by_token;
             is_sent_a_long_token => "token of 20 bytes, then of 8", tokens::long;
+            is_challenged_and_repeats => "4.01 with Echo", options::echo;
+            tells_bodies_apart => "Request-Tag", options::request_tag;
+            wants_no_response_to_a_non => "No-Response, NON", options::no_response_to_non;
+            wants_no_response_to_a_con => "No-Response, CON", options::no_response_to_con;
+            limits_the_hops => "Hop-Limit", options::hop_limit;
         }
     };
 }

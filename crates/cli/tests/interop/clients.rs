@@ -12,6 +12,8 @@ use crate::{
 const LIMIT: Duration = Duration::from_secs(90);
 /// How long a client may outlive the time it was given for an answer.
 const GRACE: Duration = Duration::from_secs(10);
+/// The number of the option (RFC 7967 2).
+const NO_RESPONSE: u16 = 258;
 
 /// One request.
 #[derive(Clone, Copy)]
@@ -284,7 +286,7 @@ pub(crate) fn discover(scratch: &Scratch, port: u16, filter: Option<&str>) -> St
 }
 
 /// The first line that begins with a response code.
-fn code_line(text: &str) -> Option<String> {
+pub(crate) fn code_line(text: &str) -> Option<String> {
     let code = text.lines().find_map(|line| match line.as_bytes() {
         [b'2' | b'4' | b'5', b'.', tens, ones, ..] if (*tens, *ones) <= (b'3', b'9') => {
             line.get(..4)
@@ -351,8 +353,15 @@ fn carob(ask: &Ask<'_>, uri: &str) -> Command {
     if let Some(bytes) = ask.block_size {
         command.args(["--block-size", &bytes.to_string()]);
     }
-    if let Some((number, value)) = ask.option {
-        command.args(["--option", &format!("{number}=0x{}", hex(value))]);
+    match ask.option {
+        // Told so, it does not wait for what cannot come.
+        Some((NO_RESPONSE, [2])) => {
+            command.arg("--no-response=2xx");
+        }
+        Some((number, value)) => {
+            command.args(["--option", &format!("{number}=0x{}", hex(value))]);
+        }
+        None => {}
     }
     command
 }

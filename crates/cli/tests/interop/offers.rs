@@ -75,6 +75,7 @@ const ROWS: &[Row] = &[
         cases: &[
             "uploads_one_mebibyte",
             "uploads_through_loss_and_duplication",
+            "tells_bodies_apart",
         ],
         reason: "go-coap puts a request's body together by its token, and takes the last block for \
             all of it when each block has a token of its own, as RFC 7959 allows",
@@ -142,6 +143,31 @@ const ROWS: &[Row] = &[
         direction: OurClient,
         cases: &["observes_what_takes_several_blocks"],
         reason: "aiocoap's server sends a notification in one datagram",
+    },
+    Row {
+        peers: &Peer::ALL,
+        direction: OurClient,
+        cases: &["is_challenged_and_repeats"],
+        reason: "their servers, as they are here, challenge nobody",
+    },
+    Row {
+        peers: &[Peer::Aiocoap, Peer::Californium, Peer::GoCoap],
+        direction: TheirClient,
+        cases: &["is_challenged_and_repeats"],
+        reason: "their clients do not repeat a request that is challenged: 4.01 is the answer to it",
+    },
+    Row {
+        peers: &[Peer::Aiocoap, Peer::Californium, Peer::GoCoap],
+        direction: TheirClient,
+        cases: &["tells_bodies_apart"],
+        reason: "their clients send no Request-Tag",
+    },
+    Row {
+        peers: &[Peer::Californium],
+        direction: OurClient,
+        cases: &["wants_no_response_to_a_con"],
+        reason: "Californium's server leaves out the response to a NON only; that to a CON it sends in a \
+            CON of its own, with no acknowledgement before it",
     },
 ];
 

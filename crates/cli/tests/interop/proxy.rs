@@ -43,7 +43,7 @@ pub(crate) struct Seen {
     last_cancellation: Option<u16>,
     /// The length of the longest datagram, in bytes.
     pub(crate) longest: usize,
-    /// The confirmable requests, by message ID, each distinct text once.
+    /// The requests, by message ID, each distinct text once.
     pub(crate) requests: BTreeMap<u16, Vec<Vec<u8>>>,
     /// The acknowledgements with a response in them, by message ID, each distinct text once.
     replies: BTreeMap<u16, Vec<Vec<u8>>>,
@@ -79,13 +79,20 @@ impl Seen {
             CONFIRMABLE => {
                 self.confirmable += 1;
                 self.note_cancellation(datagram);
-                if (1..32).contains(&datagram[1]) {
-                    note_text(&mut self.requests, datagram);
-                }
+                self.note_request(datagram);
             }
-            NON_CONFIRMABLE => self.non_confirmable += 1,
+            NON_CONFIRMABLE => {
+                self.non_confirmable += 1;
+                self.note_request(datagram);
+            }
             ACKNOWLEDGEMENT => self.note_acknowledgement(datagram),
             _ => self.resets += 1,
+        }
+    }
+
+    fn note_request(&mut self, datagram: &[u8]) {
+        if (1..32).contains(&datagram[1]) {
+            note_text(&mut self.requests, datagram);
         }
     }
 

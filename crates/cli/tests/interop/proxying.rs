@@ -34,8 +34,8 @@ fn ready(command: &mut Command, port: u16, scratch: &Scratch) -> Running {
     running
 }
 
-/// Ours, which may ask this host.
-fn our_proxy(scratch: &Scratch) -> (Running, String) {
+/// Ours, which may ask this host, and its port.
+pub(crate) fn our_proxy(scratch: &Scratch) -> (Running, u16) {
     let port = free_port();
     let mut command = carob();
     command.args([
@@ -45,10 +45,7 @@ fn our_proxy(scratch: &Scratch) -> (Running, String) {
         "--bind",
         &format!("127.0.0.1:{port}"),
     ]);
-    (
-        ready(&mut command, port, scratch),
-        format!("coap://127.0.0.1:{port}"),
-    )
+    (ready(&mut command, port, scratch), port)
 }
 
 /// A GET by their client through a proxy; the body.
@@ -95,7 +92,8 @@ fn through_ours(peer: Peer) {
     let server = Server::start(Client::Of(peer), Transport::Udp, &scratch, &[]);
     let direct = Client::Carob.ask(&scratch, server.to(), &Ask::new("get", server.paths.hello));
     assert!(direct.is_success() && !direct.payload.is_empty());
-    let (_proxy, proxy) = our_proxy(&scratch);
+    let (_proxy, port) = our_proxy(&scratch);
+    let proxy = format!("coap://127.0.0.1:{port}");
     let uri = server.to().uri(server.paths.hello);
     let got = their_get(peer, &scratch, &proxy, &uri);
     assert_eq!(got.trim_ascii_end(), direct.payload.trim_ascii_end());
