@@ -70,6 +70,25 @@ fn a_challenged_request_that_named_a_block_size_is_repeated_with_its_body() {
     assert_eq!(again.payload(), b"a body");
 }
 
+/// A server that challenged a first copy answers a later one alike, when that value is too old already.
+#[test]
+fn a_challenge_with_a_value_that_is_too_old_is_followed_by_another_that_is_answered_too() {
+    let mut net = alone(Config::default());
+    net.send(get("x"));
+    for value in [&b"from the first copy"[..], b"new"] {
+        let (id, token) = last_of_client(&net);
+        let challenge = (Type::Acknowledgement, Code::UNAUTHORIZED);
+        let echo = [(OptionNumber::ECHO, value)];
+        net.inject_to_client(&message(challenge, id, &token, &echo, &[]));
+        let sent = net.sent_by_client();
+        let again = MessageView::parse(sent.last().unwrap()).unwrap();
+        assert_eq!(again.option(OptionNumber::ECHO), Some(value));
+    }
+    let (id, token) = last_of_client(&net);
+    net.inject_to_client(&message(PIGGYBACKED, id, &token, &[], b"at last"));
+    assert_eq!(net.response().unwrap().bytes()[..], *b"at last");
+}
+
 /// The longest time between the first and the last copy of a request to a server that is away.
 fn longest_span(late_copies: bool) -> u64 {
     let mut config = Config::default();

@@ -1,5 +1,5 @@
 //! Echo, on the client's side (RFC 9175 2.3): a challenge is answered by repeating the message with
-//! the value it gave, once; a value that came with any other response goes with the next request.
+//! the value it gave, and another after that likewise; a value that came with any other response goes with the next request.
 //!
 //! And Request-Tag (RFC 9175 3.5): a body that follows one that was broken off is told apart from
 //! it.
@@ -15,6 +15,9 @@ use crate::echo::Given;
 use crate::endpoint::Endpoint;
 use crate::trace::What;
 
+/// Challenges in a row that are answered. More than one, because the first may be the answer to an
+/// earlier copy, whose value is too old by now (RFC 7252 4.5).
+const ANSWERED: u8 = 2;
 /// Echo values kept for the next request to who gave them. At the limit, others are not kept.
 const GIVEN_KEPT: usize = 1_024;
 
@@ -66,11 +69,11 @@ impl Endpoint {
             }
             return false;
         }
-        if challenged {
+        if challenged >= ANSWERED {
             return false; // it was given back what it gave
         }
         operation.echo = Some(given);
-        operation.challenged = true;
+        operation.challenged = challenged + 1;
         let peer = self.peers[operation.peer].address;
         self.trace(now, peer, What::Challenged);
         let operation = &mut self.operations[index as usize];

@@ -81,8 +81,8 @@ pub(super) struct Operation {
     held: bool,
     /// The Echo value that the server gave last, once it has challenged us.
     echo: Option<Box<Given>>,
-    /// The last message was a challenge answered.
-    challenged: bool,
+    /// Challenges in a row that were answered.
+    challenged: u8,
     /// A block of its body has left.
     begun: bool,
     /// Its response has arrived, to the end.
@@ -279,7 +279,7 @@ impl Endpoint {
             observation: None,
             held: false,
             echo: None,
-            challenged: false,
+            challenged: 0,
             begun: false,
             answered: false,
             pause: None,
