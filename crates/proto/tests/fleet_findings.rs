@@ -9,7 +9,9 @@ use carob_proto::codec::{
     BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Token, Type, Writer,
 };
 use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Gathering, RequestError, Sending};
+use carob_proto::endpoint::{
+    BodyMode, Config, Endpoint, Event, Failure, Gathering, RequestError, Sending,
+};
 use net::{Net, Stream, get, seconds};
 
 /// A message from the server with these options, in order of their numbers.
@@ -47,6 +49,11 @@ fn block(number: u8, more: bool) -> [u8; 1] {
     [number << 4 | u8::from(more) << 3]
 }
 
+/// The same for numbers up to 255.
+fn block_of(number: u8, more: bool) -> [u8; 2] {
+    (u16::from(number) << 4 | u16::from(more) << 3).to_be_bytes()
+}
+
 /// A client whose requests reach nobody; tests answer them.
 fn alone(config: Config) -> Net {
     let mut net = Net::new(config, Config::default());
@@ -68,6 +75,41 @@ fn a_challenged_request_that_named_a_block_size_is_repeated_with_its_body() {
     let again = MessageView::parse(sent.last().unwrap()).unwrap();
     assert_eq!(again.option(OptionNumber::ECHO), Some(&b"value"[..]));
     assert_eq!(again.payload(), b"a body");
+}
+
+/// As many blocks wait for one that was answered with another as the application has room for.
+#[test]
+fn a_streamed_body_with_a_hole_fails_and_does_not_wait_for_ever() {
+    let mut config = Config::default();
+    config.block_size = BlockSize::MIN;
+    config.parameters.nstart = 4;
+    let mut net = alone(config);
+    let mut sending = Sending::default();
+    sending.response_body = BodyMode::Streamed;
+    net.send_with(get("x"), sending);
+    let mut answered = 0;
+    while let Some(request) = net
+        .sent_by_client()
+        .get(answered)
+        .map(|bytes| bytes.to_vec())
+    {
+        answered += 1;
+        let request = MessageView::parse(&request).unwrap();
+        let asked = request.block_option(OptionNumber::BLOCK2);
+        let asked = asked.map_or(0, |block| block.unwrap().number as u8);
+        let token = Token::new(request.token().as_slice()).unwrap();
+        let number = if asked == 3 { 1 } else { asked };
+        let (option, size) = (block_of(number, number < 39), (40_u16 * 16).to_be_bytes());
+        let options = [
+            (OptionNumber::BLOCK2, &option[..]),
+            (OptionNumber::SIZE2, &size[..]),
+        ];
+        let id = request.message_id();
+        net.inject_to_client(&message(PIGGYBACKED, id, &token, &options, &[1; 16]));
+    }
+    assert!((10..30).contains(&answered), "{answered} blocks");
+    assert!(net.failure().is_some(), "{:?}", net.events.last());
+    assert!(net.client.is_idle());
 }
 
 /// A server that challenged a first copy answers a later one alike, when that value is too old already.

@@ -253,13 +253,16 @@ impl Endpoint {
                 // The response to a body in blocks is read in order (RFC 7959 2.7).
                 allowed = 1;
             }
+            // Behind a block that nothing on its way will bring: `next_request` says that it is wrong.
+            let mut behind_nothing = false;
             if operation.sending.response_body == BodyMode::Streamed {
                 // Blocks held back behind a lost one will be delivered with it, so they use
                 // credit already.
                 let held = operation.download.as_ref().map_or(0, Download::held_ahead);
                 allowed = allowed.min((operation.credit as usize).saturating_sub(held));
+                behind_nothing = flying == 0 && held > 0;
             }
-            if flying >= allowed {
+            if flying >= allowed && !behind_nothing {
                 return;
             }
             let Some(download) = &mut operation.download else {
