@@ -106,7 +106,7 @@ impl RequestBuilder {
     /// Asks the forward-proxy at this URI, which has no path, for the resource (RFC 7252 5.7.2).
     ///
     /// It is asked with Proxy-Scheme for URIs of schemes known here, and with Proxy-Uri for any
-    /// other, such as `http://` ([`proxy::ask_for`]). What is to be secure (`coaps` and its like,
+    /// other, such as `http://` ([`carob_proto::proxy::ask_for`]). What is to be secure (`coaps` and its like,
     /// `https`) is asked for over a secure connection only, unless the proxy is on this host: others
     /// are [`Error::InsecureProxy`] (RFC 7252 5.7).
     pub fn via(mut self, proxy: impl Into<Target>) -> Self {
