@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     aggregate, crowds, defences, fairness, flood, fuzz, literature, networks, notifications,
-    profiles, sensitivity, slow_server, soak, wireless, workspace::Workspace,
+    profiles, properties, sensitivity, slow_server, soak, wireless, workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -47,6 +47,7 @@ const RUNS: &[Long] = &[
     MESH_SENSITIVITY,
     NOTIFICATION_SENSITIVITY,
     PROFILES,
+    PROPERTIES,
     RPL_SENSITIVITY,
     SERVER_SENSITIVITY,
     SOAK,
@@ -203,6 +204,13 @@ const PROFILES: Long = Long {
     about: "the transmission profiles beside the defaults, on their links and others, with other values (minutes)",
     work: Work::Function(profiles::run),
     results: "crates/lab/results/profiles.md",
+};
+
+const PROPERTIES: Long = Long {
+    name: "properties",
+    about: "the tests of properties with --seeds N (200) others than ordinary runs have, from --first N (1) on (15 minutes)",
+    work: Work::WithOptions(properties::run),
+    results: "crates/proto/tests/properties.md",
 };
 
 const RPL_SENSITIVITY: Long = Long {

@@ -24,6 +24,7 @@ mod notifications;
 mod peers;
 mod process;
 mod profiles;
+mod properties;
 mod readings;
 mod sensitivity;
 mod slow_server;

@@ -618,8 +618,13 @@ proptest! {
         size in prop_oneof![0..40_usize, 900..1_300_usize, 4_000..9_000_usize],
         seed in any::<u64>(),
     ) {
+        let mut client = wanting(length);
+        // Of a thousand bodies one would meet a block whose five copies are lost, and rightly fail:
+        // ten copies, and still within the time for which a server keeps a body that is coming.
+        client.parameters.ack_timeout = millis(200);
+        client.parameters.max_retransmit = 9;
         let server = token_bytes(TOKEN_BYTES_MAX);
-        let mut net = Net::new(wanting(length), server).seeded(seed);
+        let mut net = Net::new(client, server).seeded(seed);
         net.faults = Faults { loss: 10, duplication: 20, jitter: millis(30) };
         net.send(put("x", pattern(size)));
         net.run_for(seconds(2_000));
