@@ -109,6 +109,23 @@ fn boot_time() -> Duration {
     Duration::ZERO
 }
 
+/// The processor's time that this thread has had; where the system does not tell, the time that has
+/// passed since it was first asked.
+pub(crate) fn processor_time() -> Duration {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::time::{ClockId, clock_gettime};
+        let told = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+        told.map_or(Duration::ZERO, Duration::from)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        use std::sync::OnceLock;
+        static FIRST: OnceLock<tokio::time::Instant> = OnceLock::new();
+        FIRST.get_or_init(tokio::time::Instant::now).elapsed()
+    }
+}
+
 /// Chance for tokens, Message IDs and dithering: a ChaCha8 stream keyed by the system.
 ///
 /// Tokens are what keeps others from forging responses (RFC 7252 5.3.1, 11.4), so the stream must

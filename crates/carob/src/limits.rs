@@ -62,6 +62,30 @@ const OF_DRIVERS: &[OfDriver] = &[
         |settings, value| settings.sessions = settings.sessions.handshakes(value),
     ),
     (
+        "handshake_rate",
+        "Handshakes that a source may begin a second, in the long run, of DTLS, TLS and WebSocket. At it, \
+         a hello over DTLS is not answered (its client repeats it), and a connection is closed. 0: any \
+         number.",
+        |settings| settings.sessions.handshake_rate,
+        |settings, value| settings.sessions.handshake_rate = value,
+    ),
+    (
+        "handshake_burst",
+        "Handshakes that a source may begin at once, before its rate counts.",
+        |settings| settings.sessions.handshake_burst,
+        |settings, value| settings.sessions.handshake_burst = value.max(1),
+    ),
+    (
+        "handshake_work",
+        "Percent of a socket's processor time that DTLS handshakes begun by others may take, in the long \
+         run and beyond a second's work. At it, hellos are not answered (their clients repeat them), so \
+         that who has a session is served. 100: all of it.",
+        |settings| settings.sessions.handshake_work.into(),
+        |settings, value| {
+            settings.sessions = settings.sessions.handshake_work(value.min(100) as u8);
+        },
+    ),
+    (
         "session_idle",
         "Seconds without a message after which a DTLS session is closed.",
         |settings| seconds(settings.sessions.idle),

@@ -36,6 +36,7 @@ pub mod observe;
 mod peer;
 pub mod prefix;
 pub mod proxy;
+pub mod rates;
 pub mod recency;
 pub mod shares;
 pub mod timers;

@@ -228,6 +228,8 @@ enum TransportCounts {
         failed: u64,
         /// Clients that were asked to show where they are.
         cookies: u64,
+        /// Handshakes that were not begun because there were too many.
+        refused: u64,
         /// The limits on sessions and handshakes.
         limits: (usize, usize),
     },

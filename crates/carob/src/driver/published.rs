@@ -232,6 +232,7 @@ fn transport(told: &mut Told, counts: &TransportCounts) {
             done,
             failed,
             cookies,
+            refused,
             limits,
         } => {
             told.counter(&names::DROPPED, dropped);
@@ -239,6 +240,7 @@ fn transport(told: &mut Told, counts: &TransportCounts) {
             told.gauge(&names::HANDSHAKES, handshakes);
             told.counter_of(&names::HANDSHAKES_MADE, &[("outcome", "done")], done);
             told.counter_of(&names::HANDSHAKES_MADE, &[("outcome", "failed")], failed);
+            told.counter_of(&names::HANDSHAKES_MADE, &[("outcome", "refused")], refused);
             told.counter(&names::COOKIES, cookies);
             told.gauge_of(&names::LIMITS, ("limit", "sessions"), limits.0);
             told.gauge_of(&names::LIMITS, ("limit", "handshakes"), limits.1);

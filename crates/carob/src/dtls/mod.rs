@@ -151,6 +151,16 @@ pub struct SessionLimits {
     /// another. As a server we keep nothing of a client before it has shown that it receives what
     /// is sent to its address (RFC 6347 4.2.1). Default 1,000.
     pub handshakes: usize,
+    /// Handshakes that a source may begin a second, in the long run, of DTLS, TLS and WebSocket. At
+    /// it, a hello over DTLS is not answered, its client says it again later, and a connection is
+    /// closed. 0: any number. Default 100.
+    pub handshake_rate: usize,
+    /// Handshakes that a source may begin at once, before its rate counts. Default 1,000.
+    pub handshake_burst: usize,
+    /// Percent of a socket's processor time that DTLS handshakes begun by others may take, in the
+    /// long run and beyond a second's work. At it, hellos are not answered, whosoever they are; there
+    /// remains time for those who have a session. 100: all of it. Default 50.
+    pub handshake_work: u8,
     /// After this long without a message a session is closed. Default one hour.
     pub idle: Duration,
     /// How long a handshake may take, whatever its timers say. Default 93 s: MAX_TRANSMIT_WAIT, as
@@ -163,6 +173,9 @@ impl Default for SessionLimits {
         Self {
             sessions: 10_000,
             handshakes: 1_000,
+            handshake_rate: 100,
+            handshake_burst: 1_000,
+            handshake_work: 50,
             idle: Duration::from_secs(3_600),
             handshake_time: Duration::from_secs(93),
         }
@@ -184,6 +197,18 @@ impl SessionLimits {
     /// The same with so many handshakes at once.
     pub fn handshakes(mut self, limit: usize) -> Self {
         self.handshakes = limit.max(1);
+        self
+    }
+
+    /// The same with so many handshakes of a source a second, 0 for any number, and so many at once.
+    pub fn handshake_rate(mut self, rate: usize, burst: usize) -> Self {
+        (self.handshake_rate, self.handshake_burst) = (rate, burst.max(1));
+        self
+    }
+
+    /// The same with another share of processor time for handshakes, in percent.
+    pub fn handshake_work(mut self, percent: u8) -> Self {
+        self.handshake_work = percent.clamp(1, 100);
         self
     }
 

@@ -115,7 +115,7 @@ metrics! {
     HANDSHAKES Gauge "carob_handshakes_in_progress" Some(Unit::Count),
         "DTLS handshakes under way";
     HANDSHAKES_MADE Counter "carob_handshakes_total" Some(Unit::Count),
-        "DTLS handshakes that are over, by outcome: done, failed";
+        "DTLS handshakes that are over, by outcome: done, failed, refused (not begun: too many)";
     COOKIES Counter "carob_cookies_total" Some(Unit::Count),
         "DTLS clients asked to show where they are";
     QUEUES Gauge "carob_queue_length" Some(Unit::Count),

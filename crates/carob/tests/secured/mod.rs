@@ -180,13 +180,27 @@ fn bound() -> UdpSocket {
 
 /// The first message of a client that libcoap could be: TLS_PSK_WITH_AES_128_CCM_8, no cookie.
 pub(crate) fn hello(random: u8, cookie: &[u8], number: u16) -> Vec<u8> {
+    // Suites, compression, and the extension for extended master secrets.
+    let rest = [0, 2, 0xc0, 0xa8, 1, 0, 0, 4, 0, 23, 0, 0];
+    hello_with(&[random; 32], cookie, number, &rest)
+}
+
+/// The same of a client that wants TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256.
+pub(crate) fn certificate_hello(random: &[u8; 32], cookie: &[u8], number: u16) -> Vec<u8> {
+    let mut rest = vec![0, 2, 0xc0, 0x2b, 1, 0, 0, 26];
+    // The curve P-256, its points as they are, signatures by ECDSA with SHA-256 (RFC 8422 5.1).
+    rest.extend_from_slice(&[0, 10, 0, 4, 0, 2, 0, 23, 0, 11, 0, 2, 1, 0]);
+    rest.extend_from_slice(&[0, 13, 0, 4, 0, 2, 4, 3, 0, 23, 0, 0]);
+    hello_with(random, cookie, number, &rest)
+}
+
+fn hello_with(random: &[u8; 32], cookie: &[u8], number: u16, rest: &[u8]) -> Vec<u8> {
     let mut body = vec![0xfe, 0xfd];
-    body.extend_from_slice(&[random; 32]);
+    body.extend_from_slice(random);
     body.push(0);
     body.push(cookie.len() as u8);
     body.extend_from_slice(cookie);
-    // Suites, compression, and the extension for extended master secrets.
-    body.extend_from_slice(&[0, 2, 0xc0, 0xa8, 1, 0, 0, 4, 0, 23, 0, 0]);
+    body.extend_from_slice(rest);
     let length = (body.len() as u32).to_be_bytes();
     let mut message = vec![1];
     message.extend_from_slice(&length[1..]);

@@ -45,7 +45,6 @@ mod limits;
 mod notification_queue;
 mod observe;
 mod options;
-mod rates;
 mod reliable;
 mod server;
 mod session;
@@ -78,6 +77,7 @@ use crate::echo::{Challenges, Given};
 use crate::message_id::GroupIds;
 use crate::observe::observers::Observers;
 use crate::peer::{PeerIndex, Peers};
+use crate::rates::{Pace, Rates};
 use crate::shares::{Shares, Sharing};
 use crate::timers::Timers;
 use crate::trace::{Trace, What};
@@ -108,7 +108,6 @@ use exchange::{Ended, Exchange, ExchangeIndex};
 use group::Groups;
 use group::leisure::Leisurely;
 use notification_queue::Notifications;
-use rates::{Pace, Rates};
 use reliable::Connections;
 use server::{IncomingTable, Unkept};
 pub(crate) use session::Session;
@@ -275,7 +274,12 @@ impl Endpoint {
             groups: Groups::default(),
             group_ids: GroupIds::starting_at(peers as u16),
             leisurely: Slab::new(),
-            rates: Rates::new(index.rotate_left(8), &limits),
+            rates: Rates::new(
+                index.rotate_left(8),
+                limits.request_rate,
+                limits.request_burst,
+                limits.sources,
+            ),
             sharing,
             responses: 0,
             observer_shares: Shares::new(index.rotate_left(24)),

@@ -6,11 +6,11 @@ use carob_cc::controller::{Gauge, Window};
 use carob_cc::time::{Duration, Instant};
 
 use super::Endpoint;
-use super::rates::Rates;
 #[cfg(doc)]
 use super::{Limits, NotificationQueue};
 use crate::counters::Counters;
 use crate::peer::Peer;
+use crate::rates::Rates;
 
 /// What is known of a peer at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Endpoint {
             incoming: self.incoming.len(),
             incoming_bytes: self.incoming.bytes(),
             responses: self.responses,
-            sources: self.rates.as_ref().map_or(0, Rates::len),
+            sources: self.rates.as_ref().map_or(0, Rates::sources),
             remembered: self.dedup.len(),
             uploads: self.assemblies.held(),
             bodies: self.bodies.held(),

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::{Flight, SessionEnd};
+use carob_proto::shares::Source;
 
 use super::hello::Hello;
 use super::sessions::{Handshake, Role, Session};
 use super::{Leaving, record};
+use crate::clock::processor_time;
 use crate::driver::core::Core;
 use crate::dtls::secure::SecureDatagram;
 use crate::dtls::{HandshakeError, PeerIdentity};
@@ -46,6 +48,28 @@ impl Leaving {
         };
         let sharing = core.endpoint.config().limits.sharing();
         let source = sharing.source(from);
+        if !self.admission.admits(now, source) {
+            tracing::debug!(peer = %from, "no handshake: too many");
+            return;
+        }
+        let before = processor_time();
+        self.accept(core, now, (from, own), hello, cookie, source);
+        let took = processor_time().saturating_sub(before);
+        self.admission.took(now, took);
+    }
+
+    /// Begins a handshake with a client that has shown where it is.
+    fn accept(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+        (from, own): (SocketAddr, Option<IpAddr>),
+        hello: &Hello<'_>,
+        cookie: [u8; 32],
+        source: Source,
+    ) {
+        let next = self.sessions.of(from).next;
+        let sharing = core.endpoint.config().limits.sharing();
         let begun = self.sessions.begun.of(source);
         let share = sharing.most(self.limits.handshakes);
         if next.is_none()

@@ -7,6 +7,7 @@
 //!
 //! What is said in a session ends with it; who ends one, and why, is in ADR 20.
 
+mod admission;
 mod handshakes;
 pub(crate) mod hello;
 pub(crate) mod record;
@@ -25,10 +26,12 @@ use hashbrown::HashMap;
 use super::core::{Core, Out};
 use super::ears::Ears;
 use super::{Transport, TransportCounts};
+use crate::clock::processor_time;
 use crate::dtls::secure::{Broken, Said};
 use crate::dtls::{HandshakeError, PeerIdentity, SessionLimits};
 use crate::settings::Settings;
 use crate::socket::{BATCH, Destination, Outbox, Socket, Unreachable, is_group};
+use admission::Admission;
 use hello::Hello;
 use sessions::{Role, Session, Sessions};
 pub(crate) use sides::Server;
@@ -63,6 +66,7 @@ struct Leaving {
     outbox: Outbox,
     sessions: Sessions,
     limits: SessionLimits,
+    admission: Admission,
     client: sides::Client,
     server: Option<Server>,
     ended: Ended,
@@ -84,12 +88,14 @@ impl Secured {
         server: Option<Server>,
         seed: u64,
     ) -> Self {
+        let sources = settings.config.limits.sources;
         Self {
             socket,
             leaving: Leaving {
                 outbox: Outbox::default(),
                 sessions: Sessions::new(seed),
                 limits: settings.sessions,
+                admission: Admission::new(seed, &settings.sessions, sources),
                 client: sides::Client::new(settings.dtls.clone(), settings.tls.clone()),
                 server,
                 ended: Ended::default(),
@@ -190,15 +196,21 @@ impl Leaving {
 
     /// Gives a session a datagram.
     fn feed(&mut self, core: &mut Core, now: Instant, index: u32, datagram: &[u8]) {
-        let at = core.clock.as_std(now);
         let session = &mut self.sessions.slots[index as usize];
+        let begun_by_peer = session.handshake.is_some() && !session.role.is_client();
+        let before = begun_by_peer.then(processor_time);
         if let Some(handshake) = &mut session.handshake {
             handshake.heard = true;
         }
-        if let Err(broken) = session.secure.receive(at, datagram) {
-            return self.breaks(core, now, index, broken);
+        let at = core.clock.as_std(now);
+        match session.secure.receive(at, datagram) {
+            Ok(()) => self.poll(core, now, index, datagram.len() as u32, false),
+            Err(broken) => self.breaks(core, now, index, broken),
         }
-        self.poll(core, now, index, datagram.len() as u32, false);
+        if let Some(before) = before {
+            let took = processor_time().saturating_sub(before);
+            self.admission.took(now, took);
+        }
     }
 
     /// Does what a session says. `received` is how long the datagram was that it was given, if any;
@@ -502,6 +514,7 @@ impl Transport for Secured {
             sessions,
             limits,
             ended,
+            admission,
             ..
         } = &self.leaving;
         TransportCounts::Secured {
@@ -511,6 +524,7 @@ impl Transport for Secured {
             done: ended.done,
             failed: ended.failed,
             cookies: ended.cookies,
+            refused: admission.refused,
             limits: (limits.sessions, limits.handshakes),
         }
     }

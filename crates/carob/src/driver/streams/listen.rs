@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use carob_cc::time::Instant;
+use carob_proto::rates::{Pace, Rates};
 use carob_proto::shares::{Shares, Sharing, Source};
 use rustls::ServerConfig;
 use socket2::SockRef;
@@ -22,6 +24,7 @@ use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
 
 use super::link::{Duplex, Stream};
 use super::{Happening, Kind, OnSocket};
+use crate::clock::Entropy;
 use crate::settings::Settings;
 use crate::socket::canonical;
 
@@ -91,7 +94,8 @@ impl Listener {
         let handshakes = Arc::new(Handshakes {
             limit: settings.sessions.handshakes.max(1),
             sharing: settings.config.limits.sharing(),
-            running: Mutex::default(),
+            since: tokio::time::Instant::now(),
+            running: Mutex::new(Running::new(settings)),
         });
         tokio::spawn(self.run(kind, see, handshakes, tell)).abort_handle()
     }
@@ -150,6 +154,8 @@ impl Listener {
 struct Handshakes {
     limit: usize,
     sharing: Sharing,
+    /// When the time of `rates` began.
+    since: tokio::time::Instant,
     running: Mutex<Running>,
 }
 
@@ -158,19 +164,27 @@ struct Running {
     tasks: BTreeMap<u64, (Source, AbortHandle)>,
     /// How many each source has.
     shares: Shares,
-}
-
-impl Default for Running {
-    fn default() -> Self {
-        Self {
-            tasks: BTreeMap::new(),
-            // Bounded by the limit and not by what others choose: any seed will do.
-            shares: Shares::new(0),
-        }
-    }
+    /// How many it may begin.
+    rates: Option<Rates>,
 }
 
 impl Running {
+    fn new(settings: &Settings) -> Self {
+        let (limits, sources) = (&settings.sessions, settings.config.limits.sources);
+        // Others choose from which addresses they come, and must not know where those are in a table.
+        let seed = Entropy::from_system().map_or(0, |mut chance| chance.next_u64());
+        Self {
+            tasks: BTreeMap::new(),
+            shares: Shares::new(seed),
+            rates: Rates::new(
+                seed.rotate_left(32),
+                limits.handshake_rate,
+                limits.handshake_burst,
+                sources,
+            ),
+        }
+    }
+
     fn remove(&mut self, number: u64) -> Option<AbortHandle> {
         let (source, task) = self.tasks.remove(&number)?;
         self.shares.subtract(source, 1);
@@ -208,6 +222,16 @@ impl Handshakes {
             handshakes: Arc::clone(self),
         };
         let mut running = self.running();
+        let now = self.since.elapsed().as_micros();
+        let now = Instant::from_micros(u64::try_from(now).unwrap_or(u64::MAX));
+        if let Some(rates) = &mut running.rates
+            && rates.ask(now, source, true) != Pace::Within
+        {
+            tracing::debug!(peer = %from, "no handshake: too many of its source");
+            // Its place is given back, and its connection closed.
+            drop(running);
+            return;
+        }
         let share = self.sharing.most(self.limit);
         let oldest = if running.shares.of(source) >= share {
             let own = |(_, (other, _)): &(&u64, &(Source, AbortHandle))| *other == source;

@@ -10,9 +10,9 @@ use crate::codec::{Code, MessageView, TokenKey, Type};
 use crate::counters::Refusal;
 use crate::dedup::Known;
 use crate::endpoint::config::Leisure;
-use crate::endpoint::rates::Pace;
 use crate::endpoint::{Endpoint, Owner, Tracing};
 use crate::message::Response;
+use crate::rates::Pace;
 use crate::timers::TimerId;
 use crate::trace::What;
 

@@ -24,7 +24,7 @@ use super::{Endpoint, Failure, Owner, Queued, RequestId, Tracing};
 use crate::codec::signal::BASE_MESSAGE_SIZE;
 use crate::codec::{BASE_TOKEN_LENGTH, Code, FrameReader, Framing, MessageView, Signal};
 use crate::counters::Refusal;
-use crate::endpoint::rates::Pace;
+use crate::rates::Pace;
 use crate::trace::What;
 
 pub use config::Reliable;

@@ -19,7 +19,7 @@ use crate::counters::Refusal;
 use crate::dedup::Repeatable;
 use crate::echo::ECHO_BYTES;
 use crate::endpoint::Endpoint;
-use crate::endpoint::rates::Pace;
+use crate::rates::Pace;
 
 /// What a refusal says besides its code.
 #[derive(Clone, Copy)]

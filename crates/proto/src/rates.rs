@@ -1,4 +1,4 @@
-//! How often each source asks: a token bucket for each, and what is remembered of it has a limit.
+//! How often each source asks, or does what else is not for nothing: a token bucket for each, and what is remembered of it has a limit.
 //!
 //! A bucket is one number, the time at which it will be full again (the generic cell rate algorithm).
 //! Each source has two: one of requests that are taken, and one of the refusals (4.29) that it is
@@ -13,7 +13,6 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
 
-use super::Limits;
 use crate::recency::Ranked;
 use crate::shares::Source;
 
@@ -21,7 +20,7 @@ const SECOND: u64 = 1_000_000;
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
+pub enum Pace {
     /// It is taken.
     Within,
     /// It is refused, and would be taken after this time.
@@ -60,7 +59,7 @@ struct Paced {
 
 /// The sources of requests, and how often they ask.
 #[derive(Debug)]
-pub(super) struct Rates {
+pub struct Rates {
     state: FixedState,
     index: HashTable<u32>,
     slots: Slab<Paced>,
@@ -72,10 +71,10 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// None if there is no limit to how often sources ask.
-    pub(super) fn new(seed: u64, limits: &Limits) -> Option<Self> {
-        let rate = limits.request_rate as u64;
-        // Times are in microseconds: what is faster than that is no limit.
+    /// So many requests a second of each source in the long run, and `burst` of them at once; `sources`
+    /// are remembered. None if the rate is 0, or more than one a microsecond: then there is no limit.
+    pub fn new(seed: u64, rate: usize, burst: usize, sources: usize) -> Option<Self> {
+        let rate = rate as u64;
         if rate == 0 || rate > SECOND {
             return None;
         }
@@ -84,13 +83,14 @@ impl Rates {
             index: HashTable::new(),
             slots: Slab::new(),
             by_use: Ranked::default(),
-            limit: limits.sources.clamp(1, u32::MAX as usize - 1),
+            limit: sources.clamp(1, u32::MAX as usize - 1),
             interval: Duration::from_micros(SECOND / rate),
-            burst: limits.request_burst.max(1) as u64,
+            burst: burst.max(1) as u64,
         })
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Sources that are remembered.
+    pub fn sources(&self) -> usize {
         self.slots.len()
     }
 
@@ -105,7 +105,7 @@ impl Rates {
     }
 
     /// A source asks; `validated` if it is known to have shown where it is.
-    pub(super) fn ask(&mut self, now: Instant, source: Source, validated: bool) -> Pace {
+    pub fn ask(&mut self, now: Instant, source: Source, validated: bool) -> Pace {
         let index = match self.find(source) {
             Some(index) => {
                 let validated = self.slots[index as usize].validated;
@@ -129,7 +129,7 @@ impl Rates {
     }
 
     /// A source has shown where it is.
-    pub(super) fn validate(&mut self, source: Source) {
+    pub fn validate(&mut self, source: Source) {
         if let Some(index) = self.find(source)
             && !self.slots[index as usize].validated
         {
@@ -182,9 +182,7 @@ mod tests {
     }
 
     fn rates(rate: usize, burst: usize, sources: usize) -> Rates {
-        let mut limits = Limits::default();
-        (limits.request_rate, limits.request_burst, limits.sources) = (rate, burst, sources);
-        Rates::new(1, &limits).expect("there is a rate")
+        Rates::new(1, rate, burst, sources).expect("there is a rate")
     }
 
     fn at(millis: u64) -> Instant {
@@ -213,7 +211,7 @@ mod tests {
         for n in 1..10_000 {
             assert_eq!(rates.ask(at(0), source(n), false), Pace::Within);
         }
-        assert_eq!(rates.len(), 100);
+        assert_eq!(rates.sources(), 100);
         assert!(matches!(
             rates.ask(at(0), source(0), false),
             Pace::Beyond(_)
@@ -228,7 +226,7 @@ mod tests {
             rates.ask(at(0), source(n), true);
         }
         assert_eq!(rates.ask(at(0), source(0), false), Pace::Within);
-        assert_eq!(rates.len(), 100);
+        assert_eq!(rates.sources(), 100);
     }
 
     #[test]

@@ -1,0 +1,150 @@
+//! Which handshakes of others are begun. Each costs a server some time of its processor, with
+//! certificates as much as a hundred requests do, and whoever has an address, which a cookie shows,
+//! may ask for as many as it likes.
+//!
+//! Two things bound it: how many each source begins, so that one does not keep others from theirs;
+//! and what all take together of the processor, so that many sources do not keep those from being
+//! served that have a session. Who is not admitted is not answered: its client asks again, later each
+//! time (RFC 6347 4.2.4).
+
+use std::time::Duration as Span;
+
+use carob_cc::time::{Duration, Instant};
+use carob_proto::rates::{Pace, Rates};
+use carob_proto::shares::Source;
+
+use crate::dtls::SessionLimits;
+
+/// What handshakes may take at once before their share counts.
+const AT_ONCE: Span = Span::from_secs(1);
+
+/// Who may begin a handshake with us.
+pub(super) struct Admission {
+    rates: Option<Rates>,
+    work: Work,
+    /// Handshakes that were not begun.
+    pub(super) refused: u64,
+}
+
+impl Admission {
+    /// `sources` are remembered.
+    pub(super) fn new(seed: u64, limits: &SessionLimits, sources: usize) -> Self {
+        let (rate, burst) = (limits.handshake_rate, limits.handshake_burst);
+        Self {
+            rates: Rates::new(seed.rotate_left(40), rate, burst, sources),
+            work: Work::new(limits.handshake_work),
+            refused: 0,
+        }
+    }
+
+    /// Whether a source that has shown where it is may begin a handshake.
+    pub(super) fn admits(&mut self, now: Instant, source: Source) -> bool {
+        let within = |rates: &mut Rates| rates.ask(now, source, true) == Pace::Within;
+        let admitted = self.work.has_room(now) && self.rates.as_mut().is_none_or(within);
+        self.refused += u64::from(!admitted);
+        admitted
+    }
+
+    /// A handshake of another's has taken so much of the processor.
+    pub(super) fn took(&mut self, now: Instant, time: Span) {
+        self.work.add(now, time);
+    }
+}
+
+/// The processor's time as a bucket: one number, the time at which it will be full again.
+struct Work {
+    percent: u64,
+    full: Instant,
+}
+
+impl Work {
+    fn new(percent: u8) -> Self {
+        Self {
+            percent: u64::from(percent.clamp(1, 100)),
+            full: Instant::ZERO,
+        }
+    }
+
+    /// In how long time so much work comes back.
+    fn refill(&self, work: Span) -> Duration {
+        let micros = u64::try_from(work.as_micros()).unwrap_or(u64::MAX);
+        Duration::from_micros(micros.saturating_mul(100) / self.percent)
+    }
+
+    fn has_room(&self, now: Instant) -> bool {
+        self.percent == 100 || self.full.since(now) < self.refill(AT_ONCE)
+    }
+
+    fn add(&mut self, now: Instant, work: Span) {
+        self.full = self.full.max(now) + self.refill(work);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(millis * 1_000)
+    }
+
+    fn source(n: u8) -> Source {
+        Source::of(([127, 0, 0, n], 1).into(), 64)
+    }
+
+    fn limits(rate: usize, burst: usize, work: u8) -> SessionLimits {
+        let limits = SessionLimits::new().handshake_rate(rate, burst);
+        limits.handshake_work(work)
+    }
+
+    #[test]
+    fn a_source_begins_its_burst_and_then_its_rate_and_others_theirs() {
+        let mut admission = Admission::new(1, &limits(10, 20, 100), 8);
+        let begun = |admission: &mut Admission, millis, n| {
+            (0..100)
+                .filter(|_| admission.admits(at(millis), source(n)))
+                .count()
+        };
+        assert_eq!(begun(&mut admission, 0, 1), 20);
+        assert_eq!(admission.refused, 80);
+        assert_eq!(begun(&mut admission, 1_000, 1), 10);
+        assert_eq!(begun(&mut admission, 1_000, 2), 20);
+        let mut any = Admission::new(1, &limits(0, 1, 100), 8);
+        assert_eq!(begun(&mut any, 0, 1), 100);
+    }
+
+    #[test]
+    fn all_together_take_their_share_of_the_processor() {
+        // Each takes a millisecond, and they come as fast as the processor goes.
+        let seconds = |percent, seconds: u64| {
+            let mut admission = Admission::new(1, &limits(0, 1, percent), 8);
+            let mut worked = 0;
+            for millis in 0..seconds * 1_000 {
+                if admission.admits(at(millis), source(1)) {
+                    admission.took(at(millis), Span::from_millis(1));
+                    worked += 1;
+                }
+            }
+            worked
+        };
+        // A second's work at once, which lasts two as half of it comes back meanwhile.
+        assert_eq!(seconds(50, 2), 2_000);
+        assert_eq!(seconds(50, 10), 6_000);
+        assert_eq!(seconds(10, 10), 2_000);
+        assert_eq!(seconds(100, 10), 10_000);
+    }
+
+    #[test]
+    fn what_was_not_used_long_ago_is_no_more_than_a_second() {
+        let mut admission = Admission::new(1, &limits(0, 1, 25), 8);
+        let long = 3_600_000;
+        assert!(admission.admits(at(long), source(1)));
+        admission.took(at(long), Span::from_secs(1));
+        assert!(!admission.admits(at(long), source(2)));
+        assert!(admission.admits(at(long + 1), source(2)));
+        // However long one takes, it is paid for.
+        admission.took(at(long + 1), Span::from_secs(3));
+        assert!(!admission.admits(at(long + 12_000), source(2)));
+        assert!(admission.admits(at(long + 12_001), source(2)));
+    }
+}
