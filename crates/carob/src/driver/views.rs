@@ -3,7 +3,7 @@
 //! When a resource changes, its handler is called once for each view, and the engine tells the
 //! answer to all observers of the view. A change during the call has it called once more.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -61,7 +61,7 @@ impl ViewKey {
 }
 
 struct View {
-    key: ViewKey,
+    key: Arc<ViewKey>,
     notifier: Notifier,
     request: Request,
     handler: Arc<dyn Handler>,
@@ -87,9 +87,11 @@ enum State {
 /// those. At it, or at its share of it, who asks to observe gets the state and no notifications.
 pub(super) struct Views {
     notes: mpsc::UnboundedSender<Note>,
-    by_key: HashMap<ViewKey, Subject, FixedState>,
-    by_notifier: HashMap<u64, Vec<Subject>, FixedState>,
-    all: HashMap<Subject, View, FixedState>,
+    by_key: HashMap<Arc<ViewKey>, Subject, FixedState>,
+    /// In order, so that one of thousands is forgotten at once.
+    by_notifier: HashMap<u64, BTreeSet<Subject>, FixedState>,
+    /// Boxed, because half of a table's places are empty.
+    all: HashMap<Subject, Box<View>, FixedState>,
     next: u64,
     /// Bytes of all requests that are views, and of each source's.
     bytes: usize,
@@ -219,11 +221,10 @@ impl Views {
         } = answering;
         let mut request = request.clone();
         request.options = key.options.clone();
-        self.by_key.insert(key.clone(), subject);
-        self.by_notifier
-            .entry(notifier.id())
-            .or_default()
-            .push(subject);
+        let key = Arc::new(key);
+        self.by_key.insert(Arc::clone(&key), subject);
+        let of_notifier = self.by_notifier.entry(notifier.id()).or_default();
+        of_notifier.insert(subject);
         let view = View {
             key,
             notifier,
@@ -234,7 +235,7 @@ impl Views {
             state: State::Told,
             cost,
         };
-        self.all.insert(subject, view);
+        self.all.insert(subject, Box::new(view));
     }
 
     /// Nobody observes a view any more.
@@ -247,7 +248,7 @@ impl Views {
         self.shares.subtract(view.cost.0, view.cost.1);
         let id = view.notifier.id();
         if let Some(all) = self.by_notifier.get_mut(&id) {
-            all.retain(|other| *other != subject);
+            all.remove(&subject);
             if all.is_empty() {
                 self.by_notifier.remove(&id);
             }
