@@ -208,7 +208,7 @@ const PROFILES: Long = Long {
 
 const PROPERTIES: Long = Long {
     name: "properties",
-    about: "the tests of properties with --seeds N (200) others than ordinary runs have, from --first N (1) on (15 minutes)",
+    about: "the tests of properties with --seeds N (200) others than ordinary runs have, from --first N (1) on (half an hour of a core)",
     work: Work::WithOptions(properties::run),
     results: "crates/proto/tests/properties.md",
 };
