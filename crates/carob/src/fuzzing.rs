@@ -13,6 +13,7 @@ mod replay;
 use std::io::{self, Cursor};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::LazyLock;
 use std::task::{Context, Poll};
 
 use carob_cc::time::{Duration, Instant};
@@ -23,12 +24,40 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::driver::dtls::{hello::Cookies, hello::Hello, record};
 use crate::driver::streams::accept_websocket;
-use crate::dtls::PreSharedKey;
+use crate::dtls::{
+    ClientSession, ClientSessions, Credential, PreSharedKey, SESSION_BUFFER, SessionOutput,
+};
 use crate::proxy::Allow;
 use crate::server::{Router, fixed};
 
 fn from(port: u16) -> SocketAddr {
     ([192, 0, 2, 1], port).into()
+}
+
+/// A client's session that has said hello takes any datagram, and has a session from none that was not
+/// made for it.
+fn heard_by_a_client(datagram: &[u8]) {
+    static SESSIONS: LazyLock<ClientSessions> = LazyLock::new(|| {
+        let key = PreSharedKey::from_text("device", "secret").expect("a key");
+        ClientSessions::new(&Credential::PreSharedKey(key)).expect("it can be used")
+    });
+    let session = SESSIONS.connect(Instant::ZERO, from(5684), None);
+    let mut session = session.expect("it begins");
+    let mut buffer = vec![0; SESSION_BUFFER];
+    let mut drain = |session: &mut ClientSession| {
+        for _ in 0..100 {
+            match session.poll(&mut buffer) {
+                SessionOutput::Nothing => return,
+                SessionOutput::Datagram { .. } | SessionOutput::Failed(_) => {}
+                other => panic!("nobody has proven to have the key: {other:?}"),
+            }
+        }
+        panic!("it does not stop");
+    };
+    drain(&mut session);
+    session.receive(Instant::ZERO, datagram);
+    drain(&mut session);
+    assert!(session.send(b"in the clear?").is_err());
 }
 
 /// Datagrams as DTLS has them: records follow each other, and a client's first message is asked for a
@@ -38,10 +67,12 @@ pub fn dtls(datagram: &[u8]) {
     for record in record::records(datagram) {
         length += record.length();
         let _ = (record.is_change(), record.message_number());
+        assert!(record.chosen_suite().is_none() || record.message_type() == Some(2));
         assert!(record.message_type().is_none() || record.is_handshake());
         assert!(record.sequence < 1 << 48);
     }
     assert!(length <= datagram.len());
+    heard_by_a_client(datagram);
     let Some(hello) = Hello::read(datagram) else {
         return;
     };

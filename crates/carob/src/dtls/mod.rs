@@ -2,7 +2,8 @@
 //! peer and for each identity, and how many sessions there may be.
 //!
 //! Reading order: [`PreSharedKey`] and [`PskStore`] (keys), [`ClientDtls`] and [`ServerDtls`] (who
-//! uses which), [`SessionLimits`], [`PeerIdentity`] (who is at the other end), [`HandshakeError`].
+//! uses which), [`SessionLimits`], [`PeerIdentity`] (who is at the other end), [`HandshakeError`];
+//! [`ClientSessions`] and [`ClientSession`] (a client's sessions over sockets that are not ours).
 //! Inside: `secure` (what is asked of a DTLS library), `library` (the one that is used), `verify`
 //! (certificates).
 //!
@@ -14,6 +15,7 @@ mod error;
 mod keys;
 pub(crate) mod library;
 pub(crate) mod secure;
+mod session;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -26,6 +28,7 @@ use crate::tls::{ClientTls, Identity, TlsError};
 
 pub use error::HandshakeError;
 pub use keys::{PreSharedKey, PskError, PskStore};
+pub use session::{ClientSession, ClientSessions, NoSession, SESSION_BUFFER, SessionOutput};
 pub(crate) use verify::{ClientVerifier, ServerVerifier};
 
 /// Who is at the other end of a session.

@@ -57,3 +57,16 @@ pub(crate) enum Broken {
     /// The library says this.
     Library(String),
 }
+
+impl Broken {
+    /// The alert that tells the peer of the end of a handshake, if it does not know (RFC 5246 7.2.2).
+    pub(crate) fn alert(&self) -> Option<u8> {
+        match self {
+            Self::Alert(_) => None,
+            Self::NoCommonSuite => Some(40),
+            // Whether the key is wrong or the identity not known (RFC 4279 2).
+            Self::NotProven => Some(51),
+            Self::Library(_) => Some(80),
+        }
+    }
+}

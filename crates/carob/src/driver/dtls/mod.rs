@@ -28,7 +28,7 @@ use super::ears::Ears;
 use super::{Transport, TransportCounts};
 use crate::clock::processor_time;
 use crate::dtls::secure::{Broken, Said};
-use crate::dtls::{HandshakeError, PeerIdentity, SessionLimits};
+use crate::dtls::{HandshakeError, PeerIdentity, SESSION_BUFFER, SessionLimits};
 use crate::settings::Settings;
 use crate::socket::{BATCH, Destination, Outbox, Socket, Unreachable, is_group};
 use admission::Admission;
@@ -41,9 +41,6 @@ const DATAGRAMS_A_TURN: usize = BATCH;
 /// Names of peers remembered. At the limit all are forgotten; a server's certificate must then be
 /// for its address.
 const NAMES: usize = 4_096;
-/// The longest thing that a session can say: a certificate in as many datagrams as the library puts
-/// together.
-const LONGEST: usize = 256 << 10;
 
 /// A UDP socket, its sessions, and what waits to be sent on it.
 pub(super) struct Secured {
@@ -102,7 +99,7 @@ impl Secured {
                 names: HashMap::with_hasher(FixedState::with_seed(seed)),
                 wanted: Vec::new(),
                 doubted: Vec::new(),
-                buffer: vec![0; LONGEST],
+                buffer: vec![0; SESSION_BUFFER],
                 inbox: Vec::new(),
                 ends: Vec::new(),
             },
@@ -336,13 +333,7 @@ impl Leaving {
             Role::Client { identity, .. } => identity.as_deref(),
             Role::Server { .. } => None,
         };
-        let alert = match broken {
-            Broken::Alert(_) => None,
-            Broken::NoCommonSuite => Some(40),
-            // Whether the key is wrong or the identity not known (RFC 4279 2).
-            Broken::NotProven => Some(51),
-            Broken::Library(_) => Some(80),
-        };
+        let alert = broken.alert();
         let error = HandshakeError::of(broken, identity, handshake.proven);
         self.fail(core, now, index, error, alert);
     }

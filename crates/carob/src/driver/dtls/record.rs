@@ -8,6 +8,8 @@ const CHANGE_CIPHER_SPEC: u8 = 20;
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 
+const SERVER_HELLO: u8 = 2;
+
 /// A record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
@@ -41,6 +43,18 @@ impl Record<'_> {
     pub(crate) fn message_number(&self) -> Option<u16> {
         self.message_type()?;
         Some(u16::from_be_bytes([self.body[4], self.body[5]]))
+    }
+
+    /// The suite that a server has chosen, if this is its ServerHello, whole (RFC 5246 7.4.1.3).
+    pub(crate) fn chosen_suite(&self) -> Option<u16> {
+        if self.message_type()? != SERVER_HELLO {
+            return None;
+        }
+        let hello = &self.body[HANDSHAKE_HEADER..];
+        // After the version and the random number, the session's name.
+        let suite = 35 + usize::from(*hello.get(34)?);
+        let suite = hello.get(suite..suite + 2)?;
+        Some(u16::from_be_bytes([suite[0], suite[1]]))
     }
 }
 

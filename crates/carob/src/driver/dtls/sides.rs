@@ -7,24 +7,16 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::hello::Cookies;
-use crate::dtls::library::{ClientSide, ServerSide};
-use crate::dtls::{ClientDtls, ClientVerifier, Credential, ServerDtls, ServerVerifier};
+use crate::dtls::library::ServerSide;
+use crate::dtls::{ClientDtls, ClientSessions, ClientVerifier, Credential, ServerDtls};
 use crate::tls::{ClientTls, TlsError};
-
-/// What a credential is to the library, made when it is first needed: it may read the system's
-/// certificates.
-pub(super) struct Made {
-    pub(super) side: ClientSide,
-    pub(super) verifier: Option<ServerVerifier>,
-    pub(super) identity: Option<Vec<u8>>,
-}
 
 /// What our own sessions are made with.
 pub(super) struct Client {
     dtls: ClientDtls,
     tls: ClientTls,
-    /// By peer that has its own; `None` is all others.
-    made: HashMap<Option<SocketAddr>, Arc<Made>, FixedState>,
+    /// By peer that has its own; `None` is all others. Made when it is first needed.
+    made: HashMap<Option<SocketAddr>, Arc<ClientSessions>, FixedState>,
 }
 
 impl Client {
@@ -37,7 +29,7 @@ impl Client {
     }
 
     /// What is used with this peer.
-    pub(super) fn of(&mut self, peer: SocketAddr) -> Result<Arc<Made>, TlsError> {
+    pub(super) fn of(&mut self, peer: SocketAddr) -> Result<Arc<ClientSessions>, TlsError> {
         let own = self.dtls.peers.get(&peer);
         let key = own.map(|_| peer);
         if let Some(made) = self.made.get(&key) {
@@ -45,18 +37,7 @@ impl Client {
         }
         let by_certificate = Credential::Certificates(self.tls.clone());
         let credential = own.or(self.dtls.all.as_ref()).unwrap_or(&by_certificate);
-        let made = Arc::new(match credential {
-            Credential::PreSharedKey(key) => Made {
-                side: ClientSide::with_key(key.clone())?,
-                verifier: None,
-                identity: Some(key.identity().to_vec()),
-            },
-            Credential::Certificates(tls) => Made {
-                side: ClientSide::with_certificates(tls.own())?,
-                verifier: Some(ServerVerifier::new(tls.roots()?)?),
-                identity: None,
-            },
-        });
+        let made = Arc::new(ClientSessions::of(credential)?);
         self.made.insert(key, Arc::clone(&made));
         Ok(made)
     }
