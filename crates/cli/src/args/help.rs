@@ -47,7 +47,7 @@ Demo resources:
 ";
 
 /// Examples of each command. A test runs them all, in this order, in one folder, beside
-/// `carob serve --dir . --writable`.
+/// `carob serve --dir . --writable --tcp --dtls --psk-file keys.txt`.
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "get",
@@ -149,6 +149,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carob bench coap://localhost/large --mode block --ports 4 --requests 8",
             "carob bench coap://localhost/up.bin --mode upload --bytes 100000 --ports 1 --requests 3",
             "carob bench coap://localhost/count --mode observe --trigger coap://localhost/count --requests 10",
+            "carob bench coaps://localhost/hello --psk-file keys.txt --duration 2s",
+            "carob bench coaps://localhost/ --psk-file keys.txt --mode handshake --requests 100",
         ],
     ),
     (
@@ -220,14 +222,24 @@ A Message ID must not recur between two endpoints within EXCHANGE_LIFETIME (247 
 port is dropped for a fresh one after 60,000 messages (--port-messages). The fresh port's
 congestion control begins anew.
 
+Over coaps a source port has a DTLS session, made before the clock starts. That of a fresh port is made
+when its first request is to leave, which waits for it and is measured with it. A session is made with
+a key or with certificates, as `carob get` does, and its handshake has the timers of RFC 6347, 1 s and
+then twice as long each time, within --timeout.
+
+Handshakes (--mode handshake) are made one after the other, each from a source port of its own, and
+closed at once (close_notify); no request is made. One is made before the clock starts. A server may
+limit them, and not answer those beyond: `carob serve` takes 100 a second of one source, 1,000 at once,
+and all that come with --limit handshake_rate=0 --limit handshake_work=100.
+
 If any request succeeded, the exit code is 0; otherwise it is that of the most frequent error.
 ";
 const BENCH_CODES: &[(u8, &str)] = &[
-    (0, "a request succeeded"),
+    (0, "a request, or a handshake, succeeded"),
     (3, "no answer in time to any request"),
     (
         4,
-        "no request succeeded for another reason; cannot resolve or bind",
+        "no request succeeded for another reason; cannot resolve, bind or make a session",
     ),
 ];
 const PROXY: &str = "

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use carob::dtls::PskError;
+use carob::dtls::{Credential, PskError};
 use carob::tls::TlsError;
 use carob::{ClientDtls, ClientTls, Identity, PreSharedKey, PskStore};
 
@@ -67,6 +67,23 @@ pub(super) fn keys(path: &Path) -> Result<PskStore, Failure> {
 
 /// A client's part over DTLS.
 pub(super) fn dtls_of_client(args: &PskArgs) -> Result<ClientDtls, Failure> {
+    let dtls = ClientDtls::new();
+    Ok(match key(args)? {
+        Some(key) => dtls.psk(key),
+        None => dtls,
+    })
+}
+
+/// How a client proves who it is over DTLS: by its key, or else by certificates.
+pub(super) fn credential(psk: &PskArgs, tls: &TlsArgs) -> Result<Credential, Failure> {
+    Ok(match key(psk)? {
+        Some(key) => Credential::PreSharedKey(key),
+        None => Credential::Certificates(of_client(tls)?),
+    })
+}
+
+/// The key that was asked for.
+fn key(args: &PskArgs) -> Result<Option<PreSharedKey>, Failure> {
     let PskArgs {
         psk_identity: identity,
         psk_file: file,
@@ -102,7 +119,7 @@ pub(super) fn dtls_of_client(args: &PskArgs) -> Result<ClientDtls, Failure> {
             PreSharedKey::from_text(identity, &key)
                 .map_err(|error| usage(error.to_string(), "write it as text, or as 0xHEX"))?
         }
-        (None, None) => return Ok(ClientDtls::new()),
+        (None, None) => return Ok(None),
     };
-    Ok(ClientDtls::new().psk(key))
+    Ok(Some(key))
 }

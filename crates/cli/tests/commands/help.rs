@@ -53,8 +53,20 @@ fn every_example_runs_as_it_is_printed() {
     let served = scratch.text("served");
     fs::create_dir_all(&served).unwrap();
     let any = "127.0.0.1:0";
-    let server = Server::with(&["--dir", &served, "--writable", "--tcp", any]);
+    let keys = scratch.with("keys.txt", "device:secret\n");
+    let server = Server::with(&[
+        "--dir",
+        &served,
+        "--writable",
+        "--tcp",
+        any,
+        "--dtls",
+        any,
+        "--psk-file",
+        &keys,
+    ]);
     let over_tcp = server.over("coap+tcp", "");
+    let over_dtls = server.over("coaps", "");
     let mut all = examples(&[]);
     for verb in verbs() {
         all.extend(examples(&[&verb]));
@@ -73,6 +85,7 @@ fn every_example_runs_as_it_is_printed() {
         let line = example.replace("coap://127.0.0.1", "coap://localhost");
         let line = line.replace("coap://localhost", &server.uri);
         let line = line.replace("coap+tcp://localhost/", &over_tcp);
+        let line = line.replace("coaps://localhost/", &over_dtls);
         // A port of its own, and one that needs no rights.
         let line = line.replace("--tcp --ws [::]:8080", "--tcp 127.0.0.1:0 --ws 127.0.0.1:0");
         let line = line.replace("sudo carob lab emulate", "carob lab emulate --help; true");

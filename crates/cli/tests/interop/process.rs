@@ -108,6 +108,17 @@ impl Running {
         }
     }
 
+    /// Ends the program as Ctrl-C does.
+    #[allow(
+        dead_code,
+        reason = "for the other programs of tests that share this file"
+    )]
+    pub(crate) fn interrupt(&self) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-INT", &id]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "no kill");
+    }
+
     /// Waits for the program's end, for at most `limit`.
     pub(crate) fn finish(&mut self, limit: Duration) -> ExitStatus {
         let deadline = Instant::now() + limit;

@@ -7,12 +7,12 @@ use carob::{BlockSize, TransmissionProfile};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::args::{block_size, duration, profile, token_length};
+use crate::args::{PskArgs, TlsArgs, block_size, duration, profile, token_length};
 
 /// What `carob bench` can be told.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
-    /// What to ask: coap://HOST[:PORT]/PATH[?QUERY]
+    /// What to ask: coap://HOST[:PORT]/PATH[?QUERY], or coaps://
     #[arg(value_name = "URI")]
     pub(crate) uri: String,
     /// What to do with it
@@ -20,12 +20,12 @@ pub(crate) struct BenchArgs {
     pub(crate) mode: Mode,
 
     /// Requests outstanding at a time, spread evenly over the ports [default: one a port; with
-    /// --rate at most 1024]
+    /// --rate at most 1024]; or handshakes at a time [default: 16; with --rate at most 256]
     #[arg(long, value_name = "W", help_heading = "Load")]
     pub(crate) outstanding: Option<u32>,
-    /// Source ports; observers, or bodies in parallel, in the modes that have them
-    #[arg(long, value_name = "S", default_value = "16", help_heading = "Load")]
-    pub(crate) ports: u32,
+    /// Source ports; observers, or bodies in parallel, in the modes that have them [default: 16]
+    #[arg(long, value_name = "S", help_heading = "Load")]
+    pub(crate) ports: Option<u32>,
     /// Open loop: start this many requests per second, such as 5000/s, whatever comes back
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Load")]
     pub(crate) rate: Option<f64>,
@@ -41,7 +41,7 @@ pub(crate) struct BenchArgs {
     /// How long to run before measuring [default: 1s, or 0s with --requests]
     #[arg(long, value_name = "TIME", value_parser = warm_up, help_heading = "Load")]
     pub(crate) warm_up: Option<Duration>,
-    /// Stop after this many requests, bodies or rounds
+    /// Stop after this many requests, bodies, rounds or handshakes
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) requests: Option<u64>,
     /// Threads that generate load; the ports are spread over them
@@ -86,7 +86,7 @@ pub(crate) struct BenchArgs {
     /// --outstanding needs]
     #[arg(long, value_name = "N", help_heading = "Message layer")]
     pub(crate) nstart: Option<u16>,
-    /// A request without an answer for this long has failed [default: 10s; 60s for bodies]
+    /// A request without an answer, or a handshake without an end, for this long has failed [default: 10s; 60s for bodies]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Message layer")]
     pub(crate) timeout: Option<Duration>,
     /// Messages from one source port before a fresh one takes its place
@@ -107,6 +107,11 @@ pub(crate) struct BenchArgs {
     /// Report the CPU time per request of this process, the server on this machine (Linux)
     #[arg(long, value_name = "PID", help_heading = "Output")]
     pub(crate) server_pid: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+    #[command(flatten)]
+    pub(crate) psk: PskArgs,
 }
 
 /// What is done with the resource.
@@ -123,6 +128,8 @@ pub(crate) enum Mode {
     Block,
     /// Upload a body to it block by block
     Upload,
+    /// Make DTLS sessions with its server, one after the other, and ask nothing
+    Handshake,
 }
 
 impl Mode {

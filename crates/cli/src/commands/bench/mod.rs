@@ -2,8 +2,9 @@
 //!
 //! `plan` is what is to be done, `worker` (requests and bodies) and `observe` do it, each on ports
 //! (`ports`, `port`) that drive the protocol engine over sockets of their own: the library's client
-//! costs half as much again for each request as the server that it would load. `tally` and `window`
-//! count, `report` and `print` tell.
+//! costs half as much again for each request as the server that it would load. Over coaps a port has
+//! a DTLS session (`session`); `handshakes` makes nothing else. `tally` and `window` count, `report`
+//! and `print` tell.
 
 mod answers;
 mod args;
@@ -12,6 +13,7 @@ mod body;
 mod control;
 mod cpu;
 mod entropy;
+mod handshakes;
 mod lanes;
 mod observe;
 mod pace;
@@ -20,6 +22,7 @@ mod port;
 mod ports;
 mod print;
 mod report;
+mod session;
 mod socket;
 mod source_ports;
 mod tally;
@@ -31,7 +34,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use carob::Error;
+
 use control::Control;
+use handshakes::Handshakes;
 use observe::Observers;
 use plan::Plan;
 use ports::Clock;
@@ -74,17 +80,32 @@ async fn load(args: &BenchArgs) -> Result<Outcome, Failure> {
     socket::raise_socket_limit();
     let config = plan.config();
     let fresh = SourcePorts::new(config.parameters.exchange_lifetime().into());
-    let fresh = fresh.map_err(|error| cannot(&error))?;
+    let fresh = fresh.map_err(cannot)?;
     let control = Arc::new(Control::new(plan.threads, fresh, args.server_pid));
     let mut stop = Stop::listen()?;
-    let threads = start(&plan, &control).map_err(|error| cannot(&error))?;
-    let interrupted = watch(&plan, &control, &threads, &mut stop).await;
+    let mut interrupted = false;
+    let threads = {
+        let (of_plan, of_control) = (Arc::clone(&plan), Arc::clone(&control));
+        let start = move || start(&of_plan, &of_control);
+        let mut starting = tokio::task::spawn_blocking(start);
+        let started = tokio::select! {
+            started = &mut starting => started,
+            () = stop.asked() => {
+                interrupted = true;
+                control.stop();
+                starting.await
+            }
+        };
+        let started = started.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        started.map_err(cannot)?
+    };
+    interrupted |= watch(&plan, &control, &threads, &mut stop).await;
     let mut measured: Option<Measured> = None;
     for thread in threads {
         let of_thread = thread
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            .map_err(|error| cannot(&error))?;
+            .map_err(cannot)?;
         match &mut measured {
             Some(all) => all.add(of_thread),
             None => measured = Some(of_thread),
@@ -94,7 +115,8 @@ async fn load(args: &BenchArgs) -> Result<Outcome, Failure> {
     measured.settle();
     let latency = measured.measured.latency.clone();
     let ending = ending(&plan, &measured, interrupted);
-    let recurred = control.source_ports.recurred();
+    // Where there are no Message IDs, none recurs.
+    let recurred = plan.mode != args::Mode::Handshake && control.source_ports.recurred();
     let mut report = Report::new(&plan, measured, recurred, args.server_pid);
     report.interrupted = interrupted;
     if args.json {
@@ -117,7 +139,21 @@ fn start(plan: &Arc<Plan>, control: &Arc<Control>) -> io::Result<Vec<Running>> {
         let thread = thread::Builder::new().name("observers".to_owned());
         return Ok(vec![thread.spawn(observe)?]);
     }
-    // All ports are open before the clock starts, so that opening them delays nothing.
+    if plan.mode == args::Mode::Handshake {
+        let suite = handshakes::try_one(plan, control)?;
+        let clock = Clock::start();
+        return (0..plan.threads)
+            .map(|thread| {
+                let (plan, control) = (Arc::clone(plan), Arc::clone(control));
+                let shake = move || Handshakes::new(plan, control, thread, suite)?.run(clock);
+                thread::Builder::new()
+                    .name("handshakes".to_owned())
+                    .spawn(shake)
+            })
+            .collect();
+    }
+    // All ports are open, and have their sessions, before the clock starts, so that this delays
+    // nothing.
     let workers: io::Result<Vec<Worker>> = (0..plan.threads)
         .map(|thread| Worker::open(Arc::clone(plan), Arc::clone(control), thread))
         .collect();
@@ -216,8 +252,12 @@ fn wrong_answers(plan: &Plan, tally: &Tally) -> Failure {
     }
 }
 
-/// A socket or a thread that cannot be had.
-fn cannot(error: &io::Error) -> Failure {
+/// A socket, a session or a thread that cannot be had.
+fn cannot(error: io::Error) -> Failure {
+    let error = match error.downcast::<Error>() {
+        Ok(no_session) => return no_session.into(),
+        Err(error) => error,
+    };
     let failure = Failure::new(
         Kind::Network,
         format_args!("cannot load the server: {error}"),
@@ -227,7 +267,7 @@ fn cannot(error: &io::Error) -> Failure {
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
             failure.hint("check the address and the route to it")
         }
-        _ if is_too_many_files(error) => {
+        _ if is_too_many_files(&error) => {
             failure.hint("use fewer --ports, or allow more open files: `ulimit -n`")
         }
         _ => failure,

@@ -2,18 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant as Wall};
 
 use carob_cc::time::Instant;
 use carob_proto::endpoint::{Config, Event, RequestError, RequestId, Sending};
 use carob_proto::message::Request;
 
-use super::port::{Events, Port};
+use super::control::Control;
+use super::plan::{Plan, Target};
+use super::port::{Ears, Port};
+use super::session::Room;
 use super::socket::{Batch, Poller};
 use super::source_ports::SourcePorts;
-use super::tally::Traffic;
 
+/// Handshakes under way at a time before the load begins: more would wait for each other at the server,
+/// which may have a limit for one source.
+const CONNECTING: usize = 64;
+/// How long it may take to notice Ctrl-C.
+const TURN: Duration = Duration::from_millis(100);
 /// How soon a socket that had no room is tried again.
 const FULL: Duration = Duration::from_millis(1);
 
@@ -44,7 +51,7 @@ impl Clock {
     }
 
     /// When so many nanoseconds have passed since the start.
-    fn wall(self, nanos: u64) -> Wall {
+    pub(super) fn wall(self, nanos: u64) -> Wall {
         self.0 + Duration::from_nanos(nanos)
     }
 }
@@ -53,6 +60,8 @@ impl Clock {
 pub(super) struct Ports {
     by_key: BTreeMap<usize, Port>,
     config: Config,
+    /// How long a handshake may take.
+    patience: Duration,
     poller: Poller,
     next_key: usize,
     /// No engine wants to be called before this; nanoseconds.
@@ -63,16 +72,15 @@ pub(super) struct Ports {
     /// Ports whose socket had no room.
     full: Vec<usize>,
     ready: Vec<usize>,
-    /// What the ports said and nobody has heard yet.
-    pub(super) events: Events,
-    pub(super) traffic: Traffic,
+    pub(super) ears: Ears,
 }
 
 impl Ports {
-    pub(super) fn new(config: Config) -> io::Result<Self> {
+    pub(super) fn new(plan: &Plan) -> io::Result<Self> {
         Ok(Self {
             by_key: BTreeMap::new(),
-            config,
+            config: plan.config(),
+            patience: plan.timeout,
             poller: Poller::new()?,
             next_key: 0,
             due: u64::MAX,
@@ -80,25 +88,89 @@ impl Ports {
             spare: Vec::new(),
             full: Vec::new(),
             ready: Vec::new(),
-            events: Events::new(),
-            traffic: Traffic::default(),
+            ears: Ears {
+                room: Room::new(plan.is_secured()),
+                ..Ears::default()
+            },
         })
     }
 
     /// Opens a fresh source port; its key, which no other port ever has.
-    pub(super) fn open(&mut self, server: SocketAddr, fresh: &SourcePorts) -> io::Result<usize> {
+    ///
+    /// Where the server is asked over coaps, the first request has a session made, unless
+    /// [`connect`](Self::connect) has made it before.
+    pub(super) fn open(&mut self, target: &Arc<Target>, fresh: &SourcePorts) -> io::Result<usize> {
         let key = self.next_key;
-        let socket = fresh.open(server)?;
+        let socket = fresh.open(target.address)?;
         self.poller.add(&socket, key)?;
-        let port = Port::new(key, server, socket, &self.config)?;
+        let target = Arc::clone(target);
+        let port = Port::new(key, target, socket, &self.config, self.patience)?;
         self.by_key.insert(key, port);
         self.next_key += 1;
         Ok(key)
     }
 
+    /// Makes the sessions of all ports that have none. It ends with the first that cannot be made,
+    /// whose error, one of the library's, is in the one returned; or when everything is to stop.
+    pub(super) fn connect(
+        &mut self,
+        clock: Clock,
+        control: &Control,
+        batch: &mut Batch,
+    ) -> io::Result<()> {
+        let wants = |(key, port): (&usize, &Port)| port.wants_session().then_some(*key);
+        let mut waiting: Vec<usize> = self.by_key.iter().filter_map(wants).collect();
+        let mut connecting: Vec<usize> = Vec::new();
+        let mut now = clock.now();
+        while !control.is_stopped() {
+            while connecting.len() < CONNECTING
+                && let Some(key) = waiting.pop()
+            {
+                if let Some(port) = self.by_key.get_mut(&key) {
+                    port.dial(now.at, &mut self.ears);
+                    connecting.push(key);
+                    self.touched(key);
+                }
+            }
+            self.flush(now, batch);
+            if let Some(error) = self.ears.no_session.take() {
+                self.end();
+                return Err(io::Error::other(error));
+            }
+            let by_key = &self.by_key;
+            connecting.retain(|key| by_key.get(key).is_some_and(Port::is_connecting));
+            if connecting.is_empty() && waiting.is_empty() {
+                break;
+            }
+            let ready = self.wait(clock, now.nanos + TURN.as_nanos() as u64)?;
+            now = clock.now();
+            for &key in &ready {
+                now = self.receive(clock, key, batch);
+            }
+            self.give_back(ready);
+            self.expire(now, batch);
+        }
+        Ok(())
+    }
+
+    /// Closes a port, and its session.
     pub(super) fn close(&mut self, key: usize) {
         self.poller.remove(key);
-        self.by_key.remove(&key);
+        if let Some(mut port) = self.by_key.remove(&key) {
+            port.close(&mut self.ears);
+        }
+    }
+
+    /// Closes all sessions.
+    pub(super) fn end(&mut self) {
+        for port in self.by_key.values_mut() {
+            port.close(&mut self.ears);
+        }
+    }
+
+    /// The cipher suite of the sessions, if there are any.
+    pub(super) fn suite(&self) -> Option<&'static str> {
+        self.by_key.values().find_map(Port::suite)
     }
 
     /// Messages sent from a port, repetitions apart.
@@ -114,15 +186,9 @@ impl Ports {
         request: Request,
         sending: Sending,
     ) -> Result<RequestId, RequestError> {
-        let Self {
-            by_key,
-            events,
-            traffic,
-            ..
-        } = self;
         // Nobody knows the key of a port that is closed.
-        let port = by_key.get_mut(&key).ok_or(RequestError::PeersFull)?;
-        let id = port.request(now.at, request, sending, events, traffic)?;
+        let port = (self.by_key.get_mut(&key)).ok_or(RequestError::PeersFull)?;
+        let id = port.request(now.at, request, sending, &mut self.ears)?;
         self.touched(key);
         Ok(id)
     }
@@ -130,7 +196,7 @@ impl Ports {
     /// Lets a body that is read as a stream go on.
     pub(super) fn read_on(&mut self, now: Now, key: usize, id: RequestId) {
         if let Some(port) = self.by_key.get_mut(&key) {
-            port.read_on(now.at, id, &mut self.events, &mut self.traffic);
+            port.read_on(now.at, id, &mut self.ears);
             self.touched(key);
         }
     }
@@ -138,7 +204,7 @@ impl Ports {
     /// Gives an observation back.
     pub(super) fn stop_observing(&mut self, now: Now, key: usize, id: RequestId) {
         if let Some(port) = self.by_key.get_mut(&key) {
-            port.stop_observing(now.at, id, &mut self.events, &mut self.traffic);
+            port.stop_observing(now.at, id, &mut self.ears);
             self.touched(key);
         }
     }
@@ -169,7 +235,7 @@ impl Ports {
             && !self.full.contains(&key)
         {
             let read = || now.insert(clock.now()).at;
-            port.receive(batch, read, &mut self.events, &mut self.traffic);
+            port.receive(batch, read, &mut self.ears);
             self.touched(key);
         }
         now.unwrap_or_else(|| clock.now())
@@ -191,7 +257,7 @@ impl Ports {
         let Some(port) = self.by_key.get_mut(&key) else {
             return;
         };
-        if port.flush(batch, now.at, &mut self.events, &mut self.traffic) {
+        if port.flush(batch, now.at, &mut self.ears) {
             if !self.full.contains(&key) {
                 self.full.push(key);
             }
@@ -216,7 +282,7 @@ impl Ports {
         }
         self.due = u64::MAX;
         for (key, port) in &mut self.by_key {
-            port.expire(now.at, &mut self.events, &mut self.traffic);
+            port.expire(now.at, &mut self.ears);
             self.due = self.due.min(nanos(port.due()));
             self.dirty.push(*key);
         }
@@ -225,7 +291,7 @@ impl Ports {
 
     /// The next event.
     pub(super) fn event(&mut self) -> Option<(usize, Event)> {
-        self.events.pop_front()
+        self.ears.events.pop_front()
     }
 
     /// A port's engine was given something to do.
@@ -238,6 +304,6 @@ impl Ports {
 }
 
 /// The engine's time, rounded up, so that what is due then is due.
-fn nanos(at: Option<Instant>) -> u64 {
+pub(super) fn nanos(at: Option<Instant>) -> u64 {
     at.map_or(u64::MAX, |at| at.as_micros().saturating_mul(1_000))
 }

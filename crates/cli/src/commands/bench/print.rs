@@ -101,10 +101,15 @@ fn text(plan: &Plan, report: &Report) -> String {
         "body" => "bodies",
         "round" => "rounds",
         "registration" => "registrations",
+        "handshake" => "handshakes",
         _ => "requests",
     };
     lines.add(unit, thousands(report.requests));
-    lines.add("  answered 2.xx", thousands(report.answered));
+    let well = match plan.mode {
+        Mode::Handshake => "  completed",
+        _ => "  answered 2.xx",
+    };
+    lines.add(well, thousands(report.answered));
     lines.add("  errors", thousands(report.errors()));
     for (name, count) in report.errors.iter().filter(|(name, _)| *name != "total") {
         let trouble = Trouble::ALL.into_iter().find(|t| t.name() == name);
@@ -131,11 +136,13 @@ fn text(plan: &Plan, report: &Report) -> String {
     let what = match report.unit {
         "body" => "time per body, us",
         "round" => "time per round, us",
+        "handshake" => "time of one, us",
         _ => "latency, us",
     };
     lines.percentiles(what, report.latency_us.as_ref());
     open_loop(&mut lines, report);
     observers(&mut lines, report);
+    dtls(&mut lines, plan, report);
     messages(&mut lines, plan, report);
     cpu(&mut lines, report);
     lines.0
@@ -148,6 +155,7 @@ fn headline(plan: &Plan, report: &Report) -> String {
         Mode::Post => format!("POST {uri}, {} bytes", plan.request.payload.len()),
         Mode::Observe => format!("observe {uri}"),
         Mode::Block => format!("download {uri}"),
+        Mode::Handshake => format!("handshakes with {uri}"),
         Mode::Upload => format!(
             "{} {uri}, {} bytes",
             plan.request.code.name().unwrap_or("upload"),
@@ -157,21 +165,27 @@ fn headline(plan: &Plan, report: &Report) -> String {
     let pace = match (plan.mode, plan.pace) {
         (Mode::Observe, _) => format!("{} observers", plan.ports),
         (Mode::Block | Mode::Upload, _) => format!("{} in parallel", plan.ports),
+        (Mode::Handshake, Pace::Closed) => format!("{} at a time", plan.outstanding),
         (_, Pace::Closed) => format!("{} outstanding over {} ports", plan.outstanding, plan.ports),
-        (_, Pace::Open { rate, arrivals, .. }) => format!(
-            "{rate}/s, {}, over {} ports",
-            match arrivals {
+        (_, Pace::Open { rate, arrivals, .. }) => {
+            let arrivals = match arrivals {
                 super::args::Arrivals::Constant => "constant",
                 super::args::Arrivals::Poisson => "Poisson",
-            },
-            plan.ports
-        ),
+            };
+            let over = match plan.mode {
+                Mode::Handshake => format!("at most {} at a time", plan.outstanding),
+                _ => format!("over {} ports", plan.ports),
+            };
+            format!("{rate}/s, {arrivals}, {over}")
+        }
     };
+    let seconds = report.seconds;
+    if plan.mode == Mode::Handshake {
+        return format!("{what}: {pace}, {seconds:.1} s");
+    }
     let kind = if plan.confirmable { "CON" } else { "NON" };
-    format!(
-        "{what}: {pace}, {kind}, {}, {:.1} s",
-        plan.controller, report.seconds
-    )
+    let controller = &plan.controller;
+    format!("{what}: {pace}, {kind}, {controller}, {seconds:.1} s")
 }
 
 fn open_loop(lines: &mut Lines, report: &Report) {
@@ -210,13 +224,42 @@ fn observers(lines: &mut Lines, report: &Report) {
     lines.percentiles("  interval, us", of.interval_us.as_ref());
 }
 
+fn dtls(lines: &mut Lines, plan: &Plan, report: &Report) {
+    let Some(of) = &report.dtls else { return };
+    let by = match of.credential {
+        "key" => "a pre-shared key",
+        other => other,
+    };
+    let suite = of.suite.unwrap_or("no session");
+    let version = of.version;
+    lines.add("transport", format_args!("DTLS {version}, {by}, {suite}"));
+    if plan.mode != Mode::Handshake {
+        lines.count("  more handshakes", of.handshakes);
+    }
+    if let Some(failure) = of.failure.as_ref().filter(|_| of.failed > 0) {
+        lines.add(
+            "  failed handshakes",
+            format_args!("{}: {failure}", thousands(of.failed)),
+        );
+    }
+}
+
 fn messages(lines: &mut Lines, plan: &Plan, report: &Report) {
     let of = &report.messages;
-    let address = plan.target.address.ip();
-    let limit = limit_by_default(address);
-    let limit = format_args!("{limit} by default for {address}").to_string();
-    lines.add("messages sent", thousands(of.sent));
+    let limit = limit_by_default(&plan.target);
+    let limit = match plan.target.secure {
+        Some(_) => format!("{limit}, as a handshake shows where we are"),
+        None => format!("{limit} by default for {}", plan.target.address.ip()),
+    };
+    let sent = match plan.mode {
+        Mode::Handshake => "datagrams sent",
+        _ => "messages sent",
+    };
+    lines.add(sent, thousands(of.sent));
     lines.add("  retransmissions", thousands(of.retransmissions));
+    if plan.mode == Mode::Handshake {
+        return;
+    }
     lines.count("  sent for nothing", of.answered_again);
     lines.add(
         "amplification limit",

@@ -1,7 +1,6 @@
 //! What was measured, as programs read it.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use carob_proto::prefix::AmplificationLimit;
 use hdrhistogram::Histogram;
@@ -9,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::args::Mode;
-use super::plan::{Pace, Plan};
+use super::plan::{Pace, Plan, Target};
 use super::tally::{Tally, Traffic, Trouble};
 use super::window::{Outcome, Rates};
 
@@ -24,7 +23,7 @@ pub(super) struct Report {
     pub(super) interrupted: bool,
     /// The time measured.
     pub(super) seconds: f64,
-    /// What is counted as one: a request, a body, a round.
+    /// What is counted as one: a request, a body, a round, a handshake.
     pub(super) unit: &'static str,
     pub(super) requests: u64,
     pub(super) answered: u64,
@@ -37,6 +36,8 @@ pub(super) struct Report {
     pub(super) megabytes_per_s: f64,
     pub(super) open_loop: Option<OpenLoop>,
     pub(super) observe: Option<Observe>,
+    /// Over coaps: what secured the load.
+    pub(super) dtls: Option<Dtls>,
     pub(super) messages: Messages,
     pub(super) generator: Generator,
     pub(super) server: Option<Server>,
@@ -109,6 +110,22 @@ pub(super) struct Observe {
 }
 
 #[derive(Debug, Serialize)]
+pub(super) struct Dtls {
+    pub(super) version: &'static str,
+    /// `key`, a pre-shared one, or `certificates`.
+    pub(super) credential: &'static str,
+    /// By its name in IANA's registry; none if there never was a session.
+    pub(super) suite: Option<&'static str>,
+    /// Sessions made within the time measured: those of fresh source ports, and of handshake mode all.
+    /// Those that the load began with are not in it.
+    pub(super) handshakes: u64,
+    pub(super) failed: u64,
+    /// Why one was last not made.
+    pub(super) failure: Option<String>,
+}
+
+/// CoAP messages; in handshake mode, datagrams.
+#[derive(Debug, Serialize)]
 pub(super) struct Messages {
     pub(super) sent: u64,
     pub(super) retransmissions: u64,
@@ -164,6 +181,8 @@ impl Report {
             unfinished,
             changed,
             ids_ran_out,
+            suite,
+            no_session,
             ..
         } = outcome;
         let per_second = |count: u64| {
@@ -184,6 +203,7 @@ impl Report {
                 Mode::Block | Mode::Upload => "body",
                 Mode::Observe if plan.trigger.is_some() && notified.is_some() => "round",
                 Mode::Observe => "registration",
+                Mode::Handshake => "handshake",
             },
             requests: measured.requests(),
             answered: measured.answered,
@@ -217,6 +237,18 @@ impl Report {
                     notification_us: times.filter(|_| triggered),
                     interval_us: times.filter(|_| !triggered),
                 }
+            }),
+            dtls: (plan.target.secure.as_ref()).map(|secure| Dtls {
+                version: "1.2",
+                credential: if secure.sessions.by_certificate() {
+                    "certificates"
+                } else {
+                    "key"
+                },
+                suite,
+                handshakes: traffic.handshakes,
+                failed: traffic.handshakes_failed,
+                failure: no_session,
             }),
             messages: Messages::of(&traffic),
             generator: Generator {
@@ -303,9 +335,10 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// Whether a server limits what it sends us before we have shown where we are, as far as a Carob
-/// server of the defaults goes: we are where it is, or beyond.
-pub(super) fn limit_by_default(address: IpAddr) -> &'static str {
-    if AmplificationLimit::default().holds_for(address) {
+/// server of the defaults goes: we are where it is, or beyond. A handshake shows it.
+pub(super) fn limit_by_default(target: &Target) -> &'static str {
+    let limit = AmplificationLimit::default();
+    if target.secure.is_none() && limit.holds_for(target.address.ip()) {
         "on"
     } else {
         "off"
@@ -324,6 +357,7 @@ fn settings(plan: &Plan) -> Value {
     json!({
         "uri": plan.target.uri.to_string(),
         "address": plan.target.address.to_string(),
+        "transport": if plan.target.secure.is_some() { "dtls" } else { "udp" },
         "mode": plan.mode,
         "method": plan.request.code.name(),
         "payload_bytes": plan.request.payload.len(),
@@ -340,7 +374,7 @@ fn settings(plan: &Plan) -> Value {
         "nstart": plan.nstart,
         "block_size": plan.block_size.map(carob::BlockSize::bytes),
         "port_messages": plan.port_messages,
-        "amplification_limit": limit_by_default(plan.target.address.ip()),
+        "amplification_limit": limit_by_default(&plan.target),
         "trigger": plan.trigger.as_ref().map(|trigger| trigger.uri.to_string()),
     })
 }

@@ -20,7 +20,7 @@ pub(super) enum Trouble {
     Timeout,
     /// The server rejected the message.
     Reset,
-    /// The network said that the server cannot be reached.
+    /// The network said that the server cannot be reached, or there was no session to send it in.
     Unreachable,
     /// The response's body or its block options are wrong.
     Body,
@@ -34,10 +34,14 @@ pub(super) enum Trouble {
     NotObserved,
     /// A round could not be completed, because the server ended an observation.
     ObserverLost,
+    /// The DTLS session ended in which it was sent.
+    SessionEnded,
+    /// A handshake failed, other than by silence.
+    Handshake,
 }
 
 impl Trouble {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Timeout,
         Self::Reset,
         Self::Unreachable,
@@ -47,6 +51,8 @@ impl Trouble {
         Self::NotTaken,
         Self::NotObserved,
         Self::ObserverLost,
+        Self::SessionEnded,
+        Self::Handshake,
     ];
 
     /// As the machine interface has it.
@@ -61,6 +67,8 @@ impl Trouble {
             Self::NotTaken => "not_taken",
             Self::NotObserved => "not_observed",
             Self::ObserverLost => "observer_lost",
+            Self::SessionEnded => "session_ended",
+            Self::Handshake => "handshake",
         }
     }
 
@@ -69,13 +77,15 @@ impl Trouble {
         match self {
             Self::Timeout => "no answer in time",
             Self::Reset => "rejected (RST)",
-            Self::Unreachable => "unreachable (ICMP)",
+            Self::Unreachable => "unreachable (ICMP, or no session)",
             Self::Body => "body not put together",
             Self::Differs => "body unlike the first, with its ETag",
             Self::Options => "options not understood",
             Self::NotTaken => "not taken by the engine",
             Self::NotObserved => "answered, but not observed",
             Self::ObserverLost => "an observation was ended",
+            Self::SessionEnded => "the DTLS session ended",
+            Self::Handshake => "the handshake failed",
         }
     }
 }
@@ -88,6 +98,10 @@ pub(super) enum Ending {
         code: Code,
         after: u64,
         bytes: u64,
+    },
+    /// With a DTLS session, after this many nanoseconds.
+    Connected {
+        after: u64,
     },
     /// With a response that says no.
     Refused(Code),
@@ -105,6 +119,7 @@ impl Ending {
                 Self::Failed(Trouble::Timeout)
             }
             Failure::Reset => Self::Failed(Trouble::Reset),
+            Failure::SessionEnded(_) => Self::Failed(Trouble::SessionEnded),
             Failure::Unreachable => Self::Failed(Trouble::Unreachable),
             Failure::UnknownOption(_) | Failure::Options(_) => Self::Failed(Trouble::Options),
             Failure::Body(_) | Failure::BadBlock | Failure::Interrupted(_) => {
@@ -118,6 +133,7 @@ impl Ending {
 /// Requests by how they ended.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
+    /// With a 2.xx response, or a session.
     pub(super) answered: u64,
     /// Responses by code.
     codes: Box<[u64; 256]>,
@@ -154,6 +170,10 @@ impl Tally {
                 self.answered += 1;
                 self.codes[usize::from(code.0)] += 1;
                 self.bytes += bytes;
+                self.latency.saturating_record(after);
+            }
+            Ending::Connected { after } => {
+                self.answered += 1;
                 self.latency.saturating_record(after);
             }
             Ending::Refused(code) => self.codes[usize::from(code.0)] += 1,
@@ -223,6 +243,9 @@ pub(super) struct Traffic {
     pub(super) wrong_kind: u64,
     pub(super) malformed: u64,
     pub(super) oversized: u64,
+    /// DTLS sessions that were made, and those that were not.
+    pub(super) handshakes: u64,
+    pub(super) handshakes_failed: u64,
     /// What the network first said about the server.
     pub(super) unreachable: Option<String>,
 }
@@ -280,6 +303,8 @@ impl Traffic {
         self.wrong_kind += other.wrong_kind;
         self.malformed += other.malformed;
         self.oversized += other.oversized;
+        self.handshakes += other.handshakes;
+        self.handshakes_failed += other.handshakes_failed;
         self.unreachable = self.unreachable.take().or(other.unreachable);
     }
 }
@@ -287,6 +312,7 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use carob_proto::endpoint::SessionEnd;
 
     #[test]
     fn what_ended_adds_up_over_threads() {
@@ -340,6 +366,10 @@ mod tests {
             Ending::Refused(Code::NOT_FOUND)
         );
         assert_eq!(Ending::of(Failure::BadBlock), Ending::Failed(Trouble::Body));
+        assert_eq!(
+            Ending::of(Failure::SessionEnded(SessionEnd::Closed)),
+            Ending::Failed(Trouble::SessionEnded)
+        );
         assert_eq!(
             Ending::of(Failure::QueueFull),
             Ending::Failed(Trouble::NotTaken)

@@ -33,6 +33,10 @@ pub(super) struct Outcome {
     pub(super) ids_ran_out: bool,
     /// The server never answered anything.
     pub(super) dead: bool,
+    /// The cipher suite of the sessions.
+    pub(super) suite: Option<&'static str>,
+    /// Why a session was last not made.
+    pub(super) no_session: Option<String>,
 }
 
 impl Outcome {
@@ -50,6 +54,8 @@ impl Outcome {
         self.changed += other.changed;
         self.ids_ran_out |= other.ids_ran_out;
         self.dead |= other.dead;
+        self.suite = self.suite.or(other.suite);
+        self.no_session = self.no_session.take().or(other.no_session);
     }
 
     /// Whoever never answered anything did not in the warm-up either: it all counts.
@@ -213,7 +219,8 @@ impl Window {
 
     /// Counts a request that has ended.
     pub(super) fn note_end(&mut self, ending: Ending) {
-        let answered = u64::from(matches!(ending, Ending::Answered { .. }));
+        let answered = matches!(ending, Ending::Answered { .. } | Ending::Connected { .. });
+        let answered = u64::from(answered);
         self.finished_in_all += 1;
         self.errors_in_all += 1 - answered;
         if self.is_running() {

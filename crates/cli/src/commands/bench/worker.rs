@@ -59,12 +59,13 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Opens the thread's share of the ports.
+    /// Opens the thread's share of the ports, and makes their sessions if they are to have any.
     pub(super) fn open(plan: Arc<Plan>, control: Arc<Control>, thread: usize) -> io::Result<Self> {
-        let mut ports = Ports::new(plan.config())?;
+        let mut ports = Ports::new(&plan)?;
         let lanes = Lanes::new(&plan, thread, || {
-            ports.open(plan.target.address, &control.source_ports)
+            ports.open(&plan.target, &control.source_ports)
         })?;
+        ports.connect(Clock::start(), &control, &mut Batch::new())?;
         let sources = lanes
             .keys()
             .enumerate()
@@ -94,7 +95,7 @@ impl Worker {
         let mut batch = Batch::new();
         let mut now = clock.now();
         loop {
-            self.window.pass(now, &mut self.ports.traffic);
+            self.window.pass(now, &mut self.ports.ears.traffic);
             self.publish();
             if self.control.is_stopped() {
                 break;
@@ -121,9 +122,13 @@ impl Worker {
         }
         self.pacer.finish(now, &self.window);
         self.window.close(now);
+        let suite = self.ports.suite();
+        self.ports.end();
         Ok(Outcome {
+            suite,
+            no_session: self.ports.ears.no_session.map(|error| error.to_string()),
             warm_up_traffic: self.window.warm_up_traffic(),
-            traffic: self.ports.traffic,
+            traffic: self.ports.ears.traffic,
             rates: self.window.rates(),
             intentions: self.pacer.intentions(),
             unfinished: self.lanes.outstanding() as u64,
@@ -166,7 +171,7 @@ impl Worker {
         let sent = self.ports.messages(key);
         if sent > 0 && sent.saturating_add(self.needed) > self.plan.port_messages {
             let fresh = &self.control.source_ports;
-            let next = self.ports.open(self.plan.target.address, fresh)?;
+            let next = self.ports.open(&self.plan.target, fresh)?;
             self.lanes.move_to(lane, next);
             self.sources.insert(
                 next,
@@ -282,7 +287,10 @@ impl Worker {
             self.outcome.ids_ran_out |= sent >= PORT_MESSAGES_MAX;
         }
         match ending {
-            Ending::Answered { .. } | Ending::Refused(_) | Ending::Failed(Trouble::Reset) => {
+            Ending::Answered { .. }
+            | Ending::Connected { .. }
+            | Ending::Refused(_)
+            | Ending::Failed(Trouble::Reset) => {
                 self.control.note_life();
             }
             Ending::Failed(Trouble::Unreachable) => self.lanes.pause(lane, now, PAUSE),

@@ -7,7 +7,6 @@ mod notified;
 mod rounds;
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,7 +63,7 @@ pub(super) struct Observers {
     all: Vec<Observer>,
     observing: usize,
     registering: usize,
-    trigger: Option<(SocketAddr, Request)>,
+    trigger: Option<Request>,
     /// The key of the port that triggers.
     trigger_key: usize,
     round: Round,
@@ -77,7 +76,7 @@ pub(super) struct Observers {
 impl Observers {
     pub(super) fn new(plan: Arc<Plan>, control: Arc<Control>, clock: Clock) -> io::Result<Self> {
         Ok(Self {
-            ports: Ports::new(plan.config())?,
+            ports: Ports::new(&plan)?,
             batch: Batch::new(),
             all: Vec::new(),
             observing: 0,
@@ -97,6 +96,7 @@ impl Observers {
 
     /// Registers everybody, measures, and says goodbye.
     pub(super) fn run(mut self) -> io::Result<Outcome> {
+        self.open()?;
         let start = self.clock.now();
         let mut now = self.register(start)?;
         self.window = Window::new(&self.plan, now.nanos).with_probe(self.control.probe(0));
@@ -114,13 +114,32 @@ impl Observers {
         if !rounds {
             self.outcome.measured = self.registrations;
         }
+        let suite = self.ports.suite();
+        self.ports.end();
         Ok(Outcome {
+            suite,
+            no_session: self.ports.ears.no_session.map(|error| error.to_string()),
             warm_up_traffic: self.window.warm_up_traffic(),
-            traffic: self.ports.traffic,
+            traffic: self.ports.ears.traffic,
             rates: self.window.rates(),
             notified: Some(self.notified),
             ..self.outcome
         })
+    }
+
+    /// Opens all ports, those of the observers and the one that triggers, and makes their sessions.
+    fn open(&mut self) -> io::Result<()> {
+        let plan = Arc::clone(&self.plan);
+        let fresh = &self.control.source_ports;
+        for observer in 0..plan.ports {
+            let key = self.ports.open(&plan.target, fresh)?;
+            debug_assert_eq!(key, observer, "keys count up");
+        }
+        if let Some(trigger) = &plan.trigger {
+            self.trigger_key = self.ports.open(trigger, fresh)?;
+        }
+        self.ports
+            .connect(self.clock, &self.control, &mut self.batch)
     }
 
     fn register(&mut self, mut now: Now) -> io::Result<Now> {
@@ -151,9 +170,7 @@ impl Observers {
     }
 
     fn ask(&mut self, now: Now) -> io::Result<()> {
-        let fresh = &self.control.source_ports;
-        let key = self.ports.open(self.plan.target.address, fresh)?;
-        debug_assert_eq!(key, self.all.len(), "keys count up");
+        let key = self.all.len();
         let (request, sending) = (self.plan.request.clone(), self.plan.sending());
         let id = self.ports.request(now, key, request, sending);
         let id = id.map_err(io::Error::other)?;
@@ -169,7 +186,7 @@ impl Observers {
 
     fn listen(&mut self, mut now: Now) -> io::Result<Now> {
         while !self.control.is_stopped() && self.observing > 0 {
-            self.window.pass(now, &mut self.ports.traffic);
+            self.window.pass(now, &mut self.ports.ears.traffic);
             if self.window.is_over(now) {
                 break;
             }

@@ -54,13 +54,12 @@ impl Round {
 impl Observers {
     /// Makes rounds until their number or the time is over.
     pub(super) fn rounds(&mut self, mut now: Now) -> io::Result<Now> {
-        let Some((server, request)) = self.trigger.clone() else {
+        let Some(request) = self.trigger.clone() else {
             return Ok(now);
         };
-        self.trigger_key = self.ports.open(server, &self.control.source_ports)?;
         let mut left = self.plan.requests.unwrap_or(u64::MAX);
         while left > 0 && self.observing > 0 {
-            self.window.pass(now, &mut self.ports.traffic);
+            self.window.pass(now, &mut self.ports.ears.traffic);
             if self.window.is_over(now) || self.control.is_stopped() {
                 break;
             }

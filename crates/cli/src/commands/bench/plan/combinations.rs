@@ -8,7 +8,8 @@ use crate::failure::Failure;
 pub(super) fn check(args: &BenchArgs) -> Result<(), Failure> {
     let mode = args.mode;
     let body = args.payload.is_some() || args.bytes.is_some();
-    let several = matches!(mode, Mode::Get | Mode::Post);
+    let shakes = mode == Mode::Handshake;
+    let several = shakes || matches!(mode, Mode::Get | Mode::Post);
     let refusals = [
         (
             body && !matches!(mode, Mode::Post | Mode::Upload),
@@ -33,7 +34,7 @@ pub(super) fn check(args: &BenchArgs) -> Result<(), Failure> {
         (
             args.rate.is_some() && !several,
             "--rate starts single requests",
-            "use it with --mode get or post; bodies and observers go by --ports",
+            "use it with --mode get, post or handshake; bodies and observers go by --ports",
         ),
         (
             args.outstanding.is_some() && !several,
@@ -64,6 +65,16 @@ pub(super) fn check(args: &BenchArgs) -> Result<(), Failure> {
             args.requests.is_some() && mode == Mode::Observe && args.trigger.is_none(),
             "without --trigger there are no rounds to count",
             "say how long to listen with --duration",
+        ),
+        (
+            shakes && args.ports.is_some(),
+            "every handshake has a source port of its own",
+            "say how many there are at a time with --outstanding",
+        ),
+        (
+            shakes && (args.non || args.cc.is_some() || args.profile.is_some()),
+            "--non, --cc and --profile are for requests",
+            "leave them away; the timers of these handshakes are those of RFC 6347",
         ),
         (
             args.server_pid.is_some() && cfg!(not(target_os = "linux")),

@@ -3,7 +3,7 @@
 mod combinations;
 mod target;
 
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,10 +17,17 @@ use super::args::{Arrivals, BenchArgs, Method, Mode};
 use crate::args::controller;
 use crate::failure::{Failure, Kind};
 
+use target::Credentials;
 pub(super) use target::Target;
 
 /// Requests outstanding at most in the open loop, unless more are asked for.
 const OPEN_LOOP_OUTSTANDING: u32 = 1_024;
+/// Source ports, unless told otherwise.
+const PORTS: u32 = 16;
+/// Handshakes at a time, unless told otherwise: in the closed loop, and in the open one. A server may have a
+/// limit for one source, which is 500 of a Carob server of the defaults.
+const HANDSHAKES: u32 = 16;
+const OPEN_LOOP_HANDSHAKES: u32 = 256;
 /// Requests outstanding at most in any case: what the engine's tables take of one endpoint.
 const OUTSTANDING_MAX: u32 = 65_536;
 /// Source ports at most at a time: a machine has not many more.
@@ -52,8 +59,8 @@ pub(super) enum Pace {
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) mode: Mode,
-    pub(super) target: Target,
-    pub(super) trigger: Option<Target>,
+    pub(super) target: Arc<Target>,
+    pub(super) trigger: Option<Arc<Target>>,
     pub(super) request: Request,
     pub(super) confirmable: bool,
     pub(super) pace: Pace,
@@ -84,14 +91,30 @@ impl Plan {
         combinations::check(args)?;
         let mode = args.mode;
         let open = args.rate.is_some();
-        let ports = within(args.ports, PORTS_MAX, "--ports")?;
-        let default = if open {
-            OPEN_LOOP_OUTSTANDING.max(ports)
+        let shakes = mode == Mode::Handshake;
+        let (ports, outstanding) = if shakes {
+            let default = if open {
+                OPEN_LOOP_HANDSHAKES
+            } else {
+                HANDSHAKES
+            };
+            // Each has a port of its own.
+            let most = args.outstanding.unwrap_or(default);
+            let most = within(most, PORTS_MAX, "--outstanding")?;
+            (most, most)
         } else {
-            ports
+            let ports = within(args.ports.unwrap_or(PORTS), PORTS_MAX, "--ports")?;
+            let default = if open {
+                OPEN_LOOP_OUTSTANDING.max(ports)
+            } else {
+                ports
+            };
+            let outstanding = args.outstanding.unwrap_or(default);
+            (
+                ports,
+                within(outstanding, OUTSTANDING_MAX, "--outstanding")?,
+            )
         };
-        let outstanding = args.outstanding.unwrap_or(default);
-        let outstanding = within(outstanding, OUTSTANDING_MAX, "--outstanding")?;
         if outstanding < ports {
             return Err(wrong(
                 format_args!(
@@ -100,8 +123,13 @@ impl Plan {
                 "use no more --ports than --outstanding",
             ));
         }
-        let threads = within(args.threads, ports, "--threads")
-            .map_err(|failure| failure.hint("every thread needs a port of its own (--ports)"))?;
+        let threads = within(args.threads, ports, "--threads").map_err(|failure| {
+            failure.hint(if shakes {
+                "every thread needs a handshake of its own (--outstanding)"
+            } else {
+                "every thread needs a port of its own (--ports)"
+            })
+        })?;
         if args.requests == Some(0) {
             return Err(wrong(
                 "--requests: 0 measures nothing",
@@ -111,8 +139,16 @@ impl Plan {
         let port_messages = within(args.port_messages, PORT_MESSAGES_MAX, "--port-messages")?;
         let share = outstanding.div_ceil(ports) as u16;
         let request = request(args)?;
-        let target = Target::resolve(&args.uri)?;
-        let trigger = args.trigger.as_deref().map(Target::resolve).transpose()?;
+        let mut credentials = Credentials::new(&args.psk, &args.tls);
+        let mut resolve = |uri: &str| Target::resolve(uri, &mut credentials).map(Arc::new);
+        let target = resolve(&args.uri)?;
+        let trigger = args.trigger.as_deref().map(resolve).transpose()?;
+        if shakes && target.secure.is_none() {
+            return Err(wrong(
+                "there is no handshake over coap://",
+                "ask a server over coaps://",
+            ));
+        }
         let seconds = if mode.moves_bodies() { 60 } else { 10 };
         let counted = args.requests.is_some();
         let choice = match (&args.cc, args.profile) {
@@ -202,12 +238,18 @@ impl Plan {
         sending
     }
 
+    /// Whether anything goes through DTLS sessions.
+    pub(super) fn is_secured(&self) -> bool {
+        let targets = [Some(&self.target), self.trigger.as_ref()];
+        (targets.into_iter().flatten()).any(|target| target.secure.is_some())
+    }
+
     /// The POST that makes the server notify.
-    pub(super) fn trigger_request(&self) -> Option<(SocketAddr, Request)> {
+    pub(super) fn trigger_request(&self) -> Option<Request> {
         let target = self.trigger.as_ref()?;
         let mut request = Request::new(Code::POST);
         request.options = target.uri.options().clone();
-        Some((target.address, request))
+        Some(request)
     }
 }
 
@@ -235,7 +277,7 @@ impl Template {
 
 fn request(args: &BenchArgs) -> Result<Template, Failure> {
     let code = match (args.mode, args.method) {
-        (Mode::Get | Mode::Observe | Mode::Block, _) => Code::GET,
+        (Mode::Get | Mode::Observe | Mode::Block | Mode::Handshake, _) => Code::GET,
         (Mode::Post, _) | (Mode::Upload, Some(Method::Post)) => Code::POST,
         (Mode::Upload, Some(Method::Put) | None) => Code::PUT,
     };
@@ -362,6 +404,11 @@ pub(super) mod tests {
             "--requests 0",
             "--port-messages 65000",
             "--mode post --bytes 2000",
+            "--mode handshake",
+            "--mode handshake --ports 4",
+            "--mode handshake --outstanding 2 --threads 3",
+            "--mode handshake --cc cocoa-03",
+            "--mode handshake --non",
         ] {
             refusal(words);
         }

@@ -1,11 +1,16 @@
-//! The resource that is asked, and where it is.
+//! The resource that is asked, where it is, and what secures the way there.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::sync::Arc;
 
 use carob::Error;
+use carob::dtls::ClientSessions;
 use carob_proto::codec::{Host, Scheme, Uri};
 
+use super::super::port::no_session;
 use super::wrong;
+use crate::args::{PskArgs, TlsArgs};
+use crate::commands::tls;
 use crate::failure::Failure;
 
 /// A resource of a server.
@@ -13,19 +18,58 @@ use crate::failure::Failure;
 pub(in super::super) struct Target {
     pub(in super::super) uri: Uri,
     pub(in super::super) address: SocketAddr,
+    /// None over coap.
+    pub(in super::super) secure: Option<Secure>,
+}
+
+/// What sessions with a server are made with.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Secure {
+    pub(in super::super) sessions: Arc<ClientSessions>,
+    /// What a certificate must be for, other than the address.
+    pub(in super::super) name: Option<Arc<str>>,
+}
+
+/// What was told of keys and certificates, and what was made of it: once, for all targets.
+pub(super) struct Credentials<'a> {
+    psk: &'a PskArgs,
+    tls: &'a TlsArgs,
+    made: Option<Arc<ClientSessions>>,
+}
+
+impl<'a> Credentials<'a> {
+    pub(super) fn new(psk: &'a PskArgs, tls: &'a TlsArgs) -> Self {
+        let made = None;
+        Self { psk, tls, made }
+    }
+
+    fn sessions(&mut self, server: SocketAddr) -> Result<Arc<ClientSessions>, Failure> {
+        if let Some(made) = &self.made {
+            return Ok(Arc::clone(made));
+        }
+        let credential = tls::credential(self.psk, self.tls)?;
+        let made = ClientSessions::new(&credential).map_err(|why| no_session(server, why))?;
+        Ok(Arc::clone(self.made.insert(Arc::new(made))))
+    }
 }
 
 impl Target {
     /// Reads a URI and finds the first address of its host.
-    pub(super) fn resolve(text: &str) -> Result<Self, Failure> {
+    pub(super) fn resolve(text: &str, credentials: &mut Credentials<'_>) -> Result<Self, Failure> {
         let uri = Uri::parse(text).map_err(|source| Error::Uri {
             uri: text.to_owned(),
             source,
         })?;
-        if uri.scheme() != Scheme::Coap {
-            let scheme = uri.scheme().to_string();
-            return Err(Error::Scheme { scheme }.into());
-        }
+        let secured = match uri.scheme() {
+            Scheme::Coap => false,
+            Scheme::Coaps => true,
+            other => {
+                return Err(wrong(
+                    format_args!("servers cannot be loaded over {other}://"),
+                    "give the URI of one that takes coap:// or coaps://",
+                ));
+            }
+        };
         let host = match uri.host() {
             // Brackets are the URI's; the resolver knows zones by name and by number.
             Host::Ipv6 { address, zone } => match zone {
@@ -34,6 +78,7 @@ impl Target {
             },
             host => host.to_string(),
         };
+        let name = matches!(uri.host(), Host::Name(_)).then(|| host.as_str().into());
         let found = (host.as_str(), uri.port()).to_socket_addrs();
         let found = found.and_then(|mut all| {
             all.next()
@@ -47,7 +92,17 @@ impl Target {
                 "ask one server",
             ));
         }
-        Ok(Self { uri, address })
+        let secure = if secured {
+            let sessions = credentials.sessions(address)?;
+            Some(Secure { sessions, name })
+        } else {
+            None
+        };
+        Ok(Self {
+            uri,
+            address,
+            secure,
+        })
     }
 }
 
@@ -56,13 +111,40 @@ mod tests {
     use super::*;
     use crate::failure::Kind;
 
+    const NOBODY: (PskArgs, TlsArgs) = (
+        PskArgs {
+            psk_identity: None,
+            psk_file: None,
+        },
+        TlsArgs {
+            ca: None,
+            cert: None,
+            key: None,
+        },
+    );
+
     #[test]
     fn the_scheme_and_the_address_must_be_ones_that_can_be_asked() {
-        let of = |uri: &str| Target::resolve(uri).expect_err(uri).kind;
-        assert_eq!(of("coaps://127.0.0.1/"), Kind::Usage);
+        let (psk, tls) = NOBODY;
+        let resolve = |uri: &str| Target::resolve(uri, &mut Credentials::new(&psk, &tls));
+        let of = |uri: &str| resolve(uri).expect_err(uri).kind;
+        assert_eq!(of("coap+tcp://127.0.0.1/"), Kind::Usage);
         assert_eq!(of("127.0.0.1"), Kind::Usage);
         assert_eq!(of("coap://[ff02::fd]/"), Kind::Usage);
-        let v6 = Target::resolve("coap://[::1]:99/x").expect("an address");
+        let v6 = resolve("coap://[::1]:99/x").expect("an address");
         assert_eq!(v6.address, "[::1]:99".parse().expect("an address"));
+        assert!(v6.secure.is_none());
+    }
+
+    #[test]
+    fn a_key_that_is_named_must_be_there() {
+        let (_, tls) = NOBODY;
+        let psk = PskArgs {
+            psk_identity: Some("nobody".to_owned()),
+            psk_file: Some("/dev/null".into()),
+        };
+        let mut credentials = Credentials::new(&psk, &tls);
+        let failure = Target::resolve("coaps://127.0.0.1/", &mut credentials);
+        assert_eq!(failure.expect_err("no key").kind, Kind::File);
     }
 }

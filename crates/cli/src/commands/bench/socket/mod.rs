@@ -139,6 +139,15 @@ impl Outbox {
         (&self.bytes[start..start + count * size], size as u16, count)
     }
 
+    /// Sends what is left where nobody waits for it to arrive: a server that does not hear goodbye forgets
+    /// the session by itself.
+    pub(super) fn send_or_drop(&mut self, socket: &UdpSocket) {
+        for datagram in self.rest() {
+            let _ = socket.send(datagram);
+        }
+        self.clear();
+    }
+
     fn advance(&mut self, count: usize) {
         self.sent = (self.sent + count).min(self.ends.len());
         if self.is_empty() {

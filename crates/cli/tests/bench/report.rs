@@ -1,0 +1,104 @@
+//! What `carob bench` says, and what must hold of it whatever happened.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// What the command says, run with these words.
+pub(crate) fn bench(words: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_carob"))
+        .arg("bench")
+        .args(words.split_whitespace())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// Its JSON, with its exit code.
+pub(crate) fn report(words: &str) -> (Value, i32) {
+    let output = bench(&format!("{words} --json"));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let report: Value = serde_json::from_str(&stdout)
+        .unwrap_or_else(|error| panic!("{words}: {error}: {stdout}\n{output:?}"));
+    adds_up(words, &report);
+    (report, output.status.code().unwrap())
+}
+
+/// The report of a run in which all went well.
+pub(crate) fn flawless(words: &str) -> Value {
+    let (report, code) = report(words);
+    assert_eq!(code, 0, "{words}: {report}");
+    assert_eq!(report["errors"]["total"], 0, "{words}: {report}");
+    assert!(count(&report["answered"]) > 0, "{words}: {report}");
+    assert_eq!(report["messages"]["wrong"]["total"], 0, "{words}: {report}");
+    report
+}
+
+pub(crate) fn count(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("{value}: no count"))
+}
+
+/// What must hold whatever happened.
+pub(crate) fn adds_up(words: &str, report: &Value) {
+    let sum = |of: &Value, keep: &dyn Fn(&str) -> bool| -> u64 {
+        let all = of.as_object().unwrap().iter();
+        all.filter(|(key, _)| keep(key))
+            .map(|(_, n)| count(n))
+            .sum()
+    };
+    let (answered, errors) = (count(&report["answered"]), &report["errors"]);
+    assert_eq!(
+        count(&report["requests"]),
+        answered + count(&errors["total"]),
+        "{words}: {report}"
+    );
+    assert_eq!(
+        sum(errors, &|key| key != "total"),
+        count(&errors["total"]),
+        "{report}"
+    );
+    // A handshake has no code.
+    let coded = if report["unit"] == "handshake" {
+        0
+    } else {
+        answered
+    };
+    let codes = sum(&report["codes"], &|key| key.starts_with("2."));
+    assert_eq!(codes, coded, "{report}");
+    let wrong = &report["messages"]["wrong"];
+    assert_eq!(
+        sum(wrong, &|key| key != "total"),
+        count(&wrong["total"]),
+        "{report}"
+    );
+    let latency = &report["latency_us"];
+    assert_eq!(latency.is_null(), answered == 0, "{words}: {report}");
+    for of in [
+        latency,
+        &report["observe"]["notification_us"],
+        &report["observe"]["interval_us"],
+    ] {
+        if of.is_null() {
+            continue;
+        }
+        let values =
+            ["min", "p50", "p90", "p99", "p999", "max"].map(|key| of[key].as_f64().unwrap());
+        assert!(values.is_sorted(), "{words}: {of}");
+        let mean = of["mean"].as_f64().unwrap();
+        assert!((values[0]..=values[5]).contains(&mean), "{words}: {of}");
+    }
+    if !latency.is_null() {
+        assert_eq!(count(&latency["n"]), answered, "{words}: {report}");
+    }
+    let open = &report["open_loop"];
+    if !open.is_null() && report["interrupted"] == false {
+        let sent = count(&report["requests"]) + count(&report["unfinished"]);
+        assert_eq!(
+            count(&open["intended"]),
+            sent + count(&open["not_sent"]),
+            "{report}"
+        );
+    }
+}
