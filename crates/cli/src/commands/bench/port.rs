@@ -43,7 +43,9 @@ pub(super) struct Port {
     endpoint: Endpoint,
     /// None where the server is asked in the clear, or when there is none.
     session: Option<Session>,
-    /// How long a handshake may take.
+    /// When something last came in it.
+    heard: Instant,
+    /// How long a handshake may take, or an answer.
     patience: Duration,
     outbox: Outbox,
     sent: SentLately,
@@ -70,6 +72,7 @@ impl Port {
             socket,
             endpoint: Endpoint::new(config, Entropy::from_system()?),
             session: None,
+            heard: Instant::ZERO,
             patience,
             outbox: Outbox::default(),
             sent: SentLately::new(outstanding),
@@ -169,6 +172,7 @@ impl Port {
         let Some(session) = &mut self.session else {
             return;
         };
+        self.heard = now;
         let happened = session.receive(now, datagram, &mut ears.room, &mut self.outbox);
         if let Some(Happened::Connected) = happened {
             self.happen(now, Happened::Connected, ears);
@@ -232,6 +236,21 @@ impl Port {
         };
         if let Some(happened) = happened {
             self.happen(now, happened, ears);
+        }
+    }
+
+    /// A request has had no answer in time. A session in which nothing has come for as long is given
+    /// up: the server may have lost it, and could not say so. The next request has another made.
+    pub(super) fn doubt(&mut self, now: Instant, ears: &mut Ears) {
+        let patience = carob_cc::time::Duration::from(self.patience);
+        if !self.is_connecting()
+            && now >= self.heard + patience
+            && let Some(mut session) = self.session.take()
+        {
+            session.close(&mut ears.room, &mut self.outbox);
+            let peer = self.target.address;
+            self.endpoint.session_ended(now, peer, SessionEnd::Silent);
+            self.drain(now, ears);
         }
     }
 

@@ -201,6 +201,14 @@ impl Ports {
         }
     }
 
+    /// A request had no answer in time: its session is given up if it is silent.
+    pub(super) fn doubt(&mut self, now: Now, key: usize) {
+        if let Some(port) = self.by_key.get_mut(&key) {
+            port.doubt(now.at, &mut self.ears);
+            self.touched(key);
+        }
+    }
+
     /// Gives an observation back.
     pub(super) fn stop_observing(&mut self, now: Now, key: usize, id: RequestId) {
         if let Some(port) = self.by_key.get_mut(&key) {

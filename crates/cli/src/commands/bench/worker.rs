@@ -294,6 +294,7 @@ impl Worker {
                 self.control.note_life();
             }
             Ending::Failed(Trouble::Unreachable) => self.lanes.pause(lane, now, PAUSE),
+            Ending::Failed(Trouble::Timeout) => self.ports.doubt(now, key),
             Ending::Failed(_) => {}
         }
         self.count(waiting.measured, ending);
