@@ -148,7 +148,7 @@ fn a_fresh_source_port_has_a_session_of_its_own() {
 fn over_a_restart(end: impl FnOnce(&mut Running)) -> Value {
     let serving = Serving::start();
     let port = serving.uri.rsplit(':').next().unwrap().to_owned();
-    let words = serving.by_key("hello --duration 6s --warm-up 0s --ports 2 --timeout 2s");
+    let words = serving.by_key("hello --duration 8s --warm-up 0s --ports 2 --timeout 4s");
     let load = std::thread::spawn(move || report(&words));
     std::thread::sleep(Duration::from_millis(1_500));
     let Serving {
@@ -171,13 +171,14 @@ fn over_a_restart(end: impl FnOnce(&mut Running)) -> Value {
 }
 
 #[test]
-fn a_session_that_the_server_closes_fails_what_is_in_it_and_another_is_made() {
+fn a_session_that_the_server_closes_is_over_at_once_and_another_is_made() {
     let report = over_a_restart(|server| {
         // It says goodbye in every session.
         server.interrupt();
         server.finish(LIMIT);
     });
-    assert!(count(&report["errors"]["session_ended"]) > 0, "{report}");
+    // What waited for an answer did not wait for long.
+    assert!(report["errors"]["timeout"].is_null(), "{report}");
 }
 
 #[test]

@@ -225,7 +225,8 @@ congestion control begins anew.
 Over coaps a source port has a DTLS session, made before the clock starts. That of a fresh port is made
 when its first request is to leave, which waits for it and is measured with it. A session is made with
 a key or with certificates, as `carob get` does, and its handshake has the timers of RFC 6347, 1 s and
-then twice as long each time, within --timeout.
+then twice as long each time, within --timeout. A session that the server closes, or in which nothing
+has come for --timeout, is given up, and the next request has another made.
 
 Handshakes (--mode handshake) are made one after the other, each from a source port of its own, and
 closed at once (close_notify); no request is made. One is made before the clock starts. A server may
