@@ -195,7 +195,7 @@ fn flood(program: &Path, setting: &Setting) -> Result<Outcome> {
         .args(setting.options);
     let mut server = Server::start("carob serve", &mut serve)?;
     server.wait_for_answer(port, &[0x40, 0, 0, 1])?;
-    let before = memory(server.id(), "VmRSS")?;
+    let before = process::memory(server.id(), "VmRSS")?;
     let over = AtomicBool::new(false);
     let (sent, took, honest, highest) = thread::scope(|scope| {
         let honest = CLIENTS.map(|(_, options)| {
@@ -205,7 +205,7 @@ fn flood(program: &Path, setting: &Setting) -> Result<Outcome> {
         let highest = scope.spawn(|| {
             let mut highest = 0;
             while !over.load(Ordering::Relaxed) {
-                highest = highest.max(memory(server.id(), "VmRSS").unwrap_or(0));
+                highest = highest.max(process::memory(server.id(), "VmRSS").unwrap_or(0));
                 thread::sleep(Duration::from_millis(50));
             }
             highest
@@ -229,8 +229,8 @@ fn flood(program: &Path, setting: &Setting) -> Result<Outcome> {
     let dropped =
         Metrics::read(metrics)?.sum("carob_datagrams_dropped_total", &["scheme=\"coap\""]);
     let served = serve_all(program, port, secure, &folder);
-    let highest = highest.max(memory(server.id(), "VmHWM")?);
-    let after = memory(server.id(), "VmRSS")?;
+    let highest = highest.max(process::memory(server.id(), "VmHWM")?);
+    let after = process::memory(server.id(), "VmRSS")?;
     drop(server);
     fs::remove_dir_all(&folder)?;
     Ok(Outcome {
@@ -323,16 +323,6 @@ fn serve_all(
             (name, done.then(|| began.elapsed()))
         })
         .collect()
-}
-
-/// A line of /proc/PID/status, in KiB.
-fn memory(id: u32, name: &str) -> Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{id}/status"))?;
-    let line = status.lines().find(|line| line.starts_with(name));
-    let number = line.and_then(|line| line.split_whitespace().nth(1));
-    number
-        .and_then(|number| number.parse().ok())
-        .context("no such line in /proc")
 }
 
 fn report(setting: &Setting, outcome: &Outcome) -> Result<String> {

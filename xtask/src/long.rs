@@ -10,8 +10,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    aggregate, crowds, defences, fairness, flood, fuzz, literature, networks, notifications,
-    profiles, properties, sensitivity, slow_server, soak, wireless, workspace::Workspace,
+    aggregate, crowds, defences, fairness, flood, fuzz, handshakes, literature, memory, networks,
+    notifications, profiles, properties, sensitivity, slow_server, soak, wireless,
+    workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -42,8 +43,10 @@ const RUNS: &[Long] = &[
     FLEET,
     FLOOD,
     FUZZ,
+    HANDSHAKES,
     IOTLAB_SENSITIVITY,
     LITERATURE_SENSITIVITY,
+    MEMORY,
     MESH_SENSITIVITY,
     NOTIFICATION_SENSITIVITY,
     PROFILES,
@@ -171,6 +174,13 @@ const LITERATURE_SENSITIVITY: Long = Long {
     results: "crates/lab/results/literature-sensitivity.md",
 };
 
+const MEMORY: Long = Long {
+    name: "memory",
+    about: "a server whose tables are full, and what the unit for systemd allows it (four minutes)",
+    work: Work::Function(memory::run),
+    results: "docs/memory.md",
+};
+
 const MESH_SENSITIVITY: Long = Long {
     name: "mesh-sensitivity",
     about: "what the study of CoCoA+ leaves open about its networks, and who is before whom (15 minutes)",
@@ -190,6 +200,13 @@ const NOTIFICATION_SENSITIVITY: Long = Long {
     about: "what the study of NON and Observe leaves open about GPRS and UMTS, and its claims (15 minutes)",
     work: Work::Function(notifications::run),
     results: "crates/lab/results/notification-sensitivity.md",
+};
+
+const HANDSHAKES: Long = Long {
+    name: "handshakes",
+    about: "a host that begins DTLS handshakes as fast as it can, and a client that has a session (a minute)",
+    work: Work::Function(handshakes::run),
+    results: "docs/handshakes.md",
 };
 
 const IOTLAB_SENSITIVITY: Long = Long {

@@ -83,6 +83,32 @@ pub(crate) fn compile_c(source: &Path, directory: &Path, libraries: &[&str]) -> 
     Ok(program)
 }
 
+/// A line of /proc/PID/status that tells of memory, such as VmRSS, in KiB.
+pub(crate) fn memory(id: u32, name: &str) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+    let line = status.lines().find(|line| line.starts_with(name));
+    let number = line.and_then(|line| line.split_whitespace().nth(1));
+    number
+        .and_then(|number| number.parse().ok())
+        .context("no such line in /proc")
+}
+
+/// The processor's time that a process has had, in seconds.
+pub(crate) fn cpu_seconds(id: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
+    cpu(&stat).context("no times in /proc")
+}
+
+/// User and system time; the clock has 100 ticks a second wherever Linux runs (USER_HZ).
+fn cpu(stat: &str) -> Option<f64> {
+    // The name in parentheses may have spaces.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let user: f64 = fields.next()?.parse().ok()?;
+    let system: f64 = fields.next()?.parse().ok()?;
+    Some((user + system) / 100.0)
+}
+
 /// A server this tool started; it is killed when the value goes.
 pub(crate) struct Server {
     name: String,
@@ -139,5 +165,18 @@ impl Drop for Server {
         // It may have ended by itself; either way nothing is left to do.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_s_times_are_read_as_the_system_writes_them() {
+        let stat = "17 (a (b) c) S 1 17 17 0 -1 4194560 5 0 0 0 250 50 0 0 20 0 3 0 99";
+        assert_eq!(cpu(stat), Some(3.0));
+        let own = cpu_seconds(std::process::id()).unwrap();
+        assert!((0.0..1e6).contains(&own));
     }
 }

@@ -78,7 +78,7 @@ const OF_DRIVERS: &[OfDriver] = &[
     (
         "handshake_work",
         "Percent of a socket's processor time that DTLS handshakes begun by others may take, in the long \
-         run and beyond a second's work. At it, hellos are not answered (their clients repeat them), so \
+         run and beyond a quarter of a second at once. At it, hellos are not answered (their clients repeat them), so \
          that who has a session is served. 100: all of it.",
         |settings| settings.sessions.handshake_work.into(),
         |settings, value| {

@@ -104,7 +104,7 @@ async fn handshakes_of_many_leave_time_to_who_has_a_session() {
         let known = device();
         let uri = format!("coaps://{address}/hello");
         assert!(known.get(&uri).await.is_ok());
-        // A second's work at once, and then hardly any.
+        // A quarter of a second at once, and then hardly any.
         let mut many = Greedy::new(1, address);
         let most = 100_000;
         while many.begun < most && many.begins() {}

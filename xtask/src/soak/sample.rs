@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::metrics::Metrics;
+use crate::{metrics::Metrics, process};
 
 /// Gauges of what must be gone when nobody asks any more.
 pub(super) const EMPTIED: [&str; 9] = [
@@ -40,11 +40,10 @@ impl Sample {
     pub(super) fn take(id: u32, port: u16, told: &Value) -> Result<Self> {
         let status = fs::read_to_string(format!("/proc/{id}/status"))
             .context("the server is gone; did it panic?")?;
-        let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
         Ok(Self {
             seconds: told["seconds"].as_f64().unwrap_or(0.0),
             rss: resident(&status).context("no RssAnon in /proc")?,
-            cpu: cpu(&stat).context("no times in /proc")?,
+            cpu: process::cpu_seconds(id)?,
             answered: told["answered"].as_u64().unwrap_or(0),
             metrics: Metrics::read(port)?,
         })
@@ -89,24 +88,12 @@ fn resident(status: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// User and system time; the clock has 100 ticks a second wherever Linux runs (USER_HZ).
-fn cpu(stat: &str) -> Option<f64> {
-    // The name in parentheses may have spaces.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(11);
-    let user: f64 = fields.next()?.parse().ok()?;
-    let system: f64 = fields.next()?.parse().ok()?;
-    Some((user + system) / 100.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn processes_and_metrics_are_read_as_they_are_written() {
-        let stat = "17 (a (b) c) S 1 17 17 0 -1 4194560 5 0 0 0 250 50 0 0 20 0 3 0 99";
-        assert_eq!(cpu(stat), Some(3.0));
         assert_eq!(
             resident("VmRSS:\t  9 kB\nRssAnon:\t  4096 kB\n"),
             Some(4_096)

@@ -161,7 +161,7 @@ pub struct SessionLimits {
     /// Handshakes that a source may begin at once, before its rate counts. Default 1,000.
     pub handshake_burst: usize,
     /// Percent of a socket's processor time that DTLS handshakes begun by others may take, in the
-    /// long run and beyond a second's work. At it, hellos are not answered, whosoever they are; there
+    /// long run and beyond a quarter of a second at once. At it, hellos are not answered, whosoever they are; there
     /// remains time for those who have a session. 100: all of it. Default 50.
     pub handshake_work: u8,
     /// After this long without a message a session is closed. Default one hour.

@@ -15,8 +15,9 @@ use carob_proto::shares::Source;
 
 use crate::dtls::SessionLimits;
 
-/// What handshakes may take at once before their share counts.
-const AT_ONCE: Span = Span::from_secs(1);
+/// What handshakes may take at once before their share counts. Meanwhile nobody else is served if they come
+/// as fast as they can.
+const AT_ONCE: Span = Span::from_millis(250);
 
 /// Who may begin a handshake with us.
 pub(super) struct Admission {
@@ -127,19 +128,19 @@ mod tests {
             }
             worked
         };
-        // A second's work at once, which lasts two as half of it comes back meanwhile.
-        assert_eq!(seconds(50, 2), 2_000);
-        assert_eq!(seconds(50, 10), 6_000);
-        assert_eq!(seconds(10, 10), 2_000);
+        // A quarter of a second at once, and then half of the time.
+        assert_eq!(seconds(50, 2), 1_250);
+        assert_eq!(seconds(50, 10), 5_250);
+        assert_eq!(seconds(10, 10), 1_250);
         assert_eq!(seconds(100, 10), 10_000);
     }
 
     #[test]
-    fn what_was_not_used_long_ago_is_no_more_than_a_second() {
+    fn what_was_not_used_long_ago_is_no_more_than_what_may_be_taken_at_once() {
         let mut admission = Admission::new(1, &limits(0, 1, 25), 8);
         let long = 3_600_000;
         assert!(admission.admits(at(long), source(1)));
-        admission.took(at(long), Span::from_secs(1));
+        admission.took(at(long), AT_ONCE);
         assert!(!admission.admits(at(long), source(2)));
         assert!(admission.admits(at(long + 1), source(2)));
         // However long one takes, it is paid for.
