@@ -17,7 +17,7 @@ struct Defence {
     file: &'static str,
     /// What stands there, and what is put in its place.
     changes: &'static [(&'static str, &'static str)],
-    /// Package, test program and test.
+    /// Package, module of its integration tests and test.
     test: [&'static str; 3],
 }
 
@@ -108,7 +108,11 @@ const DEFENCES: [Defence; 7] = [
             "if for_origin >= self.limits.requests_of_origin\n            ||",
             "if",
         )],
-        test: ["carob", "proxy", "a_slow_origin_delays_nobody_else"],
+        test: [
+            "carob",
+            "proxy::attacks",
+            "a_slow_origin_delays_nobody_else",
+        ],
     },
     Defence {
         attack: "a proxy's places taken by one client",
@@ -118,7 +122,11 @@ const DEFENCES: [Defence; 7] = [
             "\n            || waiting.clients.of(client) >= self.limits.requests_of_client",
             "",
         )],
-        test: ["carob", "proxy", "one_client_does_not_take_all_places"],
+        test: [
+            "carob",
+            "proxy::attacks",
+            "one_client_does_not_take_all_places",
+        ],
     },
 ];
 
@@ -155,10 +163,10 @@ pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
             Outcome::Passed => "passes",
             Outcome::Failed => "fails",
         };
-        let [package, program, name] = defence.test;
+        let [package, module, name] = defence.test;
         let _ = writeln!(
             text,
-            "| {} | {} | `{package}`, `{program}`: `{name}` {} | {}{} |",
+            "| {} | {} | `{package}`, `{module}`: `{name}` {} | {}{} |",
             defence.attack,
             defence.without,
             word(with),
@@ -206,11 +214,11 @@ fn copy(root: &Path, tree: &Path) -> Result<()> {
 
 /// Builds and runs the test.
 fn test(tree: &Path, build: &Path, defence: &Defence) -> Result<Outcome> {
-    let [package, program, name] = defence.test;
+    let [package, module, name] = defence.test;
     let cargo = |more: &[&str]| {
         let mut command = process::cargo();
         command.args(["test", "--quiet", "--package", package]);
-        command.args(["--all-features", "--test", program]);
+        command.args(["--all-features", "--test", "it"]);
         command.args(more).current_dir(tree);
         command.env("CARGO_TARGET_DIR", build);
         command
@@ -218,16 +226,13 @@ fn test(tree: &Path, build: &Path, defence: &Defence) -> Result<Outcome> {
     if !process::succeeds(&mut cargo(&["--no-run"]))? {
         bail!("{}: it does not build as changed", defence.file);
     }
-    let mut run = cargo(&["--", "--exact", name]);
-    if program == "proxy" {
-        // Its tests are in modules.
-        run = cargo(&["--", name]);
-    }
+    let test = format!("{module}::{name}");
+    let mut run = cargo(&["--", "--exact", &test]);
     let output = run.stdin(Stdio::null()).output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(
         said.contains("running 1 test"),
-        "{package}, {program}: there is not one test `{name}`"
+        "{package}: there is not one test `{test}`"
     );
     Ok(if output.status.success() {
         Outcome::Passed
@@ -248,17 +253,13 @@ mod tests {
             let without = changed(defence, &whole).expect(defence.attack);
             assert_ne!(whole, without);
             let tests = root.join("crates").join(match defence.test[0] {
-                "carob-proto" => "proto/tests",
-                _ => "carob/tests",
+                "carob-proto" => "proto/tests/it",
+                _ => "carob/tests/it",
             });
-            let [_, program, name] = defence.test;
-            let one = tests.join(program).with_extension("rs");
-            let attacks = tests.join(program).join("attacks.rs");
-            let text = fs::read_to_string(if attacks.exists() { attacks } else { one });
-            assert!(
-                text.expect(program).contains(&format!("fn {name}(")),
-                "{name}"
-            );
+            let [_, module, name] = defence.test;
+            let file = tests.join(module.replace("::", "/")).with_extension("rs");
+            let text = fs::read_to_string(file).expect(module);
+            assert!(text.contains(&format!("fn {name}(")), "{name}");
         }
     }
 }

@@ -4,7 +4,11 @@ use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::{peers, process, steps::Outcome, workspace::Workspace};
+use crate::{
+    peers, process,
+    steps::{self, Outcome},
+    workspace::Workspace,
+};
 
 /// A document with a table, and how the tests are told where to write it.
 struct Document {
@@ -65,7 +69,14 @@ fn run(workspace: &Workspace, update: bool) -> Result<Outcome> {
         tables.push((document, table));
     }
     // The tests mostly wait for timers, so many run side by side.
-    command.args(["test", "--package", "carob-cli", "--test", "interop"]);
+    command.args([
+        "test",
+        "--package",
+        "carob-cli",
+        "--test",
+        "it",
+        steps::INTEROP_PREFIX,
+    ]);
     command.args(["--", "--test-threads", "12"]);
     if !process::succeeds(command.current_dir(&workspace.root))? {
         return Ok(Outcome::Failed);

@@ -1,6 +1,6 @@
 //! `cargo xtask peers`: installs and builds the programs the interop tests talk to.
 
-#[path = "../../crates/cli/tests/interop/installed.rs"]
+#[path = "../../crates/cli/tests/it/installed.rs"]
 mod installed;
 
 use std::{

@@ -43,7 +43,7 @@ impl Options {
     }
 }
 
-/// What cargo calls a program of tests: a package, and its library or one of its files of tests.
+/// A package, and its library or a module of its integration tests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Program {
     package: String,
@@ -94,7 +94,7 @@ impl Program {
     fn place(&self) -> String {
         match &self.tests {
             None => "`src`".to_owned(),
-            Some(name) => format!("`tests/{name}.rs`"),
+            Some(name) => format!("`tests/it/{name}.rs`"),
         }
     }
 
@@ -103,7 +103,13 @@ impl Program {
         let (package, rest) = path.strip_prefix("crates/")?.split_once('/')?;
         let tests = match rest.split_once('/')? {
             ("src", _) => None,
-            ("tests", file) if !file.contains('/') => Some(file.strip_suffix(".rs")?.to_owned()),
+            ("tests", file) => {
+                let module = file.strip_prefix("it/")?.strip_suffix(".rs")?;
+                if module.contains('/') {
+                    return None;
+                }
+                Some(module.to_owned())
+            }
             _ => return None,
         };
         let package = match package {
@@ -165,7 +171,7 @@ fn failing(
     command.args(["test", "--quiet", "--package", &program.package]);
     match &program.tests {
         None => command.arg("--lib"),
-        Some(name) => command.args(["--test", name]),
+        Some(_) => command.args(["--test", "it"]),
     };
     command
         .arg("--")
@@ -251,8 +257,8 @@ mod tests {
         let library = Some(("carob-proto".to_owned(), None));
         assert_eq!(of("crates/proto/src/codec/edit.rs"), library);
         let tests = Some(("carob".to_owned(), Some("tls".to_owned())));
-        assert_eq!(of("crates/carob/tests/tls.rs"), tests);
-        assert_eq!(of("crates/proto/tests/net/mod.rs"), None);
+        assert_eq!(of("crates/carob/tests/it/tls.rs"), tests);
+        assert_eq!(of("crates/proto/tests/it/net/mod.rs"), None);
         assert_eq!(of("xtask/src/main.rs"), None);
     }
 

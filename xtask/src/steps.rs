@@ -73,7 +73,7 @@ const STEPS: &[Step] = &[
 ];
 
 /// Interop tests carry this in their path, so that they run once and in a step of their own.
-const INTEROP_PREFIX: &str = "interop_";
+pub(crate) const INTEROP_PREFIX: &str = "interop_";
 
 struct Line {
     name: &'static str,

@@ -1970,7 +1970,7 @@ def line(step):
 def document(controller, made):
     text = [
         f"# Varying inputs for `{controller.name}`, written by formulas.py; do not edit.",
-        "# Format: crates/cc/tests/vectors.rs.",
+        "# Format: crates/cc/tests/it/vectors.rs.",
         "",
         f"tolerance_us = {tolerance(controller, made)}",
     ]

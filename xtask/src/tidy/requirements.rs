@@ -11,7 +11,7 @@ use super::{Finding, tree::Tree};
 
 const LEDGER: &str = "vectors/requirements.toml";
 /// The programs whose tests are made by a macro, from the cases it is given.
-const CASES: &str = "crates/cli/tests/interop/";
+const CASES: &str = "crates/cli/tests/it/interop/";
 
 /// The RFCs of the ledger, in its order, with the number of their last section.
 const RFCS: &[(&str, u32)] = &[

@@ -43,7 +43,7 @@ fn messages(ledger: &str) -> Vec<String> {
     let tree = Tree::of(&[
         (LEDGER, ledger),
         ("crates/x/tests/x.rs", TESTS),
-        ("crates/cli/tests/interop/cases.rs", interop),
+        ("crates/cli/tests/it/interop/cases.rs", interop),
     ]);
     check(&tree).into_iter().map(|f| f.message).collect()
 }
@@ -74,7 +74,7 @@ fn a_good_ledger_has_no_findings() {
     );
     assert_eq!(tests("\"crates/x/tests/x.rs::a_third_thing\""), [""; 0]);
     assert_eq!(
-        tests("\"crates/cli/tests/interop/cases.rs::gets_a_resource\""),
+        tests("\"crates/cli/tests/it/interop/cases.rs::gets_a_resource\""),
         [""; 0]
     );
 }

@@ -92,7 +92,7 @@ public final class Recorder {
 			StringBuilder text = new StringBuilder();
 			text.append("# What ").append(VERSION).append(" does with its ").append(recorded.what)
 					.append(".\n# Written by californium/; do not edit.\n")
-					.append("# Format: crates/cc/tests/vectors.rs.\n\ntolerance_us = 1\n");
+					.append("# Format: crates/cc/tests/it/vectors.rs.\n\ntolerance_us = 1\n");
 			for (int i = 0; i < VECTORS; i++) {
 				Recorder recorder = new Recorder(recorded, 1, 100 * recorded.ordinal() + i);
 				recorder.fill();

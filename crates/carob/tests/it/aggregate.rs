@@ -1,0 +1,73 @@
+//! One budget for all observers of a server, over real sockets.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::common::{client, limited, start};
+use carob::server::{Notifier, Request, get};
+use carob::{Prefix, Server, Settings};
+
+/// Whether a message that begins with this byte is a CON; nothing if it is neither CON nor NON.
+fn confirmable(first: u8) -> Option<bool> {
+    match first >> 4 & 3 {
+        0 => Some(true),
+        1 => Some(false),
+        _ => None,
+    }
+}
+
+/// Changes a resource of 40 observers; says how many of the notifications were CON, and when the
+/// first and the last left.
+async fn told(settings: Settings) -> (usize, Duration) {
+    let confirmed = Arc::new(AtomicUsize::new(0));
+    let left = Arc::new(Mutex::new(Vec::new()));
+    let (count, times) = (Arc::clone(&confirmed), Arc::clone(&left));
+    let changes = Notifier::new();
+    let settings = settings.on_datagram(move |datagram| {
+        if let (false, [first, code, ..]) = (datagram.incoming, datagram.bytes)
+            && *code == 0x45
+            && let Some(confirmable) = confirmable(*first)
+        {
+            times.lock().unwrap().push(Instant::now());
+            count.fetch_add(usize::from(confirmable), Ordering::Relaxed);
+        }
+    });
+    let resource = get(|_: Request| async { "state" }).observable(&changes);
+    let builder = Server::builder()
+        .bind("127.0.0.1:0")
+        .settings(settings)
+        .resource("/state", resource);
+    let (_server, uri) = start(builder).await;
+    let mut observers = Vec::new();
+    for _ in 0..40 {
+        let client = client();
+        let mut observation = client.get(format!("{uri}/state")).observe().await.unwrap();
+        limited(observation.next()).await.unwrap().unwrap();
+        observers.push((client, observation));
+    }
+    changes.changed();
+    for (_, observation) in &mut observers {
+        limited(observation.next()).await.unwrap().unwrap();
+    }
+    let left = left.lock().unwrap();
+    assert_eq!(left.len(), 40);
+    (
+        confirmed.load(Ordering::Relaxed),
+        *left.last().unwrap() - left[0],
+    )
+}
+
+#[tokio::test]
+async fn observers_of_one_budget_are_told_one_by_one() {
+    let (confirmed, _) = told(Settings::new()).await;
+    assert_eq!(confirmed, 0, "without a budget");
+    let mut first = Settings::new().aggregate(Prefix::ALL);
+    // Of which a notification takes a second, before its round trip is known.
+    first = first.engine(|config| config.aggregate.initial_bytes = 64);
+    let (confirmed, took) = told(first).await;
+    assert_eq!(confirmed, 5, "one of eight");
+    assert!(took > Duration::from_millis(100), "{took:?}");
+    let elsewhere = Settings::new().aggregate("192.0.2.0/24".parse().unwrap());
+    assert_eq!(told(elsewhere).await.0, 0, "of other peers");
+}

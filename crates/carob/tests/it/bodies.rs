@@ -1,0 +1,210 @@
+//! Bodies of many blocks, both ways, whole and streamed.
+
+use crate::common::{client, client_with, impatient, large, limited, resources, start};
+use carob::{Body, Code, Error, Settings};
+
+const MEBIBYTE: usize = 1 << 20;
+
+#[tokio::test]
+async fn a_mebibyte_comes_down_whole() {
+    let (_server, uri) = start(resources()).await;
+    let reply = limited(client().get(format!("{uri}/large")).send())
+        .await
+        .unwrap();
+    assert!(reply.bytes() == &large(MEBIBYTE));
+}
+
+#[tokio::test]
+async fn a_mebibyte_comes_down_as_a_stream() {
+    let (_server, uri) = start(resources()).await;
+    let mut reply = limited(client().get(format!("{uri}/large")).send_streaming())
+        .await
+        .unwrap();
+    assert_eq!(
+        (reply.head.code, reply.size),
+        (Code::CONTENT, Some(MEBIBYTE as u64))
+    );
+    let mut body = Vec::new();
+    while let Some(chunk) = limited(reply.body.chunk()).await.unwrap() {
+        body.extend_from_slice(&chunk);
+    }
+    assert!(body == large(MEBIBYTE));
+    assert_eq!(
+        limited(reply.body.chunk()).await.unwrap(),
+        None,
+        "the end stays the end"
+    );
+}
+
+#[tokio::test]
+async fn a_handler_gives_its_body_part_by_part() {
+    let (_server, uri) = start(resources()).await;
+    let reply = limited(client().get(format!("{uri}/parts")).send())
+        .await
+        .unwrap();
+    assert!(reply.bytes() == &large(300_000));
+}
+
+#[tokio::test]
+async fn a_mebibyte_goes_up_and_comes_back() {
+    let (_server, uri) = start(resources()).await;
+    let request = client().post(format!("{uri}/echo")).body(large(MEBIBYTE));
+    let reply = limited(request.send()).await.unwrap();
+    assert_eq!(reply.code, Code::CHANGED);
+    assert!(reply.bytes() == &large(MEBIBYTE));
+}
+
+#[tokio::test]
+async fn a_mebibyte_goes_up_from_a_reader_and_is_taken_block_by_block() {
+    let (_server, uri) = start(resources()).await;
+    let body = Body::reader(std::io::Cursor::new(large(MEBIBYTE)));
+    let reply = limited(client().put(format!("{uri}/count")).body(body).send())
+        .await
+        .unwrap();
+    let sum: u64 = large(MEBIBYTE).iter().map(|byte| u64::from(*byte)).sum();
+    assert_eq!(
+        reply.text(),
+        Some(format!("1024 {MEBIBYTE} {sum}").as_str())
+    );
+}
+
+#[tokio::test]
+async fn a_body_is_pushed_piece_by_piece() {
+    let (_server, uri) = start(resources()).await;
+    let (sender, body) = Body::channel();
+    let pushing = tokio::spawn(async move {
+        for n in 0..100_u8 {
+            sender.send(vec![n; 100]).await.unwrap();
+        }
+    });
+    let reply = limited(client().put(format!("{uri}/count")).body(body).send())
+        .await
+        .unwrap();
+    pushing.await.unwrap();
+    assert_eq!(reply.text(), Some("10 10000 495000"));
+}
+
+#[tokio::test]
+async fn a_short_streamed_body_needs_no_blocks() {
+    let (_server, uri) = start(resources()).await;
+    let body = Body::reader(std::io::Cursor::new("short"));
+    let reply = limited(client().post(format!("{uri}/echo")).body(body).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.text(), Some("short"));
+}
+
+#[tokio::test]
+async fn any_range_can_be_read_alone() {
+    let (_server, uri) = start(resources()).await;
+    let client = client();
+    let whole = large(MEBIBYTE);
+    let ranges = [
+        (0, 10),
+        (1_000, 100),
+        (1_024, 1_024),
+        (500_000, 5_000),
+        (MEBIBYTE - 3, 100),
+    ];
+    for path in ["large", "parts"] {
+        for (offset, length) in ranges {
+            let end = if path == "large" { MEBIBYTE } else { 300_000 };
+            let request = client
+                .get(format!("{uri}/{path}"))
+                .range(offset as u64, length as u64);
+            let reply = limited(request.send()).await.unwrap();
+            if offset >= end {
+                assert_eq!(reply.code, Code::BAD_OPTION, "{path} {offset}");
+                continue;
+            }
+            let expected = &whole[offset..end.min(offset + length)];
+            assert!(reply.bytes() == expected, "{path} {offset} {length}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failing_source_fails_the_request() {
+    struct Failing;
+    impl tokio::io::AsyncRead for Failing {
+        fn poll_read(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+            _: &mut tokio::io::ReadBuf<'_>,
+        ) -> std::task::Poll<std::io::Result<()>> {
+            std::task::Poll::Ready(Err(std::io::Error::other("the disk is gone")))
+        }
+    }
+    let (_server, uri) = start(resources()).await;
+    let request = client()
+        .put(format!("{uri}/count"))
+        .body(Body::reader(Failing));
+    let error = limited(request.send()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "reading the request's body: the disk is gone"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_dies_in_the_middle_of_a_body_is_an_error_that_says_so() {
+    let (server, uri) = start(resources()).await;
+    let client = client_with(Settings::new().parameters(impatient()));
+    let mut reply = limited(client.get(format!("{uri}/large")).send_streaming())
+        .await
+        .unwrap();
+    limited(reply.body.chunk()).await.unwrap();
+    drop(server);
+    let error = loop {
+        match limited(reply.body.chunk()).await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the body cannot be complete"),
+            Err(error) => break error,
+        }
+    };
+    assert!(
+        matches!(error, Error::Unreachable { .. } | Error::NoAnswer { .. }),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains(&uri["coap://".len()..]),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn an_upload_to_a_server_that_dies_fails_too() {
+    let (server, uri) = start(resources()).await;
+    let client = client_with(Settings::new().parameters(impatient()));
+    let (sender, body) = Body::channel();
+    let request = client.put(format!("{uri}/count")).body(body);
+    let request = tokio::spawn(async move { request.send().await });
+    limited(sender.send(large(50_000))).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    drop(server);
+    limited(sender.send(large(50_000))).await.unwrap();
+    drop(sender);
+    let error = limited(request).await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, Error::Unreachable { .. } | Error::NoAnswer { .. }),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_early_stops_the_transfer() {
+    let (_server, uri) = start(resources()).await;
+    let client = client();
+    let mut reply = limited(client.get(format!("{uri}/large")).send_streaming())
+        .await
+        .unwrap();
+    limited(reply.body.chunk()).await.unwrap();
+    assert_eq!(limited(client.usage()).await.unwrap().requests, 1);
+    drop(reply);
+    limited(async {
+        while client.usage().await.unwrap().requests > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}

@@ -1,0 +1,231 @@
+//! What goes wrong, and what is said about it.
+
+use std::time::{Duration, Instant};
+
+use crate::common::{
+    client, client_with, closed_port, impatient, limited, resources, silent_peer, start,
+};
+use carob::{Client, Code, Error, Server, Settings};
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_closed_port_is_known_at_once() {
+    let peer = closed_port();
+    let began = Instant::now();
+    let error = limited(client().get(format!("coap://{peer}/")).send())
+        .await
+        .unwrap_err();
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.starts_with(&format!("{peer} cannot be reached: Connection refused")),
+        "{text}"
+    );
+    assert!(error.remedy().is_some());
+    let error = limited(client().ping(format!("coap://{peer}/")))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_closed_port_does_not_disturb_requests_to_others() {
+    let (_server, uri) = start(resources()).await;
+    let client = client();
+    let slow = client.get(format!("{uri}/slow"));
+    let slow = tokio::spawn(async move { slow.send().await });
+    for _ in 0..20 {
+        let refused = client.get(format!("coap://{}/", closed_port())).send();
+        assert!(matches!(
+            limited(refused).await,
+            Err(Error::Unreachable { .. })
+        ));
+        let reply = limited(client.get(format!("{uri}/hello")).send()).await;
+        // The slow one is outstanding; with NSTART 1 this one waits for nothing but its turn.
+        assert_eq!(reply.unwrap().text(), Some("hello"));
+    }
+    assert_eq!(
+        limited(slow).await.unwrap().unwrap().text(),
+        Some("at last")
+    );
+}
+
+#[tokio::test]
+async fn silence_ends_after_the_last_copy_and_the_error_counts_them() {
+    let (_peer, address) = silent_peer();
+    let client = client_with(Settings::new().parameters(impatient()));
+    let error = limited(client.get(format!("coap://{address}/")).send())
+        .await
+        .unwrap_err();
+    let text = error.to_string();
+    assert!(error.is_timeout(), "{text}");
+    assert!(
+        text.contains(&address.to_string()) && text.contains("3 copies"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_deadline_ends_the_wait() {
+    let (_peer, address) = silent_peer();
+    let request = client()
+        .get(format!("coap://{address}/"))
+        .deadline(Duration::from_millis(50));
+    let began = Instant::now();
+    let error = limited(request.send()).await.unwrap_err();
+    assert!(
+        error.is_timeout() && error.to_string().contains("deadline"),
+        "{error}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_resolve_is_named() {
+    let error = limited(client().get("coap://no-such-host.invalid/x").send())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Resolve { .. }), "{error}");
+    assert!(
+        error.to_string().contains("\"no-such-host.invalid\""),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_bad_uri_is_named_with_the_place() {
+    let error = limited(client().get("coap://host:70000/x").send())
+        .await
+        .unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Uri { .. }), "{text}");
+    assert!(
+        text.contains("coap://host:70000/x") && text.contains("12"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_controller_is_named_with_the_known_ones() {
+    let error = Settings::new()
+        .controller_named("cocoa-99")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("\"cocoa-99\"") && error.contains("cocoa-03"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named_with_a_remedy() {
+    let (server, _) = start(resources()).await;
+    let address = server.local_address();
+    let error = Server::builder().bind(address).start().await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with(&format!("cannot bind {address}: ")),
+        "{error}"
+    );
+    assert!(error.remedy().is_some());
+    let error = Client::builder().bind(address).open().unwrap_err();
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn the_address_of_a_group_cannot_be_bound() {
+    let error = Server::builder()
+        .bind("224.0.1.187:0")
+        .start()
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("224.0.1.187"), "{error}");
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_at_once() {
+    let (_peer, address) = silent_peer();
+    let client = client_with(Settings::new().engine(|config| config.limits.queue = 2));
+    let uri = format!("coap://{address}/");
+    // One is outstanding (NSTART is 1) and two wait.
+    let waiting: Vec<_> = (0..3)
+        .map(|_| tokio::spawn(client.get(&uri).deadline(Duration::from_secs(2)).send()))
+        .collect();
+    limited(async {
+        while client.usage().await.unwrap().requests < 3 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let error = limited(client.get(&uri).send()).await.unwrap_err();
+    assert!(matches!(error, Error::NotSent { .. }), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("too many messages wait for this peer"),
+        "{error}"
+    );
+    for request in &waiting {
+        request.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_request_is_cancelled() {
+    let (_peer, address) = silent_peer();
+    let client = client();
+    let request = client.get(format!("coap://{address}/")).send();
+    assert!(
+        tokio::time::timeout(Duration::from_millis(30), request)
+            .await
+            .is_err()
+    );
+    limited(async {
+        while client.usage().await.unwrap().requests > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(client.usage().await.unwrap().exchanges, 0);
+}
+
+#[tokio::test]
+async fn a_closed_client_says_so() {
+    let client = client();
+    let other = client.clone();
+    limited(client.shut_down(Duration::ZERO)).await;
+    let error = limited(other.get("coap://127.0.0.1/").send())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Closed), "{error}");
+}
+
+#[tokio::test]
+async fn rubbish_is_survived() {
+    let (server, uri) = start(resources()).await;
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut state = 1_u32;
+    for length in 0..2_000 {
+        let datagram: Vec<u8> = (0..length % 97)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24) as u8
+            })
+            .collect();
+        socket.send_to(&datagram, server.local_address()).unwrap();
+    }
+    socket
+        .send_to(&vec![0x40; 60_000], server.local_address())
+        .unwrap();
+    let reply = limited(client().get(format!("{uri}/hello")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::CONTENT);
+}

@@ -1,0 +1,37 @@
+//! The integration tests of `carob`, one module a subject.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests measure real time, and stop at the first surprise"
+)]
+
+mod aggregate;
+mod allocations;
+mod bodies;
+mod caching;
+mod common;
+mod conditions;
+mod connections;
+mod discovery;
+mod errors;
+mod examples;
+mod flood;
+mod groups;
+mod handshake_limits;
+mod handshakes;
+mod methods;
+mod metrics;
+mod negotiation;
+mod observing;
+mod overload;
+mod parameters;
+mod proxy;
+mod refusals;
+mod routing;
+mod secure;
+mod secure_attacks;
+mod secured;
+mod serving;
+mod sockets;
+mod suspension;
+mod tracing;

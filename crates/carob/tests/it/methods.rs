@@ -1,0 +1,309 @@
+//! Every method and kind of message, over loopback.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::common::{client, limited, resources, start};
+use carob::server::{Request, Resource, get};
+use carob::{Code, ContentFormat, NoResponse, OptionNumber};
+
+#[tokio::test]
+async fn a_get_is_answered() {
+    let (_server, uri) = start(resources()).await;
+    let reply = limited(client().get(format!("{uri}/hello")).send())
+        .await
+        .unwrap();
+    assert_eq!((reply.code, reply.text()), (Code::CONTENT, Some("hello")));
+    assert_eq!(reply.format(), Some(ContentFormat::TEXT_PLAIN));
+}
+
+#[tokio::test]
+async fn every_method_reaches_its_handler_with_its_body() {
+    let (_server, uri) = start(resources()).await;
+    let client = client();
+    let all = [
+        (Code::PUT, Code::CREATED),
+        (Code::POST, Code::CHANGED),
+        (Code::FETCH, Code::CONTENT),
+        (Code::PATCH, Code::CHANGED),
+        (Code::IPATCH, Code::CHANGED),
+    ];
+    for (method, code) in all {
+        let uri = format!("{uri}/echo");
+        let request = match method {
+            Code::PUT => client.put(uri),
+            Code::POST => client.post(uri),
+            Code::FETCH => client.fetch(uri),
+            Code::PATCH => client.patch(uri),
+            _ => client.ipatch(uri),
+        };
+        let request = request.body("a body").format(ContentFormat::JSON);
+        let reply = limited(request.send()).await.unwrap();
+        assert_eq!(
+            (reply.code, reply.text()),
+            (code, Some("a body")),
+            "{method:?}"
+        );
+        assert_eq!(reply.format(), Some(ContentFormat::JSON));
+    }
+    let reply = limited(client.delete(format!("{uri}/echo")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::DELETED);
+}
+
+#[tokio::test]
+async fn queries_and_options_arrive() {
+    let (_server, uri) = start(resources()).await;
+    let reply = limited(client().get(format!("{uri}/echo?a=1&b=%C3%BC")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.text(), Some("a=1&b=ü"));
+}
+
+#[tokio::test]
+async fn a_slow_answer_comes_separately_and_once_acknowledged_is_not_asked_for_again() {
+    let (_server, uri) = start(resources()).await;
+    let sent = Arc::new(AtomicU32::new(0));
+    let counted = sent.clone();
+    let settings = carob::Settings::new()
+        .parameters(crate::common::impatient())
+        .on_trace(move |trace| {
+            if matches!(trace.what, carob_proto::trace::What::Sent { .. }) {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    let client = crate::common::client_with(settings.engine(|config| {
+        config.empty_ack_delay = carob_cc::time::Duration::from_millis(10);
+    }));
+    let reply = limited(client.get(format!("{uri}/slow")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.text(), Some("at last"));
+    // The server acknowledges after 100 ms, so impatience costs copies until then, not later.
+    assert!(sent.load(Ordering::Relaxed) <= 3);
+}
+
+#[tokio::test]
+async fn a_non_is_answered_by_a_non() {
+    let (_server, uri) = start(resources()).await;
+    let request = client().get(format!("{uri}/hello")).confirmable(false);
+    assert_eq!(limited(request.send()).await.unwrap().text(), Some("hello"));
+}
+
+#[tokio::test]
+async fn a_ping_is_answered() {
+    let (_server, uri) = start(resources()).await;
+    let round_trip = limited(client().ping(&uri)).await.unwrap();
+    assert!(round_trip < std::time::Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn what_is_not_there_or_not_allowed_or_not_acceptable_is_said_so() {
+    let (_server, uri) = start(resources()).await;
+    let client = client();
+    let code = |request: carob::client::RequestBuilder| async {
+        limited(request.send()).await.unwrap().code
+    };
+    assert_eq!(
+        code(client.get(format!("{uri}/nowhere"))).await,
+        Code::NOT_FOUND
+    );
+    assert_eq!(
+        code(client.put(format!("{uri}/hello"))).await,
+        Code::METHOD_NOT_ALLOWED
+    );
+    let cbor = client
+        .get(format!("{uri}/hello"))
+        .accept(ContentFormat::CBOR);
+    assert_eq!(code(cbor).await, Code::NOT_ACCEPTABLE);
+    let unknown = client
+        .get(format!("{uri}/hello"))
+        .option(OptionNumber(65_001), *b"x");
+    assert_eq!(code(unknown).await, Code::BAD_OPTION);
+}
+
+#[tokio::test]
+async fn a_method_that_nobody_knows_is_not_allowed_anywhere() {
+    let (_server, uri) = start(resources()).await;
+    let unknown = Code::from_parts(0, 30).unwrap();
+    for path in ["hello", "echo", "nowhere"] {
+        let request = client().request(unknown, format!("{uri}/{path}"));
+        let reply = limited(request.send()).await.unwrap();
+        assert_eq!(reply.code, Code::METHOD_NOT_ALLOWED, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_tells_where_what_it_made_is() {
+    let made = |_: Request| async {
+        let mut response = carob::Response::new(Code::CREATED);
+        for segment in ["things", "7"] {
+            let number = OptionNumber::LOCATION_PATH;
+            response.options.push(number, segment.as_bytes()).unwrap();
+        }
+        response
+            .options
+            .push(OptionNumber::LOCATION_QUERY, b"v=1")
+            .unwrap();
+        response
+    };
+    let (_server, uri) = start(resources().resource("/things", Resource::new().post(made))).await;
+    let reply = limited(client().post(format!("{uri}/things")).body("x").send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::CREATED);
+    let path = reply.options.values(OptionNumber::LOCATION_PATH);
+    assert!(path.eq([&b"things"[..], b"7"]));
+    let query = reply.options.first(OptionNumber::LOCATION_QUERY);
+    assert_eq!(query, Some(&b"v=1"[..]));
+}
+
+#[tokio::test]
+async fn a_refused_request_is_not_made_again() {
+    let count = Arc::new(AtomicU32::new(0));
+    for code in [
+        Code::UNAUTHORIZED,
+        Code::BAD_OPTION,
+        Code::SERVICE_UNAVAILABLE,
+    ] {
+        let counted = Arc::clone(&count);
+        let refuse = move |_: Request| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async move { code }
+        };
+        let (_server, uri) = start(resources().resource("/no", get(refuse))).await;
+        let reply = limited(client().get(format!("{uri}/no")).send()).await;
+        assert_eq!(reply.unwrap().code, code);
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        assert_eq!(count.swap(0, Ordering::Relaxed), 1, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn fixed_content_heeds_conditions() {
+    let mut tagged = carob::Response::content(ContentFormat::TEXT_PLAIN, "text");
+    tagged.options.push(OptionNumber::ETAG, b"v1").unwrap();
+    let builder = resources().resource("/tagged", carob::server::fixed(tagged));
+    let (_server, uri) = start(builder).await;
+    let ask = |path: &str, number, value: &'static [u8]| {
+        let request = client().get(format!("{uri}/{path}")).option(number, value);
+        async { limited(request.send()).await.unwrap().code }
+    };
+    let (matches, none) = (OptionNumber::IF_MATCH, OptionNumber::IF_NONE_MATCH);
+    assert_eq!(ask("tagged", matches, b"v1").await, Code::CONTENT);
+    assert_eq!(ask("tagged", matches, b"").await, Code::CONTENT);
+    assert_eq!(
+        ask("tagged", matches, b"v0").await,
+        Code::PRECONDITION_FAILED
+    );
+    assert_eq!(ask("tagged", none, b"").await, Code::PRECONDITION_FAILED);
+    assert_eq!(ask("hello", matches, b"").await, Code::CONTENT);
+    assert_eq!(
+        ask("hello", matches, b"v1").await,
+        Code::PRECONDITION_FAILED
+    );
+    assert_eq!(ask("hello", none, b"").await, Code::PRECONDITION_FAILED);
+}
+
+#[tokio::test]
+async fn the_list_of_resources_can_be_read() {
+    let (_server, uri) = start(resources()).await;
+    let reply = limited(client().get(format!("{uri}/.well-known/core")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.format(), Some(ContentFormat::LINK_FORMAT));
+    let text = reply.text().unwrap();
+    assert!(
+        text.starts_with("</hello>;ct=0;sz=5,</echo>,</large>;ct=42;sz=1048576,"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_client_validates_what_it_has_by_its_entity_tag() {
+    let mut response = carob::Response::content(ContentFormat::TEXT_PLAIN, "text");
+    response.options.push(OptionNumber::ETAG, b"v1").unwrap();
+    let (_server, uri) =
+        start(resources().resource("/tagged", carob::server::fixed(response))).await;
+    let request = |etag: &[u8]| {
+        client()
+            .get(format!("{uri}/tagged"))
+            .option(OptionNumber::ETAG, etag)
+    };
+    let valid = limited(request(b"v1").send()).await.unwrap();
+    assert_eq!((valid.code, valid.bytes().len()), (Code::VALID, 0));
+    let stale = limited(request(b"v0").send()).await.unwrap();
+    assert_eq!((stale.code, stale.text()), (Code::CONTENT, Some("text")));
+}
+
+#[tokio::test]
+async fn who_wants_no_response_gets_none_and_does_not_wait() {
+    let (server, uri) = start(resources()).await;
+    let client = client();
+    let put = || client.put(format!("{uri}/echo")).body("a body");
+    let quiet = |confirmable| {
+        let quiet = put().confirmable(confirmable);
+        quiet.no_response(NoResponse::ALL).send_quietly()
+    };
+    assert!(limited(quiet(true)).await.unwrap().is_none());
+    let sent = limited(put().no_response(NoResponse::ALL).send()).await;
+    let error = sent.unwrap_err();
+    assert!(matches!(error, carob::Error::Unanswered { .. }), "{error}");
+    let missing = client.get(format!("{uri}/missing"));
+    let sent = limited(missing.no_response(NoResponse::SUCCESS).send_quietly()).await;
+    assert_eq!(sent.unwrap().map(|reply| reply.code), Some(Code::NOT_FOUND));
+    // The wait for what may still come is the application's to choose.
+    let update = put().no_response(NoResponse::SUCCESS);
+    let began = std::time::Instant::now();
+    let sent = limited(
+        update
+            .unanswered_after(std::time::Duration::from_millis(30))
+            .send_quietly(),
+    );
+    assert!(sent.await.unwrap().is_none());
+    assert!(began.elapsed() < std::time::Duration::from_secs(2));
+    assert!(limited(quiet(false)).await.unwrap().is_none());
+    drop(server);
+}
+
+#[tokio::test]
+async fn tokens_are_drawn_from_the_systems_entropy_and_never_again() {
+    let (server, uri) = start(resources()).await;
+    let tokens = Arc::new(std::sync::Mutex::new(Vec::new()));
+    for _ in 0..2 {
+        let heard = Arc::clone(&tokens);
+        let settings = carob::Settings::new().on_datagram(move |datagram| {
+            if !datagram.incoming {
+                let message = carob_proto::codec::MessageView::parse(datagram.bytes).unwrap();
+                heard
+                    .lock()
+                    .unwrap()
+                    .push(message.token().as_slice().to_vec());
+            }
+        });
+        let client = crate::common::client_with(settings);
+        for _ in 0..200 {
+            limited(client.get(format!("{uri}/hello")).send())
+                .await
+                .unwrap();
+        }
+    }
+    let tokens = tokens.lock().unwrap();
+    assert!(tokens.len() >= 400 && tokens.iter().all(|token| token.len() == 8));
+    let distinct: std::collections::BTreeSet<_> = tokens.iter().collect();
+    assert_eq!(
+        distinct.len(),
+        tokens.len(),
+        "none was used twice, by either"
+    );
+    // Every bit is as often 1 as 0: 400 draws leave 140 to 260 less than once in a million runs.
+    for bit in 0..64 {
+        let ones = tokens
+            .iter()
+            .filter(|token| token.as_slice()[bit / 8] >> (bit % 8) & 1 == 1);
+        let ones = ones.count();
+        assert!((140..=260).contains(&ones), "bit {bit}: {ones}");
+    }
+    drop(server);
+}

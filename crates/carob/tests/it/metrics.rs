@@ -1,0 +1,330 @@
+//! What is scraped is what has happened.
+#![cfg(feature = "prometheus")]
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use crate::common::limited;
+use carob::metrics::Prometheus;
+use carob::{Client, Settings};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+/// The value of a series, by its name and labels as they are printed.
+fn value(text: &str, series: &str) -> Option<f64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(series));
+    rest.and_then(|rest| rest.strip_prefix(' ')?.parse().ok())
+}
+
+/// Sends these bytes there and reads until the other side closes.
+async fn http(to: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    response
+}
+
+async fn listening(prometheus: &Prometheus) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(prometheus.clone().serve(listener));
+    address
+}
+
+/// Scrapes until the series have these values.
+async fn expect(at: SocketAddr, expected: &[(&str, f64)]) -> String {
+    let began = Instant::now();
+    loop {
+        let response = http(at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+        let wrong = |(series, value_is): &&(&str, f64)| value(&response, series) != Some(*value_is);
+        let Some((series, is)) = expected.iter().find(wrong) else {
+            return response;
+        };
+        assert!(
+            began.elapsed() < Duration::from_secs(8),
+            "{series} is not {is} in\n{response}"
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
+async fn requests_made_are_requests_counted() {
+    limited(async {
+        let prometheus = Prometheus::new();
+        let _guard = metrics::set_default_local_recorder(prometheus.recorder());
+        let at = listening(&prometheus).await;
+        let (server, uri) = crate::common::start(crate::common::resources()).await;
+        let client = Client::open().unwrap();
+        for _ in 0..17 {
+            client.get(format!("{uri}/hello")).await.unwrap();
+        }
+        client.get(format!("{uri}/nowhere")).await.unwrap();
+        client.get(format!("{uri}/slow")).await.unwrap();
+        let text = expect(
+            at,
+            &[
+                (
+                    "carob_requests_total{code=\"2.05\",method=\"GET\",scheme=\"coap\"}",
+                    18.0,
+                ),
+                (
+                    "carob_requests_total{code=\"4.04\",method=\"GET\",scheme=\"coap\"}",
+                    1.0,
+                ),
+                ("carob_responses_total{code=\"2.05\",scheme=\"coap\"}", 18.0),
+                (
+                    "carob_transmissions_total{kind=\"request\",scheme=\"coap\"}",
+                    19.0,
+                ),
+                (
+                    "carob_retransmissions_total{kind=\"request\",scheme=\"coap\"}",
+                    0.0,
+                ),
+                (
+                    "carob_exchanges_total{kind=\"request\",outcome=\"answered\",scheme=\"coap\"}",
+                    19.0,
+                ),
+                ("carob_round_trip_seconds_count{scheme=\"coap\"}", 20.0),
+                (
+                    "carob_retransmission_timeout_seconds_count{scheme=\"coap\"}",
+                    20.0,
+                ),
+                ("carob_handler_seconds_count{scheme=\"coap\"}", 1.0),
+                ("carob_peers{scheme=\"coap\"}", 2.0),
+                (
+                    "carob_endpoints{controller=\"default\",scheme=\"coap\"}",
+                    2.0,
+                ),
+                ("carob_requests_in_progress{scheme=\"coap\"}", 0.0),
+                (
+                    "carob_limit{limit=\"incoming\",scheme=\"coap\"}",
+                    2.0 * 16_384.0,
+                ),
+                ("carob_build_info{version=\"0.1.0\"}", 1.0),
+            ],
+        )
+        .await;
+        // 64 ms and more of a handler that sleeps, none of it in the buckets below.
+        let below = "carob_handler_seconds_bucket{scheme=\"coap\",le=\"0.032768\"}";
+        assert_eq!(value(&text, below), Some(0.0), "{text}");
+        // What has ended is gone from the gauges, and stays in the counters.
+        server.shut_down(Duration::from_secs(1)).await;
+        drop(client);
+        expect(
+            at,
+            &[
+                ("carob_peers{scheme=\"coap\"}", 0.0),
+                (
+                    "carob_endpoints{controller=\"default\",scheme=\"coap\"}",
+                    0.0,
+                ),
+                ("carob_limit{limit=\"incoming\",scheme=\"coap\"}", 0.0),
+                ("carob_responses_total{code=\"2.05\",scheme=\"coap\"}", 18.0),
+            ],
+        )
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn copies_that_are_lost_and_copies_that_come_twice_are_counted() {
+    limited(async {
+        let prometheus = Prometheus::new();
+        let _guard = metrics::set_default_local_recorder(prometheus.recorder());
+        let at = listening(&prometheus).await;
+        // Nobody answers here: three copies, three timers, the last of which ends it.
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let settings = Settings::new().parameters(crate::common::impatient());
+        let client = Client::builder().settings(settings).open().unwrap();
+        let uri = format!("coap://{}/x", silent.local_addr().unwrap());
+        assert!(client.get(&uri).await.is_err());
+        // And here one message comes three times, and one that is none.
+        let (server, _) = crate::common::start(crate::common::resources()).await;
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let hello = [&[0x40, 1, 0, 7, 0xb5][..], b"hello"].concat();
+        for _ in 0..3 {
+            sender.send_to(&hello, server.local_address()).unwrap();
+        }
+        sender.send_to(b"?", server.local_address()).unwrap();
+        expect(
+            at,
+            &[
+                (
+                    "carob_transmissions_total{kind=\"request\",scheme=\"coap\"}",
+                    3.0,
+                ),
+                (
+                    "carob_retransmissions_total{kind=\"request\",scheme=\"coap\"}",
+                    2.0,
+                ),
+                (
+                    "carob_timeouts_total{kind=\"request\",scheme=\"coap\"}",
+                    3.0,
+                ),
+                (
+                    "carob_exchanges_total{kind=\"request\",outcome=\"timed-out\",scheme=\"coap\"}",
+                    1.0,
+                ),
+                ("carob_duplicates_total{scheme=\"coap\"}", 2.0),
+                (
+                    "carob_requests_total{code=\"2.05\",method=\"GET\",scheme=\"coap\"}",
+                    1.0,
+                ),
+                ("carob_received_messages_total{scheme=\"coap\"}", 4.0),
+                ("carob_received_bytes_total{scheme=\"coap\"}", 31.0),
+                (
+                    "carob_refusals_total{reason=\"malformed\",scheme=\"coap\"}",
+                    1.0,
+                ),
+                (
+                    "carob_refusals_total{reason=\"overload\",scheme=\"coap\"}",
+                    0.0,
+                ),
+                (
+                    "carob_refusals_total{reason=\"amplification\",scheme=\"coap\"}",
+                    0.0,
+                ),
+            ],
+        )
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sessions_and_connections_are_counted() {
+    limited(async {
+        let prometheus = Prometheus::new();
+        let _guard = metrics::set_default_local_recorder(prometheus.recorder());
+        let at = listening(&prometheus).await;
+        let key = || carob::PreSharedKey::new("me", b"secret-of-sixteen".to_vec()).unwrap();
+        let secured = carob::ServerDtls::new().keys(carob::PskStore::new([key()]));
+        let builder = crate::common::resources()
+            .bind_dtls("127.0.0.1:0", secured)
+            .bind_tcp("127.0.0.1:0");
+        let server = builder.start().await.unwrap();
+        let [_, (_, dtls), (_, tcp)] = server.addresses() else {
+            panic!("three");
+        };
+        let settings = Settings::new().dtls(carob::ClientDtls::new().psk(key()));
+        let client = Client::builder().settings(settings).open().unwrap();
+        client.get(format!("coaps://{dtls}/hello")).await.unwrap();
+        client.get(format!("coap+tcp://{tcp}/hello")).await.unwrap();
+        expect(
+            at,
+            &[
+                // Both sides are in this process.
+                ("carob_sessions{scheme=\"coaps\"}", 2.0),
+                (
+                    "carob_handshakes_total{outcome=\"done\",scheme=\"coaps\"}",
+                    2.0,
+                ),
+                (
+                    "carob_handshakes_total{outcome=\"failed\",scheme=\"coaps\"}",
+                    0.0,
+                ),
+                ("carob_cookies_total{scheme=\"coaps\"}", 1.0),
+                (
+                    "carob_requests_total{code=\"2.05\",method=\"GET\",scheme=\"coaps\"}",
+                    1.0,
+                ),
+                ("carob_connections{scheme=\"coap+tcp\"}", 2.0),
+                (
+                    "carob_connections_total{outcome=\"accepted\",scheme=\"coap+tcp\"}",
+                    1.0,
+                ),
+                (
+                    "carob_connections_total{outcome=\"made\",scheme=\"coap+tcp\"}",
+                    1.0,
+                ),
+                (
+                    "carob_requests_total{code=\"2.05\",method=\"GET\",scheme=\"coap+tcp\"}",
+                    1.0,
+                ),
+            ],
+        )
+        .await;
+        drop((client, server));
+    })
+    .await;
+}
+
+/// Linux counts datagrams that find no room.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn datagrams_that_the_system_drops_are_counted() {
+    limited(async {
+        let prometheus = Prometheus::new();
+        let _guard = metrics::set_default_local_recorder(prometheus.recorder());
+        let settings = Settings::new().receive_buffer(4_096);
+        let builder = crate::common::resources().settings(settings);
+        let (server, _) = crate::common::start(builder).await;
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // The server shares our thread, so it reads none of them yet.
+        for _ in 0..2_000 {
+            sender
+                .send_to(&[0x60, 0, 0, 0], server.local_address())
+                .unwrap();
+        }
+        let began = Instant::now();
+        let series =
+            |name: &str| value(&prometheus.render(), &format!("{name}{{scheme=\"coap\"}}"));
+        loop {
+            let (came, lost) = (
+                series("carob_received_messages_total"),
+                series("carob_datagrams_dropped_total"),
+            );
+            if came.zip(lost).is_some_and(|(came, lost)| {
+                assert!(came + lost <= 2_000.0, "{came} {lost}");
+                lost > 0.0 && came + lost > 1_999.5
+            }) {
+                break;
+            }
+            assert!(
+                began.elapsed() < Duration::from_secs(8),
+                "{came:?} {lost:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_asks_for_something_else_is_told_so() {
+    limited(async {
+        let prometheus = Prometheus::new();
+        let at = listening(&prometheus).await;
+        let long = format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(9_000));
+        for (request, status) in [
+            ("GET /metrics HTTP/1.0\r\n\r\n", "200"),
+            ("GET /metrics?x=y HTTP/1.1\r\n\r\n", "200"),
+            ("GET / HTTP/1.1\r\n\r\n", "404"),
+            ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            ("nonsense\r\n\r\n", "400"),
+            (&long, "431"),
+        ] {
+            let response = http(at, request).await;
+            let expected = format!("HTTP/1.1 {status} ");
+            assert!(response.starts_with(&expected), "{request:?}: {response}");
+        }
+        let head = http(at, "HEAD /metrics HTTP/1.1\r\n\r\n").await;
+        let (_, body) = head.split_once("\r\n\r\n").unwrap();
+        assert_eq!(body, "");
+        // Who says nothing takes no place from others.
+        let mut idle = Vec::new();
+        for _ in 0..7 {
+            idle.push(TcpStream::connect(at).await.unwrap());
+        }
+        assert!(
+            http(at, "GET /metrics HTTP/1.1\r\n\r\n")
+                .await
+                .contains("carob_build_info")
+        );
+    })
+    .await;
+}

@@ -1,0 +1,148 @@
+//! Formats: which one a client gets, and which ones a server takes.
+
+use crate::common::{client, limited, start};
+use carob::server::{Request, Resource, fixed, get};
+use carob::{Code, ContentFormat, Reply, Response, Server};
+
+const JSON: ContentFormat = ContentFormat::JSON;
+const CBOR: ContentFormat = ContentFormat::CBOR;
+const TEXT: ContentFormat = ContentFormat::TEXT_PLAIN;
+
+fn server() -> carob::server::ServerBuilder {
+    Server::builder()
+        .bind("127.0.0.1:0")
+        .resource(
+            "/handlers",
+            Resource::new()
+                .get_as(JSON, |_| async { Response::new(Code::CONTENT) })
+                .get_as(CBOR, |_| async { Response::new(Code::CONTENT) }),
+        )
+        .resource(
+            "/fixed",
+            Resource::new().fixed_as(CBOR, "c").fixed_as(JSON, "json"),
+        )
+        .resource(
+            "/mixed",
+            fixed("text").get_as(JSON, |_| async { Response::new(Code::CONTENT) }),
+        )
+        .resource(
+            "/fails",
+            Resource::new().get_as(JSON, |_| async { Code::NOT_FOUND }),
+        )
+        .resource(
+            "/patched",
+            get(|_: Request| async { "x" })
+                .patch(|_| async { Code::CHANGED })
+                .put(|_| async { Code::CHANGED })
+                .takes(
+                    Code::PATCH,
+                    [ContentFormat::MERGE_PATCH, ContentFormat::JSON_PATCH],
+                ),
+        )
+}
+
+async fn get_in(uri: &str, path: &str, accept: Option<ContentFormat>) -> Reply {
+    let mut request = client().get(format!("{uri}{path}"));
+    if let Some(format) = accept {
+        request = request.accept(format);
+    }
+    limited(request.send()).await.unwrap()
+}
+
+#[tokio::test]
+async fn accept_chooses_and_without_it_the_first_is_taken() {
+    let (_server, uri) = start(server()).await;
+    for (path, accept, format) in [
+        ("/handlers", None, JSON),
+        ("/handlers", Some(JSON), JSON),
+        ("/handlers", Some(CBOR), CBOR),
+        ("/fixed", None, CBOR),
+        ("/fixed", Some(JSON), JSON),
+        ("/mixed", None, TEXT),
+        ("/mixed", Some(TEXT), TEXT),
+        ("/mixed", Some(JSON), JSON),
+    ] {
+        let reply = get_in(&uri, path, accept).await;
+        assert_eq!(
+            (reply.code, reply.format()),
+            (Code::CONTENT, Some(format)),
+            "{path} {accept:?}"
+        );
+    }
+    assert_eq!(
+        get_in(&uri, "/fixed", Some(JSON)).await.text(),
+        Some("json")
+    );
+}
+
+#[tokio::test]
+async fn a_format_that_is_not_there_is_not_acceptable() {
+    let (_server, uri) = start(server()).await;
+    for path in ["/handlers", "/fixed", "/mixed"] {
+        let reply = get_in(&uri, path, Some(ContentFormat::EXI)).await;
+        assert_eq!(reply.code, Code::NOT_ACCEPTABLE, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_is_not_given_the_format_of_an_answer() {
+    let (_server, uri) = start(server()).await;
+    let reply = get_in(&uri, "/fails", None).await;
+    assert_eq!((reply.code, reply.format()), (Code::NOT_FOUND, None));
+}
+
+#[tokio::test]
+async fn a_body_in_a_format_that_is_not_taken_is_refused() {
+    let (_server, uri) = start(server()).await;
+    let send = |method, format: Option<ContentFormat>| {
+        let mut request = client()
+            .request(method, format!("{uri}/patched"))
+            .body("{}");
+        if let Some(format) = format {
+            request = request.format(format);
+        }
+        async { limited(request.send()).await.unwrap().code }
+    };
+    let refused = Code::UNSUPPORTED_CONTENT_FORMAT;
+    assert_eq!(
+        send(Code::PATCH, Some(ContentFormat::MERGE_PATCH)).await,
+        Code::CHANGED
+    );
+    assert_eq!(send(Code::PATCH, Some(JSON)).await, refused);
+    assert_eq!(
+        send(Code::PATCH, None).await,
+        Code::CHANGED,
+        "its format is not told"
+    );
+    assert_eq!(
+        send(Code::PUT, Some(JSON)).await,
+        Code::CHANGED,
+        "nothing was said of PUT"
+    );
+    assert_eq!(send(Code::POST, Some(JSON)).await, Code::METHOD_NOT_ALLOWED);
+}
+
+#[tokio::test]
+async fn the_formats_and_the_largest_size_are_listed() {
+    let (_server, uri) = start(server()).await;
+    let list = get_in(&uri, "/.well-known/core", None).await;
+    assert_eq!(
+        list.text(),
+        Some(
+            "</handlers>;ct=\"50 60\",</fixed>;ct=\"60 50\";sz=4,</mixed>;ct=\"0 50\",\
+             </fails>;ct=50,</patched>"
+        )
+    );
+}
+
+#[tokio::test]
+async fn an_answer_without_a_format_takes_the_place_of_those_before_it() {
+    let resource = fixed("old")
+        .get_as(JSON, |_| async { "old" })
+        .get(|_| async { "new" });
+    let (_server, uri) = start(server().resource("/new", resource)).await;
+    assert_eq!(get_in(&uri, "/new", None).await.text(), Some("new"));
+    // Its text is no JSON, so whoever accepts nothing else gets nothing (RFC 7252 5.10.4).
+    let refused = get_in(&uri, "/new", Some(JSON)).await;
+    assert_eq!(refused.code, Code::NOT_ACCEPTABLE);
+}

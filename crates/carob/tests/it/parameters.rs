@@ -1,0 +1,181 @@
+//! Parameters and controllers: per endpoint, per peer, per request, and of one's own.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::common::{client, client_with, impatient, limited, resources, silent_peer, start};
+use carob::{Choice, Settings, TransmissionParameters, TransmissionProfile};
+use carob_cc::controller::{Controller, Gauge, Timer};
+use carob_cc::evidence::{Expired, Start};
+use carob_cc::random::Random;
+use carob_proto::trace::What;
+
+/// How long a client waits for a peer that says nothing.
+async fn patience(client: &carob::Client, peer: SocketAddr) -> Duration {
+    let began = Instant::now();
+    let request = client
+        .get(format!("coap://{peer}/"))
+        .deadline(Duration::from_secs(1));
+    limited(request.send()).await.unwrap_err();
+    began.elapsed()
+}
+
+const SHORT: Duration = Duration::from_millis(800);
+
+#[tokio::test]
+async fn a_peers_parameters_come_before_the_endpoints() {
+    let ((_one, patient), (_two, hurried)) = (silent_peer(), silent_peer());
+    let client = client_with(Settings::new().peer(hurried, None, Some(impatient())));
+    assert!(patience(&client, hurried).await < SHORT);
+    assert!(patience(&client, patient).await > SHORT);
+    client
+        .set_peer(patient, None, Some(impatient()))
+        .await
+        .unwrap();
+    assert!(patience(&client, patient).await < SHORT);
+}
+
+#[tokio::test]
+async fn a_requests_parameters_come_before_all_others() {
+    let (_peer, address) = silent_peer();
+    let mut patient = TransmissionParameters::DEFAULT;
+    patient.ack_timeout = carob_cc::time::Duration::from_secs(60);
+    let client = client_with(Settings::new().parameters(patient));
+    let began = Instant::now();
+    let request = client
+        .get(format!("coap://{address}/"))
+        .parameters(impatient());
+    assert!(limited(request.send()).await.unwrap_err().is_timeout());
+    assert!(began.elapsed() < SHORT);
+}
+
+#[tokio::test]
+async fn a_controller_learns_and_can_be_read() {
+    let (server, uri) = start(resources()).await;
+    let client = client_with(Settings::new().controller_named("cocoa-03").unwrap());
+    assert!(
+        client.gauges(server.local_address()).await.is_none(),
+        "not known yet"
+    );
+    for _ in 0..5 {
+        limited(client.get(format!("{uri}/hello")).send())
+            .await
+            .unwrap();
+    }
+    let gauges = client.gauges(server.local_address()).await.unwrap();
+    let (name, rto) = gauges[0];
+    assert_eq!(name, "rto");
+    let Gauge::Time(rto) = rto else {
+        panic!("the RTO is a time")
+    };
+    assert!(
+        rto < carob_cc::time::Duration::from_secs(1),
+        "2 s at first, less by now: {rto}"
+    );
+}
+
+/// Counts how often it is asked.
+#[derive(Debug)]
+struct Counting(Arc<AtomicU32>);
+
+impl Controller for Counting {
+    fn first_timeout(&mut self, start: &Start<'_>, _: &mut dyn Random) -> Timer {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        start.parameters.ack_timeout.into()
+    }
+
+    fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
+        expired.timeout.into()
+    }
+}
+
+#[tokio::test]
+async fn a_controller_of_ones_own_is_asked() {
+    let (_server, uri) = start(resources()).await;
+    let asked = Arc::new(AtomicU32::new(0));
+    let shared = asked.clone();
+    let choice = Choice::Custom(Arc::new(move |_| Box::new(Counting(shared.clone()))));
+    let client = client_with(Settings::new().controller(choice));
+    for _ in 0..3 {
+        limited(client.get(format!("{uri}/hello")).send())
+            .await
+            .unwrap();
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test]
+async fn requests_to_one_host_keep_to_nstart_and_to_many_hosts_do_not_wait() {
+    let (_server, uri) = start(resources()).await;
+    let client = client();
+    let began = Instant::now();
+    let all: Vec<_> = (0..2)
+        .map(|_| tokio::spawn(client.get(format!("{uri}/blocking")).send()))
+        .collect();
+    for request in all {
+        limited(request).await.unwrap().unwrap();
+    }
+    assert!(
+        began.elapsed() >= Duration::from_millis(180),
+        "one after the other"
+    );
+}
+
+/// The first timers of the requests of a client, by peer.
+type Timers = Arc<Mutex<Vec<(SocketAddr, Duration)>>>;
+
+fn noting(settings: Settings) -> (Settings, Timers) {
+    let timers = Timers::default();
+    let noted = timers.clone();
+    let settings = settings.on_trace(move |trace| {
+        if let What::Sent {
+            retransmissions: 0,
+            timeout: Some(timeout),
+            ..
+        } = trace.what
+        {
+            noted.lock().unwrap().push((trace.peer, timeout.into()));
+        }
+    });
+    (settings, timers)
+}
+
+#[tokio::test]
+async fn profiles_are_of_an_endpoint_or_of_a_peer() {
+    let ((_one, slow), (_two, fast), (_three, mesh)) =
+        (silent_peer(), silent_peer(), silent_peer());
+    let settings = Settings::new().profile_named("nb-iot").unwrap();
+    let settings = settings.peer_profile(fast, TransmissionProfile::Lan);
+    let (settings, timers) = noting(settings);
+    let client = client_with(settings);
+    let of_mesh = TransmissionProfile::Thread;
+    client.set_peer_profile(mesh, of_mesh).await.unwrap();
+    for peer in [slow, fast, mesh] {
+        let request = client.get(format!("coap://{peer}/"));
+        let request = request.deadline(Duration::from_millis(50));
+        limited(request.send()).await.unwrap_err();
+    }
+    let timers = timers.lock().unwrap();
+    for ((peer, timer), (of, secs)) in timers.iter().zip([(slow, 9), (fast, 1), (mesh, 2)]) {
+        assert_eq!(peer.port(), of.port());
+        let least = Duration::from_secs(secs);
+        assert!((least..=least * 3 / 2).contains(timer), "{timer:?}");
+    }
+    assert_eq!(timers.len(), 3);
+    assert!(Settings::new().profile_named("5g").is_err());
+}
+
+#[test]
+fn what_is_set_after_a_profile_goes_over_it() {
+    let settings = Settings::new()
+        .profile(TransmissionProfile::NbIot)
+        .block_size(carob::BlockSize::MAX)
+        .controller_named("cocoa-03")
+        .unwrap();
+    let said = format!("{settings:?}");
+    assert!(said.contains("controller: cocoa-03"), "{said}");
+    assert!(!said.contains("controller: fasor"), "{said}");
+    assert!(said.contains("max_retransmit: 5"), "{said}");
+}

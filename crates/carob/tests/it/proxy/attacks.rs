@@ -1,0 +1,273 @@
+//! What is done to abuse a proxy, and what comes of it.
+
+use std::time::Duration;
+
+use carob::proxy::ProxyLimits;
+use carob::server::{Request, get as resource};
+use carob::{CacheLimits, Code, OptionNumber, Proxy, Response, Server};
+
+use super::{Heard, forwarding, get, started};
+use crate::common::{client, limited, resources, start};
+
+#[tokio::test]
+async fn nobody_is_asked_for_others_unless_allowed() {
+    limited(async {
+        let heard = Heard::default();
+        let hear = heard.clone();
+        let tell = move |request: Request| {
+            hear.hear(&request);
+            async { "secret" }
+        };
+        let (origin, at) = start(
+            Server::builder()
+                .bind("127.0.0.1:0")
+                .fallback(resource(tell)),
+        )
+        .await;
+        let port = origin.local_address().port();
+        let client = client();
+        let plain = || Proxy::builder().server(Server::builder().bind("127.0.0.1:0"));
+        // By default nobody; and what all names may lead to is not this host, whatever it is
+        // called.
+        let named = |pattern: &str| plain().allow(pattern.parse().unwrap());
+        for pattern in [None, Some("*"), Some("example.org"), Some("10.0.0.0/8")] {
+            let builder = pattern.map_or_else(plain, named);
+            let (_proxy, proxy) = started(builder).await;
+            for host in [
+                "127.0.0.1",
+                "localhost",
+                "[::1]",
+                "[::ffff:127.0.0.1]",
+                "0.0.0.0",
+            ] {
+                let reply = get(&client, &proxy, &format!("coap://{host}:{port}/")).await;
+                assert_eq!(reply.code, Code::PROXYING_NOT_SUPPORTED, "{host}");
+            }
+        }
+        assert_eq!(heard.count(), 0);
+        let (_proxy, proxy) = started(named("*").allow("127.0.0.1".parse().unwrap())).await;
+        assert_eq!(get(&client, &proxy, &at).await.text(), Some("secret"));
+        for group in ["224.0.1.187", "[ff02::fd]", "255.255.255.255"] {
+            let reply = get(&client, &proxy, &format!("coap://{group}/")).await;
+            assert_eq!(reply.code, Code::PROXYING_NOT_SUPPORTED, "{group}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_loop_ends_with_the_names_of_who_is_in_it() {
+    limited(async {
+        // The port of one must be known before the other is there.
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let one = format!("coap://{}", socket.local_addr().unwrap());
+        let two = Proxy::builder()
+            .server(Server::builder().bind("127.0.0.1:0"))
+            .identifier("two")
+            .route("/", &one)
+            .unwrap();
+        let (_two, two) = started(two).await;
+        let (_one, one) = started(
+            Proxy::builder()
+                .server(Server::builder().socket(socket))
+                .identifier("one")
+                .route("/", &two)
+                .unwrap(),
+        )
+        .await;
+        let client = client();
+        let reply = client.get(format!("{one}/a")).await.unwrap();
+        assert_eq!(reply.code, Code::HOP_LIMIT_REACHED);
+        let names: Vec<_> = reply.text().unwrap().split(' ').collect();
+        assert_eq!(names.len(), 17, "16 hops, and who would have made the next");
+        let both = |pair: &[&str]| pair == ["one", "two"];
+        assert!(names[..16].chunks(2).all(both), "{names:?}");
+        let asked = |value: &[u8]| {
+            let option = client.get(format!("{one}/a"));
+            option.option(OptionNumber::HOP_LIMIT, value)
+        };
+        let reply = asked(&[1]).await.unwrap();
+        assert_eq!(
+            (reply.code, reply.text()),
+            (Code::HOP_LIMIT_REACHED, Some("one"))
+        );
+        let reply = asked(&[3]).await.unwrap();
+        assert_eq!(reply.text(), Some("one two one"));
+        assert_eq!(asked(&[0]).await.unwrap().code, Code::BAD_REQUEST);
+        // Lists of links go round no longer than a few hops.
+        let list = client.get(format!("{one}/.well-known/core")).await.unwrap();
+        assert_eq!(list.code, Code::CONTENT);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_slow_origin_delays_nobody_else() {
+    limited(async {
+        let (_slow, slow) = start(resources()).await;
+        let (_quick, quick) = start(resources()).await;
+        let mut limits = ProxyLimits::default();
+        (limits.requests, limits.requests_of_origin) = (20, 10);
+        let (proxy, uri) = started(forwarding().limits(limits)).await;
+        let (stuck, other) = (client(), client());
+        let mut waiting = tokio::task::JoinSet::new();
+        for n in 0..10 {
+            // NSTART would have them wait in the client.
+            let request = client().get(format!("{slow}/never?{n}")).via(&uri);
+            waiting.spawn(async move { request.await });
+        }
+        while proxy.usage().requests < 10 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let began = tokio::time::Instant::now();
+        let refused = get(&stuck, &uri, &format!("{slow}/hello")).await;
+        assert_eq!(refused.code, Code::SERVICE_UNAVAILABLE);
+        assert_eq!(refused.max_age(), Duration::from_secs(5));
+        for n in 0..20 {
+            let reply = get(&other, &uri, &format!("{quick}/hello?{n}")).await;
+            assert_eq!(reply.text(), Some("hello"));
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            began.elapsed()
+        );
+        // A client that goes away leaves its place when the origin's time is up, not before; but
+        // what is in the cache needs none.
+        assert_eq!(proxy.usage().requests, 10);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_client_does_not_take_all_places() {
+    limited(async {
+        // Four slow origins, so that none of them is what is full.
+        let mut slow = Vec::new();
+        for _ in 0..4 {
+            slow.push(start(resources()).await);
+        }
+        let (_quick, quick) = start(resources()).await;
+        for (share, expected) in [(10, Code::CONTENT), (20, Code::SERVICE_UNAVAILABLE)] {
+            let mut limits = ProxyLimits::default();
+            (limits.requests, limits.requests_of_origin) = (20, 10);
+            limits.requests_of_client = share;
+            let (proxy, uri) = started(forwarding().limits(limits)).await;
+            // From 127.0.0.2, where the honest client is not.
+            let greedy = std::net::UdpSocket::bind("127.0.0.2:0").unwrap();
+            let to = proxy.server().local_address();
+            for n in 0..40_u8 {
+                let (_, at) = &slow[usize::from(n % 4)];
+                let target = format!("{at}/never?{n}");
+                // Proxy-Uri is 35, its length in an extended byte.
+                let mut bytes = vec![0x40, 1, 9, n, 0xdd, 35 - 13, (target.len() - 13) as u8];
+                bytes.extend_from_slice(target.as_bytes());
+                greedy.send_to(&bytes, to).unwrap();
+            }
+            while proxy.usage().requests < share {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let reply = get(&client(), &uri, &format!("{quick}/hello")).await;
+            assert_eq!(reply.code, expected);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_origins_patience_is_limited() {
+    limited(async {
+        let (_origin, at) = start(resources()).await;
+        let mut limits = ProxyLimits::default();
+        limits.patience = Duration::from_millis(300);
+        let (proxy, uri) = started(forwarding().limits(limits)).await;
+        let reply = get(&client(), &uri, &format!("{at}/never")).await;
+        assert_eq!(reply.code, Code::GATEWAY_TIMEOUT);
+        assert_eq!(proxy.usage().requests, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_flood_of_distinct_requests_finds_the_cache_no_larger() {
+    const FLOOD: usize = 600;
+    limited(async {
+        let large = |_: Request| async { Response::new(Code::CONTENT).with_payload(vec![7; 900]) };
+        let (_origin, at) = start(
+            Server::builder()
+                .bind("127.0.0.1:0")
+                .fallback(resource(large)),
+        )
+        .await;
+        let mut limits = ProxyLimits::default();
+        limits.cache = CacheLimits {
+            entries: 100,
+            bytes: 50_000,
+        };
+        let (proxy, uri) = started(forwarding().limits(limits)).await;
+        let client = client();
+        let mut most = (0, 0);
+        for n in 0..FLOOD {
+            let reply = get(&client, &uri, &format!("{at}/{n}?{n}")).await;
+            assert_eq!(reply.code, Code::CONTENT);
+            let cache = proxy.usage().cache;
+            most = (most.0.max(cache.entries), most.1.max(cache.bytes));
+        }
+        assert!(most.0 <= 100 && most.1 <= 50_000, "{most:?}");
+        assert!(most.1 > 40_000, "it is used: {most:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_cannot_put_into_the_cache_what_others_are_given() {
+    limited(async {
+        // An origin that answers with what it was sent.
+        let echo = |request: Request| async move {
+            let host = request
+                .options()
+                .first(OptionNumber::URI_HOST)
+                .unwrap_or_default();
+            let body = [host, request.payload()].concat();
+            Response::new(Code::CONTENT).with_payload(body)
+        };
+        let builder = Server::builder().bind("127.0.0.1:0");
+        let (origin, at) =
+            start(builder.fallback(carob::Resource::new().get(echo).fetch(echo))).await;
+        let port = origin.local_address().port();
+        let routed = forwarding()
+            .allow("localhost".parse().unwrap())
+            .route("/r", &at)
+            .unwrap();
+        let (_proxy, uri) = started(routed).await;
+        let client = client();
+        // By another Uri-Host, on a route and to the same address.
+        let evil = client
+            .get(format!("{uri}/r/x"))
+            .option(OptionNumber::URI_HOST, "evil");
+        assert_eq!(
+            evil.await.unwrap().text(),
+            Some(""),
+            "the origin is not told"
+        );
+        assert_eq!(
+            client.get(format!("{uri}/r/x")).await.unwrap().text(),
+            Some("")
+        );
+        let other = get(&client, &uri, &format!("coap://localhost:{port}/x")).await;
+        assert_eq!(other.text(), Some("localhost"));
+        assert_eq!(
+            get(&client, &uri, &format!("{at}/x")).await.text(),
+            Some("")
+        );
+        // By a body that another does not have.
+        let fetch = |body: &'static str| client.fetch(format!("{at}/x")).via(&uri).body(body);
+        assert_eq!(fetch("evil").await.unwrap().text(), Some("evil"));
+        assert_eq!(fetch("good").await.unwrap().text(), Some("good"));
+        assert_eq!(
+            get(&client, &uri, &format!("{at}/x")).await.text(),
+            Some("")
+        );
+    })
+    .await;
+}

@@ -1,0 +1,68 @@
+//! A proxy between clients and origins, on loopback: what it passes on (`passing`), what it keeps
+//! and shares (`sharing`), what is observed through it (`observing`), and what is done to abuse it
+//! (`attacks`).
+mod attacks;
+mod observing;
+mod passing;
+mod sharing;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use carob::proxy::ProxyBuilder;
+use carob::server::Request;
+use carob::{Client, OptionNumber, Proxy, Reply, Scheme, Server, Settings};
+
+/// What origins were asked.
+#[derive(Clone, Debug, Default)]
+struct Heard(Arc<(AtomicU64, Mutex<Vec<Request>>)>);
+
+impl Heard {
+    fn hear(&self, request: &Request) -> u64 {
+        self.0.1.lock().unwrap().push(request.clone());
+        self.0.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn count(&self) -> u64 {
+        self.0.0.load(Ordering::Relaxed)
+    }
+
+    fn last(&self) -> Request {
+        self.0.1.lock().unwrap().last().cloned().expect("asked")
+    }
+}
+
+/// A proxy on loopback that may ask loopback, to be described further.
+fn forwarding() -> ProxyBuilder {
+    Proxy::builder()
+        .server(Server::builder().bind("127.0.0.1:0"))
+        .allow("127.0.0.0/8".parse().unwrap())
+}
+
+/// Starts a proxy; it, and its URI.
+async fn started(builder: ProxyBuilder) -> (Proxy, String) {
+    let proxy = Box::pin(builder.start())
+        .await
+        .expect("a free port is bound");
+    let uri = format!("coap://{}", proxy.server().local_address());
+    (proxy, uri)
+}
+
+/// The URI of where a proxy takes connections of this kind.
+fn uri_of(proxy: &Proxy, scheme: Scheme) -> String {
+    let mut all = proxy.server().addresses().iter();
+    let (_, address) = all.find(|(of, _)| *of == scheme).expect("it listens");
+    format!("{scheme}://{address}")
+}
+
+async fn get(client: &Client, proxy: &str, uri: &str) -> Reply {
+    client.get(uri).via(proxy).await.expect("the proxy answers")
+}
+
+fn understanding(all: &'static [OptionNumber]) -> Settings {
+    Settings::new().engine(|config| config.understood = all)
+}
+
+fn age(reply: &Reply) -> u64 {
+    reply.max_age().as_secs()
+}

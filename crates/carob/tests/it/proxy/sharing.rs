@@ -1,0 +1,180 @@
+//! What a proxy keeps, and for whom (RFC 7252 5.6, 5.7.1, 11.2).
+
+use std::time::Duration;
+
+use carob::server::{Request, Resource};
+use carob::{
+    Client, ClientTls, Code, ContentFormat, ETag, Identity, OptionNumber, Response, Scheme, Server,
+    ServerTls, Settings,
+};
+
+use super::{Heard, age, forwarding, get, started, uri_of};
+use crate::common::{client, limited, start};
+
+/// An origin whose one resource counts who asks; its answers are fresh for `seconds`.
+fn counting(heard: &Heard, seconds: u64) -> Resource {
+    let hear = heard.clone();
+    let read = move |request: Request| {
+        let count = hear.hear(&request);
+        let format = request.accept().unwrap_or(ContentFormat::TEXT_PLAIN);
+        async move {
+            Response::content(format, count.to_string())
+                .with_max_age(Duration::from_secs(seconds))
+                .with_etag(ETag::from(7))
+        }
+    };
+    Resource::new()
+        .get(read)
+        .put(|_: Request| async { Code::CHANGED })
+}
+
+async fn origin(heard: &Heard, seconds: u64) -> (Server, String) {
+    let builder = Server::builder().bind("127.0.0.1:0");
+    start(builder.fallback(counting(heard, seconds))).await
+}
+
+#[tokio::test]
+async fn max_age_out_of_the_cache_does_not_grow() {
+    limited(async {
+        let heard = Heard::default();
+        let (_origin, at) = origin(&heard, 30).await;
+        let (proxy, uri) = started(forwarding()).await;
+        let (one, two) = (client(), client());
+        let first = get(&one, &uri, &at).await;
+        assert_eq!((first.text(), age(&first)), (Some("1"), 30));
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        let second = get(&two, &uri, &at).await;
+        assert_eq!(second.text(), Some("1"), "for all clients");
+        assert!(age(&second) < 30, "{second:?}");
+        assert_eq!(heard.count(), 1);
+        let usage = proxy.usage();
+        assert_eq!(usage.cache.entries, 1);
+        assert!(usage.cache.bytes > 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_stale_is_validated_and_who_has_it_is_not_sent_it() {
+    limited(async {
+        let heard = Heard::default();
+        let (_origin, at) = origin(&heard, 0).await;
+        let (_proxy, uri) = started(forwarding()).await;
+        let client = client();
+        assert_eq!(get(&client, &uri, &at).await.text(), Some("1"));
+        // The proxy asks with its own tag, is told 2.03, and gives what it has.
+        let again = get(&client, &uri, &at).await;
+        assert_eq!((again.code, again.text()), (Code::CONTENT, Some("1")));
+        let asked: Vec<_> = heard.last().etags().collect();
+        assert_eq!(asked, [ETag::from(7)]);
+        // A client with the tag is told 2.03, by the proxy or, for what that does not have, by
+        // the origin.
+        for path in ["/", "/else"] {
+            let request = client.get(format!("{at}{path}")).via(&uri);
+            let request = request.option(OptionNumber::ETAG, ETag::from(7).as_slice().to_vec());
+            let valid = request.await.unwrap();
+            assert_eq!(
+                (valid.code, valid.bytes().len()),
+                (Code::VALID, 0),
+                "{path}"
+            );
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_through_the_proxy_makes_what_it_has_stale() {
+    limited(async {
+        let heard = Heard::default();
+        let (_origin, at) = origin(&heard, 60).await;
+        let (_proxy, uri) = started(forwarding()).await;
+        let (one, two) = (client(), client());
+        assert_eq!(get(&one, &uri, &at).await.text(), Some("1"));
+        assert_eq!(two.put(&at).via(&uri).await.unwrap().code, Code::CHANGED);
+        get(&one, &uri, &at).await;
+        assert_eq!(heard.count(), 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_matters_to_the_origin_is_told_apart() {
+    limited(async {
+        let heard = Heard::default();
+        let (origin, at) = origin(&heard, 60).await;
+        let builder = forwarding().allow("localhost".parse().unwrap());
+        let (_proxy, uri) = started(builder).await;
+        let client = client();
+        let port = origin.local_address().port();
+        let mut texts = Vec::new();
+        // Another Uri-Host, path, query, Accept, and an option that nobody knows.
+        for target in [
+            format!("{at}/a"),
+            format!("coap://localhost:{port}/a"),
+            format!("{at}/b"),
+            format!("{at}/a?x"),
+        ] {
+            texts.push(get(&client, &uri, &target).await.text().unwrap().to_owned());
+        }
+        let a = || client.get(format!("{at}/a")).via(&uri);
+        let json = a().accept(ContentFormat::JSON).await.unwrap();
+        let odd = a().option(OptionNumber(65_000), "x").await.unwrap();
+        texts.extend([json, odd].map(|reply| reply.text().unwrap().to_owned()));
+        assert_eq!(texts, ["1", "2", "3", "4", "5", "6"]);
+        // What is left out of the key is not (RFC 7252 5.4.6).
+        let same = a().option(OptionNumber(65_052), [1]).await.unwrap();
+        assert_eq!(same.text(), Some("1"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_asked_for_securely_is_not_shared_unless_it_may_be() {
+    limited(async {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let identity = Identity::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
+        let tls = ServerTls::new(identity);
+        let heard = Heard::default();
+        let (_origin, at) = origin(&heard, 60).await;
+        let secured = |tls: &ServerTls| {
+            let tls = tls.clone();
+            forwarding().server(
+                Server::builder()
+                    .bind("127.0.0.1:0")
+                    .bind_tls("127.0.0.1:0", tls),
+            )
+        };
+        let trusting = || {
+            let tls = ClientTls::new().trust_pem(chain.as_bytes()).unwrap();
+            let settings = Settings::new().tls(tls);
+            Client::builder().settings(settings).open().unwrap()
+        };
+        let at_name = |uri: String| uri.replace("127.0.0.1", "localhost");
+        let (proxy, plain) = started(secured(&tls)).await;
+        let secure = at_name(uri_of(&proxy, Scheme::CoapsTcp));
+        let client = trusting();
+        assert_eq!(get(&client, &plain, &at).await.text(), Some("1"));
+        // Neither what others have brought nor what it brings itself.
+        assert_eq!(get(&client, &secure, &at).await.text(), Some("2"));
+        assert_eq!(get(&client, &secure, &at).await.text(), Some("3"));
+        assert_eq!(get(&client, &plain, &at).await.text(), Some("1"));
+        // But what it changes is changed for all.
+        let put = client.put(&at).via(&secure).await.unwrap();
+        assert_eq!(put.code, Code::CHANGED);
+        get(&client, &plain, &at).await;
+        assert_eq!(heard.count(), 4);
+
+        let (proxy, plain) = started(secured(&tls).share_secure()).await;
+        let secure = at_name(uri_of(&proxy, Scheme::CoapsTcp));
+        assert_eq!(get(&client, &secure, &at).await.text(), Some("5"));
+        assert_eq!(get(&trusting(), &secure, &at).await.text(), Some("5"));
+        assert_eq!(
+            get(&client, &plain, &at).await.text(),
+            Some("6"),
+            "less secure"
+        );
+    })
+    .await;
+}

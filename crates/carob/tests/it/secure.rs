@@ -1,0 +1,355 @@
+//! CoAP over DTLS, both sides in one process: who may talk with whom, and what is said if not.
+
+use std::time::Duration;
+
+use crate::common::limited;
+use crate::secured::{
+    Authority, Between, client, client_with, device, impatient, key, keys, serve,
+};
+use carob::dtls::{Credential, HandshakeError};
+use carob::{ClientDtls, ClientTls, Error, PeerIdentity, ServerDtls, Settings};
+
+fn handshake(result: Result<carob::Reply, Error>) -> HandshakeError {
+    match result {
+        Err(Error::Handshake { why, .. }) => why,
+        other => panic!("it is no handshake that failed: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_both_know_secures_requests_and_names_who_asks() {
+    limited(async {
+        let (server, address) = serve(ServerDtls::new().keys(keys()).hint("carob")).await;
+        let first = device();
+        let reply = first
+            .get(format!("coaps://{address}/who"))
+            .await
+            .expect("an answer");
+        assert_eq!(reply.text(), Some("device-1"));
+        let second = client(ClientDtls::new().psk(key("device-2", "0x0102030405060708")));
+        let reply = second
+            .get(format!("coaps://{address}/who"))
+            .await
+            .expect("an answer");
+        assert_eq!(reply.text(), Some("device-2"));
+        let known = first.peer_identity(address).await.expect("a session");
+        assert_eq!(*known, PeerIdentity::PreSharedKey(b"device-1".to_vec()));
+        let large = first
+            .get(format!("coaps://{address}/large"))
+            .await
+            .expect("an answer");
+        assert_eq!(large.bytes().len(), 20_000);
+        assert!(first.ping(format!("coaps://{address}")).await.is_ok());
+        server.shut_down(Duration::from_secs(1)).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn certificates_are_checked_on_both_sides() {
+    limited(async {
+        let authority = Authority::new();
+        let dtls = authority
+            .server()
+            .clients_pem(authority.pem.as_bytes())
+            .expect("PEM");
+        let (_server, address) = serve(dtls).await;
+        let uri = format!("coaps://{address}/who");
+        let known = authority
+            .trust()
+            .identity(authority.issue("device", |_| {}));
+        let reply = client(ClientDtls::new().certificates(known))
+            .get(&uri)
+            .await;
+        let text = reply.expect("an answer").text().map(str::to_owned);
+        assert!(
+            text.as_deref()
+                .is_some_and(|text| text.starts_with("a certificate of")),
+            "{text:?}"
+        );
+
+        let nobody = client(ClientDtls::new().certificates(authority.trust()));
+        let why = handshake(nobody.get(&uri).await);
+        assert!(matches!(why, HandshakeError::Refused { .. }), "{why}");
+        let other = Authority::new().issue("device", |_| {});
+        let stranger = authority.trust().identity(other);
+        let why = handshake(
+            client(ClientDtls::new().certificates(stranger))
+                .get(&uri)
+                .await,
+        );
+        assert!(matches!(why, HandshakeError::Refused { .. }), "{why}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_is_trusted_for_its_name_and_its_time_only() {
+    limited(async {
+        let authority = Authority::new();
+        let trusting = || client(ClientDtls::new().certificates(authority.trust()));
+        let (_server, address) = serve(authority.server()).await;
+        let uri = format!("coaps://{address}/who");
+        let reply = trusting().get(&uri).await.expect("an answer");
+        assert_eq!(reply.text(), Some("anonymous"));
+
+        let port = address.port();
+        let named = authority.issue("localhost", |_| {});
+        let (_named, other) = serve(ServerDtls::new().identity(named)).await;
+        let by_name = format!("coaps://localhost:{}/hello", other.port());
+        assert!(trusting().get(by_name).await.is_ok());
+        let why = handshake(trusting().get(format!("coaps://{other}/hello")).await);
+        assert!(matches!(&why, HandshakeError::NotTrusted { .. }), "{why}");
+        let why = handshake(
+            trusting()
+                .get(format!("coaps://localhost:{port}/hello"))
+                .await,
+        );
+        assert!(matches!(&why, HandshakeError::NotTrusted { .. }), "{why}");
+
+        let old = authority.issue("127.0.0.1", |params| {
+            params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+        });
+        let (_old, address) = serve(ServerDtls::new().identity(old)).await;
+        let why = handshake(trusting().get(format!("coaps://{address}/hello")).await);
+        assert!(why.to_string().contains("expired"), "{why}");
+        let why = handshake(
+            client(ClientDtls::new().certificates(Authority::new().trust()))
+                .get(&uri)
+                .await,
+        );
+        assert!(matches!(&why, HandshakeError::NotTrusted { .. }), "{why}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wrong_key_and_an_unknown_identity_are_refused_at_once_and_alike() {
+    limited(async {
+        let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
+        for (identity, secret) in [("device-1", "another"), ("device-9", "secret-1")] {
+            let wrong = client(ClientDtls::new().psk(key(identity, secret)));
+            let began = std::time::Instant::now();
+            let why = handshake(wrong.get(format!("coaps://{address}/hello")).await);
+            let identity = identity.to_owned();
+            assert_eq!(why, HandshakeError::WrongKey { identity });
+            assert!(began.elapsed() < Duration::from_secs(2), "no timer ran out");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_a_suite_that_both_know_there_is_no_session() {
+    limited(async {
+        let (_keys, address) = serve(ServerDtls::new().keys(keys())).await;
+        let by_certificate = client(ClientDtls::new().certificates(Authority::new().trust()));
+        let why = handshake(by_certificate.get(format!("coaps://{address}/hello")).await);
+        assert_eq!(why, HandshakeError::NoCommonSuite);
+        let authority = Authority::new();
+        let (_certificates, address) = serve(authority.server()).await;
+        let why = handshake(device().get(format!("coaps://{address}/hello")).await);
+        assert_eq!(why, HandshakeError::NoCommonSuite);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_may_have_keys_and_a_certificate_and_a_client_another_for_each_peer() {
+    limited(async {
+        let authority = Authority::new();
+        let (_both, both) = serve(authority.server().keys(keys())).await;
+        let (_keys, only) = serve(ServerDtls::new().keys(keys())).await;
+        let dtls = ClientDtls::new().certificates(authority.trust()).peer(
+            only,
+            Credential::PreSharedKey(key("device-2", "0x0102030405060708")),
+        );
+        let asks = client(dtls);
+        let who = async |address| {
+            let reply = asks
+                .get(format!("coaps://{address}/who"))
+                .await
+                .expect("an answer");
+            reply.text().map(str::to_owned)
+        };
+        assert_eq!(who(both).await.as_deref(), Some("anonymous"));
+        assert_eq!(who(only).await.as_deref(), Some("device-2"));
+        let reply = device()
+            .get(format!("coaps://{both}/who"))
+            .await
+            .expect("an answer");
+        assert_eq!(reply.text(), Some("device-1"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_peer_that_is_not_there_is_told_by_the_network_or_by_silence() {
+    limited(async {
+        let why = device()
+            .get(format!("coaps://{}/hello", crate::common::closed_port()))
+            .await;
+        assert!(matches!(why, Err(Error::Unreachable { .. })), "{why:?}");
+        let (_socket, silent) = crate::common::silent_peer();
+        let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
+        let asks = client_with(Settings::new().dtls(dtls).parameters(impatient()));
+        let why = handshake(asks.get(format!("coaps://{silent}/hello")).await);
+        assert_eq!(why, HandshakeError::NoAnswer { copies: 3 });
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_is_named_with_the_remedy() {
+    limited(async {
+        let error = crate::secured::builder()
+            .bind_dtls("127.0.0.1:0", ServerDtls::new())
+            .start()
+            .await
+            .expect_err("there is nothing to secure it with");
+        assert!(error.to_string().contains("pre-shared keys"), "{error}");
+        let ed25519 = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("a key");
+        let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("them");
+        let pem = params.self_signed(&ed25519).expect("a certificate").pem();
+        let key = ed25519.serialize_pem();
+        let identity = carob::Identity::from_pem(pem.as_bytes(), key.as_bytes()).expect("PEM");
+        let error = crate::secured::builder()
+            .bind_dtls("127.0.0.1:0", ServerDtls::new().identity(identity.clone()))
+            .start()
+            .await
+            .expect_err("the library does not know such keys");
+        assert!(error.to_string().contains("P-256"), "{error}");
+        let tls = ClientTls::new().identity(identity);
+        let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
+        let asks = client(ClientDtls::new().certificates(tls));
+        let why = handshake(asks.get(format!("coaps://{address}/hello")).await);
+        assert!(why.to_string().contains("P-256"), "{why}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_handshake_survives_loss_and_duplication_of_every_datagram_in_its_turn() {
+    limited(async {
+        let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
+        let authority = Authority::new();
+        let (_certificates, other) = serve(authority.server()).await;
+        for lost in 0..9 {
+            for (address, dtls) in [
+                (address, ClientDtls::new().psk(key("device-1", "secret-1"))),
+                (other, ClientDtls::new().certificates(authority.trust())),
+            ] {
+                let mut number = 0;
+                let between = Between::new(
+                    address,
+                    Box::new(move |_, datagram| {
+                        number += 1;
+                        match number - 1 {
+                            n if n == lost => Vec::new(),
+                            _ => vec![datagram.to_vec(), datagram.to_vec()],
+                        }
+                    }),
+                );
+                let mut quick = impatient();
+                quick.max_retransmit = 4;
+                let asks = client_with(Settings::new().dtls(dtls).parameters(quick));
+                let reply = asks.get(format!("coaps://{}/hello", between.address)).await;
+                assert_eq!(reply.expect("an answer").text(), Some("hello"), "{lost}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_first_timer_is_the_controllers_and_the_handshake_tells_it_the_round_trip() {
+    limited(async {
+        let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
+        let delay = Duration::from_millis(60);
+        let between = Between::new(
+            address,
+            Box::new(move |_, datagram| {
+                std::thread::sleep(delay / 2);
+                vec![datagram.to_vec()]
+            }),
+        );
+        let settings = Settings::new()
+            .dtls(ClientDtls::new().psk(key("device-1", "secret-1")))
+            .controller_named("cocoa-plus")
+            .expect("it is registered");
+        let server = carob::Server::builder()
+            .without_datagrams()
+            .bind_dtls("127.0.0.1:0", ServerDtls::new().keys(keys()))
+            .settings(settings)
+            .start()
+            .await
+            .expect("a free port is bound");
+        // The client of a server's own address is first of all one over DTLS.
+        let asks = server.client();
+        let uri = format!("coaps://{}/hello", between.address);
+        assert!(asks.get(uri).await.is_ok());
+        let known = asks.snapshot(between.address).await.expect("it is known");
+        let round_trip = known.round_trip.expect("it was measured");
+        assert!(round_trip >= delay.into(), "{round_trip:?}");
+        let rto = known.rto.expect("it keeps one");
+        assert!(
+            rto < carob_cc::time::Duration::from_millis(1_500),
+            "{rto:?}"
+        );
+        assert_eq!(known.retransmissions, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_whose_server_has_forgotten_the_session_makes_another() {
+    limited(async {
+        let (server, address) = serve(ServerDtls::new().keys(keys())).await;
+        let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
+        let asks = client_with(Settings::new().dtls(dtls).parameters(impatient()));
+        let uri = format!("coaps://{address}/hello");
+        assert!(asks.get(&uri).await.is_ok());
+        // It says goodbye, so the client knows.
+        server.shut_down(Duration::from_secs(1)).await;
+        let again = crate::secured::builder()
+            .bind_dtls(address, ServerDtls::new().keys(keys()))
+            .start()
+            .await
+            .expect("the port is free again");
+        assert!(asks.get(&uri).await.is_ok());
+        drop(again);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        // One that lost its memory says nothing: a request fails, and the next finds a new session.
+        let (_third, forgetful) = serve(ServerDtls::new().keys(keys())).await;
+        let mut forget = false;
+        let switch = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let seen = std::sync::Arc::clone(&switch);
+        let between = Between::new(
+            forgetful,
+            Box::new(move |_, datagram| {
+                forget |= seen.load(std::sync::atomic::Ordering::Relaxed);
+                // Records of the first session are lost.
+                let hello = datagram.first() == Some(&22);
+                let lost = forget && !hello && seen.load(std::sync::atomic::Ordering::Relaxed);
+                if hello {
+                    seen.store(false, std::sync::atomic::Ordering::Relaxed);
+                }
+                if lost {
+                    Vec::new()
+                } else {
+                    vec![datagram.to_vec()]
+                }
+            }),
+        );
+        let uri = format!("coaps://{}/hello", between.address);
+        assert!(asks.get(&uri).await.is_ok());
+        switch.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(asks.get(&uri).await.is_err(), "no answer comes");
+        assert!(
+            asks.get(&uri).await.is_ok(),
+            "in a new session there is one"
+        );
+    })
+    .await;
+}

@@ -1,0 +1,362 @@
+//! What others can do to CoAP over DTLS from outside, and that it leads nowhere.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::common::limited;
+use crate::secured::{
+    Between, builder, client_with, device, hello, impatient, key, keys, serve, serve_with,
+};
+use carob::server::{Request, Resource};
+use carob::{ClientDtls, Code, Error, ServerDtls, SessionLimits, Settings};
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port is bound");
+    let wait = Some(Duration::from_millis(300));
+    socket.set_read_timeout(wait).expect("a time");
+    socket
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_show_that_it_is_there_gets_less_than_it_sends_and_leaves_nothing() {
+    limited(async {
+        // Room for one handshake: whatever was kept of a forged hello would take it.
+        let limits = SessionLimits::new().handshakes(1);
+        let (server, address) = serve_with(
+            ServerDtls::new().keys(keys()),
+            Settings::new().sessions(limits),
+        )
+        .await;
+        let (mut sent, mut came) = (0, 0);
+        let forged: Vec<UdpSocket> = (0..64).map(|_| socket()).collect();
+        for round in 0..8 {
+            for socket in &forged {
+                let hello = hello(round, &[], 0);
+                sent += hello.len();
+                socket.send_to(&hello, address).expect("loopback");
+                // A cookie that is made up is as good as none.
+                let guessed = crate::secured::hello(round, &[round; 32], 1);
+                sent += guessed.len();
+                socket.send_to(&guessed, address).expect("loopback");
+            }
+        }
+        let mut cookies = Vec::new();
+        let mut buffer = [0; 2_048];
+        for socket in &forged {
+            for _ in 0..16 {
+                let (length, _) = socket.recv_from(&mut buffer).expect("a cookie");
+                assert_eq!(buffer[13], 3, "HelloVerifyRequest");
+                cookies.push(buffer[length - 32..length].to_vec());
+                came += length;
+            }
+            socket
+                .set_read_timeout(Some(Duration::from_millis(1)))
+                .expect("a time");
+            assert!(socket.recv_from(&mut buffer).is_err(), "and no more");
+        }
+        assert!(came <= sent, "{came} bytes for {sent}");
+        // The cookie of one address is of no use to another.
+        let thief = socket();
+        for cookie in &cookies[..16] {
+            thief
+                .send_to(&hello(0, cookie, 1), address)
+                .expect("loopback");
+            let (length, _) = thief.recv_from(&mut buffer).expect("another cookie");
+            assert_eq!((buffer[13], length), (3, 60), "no ServerHello");
+        }
+        let peers = server.client().peers().await.expect("it runs");
+        assert!(peers.is_empty(), "nothing is kept: {peers:?}");
+        // With its own it begins; and that, too, is given up for others.
+        let reply = device().get(format!("coaps://{address}/who")).await;
+        assert_eq!(reply.expect("an answer").text(), Some("device-1"));
+        let own = &cookies[0];
+        forged[0]
+            .send_to(&hello(0, own, 1), address)
+            .expect("loopback");
+        forged[0]
+            .set_read_timeout(Some(Duration::from_secs(1)))
+            .expect("a time");
+        let (_, _) = forged[0].recv_from(&mut buffer).expect("an answer");
+        assert_eq!(buffer[13], 2, "ServerHello");
+        assert!(
+            device()
+                .get(format!("coaps://{address}/hello"))
+                .await
+                .is_ok()
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_record_is_taken_once() {
+    limited(async {
+        let posts = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&posts);
+        let count = move |_: Request| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async { Code::CHANGED }
+        };
+        let server = builder()
+            .resource("/count", Resource::new().post(count))
+            .bind_dtls("127.0.0.1:0", ServerDtls::new().keys(keys()))
+            .start()
+            .await
+            .expect("a free port is bound");
+        // Every record of either side comes five times, later ones after all earlier ones once more.
+        let mut seen: Vec<Vec<u8>> = Vec::new();
+        let between = Between::new(
+            server.local_address(),
+            Box::new(move |_, datagram| {
+                seen.push(datagram.to_vec());
+                let mut all = vec![datagram.to_vec(); 4];
+                all.extend(seen.iter().cloned());
+                all
+            }),
+        );
+        let asks = device();
+        let uri = format!("coaps://{}/count", between.address);
+        for expected in 1..=5 {
+            let reply = asks.post(&uri).await.expect("an answer");
+            assert_eq!(reply.code, Code::CHANGED);
+            assert_eq!(posts.load(Ordering::Relaxed), expected);
+        }
+    })
+    .await;
+}
+
+/// A datagram of each kind that anybody can make.
+fn forgeries() -> Vec<Vec<u8>> {
+    let record = |kind: u8, epoch: u8, body: &[u8]| {
+        let mut record = vec![kind, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, 1, 0];
+        record.extend_from_slice(&(body.len() as u16).to_be_bytes());
+        record.extend_from_slice(body);
+        record
+    };
+    let coap = [0x40, 1, 0x12, 0x34, 0xb5, b'h', b'e', b'l', b'l', b'o'];
+    vec![
+        record(21, 0, &[2, 40]),
+        record(21, 0, &[1, 0]),
+        record(20, 0, &[1]),
+        record(23, 0, &coap),
+        record(22, 0, &[16, 0, 0, 2, 0, 9, 0, 0, 0, 0, 0, 2, 0, 0]),
+        record(22, 0, &[14, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0]),
+        record(22, 1, &[7; 40]),
+        record(21, 1, &[7; 26]),
+        record(23, 1, &[7; 60]),
+        record(23, 9, &[7; 60]),
+        coap.to_vec(),
+        vec![0; 100],
+        vec![0xff; 3],
+        Vec::new(),
+        [
+            record(22, 0, &[20; 12]),
+            record(20, 0, &[1]),
+            record(22, 1, &[9; 30]),
+        ]
+        .concat(),
+    ]
+}
+
+#[tokio::test]
+async fn in_the_middle_of_a_session_forged_datagrams_change_nothing_on_either_side() {
+    limited(async {
+        let (server, address) = serve(ServerDtls::new().keys(keys())).await;
+        let heard = Arc::new(Mutex::new(0));
+        let between = {
+            let live = Arc::clone(&heard);
+            Between::new(
+                address,
+                Box::new(move |_, datagram| {
+                    let mut all = Vec::new();
+                    // Once application data goes, both sides get forty of each.
+                    if datagram.first() == Some(&23) {
+                        *live.lock().expect("no panic") += 1;
+                        for _ in 0..40 {
+                            all.extend(forgeries());
+                        }
+                    }
+                    all.push(datagram.to_vec());
+                    all
+                }),
+            )
+        };
+        let asks = device();
+        let uri = format!("coaps://{}/hello", between.address);
+        for _ in 0..5 {
+            let reply = asks.get(&uri).await.expect("an answer");
+            assert_eq!(reply.text(), Some("hello"));
+        }
+        assert_eq!(
+            *heard.lock().expect("no panic"),
+            10,
+            "one session, no copies"
+        );
+        drop(server);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hello_from_the_address_of_a_live_session_does_not_end_it_before_it_is_finished() {
+    limited(async {
+        let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
+        let begun = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&begun);
+        let mut cookie: Option<Vec<u8>> = None;
+        let mut live = false;
+        // Somebody who reads what goes to the client says hello from its address, first with no
+        // cookie, then with the one that it was sent; only the key is missing.
+        let between = Between::new(
+            address,
+            Box::new(move |up, datagram| {
+                let (kind, message) = (datagram[0], datagram.get(13).copied());
+                live |= kind == 23;
+                if up && live {
+                    let forged = match cookie.take() {
+                        None => hello(7, &[], 0),
+                        Some(cookie) => hello(7, &cookie, 1),
+                    };
+                    return vec![forged, datagram.to_vec()];
+                }
+                if live && kind == 22 {
+                    match message {
+                        Some(3) => cookie = Some(datagram[datagram.len() - 32..].to_vec()),
+                        _ => _ = seen.fetch_add(1, Ordering::Relaxed),
+                    }
+                    return Vec::new();
+                }
+                vec![datagram.to_vec()]
+            }),
+        );
+        let asks = device();
+        let uri = format!("coaps://{}/who", between.address);
+        for _ in 0..10 {
+            let reply = asks.get(&uri).await.expect("an answer");
+            assert_eq!(reply.text(), Some("device-1"));
+        }
+        assert!(
+            begun.load(Ordering::Relaxed) > 0,
+            "another handshake has begun"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_has_forgotten_its_session_makes_another_which_takes_its_place() {
+    limited(async {
+        let (server, address) = serve(ServerDtls::new().keys(keys())).await;
+        let bound = socket();
+        let local: SocketAddr = bound.local_addr().expect("bound");
+        drop(bound);
+        // Two clients, one after the other, from one port; the first does not say goodbye, because
+        // what it says last is lost.
+        let between = Between::new(
+            address,
+            Box::new(|up, datagram| {
+                let goodbye = up && datagram.first() == Some(&21);
+                if goodbye {
+                    Vec::new()
+                } else {
+                    vec![datagram.to_vec()]
+                }
+            }),
+        );
+        let who = async |identity: &str, secret: &str| {
+            let dtls = ClientDtls::new().psk(key(identity, secret));
+            let asks = client_with(Settings::new().dtls(dtls));
+            let reply = asks.get(format!("coaps://{}/who", between.address)).await;
+            reply.expect("an answer").text().map(str::to_owned)
+        };
+        assert_eq!(
+            who("device-1", "secret-1").await.as_deref(),
+            Some("device-1")
+        );
+        let second = who("device-2", "0x0102030405060708").await;
+        assert_eq!(second.as_deref(), Some("device-2"), "{local}");
+        drop(server);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn at_the_limit_the_session_used_longest_ago_makes_room_and_its_client_knows() {
+    limited(async {
+        let limits = SessionLimits::new().sessions(2);
+        let (_server, address) = serve_with(
+            ServerDtls::new().keys(keys()),
+            Settings::new().sessions(limits),
+        )
+        .await;
+        let uri = format!("coaps://{address}/hello");
+        let clients = [device(), device(), device()];
+        for client in &clients[..2] {
+            assert!(client.get(&uri).await.is_ok());
+        }
+        assert!(
+            clients[0].get(&uri).await.is_ok(),
+            "now the second is the oldest"
+        );
+        assert!(clients[2].get(&uri).await.is_ok());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let known = async |n: usize| clients[n].peer_identity(address).await.is_some();
+        assert!(known(0).await && !known(1).await && known(2).await);
+        assert!(clients[1].get(&uri).await.is_ok(), "it makes another");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_uses_is_closed_on_both_sides() {
+    limited(async {
+        let limits = SessionLimits::new().idle(Duration::from_millis(100));
+        let (_server, address) = serve_with(
+            ServerDtls::new().keys(keys()),
+            Settings::new().sessions(limits),
+        )
+        .await;
+        let asks = device();
+        assert!(asks.get(format!("coaps://{address}/hello")).await.is_ok());
+        assert!(asks.peer_identity(address).await.is_some());
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(asks.peer_identity(address).await.is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_response_comes_secured_or_not_at_all() {
+    limited(async {
+        let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
+        let plain = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&plain);
+        let mut lost = 0;
+        // What the server says is lost after the handshake, and an answer in the clear is put in its
+        // place.
+        let between = Between::new(
+            address,
+            Box::new(move |up, datagram| {
+                seen.fetch_add(u64::from(datagram[0] >> 6 == 1), Ordering::Relaxed);
+                if up || datagram[0] != 23 {
+                    return vec![datagram.to_vec()];
+                }
+                lost += 1;
+                let forged = [0x68, 0x45, 0, lost, 1, 2, 3, 4, 5, 6, 7, 8, 0xff, b'x'];
+                vec![forged.to_vec()]
+            }),
+        );
+        let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
+        let asks = client_with(Settings::new().dtls(dtls).parameters(impatient()));
+        let slow = asks.get(format!("coaps://{}/slow", between.address)).await;
+        assert!(matches!(slow, Err(Error::NoAnswer { .. })), "{slow:?}");
+        assert_eq!(
+            plain.load(Ordering::Relaxed),
+            0,
+            "nothing went in the clear"
+        );
+    })
+    .await;
+}

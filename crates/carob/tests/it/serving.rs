@@ -1,0 +1,314 @@
+//! A server and its handlers.
+
+use std::time::{Duration, Instant};
+
+use crate::common::{client, client_with, large, limited, resources, start};
+use carob::server::{Request, Resource, get};
+use carob::{Client, Code, ContentFormat, Finish, Server, Settings};
+
+#[tokio::test]
+async fn a_handler_that_panics_answers_5_00_and_the_server_lives_on() {
+    let (_server, uri) = start(resources()).await;
+    let client = client();
+    let reply = limited(client.get(format!("{uri}/panic")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::INTERNAL_SERVER_ERROR);
+    let reply = limited(client.get(format!("{uri}/hello")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::CONTENT);
+}
+
+#[tokio::test]
+async fn handlers_that_wait_or_block_do_not_delay_others() {
+    let (_server, uri) = start(resources()).await;
+    let pending: Vec<_> = ["slow", "never", "blocking"]
+        .map(|path| tokio::spawn(client().get(format!("{uri}/{path}")).send()))
+        .into();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let began = Instant::now();
+    let reply = limited(client().get(format!("{uri}/hello")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::CONTENT);
+    assert!(
+        began.elapsed() < Duration::from_millis(80),
+        "{:?}",
+        began.elapsed()
+    );
+    for request in &pending {
+        request.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_blocking_handler_answers() {
+    let (_server, uri) = start(resources()).await;
+    let reply = limited(client().get(format!("{uri}/blocking")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.text(), Some("done"));
+}
+
+#[tokio::test]
+async fn beyond_the_limit_of_handlers_requests_are_answered_5_03() {
+    let (_server, uri) = start(resources().handlers(1)).await;
+    let never = tokio::spawn(client().get(format!("{uri}/never")).send());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let reply = limited(client().get(format!("{uri}/slow")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::SERVICE_UNAVAILABLE);
+    let reply = limited(client().get(format!("{uri}/hello")).send())
+        .await
+        .unwrap();
+    assert_eq!(reply.code, Code::CONTENT, "fixed content is not counted");
+    never.abort();
+}
+
+#[tokio::test]
+async fn a_shutdown_lets_what_is_under_way_finish() {
+    let (server, uri) = start(resources()).await;
+    let slow = tokio::spawn(client().get(format!("{uri}/slow")).send());
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let ending = tokio::spawn(server.shut_down(Duration::from_secs(5)));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let reply = limited(client().get(format!("{uri}/hello")).send())
+        .await
+        .unwrap();
+    assert_eq!(
+        reply.code,
+        Code::SERVICE_UNAVAILABLE,
+        "nothing new is taken"
+    );
+    assert_eq!(
+        limited(slow).await.unwrap().unwrap().text(),
+        Some("at last")
+    );
+    assert_eq!(limited(ending).await.unwrap(), Finish::Complete);
+}
+
+#[tokio::test]
+async fn a_shutdown_cuts_off_what_takes_too_long() {
+    let (server, uri) = start(resources()).await;
+    let never = tokio::spawn(client().get(format!("{uri}/never")).send());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let address = server.local_address();
+    let began = Instant::now();
+    let finish = limited(server.shut_down(Duration::from_millis(100))).await;
+    assert!(
+        matches!(finish, Finish::CutOff { handlers: 1, .. }),
+        "{finish:?}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(
+        start(resources().bind(address)).await.0.local_address() == address,
+        "the port is free"
+    );
+    never.abort();
+}
+
+#[tokio::test]
+async fn ipv6_and_ipv4_are_served_by_one_socket() {
+    let (server, _) = start(resources().bind("[::]:0")).await;
+    let port = server.local_address().port();
+    for host in ["127.0.0.1", "127.0.0.2", "[::1]", "localhost"] {
+        let reply = limited(client().get(format!("coap://{host}:{port}/hello")).send()).await;
+        assert_eq!(reply.unwrap().text(), Some("hello"), "{host}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_answer_comes_from_the_address_that_was_asked() {
+    let (server, _) = start(resources().bind("0.0.0.0:0")).await;
+    let port = server.local_address().port();
+    // The client would not take an answer from elsewhere: 127.0.0.1 is what the system prefers.
+    for path in ["hello", "slow"] {
+        let reply = limited(
+            client()
+                .get(format!("coap://127.0.0.77:{port}/{path}"))
+                .send(),
+        )
+        .await;
+        assert_eq!(reply.unwrap().peer.ip().to_string(), "127.0.0.77");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_is_sent_to_a_group_is_ignored() {
+    let (server, _) = start(resources().bind("0.0.0.0:0")).await;
+    let port = server.local_address().port();
+    // Somebody else hears what is sent to the group, so it does arrive.
+    let witness = tokio::net::UdpSocket::bind("0.0.0.0:0").await.unwrap();
+    let witness_port = witness.local_addr().unwrap().port();
+    let asker = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
+    asker
+        .set_multicast_if_v4(&std::net::Ipv4Addr::LOCALHOST)
+        .unwrap();
+    asker.set_broadcast(true).unwrap();
+    asker.set_nonblocking(true).unwrap();
+    let asker = tokio::net::UdpSocket::from_std(asker.into()).unwrap();
+    // A NON GET, a CON GET, a ping, and a NON that is malformed.
+    let get = |first: u8, id: u8| [&[first, 1, 0, id, 7, 0xb5][..], b"hello"].concat();
+    let messages = [
+        get(0x51, 1),
+        get(0x41, 2),
+        vec![0x40, 0, 0, 3],
+        vec![0x50, 1, 0, 4, 0xff],
+    ];
+    let mut buffer = [0; 64];
+    for group in ["224.0.0.1", "127.255.255.255"] {
+        for message in &messages {
+            asker.send_to(message, (group, witness_port)).await.unwrap();
+            let heard = limited(witness.recv(&mut buffer)).await.unwrap();
+            assert_eq!(buffer[..heard], message[..], "{group}");
+            asker.send_to(message, (group, port)).await.unwrap();
+        }
+    }
+    asker
+        .send_to(&get(0x51, 9), ("127.0.0.1", port))
+        .await
+        .unwrap();
+    let length = limited(asker.recv(&mut buffer)).await.unwrap();
+    assert!(buffer[..length].ends_with(b"hello"), "the first answer");
+    let more = tokio::time::timeout(Duration::from_millis(200), asker.recv(&mut buffer)).await;
+    assert!(more.is_err(), "and the only one");
+}
+
+#[tokio::test]
+async fn a_server_asks_from_its_own_address() {
+    let (there, uri) = start(resources().resource(
+        "/who",
+        get(|request: Request| async move { request.peer().to_string() }),
+    ))
+    .await;
+    let (here, _) = start(resources()).await;
+    let reply = limited(here.client().get(format!("{uri}/who")).send())
+        .await
+        .unwrap();
+    assert_eq!(
+        reply.text(),
+        Some(here.local_address().to_string().as_str())
+    );
+    drop(there);
+}
+
+#[tokio::test]
+async fn dropping_the_last_of_a_client_ends_its_task() {
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    let before = tasks();
+    let client = Client::open().unwrap();
+    let other = client.clone();
+    assert_eq!(tasks(), before + 1);
+    drop(client);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(tasks(), before + 1, "the other still needs it");
+    drop(other);
+    limited(async {
+        while tasks() > before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn dropping_the_server_closes_its_port() {
+    let (server, _) = start(resources()).await;
+    let address = server.local_address();
+    drop(server);
+    limited(async {
+        while Server::builder().bind(address).start().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_clients_are_answered_at_once() {
+    let (_server, uri) = start(resources()).await;
+    let requests: Vec<_> = (0..50)
+        .flat_map(|n| {
+            let client = client_with(Settings::new());
+            (0..10)
+                .map(move |m| (client.clone(), n * 10 + m))
+                .collect::<Vec<_>>()
+        })
+        .map(|(client, n)| {
+            let request = client.post(format!("{uri}/echo")).body(n.to_string());
+            tokio::spawn(async move { (n, request.send().await) })
+        })
+        .collect();
+    for request in requests {
+        let (n, reply) = limited(request).await.unwrap();
+        assert_eq!(reply.unwrap().text(), Some(n.to_string().as_str()));
+    }
+}
+
+#[tokio::test]
+async fn a_resource_may_demand_that_what_changes_it_is_fresh() {
+    let lock = Resource::new()
+        .get(async |_: Request| "locked")
+        .put(async |request: Request| {
+            let echo = request.options().contains(carob::OptionNumber::ECHO);
+            if echo {
+                Code::CHANGED
+            } else {
+                Code::INTERNAL_SERVER_ERROR
+            }
+        });
+    let (server, uri) = start(resources().resource("/lock", lock.fresh())).await;
+    let client = client();
+    let lock = format!("{uri}/lock");
+    let read = limited(client.get(&lock).send()).await.unwrap();
+    assert_eq!(read.text(), Some("locked"));
+    for body in [vec![1; 10], large(5_000)] {
+        let reply = limited(client.put(&lock).body(body).send()).await.unwrap();
+        assert_eq!(reply.code, Code::CHANGED, "by a request that was made anew");
+    }
+    drop(server);
+}
+
+#[tokio::test]
+async fn health_is_told_when_all_handlers_are_busy_and_says_so_by_its_code() {
+    limited(async {
+        let builder = resources().health("/health").handlers(1);
+        let (server, uri) = start(builder).await;
+        let client = Client::open().unwrap();
+        let uri = |path: &str| format!("{uri}/{path}");
+        let well = client.get(uri("health")).await.unwrap();
+        assert_eq!(well.code, Code::CONTENT);
+        assert!(well.text().unwrap().starts_with("ok\nuptime "), "{well:?}");
+        assert_eq!(well.options.uint(carob::OptionNumber::MAX_AGE), Some(0));
+        let json = client.get(uri("health")).accept(ContentFormat::JSON);
+        let json = json.await.unwrap();
+        let begins = "{\"state\":\"ok\",\"uptime_s\":";
+        assert!(json.text().unwrap().starts_with(begins), "{json:?}");
+        let links = client.get(uri(".well-known/core")).await.unwrap();
+        assert!(!links.text().unwrap().contains("health"));
+
+        let busy = Client::open().unwrap();
+        let never = uri("never");
+        let waiting = tokio::spawn(async move { busy.get(never).await });
+        let mut told = client.get(uri("health")).await.unwrap();
+        while told.code == Code::CONTENT {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            told = client.get(uri("health")).await.unwrap();
+        }
+        assert_eq!(told.code, Code::SERVICE_UNAVAILABLE);
+        let text = told.text().unwrap().to_owned();
+        assert!(text.starts_with("overloaded\n"), "{text}");
+        assert!(text.contains("handlers 100 %"), "{text}");
+        waiting.abort();
+        drop(server);
+    })
+    .await;
+}

@@ -1,0 +1,60 @@
+//! What an endpoint does when its clock has gone on while nothing of it ran.
+//!
+//! That is what CLOCK_BOOTTIME shows after a suspension, and what the runtime's clock shows here when
+//! it is paused and advanced.
+
+use std::time::Duration;
+
+use crate::common::{client_with, limited};
+use carob::{Client, Settings, TimeSource};
+use tokio::net::UdpSocket;
+
+/// Sleeps as a device does: time passes, and nothing happens meanwhile.
+async fn sleep_through(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+/// A peer that says nothing, and a client that has sent it the first copy of a POST.
+async fn asked(client: &Client) -> (UdpSocket, tokio::task::JoinHandle<Result<(), carob::Error>>) {
+    let peer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let uri = format!("coap://{}/", peer.local_addr().unwrap());
+    let request = client.post(uri).body("once");
+    let request = tokio::spawn(async { request.send().await.map(|_| ()) });
+    let mut first = [0; 64];
+    let (bytes, _) = limited(peer.recv_from(&mut first)).await.unwrap();
+    assert_eq!(first[0] >> 4 & 3, 0, "CON");
+    assert!(first[..bytes].ends_with(b"once"));
+    (peer, request)
+}
+
+/// Whether another copy comes.
+async fn comes_again(peer: &UdpSocket) -> bool {
+    let mut copy = [0; 64];
+    let wait = Duration::from_millis(300);
+    tokio::time::timeout(wait, peer.recv_from(&mut copy))
+        .await
+        .is_ok()
+}
+
+#[tokio::test]
+async fn a_device_that_sleeps_past_the_exchange_sends_no_copy_when_it_wakes() {
+    let client = client_with(Settings::new().time_source(TimeSource::Tokio));
+    let (peer, request) = asked(&client).await;
+    // EXCHANGE_LIFETIME is 247 s: the peer may have forgotten the first copy.
+    sleep_through(Duration::from_secs(300)).await;
+    assert!(!comes_again(&peer).await);
+    let error = limited(request).await.unwrap().unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+}
+
+#[tokio::test]
+async fn a_device_that_sleeps_within_the_exchange_sends_its_copy_when_it_wakes() {
+    let client = client_with(Settings::new().time_source(TimeSource::Tokio));
+    let (peer, request) = asked(&client).await;
+    // The first timer is 3 s at most.
+    sleep_through(Duration::from_secs(10)).await;
+    assert!(comes_again(&peer).await);
+    request.abort();
+}

@@ -1,0 +1,104 @@
+//! What a subscriber of `tracing` sees: a span for each exchange, and one for each handler's call.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use crate::common::{client, client_with, impatient, limited, resources, silent_peer, start};
+use carob::server::{Request, get};
+
+/// What was written, for a test to read.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Lines {
+    /// Listens on this thread until the guard goes.
+    fn listen(&self) -> tracing::subscriber::DefaultGuard {
+        let lines = self.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .with_ansi(false)
+            .without_time()
+            .with_writer(move || lines.clone())
+            .finish();
+        tracing::subscriber::set_default(subscriber)
+    }
+
+    /// The lines that speak of this.
+    fn about(&self, what: &str) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let lines = text.lines().filter(|line| line.contains(what));
+        lines.map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test]
+async fn an_exchange_is_a_span_from_its_first_copy_to_its_answer() {
+    let lines = Lines::default();
+    let _listening = lines.listen();
+    let (_server, uri) = start(resources()).await;
+    limited(client().get(format!("{uri}/hello")).send())
+        .await
+        .unwrap();
+    let told = lines.about("carob::exchange");
+    assert_eq!(told.len(), 2, "{told:#?}");
+    assert!(told[0].contains("exchange{peer=127.0.0.1:") && told[0].contains("sent"));
+    assert!(told[0].contains("purpose=Request") && told[0].contains("timeout_ms="));
+    assert!(told[1].contains("answered") && told[1].contains("retransmissions=0"));
+    // Both in the span of one Message ID.
+    let id = |line: &str| {
+        line.split("id=")
+            .nth(1)
+            .unwrap()
+            .split(' ')
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(id(&told[0]), id(&told[1]));
+}
+
+#[tokio::test]
+async fn silence_is_three_copies_and_an_end() {
+    let lines = Lines::default();
+    let _listening = lines.listen();
+    let (_socket, address) = silent_peer();
+    let settings = carob::Settings::new().parameters(impatient());
+    let asked = client_with(settings).get(format!("coap://{address}/x"));
+    limited(asked.send()).await.unwrap_err();
+    let told = lines.about("carob::exchange");
+    let sent = told.iter().filter(|line| line.contains(": sent")).count();
+    assert_eq!(sent, 3, "{told:#?}");
+    assert!(told.last().unwrap().contains("given up"), "{told:#?}");
+}
+
+#[tokio::test]
+async fn what_a_handler_says_is_said_in_its_request() {
+    let lines = Lines::default();
+    let _listening = lines.listen();
+    let handler = |_: Request| async {
+        tracing::info!("looking it up");
+        "found"
+    };
+    let builder = resources().resource("/look/{at}", get(handler));
+    let (_server, uri) = start(builder).await;
+    limited(client().get(format!("{uri}/look/it")).send())
+        .await
+        .unwrap();
+    let told = lines.about("looking it up");
+    assert_eq!(told.len(), 1);
+    assert!(
+        told[0].contains("request{peer=127.0.0.1:") && told[0].contains("path=\"/look/it\""),
+        "{told:#?}"
+    );
+}

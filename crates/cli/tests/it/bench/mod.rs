@@ -1,0 +1,517 @@
+//! `carob bench` against servers that answer rightly, wrongly and not at all: what it counts adds
+//! up. Nothing here is about how fast anything is.
+#![cfg(unix)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "these tests wait for real programs, with a part of what others need for that"
+)]
+
+pub(crate) mod report;
+mod responder;
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::process::{Running, Scratch};
+use carob::server::{Notifier, Request, get};
+use carob::{Code, ContentFormat, Response, Server};
+use report::{adds_up, bench, count, flawless, report};
+use responder::Responder;
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// `carob serve` with a folder for uploads.
+struct Serving {
+    uri: String,
+    _running: Running,
+    _scratch: Scratch,
+}
+
+impl Serving {
+    fn start() -> Self {
+        let scratch = Scratch::new();
+        let folder = scratch.folder("served");
+        let (running, uri) = crate::process::serve(&scratch, &folder);
+        Self {
+            uri,
+            _running: running,
+            _scratch: scratch,
+        }
+    }
+}
+
+/// Bytes of `/large`.
+const LARGE: u64 = 1 << 20;
+const SHORT: &str = "--duration 500ms --warm-up 100ms";
+
+#[test]
+fn requests_of_every_kind_are_answered_and_add_up() {
+    let Serving { uri, .. } = &Serving::start();
+    for words in [
+        "hello",
+        "hello --non",
+        "hello --outstanding 64 --ports 8",
+        "hello --outstanding 9 --ports 4 --threads 2",
+        "hello --cc cocoa-03",
+        "hello --rate 500/s",
+        "hello --rate 500/s --arrivals poisson --threads 2 --outstanding 50 --ports 3",
+        // A server remembers every POST for EXCHANGE_LIFETIME, and has room for so many.
+        "echo --mode post --payload hi --requests 20000",
+        "echo --mode post --bytes 1000 --requests 100",
+    ] {
+        let report = flawless(&format!("{uri}/{words} {SHORT}"));
+        assert_eq!(report["unit"], "request");
+        assert!(count(&report["messages"]["sent"]) > 0, "{report}");
+    }
+}
+
+#[test]
+fn bodies_are_counted_whole_and_by_their_bytes() {
+    let Serving { uri, .. } = &Serving::start();
+    for words in ["", "--nstart 8", "--threads 2", "--block-size 512"] {
+        let words = format!("{uri}/large --mode block --ports 2 --requests 4 {words}");
+        let report = flawless(&words);
+        assert_eq!(report["answered"], 4, "{words}");
+        assert_eq!(report["bytes"], 4 * LARGE, "{words}: {report}");
+        assert_eq!(report["unit"], "body");
+    }
+    for words in ["", "--method post", "--block-size 64 --non"] {
+        let path = if words.contains("post") {
+            "echo"
+        } else {
+            "up.bin"
+        };
+        let words =
+            format!("{uri}/{path} --mode upload --bytes 20000 --ports 1 --requests 3 {words}");
+        let report = flawless(&words);
+        assert_eq!(report["bytes"], 60_000, "{words}: {report}");
+        assert!(
+            count(&report["messages"]["sent"]) >= 60,
+            "{words}: {report}"
+        );
+    }
+}
+
+#[test]
+fn a_number_of_requests_is_exactly_that_many() {
+    let Serving { uri, .. } = &Serving::start();
+    for words in ["", "--threads 3", "--rate 1000/s", "--outstanding 40"] {
+        let report = flawless(&format!("{uri}/hello --requests 101 {words}"));
+        assert_eq!(report["requests"], 101, "{words}");
+        assert_eq!(report["warm_up"]["requests"], 0, "{words}");
+    }
+}
+
+#[test]
+fn an_impossible_rate_is_not_sent_and_says_so() {
+    let Serving { uri, .. } = &Serving::start();
+    let words = format!("{uri}/hello --rate 5000000/s --duration 300ms --warm-up 0s");
+    let report = flawless(&words);
+    let open = &report["open_loop"];
+    assert!(count(&open["not_sent"]) > 0, "{report}");
+    let intended = count(&open["intended"]);
+    assert!((1_499_999..=1_500_001).contains(&intended), "{report}");
+}
+
+#[test]
+fn a_refusal_is_counted_by_its_code_and_sets_the_exit_code() {
+    let Serving { uri, .. } = &Serving::start();
+    let (report, code) = report(&format!("{uri}/nothing-here --requests 20"));
+    assert_eq!((code, &report["errors"]["4.04"]), (1, &Value::from(20)));
+    assert_eq!(report["answered"], 0);
+    let (report, code) = report::report(&format!("{uri}/hello --mode observe {SHORT}"));
+    assert_eq!(
+        (code, &report["errors"]["not_observed"]),
+        (1, &Value::from(16))
+    );
+}
+
+/// A server with a number that can be observed: POST adds one, and beyond `last` it is gone.
+fn counting(confirmable: bool, last: u32) -> String {
+    let changes = if confirmable {
+        Notifier::confirmable()
+    } else {
+        Notifier::default()
+    };
+    let value = Arc::new(AtomicU32::new(0));
+    let (read, told) = (Arc::clone(&value), changes.clone());
+    let resource = get(move |_: Request| {
+        let now = read.load(Ordering::Relaxed);
+        async move {
+            if now > last {
+                return Response::new(Code::NOT_FOUND);
+            }
+            Response::content(ContentFormat::TEXT_PLAIN, now.to_string())
+        }
+    });
+    let resource = resource.observable(&changes).post(move |_: Request| {
+        value.fetch_add(1, Ordering::Relaxed);
+        told.changed();
+        async { Response::new(Code::CHANGED) }
+    });
+    let (say, hear) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let server = Server::builder()
+                .bind("127.0.0.1:0")
+                .resource("/count", resource);
+            let server = server.start().await.unwrap();
+            say.send(server.local_address()).unwrap();
+            std::future::pending::<()>().await;
+        });
+    });
+    let address = hear.recv_timeout(LIMIT).unwrap();
+    format!("coap://{address}/count")
+}
+
+#[test]
+fn every_observer_is_notified_in_every_round() {
+    for confirmable in [false, true] {
+        let uri = counting(confirmable, u32::MAX);
+        let report = flawless(&format!(
+            "{uri} --mode observe --ports 20 --trigger {uri} --requests 15"
+        ));
+        assert_eq!(
+            (&report["unit"], &report["requests"]),
+            (&"round".into(), &15.into())
+        );
+        let observe = &report["observe"];
+        assert_eq!(observe["observers"], 20);
+        assert_eq!(observe["notifications"], 15 * 20, "{report}");
+        assert_eq!(
+            (&observe["missed"], &observe["lost_by_number"]),
+            (&0.into(), &0.into())
+        );
+        assert_eq!(observe["notification_us"]["n"], 15 * 20);
+    }
+}
+
+#[test]
+fn observers_without_a_trigger_hear_what_there_is_to_hear() {
+    let uri = counting(false, u32::MAX);
+    let posts = uri.clone();
+    let load = thread::spawn(move || {
+        flawless(&format!(
+            "{posts} --mode post --rate 50/s --duration 2s --warm-up 0s"
+        ))
+    });
+    let report = flawless(&format!("{uri} --mode observe --ports 5 {SHORT}"));
+    load.join().unwrap();
+    assert_eq!(
+        (&report["unit"], &report["requests"]),
+        (&"registration".into(), &5.into())
+    );
+    let observe = &report["observe"];
+    let heard = count(&observe["notifications"]);
+    assert!(heard > 0, "{report}");
+    assert_eq!(observe["lost_by_number"], 0, "{report}");
+    assert_eq!(observe["interval_us"]["n"], heard);
+}
+
+#[test]
+fn a_round_whose_trigger_is_refused_fails_with_its_code() {
+    let uri = counting(false, u32::MAX);
+    let nowhere = uri.replace("/count", "/nothing-here");
+    let words = format!("{uri} --mode observe --ports 3 --trigger {nowhere} --requests 2");
+    let (report, code) = report(&words);
+    assert_eq!((code, &report["errors"]["4.04"]), (1, &2.into()));
+    assert_eq!(report["observe"]["missed"], 6);
+}
+
+#[test]
+fn an_observation_that_the_server_ends_spoils_its_round() {
+    let uri = counting(false, 1);
+    let words = format!("{uri} --mode observe --ports 4 --trigger {uri} --requests 9");
+    let (report, code) = report(&words);
+    // The second POST ends them all, so that there is nobody for a third.
+    assert_eq!((code, &report["requests"]), (0, &2.into()), "{report}");
+    assert_eq!(report["errors"]["observer_lost"], 1, "{report}");
+    let observe = &report["observe"];
+    assert_eq!(
+        (&observe["ended"], &observe["missed"]),
+        (&4.into(), &4.into()),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_closed_port_ends_the_run_after_the_timeout_with_the_count() {
+    let port = crate::process::free_port();
+    let (report, code) = report(&format!(
+        "coap://127.0.0.1:{port}/ --timeout 500ms --ports 3"
+    ));
+    assert_eq!(code, 3, "{report}");
+    assert!(count(&report["errors"]["unreachable"]) >= 3, "{report}");
+    assert!(
+        report["unreachable"].as_str().unwrap().contains("refused"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_silent_server_ends_the_run_after_the_timeout_with_the_count() {
+    let silent = Responder::start(|_| vec![]);
+    let began = Instant::now();
+    for words in [
+        "",
+        "--rate 100/s --outstanding 3",
+        "--non",
+        "--mode observe",
+    ] {
+        let output = bench(&format!(
+            "{} --timeout 500ms --ports 3 {words}",
+            silent.uri()
+        ));
+        assert_eq!(output.status.code(), Some(3), "{words}");
+        let (said, why) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        assert!(said.contains("no answer in time"), "{words}: {said}");
+        assert!(
+            why.contains("answered no request within 0.5 s"),
+            "{words}: {why}"
+        );
+    }
+    assert!(
+        began.elapsed() >= Duration::from_secs(2),
+        "the timeout was waited for"
+    );
+    let (report, _) = report(&format!("{} --timeout 500ms --ports 3", silent.uri()));
+    assert_eq!(report["errors"]["timeout"], 3, "{report}");
+}
+
+#[test]
+fn a_wrong_token_is_no_answer_and_is_counted() {
+    let server = Responder::start(|request| vec![request.answer().with_token(b"!?")]);
+    let (report, code) = report(&format!(
+        "{} --timeout 300ms --ports 2 --requests 2",
+        server.uri()
+    ));
+    assert_eq!((code, &report["errors"]["timeout"]), (3, &2.into()));
+    assert_eq!(report["messages"]["wrong"]["token"], 2, "{report}");
+    assert_eq!(report["messages"]["wrong"]["total"], 2, "{report}");
+}
+
+#[test]
+fn a_wrong_message_id_is_no_answer_and_is_counted() {
+    let server = Responder::start(|request| vec![request.answer().with_id(request.id() ^ 0x8000)]);
+    let (report, code) = report(&format!(
+        "{} --timeout 300ms --ports 2 --requests 2",
+        server.uri()
+    ));
+    assert_eq!((code, &report["errors"]["timeout"]), (3, &2.into()));
+    assert_eq!(report["messages"]["wrong"]["message_id"], 2, "{report}");
+    assert_eq!(report["messages"]["wrong"]["total"], 2, "{report}");
+}
+
+#[test]
+fn what_is_no_answer_at_all_is_counted_beside_those_that_are() {
+    let server = Responder::start(|request| {
+        let mut noise = request.answer();
+        noise.bytes.truncate(3);
+        // A GET in an acknowledgement, and a late copy of the right answer.
+        let mut kind = request.answer();
+        kind.bytes[1] = 0x01;
+        vec![noise, kind, request.answer(), request.answer()]
+    });
+    let report = report(&format!("{} --ports 1 --requests 5", server.uri())).0;
+    assert_eq!(report["answered"], 5, "{report}");
+    let messages = &report["messages"];
+    // The last answer's copy may come when nobody listens any more.
+    assert!((4..=5).contains(&count(&messages["late"])), "{report}");
+    assert_eq!(messages["wrong"]["malformed"], 5, "{report}");
+    assert_eq!(messages["wrong"]["kind"], 5, "{report}");
+}
+
+#[test]
+fn a_rejected_request_is_an_error_of_its_own() {
+    let server = Responder::start(|request| vec![request.reset()]);
+    let (report, code) = report(&format!("{} --ports 2 --requests 6", server.uri()));
+    assert_eq!((code, &report["errors"]["reset"]), (4, &6.into()));
+}
+
+#[test]
+fn what_is_lost_is_sent_again_by_the_message_layer() {
+    let mut seen = std::collections::BTreeSet::new();
+    let server = Responder::start(move |request| {
+        let again = !seen.insert((request.from, request.id()));
+        again.then(|| request.answer()).into_iter().collect()
+    });
+    let report = flawless(&format!("{} --ports 4 --requests 4", server.uri()));
+    assert_eq!(report["messages"]["retransmissions"], 4, "{report}");
+    assert_eq!(report["messages"]["sent"], 8, "{report}");
+    assert!(
+        report["latency_us"]["min"].as_f64().unwrap() >= 2e6,
+        "ACK_TIMEOUT"
+    );
+}
+
+#[test]
+fn a_body_of_another_length_under_the_same_etag_is_an_error() {
+    let mut count = 0_u8;
+    let server = Responder::start(move |request| {
+        count += 1;
+        let body = vec![b'x'; usize::from(count / 3) + 1];
+        vec![request.answer().with_etag_and_payload(b"e", &body)]
+    });
+    let (report, code) = report(&format!(
+        "{} --mode block --ports 1 --requests 6",
+        server.uri()
+    ));
+    // One byte, one byte, then two, two, two, three.
+    assert_eq!((code, &report["answered"]), (0, &2.into()));
+    assert_eq!(report["errors"]["body_differs"], 4, "{report}");
+}
+
+#[test]
+fn an_open_loop_counts_the_time_that_requests_wait_to_be_sent() {
+    let mut first = true;
+    let server = Responder::start(move |request| {
+        if core::mem::take(&mut first) {
+            thread::sleep(Duration::from_millis(400));
+        }
+        vec![request.answer()]
+    });
+    let words = format!("{} --ports 1 --requests 40", server.uri());
+    let report = flawless(&format!("{words} --rate 100/s --outstanding 1"));
+    // Meant for 0, 10, ... 390 ms, and held back until 400 ms.
+    let latency = &report["latency_us"];
+    assert!(latency["p50"].as_f64().unwrap() >= 190e3, "{report}");
+    assert!(count(&report["open_loop"]["late"]) >= 38, "{report}");
+    assert!(report["open_loop"]["longest_delay_us"].as_f64().unwrap() >= 380e3);
+}
+
+#[test]
+fn a_source_port_is_replaced_before_its_message_ids_recur() {
+    let ids = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = Arc::clone(&ids);
+    let server = Responder::start(move |request| {
+        noted
+            .lock()
+            .unwrap()
+            .push((request.from.port(), request.id()));
+        vec![request.answer()]
+    });
+    let words = "--ports 2 --outstanding 4 --port-messages 10 --requests 205";
+    flawless(&format!("{} {words}", server.uri()));
+    let mut ids = core::mem::take(&mut *ids.lock().unwrap());
+    assert_eq!(ids.len(), 205);
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 205, "a Message ID came twice from one port");
+    let of_port = ids.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len);
+    assert!(of_port.clone().all(|count| count <= 10), "{ids:?}");
+    // Eleven and ten, or eleven each, as the two lanes happened to share the work.
+    assert!((21..=22).contains(&of_port.count()), "{ids:?}");
+}
+
+#[test]
+fn wrong_usage_is_refused_with_what_to_do_instead() {
+    for words in [
+        "coap://127.0.0.1/ --mode upload",
+        "coap://127.0.0.1/ --bytes 5",
+        "coap://127.0.0.1/ --ports 5 --outstanding 4",
+        "coap://127.0.0.1/ --cc cocoa-3",
+        "coap+tcp://127.0.0.1/",
+        "coap://127.0.0.1/ --mode handshake",
+        "coaps://127.0.0.1/ --mode handshake --ports 3",
+        "coaps://127.0.0.1/ --psk-identity nobody",
+        "coap://127.0.0.1/ --server-pid 4294967295",
+    ] {
+        let output = bench(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        assert!(said.contains("hint:"), "{words}: {said}");
+        assert_eq!(output.stdout, b"", "{words}");
+    }
+}
+
+#[test]
+fn ctrl_c_prints_what_was_measured_so_far() {
+    let Serving { uri, .. } = &Serving::start();
+    let child = Command::new(env!("CARGO_BIN_EXE_carob"))
+        .args([
+            "bench",
+            &format!("{uri}/hello"),
+            "--duration",
+            "60s",
+            "--warm-up",
+            "0s",
+            "--json",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(700));
+    let interrupt = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(interrupt.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    adds_up("interrupted", &report);
+    assert_eq!(report["interrupted"], true);
+    assert!(count(&report["answered"]) > 0, "{report}");
+    assert!(report["seconds"].as_f64().unwrap() < 30.0);
+}
+
+#[test]
+fn the_distribution_and_the_servers_cpu_time_are_there_when_asked_for() {
+    let scratch = Scratch::new();
+    let file = scratch.file("latency.hgrm");
+    let Serving { uri, .. } = &Serving::start();
+    let words = format!("{uri}/hello --requests 500 --histogram {}", file.display());
+    let server = if cfg!(target_os = "linux") {
+        // Any process will do, and this one is there.
+        format!("--server-pid {}", std::process::id())
+    } else {
+        String::new()
+    };
+    let report = flawless(&format!("{words} {server}"));
+    assert_eq!(report["server"].is_null(), server.is_empty());
+    let text = std::fs::read_to_string(&file).unwrap();
+    let last = text.lines().rfind(|line| !line.starts_with('#')).unwrap();
+    let columns: Vec<f64> = last
+        .split_whitespace()
+        .map(|word| word.parse().unwrap())
+        .collect();
+    let [value, quantile, total] = columns[..] else {
+        panic!("{last}");
+    };
+    assert!((quantile - 1.0).abs() < 1e-9, "{last}");
+    assert_eq!(total as u64, 500);
+    assert!(
+        (value - report["latency_us"]["max"].as_f64().unwrap()).abs() < 1e-3,
+        "{last}"
+    );
+    assert!(text.contains("#[Mean    ="), "{text}");
+}
+
+#[test]
+fn the_table_names_what_was_done_and_what_came_of_it() {
+    let Serving { uri, .. } = &Serving::start();
+    let output = bench(&format!("{uri}/hello --requests 1200"));
+    let said = String::from_utf8_lossy(&output.stdout);
+    for part in [
+        "/hello: 16 outstanding over 16 ports, CON, default",
+        "requests              1,200\n",
+        "answered 2.xx       1,200\n",
+        "p99.9",
+        "generator's CPU",
+    ] {
+        assert!(said.contains(part), "no {part:?} in\n{said}");
+    }
+    assert_eq!(output.stderr, b"", "progress is for terminals");
+}

@@ -1,0 +1,111 @@
+//! Commands over TCP, TLS and WebSocket.
+
+use crate::commands::harness::{Scratch, Server, carob};
+
+const SCHEMES: [&str; 4] = ["coap+tcp", "coaps+tcp", "coap+ws", "coaps+ws"];
+
+/// A server that takes every kind of connection, and the file that says whom to trust.
+fn serve(scratch: &Scratch) -> (Server, String) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let cert = scratch.with("cert.pem", made.cert.pem());
+    let key = scratch.with("key.pem", made.signing_key.serialize_pem());
+    let any = "127.0.0.1:0";
+    let arguments = [
+        "--tcp", any, "--tls", any, "--ws", any, "--wss", any, "--cert", &cert, "--key", &key,
+    ];
+    (Server::with(&arguments), cert)
+}
+
+#[test]
+fn every_scheme_is_understood() {
+    let scratch = Scratch::new();
+    let (server, ca) = serve(&scratch);
+    for scheme in SCHEMES {
+        let hello = carob(&["get", &server.over(scheme, "hello"), "--ca", &ca]);
+        assert_eq!(
+            hello.quiet(),
+            "hello, this is 32 bytes of text\n",
+            "{scheme}"
+        );
+        let large = server.over(scheme, "large");
+        let file = scratch.text("large.bin");
+        carob(&["get", &large, "--ca", &ca, "-o", &file]).quiet();
+        assert_eq!(scratch.read("large.bin").len(), 1 << 20, "{scheme}");
+    }
+}
+
+#[test]
+fn a_message_over_a_connection_is_shown_without_what_it_has_not() {
+    let scratch = Scratch::new();
+    let (server, _) = serve(&scratch);
+    let ran = carob(&["get", &server.over("coap+tcp", "hello"), "-v"]);
+    let lines: Vec<_> = ran.stderr.lines().collect();
+    assert_eq!(lines.len(), 4, "{lines:#?}");
+    assert!(lines[0].contains("coap+tcp 7.01 CSM Max-Message-Size=66688 Block-Wise-Transfer"));
+    assert!(lines[0].ends_with("Extended-Token-Length=64"));
+    assert!(lines[1].contains("coap+tcp GET token ") && !lines[1].contains(" mid "));
+}
+
+#[test]
+fn a_capture_of_connections_is_cut_into_segments_in_order() {
+    let scratch = Scratch::new();
+    let (server, ca) = serve(&scratch);
+    let file = scratch.text("x.pcapng");
+    let large = server.over("coaps+tcp", "large");
+    carob(&[
+        "get",
+        &large,
+        "--ca",
+        &ca,
+        "--pcap",
+        &file,
+        "-o",
+        &scratch.text("large"),
+    ])
+    .quiet();
+    let capture = scratch.read("x.pcapng");
+    // What was encrypted on the wire is readable here, after at most as many bytes as were sent.
+    assert!(capture.len() > 1 << 20);
+    assert!(
+        capture
+            .windows(9)
+            .any(|bytes| bytes == b"\x45localhos" || bytes == b"localhost")
+    );
+}
+
+#[test]
+fn who_is_not_trusted_is_refused_with_a_remedy() {
+    let scratch = Scratch::new();
+    let (server, _) = serve(&scratch);
+    let ran = carob(&["get", &server.over("coaps+tcp", "hello")]);
+    let said = ran.refused(4);
+    assert!(
+        said.contains("certificate") && said.contains("hint: "),
+        "{said}"
+    );
+    let none = scratch.text("none.pem");
+    let ran = carob(&["get", &server.over("coaps+tcp", "hello"), "--ca", &none]);
+    assert!(ran.refused(1).contains("none.pem"), "{ran:?}");
+    let empty = scratch.with("empty.pem", "no PEM at all");
+    let ran = carob(&["get", &server.over("coaps+tcp", "hello"), "--ca", &empty]);
+    assert!(ran.refused(1).contains("no usable certificate"), "{ran:?}");
+}
+
+#[test]
+fn tls_without_a_certificate_is_wrong_usage() {
+    let ran = carob(&["serve", "--bind", "127.0.0.1:0", "--tls", "127.0.0.1:0"]);
+    assert!(ran.refused(2).contains("--cert"), "{ran:?}");
+}
+
+#[test]
+fn a_ping_and_an_observation_go_over_connections() {
+    let scratch = Scratch::new();
+    let (server, ca) = serve(&scratch);
+    for scheme in SCHEMES {
+        let ran = carob(&["ping", &server.over(scheme, ""), "--ca", &ca]);
+        assert!(ran.quiet().contains("is there"), "{scheme}");
+        let time = server.over(scheme, "time");
+        let ran = carob(&["observe", &time, "--ca", &ca, "--count", "2"]);
+        assert_eq!(ran.quiet().lines().count(), 2, "{scheme}");
+    }
+}

@@ -1,0 +1,307 @@
+//! `carob cc`: the controllers, listed, explained and compared.
+
+use serde_json::Value;
+
+use crate::commands::harness::{Ran, Scratch, Server, carob, carob_reading, command};
+
+/// What `carob` prints in a folder, if it succeeds and says nothing on stderr.
+fn in_folder(scratch: &Scratch, arguments: &[&str]) -> String {
+    let output = command(arguments)
+        .current_dir(scratch.path(""))
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stderr.is_empty(), "{stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A replay of a script on stdin, without a figure.
+fn trace(script: &str, arguments: &[&str]) -> Ran {
+    let all = [&["cc", "trace", "-", "--no-figure"], arguments].concat();
+    carob_reading(&all, script.as_bytes())
+}
+
+#[test]
+fn the_list_has_a_line_for_each_controller_and_its_family_once() {
+    let ran = carob(&["cc", "list"]);
+    let text = ran.quiet();
+    assert!(text.starts_with("family "), "{text}");
+    assert_eq!(text.matches("\ncocoa ").count(), 1, "{text}");
+    let all: Value = serde_json::from_str(carob(&["cc", "list", "--json"]).quiet()).unwrap();
+    for controller in all.as_array().unwrap() {
+        let name = controller["name"].as_str().unwrap();
+        assert!(text.contains(&format!(" {name} ")), "{name} in {text}");
+        let choice = controller["choice"].is_string();
+        assert_eq!(controller["project_choice"], choice, "{name}");
+        assert_eq!(text.contains(&format!(" {name} *")), choice, "{name}");
+        assert!(controller["family"].is_string(), "{name}");
+    }
+}
+
+#[test]
+fn an_explanation_has_source_family_suggestions_and_constants() {
+    let ran = carob(&["cc", "show", "cocoa-001"]);
+    let text = ran.quiet();
+    for there in [
+        "cocoa-001: ",
+        "\nfamily: cocoa, with ",
+        "\nsource: Pesola 2020",
+        "\nsuggests MAX_RETRANSMIT = 20",
+        "\nsuggests timers of at most 32 s",
+        "\n  k_weak ",
+        "\nits timers: carob cc trace --demo -a cocoa-001\n",
+    ] {
+        assert!(text.contains(there), "{there} in {text}");
+    }
+}
+
+#[test]
+fn a_wrong_name_finds_those_that_are_near() {
+    let ran = carob(&["cc", "show", "cocoa-3"]);
+    let said = ran.refused(2);
+    assert!(said.contains("no controller \"cocoa-3\""), "{said}");
+    assert!(said.contains("did you mean \"cocoa-03\""), "{said}");
+    let ran = carob(&["cc", "show", "nothing-like-it-at-all"]);
+    let said = ran.refused(2);
+    assert!(
+        said.contains("hint: `carob cc list` explains all"),
+        "{said}"
+    );
+    let ran = trace("rtt 1 s", &["-a", "cocoa-3"]);
+    let said = ran.refused(2);
+    assert!(
+        said.contains("--algorithm cocoa-3: no controller"),
+        "{said}"
+    );
+    assert!(said.contains("did you mean \"cocoa-03\""), "{said}");
+}
+
+#[test]
+fn a_script_becomes_a_table_of_timers() {
+    let script = "rtt 1 s\nlost 1, rtt 1 s\nrtt 3.5 s # too late for 2 s\nfail\n";
+    let ran = trace(script, &["-a", "default,cocoa-03", "--dither", "low"]);
+    // cocoa-03 by hand: (2 + 1 + 2)/2 = 2.5; a weak sample of 2.5 + 1 s makes 3.5 + 1.75 = 5.25, and
+    // 3/4 x 2.5 + 1/4 x 5.25 = 3.1875; another of 3.5 s makes 3.5 + 1.3125, so 3.59375. That times
+    // 1.5 for each of four further copies takes 47.39 s, after which it has aged to 1 + 3.59375/2.
+    let expected = "\
+stdin: 4 exchanges; every random draw is the low end of its range
+
+#  event            default  ×   cocoa-03  ×    RTO
+─  ───────────────  ───────  ──  ────────  ──  ────
+1  rtt 1 s             2.00  1       2.00  1   2.50
+2  lost 1, rtt 1 s     2.00  2       2.50  2   3.19
+3  rtt 3.5 s           2.00  2!      3.19  2!  3.59
+4  fail                2.00  5✗      3.59  5✗  2.80
+Under each controller the first timer in seconds, × copies sent (! some spurious, \
+✗ given up) and the RTO afterwards.
+
+controller  took s  copies  retransmissions  spurious  given up  longest timer s
+──────────  ──────  ──────  ───────────────  ────────  ────────  ───────────────
+default      69.50      10                6         1         1            32.00
+cocoa-03     55.39      10                6         1         1            18.19
+Times are in seconds, took without the script's pauses; spurious are copies sent although an \
+earlier one was about to be answered.
+";
+    assert_eq!(ran.quiet(), expected);
+}
+
+#[test]
+fn a_seed_is_the_same_for_every_controller_and_settings_change_them() {
+    let with = |arguments: &[&str]| trace("lost 4, rtt 1 s x 3", arguments).quiet().to_owned();
+    let seven = with(&["-a", "default,observe-static", "--seed", "7"]);
+    assert_eq!(
+        seven,
+        with(&["-a", "default,observe-static", "--seed", "7"])
+    );
+    assert_ne!(
+        seven,
+        with(&["-a", "default,observe-static", "--seed", "8"])
+    );
+    assert!(seven.starts_with("stdin: 3 exchanges; every random draw is what seed 7 gives"));
+    let totals = |text: &str, name: &str| {
+        let line = text.lines().rfind(|line| line.starts_with(name)).unwrap();
+        line[name.len()..].trim().to_owned()
+    };
+    assert_eq!(totals(&seven, "default"), totals(&seven, "observe-static"));
+    let capped = with(&["-a", "default", "--set", "rto_max=6 s", "--dither", "low"]);
+    assert!(totals(&capped, "default").ends_with(" 6.00"), "{capped}");
+    let fewer = with(&["-a", "default", "--set", "max_retransmit=3"]);
+    assert!(fewer.contains("4✗"), "{fewer}");
+}
+
+#[test]
+fn programs_get_objects_and_values() {
+    let script = "phase a, b\nrtt 3 s\nidle 10 s\nnotify, rtt 1 s\n";
+    let arguments = ["-a", "default,cocoa-03", "--dither", "low"];
+    let rows = trace(script, &[&arguments[..], &["--json"]].concat()).json();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0]["algorithm"], "default");
+    assert_eq!(
+        (&rows[0]["dither"], &rows[0]["seed"]),
+        (&"low".into(), &Value::Null)
+    );
+    assert_eq!(
+        (&rows[0]["spurious"], &rows[0]["idle_s"]),
+        (&1.into(), &10.0.into())
+    );
+    let events = rows[1]["events"].as_array().unwrap();
+    assert_eq!(events[0]["what"], "rtt 3 s");
+    assert_eq!(
+        (&events[0]["phase"], &events[0]["copies"]),
+        (&"a, b".into(), &2.into())
+    );
+    let outcomes: Vec<_> = events.iter().map(|event| &event["outcome"]).collect();
+    assert_eq!(outcomes, ["answered", "idle", "unconfirmed"]);
+
+    let ran = trace(script, &[&arguments[..], &["--csv"]].concat());
+    let lines: Vec<&str> = ran.quiet().lines().collect();
+    assert_eq!(lines.len(), 1 + 2 * 3);
+    assert!(
+        lines[0].starts_with("algorithm,event,phase,what,"),
+        "{}",
+        lines[0]
+    );
+    assert!(lines[1].starts_with("default,1,\"a, b\",rtt 3 s,0,0,3,answered,2,0,1,2,2 4,"));
+}
+
+#[test]
+fn the_story_is_told_in_a_table_and_a_figure() {
+    let scratch = Scratch::new();
+    let text = in_folder(&scratch, &["cc", "trace", "--demo"]);
+    assert!(text.starts_with("demo: "), "{text}");
+    for there in [
+        "steady",
+        "one loss",
+        "full buffer",
+        "dead link",
+        "idle 300 s",
+    ] {
+        assert!(text.contains(there), "{there} in {text}");
+    }
+    assert!(
+        text.contains("\nFigure: reports/trace-demo.svg\n"),
+        "{text}"
+    );
+    let figure = String::from_utf8(scratch.read("reports/trace-demo.svg")).unwrap();
+    assert!(figure.starts_with("<svg") && figure.contains("<style>"));
+    assert!(figure.contains(">default</text>") && figure.contains(">cocoa-03</text>"));
+
+    // Every controller there is has its panel.
+    let named = scratch.text("all.svg");
+    in_folder(
+        &scratch,
+        &["cc", "trace", "--demo", "-a", "all", "--figure", &named],
+    );
+    let figure = String::from_utf8(scratch.read("all.svg")).unwrap();
+    let all: Value = serde_json::from_str(carob(&["cc", "list", "--json"]).quiet()).unwrap();
+    for controller in all.as_array().unwrap() {
+        let name = controller["name"].as_str().unwrap();
+        let mark = if controller["choice"].is_string() {
+            " *"
+        } else {
+            ""
+        };
+        assert!(figure.contains(&format!(">{name}{mark}</text>")), "{name}");
+    }
+}
+
+#[test]
+fn every_event_is_in_the_table_if_asked_for() {
+    let short = trace("rtt 1 s x 90", &["-a", "default"]);
+    assert!(
+        short
+            .quiet()
+            .contains("\n88 more events: --each shows them.\n")
+    );
+    let all = trace("rtt 1 s x 90", &["-a", "default", "--each"]);
+    assert_eq!(all.quiet().matches("rtt 1 s").count(), 90);
+    assert!(!all.quiet().contains("more events"));
+}
+
+#[test]
+fn what_is_wrong_with_a_script_is_said_with_file_and_line() {
+    let scratch = Scratch::new();
+    let file = scratch.with("path.txt", "rtt 1 s\nrtt fast\n");
+    let ran = carob(&["cc", "trace", &file]);
+    let said = ran.refused(2);
+    let expected =
+        format!("{file}:2: found \"fast\", expected a time with its unit, such as 400 ms");
+    assert!(said.contains(&expected), "{said}");
+    assert!(
+        said.contains("hint: `carob cc trace --help` has the words"),
+        "{said}"
+    );
+    let ran = trace("idel 1 s", &[]);
+    assert!(
+        ran.refused(2).contains("stdin:1: found \"idel\""),
+        "{ran:?}"
+    );
+    assert!(ran.refused(2).contains("did you mean idle?"), "{ran:?}");
+    let binary = scratch.with("binary", [b"rtt 1 s\n", &[0xff, 0xfe, b'\n'][..]].concat());
+    let ran = carob(&["cc", "trace", &binary]);
+    assert!(
+        ran.refused(2)
+            .contains(&format!("{binary}:2: found bytes that are no text"))
+    );
+    let ran = carob(&["cc", "trace", &scratch.text("missing")]);
+    assert!(ran.refused(1).contains("cannot read"), "{ran:?}");
+    for both in [&["cc", "trace"][..], &["cc", "trace", "--demo", &file]] {
+        assert_eq!(carob(both).code, Some(2), "{both:?}");
+    }
+    let ran = trace("rtt 1 s", &["--set", "cc.k_weka=4"]);
+    assert!(
+        ran.refused(2).contains("did you mean cc.k_weak?"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn a_log_of_a_real_transfer_is_a_script() {
+    let scratch = Scratch::new();
+    let server = Server::start();
+    let log = scratch.text("get.jsonl");
+    let output = scratch.text("large.bin");
+    carob(&["get", &server.path("large"), "-o", &output, "--log", &log]).quiet();
+    let ran = carob(&["cc", "trace", &log, "--no-figure", "-a", "default,cocoa-03"]);
+    let text = ran.quiet();
+    assert!(
+        text.contains(": 1024 exchanges; every random draw"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nread from the log of exchanges with 127.0.0.1:"),
+        "{text}"
+    );
+}
+
+#[test]
+fn of_a_log_of_the_simulator_a_sender_is_chosen() {
+    let scratch = Scratch::new();
+    let arguments = "lab run thesis/long-1c-high-2500 --seed 7 --no-report --log lab.jsonl";
+    in_folder(&scratch, &arguments.split(' ').collect::<Vec<_>>());
+    let log = scratch.text("lab.jsonl");
+    let ran = carob(&["cc", "trace", &log, "--no-figure"]);
+    let said = ran.refused(2);
+    assert!(said.contains("the log is of 2 senders"), "{said}");
+    assert!(said.contains("choose one with --from TEXT: \"long-1c-high-2500, cocoa-001, host 0"));
+    let ran = carob(&[
+        "cc", "trace", &log, "--from", "default", "--json", "-a", "default",
+    ]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("several copies were sent; those never answered are read as lost")
+    );
+    let row = &ran.json()[0];
+    assert_eq!(row["events"].as_array().unwrap().len(), 400);
+    let ran = carob(&["cc", "trace", &log, "--from", "nobody"]);
+    assert!(
+        ran.refused(2).contains("not one sender has \"nobody\""),
+        "{ran:?}"
+    );
+    let ran = trace("rtt 1 s", &["--from", "host 0"]);
+    assert!(
+        ran.refused(2).contains("--from chooses a sender of a log"),
+        "{ran:?}"
+    );
+}

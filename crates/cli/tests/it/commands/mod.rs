@@ -1,0 +1,16 @@
+//! The client commands and the server as people and programs meet them: stdout, stderr, exit code.
+#![cfg(unix)]
+mod connections;
+mod controllers;
+mod harness;
+mod help;
+mod observing;
+#[cfg(feature = "prometheus")]
+mod operating;
+mod profiles;
+mod proxying;
+mod requests;
+mod secured;
+mod serving;
+mod terminal;
+mod watching;

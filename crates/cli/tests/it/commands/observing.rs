@@ -1,0 +1,201 @@
+//! `carob observe`: states as they come, and how it ends.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::commands::harness::{Running, Scratch, Server, carob};
+
+fn event(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+/// The names of the events in a log.
+fn events(log: &[u8]) -> Vec<String> {
+    let text = core::str::from_utf8(log).unwrap();
+    let name = |line| event(line)["event"].as_str().unwrap().to_owned();
+    text.lines().map(name).collect()
+}
+
+#[test]
+fn each_state_is_a_line_and_the_count_ends_it() {
+    let server = Server::start();
+    let count = server.path("count");
+    let mut running = Running::start(&["observe", &count, "--count", "3"]);
+    assert_eq!(running.line(), "0");
+    carob(&["post", &count]).quiet();
+    assert_eq!(running.line(), "1");
+    carob(&["post", &count, "41"]).quiet();
+    assert_eq!(running.finish().quiet(), "0\n1\n42\n");
+}
+
+#[test]
+fn it_ends_when_its_time_is_over_and_lets_the_server_know() {
+    let scratch = Scratch::new();
+    let log = scratch.text("log");
+    let server = Server::with(&["--log", &log]);
+    let ran = carob(&["observe", &server.path("count"), "--for", "300ms"]);
+    assert_eq!(ran.quiet(), "0\n");
+    server.stop();
+    let events = events(&scratch.read("log"));
+    let of = |name: &str| events.iter().filter(|event| *event == name).count();
+    assert_eq!((of("observed"), of("unobserved")), (1, 1), "{events:?}");
+}
+
+#[test]
+fn an_interrupt_gives_the_observation_back() {
+    for signal in ["INT", "TERM"] {
+        let scratch = Scratch::new();
+        let log = scratch.text("log");
+        let server = Server::with(&["--log", &log]);
+        let mut running = Running::start(&["observe", &server.path("count"), "--json"]);
+        assert_eq!(event(&running.line())["event"], "state");
+        running.signal(signal);
+        let ran = running.finish();
+        assert_eq!((ran.code, &*ran.stderr), (Some(130), ""), "{signal}");
+        let last = ran.json().pop().unwrap();
+        assert_eq!(
+            (&last["event"], &last["by"]),
+            (&"ended".into(), &"client".into())
+        );
+        server.stop();
+        assert!(
+            events(&scratch.read("log"))
+                .iter()
+                .any(|event| event == "unobserved")
+        );
+    }
+}
+
+#[test]
+fn programs_read_each_event_as_an_object() {
+    let server = Server::start();
+    let count = server.path("count");
+    let mut running = Running::start(&["observe", &count, "--count", "2", "--json"]);
+    let first = event(&running.line());
+    carob(&["post", &count]).quiet();
+    let ran = running.finish();
+    assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
+    let [_, second, ended] = &ran.json()[..] else {
+        panic!("{ran:?}")
+    };
+    for (state, payload) in [(&first, "0"), (second, "1")] {
+        assert_eq!(state["event"], "state");
+        assert_eq!(
+            (&state["code"], &state["payload"]),
+            (&"2.05".into(), &payload.into())
+        );
+        assert_eq!(state["uri"], *count);
+        assert!(state["rtt_ms"].as_f64().unwrap() > 0.0);
+        assert!(state["options"].is_array() && state["time"].as_str().unwrap().ends_with('Z'));
+    }
+    let number = |state: &Value| state["observe"].as_u64().unwrap();
+    assert!(number(second) > number(&first), "RFC 7641 3.4");
+    assert_eq!(
+        (&ended["event"], &ended["by"]),
+        (&"ended".into(), &"client".into())
+    );
+}
+
+#[test]
+fn a_resource_that_cannot_be_observed_is_shown_and_said_to_be_one() {
+    let server = Server::start();
+    let hello = server.path("hello");
+    let ran = carob(&["observe", &hello]);
+    assert_eq!(
+        (ran.code, ran.stdout()),
+        (Some(1), "hello, this is 32 bytes of text\n")
+    );
+    assert!(ran.stderr.contains("not any more, observable"), "{ran:?}");
+    // One state was all that was asked for.
+    let ran = carob(&["observe", &hello, "--count", "1"]);
+    assert_eq!(
+        (ran.code, ran.stdout()),
+        (Some(0), "hello, this is 32 bytes of text\n")
+    );
+    let ran = carob(&["observe", &server.path("missing")]);
+    assert!(ran.refused(1).contains("4.04 Not Found"), "{ran:?}");
+}
+
+#[test]
+fn a_file_is_followed_through_its_changes_until_it_is_deleted() {
+    let scratch = Scratch::new();
+    let folder = scratch.text("");
+    scratch.with("file.txt", "one");
+    let server = Server::with(&["--dir", &folder, "--writable"]);
+    let file = server.path("file.txt");
+    let mut listing = Running::start(&["observe", &server.path(""), "--json"]);
+    let mut running = Running::start(&["observe", &file]);
+    assert_eq!(running.line(), "one");
+    assert!(
+        event(&listing.line())["payload"]
+            .as_str()
+            .unwrap()
+            .contains("file.txt")
+    );
+    // Larger than what is read at once, and than a notification.
+    let large = "x".repeat(100_000);
+    carob(&["put", &server.path("other.txt"), "nothing to do with it"]);
+    assert!(
+        event(&listing.line())["payload"]
+            .as_str()
+            .unwrap()
+            .contains("other.txt")
+    );
+    let source = scratch.with("source", &large);
+    carob(&["put", &file, "--file", &source]);
+    assert_eq!(running.line(), large);
+    carob(&["delete", &file]);
+    let ran = running.finish();
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("4.04 Not Found"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_server_that_falls_silent_makes_what_is_known_stale() {
+    let server = Server::start();
+    let uri = server.path("time");
+    let mut running = Running::start(&["observe", &uri, "--json"]);
+    assert_eq!(event(&running.line())["event"], "state");
+    let address = server.uri.trim_start_matches("coap://").to_owned();
+    drop(server);
+    loop {
+        let event = event(&running.line());
+        if event["event"] == "stale" {
+            break;
+        }
+        assert_eq!(event["event"], "state");
+    }
+    // It goes on as soon as there is a server again.
+    let _server = Server::at(&address, &[]);
+    while event(&running.line())["event"] != "state" {}
+}
+
+#[test]
+fn without_a_reader_the_observation_ends() {
+    let scratch = Scratch::new();
+    let log = scratch.text("log");
+    let server = Server::with(&["--log", &log]);
+    let uri = server.path("time");
+    let script = format!(
+        "'{}' observe '{uri}' | head -n 1",
+        env!("CARGO_BIN_EXE_carob")
+    );
+    let output = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .output()
+        .unwrap();
+    assert_eq!(output.stderr, b"");
+    assert_eq!(output.stdout.len(), "2026-11-21T21:04:51Z\n".len());
+    for _ in 0..100 {
+        if events(&scratch.read("log"))
+            .iter()
+            .any(|event| event == "unobserved")
+        {
+            return;
+        }
+        sleep(Duration::from_millis(50));
+    }
+    panic!("the server was not told");
+}

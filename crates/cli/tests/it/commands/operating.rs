@@ -1,0 +1,132 @@
+//! What servers tell those who look after them.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::commands::harness::{Scratch, Server, carob};
+
+/// What is at an `http://ADDRESS/PATH`.
+fn fetch(uri: &str) -> String {
+    let rest = uri.strip_prefix("http://").unwrap();
+    let (address, path) = rest.split_once('/').unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    response
+}
+
+/// Waits for a line in what is told.
+fn expect(uri: &str, line: &str) {
+    let began = Instant::now();
+    loop {
+        let text = fetch(uri);
+        if text.lines().any(|it| it == line) {
+            return;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(8),
+            "no {line} in\n{text}"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_server_tells_prometheus_what_was_asked_of_it() {
+    let server = Server::with(&["--metrics", "127.0.0.1:0"]);
+    let metrics = server.metrics.clone().unwrap();
+    for _ in 0..3 {
+        carob(&["get", &server.path("hello")]).quiet();
+    }
+    carob(&["get", &server.path("nothing")]).refused(1);
+    let line = |code: &str, count| {
+        format!("carob_requests_total{{code=\"{code}\",method=\"GET\",scheme=\"coap\"}} {count}")
+    };
+    expect(&metrics, &line("2.05", 3));
+    expect(&metrics, &line("4.04", 1));
+    expect(&metrics, "carob_handlers{scheme=\"coap\"} 0");
+}
+
+#[test]
+fn a_proxy_tells_of_both_its_sides() {
+    let origin = Server::start();
+    let route = format!("/there={}", origin.uri);
+    let proxy = Server::proxy(&["--route", &route, "--metrics", "127.0.0.1:0"]);
+    let metrics = proxy.metrics.clone().unwrap();
+    carob(&["get", &proxy.path("there/hello")]).quiet();
+    for line in [
+        "carob_requests_total{code=\"2.05\",method=\"GET\",scheme=\"coap\"} 1",
+        "carob_responses_total{code=\"2.05\",scheme=\"coap\"} 1",
+        "carob_transmissions_total{kind=\"request\",scheme=\"coap\"} 1",
+    ] {
+        expect(&metrics, line);
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ran = carob(&["serve", "--bind", "127.0.0.1:0", "--metrics", &address]);
+    let text = ran.refused(4);
+    assert!(
+        text.contains(&address) && text.contains("--metrics"),
+        "{text}"
+    );
+}
+
+#[test]
+fn health_is_where_it_was_asked_for() {
+    let server = Server::with(&["--health", "/health"]);
+    let text = carob(&["get", &server.path("health")]).quiet().to_owned();
+    assert!(text.starts_with("ok\nuptime "), "{text}");
+    let json = carob(&["get", &server.path("health"), "--accept", "json"]);
+    assert!(json.quiet().contains("\"state\":\"ok\""), "{json:?}");
+    carob(&["get", &Server::start().path("health")]).refused(1);
+    let wrong = carob(&["serve", "--health", "health"]);
+    assert!(wrong.refused(2).contains("such as /health"), "{wrong:?}");
+}
+
+fn read(path: &str) -> String {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::read_to_string(root.join(path)).unwrap()
+}
+
+#[test]
+fn the_unit_of_systemd_starts_a_server() {
+    let unit = read("packaging/carob.service");
+    let line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart=/usr/bin/carob serve "));
+    let scratch = Scratch::new();
+    let keys = scratch.with("psk", "sensor:correct horse\n");
+    let line = line.unwrap().replace("%d/psk", &keys);
+    let line = line
+        .replace(":5683", ":0")
+        .replace(":5684", ":0")
+        .replace(":9683", ":0");
+    let arguments: Vec<&str> = line.split(' ').collect();
+    let ["--bind", _, arguments @ ..] = &arguments[..] else {
+        panic!("{line}")
+    };
+    let server = Server::with(arguments);
+    let with_key = ["--psk-identity", "sensor", "--psk-file", &keys];
+    let uri = server.over("coaps", "hello").replace("[::]", "localhost");
+    carob(&[&["get", &uri][..], &with_key].concat()).quiet();
+    fetch(&server.metrics.unwrap());
+}
+
+#[test]
+fn the_guide_names_metrics_that_there_are() {
+    let names = read("crates/carob/src/metrics/names.md");
+    let page = read("docs/guide/src/operating.md");
+    let words = page.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let named: Vec<&str> = words.filter(|word| word.starts_with("carob_")).collect();
+    assert!(named.len() > 20, "{named:?}");
+    for name in named.into_iter().filter(|name| *name != "carob_proto") {
+        assert!(names.contains(&format!("| `{name}` |")), "{name}");
+    }
+}

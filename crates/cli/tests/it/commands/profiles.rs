@@ -1,0 +1,87 @@
+//! `carob profiles`, and what `--profile` changes.
+
+use serde_json::Value;
+
+use crate::commands::harness::{Server, carob};
+
+/// The first timer in seconds, as `--timing` tells it of a request.
+fn first_timer(server: &Server, arguments: &[&str]) -> f64 {
+    let uri = server.path("hello");
+    let ran = carob(&[&["get", &uri, "--json", "--timing"], arguments].concat());
+    let answer = ran.json().remove(0);
+    let timer = &answer["timing"]["first_rto_ms"];
+    timer.as_f64().unwrap_or_else(|| panic!("{answer}")) / 1_000.0
+}
+
+#[test]
+fn the_list_has_a_line_for_each_profile_and_an_explanation_a_reason_for_each_value() {
+    let ran = carob(&["profiles"]);
+    let text = ran.quiet();
+    let all: Value = serde_json::from_str(carob(&["profiles", "--json"]).quiet()).unwrap();
+    let names: Vec<&str> = (all.as_array().unwrap().iter())
+        .map(|profile| profile["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["nb-iot", "lte-m", "thread", "lan"]);
+    for profile in all.as_array().unwrap() {
+        let name = profile["name"].as_str().unwrap();
+        assert!(text.contains(&format!("\n{name} ")), "{name} in {text}");
+        let explained = carob(&["profiles", name]);
+        let explained = explained.quiet();
+        for reason in profile["reasons"].as_array().unwrap() {
+            let (of, why) = (&reason["of"], reason["why"].as_str().unwrap());
+            assert!(explained.contains(why), "{of} of {name} in {explained}");
+            assert_eq!(reason["project_choice"], reason["source"].is_null());
+        }
+        let lifetime = profile["parameters"]["exchange_lifetime"].as_str().unwrap();
+        assert!(explained.contains(&format!("EXCHANGE_LIFETIME  {lifetime}")));
+    }
+}
+
+#[test]
+fn a_wrong_profile_is_refused_with_those_there_are() {
+    for command in [
+        &["profiles", "lte-n"][..],
+        &["get", "coap://localhost/", "--profile", "lte-n"],
+        &["serve", "--profile", "lte-n"],
+        &["bench", "coap://localhost/", "--profile", "lte-n"],
+        &["proxy", "--profile", "lte-n"],
+        &["proxy", "--origin-profile", "[::1]:5683=lte-n"],
+    ] {
+        let ran = carob(command);
+        let said = ran.refused(2);
+        assert!(
+            said.contains("there are nb-iot, lte-m, thread, lan"),
+            "{said}"
+        );
+        assert!(said.contains("did you mean lte-m?"), "{said}");
+    }
+}
+
+#[test]
+fn a_profile_sets_timers_and_a_controller_goes_over_it() {
+    let server = Server::start();
+    let timer = first_timer(&server, &["--profile", "nb-iot"]);
+    assert!((9.0..=13.5).contains(&timer), "{timer}");
+    let timer = first_timer(&server, &["--profile", "lan"]);
+    assert!((1.0..=1.5).contains(&timer), "{timer}");
+    // default draws from ACK_TIMEOUT on, which stays the profile's.
+    let timer = first_timer(&server, &["--profile", "nb-iot", "--cc", "default"]);
+    assert!((9.0..=13.5).contains(&timer), "{timer}");
+    let timer = first_timer(&server, &[]);
+    assert!((2.0..=3.0).contains(&timer), "{timer}");
+}
+
+#[test]
+fn blocks_are_the_profiles_unless_told() {
+    let server = Server::with(&["--profile", "thread"]);
+    let asked = |arguments: &[&str]| {
+        let uri = server.path(".well-known/core");
+        let all = [&["get", &uri, "-v"], arguments].concat();
+        let ran = carob(&all);
+        ran.stderr.clone()
+    };
+    let by_server = asked(&[]);
+    assert!(by_server.contains("Block2=0/1/64 "), "{by_server}");
+    let smaller = asked(&["--profile", "thread", "--block-size", "32"]);
+    assert!(smaller.contains("Block2=0/0/32 "), "{smaller}");
+}

@@ -1,0 +1,121 @@
+//! `carob proxy`, and clients that ask one.
+
+use crate::commands::harness::{Scratch, Server, carob};
+
+#[test]
+fn a_forward_proxy_asks_whom_it_may() {
+    let server = Server::start();
+    let proxy = Server::proxy(&["--allow", "127.0.0.1"]);
+    let hello = server.path("hello");
+    let through = carob(&["get", &hello, "--proxy", &proxy.uri]);
+    assert_eq!(through.quiet(), "hello, this is 32 bytes of text\n");
+    let large = carob(&["get", &server.path("large"), "--proxy", &proxy.uri, "--raw"]);
+    assert_eq!(large.bytes.len(), 1 << 20);
+    let posted = carob(&["post", &server.path("count"), "7", "--proxy", &proxy.uri]);
+    assert_eq!(posted.quiet(), "7");
+    let observed = carob(&[
+        "observe",
+        &server.path("time"),
+        "--proxy",
+        &proxy.uri,
+        "--count",
+        "2",
+        "--raw",
+    ]);
+    assert_eq!(observed.quiet().lines().count(), 2);
+    let other = carob(&["get", "coap://127.0.0.2/", "--proxy", &proxy.uri]);
+    let refused = other.refused(5);
+    assert!(refused.contains("5.05 Proxying Not Supported"), "{refused}");
+    let http = carob(&["get", "http://127.0.0.1/", "--proxy", &proxy.uri]);
+    assert!(http.refused(5).contains("5.05"), "{http:?}");
+    let secure = carob(&["get", "coaps+tcp://h/", "--proxy", "coap://192.0.2.1"]);
+    let said = secure.refused(2);
+    assert!(
+        said.contains("not secure") && said.contains("hint:"),
+        "{said}"
+    );
+    assert_eq!(proxy.stop().quiet().lines().count(), 1);
+}
+
+#[test]
+fn a_reverse_proxy_leads_to_its_origins_each_side_with_its_own_settings() {
+    let server = Server::with(&["--tcp", "127.0.0.1:0"]);
+    let over_tcp = format!("/t={}", server.over("coap+tcp", ""));
+    let over_udp = format!("/u={}", server.uri);
+    let origin = server.uri.replace("coap://", "");
+    let of_origin = format!("{origin}=fasor");
+    let proxy = Server::proxy(&[
+        "--route",
+        &over_tcp,
+        "--route",
+        &over_udp,
+        "--cc",
+        "cocoa-plus",
+        "--origin-cc",
+        "cocoa-03",
+        "--origin-cc",
+        &of_origin,
+        "--origin-block-size",
+        "64",
+        "-v",
+    ]);
+    for route in ["t", "u"] {
+        let hello = carob(&["get", &proxy.path(&format!("{route}/hello"))]);
+        assert_eq!(hello.quiet(), "hello, this is 32 bytes of text\n");
+    }
+    let links = carob(&["discover", &proxy.uri, "--raw"]);
+    for link in ["</t/hello>", "</u/hello>", "</u/time>"] {
+        assert!(links.quiet().contains(link), "{links:?}");
+    }
+    let ran = proxy.stop();
+    assert!(
+        ran.stderr.contains("Hop-Limit"),
+        "both sides are shown: {ran:?}"
+    );
+}
+
+#[test]
+fn both_sides_may_be_secured_by_keys() {
+    let scratch = Scratch::new();
+    let keys = scratch.with("keys", "proxy:0x0123456789abcdef\n");
+    let secured = ["--dtls", "127.0.0.1:0", "--psk-file", &*keys];
+    let server = Server::with(&secured);
+    let coaps = server.over("coaps", "").replace("localhost", "127.0.0.1");
+    let route = format!("/s={coaps}");
+    let options = ["--route", &*route, "--origin-psk-file", &*keys];
+    let proxy = Server::proxy(&[&options[..], &secured].concat());
+    let plain = carob(&["get", &proxy.path("s/hello")]);
+    assert_eq!(plain.quiet(), "hello, this is 32 bytes of text\n");
+    let through = proxy
+        .over("coaps", "s/hello")
+        .replace("localhost", "127.0.0.1");
+    let secure = carob(&["get", &through, "--psk-file", &keys]);
+    assert_eq!(secure.quiet(), "hello, this is 32 bytes of text\n");
+    let stranger = Server::proxy(&["--route", &route]);
+    let refused = carob(&["get", &stranger.path("s/hello")]);
+    assert!(
+        refused.refused(5).contains("5.02 Bad Gateway"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_proxy_with_nothing_to_pass_on_or_nonsense_says_what_it_needs() {
+    let nothing = carob(&["proxy", "--bind", "127.0.0.1:0"]);
+    assert!(nothing.refused(2).contains("--allow"), "{nothing:?}");
+    for (option, wrong, says) in [
+        ("--route", "a=coap://h", "PATH=URI"),
+        ("--route", "/a=http://h/", "scheme"),
+        ("--allow", "h/24", "ADDRESS/BITS"),
+        ("--origin-cc", "h=fasor", "ADDRESS:PORT=NAME"),
+        ("--hop-limit", "0", "1..=255"),
+    ] {
+        let ran = carob(&["proxy", option, wrong]);
+        assert!(ran.refused(2).contains(says), "{wrong}: {ran:?}");
+    }
+    let unknown = carob(&["proxy", "--allow", "h", "--origin-cc", "cocoa-3"]);
+    assert!(
+        unknown.refused(2).contains("did you mean \"cocoa-03\"?"),
+        "{unknown:?}"
+    );
+}

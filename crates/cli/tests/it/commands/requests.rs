@@ -1,0 +1,340 @@
+//! `carob get` and its like: what is sent, what is shown, how it ends.
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::commands::harness::{Scratch, Server, carob, carob_reading, command};
+
+/// The value of an answer's option.
+fn option<'a>(answer: &'a Value, name: &str) -> Option<&'a Value> {
+    let options = answer["options"].as_array().unwrap();
+    let found = options.iter().find(|option| option["name"] == name)?;
+    Some(&found["value"])
+}
+
+#[test]
+fn every_method_with_a_body_is_answered_what_it_sent() {
+    let server = Server::start();
+    let echo = server.path("echo");
+    for (method, code) in [
+        ("put", "2.04"),
+        ("post", "2.04"),
+        ("fetch", "2.05"),
+        ("patch", "2.04"),
+        ("ipatch", "2.04"),
+    ] {
+        assert_eq!(carob(&[method, &echo, "some text"]).quiet(), "some text");
+        let ran = carob(&[method, &echo, "{}", "--format", "json", "--json"]);
+        assert_eq!(ran.code, Some(0));
+        let [answer] = &ran.json()[..] else {
+            panic!("{ran:?}")
+        };
+        assert_eq!(
+            (&answer["code"], &answer["payload"]),
+            (&code.into(), &"{}".into())
+        );
+        assert_eq!(option(answer, "Content-Format"), Some(&50.into()));
+        assert_eq!(answer["uri"], *echo);
+    }
+}
+
+#[test]
+fn a_body_may_come_from_stdin_or_from_a_file_whose_name_tells_its_format() {
+    let (server, scratch) = (Server::start(), Scratch::new());
+    let echo = server.path("echo");
+    let piped = carob_reading(&["post", &echo, "-"], b"piped");
+    assert_eq!(piped.quiet(), "piped");
+    let large: Vec<u8> = (0..50_000_u32).map(|n| n as u8).collect();
+    assert_eq!(carob_reading(&["post", &echo, "-"], &large).bytes, large);
+    for (name, format, told) in [
+        ("a.json", None, Some(50)),
+        ("a.cbor", None, Some(60)),
+        ("a.unknown", None, None),
+        ("b.json", Some("senml+json"), Some(110)),
+    ] {
+        let file = scratch.with(name, "[]");
+        let mut arguments = vec!["post", &echo, "--file", &file, "--json"];
+        arguments.extend(format.iter().flat_map(|format| ["--format", format]));
+        let ran = carob(&arguments);
+        let answer = &ran.json()[0];
+        assert_eq!(answer["payload"], "[]");
+        assert_eq!(
+            option(answer, "Content-Format"),
+            told.map(Value::from).as_ref(),
+            "{name}"
+        );
+    }
+    let missing = carob(&["post", &echo, "--file", &scratch.text("missing")]);
+    assert!(missing.refused(1).contains("cannot read"), "{missing:?}");
+}
+
+#[test]
+fn a_format_nobody_knows_is_refused_with_those_that_are_known() {
+    let ran = carob(&["get", "coap://127.0.0.1", "--accept", "jsno"]);
+    let error = ran.refused(2);
+    assert!(
+        error.contains("did you mean json?") && error.contains("senml+cbor"),
+        "{error}"
+    );
+}
+
+#[test]
+fn tokens_are_as_long_as_they_are_asked_for_and_servers_take() {
+    let server = Server::start();
+    let hello = server.path("hello");
+    let token = |line: &str| {
+        let token = line.split_once(" token ").map_or("", |(_, rest)| rest);
+        token.split(' ').next().unwrap_or_default().len() / 2
+    };
+    for (length, code) in [("0", 0), ("3", 0), ("20", 0), ("64", 0), ("300", 1)] {
+        let ran = carob(&["get", &hello, "-v", "--token-length", length]);
+        let lines: Vec<_> = ran.stderr.lines().collect();
+        let expected: usize = length.parse().unwrap();
+        assert_eq!(
+            (token(lines[0]), token(lines[1])),
+            (expected, expected),
+            "{lines:?}"
+        );
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+    }
+    let wrong = carob(&["get", &hello, "--token-length", "1025"]);
+    assert!(wrong.refused(2).contains("0 to 1024"), "{wrong:?}");
+}
+
+#[test]
+fn options_travel_as_they_were_given() {
+    let server = Server::start();
+    let hello = server.path("hello");
+    let ran = carob(&[
+        "get",
+        &hello,
+        "-v",
+        "--option",
+        "65000=0x00ff",
+        "--option",
+        "65002=a b",
+        "--option",
+        "Hop-Limit=16",
+        "--accept",
+        "text",
+        "--non",
+    ]);
+    let sent = ran.stderr.lines().find(|line| line.contains('→')).unwrap();
+    assert!(sent.contains("NON GET"), "{sent}");
+    let options = "Uri-Path=hello Hop-Limit=16 Accept=text/plain 65000=00ff 65002=612062";
+    assert!(sent.ends_with(options), "{sent}");
+    let misplaced = carob(&["get", &hello, "--option", "Max-Age=60"]);
+    assert!(
+        misplaced.refused(2).contains("Max-Age may not be there"),
+        "{misplaced:?}"
+    );
+    // An unknown critical option is refused by the server (RFC 7252 5.4.1).
+    let critical = carob(&["get", &hello, "--option", "65001=x"]);
+    assert!(
+        critical.refused(1).contains("4.02 Bad Option"),
+        "{critical:?}"
+    );
+}
+
+#[test]
+fn conditions_are_kept() {
+    let scratch = Scratch::new();
+    let folder = scratch.text("");
+    let server = Server::with(&["--dir", &folder, "--writable"]);
+    let file = server.path("file.txt");
+    let put =
+        |text: &str, condition: &[&str]| carob(&[&["put", &file, text], condition].concat()).code;
+    assert_eq!(
+        put("one", &["--if-match", "any"]),
+        Some(1),
+        "there is nothing yet"
+    );
+    assert_eq!(put("one", &["--if-none-match"]), Some(0));
+    assert_eq!(put("two", &["--if-none-match"]), Some(1));
+    let ran = carob(&["get", &file, "--json"]);
+    let answer = &ran.json()[0];
+    let etag = option(answer, "ETag").unwrap().as_str().unwrap();
+    assert_eq!(answer["payload"], "one");
+    let known = carob(&["get", &file, "--etag", etag]);
+    assert_eq!(
+        (known.code, known.stdout(), &*known.stderr),
+        (Some(0), "", "2.03 Valid\n")
+    );
+    assert_eq!(put("two", &["--if-match", "0011"]), Some(1));
+    assert_eq!(
+        put("two", &["--if-match", "0011", "--if-match", etag]),
+        Some(0)
+    );
+    assert_eq!(carob(&["get", &file, "--etag", etag]).quiet(), "two");
+    assert_eq!(carob(&["delete", &file, "--if-match", etag]).code, Some(1));
+    assert_eq!(carob(&["delete", &file, "--if-match", "any"]).code, Some(0));
+}
+
+#[test]
+fn several_uris_are_answered_one_after_the_other_and_the_worst_counts() {
+    let server = Server::start();
+    let [hello, missing, count] = ["hello", "missing", "count"].map(|path| server.path(path));
+    let ran = carob(&["get", &hello, &count]);
+    assert_eq!(
+        ran.quiet(),
+        "hello, this is 32 bytes of text\n0",
+        "bodies and nothing else"
+    );
+    let ran = carob(&["get", &hello, &missing, &count]);
+    assert_eq!(ran.code, Some(1));
+    assert_eq!(
+        ran.stdout(),
+        "hello, this is 32 bytes of text\n0",
+        "it goes on after a refusal"
+    );
+    assert_eq!(
+        ran.stderr.matches("4.04 Not Found").count(),
+        1,
+        "{}",
+        ran.stderr
+    );
+    let ran = carob(&["get", &missing, &hello, &count, "--json"]);
+    assert_eq!(ran.code, Some(1));
+    let answers = ran.json();
+    let codes: Vec<_> = answers
+        .iter()
+        .map(|answer| (&answer["uri"], &answer["code"]))
+        .collect();
+    assert_eq!(
+        codes,
+        [
+            (&Value::from(missing), &Value::from("4.04")),
+            (&Value::from(hello), &Value::from("2.05")),
+            (&Value::from(count), &Value::from("2.05")),
+        ]
+    );
+}
+
+#[test]
+fn of_several_uris_a_bad_one_is_found_before_the_first_is_asked() {
+    let server = Server::start();
+    let count = server.path("count");
+    let ran = carob(&["delete", &count, "coap:/nonsense"]);
+    assert!(ran.refused(2).contains("bad URI"), "{ran:?}");
+    let ran = carob(&["get", "localhost/hello"]);
+    let hint = "did you mean coap://localhost/hello?";
+    assert!(ran.refused(2).contains(hint), "{ran:?}");
+    let ran = carob(&["get", &count, &count, "-o", "file"]);
+    assert!(ran.refused(2).contains("one file"), "{ran:?}");
+}
+
+#[test]
+fn what_cannot_be_reached_is_told_to_programs_too() {
+    let unused = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = unused.local_addr().unwrap();
+    drop(unused);
+    let uri = format!("coap://{address}");
+    for command in ["get", "ping"] {
+        let ran = carob(&[command, &uri, "--json", "--timing"]);
+        assert_eq!(ran.code, Some(4), "{ran:?}");
+        let answer = &ran.json()[0];
+        assert_eq!(answer["uri"], *uri);
+        assert!(
+            answer["error"]
+                .as_str()
+                .unwrap()
+                .contains("cannot be reached"),
+            "{answer}"
+        );
+        assert_eq!(answer["timing"]["exchanges"], 1);
+        assert!(ran.stderr.contains("cannot be reached"), "{ran:?}");
+    }
+}
+
+#[test]
+fn pings_name_whom_they_reached() {
+    let server = Server::start();
+    let ran = carob(&["ping", &server.uri, &server.uri]);
+    assert_eq!(
+        ran.quiet()
+            .matches(&format!("{} is there: ", server.uri))
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn a_file_is_written_whole_and_never_by_an_error() {
+    let (server, scratch) = (Server::start(), Scratch::new());
+    let file = scratch.text("large.bin");
+    assert_eq!(
+        carob(&["get", &server.path("large"), "-o", &file]).quiet(),
+        ""
+    );
+    let bytes = scratch.read("large.bin");
+    assert_eq!(bytes.len(), 1 << 20);
+    let ran = carob(&["get", &server.path("missing"), "-o", &file]);
+    assert!(ran.refused(1).contains("4.04"), "{ran:?}");
+    assert_eq!(scratch.read("large.bin"), bytes);
+    let ran = carob(&["get", &server.path("hello"), "-o", &file, "--json"]);
+    let answer = &ran.json()[0];
+    assert_eq!(
+        (&answer["file"], &answer["bytes"]),
+        (&Value::from(file), &Value::from(32))
+    );
+    assert_eq!(answer.get("payload"), None);
+}
+
+#[test]
+fn a_reader_that_has_had_enough_is_no_error() {
+    let server = Server::start();
+    let mut child = command(&["get", &server.path("large")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = child.stdout.take().unwrap();
+    out.read_exact(&mut [0; 10]).unwrap();
+    drop(out);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));
+}
+
+#[test]
+fn what_was_created_is_told_with_its_code() {
+    let scratch = Scratch::new();
+    let folder = scratch.text("");
+    let server = Server::with(&["--dir", &folder, "--writable"]);
+    let ran = carob(&["put", &server.path("new"), "x"]);
+    assert_eq!(
+        (ran.code, ran.stdout(), &*ran.stderr),
+        (Some(0), "", "2.01 Created\n")
+    );
+    assert_eq!(scratch.read("new"), b"x");
+}
+
+#[test]
+fn who_wants_no_response_is_done_when_the_request_has_arrived() {
+    let server = Server::start();
+    let (echo, nothing) = (server.path("echo"), server.path("nothing"));
+    for message in [&[][..], &["--non"]] {
+        let mut arguments = vec!["put", &echo, "some text", "--no-response", "--json"];
+        arguments.extend(message);
+        let ran = carob(&arguments);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let [answer] = &ran.json()[..] else {
+            panic!("{ran:?}")
+        };
+        assert_eq!(answer["unanswered"], true);
+        assert_eq!(answer["attempts"], 1);
+    }
+    let ran = carob(&["put", &echo, "some text", "--no-response"]);
+    assert!(ran.stderr.contains("none was asked for"), "{ran:?}");
+    // Errors are told still, and so is what a server says all the same.
+    let ran = carob(&["get", &nothing, "--no-response=2xx"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let ran = carob(&["get", &nothing, "--no-response=4xx,5xx", "--json"]);
+    assert_eq!(
+        (ran.code, &ran.json()[0]["unanswered"]),
+        (Some(0), &true.into())
+    );
+    let ran = carob(&["get", &echo, "--no-response=3xx"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}

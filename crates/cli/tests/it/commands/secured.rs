@@ -1,0 +1,169 @@
+//! Commands over DTLS.
+
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+use pcap_file::pcapng::{Block, PcapNgReader};
+
+use crate::commands::harness::{Scratch, Server, carob, carob_with};
+
+const KEYS: &str = "# two devices\nsensor:correct horse\n0x0001:0x0102030405060708\n";
+
+/// A server that takes keys and has a certificate; the files with the keys and whom to trust.
+fn serve(scratch: &Scratch) -> (Server, String, String) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let cert = scratch.with("cert.pem", made.cert.pem());
+    let key = scratch.with("key.pem", made.signing_key.serialize_pem());
+    let keys = scratch.with("keys.txt", KEYS);
+    let any = "127.0.0.1:0";
+    let arguments = [
+        "--dtls",
+        any,
+        "--psk-file",
+        &keys,
+        "--cert",
+        &cert,
+        "--key",
+        &key,
+    ];
+    (Server::with(&arguments), keys, cert)
+}
+
+#[test]
+fn every_verb_goes_over_dtls_with_a_key_or_a_certificate() {
+    let scratch = Scratch::new();
+    let (server, keys, ca) = serve(&scratch);
+    let uri = |path| server.over("coaps", path);
+    for credentials in [
+        ["--psk-file", &keys, "--psk-identity", "sensor"].as_slice(),
+        &["--psk-file", &keys, "--psk-identity", "0x0001"],
+        &["--ca", &ca],
+    ] {
+        let with = |arguments: &[&str]| carob(&[arguments, credentials].concat());
+        let hello = with(&["get", &uri("hello")]);
+        assert_eq!(hello.quiet(), "hello, this is 32 bytes of text\n");
+        let back = with(&["post", &uri("echo"), "over DTLS"]);
+        assert_eq!(back.quiet(), "over DTLS");
+        assert!(with(&["ping", &uri("")]).quiet().contains("is there"));
+        assert!(with(&["discover", &uri("")]).quiet().contains("/hello"));
+        let states = with(&["observe", &uri("time"), "--count", "2", "--raw"]);
+        assert_eq!(states.quiet().lines().count(), 2);
+        let file = scratch.text("large.bin");
+        with(&["get", &uri("large"), "-o", &file]).quiet();
+        assert_eq!(scratch.read("large.bin").len(), 1 << 20);
+    }
+}
+
+#[test]
+fn what_is_secured_is_shown_and_captured_readably() {
+    let scratch = Scratch::new();
+    let (server, keys, _) = serve(&scratch);
+    let file = scratch.text("x.pcapng");
+    let uri = server.over("coaps", "hello");
+    let ran = carob(&[
+        "get",
+        &uri,
+        "--psk-file",
+        &keys,
+        "--psk-identity",
+        "sensor",
+        "-v",
+        "--pcap",
+        &file,
+    ]);
+    let lines: Vec<_> = ran.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    assert!(lines[0].contains("coaps GET") && lines[0].contains("Uri-Path=hello"));
+    assert!(lines[1].contains("2.05 Content"));
+    let capture = scratch.read("x.pcapng");
+    let text = b"hello, this is 32 bytes of text";
+    assert!(capture.windows(text.len()).any(|bytes| bytes == text));
+    // On an interface that says so, each with the port that it came from or went to.
+    let mut reader = PcapNgReader::new(&capture[..]).unwrap();
+    let mut seen = Vec::new();
+    while let Some(block) = reader.next_block() {
+        match block.unwrap() {
+            Block::InterfaceDescription(it) => seen.push(format!("{:?}", it.linktype)),
+            Block::EnhancedPacket(packet) => {
+                let said = |option: &_| matches!(option, EnhancedPacketOption::Comment(_));
+                assert!(packet.options.iter().any(said), "{packet:?}");
+                seen.push(packet.interface_id.to_string());
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(seen, ["RAW", "WIRESHARK_UPPER_PDU", "1", "1"]);
+    let port = uri.rsplit(':').next().unwrap().split('/').next().unwrap();
+    let read = |fields: &[&str]| {
+        let tshark = std::process::Command::new("tshark")
+            .args(["-r", &file, "-T", "fields"])
+            .args(fields.iter().flat_map(|field| ["-e", field]))
+            .output();
+        tshark.ok().filter(|ran| ran.status.success())
+    };
+    // Where Wireshark is, it reads them as CoAP.
+    if let Some(ran) = read(&["_ws.col.Protocol", "coap.code", "exported_pdu.dst_port"]) {
+        let text = String::from_utf8_lossy(&ran.stdout);
+        let [request, response] = &text.lines().collect::<Vec<_>>()[..] else {
+            panic!("{text}")
+        };
+        assert_eq!(*request, format!("CoAP\t1\t{port}"));
+        assert!(response.starts_with("CoAP\t69\t"), "{text}");
+    }
+}
+
+#[test]
+fn a_key_is_in_a_file_or_in_the_environment_and_wrong_ones_are_refused_with_a_remedy() {
+    let scratch = Scratch::new();
+    let (server, keys, _) = serve(&scratch);
+    let uri = server.over("coaps", "hello");
+    let ask = ["get", &uri, "--psk-identity", "sensor"];
+    let hello = carob_with(&ask, &[("CAROB_PSK", "correct horse")]);
+    assert_eq!(hello.quiet(), "hello, this is 32 bytes of text\n");
+    let said = carob_with(&ask, &[("CAROB_PSK", "wrong horse")])
+        .refused(4)
+        .to_owned();
+    assert!(
+        said.contains("does not accept the pre-shared key of identity \"sensor\""),
+        "{said}"
+    );
+    assert!(
+        said.contains("hint: check the identity and its key"),
+        "{said}"
+    );
+    assert!(!said.contains("horse"), "no key is shown: {said}");
+    let said = carob(&ask).refused(2).to_owned();
+    assert!(
+        said.contains("--psk-file") && said.contains("CAROB_PSK"),
+        "{said}"
+    );
+    let said = carob(&["get", &uri, "--psk-file", &keys])
+        .refused(2)
+        .to_owned();
+    assert!(
+        said.contains("it has 2 keys") && said.contains("--psk-identity"),
+        "{said}"
+    );
+    let bad = scratch.with("bad.txt", "sensor:key\nsecret\n");
+    let said = carob(&["get", &uri, "--psk-file", &bad])
+        .refused(1)
+        .to_owned();
+    assert!(
+        said.contains("line 2") && !said.contains("secret"),
+        "{said}"
+    );
+    let said = carob(&["get", &uri]).refused(4).to_owned();
+    assert!(
+        said.contains("certificate of the peer is not trusted"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_server_without_anything_to_prove_itself_with_does_not_start() {
+    let said = carob(&["serve", "--bind", "127.0.0.1:0", "--dtls", "127.0.0.1:0"])
+        .refused(4)
+        .to_owned();
+    assert!(
+        said.contains("needs pre-shared keys, a certificate, or both"),
+        "{said}"
+    );
+}

@@ -1,0 +1,236 @@
+//! `carob serve` and its demo resources.
+
+use serde_json::Value;
+
+use crate::commands::harness::{Scratch, Server, carob};
+
+#[test]
+fn posts_add_to_the_count() {
+    let server = Server::start();
+    let count = server.path("count");
+    assert_eq!(carob(&["get", &count]).quiet(), "0");
+    assert_eq!(carob(&["post", &count]).quiet(), "1");
+    assert_eq!(carob(&["post", &count, "41"]).quiet(), "42");
+    assert_eq!(carob(&["get", &count]).quiet(), "42");
+    let refused = carob(&["post", &count, "many"]);
+    assert!(
+        refused
+            .refused(1)
+            .contains("4.00 Bad Request: expected a whole number"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn copies_are_counted_in_an_option_that_both_sides_know() {
+    let other = ["--count-option", "65084"];
+    for (serve, get, number, echoed) in [
+        (&[][..], &[][..], 65_052, true),
+        (&other, &other, 65_084, true),
+        (&other, &[], 65_052, false),
+    ] {
+        let server = Server::with(serve);
+        let count = server.path("count");
+        let asked = [&["get", &count, "-v", "--cc", "fasor-option"], get].concat();
+        let ran = carob(&asked);
+        assert_eq!(ran.stdout(), "0");
+        let lines: Vec<_> = ran.stderr.lines().collect();
+        let [request, answer] = &lines[..] else {
+            panic!("{lines:#?}")
+        };
+        let option = format!(" {number}=ff ");
+        assert!(request.contains(&option), "{request}");
+        assert_eq!(answer.contains(&option), echoed, "{answer}");
+    }
+    let wrong = carob(&["get", "coap://[::1]", "--count-option", "65000"]);
+    assert!(wrong.refused(2).contains("such as 65052"), "{wrong:?}");
+}
+
+#[test]
+fn the_time_is_a_moment_in_utc() {
+    let server = Server::start();
+    let ran = carob(&["get", &server.path("time")]);
+    let text = ran.quiet().trim_end();
+    assert_eq!(text.len(), "2026-11-21T21:04:51Z".len(), "{text}");
+    assert!(text.ends_with('Z') && text.as_bytes()[10] == b'T', "{text}");
+}
+
+#[test]
+fn sensors_come_in_the_format_asked_for() {
+    let server = Server::start();
+    let sensors = server.path("sensors");
+    for accept in [
+        &[][..],
+        &["--accept", "50"],
+        &["--accept", "application/senml+json"],
+    ] {
+        let arguments = [&["get", &*sensors], accept].concat();
+        let ran = carob(&arguments);
+        let records: Value = serde_json::from_str(ran.quiet()).unwrap();
+        assert_eq!(records[0]["u"], "Cel");
+    }
+    for accept in ["60", "112"] {
+        let ran = carob(&["get", &sensors, "--accept", accept]);
+        assert_eq!(
+            ran.bytes[..3],
+            [0x82, 0xa4, 0x21],
+            "two records, the first with bn"
+        );
+    }
+    let xml = carob(&["get", &sensors, "--accept", "application/xml"]);
+    assert!(xml.refused(1).contains("4.06 Not Acceptable"), "{xml:?}");
+}
+
+#[test]
+fn what_can_be_observed_is_listed_as_such() {
+    let scratch = Scratch::new();
+    let folder = scratch.text("");
+    for (arguments, root) in [
+        (vec![], false),
+        (vec!["--dir", &*folder], false),
+        (vec!["--dir", &*folder, "--writable"], true),
+    ] {
+        let server = Server::with(&arguments);
+        let ran = carob(&["get", &server.path(".well-known/core")]);
+        let observable: Vec<_> = ran
+            .quiet()
+            .split(",<")
+            .filter(|link| link.contains(";obs"))
+            .map(|link| link.trim_start_matches('<').split('>').next().unwrap())
+            .collect();
+        let mut expected = vec!["/time", "/count"];
+        if root {
+            expected.insert(0, "/");
+        }
+        assert_eq!(observable, expected, "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_server_ends_well() {
+    let ran = Server::start().stop();
+    assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
+}
+
+#[test]
+fn a_source_that_has_not_shown_where_it_is_gets_a_challenge_and_then_all_of_it() {
+    let server = Server::with(&["--amplification-limit", "127.0.0.0/8=on"]);
+    let large = server.path("large");
+    let ran = carob(&["get", &large, "-v"]);
+    assert_eq!((ran.code, ran.bytes.len()), (Some(0), 1 << 20), "{ran:?}");
+    assert_eq!(ran.stderr.matches("4.01").count(), 1, "{}", ran.stderr);
+    let bench = carob(&["bench", &server.path("large"), "--requests", "20", "--json"]);
+    assert_eq!(bench.code, Some(0), "{bench:?}");
+    let report = &bench.json()[0];
+    assert_eq!(
+        report["settings"]["amplification_limit"], "off",
+        "by default"
+    );
+    assert!(report["messages"]["challenged"].as_u64().unwrap() > 0);
+    // Without being told so, not on loopback.
+    let server = Server::start();
+    let ran = carob(&["get", &server.path("large"), "-v"]);
+    assert!(!ran.stderr.contains("4.01"));
+    let bench = carob(&["bench", &server.path("hello"), "--requests", "20"]);
+    let said = bench.stdout();
+    assert!(
+        said.contains("off by default for 127.0.0.1; 0 challenged"),
+        "{said}"
+    );
+    let wrong = carob(&["serve", "--amplification-limit", "127.0.0.0/40=on"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+}
+
+#[test]
+fn limits_are_set_by_their_names() {
+    let server = Server::with(&["--limit", "observers=0", "--limit", "upload-bytes=1KiB"]);
+    let time = server.path("time");
+    let refused = carob(&["observe", &time, "--count", "2"]);
+    assert_eq!(refused.code, Some(1), "no room to observe: {refused:?}");
+    let scratch = Scratch::new();
+    let body = scratch.with("body", [7; 2_000]);
+    let large = carob(&["post", &server.path("echo"), "--file", &body]);
+    assert!(large.refused(1).contains("4.13"), "{large:?}");
+    let rate = ["--limit", "request_rate=1", "--limit", "request_burst=1"];
+    let server = Server::with(&rate);
+    let hello = server.path("hello");
+    assert_eq!(carob(&["get", &hello]).code, Some(0));
+    let refused = carob(&["get", &hello]);
+    assert!(refused.refused(1).contains("4.29"), "{refused:?}");
+}
+
+#[test]
+fn a_limit_that_there_is_not_is_an_error_that_names_those_there_are() {
+    for verb in [&["serve"][..], &["proxy", "--route", "/=coap://localhost"]] {
+        for (given, said) in [
+            ("observer=1", "did you mean observers?"),
+            (
+                "zzzzzzzzzzzzzzz=1",
+                "there are token_bytes, token_peers, peers",
+            ),
+            ("observers=many", "observers is a number"),
+            ("observers", "expected NAME=VALUE"),
+        ] {
+            let wrong = carob(&[verb, &["--limit", given]].concat());
+            assert!(wrong.refused(2).contains(said), "{wrong:?}");
+        }
+    }
+}
+
+#[test]
+fn all_limits_are_listed_for_people_and_for_programs() {
+    let listed = carob(&["serve", "--limits"]);
+    let text = listed.quiet();
+    assert!(
+        text.contains("observers=32768\n    Observations of our resources"),
+        "{text}"
+    );
+    let all = carob(&["serve", "--limits", "--json"]).json();
+    assert!(all.len() > 35, "{}", all.len());
+    for limit in &all {
+        let name = limit["name"].as_str().unwrap();
+        let line = format!("{name}={}", limit["default"]);
+        assert!(text.lines().any(|found| found == line), "{line}");
+    }
+}
+
+#[test]
+fn a_budget_over_all_peers_or_over_those_with_a_prefix() {
+    for given in ["--aggregate", "--aggregate=127.0.0.0/8", "--aggregate=all"] {
+        let server = Server::with(&[given]);
+        let ran = carob(&["get", &server.path("hello")]);
+        assert_eq!(ran.code, Some(0), "{given}: {ran:?}");
+    }
+    let wrong = carob(&["serve", "--aggregate=everywhere"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    assert!(wrong.stderr.contains("192.0.2.0/24"), "{}", wrong.stderr);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn several_sockets_share_one_port_and_what_is_counted() {
+    let server = Server::with(&["--sockets", "3"]);
+    let count = server.path("count");
+    // Each from a port of its own, and so to any of them.
+    for _ in 0..12 {
+        assert!(carob(&["post", &count]).quiet().parse::<u32>().is_ok());
+    }
+    assert_eq!(carob(&["get", &count]).quiet(), "12");
+}
+
+#[test]
+fn sockets_that_cannot_share_a_port_are_refused_with_the_reason() {
+    let bind = ["serve", "--bind", "127.0.0.1:0"];
+    let none = carob(&[&bind[..], &["--sockets", "0"]].concat());
+    assert!(
+        none.stderr
+            .contains("0 sockets at one port: there are 1 to 256"),
+        "{none:?}"
+    );
+    let both = carob(&[&bind[..], &["--sockets", "2", "--aggregate"]].concat());
+    assert!(
+        both.stderr.contains("a budget over several peers"),
+        "{both:?}"
+    );
+    assert!(both.stderr.contains("take one socket"), "{both:?}");
+}

@@ -1,0 +1,152 @@
+//! What people see, on a terminal.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::process::Stdio;
+
+use nix::pty::openpty;
+
+use crate::commands::harness::{Running, Scratch, Server, carob, command};
+
+/// What a command shows on a terminal that has both its stdout and stderr; its exit code.
+fn on_terminal(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let pty = openpty(None, None).unwrap();
+    let side = || Stdio::from(pty.slave.try_clone().unwrap());
+    let mut child = command(arguments)
+        .env("TERM", "xterm-256color")
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(side())
+        .stderr(side())
+        .spawn()
+        .unwrap();
+    drop(pty.slave);
+    let mut shown = Vec::new();
+    // With its last writer a terminal ends in an error on Linux.
+    let _ = File::from(pty.master).read_to_end(&mut shown);
+    let code = child.wait().unwrap().code();
+    (
+        code,
+        String::from_utf8(shown).unwrap().replace("\r\n", "\n"),
+    )
+}
+
+fn without_colours(arguments: &[&str]) -> String {
+    let (_, text) = on_terminal(arguments, &[("NO_COLOR", "1")]);
+    assert!(!text.contains('\x1b'), "{text:?}");
+    text
+}
+
+#[test]
+fn json_and_cbor_are_laid_out() {
+    let server = Server::start();
+    let sensors = server.path("sensors");
+    assert_eq!(
+        without_colours(&["get", &sensors]),
+        r#"[
+  {
+    "bn": "urn:dev:ow:10e2073a01080063:",
+    "n": "temperature",
+    "u": "Cel",
+    "v": 21.5
+  },
+  {"n": "humidity", "u": "%RH", "v": 48.0}
+]
+"#
+    );
+    assert_eq!(
+        without_colours(&["get", &sensors, "--accept", "cbor"]),
+        r#"[
+  {-2: "urn:dev:ow:10e2073a01080063:", 0: "temperature", 1: "Cel", 2: 21.5},
+  {0: "humidity", 1: "%RH", 2: 48.0}
+]
+"#
+    );
+    let piped = carob(&["get", &sensors]);
+    assert_eq!(without_colours(&["get", &sensors, "--raw"]), piped.quiet());
+    assert!(!piped.quiet().contains('\n'));
+}
+
+#[test]
+fn links_have_a_line_each() {
+    let server = Server::start();
+    let text = without_colours(&["get", &server.path(".well-known/core")]);
+    assert_eq!(text.lines().count(), text.matches('<').count());
+    assert!(text.lines().all(|line| line.starts_with("</")), "{text}");
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let server = Server::start();
+    let arguments = ["get", &server.path("sensors"), "-v"];
+    let (_, coloured) = on_terminal(&arguments, &[]);
+    assert!(coloured.contains("\x1b[32m\"Cel\"\x1b[0m"), "{coloured:?}");
+    without_colours(&arguments);
+    let piped = carob(&arguments);
+    assert!(
+        !piped.stdout().contains('\x1b') && !piped.stderr.contains('\x1b'),
+        "{piped:?}"
+    );
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_not_shown_to_it() {
+    let scratch = Scratch::new();
+    let (folder, evil) = (scratch.text(""), "\x1b]0;title\x07");
+    scratch.with("evil.txt", evil);
+    scratch.with("evil.json", format!("[\"{evil}\"]"));
+    scratch.with("evil.cbor", [&[0x6a], evil.as_bytes()].concat());
+    let server = Server::with(&["--dir", &folder]);
+    for name in ["evil.txt", "evil.json", "evil.cbor"] {
+        for verb in ["get", "observe"] {
+            let text = without_colours(&[verb, &server.path(name)]);
+            assert!(!text.contains('\x07'), "{text:?}");
+        }
+    }
+    let text = without_colours(&["get", &server.path("evil.cbor")]);
+    assert_eq!(text, "\"\\u001b]0;title\\u0007\"\n");
+    let text = without_colours(&["get", &server.path("evil.txt")]);
+    assert!(
+        text.contains("10 bytes of text/plain; charset=utf-8 not shown"),
+        "{text}"
+    );
+}
+
+#[test]
+fn states_come_with_their_time_and_number() {
+    let server = Server::start();
+    let text = without_colours(&["observe", &server.path("count"), "--count", "1"]);
+    let [time, number, state] = text.split_whitespace().collect::<Vec<_>>()[..] else {
+        panic!("{text}")
+    };
+    assert_eq!((time.len(), state), ("21:04:51.123Z".len(), "0"));
+    assert!(
+        number.starts_with('#') && number[1..].parse::<u32>().is_ok(),
+        "{text}"
+    );
+}
+
+#[test]
+fn several_answers_are_told_apart_by_their_uris() {
+    let server = Server::start();
+    let [hello, count] = ["hello", "count"].map(|path| server.path(path));
+    let text = without_colours(&["get", &hello, &count]);
+    let expected = format!("{hello}:\nhello, this is 32 bytes of text\n{count}:\n0\n");
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn one_json_object_a_line_is_for_programs_and_several_lines_for_people() {
+    let server = Server::start();
+    let arguments = ["get", &server.path("count"), "--json"];
+    assert!(without_colours(&arguments).lines().count() > 10);
+    assert_eq!(carob(&arguments).quiet().lines().count(), 1);
+    // Events stay lines, so that they can be followed.
+    let uri = server.path("count");
+    let mut running = Running::start(&["observe", &uri, "--json"]);
+    running.line();
+    let events = without_colours(&["observe", &uri, "--json", "--count", "1"]);
+    assert_eq!(events.lines().count(), 2, "{events}");
+    running.signal("INT");
+    running.finish();
+}

@@ -1,0 +1,296 @@
+//! One client, one server and the path between them, and what a case may do with them.
+
+use std::{
+    borrow::Cow,
+    cell::OnceCell,
+    env,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    time::Instant,
+};
+
+use crate::interop::{
+    cases,
+    clients::{self, Answer, Ask, Client, root},
+    matrix::{self, Direction, Outcome},
+    offers,
+    proxy::{Faults, Proxy},
+    relay::Relay,
+    servers::Server,
+    transport::{Certificates, Column, To, Transport},
+    watching::{Cancel, Watching},
+};
+use crate::{installed::Peer, process::Scratch};
+
+pub(crate) const SMALL: &[u8] = b"a payload that fits one datagram";
+
+/// Chosen so that both directions lose and duplicate something among their first sixty datagrams.
+const SEED: u64 = 11;
+
+/// Who talks to whom, with a folder for their files.
+pub(crate) struct Bench {
+    client: Client,
+    pub(crate) server: Server,
+    proxy: OnceCell<Proxy>,
+    relay: OnceCell<Relay>,
+    pub(crate) scratch: Scratch,
+}
+
+/// Runs a case, or notes that its peer is not installed or cannot do it.
+pub(crate) fn run(column: Column, direction: Direction, case: &'static str) {
+    let (peer, transport) = column;
+    let note = |outcome| matrix::record(column, direction, case, outcome);
+    if let Some(reason) = offers::not_offered(column, direction, case) {
+        return note(Outcome::NotOffered(reason));
+    }
+    if !can_run(&[peer]) {
+        return note(Outcome::Skipped);
+    }
+    let start = Instant::now();
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let bench = match direction {
+            Direction::TheirClient => Bench::over(transport, Client::Of(peer), Client::Carob),
+            Direction::OurClient => Bench::over(transport, Client::Carob, Client::Of(peer)),
+        };
+        (cases::named(case).run)(&bench);
+    }));
+    note(if result.is_ok() {
+        Outcome::Passed(start.elapsed())
+    } else {
+        Outcome::Failed
+    });
+    if let Err(panic) = result {
+        resume_unwind(panic);
+    }
+}
+
+/// Whether all of the peers are here; names those that are not.
+pub(crate) fn can_run(peers: &[Peer]) -> bool {
+    let required = env::var_os("CAROB_REQUIRE_PEERS").is_some_and(|value| value == "1");
+    let mut all = true;
+    for peer in peers {
+        if !peer.is_current(root()) {
+            let text = format!("skipped: {} (install: cargo xtask peers)", peer.name());
+            assert!(!required, "{text}, but CAROB_REQUIRE_PEERS=1");
+            matrix::say(&text);
+            all = false;
+        }
+    }
+    all
+}
+
+impl Bench {
+    /// A client of one implementation and a server of another, over UDP.
+    pub(crate) fn of(client: Client, server: Client) -> Self {
+        Self::over(Transport::Udp, client, server)
+    }
+
+    fn over(transport: Transport, client: Client, server: Client) -> Self {
+        Self::with(transport, client, server, &[])
+    }
+
+    /// The same client and another server of the same implementation, with more arguments.
+    pub(crate) fn with_server(&self, more: &[&str]) -> Self {
+        Self::with(self.server.transport, self.client, self.server.whose, more)
+    }
+
+    fn with(transport: Transport, client: Client, server: Client, more: &[&str]) -> Self {
+        let scratch = Scratch::new();
+        let server = Server::start(server, transport, &scratch, more);
+        Self {
+            client,
+            server,
+            proxy: OnceCell::new(),
+            relay: OnceCell::new(),
+            scratch,
+        }
+    }
+
+    /// From now on, requests go through a proxy, the same for the rest of the case.
+    pub(crate) fn interpose(&self, to_server: Faults, to_client: Faults) {
+        self.proxy
+            .get_or_init(|| Proxy::start(self.server.port, to_server, to_client, SEED));
+    }
+
+    pub(crate) fn proxy(&self) -> &Proxy {
+        self.proxy.get().expect("the case interposed a proxy")
+    }
+
+    /// From now on, connections go through a relay; the server hears `prefix` first, once.
+    pub(crate) fn relay_after(&self, prefix: &[u8]) -> &Relay {
+        self.relay
+            .get_or_init(|| Relay::start(self.server.port, prefix))
+    }
+
+    pub(crate) fn relay(&self) -> &Relay {
+        self.relay_after(&[])
+    }
+
+    /// The peer's implementation, whichever side it is on.
+    pub(crate) fn peer(&self) -> Peer {
+        match (self.client, self.server.whose) {
+            (Client::Of(peer), _) | (_, Client::Of(peer)) => peer,
+            (Client::Carob, Client::Carob) => panic!("one of the two is a peer"),
+        }
+    }
+
+    pub(crate) fn is_our_client(&self) -> bool {
+        self.client == Client::Carob
+    }
+
+    pub(crate) fn is_over(&self, transport: Transport) -> bool {
+        self.server.transport == transport
+    }
+
+    pub(crate) fn certificates(&self) -> Certificates {
+        Certificates::write(&self.scratch)
+    }
+
+    /// Where the client sends its requests: to the proxy or relay, if there is one.
+    pub(crate) fn to(&self) -> To {
+        let proxy = self.proxy.get().map(Proxy::port);
+        let port = proxy.or_else(|| self.relay.get().map(Relay::port));
+        To {
+            port: port.unwrap_or(self.server.port),
+            ..self.server.to()
+        }
+    }
+
+    /// Asks through the proxy or relay, if there is one.
+    pub(crate) fn ask(&self, ask: &Ask<'_>) -> Answer {
+        self.client.ask(&self.scratch, self.to(), ask)
+    }
+
+    /// Asks likewise; what the client said, if it got no answer.
+    pub(crate) fn try_ask(&self, ask: &Ask<'_>) -> Result<Answer, String> {
+        self.client.try_ask(&self.scratch, self.to(), ask)
+    }
+
+    /// Asks the server itself, to see what became of an earlier request.
+    pub(crate) fn ask_directly(&self, ask: &Ask<'_>) -> Answer {
+        self.client.ask(&self.scratch, self.server.to(), ask)
+    }
+
+    /// Asks the server itself by our own client, whoever the other client is; to get a 2.xx.
+    pub(crate) fn ask_aside(&self, ask: &Ask<'_>) -> Answer {
+        let answer = Client::Carob.ask(&self.scratch, self.server.to(), ask);
+        assert!(answer.is_success(), "{ask:?} failed\n{}", answer.said);
+        answer
+    }
+
+    /// Asks, and has to get a 2.xx.
+    pub(crate) fn succeed(&self, ask: &Ask<'_>) -> Answer {
+        let answer = self.ask(ask);
+        assert!(answer.is_success(), "{ask:?} failed\n{}", answer.said);
+        answer
+    }
+
+    /// Asks, and has to get this code.
+    pub(crate) fn refuse(&self, ask: &Ask<'_>, code: &str) {
+        let answer = self.ask(ask);
+        assert_eq!(answer.code, code, "{ask:?}\n{}", answer.said);
+    }
+
+    /// The links the client finds, with or without a filter, in their order.
+    pub(crate) fn discover(&self, filter: Option<&str>) -> String {
+        if self.client == Client::Carob {
+            return clients::discover(&self.scratch, self.server.port, filter);
+        }
+        let path = match filter {
+            Some(filter) => format!(".well-known/core?{filter}"),
+            None => ".well-known/core".to_owned(),
+        };
+        let answer = self.succeed(&Ask::new("get", &path));
+        String::from_utf8(answer.payload).expect("links are text")
+    }
+
+    /// Observes until there are `count` representations, through the proxy if there is one.
+    pub(crate) fn watch(&self, path: &str, count: usize, cancel: Cancel) -> Watching {
+        Watching::start(self.client, &self.scratch, self.to(), path, count, cancel)
+    }
+
+    /// Starts the server that has crashed.
+    pub(crate) fn resume_server(&self) {
+        self.server.resume(&self.scratch);
+    }
+
+    /// Pings the server with our own client, which has to hear from it.
+    pub(crate) fn ping(&self) {
+        clients::ping(Client::Carob, &self.scratch, To::udp(self.server.port));
+    }
+
+    /// Has the client ping the server, through the relay if there is one.
+    pub(crate) fn ping_over_connection(&self) {
+        clients::ping(self.client, &self.scratch, self.to());
+    }
+
+    /// Puts something under the store's path and checks that it was accepted.
+    pub(crate) fn store(&self, payload: &[u8]) {
+        self.succeed(&Ask::new("put", self.server.paths.store).payload(payload));
+    }
+
+    /// Checks what the server holds, on its disk where it has one.
+    pub(crate) fn assert_stored(&self, expected: &[u8]) {
+        let found = if self.server.has_folder() {
+            self.server.stored().expect("the file exists")
+        } else {
+            let answer = self.ask_directly(&Ask::new("get", self.server.paths.store));
+            assert!(
+                answer.is_success(),
+                "the resource is missing\n{}",
+                answer.said
+            );
+            answer.payload
+        };
+        assert_same(&found, expected);
+    }
+
+    /// A resource of so many bytes: its path and its contents.
+    ///
+    /// It comes another way than by the client's upload wherever the server has such a way.
+    pub(crate) fn source(&self, length: usize) -> (Cow<'static, str>, Vec<u8>) {
+        let contents = pattern(length);
+        let store = self.server.paths.store;
+        let path = if let Some(large) = self.server.paths.large {
+            format!("{large}?{length}").into()
+        } else {
+            if !self.server.place(store, &contents) {
+                self.store(&contents);
+            }
+            store.into()
+        };
+        (path, contents)
+    }
+
+    /// A resource that can be had as JSON and not as CBOR, and what it then is.
+    pub(crate) fn negotiable(&self) -> (&'static str, &'static [u8]) {
+        if let Some(path) = self.server.paths.negotiate {
+            return (path, br#"{"as":"json"}"#);
+        }
+        let (path, json): (_, &[u8]) = ("page.json", br#"{"from":"a file"}"#);
+        assert!(self.server.place(path, json), "no folder and no /negotiate");
+        (path, json)
+    }
+
+    /// The entity tag of what the server holds, as our own client sees it.
+    pub(crate) fn etag(&self, path: &str) -> Vec<u8> {
+        let answer = self.ask_aside(&Ask::new("get", path));
+        answer.etag.expect("the response has an entity tag")
+    }
+}
+
+/// `assert_eq!` for payloads too long to print.
+pub(crate) fn assert_same(found: &[u8], expected: &[u8]) {
+    assert_eq!(found.len(), expected.len(), "length");
+    let first = found
+        .iter()
+        .zip(expected)
+        .position(|(found, expected)| found != expected);
+    assert_eq!(first, None, "first byte that differs");
+}
+
+/// Bytes without a period that a block size could hide in; the peers' `/large` has the same.
+pub(crate) fn pattern(length: usize) -> Vec<u8> {
+    (0..length as u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect()
+}

@@ -1,0 +1,137 @@
+//! Copies of a request told apart, with servers that know nothing of it
+//! (draft-ietf-core-fasor-02 4.4, 4.5).
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use carob::{Choice, Settings};
+use carob_cc::controller::{Controller, Counting, Timer};
+use carob_cc::evidence::{Answered, Expired, Matched, Start};
+use carob_cc::random::Random;
+use carob_proto::codec::MessageView;
+use carob_proto::endpoint::RETRANSMISSION_COUNT;
+
+use crate::installed::Peer;
+use crate::interop::bench::Bench;
+use crate::interop::clients::Client;
+use crate::interop::proxy::Faults;
+
+const REQUESTS: usize = 40;
+/// Doubled with each copy, so that a slow peer has some six seconds.
+const FIRST_TIMEOUT: carob_cc::time::Duration = carob_cc::time::Duration::from_millis(200);
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// About every fourth request is repeated.
+const LOSSY: Faults = Faults {
+    loss: 150,
+    duplication: 50,
+    reordering: 0,
+};
+
+/// A peer that ignores the option answers all the same, and is not sent it again.
+pub(crate) fn by_option(bench: &Bench) {
+    ask(bench, Counting::EveryCopy);
+    let seen = bench.proxy().seen_to_server();
+    let counts = seen.requests.values().flatten().filter(|copy| {
+        let copy = MessageView::parse(copy).expect("a message");
+        copy.option(RETRANSMISSION_COUNT).is_some()
+    });
+    let (counted, all) = (counts.count(), seen.requests.len());
+    assert!(
+        (1..=5).contains(&counted),
+        "{counted} copies of {all} requests, the first of them alone, had the option"
+    );
+    let seen = bench.proxy().seen_to_client();
+    let echoes = |answer: &Vec<u8>| {
+        let answer = MessageView::parse(answer).expect("a message");
+        answer.option(RETRANSMISSION_COUNT).is_some()
+    };
+    assert!(
+        !seen.replies().any(echoes),
+        "it knows the option, and the document says that it does not"
+    );
+}
+
+/// A peer answers whichever token it likes of those that a request's copies had.
+pub(crate) fn by_token(bench: &Bench) {
+    let matches = ask(bench, Counting::Token);
+    let seen = bench.proxy().seen_to_server();
+    let several = seen.requests.values().filter(|copies| copies.len() > 1);
+    assert!(several.count() > 0, "no request had copies that differ");
+    let told = matches
+        .iter()
+        .any(|(copies, matched)| *copies > 1 && matches!(matched, Matched::Exact(_)));
+    assert!(told, "no answer told its copy: {matches:?}");
+    // libcoap carries out each copy that comes; the others answer all with the first's answer.
+    let anew = bench.server.whose == Client::Of(Peer::Libcoap);
+    let seen = bench.proxy().seen_to_client();
+    assert_eq!(
+        !seen.contradictions().is_empty(),
+        anew,
+        "the document says otherwise of what it answers duplicates with"
+    );
+}
+
+/// Asks for the same thing, again and again, through loss and duplication; what the controller was
+/// told of each answer: how many copies there were, and which was answered.
+fn ask(bench: &Bench, counting: Counting) -> Vec<(usize, Matched)> {
+    bench.interpose(LOSSY, LOSSY);
+    let uri = format!(
+        "coap://127.0.0.1:{}/{}",
+        bench.proxy().port(),
+        bench.server.paths.hello
+    );
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let shared = Arc::clone(&heard);
+    let choice = Choice::Custom(Arc::new(move |_: SocketAddr| {
+        let heard = Arc::clone(&shared);
+        Box::new(Counter { counting, heard })
+    }));
+    let exchanges = async {
+        let settings = Settings::new().controller(choice);
+        let client = carob::Client::builder().settings(settings).open();
+        let client = client.expect("a socket");
+        for _ in 0..REQUESTS {
+            let reply = client.get(&*uri).deadline(LIMIT).send().await;
+            let reply = reply.unwrap_or_else(|error| panic!("{uri}: {error}"));
+            assert!(reply.code.is_success(), "{}", reply.code);
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(exchanges);
+    let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(heard.len(), REQUESTS);
+    heard.clone()
+}
+
+/// Wants copies told apart, and notes what comes of it.
+#[derive(Debug)]
+struct Counter {
+    counting: Counting,
+    heard: Arc<Mutex<Vec<(usize, Matched)>>>,
+}
+
+impl Controller for Counter {
+    fn first_timeout(&mut self, _: &Start<'_>, _: &mut dyn Random) -> Timer {
+        FIRST_TIMEOUT.into()
+    }
+
+    fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
+        expired.timeout.times(2).into()
+    }
+
+    fn on_answered(&mut self, answered: &Answered<'_>) {
+        let copies = answered.transmissions.len();
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.push((copies, answered.matched));
+    }
+
+    fn counting(&self) -> Counting {
+        self.counting
+    }
+}

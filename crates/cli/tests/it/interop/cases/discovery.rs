@@ -1,0 +1,26 @@
+//! What a server says it has (RFC 6690).
+
+use crate::interop::bench::Bench;
+
+/// RFC 6690 4.1: one attribute, whose value may end in an asterisk.
+pub(crate) fn filter(bench: &Bench) {
+    let (filter, expected) = bench.server.paths.filter;
+    let all = bench.discover(None);
+    let found = bench.discover(Some(filter));
+    assert_eq!(targets(&found), expected, "{found}");
+    assert!(
+        targets(&all).len() > expected.len(),
+        "nothing was left out: {all}"
+    );
+}
+
+/// What stands between angle brackets, in alphabetical order.
+fn targets(links: &str) -> Vec<&str> {
+    let mut targets: Vec<_> = links
+        .split('<')
+        .skip(1)
+        .filter_map(|rest| rest.split('>').next())
+        .collect();
+    targets.sort_unstable();
+    targets
+}

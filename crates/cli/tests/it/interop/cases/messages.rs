@@ -1,0 +1,69 @@
+//! What happens to single messages: confirmation, separate responses, duplicates.
+
+use crate::interop::bench::{Bench, SMALL, assert_same};
+use crate::interop::clients::Ask;
+use crate::interop::proxy::Faults;
+
+/// RFC 7252 4.3: an empty confirmable message, to be rejected.
+pub(crate) fn ping(bench: &Bench) {
+    bench.ping();
+}
+
+pub(crate) fn non(bench: &Bench) {
+    bench.interpose(Faults::default(), Faults::default());
+    let answer = bench.succeed(&Ask::new("get", bench.server.paths.hello).non());
+    assert!(answer.payload.len() >= 32, "a short payload");
+    let seen = bench.proxy().seen_to_server();
+    assert!(
+        seen.non_confirmable == 1 && seen.confirmable == 0,
+        "the request was not one NON: {seen:?}"
+    );
+}
+
+/// RFC 7252 5.2.2.
+pub(crate) fn separate(bench: &Bench) {
+    bench.interpose(Faults::default(), Faults::default());
+    let answer = bench.succeed(&Ask::new("get", bench.server.paths.slow));
+    assert!(!answer.payload.is_empty(), "no payload\n{}", answer.said);
+    let (to_client, to_server) = (
+        bench.proxy().seen_to_client(),
+        bench.proxy().seen_to_server(),
+    );
+    assert!(
+        to_client.empty_acknowledgements >= 1,
+        "the response was not separate: {to_client:?}"
+    );
+    assert!(
+        to_server.empty_acknowledgements >= 1,
+        "it was not acknowledged: {to_server:?}"
+    );
+}
+
+/// RFC 7252 4.5.
+pub(crate) fn once(bench: &Bench) {
+    let every = Faults {
+        duplication: 1000,
+        ..Faults::default()
+    };
+    bench.interpose(every, every);
+    if let Some(counter) = bench.server.paths.counter {
+        for _ in 0..3 {
+            bench.succeed(&Ask::new("post", counter).payload(SMALL));
+        }
+        let count = bench.ask_directly(&Ask::new("get", counter));
+        assert_same(&count.payload, b"3");
+    }
+    bench.store(SMALL);
+    bench.assert_stored(SMALL);
+    bench.succeed(&Ask::new("delete", bench.server.paths.store));
+    let seen = bench.proxy().seen_to_client();
+    assert!(seen.duplicated > 0, "nothing was duplicated");
+    if bench.server.has_folder() {
+        // Carried out twice, a PUT would be answered by Created and then Changed, a DELETE by
+        // Deleted and then Not Found.
+        assert!(
+            seen.contradictions().is_empty(),
+            "repeated requests were carried out again: {seen:?}"
+        );
+    }
+}

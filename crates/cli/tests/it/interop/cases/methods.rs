@@ -1,0 +1,118 @@
+//! Methods, and the options that decide what they do.
+
+use crate::interop::bench::{Bench, SMALL, assert_same};
+use crate::interop::clients::Ask;
+
+pub(crate) fn get(bench: &Bench) {
+    let answer = bench.succeed(&Ask::new("get", bench.server.paths.hello));
+    let length = answer.payload.len();
+    assert!(length >= 32, "only {length} bytes");
+}
+
+pub(crate) fn put(bench: &Bench) {
+    bench.store(SMALL);
+    bench.assert_stored(SMALL);
+    bench.store(b"replaced");
+    bench.assert_stored(b"replaced");
+}
+
+pub(crate) fn post(bench: &Bench) {
+    let paths = bench.server.paths;
+    if let Some(echo) = paths.echo {
+        let answer = bench.succeed(&Ask::new("post", echo).payload(SMALL));
+        assert_same(&answer.payload, SMALL);
+    } else {
+        bench.succeed(&Ask::new("post", paths.store).payload(SMALL));
+        bench.assert_stored(SMALL);
+    }
+}
+
+pub(crate) fn delete(bench: &Bench) {
+    let path = bench.server.paths.store;
+    bench.store(SMALL);
+    bench.succeed(&Ask::new("delete", path));
+    bench.refuse(&Ask::new("get", path), "4.04");
+    assert_eq!(bench.server.stored(), None, "the file is still there");
+}
+
+/// RFC 8132 2: a method with a body whose response is as that of GET.
+pub(crate) fn fetch(bench: &Bench) {
+    let echo = bench.server.paths.echo.expect("offered with /echo only");
+    let answer = bench.succeed(&Ask::new("fetch", echo).payload(SMALL));
+    assert_same(&answer.payload, SMALL);
+}
+
+/// RFC 8132 3: not idempotent, so that each request has an effect.
+pub(crate) fn patch(bench: &Bench) {
+    assert_patched(bench, "patch", &[SMALL, SMALL].concat());
+}
+
+/// RFC 8132 3: idempotent, so that once more changes nothing.
+pub(crate) fn ipatch(bench: &Bench) {
+    assert_patched(bench, "ipatch", SMALL);
+}
+
+/// Patches twice; where nothing is kept, the response shows what arrived.
+fn assert_patched(bench: &Bench, method: &'static str, expected: &[u8]) {
+    if let Some(path) = bench.server.paths.patch {
+        for _ in 0..2 {
+            bench.succeed(&Ask::new(method, path).payload(SMALL));
+        }
+        let answer = bench.ask_directly(&Ask::new("get", path));
+        assert_same(&answer.payload, expected);
+    } else {
+        let echo = bench.server.paths.echo.expect("offered with either only");
+        let answer = bench.succeed(&Ask::new(method, echo).payload(SMALL));
+        assert_same(&answer.payload, SMALL);
+    }
+}
+
+/// RFC 7252 5.10.4: the format that is asked for, or 4.06.
+pub(crate) fn accept(bench: &Bench) {
+    const CBOR: u16 = 60;
+    const JSON: u16 = 50;
+    let (path, json) = bench.negotiable();
+    let answer = bench.succeed(&Ask::new("get", path).accept(JSON));
+    assert_same(&answer.payload, json);
+    bench.refuse(&Ask::new("get", path).accept(CBOR), "4.06");
+}
+
+/// RFC 7252 5.10.8.2.
+pub(crate) fn if_none_match(bench: &Bench) {
+    let put = Ask::new("put", bench.server.paths.store).if_none_match();
+    bench.succeed(&put.payload(SMALL));
+    bench.assert_stored(SMALL);
+    bench.refuse(&put.payload(b"too late"), "4.12");
+    bench.assert_stored(SMALL);
+}
+
+/// RFC 7252 5.10.8.1.
+pub(crate) fn if_match(bench: &Bench) {
+    let path = bench.server.paths.store;
+    let put = Ask::new("put", path).payload(SMALL);
+    // The empty value stands for any state, but there is none yet.
+    bench.refuse(&put.if_match(b""), "4.12");
+    bench.store(b"first");
+    let first = bench.etag(path);
+    bench.refuse(&put.if_match(b"other"), "4.12");
+    bench.assert_stored(b"first");
+    bench.succeed(&put.if_match(&first));
+    bench.assert_stored(SMALL);
+    bench.refuse(&Ask::new("delete", path).if_match(&first), "4.12");
+    bench.assert_stored(SMALL);
+}
+
+/// RFC 7252 5.10.6.2: 2.03 without a body as long as the state is the known one.
+pub(crate) fn validate(bench: &Bench) {
+    let path = bench.server.paths.store;
+    bench.store(SMALL);
+    let first = bench.etag(path);
+    let get = Ask::new("get", path);
+    let same = bench.ask(&get.etag(&first));
+    assert!(same.succeeded_with("2.03"), "{}", same.said);
+    assert_same(&same.payload, b"");
+    bench.store(b"another state");
+    let other = bench.ask(&get.etag(&first));
+    assert!(other.succeeded_with("2.05"), "{}", other.said);
+    assert_same(&other.payload, b"another state");
+}

@@ -1,0 +1,212 @@
+//! Resources that are observed (RFC 7641).
+
+use std::{
+    cell::Cell,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::interop::{
+    bench::Bench,
+    clients::Ask,
+    proxy::{Faults, Seen},
+    watching::{Cancel, Watching, line},
+};
+
+/// What nobody is told of would have come by then.
+pub(crate) const SILENCE: Duration = Duration::from_millis(700);
+const LIMIT: Duration = Duration::from_secs(30);
+const CHANGES: usize = 3;
+
+/// RFC 7641 3.6: the client says that it has had enough.
+pub(crate) fn cancel_by_get(bench: &Bench) {
+    bench.interpose(Faults::default(), Faults::default());
+    let subject = Subject::number(bench);
+    let mut watching = subject.watch(Cancel::Get);
+    subject.follow(&watching);
+    watching.finish();
+    // The client has gone; its last message may still be on its way through the proxy.
+    let deadline = Instant::now() + LIMIT;
+    while bench.proxy().seen_to_server().cancellations == 0 && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let seen = bench.proxy().seen_to_server();
+    assert_eq!(seen.cancellations, 1, "{seen:?}");
+    assert_silent(bench, &subject);
+}
+
+/// RFC 7641 3.6: the client forgets, and refuses what comes then.
+pub(crate) fn cancel_by_reset(bench: &Bench) {
+    bench.interpose(Faults::default(), Faults::default());
+    let subject = Subject::number(bench);
+    let watching = subject.watch(Cancel::Reset);
+    subject.follow(&watching);
+    // The client has told what it saw, but may need a moment to forget.
+    let deadline = Instant::now() + LIMIT;
+    while bench.proxy().seen_to_server().resets == 0 {
+        assert!(Instant::now() < deadline, "no Reset\n{}", watching.said());
+        subject.change();
+        thread::sleep(SILENCE);
+    }
+    assert_silent(bench, &subject);
+    let seen = bench.proxy().seen_to_server();
+    assert_eq!(seen.cancellations, 0, "{seen:?}");
+}
+
+/// RFC 7641 3.5: each notification is acknowledged.
+pub(crate) fn confirmable(bench: &Bench) {
+    bench.interpose(Faults::default(), Faults::default());
+    let subject = Subject::number(bench);
+    let watching = subject.watch(Cancel::Never);
+    subject.follow(&watching);
+    let seen = told(bench);
+    assert!(seen.confirmable as usize >= CHANGES, "{seen:?}");
+    let acknowledged = || bench.proxy().seen_to_server().empty_acknowledgements;
+    let deadline = Instant::now() + LIMIT;
+    while (acknowledged() as usize) < CHANGES {
+        assert!(Instant::now() < deadline, "only {}", acknowledged());
+        thread::sleep(SILENCE / 10);
+    }
+}
+
+/// RFC 7641 4.5: NON, but for one now and then.
+pub(crate) fn non_confirmable(bench: &Bench) {
+    let again;
+    let bench = if let Some(argument) = bench.server.paths.notifies_by_non {
+        again = bench.with_server(&[argument]);
+        &again
+    } else {
+        bench
+    };
+    bench.interpose(Faults::default(), Faults::default());
+    if let Some(ticks) = bench.server.paths.ticks {
+        let watching = bench.watch(ticks, 1 + CHANGES, Cancel::Never);
+        let states = watching.wait_for(1 + CHANGES);
+        assert_ascending(&states);
+    } else {
+        let subject = Subject::number(bench);
+        let watching = subject.watch(Cancel::Never);
+        subject.follow(&watching);
+    }
+    let seen = told(bench);
+    assert!(seen.non_confirmable as usize >= CHANGES, "{seen:?}");
+}
+
+/// RFC 7959 2.6: the first block is the notification, the others are asked for.
+pub(crate) fn in_blocks(bench: &Bench) {
+    /// One block with a header, a token and options.
+    const DATAGRAM_MAX: usize = 1024 + 64;
+    bench.interpose(Faults::default(), Faults::default());
+    let subject = Subject::large(bench);
+    let watching = subject.watch(Cancel::Never);
+    subject.follow(&watching);
+    let seen = told(bench);
+    assert!(seen.longest <= DATAGRAM_MAX, "{seen:?}");
+}
+
+/// RFC 7641 3.3.1: after Max-Age the client registers again, with a server that has forgotten it.
+pub(crate) fn restart(bench: &Bench) {
+    const STATES_MAX: usize = 10_000;
+    let watching = bench.watch(bench.server.paths.short_lived, STATES_MAX, Cancel::Never);
+    watching.wait_for(2);
+    bench.server.crash();
+    thread::sleep(SILENCE);
+    let before = watching.states().len();
+    bench.resume_server();
+    // A client that asks once gets one; it is told of the others because it is on the list.
+    watching.wait_for(before + 3);
+}
+
+fn told(bench: &Bench) -> Seen {
+    bench.proxy().seen_to_client()
+}
+
+fn assert_silent(bench: &Bench, subject: &Subject<'_>) {
+    thread::sleep(SILENCE); // what is on its way arrives
+    let before = told(bench).datagrams;
+    subject.change();
+    thread::sleep(SILENCE);
+    assert_eq!(told(bench).datagrams, before, "it was told all the same");
+}
+
+fn assert_ascending(states: &[String]) {
+    let numbers: Vec<u64> = states
+        .iter()
+        .map(|state| state.parse().expect("a number"))
+        .collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+}
+
+/// What is observed, and how it is changed: by POST, or where the server keeps what it is sent, by
+/// PUT.
+pub(crate) struct Subject<'a> {
+    bench: &'a Bench,
+    pub(crate) path: &'static str,
+    counts: bool,
+    /// What it is after so many changes.
+    state: fn(usize) -> Vec<u8>,
+    changes: Cell<usize>,
+}
+
+impl<'a> Subject<'a> {
+    /// A number that is 0 at first.
+    pub(crate) fn number(bench: &'a Bench) -> Self {
+        let state = |changes: usize| changes.to_string().into_bytes();
+        Self::new(bench, bench.server.paths.count, state)
+    }
+
+    /// 4 KiB of letters.
+    fn large(bench: &'a Bench) -> Self {
+        const BYTES: usize = 4 << 10;
+        let state = |changes| {
+            let letters = (b'a'..=b'z').cycle().skip(changes % 26);
+            letters.take(BYTES).collect()
+        };
+        Self::new(bench, bench.server.paths.bulk, state)
+    }
+
+    fn new(bench: &'a Bench, path: Option<&'static str>, state: fn(usize) -> Vec<u8>) -> Self {
+        let subject = Self {
+            bench,
+            path: path.unwrap_or(bench.server.paths.store),
+            counts: path.is_some(),
+            state,
+            changes: Cell::new(0),
+        };
+        if !subject.counts {
+            subject.put();
+        }
+        subject
+    }
+
+    fn put(&self) {
+        let payload = (self.state)(self.changes.get());
+        let put = Ask::new("put", self.path).payload(&payload);
+        self.bench.ask_aside(&put);
+    }
+
+    pub(crate) fn change(&self) {
+        self.changes.set(self.changes.get() + 1);
+        if self.counts {
+            self.bench.ask_aside(&Ask::new("post", self.path));
+        } else {
+            self.put();
+        }
+    }
+
+    /// Observes it until it has changed a few times.
+    pub(crate) fn watch(&self, cancel: Cancel) -> Watching {
+        self.bench.watch(self.path, 1 + CHANGES, cancel)
+    }
+
+    /// Changes it, each time when the observer has seen what it was.
+    pub(crate) fn follow(&self, watching: &Watching) {
+        watching.wait_for(1);
+        for seen in 2..=1 + CHANGES {
+            self.change();
+            watching.wait_for(seen);
+        }
+        let expected: Vec<_> = (0..=CHANGES).map(self.state).map(|s| line(&s)).collect();
+        assert_eq!(watching.states(), expected);
+    }
+}

@@ -1,0 +1,213 @@
+//! Options of later documents: Echo and Request-Tag (RFC 9175), No-Response (RFC 7967), Hop-Limit
+//! (RFC 8768).
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use carob::Settings;
+use carob_proto::codec::{BlockSize, Code, MessageView, OptionNumber};
+
+use crate::installed::Peer;
+use crate::interop::bench::{Bench, SMALL, assert_same, pattern};
+use crate::interop::clients::{Ask, code_line, hex, program};
+use crate::interop::proxy::{Faults, Proxy, Seen};
+use crate::interop::proxying::our_proxy;
+use crate::process::Running;
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// Long enough for a response that is sent to have come through the proxy.
+const QUIET: Duration = Duration::from_millis(500);
+/// How long a client waits that waits in vain.
+const IN_VAIN: Duration = Duration::from_secs(3);
+const BLOCK_BYTES: u16 = 64;
+const BLOCK_SZX: u8 = 2;
+
+/// RFC 9175 2.3: who has not shown where they are get no more than three times their bytes, but 4.01
+/// with Echo; what repeats the value is answered.
+pub(crate) fn echo(bench: &Bench) {
+    let bench = bench.with_server(&["--amplification-limit", "127.0.0.0/8=on"]);
+    bench.interpose(Faults::default(), Faults::default());
+    let contents = pattern(500);
+    assert!(bench.server.place("challenged", &contents), "no folder");
+    let answer = bench.succeed(&Ask::new("get", "challenged"));
+    assert_same(&answer.payload, &contents);
+    let seen = bench.proxy().seen_to_client();
+    let challenge = seen.replies().find_map(|reply| {
+        let reply = MessageView::parse(reply).expect("a message");
+        let echo = reply.option(OptionNumber::ECHO)?;
+        (reply.code() == Code::UNAUTHORIZED).then(|| echo.to_vec())
+    });
+    let challenge = challenge.expect("nobody was challenged");
+    let repeated = values(&bench.proxy().seen_to_server(), OptionNumber::ECHO);
+    assert!(
+        repeated.contains(&Some(challenge)),
+        "no request carried the value: {repeated:?}"
+    );
+}
+
+/// RFC 9175 3.5.1: the blocks of a body are not taken for those of one that was broken off.
+pub(crate) fn request_tag(bench: &Bench) {
+    bench.interpose(Faults::default(), Faults::default());
+    let second = pattern(4096);
+    if !bench.is_our_client() {
+        let put = Ask::new("put", bench.server.paths.store).payload(&second);
+        bench.succeed(&put.block_size(BLOCK_BYTES));
+        let tags = values(&bench.proxy().seen_to_server(), OptionNumber::REQUEST_TAG);
+        assert!(
+            tags.len() == 4096 / 64 && tags[0].is_some(),
+            "a block has no tag: {tags:?}"
+        );
+        assert!(tags.iter().all(|tag| *tag == tags[0]), "{tags:?}");
+        return bench.assert_stored(&second);
+    }
+    let first = vec![b'-'; 64 * 1024];
+    let uri = format!(
+        "coap://127.0.0.1:{}/{}",
+        bench.proxy().port(),
+        bench.server.paths.store
+    );
+    let requests = || bench.proxy().seen_to_server().requests;
+    let mut broken_off = BTreeSet::new();
+    let uploads = async {
+        let size = BlockSize::from_szx(BLOCK_SZX).expect("a block size");
+        let settings = Settings::new().block_size(size);
+        let client = carob::Client::builder().settings(settings).open();
+        let client = client.expect("a socket");
+        let put = |body: &[u8]| {
+            let request = client.put(&*uri).body(body.to_vec());
+            request.deadline(LIMIT).send()
+        };
+        let several = async {
+            while requests().len() < 5 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            reply = put(&first) => panic!("the first body was uploaded: {reply:?}"),
+            () = several => {}
+        }
+        tokio::time::sleep(QUIET).await;
+        broken_off.extend(requests().into_keys());
+        let reply = put(&second).await;
+        let reply = reply.unwrap_or_else(|error| panic!("{uri}: {error}"));
+        assert!(reply.code.is_success(), "{}", reply.code);
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(uploads);
+    bench.assert_stored(&second);
+    let (earlier, later): (Vec<_>, Vec<_>) = requests()
+        .into_iter()
+        .partition(|(id, _)| broken_off.contains(id));
+    assert!(earlier.len() < first.len() / 64, "nothing was broken off");
+    let tags = |blocks: Vec<(u16, Vec<Vec<u8>>)>| -> BTreeSet<Option<Vec<u8>>> {
+        let of = |(_, copies): &(u16, Vec<Vec<u8>>)| value(&copies[0], OptionNumber::REQUEST_TAG);
+        blocks.iter().map(of).collect()
+    };
+    let (earlier, later) = (tags(earlier), tags(later));
+    assert!(
+        later.len() == 1 && !later.contains(&None) && earlier.is_disjoint(&later),
+        "tags of the blocks of the first body, and of the second: {earlier:?}, {later:?}"
+    );
+}
+
+/// RFC 7967 2: of a NON nothing at all comes back.
+pub(crate) fn no_response_to_non(bench: &Bench) {
+    let put = Ask::new("put", bench.server.paths.store).non();
+    let seen = put_quietly(bench, put);
+    let sent = bench.proxy().seen_to_server();
+    assert_eq!((sent.confirmable, sent.non_confirmable), (0, 1), "one NON");
+    assert_eq!(seen.datagrams, 0, "something came back: {seen:?}");
+}
+
+/// RFC 7967 2: of a CON comes an acknowledgement without a response.
+pub(crate) fn no_response_to_con(bench: &Bench) {
+    let seen = put_quietly(bench, Ask::new("put", bench.server.paths.store));
+    let sent = bench.proxy().seen_to_server();
+    assert!(sent.confirmable >= 1, "a CON: {sent:?}");
+    assert!(
+        seen.empty_acknowledgements >= 1 && seen.datagrams == seen.empty_acknowledgements,
+        "something else came back, or nothing: {seen:?}"
+    );
+}
+
+/// Puts something that no 2.xx is wanted for, and checks that it was stored; what came back.
+fn put_quietly(bench: &Bench, put: Ask<'_>) -> Seen {
+    bench.interpose(Faults::default(), Faults::default());
+    // Whether they wait, and what they then say, is their own affair.
+    let _ = bench.try_ask(&put.payload(SMALL).option(258, &[2]).limit(IN_VAIN));
+    let start = Instant::now();
+    while bench.proxy().seen_to_server().requests.is_empty() {
+        assert!(start.elapsed() < LIMIT, "nothing was sent");
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(QUIET);
+    let asked = values(&bench.proxy().seen_to_server(), OptionNumber::NO_RESPONSE);
+    assert_eq!(asked, [Some(vec![2])], "the requests' option");
+    let seen = bench.proxy().seen_to_client();
+    bench.assert_stored(SMALL);
+    seen
+}
+
+/// RFC 8768 3: a server ignores it, a proxy lowers it, and answers 5.08 where it would come to nothing.
+pub(crate) fn hop_limit(bench: &Bench) {
+    bench.interpose(Faults::default(), Faults::default());
+    let arrived = || values(&bench.proxy().seen_to_server(), OptionNumber::HOP_LIMIT);
+    if bench.is_our_client() {
+        let get = Ask::new("get", bench.server.paths.hello).option(16, &[10]);
+        let answer = bench.succeed(&get);
+        assert!(!answer.payload.is_empty(), "no payload\n{}", answer.said);
+        return assert_eq!(arrived(), [Some(vec![10])]);
+    }
+    let (_carob, port) = our_proxy(&bench.scratch);
+    let before = Proxy::start(port, Faults::default(), Faults::default(), 1);
+    let said = get_in_hops(bench, before.port(), 10);
+    assert!(code_line(&said).is_none_or(|code| code == "2.05"), "{said}");
+    assert_eq!(arrived(), [Some(vec![9])], "{said}");
+    let said = get_in_hops(bench, before.port(), 1);
+    // Californium does not know 5.08, and takes it for 5.00 (RFC 7252 5.9).
+    let unknown = bench.peer() == Peer::Californium;
+    let told = if unknown { "5.00" } else { "5.08" };
+    assert_eq!(code_line(&said).as_deref(), Some(told), "{said}");
+    assert_eq!(arrived().len(), 1, "it was passed on");
+    let replies = before.seen_to_client();
+    let code = |reply: &Vec<u8>| MessageView::parse(reply).expect("a message").code();
+    let refused = replies
+        .replies()
+        .any(|reply| code(reply) == Code::HOP_LIMIT_REACHED);
+    assert!(refused, "no 5.08: {replies:?}");
+}
+
+/// A GET by their client through a proxy, with this Hop-Limit; what the client said.
+fn get_in_hops(bench: &Bench, proxy: u16, hops: u8) -> String {
+    let proxy = format!("coap://127.0.0.1:{proxy}");
+    let peer = bench.peer();
+    let uri = bench.to().uri(bench.server.paths.hello);
+    let mut command = program(peer, "client");
+    if peer == Peer::Libcoap {
+        command.args(["-B", "30", "-P", &proxy, "-H", &hops.to_string(), &uri]);
+    } else {
+        let origin = format!("35={}", hex(uri.as_bytes()));
+        let hops = format!("16={hops:02x}");
+        command.args(["get", &format!("{proxy}/"), "--option", &origin]);
+        command.args(["--option", &hops, "--timeout", "30"]);
+    }
+    let mut running = Running::start(&mut command, &bench.scratch, "client");
+    let status = running.finish(LIMIT);
+    assert!(status.success(), "{status}\n{}", running.said());
+    // libcoap's client tells codes of errors only, where the others tell none.
+    format!("{}\n{}", running.stdout(), running.stderr())
+}
+
+/// The values of an option in the requests, one for each message ID.
+fn values(seen: &Seen, option: OptionNumber) -> Vec<Option<Vec<u8>>> {
+    let firsts = seen.requests.values().map(|copies| &copies[0]);
+    firsts.map(|request| value(request, option)).collect()
+}
+
+fn value(message: &[u8], option: OptionNumber) -> Option<Vec<u8>> {
+    let message = MessageView::parse(message).expect("a message");
+    message.option(option).map(<[u8]>::to_vec)
+}

@@ -1,0 +1,100 @@
+//! Bodies of many blocks (RFC 7959), on a good path and on a bad one.
+
+use std::time::Duration;
+
+use crate::installed::Peer;
+use crate::interop::bench::{Bench, assert_same, can_run, pattern};
+use crate::interop::clients::{Ask, Client};
+use crate::interop::proxy::Faults;
+
+/// 64 blocks with a loss of 10 % a round trip wait some seven times for two to three seconds.
+const LOSSY_LIMIT: Duration = Duration::from_secs(240);
+
+const LARGE_BYTES: usize = 1 << 20;
+const LOSSY_BYTES: usize = 64 << 10;
+const SMALL_BYTES: usize = 4 << 10;
+
+const LOSSY: Faults = Faults {
+    loss: 50,
+    duplication: 50,
+    reordering: 20,
+};
+
+/// RFC 7959 2.4: the client names a size in its first request.
+pub(crate) fn small_blocks(bench: &Bench) {
+    const BLOCK: u16 = 64;
+    /// Header, token and options in front of a block.
+    const OVERHEAD_MAX: usize = 48;
+    let (path, expected) = bench.source(SMALL_BYTES);
+    bench.interpose(Faults::default(), Faults::default());
+    let answer = bench.succeed(&Ask::new("get", &path).block_size(BLOCK));
+    assert_same(&answer.payload, &expected);
+    let seen = bench.proxy().seen_to_client();
+    assert!(
+        seen.longest <= usize::from(BLOCK) + OVERHEAD_MAX,
+        "larger blocks than asked for: {seen:?}"
+    );
+}
+
+pub(crate) fn large_down(bench: &Bench) {
+    let (path, expected) = bench.source(LARGE_BYTES);
+    let answer = bench.succeed(&Ask::new("get", &path));
+    assert_same(&answer.payload, &expected);
+}
+
+pub(crate) fn large_up(bench: &Bench) {
+    let payload = pattern(LARGE_BYTES);
+    bench.store(&payload);
+    bench.assert_stored(&payload);
+}
+
+pub(crate) fn lossy_down(bench: &Bench) {
+    let (path, expected) = bench.source(LOSSY_BYTES);
+    bench.interpose(LOSSY, LOSSY);
+    let answer = bench.succeed(&Ask::new("get", &path).limit(LOSSY_LIMIT));
+    assert_same(&answer.payload, &expected);
+    assert_faults(bench);
+}
+
+pub(crate) fn lossy_up(bench: &Bench) {
+    bench.interpose(LOSSY, LOSSY);
+    upload_through_loss(bench);
+    if let Some(counter) = bench.server.paths.counter {
+        let payload = pattern(LOSSY_BYTES);
+        let post = Ask::new("post", counter).payload(&payload);
+        bench.succeed(&post.limit(LOSSY_LIMIT));
+        let count = bench.ask_directly(&Ask::new("get", counter));
+        assert_same(&count.payload, b"1");
+    }
+}
+
+/// libcoap's client against aiocoap's server through the proxy, without any code of Carob's.
+pub(crate) fn peers_alone() {
+    if !can_run(&[Peer::Libcoap, Peer::Aiocoap]) {
+        return;
+    }
+    let bench = Bench::of(Client::Of(Peer::Libcoap), Client::Of(Peer::Aiocoap));
+    bench.interpose(LOSSY, LOSSY);
+    upload_through_loss(&bench);
+}
+
+fn upload_through_loss(bench: &Bench) {
+    let payload = pattern(LOSSY_BYTES);
+    let put = Ask::new("put", bench.server.paths.store).payload(&payload);
+    bench.succeed(&put.limit(LOSSY_LIMIT));
+    bench.assert_stored(&payload);
+    assert_faults(bench);
+}
+
+/// The proxy must have done what the case is about.
+fn assert_faults(bench: &Bench) {
+    for seen in [
+        bench.proxy().seen_to_server(),
+        bench.proxy().seen_to_client(),
+    ] {
+        assert!(
+            seen.lost > 0 && seen.duplicated > 0,
+            "nothing was lost or duplicated: {seen:?}"
+        );
+    }
+}

@@ -1,0 +1,479 @@
+//! The clients: ours and the peers', each one request a process.
+
+use std::{ffi::OsString, fmt::Write as _, fs, path::Path, process::Command, time::Duration};
+
+use crate::interop::transport::{Certificates, To, Transport};
+use crate::{
+    installed::Peer,
+    process::{Running, Scratch},
+};
+
+/// Enough for a request over loopback on a busy machine.
+const LIMIT: Duration = Duration::from_secs(90);
+/// How long a client may outlive the time it was given for an answer.
+const GRACE: Duration = Duration::from_secs(10);
+/// The number of the option (RFC 7967 2).
+const NO_RESPONSE: u16 = 258;
+
+/// One request.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    method: &'static str,
+    path: &'a str,
+    payload: Option<&'a [u8]>,
+    non: bool,
+    accept: Option<u16>,
+    if_match: Option<&'a [u8]>,
+    if_none_match: bool,
+    etag: Option<&'a [u8]>,
+    block_size: Option<u16>,
+    option: Option<(u16, &'a [u8])>,
+    connection: Connection,
+    limit: Duration,
+}
+
+/// How a client makes its connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Connection {
+    /// As one does, trusting the authority of the test's certificates.
+    Usual,
+    /// Without a CSM, with a client that can do without.
+    WithoutCsm,
+    /// Trusting an authority that has nothing to do with the server.
+    TrustingStrangers,
+}
+
+impl<'a> Ask<'a> {
+    /// `get`, `put`, `post`, `delete`, `fetch`, `patch` or `ipatch`, and a path without its first slash.
+    pub(crate) fn new(method: &'static str, path: &'a str) -> Self {
+        Self {
+            method,
+            path,
+            payload: None,
+            non: false,
+            accept: None,
+            if_match: None,
+            if_none_match: false,
+            etag: None,
+            block_size: None,
+            option: None,
+            connection: Connection::Usual,
+            limit: LIMIT,
+        }
+    }
+
+    pub(crate) fn payload(self, payload: &'a [u8]) -> Self {
+        let payload = Some(payload);
+        Self { payload, ..self }
+    }
+
+    pub(crate) fn non(self) -> Self {
+        Self { non: true, ..self }
+    }
+
+    pub(crate) fn accept(self, format: u16) -> Self {
+        let accept = Some(format);
+        Self { accept, ..self }
+    }
+
+    pub(crate) fn if_match(self, etag: &'a [u8]) -> Self {
+        let if_match = Some(etag);
+        Self { if_match, ..self }
+    }
+
+    pub(crate) fn if_none_match(self) -> Self {
+        Self {
+            if_none_match: true,
+            ..self
+        }
+    }
+
+    /// Of the state that is known already.
+    pub(crate) fn etag(self, etag: &'a [u8]) -> Self {
+        let etag = Some(etag);
+        Self { etag, ..self }
+    }
+
+    /// Of what is asked for.
+    pub(crate) fn block_size(self, bytes: u16) -> Self {
+        let block_size = Some(bytes);
+        Self { block_size, ..self }
+    }
+
+    /// An option by its number.
+    pub(crate) fn option(self, number: u16, value: &'a [u8]) -> Self {
+        let option = Some((number, value));
+        Self { option, ..self }
+    }
+
+    pub(crate) fn connection(self, connection: Connection) -> Self {
+        Self { connection, ..self }
+    }
+
+    /// The longest wait for the answer.
+    pub(crate) fn limit(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+}
+
+impl core::fmt::Debug for Ask<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // What a failing test needs; the payload may be a mebibyte.
+        write!(f, "{} {}", self.method, self.path)
+    }
+}
+
+/// What came of a request that was answered at all.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// As in `2.05`; just `2` where the client does not tell which success it was.
+    pub(crate) code: String,
+    pub(crate) payload: Vec<u8>,
+    /// Where the client tells it.
+    pub(crate) etag: Option<Vec<u8>>,
+    /// What the client printed, for a failing test's message.
+    pub(crate) said: String,
+}
+
+impl Answer {
+    pub(crate) fn is_success(&self) -> bool {
+        self.code.starts_with('2')
+    }
+
+    /// Whether the code is this 2.xx, as far as the client tells.
+    pub(crate) fn succeeded_with(&self, code: &str) -> bool {
+        self.code == code || self.code == "2"
+    }
+}
+
+/// Whose client asks; also, whose server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Client {
+    Carob,
+    Of(Peer),
+}
+
+impl Client {
+    /// Runs the client to its end, which has to get an answer.
+    pub(crate) fn ask(self, scratch: &Scratch, to: To, ask: &Ask<'_>) -> Answer {
+        self.try_ask(scratch, to, ask)
+            .unwrap_or_else(|said| panic!("{ask:?} was not answered: {said}"))
+    }
+
+    /// Runs the client to its end; what it said, if it got no answer.
+    pub(crate) fn try_ask(
+        self,
+        scratch: &Scratch,
+        to: To,
+        ask: &Ask<'_>,
+    ) -> Result<Answer, String> {
+        let payload = ask.payload.map(|bytes| scratch.with("request", bytes));
+        let output = scratch.file("response");
+        let _ = fs::remove_file(&output);
+        let uri = to.uri(ask.path);
+        let mut command = match self {
+            Self::Carob => carob(ask, &uri),
+            Self::Of(Peer::Libcoap) => libcoap(ask, to.transport),
+            Self::Of(peer) => ours(peer, ask, &uri),
+        };
+        self.trust(&mut command, scratch, to.transport, ask.connection);
+        let (file, output_to) = match self {
+            Self::Carob => ("--file", "--output"),
+            Self::Of(Peer::Libcoap) => ("-f", "-o"),
+            Self::Of(_) => ("--payload", "--output"),
+        };
+        if let Some(payload) = payload {
+            command.arg(file).arg(payload);
+        }
+        command.arg(output_to).arg(&output);
+        if self == Self::Of(Peer::Libcoap) {
+            // It takes no options after the URI.
+            command.arg(&uri);
+        }
+        let mut running = Running::start(&mut command, scratch, "client");
+        let status = running.finish(ask.limit + GRACE);
+        let (stdout, stderr) = (running.stdout(), running.stderr());
+        let unanswered = || format!("{status}\n{}", running.said());
+        let code = match self {
+            // Exit codes of the command: an error response is an answer, silence is not.
+            Self::Carob if matches!(status.code(), Some(0 | 1 | 5)) => {
+                return told_by_carob(&stdout, &output, running.said()).ok_or_else(unanswered);
+            }
+            // It exits with 0 whatever happens, and tells only codes of errors.
+            Self::Of(Peer::Libcoap) if status.success() => {
+                code_line(&stderr).unwrap_or_else(|| "2".to_owned())
+            }
+            Self::Of(_) if status.success() => code_line(&stdout).ok_or_else(unanswered)?,
+            _ => return Err(unanswered()),
+        };
+        Ok(Answer {
+            code,
+            payload: fs::read(&output).unwrap_or_default(),
+            etag: etag_line(&stdout),
+            said: running.said(),
+        })
+    }
+
+    /// Tells the client whom to trust, over TLS.
+    pub(crate) fn trust(
+        self,
+        command: &mut Command,
+        scratch: &Scratch,
+        transport: Transport,
+        connection: Connection,
+    ) {
+        if !transport.is_secure() {
+            return;
+        }
+        let files = Certificates::write(scratch);
+        let trusted = if connection == Connection::TrustingStrangers {
+            files.stranger
+        } else {
+            files.authority
+        };
+        let option = match self {
+            Self::Of(Peer::Libcoap) => "-C",
+            _ => "--ca",
+        };
+        command.arg(option).arg(trusted);
+    }
+}
+
+/// Asks for `first` and then, on the same connection and without waiting, `count` times for `then`;
+/// what came, in its order, as `first 2.05` or `then 2.05`.
+pub(crate) fn many(
+    peer: Peer,
+    scratch: &Scratch,
+    to: To,
+    first: &str,
+    then: &str,
+    count: usize,
+) -> Vec<String> {
+    let mut command = program(peer, "client");
+    command.args(["many", &to.uri(first), "--then", then]);
+    command.args(["--count", &count.to_string()]);
+    Client::Of(peer).trust(&mut command, scratch, to.transport, Connection::Usual);
+    let mut running = Running::start(&mut command, scratch, "client");
+    let status = running.finish(LIMIT);
+    assert!(status.success(), "{status}\n{}", running.said());
+    running.stdout().lines().map(str::to_owned).collect()
+}
+
+/// Has a client ping, which fails when nobody answers.
+pub(crate) fn ping(client: Client, scratch: &Scratch, to: To) {
+    let mut command = match client {
+        Client::Carob => Command::new(env!("CARGO_BIN_EXE_carob")),
+        Client::Of(peer) => program(peer, "client"),
+    };
+    command.args(["ping", &to.uri("")]);
+    client.trust(&mut command, scratch, to.transport, Connection::Usual);
+    let mut running = Running::start(&mut command, scratch, "ping");
+    let status = running.finish(LIMIT);
+    assert!(status.success(), "{status}\n{}", running.said());
+}
+
+/// Runs `carob discover` and returns the links it prints.
+pub(crate) fn discover(scratch: &Scratch, port: u16, filter: Option<&str>) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
+    command.args(["discover", &format!("127.0.0.1:{port}"), "--raw"]);
+    if let Some(filter) = filter {
+        command.args(["--filter", filter]);
+    }
+    let mut running = Running::start(&mut command, scratch, "client");
+    let status = running.finish(LIMIT);
+    assert!(status.success(), "{status}\n{}", running.said());
+    running.stdout()
+}
+
+/// The first line that begins with a response code.
+pub(crate) fn code_line(text: &str) -> Option<String> {
+    let code = text.lines().find_map(|line| match line.as_bytes() {
+        [b'2' | b'4' | b'5', b'.', tens, ones, ..] if (*tens, *ones) <= (b'3', b'9') => {
+            line.get(..4)
+        }
+        _ => None,
+    });
+    code.map(str::to_owned)
+}
+
+/// The answer in the JSON object that `carob` prints.
+fn told_by_carob(stdout: &str, output: &Path, said: String) -> Option<Answer> {
+    let told: serde_json::Value = serde_json::from_str(stdout).ok()?;
+    let options = told["options"].as_array()?;
+    let etag = options.iter().find(|option| option["name"] == "ETag");
+    Some(Answer {
+        code: told["code"].as_str()?.to_owned(),
+        payload: fs::read(output).unwrap_or_default(),
+        etag: etag.and_then(|option| bytes(option["value"].as_str()?)),
+        said,
+    })
+}
+
+/// What stands on a line behind `etag`.
+fn etag_line(text: &str) -> Option<Vec<u8>> {
+    bytes(text.lines().find_map(|line| line.strip_prefix("etag "))?)
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let digits = digits.as_bytes().chunks(2);
+    digits
+        .map(|pair| u8::from_str_radix(core::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // a String takes every write
+        text
+    })
+}
+
+fn carob(ask: &Ask<'_>, uri: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
+    command.args([ask.method, uri, "--json"]);
+    if let Some(etag) = ask.if_match {
+        // The empty value stands for any state (RFC 7252 5.10.8.1).
+        let any = "any".to_owned();
+        let tag = if etag.is_empty() { any } else { hex(etag) };
+        command.args(["--if-match", &tag]);
+    }
+    if ask.if_none_match {
+        command.arg("--if-none-match");
+    }
+    if let Some(etag) = ask.etag {
+        command.args(["--etag", &hex(etag)]);
+    }
+    if ask.non {
+        command.arg("--non");
+    }
+    if let Some(format) = ask.accept {
+        command.args(["--accept", &format.to_string()]);
+    }
+    if let Some(bytes) = ask.block_size {
+        command.args(["--block-size", &bytes.to_string()]);
+    }
+    match ask.option {
+        // Told so, it does not wait for what cannot come.
+        Some((NO_RESPONSE, [2])) => {
+            command.arg("--no-response=2xx");
+        }
+        Some((number, value)) => {
+            command.args(["--option", &format!("{number}=0x{}", hex(value))]);
+        }
+        None => {}
+    }
+    command
+}
+
+/// libcoap's example client for a transport.
+pub(crate) fn libcoap_client(transport: Transport) -> Command {
+    if transport.is_secure() {
+        Command::new("coap-client-openssl")
+    } else {
+        program(Peer::Libcoap, "client")
+    }
+}
+
+fn libcoap(ask: &Ask<'_>, transport: Transport) -> Command {
+    let mut command = libcoap_client(transport);
+    let seconds = ask.limit.as_secs().to_string();
+    command.args(["-m", ask.method, "-B", &seconds]);
+    if transport == Transport::Udp {
+        // Over connections it is to send as much at once as the server takes.
+        let block = ask.block_size.unwrap_or(1024).to_string();
+        command.args(["-b", &block]);
+    }
+    if let Some((number, value)) = ask.option {
+        command.args(["-O", &format!("{number},0x{}", hex(value))]);
+    }
+    if ask.non {
+        command.arg("-N");
+    }
+    if let Some(format) = ask.accept {
+        command.args(["-A", &format.to_string()]);
+    }
+    // Options by their numbers.
+    if let Some(etag) = ask.if_match {
+        command.args(["-O", &format!("1,0x{}", hex(etag))]);
+    }
+    if ask.if_none_match {
+        command.args(["-O", "5,"]);
+    }
+    if let Some(etag) = ask.etag {
+        command.args(["-O", &format!("4,0x{}", hex(etag))]);
+    }
+    command
+}
+
+/// A client of ours on a peer's library; README.md here says what it can be told.
+fn ours(peer: Peer, ask: &Ask<'_>, uri: &str) -> Command {
+    let mut command = program(peer, "client");
+    command.args([ask.method, uri]);
+    command.args(["--timeout", &ask.limit.as_secs().to_string()]);
+    if ask.non {
+        command.arg("--non");
+    }
+    if let Some(format) = ask.accept {
+        command.args(["--accept", &format.to_string()]);
+    }
+    if let Some(etag) = ask.if_match {
+        command.args(["--if-match", &hex(etag)]);
+    }
+    if ask.if_none_match {
+        command.arg("--if-none-match");
+    }
+    if let Some(etag) = ask.etag {
+        command.args(["--etag", &hex(etag)]);
+    }
+    if let Some(bytes) = ask.block_size {
+        command.args(["--block-size", &bytes.to_string()]);
+    }
+    if let Some((number, value)) = ask.option {
+        command.args(["--option", &format!("{number}={}", hex(value))]);
+    }
+    if ask.connection == Connection::WithoutCsm && peer == Peer::GoCoap {
+        // Californium never sends one.
+        command.arg("--no-csm");
+    }
+    command
+}
+
+/// The repository's folder.
+pub(crate) fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package
+        .ancestors()
+        .nth(2)
+        .expect("this package is two folders down")
+}
+
+/// A peer's `client` or `server`: libcoap's own, or one of ours; or the one of ours for the
+/// plugtests, `plugtest`.
+pub(crate) fn program(peer: Peer, name: &str) -> Command {
+    let built = peer.built(root());
+    match peer {
+        Peer::Libcoap => Command::new(format!("coap-{name}-notls")),
+        Peer::Aiocoap => {
+            let mut command = Command::new(built.join("venv/bin/python"));
+            command.arg(peer.sources(root()).join(format!("{name}.py")));
+            command
+        }
+        Peer::Californium => {
+            let class = match name {
+                "client" => "interop.Client",
+                "plugtest" => "plugtest.Peer",
+                _ => "interop.Server",
+            };
+            let mut path = OsString::from(built.join("classes"));
+            path.push(":");
+            path.push(built.join("lib/*"));
+            let mut command = Command::new("java");
+            // What starts fastest: one compiler, and the collector with the fewest threads.
+            command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"]);
+            command.arg(path).arg(class);
+            command
+        }
+        Peer::GoCoap => Command::new(built.join(name)),
+    }
+}

@@ -1,0 +1,267 @@
+//! Observations that go on while a case does something else.
+
+use std::{
+    process::Command,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use carob::client::Update;
+
+use crate::interop::{
+    clients::{Client, Connection, libcoap_client, program},
+    transport::{To, Transport},
+};
+use crate::{
+    installed::Peer,
+    process::{Running, Scratch},
+};
+
+const POLL: Duration = Duration::from_millis(20);
+/// Enough for a notification on a busy machine.
+const LIMIT: Duration = Duration::from_secs(30);
+/// How long a client that forgets stays, for its Reset.
+const LINGER: Duration = Duration::from_secs(20);
+/// How long libcoap's client observes: it ends by the clock only.
+const LIBCOAP_SECONDS: u64 = 8;
+/// What is longer is told by its length and its sum.
+const TEXT_MAX: usize = 64;
+
+/// How an observer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cancel {
+    /// It asks again with Observe 1.
+    Get,
+    /// It forgets, and answers the next notification with a Reset.
+    Reset,
+    /// It does not get that far.
+    Never,
+}
+
+/// A client that observes; it is ended when the value goes.
+pub(crate) struct Watching {
+    client: Client,
+    who: Who,
+}
+
+enum Who {
+    Program(Running),
+    Library(InProcess),
+}
+
+impl Watching {
+    /// Observes until there are `count` representations, and then cancels.
+    pub(crate) fn start(
+        client: Client,
+        scratch: &Scratch,
+        to: To,
+        path: &str,
+        count: usize,
+        cancel: Cancel,
+    ) -> Self {
+        let uri = to.uri(path);
+        let who = if client == Client::Carob && cancel == Cancel::Reset {
+            // The command ends when it no longer observes; a program on the library may go on.
+            Who::Library(InProcess::start(uri, count))
+        } else {
+            let mut command = command(client, to.transport, &uri, count, cancel);
+            client.trust(&mut command, scratch, to.transport, Connection::Usual);
+            if client == Client::Of(Peer::Libcoap) {
+                // It takes no options after the URI.
+                command.arg(uri);
+            }
+            Who::Program(Running::start(&mut command, scratch, "observer"))
+        };
+        Self { client, who }
+    }
+
+    /// What has come so far, each as [`line`] has it.
+    pub(crate) fn states(&self) -> Vec<String> {
+        let running = match &self.who {
+            Who::Program(running) => running,
+            Who::Library(observer) => return observer.states(),
+        };
+        let text = running.stdout();
+        // What is not a whole line yet is still being written.
+        let whole = text
+            .rfind('\n')
+            .map_or("", |end| text.get(..end).unwrap_or_default());
+        match self.client {
+            Client::Carob => whole.lines().filter_map(told_by_carob).collect(),
+            Client::Of(peer) => {
+                // A representation may end with a line feed of its own.
+                let lines = whole.lines().filter(|line| !line.is_empty());
+                let told = lines.map(|text| match peer {
+                    Peer::Libcoap => line(text.as_bytes()),
+                    _ => text.to_owned(),
+                });
+                told.collect()
+            }
+        }
+    }
+
+    /// Waits until so many have come.
+    pub(crate) fn wait_for(&self, count: usize) -> Vec<String> {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let states = self.states();
+            if states.len() >= count {
+                return states;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "only {} of {count} representations in {LIMIT:?}\n{}",
+                states.len(),
+                self.said()
+            );
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Waits for the client's own end.
+    pub(crate) fn finish(&mut self) {
+        let Who::Program(running) = &mut self.who else {
+            return;
+        };
+        let status = running.finish(LIMIT);
+        assert!(status.success(), "{status}\n{}", running.said());
+    }
+
+    pub(crate) fn said(&self) -> String {
+        match &self.who {
+            Who::Program(running) => running.said(),
+            Who::Library(observer) => format!("{:?}", observer.states()),
+        }
+    }
+}
+
+fn command(
+    client: Client,
+    transport: Transport,
+    uri: &str,
+    count: usize,
+    cancel: Cancel,
+) -> Command {
+    let Client::Of(peer) = client else {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
+        command.args(["observe", uri, "--json", "--count", &count.to_string()]);
+        return command;
+    };
+    if peer == Peer::Libcoap {
+        let mut command = libcoap_client(transport);
+        // `-w`: each on a line of its own.
+        let seconds = LIBCOAP_SECONDS.to_string();
+        command.args(["-s", &seconds, "-w"]);
+        return command;
+    }
+    let mut command = program(peer, "client");
+    let cancel = match cancel {
+        Cancel::Get => "get",
+        Cancel::Reset => "rst",
+        Cancel::Never => "none",
+    };
+    let linger = if cancel == "get" { 0 } else { LINGER.as_secs() };
+    command.args(["observe", uri, "--cancel", cancel]);
+    command.args(["--count", &count.to_string()]);
+    command.args(["--linger", &linger.to_string()]);
+    command
+}
+
+/// The state in a line of JSON, if there is one.
+fn told_by_carob(event: &str) -> Option<String> {
+    let event: serde_json::Value = serde_json::from_str(event).ok()?;
+    let payload = event["payload"].as_str();
+    (event["event"] == "state").then(|| line(payload.unwrap_or_default().as_bytes()))
+}
+
+/// A representation as a line; README.md here has the rule.
+pub(crate) fn line(payload: &[u8]) -> String {
+    if payload.len() <= TEXT_MAX {
+        return String::from_utf8_lossy(payload).into_owned();
+    }
+    format!("{} bytes crc32 {:08x}", payload.len(), crc32(payload))
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
+            (sum >> 1) ^ (0xedb8_8320 & (sum & 1).wrapping_neg())
+        })
+    })
+}
+
+/// An observer on our library, in a thread.
+struct InProcess {
+    states: Arc<Mutex<Vec<String>>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl InProcess {
+    fn start(uri: String, count: usize) -> Self {
+        let states = Arc::new(Mutex::new(Vec::new()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (seen, stopped) = (Arc::clone(&states), Arc::clone(&stop));
+        let observe = async move {
+            let client = carob::Client::open().expect("a socket");
+            let registered = client.get(&*uri).observe().await;
+            let mut observation = registered.expect("the registration is answered");
+            for _ in 0..count {
+                let update = tokio::time::timeout(LIMIT, observation.next()).await;
+                let Ok(Some(Ok(Update::State(reply)))) = update else {
+                    panic!("{update:?} instead of a state");
+                };
+                lock(&seen).push(line(reply.bytes()));
+            }
+            drop(observation);
+            let deadline = Instant::now() + LINGER;
+            while !stopped.load(Ordering::Relaxed) && Instant::now() < deadline {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        let thread = thread::spawn(move || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            let runtime = builder.enable_all().build();
+            runtime.expect("a runtime").block_on(observe);
+        });
+        Self {
+            states,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    fn states(&self) -> Vec<String> {
+        lock(&self.states).clone()
+    }
+}
+
+fn lock(states: &Mutex<Vec<String>>) -> std::sync::MutexGuard<'_, Vec<String>> {
+    states.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for InProcess {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // its panic shows as too few states
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_representation_is_told_by_its_sum() {
+        let text = b"123456789".repeat(8);
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert!(line(&text).starts_with("72 bytes crc32 "));
+        assert_eq!(line(b"short"), "short");
+    }
+}

@@ -1,0 +1,67 @@
+//! Servers that tell crowds.
+
+use crate::lab::folder::Folder;
+
+#[test]
+fn notifications_are_told_in_numbers_and_figures_of_their_own() {
+    let folder = Folder::new("notifications");
+    let cell = "nonobserve/umts-1s-25S3n";
+    let few = ["--seeds", "2", "--set", "duration=1 min", "--no-report"];
+    let run = |more: &[&str]| folder.says(&[&["lab", "run", cell], &few[..], more].concat());
+    let table = run(&[]);
+    for part in [
+        "PDR",
+        "ratio",
+        "buffer",
+        "CON",
+        "delay s",
+        "of the notifications,",
+    ] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    assert!(!table.contains("median s"), "{table}");
+    let rows = folder.lines(&[&["lab", "run", cell, "--json"], &few[..4]].concat());
+    let of = |row: usize, metric: &str| rows[row]["metrics"][metric]["mean"].as_f64();
+    let [default, observe] = [of(0, "pdr"), of(1, "pdr")].map(|pdr| pdr.expect("a share"));
+    // 75 packets meet a buffer of 50; Observe sends one of nine.
+    assert!(
+        (0.65..0.67).contains(&default) && observe < 0.15,
+        "{default} {observe}"
+    );
+    assert_eq!(of(0, "notifications"), Some(60.0 * 75.0));
+    let pdr = run(&["--svg", "pdr"]);
+    let rto = run(&["--svg", "rto"]);
+    assert!(
+        pdr.starts_with("<svg") && pdr.contains("PDR over that of default"),
+        "{pdr}"
+    );
+    assert!(
+        rto.starts_with("<svg") && rto.contains("Retransmission timeout"),
+        "{rto}"
+    );
+    let set = ["--set", "message=16 B", "--set", "token_bytes=8"];
+    let refused = folder.refuses(&[&["lab", "run", cell], &set[..]].concat());
+    assert!(
+        refused.contains("workload.message") && refused.contains("at least 22 bytes"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_report_of_notifications_has_their_figures() {
+    let folder = Folder::new("notifications-report");
+    let set = ["--set", "duration=30 s", "--set", "subscribers=5"];
+    let run = [
+        "lab",
+        "run",
+        "nonobserve/umts",
+        "--seeds",
+        "1",
+        "--report",
+        "r.html",
+    ];
+    folder.says(&[&run[..], &set].concat());
+    let html = std::fs::read_to_string(folder.0.join("r.html")).expect("a report");
+    assert!(html.contains("What arrives.") && html.contains("Timeouts in the beginning."));
+    assert!(!html.contains("Completion times") && !html.contains("NaN"));
+}

@@ -1,0 +1,152 @@
+//! `carob lab reproduce`.
+
+use serde_json::Value;
+
+use crate::lab::folder::{Folder, keys};
+
+#[test]
+fn reproduce_shows_print_beside_ours_with_verdicts() {
+    let folder = Folder::new("reproduce");
+    let text = folder.says(&["lab", "reproduce", "thesis"]);
+    for part in [
+        "Laura Pesola: ",
+        "long-1c-high-2500",
+        "cocoa-001 (cc.vbf_on=init-dithered)",
+        "nearest to print in",
+        "Note: tcp-bbr1 in long-1c-none-2500, ",
+        "25 % or p25-p75",
+        "Report: reports/reproduce-thesis.html\n",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(
+        !text.contains("STALE") && !text.contains("Undecided"),
+        "{text}"
+    );
+    let html = std::fs::read_to_string(folder.0.join("reports/reproduce-thesis.html"));
+    let html = html.expect("the report");
+    assert!(html.contains("<svg class=\"figure\"") && html.contains("the stalled flow"));
+}
+
+#[test]
+fn reproduce_draws_the_runs_that_the_text_explains() {
+    let folder = Folder::new("reproduce-figures");
+    let run =
+        |arguments: &[&str]| folder.says(&[&["lab", "reproduce", "thesis"], arguments].concat());
+    let page = run(&["--figures", "--threads", "1"]);
+    assert_eq!(page, run(&["--figures", "--threads", "2"]));
+    // Every figure of the page is there, as a file of its own.
+    let names = page.split("](thesis/").skip(1);
+    let names: Vec<&str> = names
+        .filter_map(|rest| Some(rest.split_once(".svg)")?.0))
+        .collect();
+    assert!(names.contains(&"overshoot") && names.contains(&"fct-4c-low"));
+    for name in names {
+        let svg = run(&["--svg", name]);
+        assert!(svg.starts_with("<svg") && svg.len() < 200_000, "{name}");
+    }
+    assert!(
+        page.contains("carob lab run thesis/long-1c-none-28200 --algorithm tcp-newreno --seed")
+    );
+    let error = folder.refuses(&["lab", "reproduce", "thesis", "--svg", "nothing"]);
+    assert!(error.contains("overshoot"), "{error}");
+}
+
+#[test]
+fn reproduce_json_has_the_fields_of_the_machine_interface() {
+    let folder = Folder::new("reproduce-json");
+    let rows = folder.lines(&["lab", "reproduce", "thesis", "--json"]);
+    let fields = [
+        "algorithm",
+        "ours",
+        "paper",
+        "ratio",
+        "row",
+        "study",
+        "table",
+        "verdict",
+    ];
+    // Of 52 printed rows 6 are of cocoa-001, which has two readings.
+    assert_eq!(rows.len(), (52 + 6) * 8);
+    let is_tcp = |row: &Value| {
+        row["algorithm"]
+            .as_str()
+            .is_some_and(|a| a.starts_with("tcp-"))
+    };
+    assert_eq!(rows.iter().filter(|row| is_tcp(row)).count(), 40 * 8);
+    for row in &rows {
+        assert_ne!(row["verdict"], "undecided");
+        if row.get("note").is_none() {
+            assert_eq!(keys(row), fields);
+        }
+    }
+    let medians = rows.iter().filter(|row| row["row"]["statistic"] == "p50");
+    assert!(
+        medians
+            .clone()
+            .all(|row| is_tcp(row) || row["verdict"] == "holds")
+    );
+    // Where a real kernel leaves the thesis, too, the verdict is ours and the note says so.
+    let high = medians.clone().find(|row| {
+        let kind = &row["row"];
+        (&row["algorithm"], &kind["error"], &kind["buffer"])
+            == (&"tcp-newreno".into(), &"high".into(), &14_100.into())
+    });
+    let high = high.expect("in print");
+    assert_eq!(high["verdict"], "fails");
+    assert!(
+        high["note"]
+            .as_str()
+            .is_some_and(|note| note.contains("kernel")),
+        "{high}"
+    );
+}
+
+#[test]
+fn reproduce_runs_again_with_another_number_of_seeds() {
+    let folder = Folder::new("reproduce-fresh");
+    let text = folder.says(&["lab", "reproduce", "thesis", "--seeds", "3", "--no-report"]);
+    assert!(text.contains("thesis/long, 3 seeds, run in "), "{text}");
+}
+
+#[test]
+fn reproduce_says_who_is_before_whom_in_wireless_networks() {
+    let folder = Folder::new("reproduce-networks");
+    let text = folder.says(&["lab", "reproduce", "cocoaplus"]);
+    for part in [
+        "Table 2, settling times in seconds",
+        "Table 3, PDR in per cent",
+        "CoCoA+ has a higher PDR than default CoAP in 7 of 8 rows of print",
+        "Report: reports/reproduce-cocoaplus.html\n",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(
+        !text.contains("STALE") && !text.contains("not run"),
+        "{text}"
+    );
+    let rows = folder.lines(&["lab", "reproduce", "cocoaplus", "--json"]);
+    assert_eq!(rows.len(), 2 * 8 * 3);
+    let plus = rows.iter().find(|row| {
+        row["table"] == 3
+            && row["row"]["topology"] == "dumbbell"
+            && row["row"]["link"] == "ideal"
+            && row["algorithm"] == "cocoa-plus"
+    });
+    let plus = plus.expect("a row of print");
+    assert!((plus["paper"].as_f64().expect("a ratio") - 0.402).abs() < 1e-9);
+    assert_eq!(plus["row"]["metric"], "pdr");
+    assert!(plus["ours"].is_number() && plus["ours_gap_ci95"].is_number());
+    for (arguments, why) in [
+        (["cocoaplus", "--set", "mac.csma=contiki28"], "contiki28"),
+        (["cocoaplus", "--svg", "load"], "have no figures"),
+        (
+            ["thesis", "--set", "block=64 B"],
+            "carob lab run thesis/long",
+        ),
+        (["rpl", "--seeds", "1"], "prints no table of results"),
+    ] {
+        let error = folder.refuses(&[&["lab", "reproduce"], &arguments[..]].concat());
+        assert!(error.contains(why), "{error}");
+    }
+}

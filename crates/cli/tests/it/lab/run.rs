@@ -1,0 +1,305 @@
+//! `carob lab run`: tables, JSON, reports.
+
+use serde_json::Value;
+
+use crate::lab::folder::{Folder, HIGH, NONE, keys};
+
+#[test]
+fn run_json_has_exactly_the_fields_of_the_machine_interface() {
+    let folder = Folder::new("json");
+    let rows = folder.lines(&["lab", "run", NONE, "--seeds", "3", "--json"]);
+    let algorithms = ["default", "cocoa-001", "tcp-newreno", "tcp-bbr1"];
+    assert_eq!(rows.len(), algorithms.len());
+    for (row, algorithm) in rows.iter().zip(algorithms) {
+        assert_eq!(
+            keys(row),
+            ["algorithm", "cell", "metrics", "runs", "scenario"]
+        );
+        assert_eq!(
+            (&row["scenario"], &row["algorithm"]),
+            (&NONE.into(), &algorithm.into())
+        );
+        assert_eq!(keys(&row["cell"]), ["buffer", "clients", "error"]);
+        assert_eq!(
+            (&row["cell"]["clients"], &row["runs"]),
+            (&1.into(), &3.into())
+        );
+        let statistics = keys(&row["metrics"]["fct_s"]);
+        let expected = [
+            "ci95", "max", "mean", "min", "n", "p10", "p25", "p50", "p75", "p90", "p95", "sd",
+        ];
+        assert_eq!(statistics, expected);
+        assert_eq!(row["metrics"]["fct_s"]["n"], 3);
+    }
+    // Programs get no report they did not ask for.
+    assert_eq!(folder.files(), [""; 0]);
+}
+
+#[test]
+fn each_adds_seed_and_trace_hash_and_hash_adds_hashes() {
+    let folder = Folder::new("each");
+    let algorithm = ["--algorithm", "default"];
+    let run = ["lab", "run", NONE, "--seeds", "2", "--json"];
+    let each = folder.lines(&[&run[..], &algorithm, &["--each"]].concat());
+    let fields = [
+        "algorithm",
+        "cell",
+        "metrics",
+        "scenario",
+        "seed",
+        "trace_hash",
+    ];
+    assert_eq!((keys(&each[0]), each.len()), (fields.to_vec(), 2));
+    assert_eq!((&each[0]["seed"], &each[1]["seed"]), (&1.into(), &2.into()));
+    assert_ne!(each[0]["trace_hash"], each[1]["trace_hash"]);
+    let hashed = folder.lines(&[&run[..], &algorithm, &["--hash"]].concat());
+    for hash in ["scenario_hash", "trace_hash"] {
+        assert_eq!(hashed[0][hash].as_str().map(str::len), Some(16), "{hash}");
+    }
+}
+
+#[test]
+fn a_seed_replays_one_run_with_the_same_trace_on_any_number_of_threads() {
+    let folder = Folder::new("seed");
+    let run = |threads: &str| {
+        let arguments = [
+            "lab",
+            "run",
+            HIGH,
+            "--seed",
+            "7",
+            "--threads",
+            threads,
+            "--no-report",
+        ];
+        let text = folder.says(&arguments);
+        let line = text
+            .lines()
+            .find(|l| l.contains("cocoa-001"))
+            .expect("its row");
+        line.split_whitespace().last().expect("a hash").to_owned()
+    };
+    let hash = run("1");
+    assert_eq!(
+        (hash.len(), run("1"), run("2")),
+        (16, hash.clone(), hash.clone())
+    );
+    let each = [
+        "lab",
+        "run",
+        HIGH,
+        "--seeds",
+        "7",
+        "--algorithm",
+        "cocoa-001",
+        "--each",
+        "--json",
+    ];
+    // Among many seeds it is the same run.
+    assert_eq!(folder.lines(&each)[6]["trace_hash"], *hash);
+    assert_eq!(folder.files(), [""; 0]);
+}
+
+#[test]
+fn set_changes_what_is_run() {
+    let folder = Folder::new("set");
+    let median = |set: &[&str]| {
+        let run = [
+            "lab",
+            "run",
+            NONE,
+            "--seed",
+            "1",
+            "--algorithm",
+            "default",
+            "--json",
+        ];
+        let row = folder.lines(&[&run[..], set].concat()).remove(0);
+        row["metrics"]["fct_s"]["p50"].as_f64().expect("a number")
+    };
+    let usual = median(&[]);
+    assert!((usual - 285.7).abs() < 1.5, "{usual}");
+    let half = median(&["--set", "workload.response=51200 B"]);
+    assert!((half - usual / 2.0).abs() < 1.0, "{half}");
+    // 85 ms more each way, 400 times.
+    let far = median(&["--set", "extra_delay=100 ms"]);
+    assert!((far - usual - 68.0).abs() < 0.5, "{far}");
+}
+
+#[test]
+fn run_writes_a_report_that_needs_nothing_else() {
+    let folder = Folder::new("report");
+    let text = folder.says(&[
+        "lab",
+        "run",
+        HIGH,
+        "--seeds",
+        "5",
+        "--algorithm",
+        "default,cocoa-03",
+    ]);
+    assert!(
+        text.contains("Report: reports/thesis-long-1c-high-2500.html\n"),
+        "{text}"
+    );
+    assert!(text.contains("Next:\n  carob lab run "), "{text}");
+    let file = folder.0.join("reports/thesis-long-1c-high-2500.html");
+    let html = std::fs::read_to_string(file).expect("the report");
+    assert!(html.starts_with("<!DOCTYPE html>") && html.contains("<svg class=\"figure\""));
+    for outside in ["<script", "<link", "@import", "src="] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+    let command = "carob lab run thesis/long-1c-high-2500 --algorithm default,cocoa-03 --seeds 5";
+    assert!(html.contains(command), "the command that repeats it");
+    assert!(html.len() < 5_000_000);
+}
+
+#[test]
+fn a_report_goes_where_it_is_told() {
+    let folder = Folder::new("report-file");
+    let run = [
+        "lab",
+        "run",
+        HIGH,
+        "--seed",
+        "3",
+        "--json",
+        "--report",
+        "deep/er.html",
+    ];
+    folder.says(&run);
+    let html = std::fs::read_to_string(folder.0.join("deep/er.html")).expect("the report");
+    assert!(html.contains("Blocks over time") && html.contains("Timers"));
+    let output = folder.carob(&[
+        "lab",
+        "run",
+        NONE,
+        "--seed",
+        "1",
+        "--report",
+        "deep/er.html/x",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("cannot write deep/er.html/x"), "{error}");
+}
+
+#[test]
+fn csv_has_a_line_per_metric() {
+    let folder = Folder::new("csv");
+    let text = folder.says(&["lab", "run", NONE, "--seeds", "2", "--csv"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("scenario,buffer,clients,error,algorithm,runs,metric,mean,"));
+    let fct: Vec<&&str> = lines.iter().filter(|l| l.contains(",fct_s,")).collect();
+    assert_eq!(fct.len(), 4, "{text}");
+    assert!(
+        fct[0].starts_with(&format!("{NONE},2500,1,none,default,2,fct_s,")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_scenario_of_ones_own_runs_from_its_file() {
+    let folder = Folder::new("own");
+    let text = "about = \"Mine.\"\nstudy = \"mine\"\nfamily = \"link\"\ncell = \"link-{error}\"\n\
+        [sweep]\nerror = [\"none\", \"low\"]\n[run]\nalgorithms = [\"default\"]\nseeds = 2\n\
+        [workload]\nkind = \"blockwise-get\"\nresponse = \"1 kB\"\n\
+        [link]\ndown.rate = \"30 kbit/s\"\nup.rate = \"60 kbit/s\"\n";
+    std::fs::write(folder.0.join("link.toml"), text).expect("a file");
+    let rows = folder.lines(&["lab", "run", "link.toml", "--json"]);
+    assert_eq!(
+        (rows.len(), &rows[1]["scenario"]),
+        (2, &"mine/link-low".into())
+    );
+    // What people see works for it too.
+    assert!(
+        folder
+            .says(&["lab", "run", "./link.toml"])
+            .contains("Report: reports/link.html")
+    );
+
+    let wrong = text.replace("down.rate", "down.rat");
+    std::fs::write(folder.0.join("link.toml"), wrong).expect("a file");
+    let error = folder.refuses(&["lab", "run", "link.toml"]);
+    assert!(error.contains("link.toml:14:"), "{error}");
+    assert!(
+        error.contains("did you mean \"link.down.rate\"?"),
+        "{error}"
+    );
+    let output = folder.carob(&["lab", "run", "missing.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn without_arguments_it_compares_controllers_and_says_what_is_next() {
+    let folder = Folder::new("default");
+    let text = folder.says(&[]);
+    for part in [
+        "carob/default-high",
+        "The choice matters most with error high: ",
+        "Report: reports/carob-default.html\n",
+        "Next:\n",
+        "carob lab reproduce thesis",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(folder.0.join("reports/carob-default.html").exists());
+    // `carob lab run` is the same, and its rows are what `--json` prints.
+    let rows = folder.lines(&["lab", "run", "--json", "--seeds", "2"]);
+    assert_eq!(rows.len(), 4 * 3);
+}
+
+#[test]
+fn an_event_log_has_every_endpoint_and_changes_nothing() {
+    let folder = Folder::new("log");
+    let words = "lab run thesis/long-1c-low-2500 --algorithm cocoa-03 --seed 7 --json --each";
+    let plain: Vec<&str> = words.split(' ').collect();
+    let logged: Vec<&str> = plain.iter().copied().chain(["--log", "log"]).collect();
+    assert_eq!(folder.says(&plain), folder.says(&logged));
+    let text = std::fs::read_to_string(folder.0.join("log")).expect("the log");
+    let read = |line: &str| serde_json::from_str(line).expect("nothing but JSON");
+    let lines: Vec<Value> = text.lines().map(read).collect();
+    let of = |host: u64, event: &str| {
+        let matching = |line: &&Value| line["host"] == host && line["event"] == event;
+        lines.iter().filter(matching).count()
+    };
+    // A body of 400 blocks: each is asked for, answered and heard of at both ends.
+    assert_eq!(of(0, "answered"), 400);
+    assert!(of(0, "sent") >= 400 && of(1, "received") >= 400);
+    assert!(of(1, "replied") >= 400 && of(0, "received") >= 400);
+    let times: Vec<_> = lines.iter().map(|line| line["at_us"].as_u64()).collect();
+    assert!(times.is_sorted());
+}
+
+#[test]
+fn patterns_run_several_cells_under_many_controllers_side_by_side() {
+    let folder = Folder::new("patterns");
+    let cells = "thesis/long-1c-*-2500";
+    let arguments = ["lab", "run", cells, "-a", "cocoa-*,fasor", "--seeds", "1"];
+    let text = folder.says(&arguments);
+    let header = text.lines().find(|line| line.starts_with("algorithm"));
+    let header = header.expect("a table of medians");
+    for error in ["none", "low", "medium", "high"] {
+        assert!(header.contains(&format!("error {error}")), "{header}");
+    }
+    for line in ["cocoa-03 ", "cocoa-strong * ", "fasor "] {
+        assert!(text.lines().any(|l| l.starts_with(line)), "{line}: {text}");
+    }
+    assert!(text.contains("this project's choice"), "{text}");
+    assert!(text.contains(&format!("carob lab run '{cells}'")), "{text}");
+    let report = folder.0.join("reports/thesis-long-1c-all-2500.html");
+    let report = std::fs::read_to_string(report).expect("a report");
+    assert!(
+        report.contains("Medians of flow completion times") && report.contains("cocoa-strong *")
+    );
+
+    let error = folder.refuses(&["lab", "show", cells]);
+    assert!(
+        error.contains("a pattern, where one cell is meant"),
+        "{error}"
+    );
+    let error = folder.refuses(&["lab", "run", "thesis/long-9c-*"]);
+    assert!(error.contains("no cell \"long-9c-*\""), "{error}");
+    let error = folder.refuses(&["lab", "run", cells, "-a", "kokoa-*"]);
+    assert!(error.contains("unknown controller \"kokoa-*\""), "{error}");
+}

@@ -1,0 +1,80 @@
+//! `carob lab list` and `show`.
+
+use serde_json::Value;
+
+use crate::lab::folder::{Folder, NONE};
+
+#[test]
+fn list_groups_scenarios_by_study_and_names_the_studies() {
+    let folder = Folder::new("list");
+    let text = folder.says(&["lab", "list"]);
+    assert!(
+        text.contains("Laura Pesola: \"An Experimental Evaluation"),
+        "{text}"
+    );
+    assert!(
+        text.contains("  thesis/long\n") && text.contains("  carob/default\n"),
+        "{text}"
+    );
+    let studies = ["Betzler", "Pesola", "Lee, ", "Vallati"];
+    assert!(studies.iter().all(|author| text.contains(author)), "{text}");
+    let all: Value = serde_json::from_str(&folder.says(&["lab", "list", "--json"])).expect("JSON");
+    let long = all
+        .as_array()
+        .expect("an array")
+        .iter()
+        .find(|s| s["name"] == "thesis/long");
+    let long = long.expect("thesis/long");
+    assert_eq!(
+        (&long["year"], &long["study"]),
+        (&2020.into(), &"thesis".into())
+    );
+    assert_eq!(long["cells"].as_array().map(Vec::len), Some(32));
+    assert_eq!(long["algorithms"][0], "default");
+}
+
+#[test]
+fn show_tells_every_key_with_unit_and_origin() {
+    let folder = Folder::new("show");
+    let text = folder.says(&["lab", "show", NONE, "--set", "block=64 B"]);
+    let line = |key: &str| {
+        let found = text.lines().find(|line| line.trim_start().starts_with(key));
+        found
+            .unwrap_or_else(|| panic!("{key} in {text}"))
+            .to_owned()
+    };
+    assert!(line("link.down.rate").contains("30 kbit/s"));
+    assert!(line("link.down.rate").contains("scenario, line "));
+    assert!(line("link.error_burst_time").ends_with("default"));
+    assert!(line("workload.clients").contains("sweep, line "));
+    assert!(
+        line("workload.block").contains("64 B") && line("workload.block").ends_with("command line")
+    );
+    assert!(
+        text.contains("rto_max 60 s (scenario, line ") && text.contains("rto_max 32 s (profile)")
+    );
+    assert!(text.contains("cc.k_weak 1") && text.contains(&format!("carob lab run {NONE}")));
+}
+
+#[test]
+fn show_marks_changed_constants_for_programs_too() {
+    let folder = Folder::new("show-json");
+    let arguments = [
+        "lab",
+        "show",
+        "thesis/long",
+        "--json",
+        "--set",
+        "cc.k_weak=4",
+    ];
+    let shown: Value = serde_json::from_str(&folder.says(&arguments)).expect("JSON");
+    assert_eq!(shown["cells"].as_array().map(Vec::len), Some(32));
+    let cocoa = &shown["algorithms"][1];
+    let k_weak = &cocoa["constants"]["k_weak"];
+    assert_eq!(
+        (&k_weak["value"], &k_weak["changed"]),
+        (&"4".into(), &true.into())
+    );
+    assert_eq!(cocoa["constants"]["k_strong"]["changed"], false);
+    assert_eq!(cocoa["transmission"]["rto_max"]["value"], "32 s");
+}

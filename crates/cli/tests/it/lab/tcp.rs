@@ -1,0 +1,98 @@
+//! Transfers over TCP.
+
+use serde_json::Value;
+
+use crate::lab::folder::{Folder, STREAM};
+
+#[test]
+fn transfers_over_tcp_have_their_metrics_beside_print() {
+    let folder = Folder::new("tcp");
+    let run = ["lab", "run", STREAM, "--seeds", "2"];
+    let rows = folder.lines(&[&run[..], &["--json"]].concat());
+    let names: Vec<&Value> = rows.iter().map(|row| &row["algorithm"]).collect();
+    assert_eq!(names, ["tcp-newreno", "tcp-bbr1"]);
+    for row in &rows {
+        for metric in [
+            "fct_s",
+            "setup_s",
+            "segments",
+            "retransmissions",
+            "rto_count",
+            "queue_bytes",
+        ] {
+            assert_eq!(row["metrics"][metric]["n"], 2, "{metric}");
+        }
+    }
+    let newreno = &rows[0]["metrics"];
+    let (segments, again) = (
+        &newreno["segments"]["p50"],
+        &newreno["retransmissions"]["p50"],
+    );
+    let new = segments
+        .as_f64()
+        .zip(again.as_f64())
+        .map(|(all, again)| all - again);
+    assert_eq!(new, Some(402.0));
+    let text = folder.says(&[&run[..], &["--report", "tcp.html"]].concat());
+    assert!(
+        text.contains("tcp-newreno") && text.contains("95.14"),
+        "{text}"
+    );
+    let html = std::fs::read_to_string(folder.0.join("tcp.html")).expect("a report");
+    assert!(html.contains("Sequence numbers over time") && html.contains("Box plots"));
+}
+
+#[test]
+fn settings_of_tcp_are_shown_and_changed_and_wrong_ones_name_the_nearest() {
+    let folder = Folder::new("tcp-set");
+    let show = [
+        "lab",
+        "show",
+        STREAM,
+        "--set",
+        "rto_max=60 s",
+        "--set",
+        "tcp.sack=true",
+    ];
+    let text = folder.says(&show);
+    assert!(
+        text.contains("tcp.rto_max 60 s (changed)") && text.contains("tcp.sack true (changed)")
+    );
+    assert!(
+        text.contains("tcp.mss 256,") && text.contains("tcp.bbr_era 2016"),
+        "{text}"
+    );
+    let shown: Value =
+        serde_json::from_str(&folder.says(&[&show[..], &["--json"]].concat())).expect("JSON");
+    let newreno = &shown["algorithms"][2];
+    assert_eq!(
+        (&newreno["name"], &newreno["transport"]),
+        (&"tcp-newreno".into(), &"tcp".into())
+    );
+    assert_eq!(newreno["constants"]["sack"]["changed"], true);
+    assert_eq!(newreno["constants"]["ack_delay"]["value"], "200 ms");
+    assert_eq!(shown["algorithms"][0]["transport"], "udp");
+
+    let output = folder.carob(&["lab", "run", STREAM, "--set", "tcp.sakc=true"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("did you mean \"tcp.sack\"?"), "{error}");
+
+    let hash = |set: &[&str]| {
+        let run = [
+            "lab",
+            "run",
+            STREAM,
+            "--algorithm",
+            "tcp-newreno",
+            "--seed",
+            "1",
+            "--each",
+            "--json",
+        ];
+        folder.lines(&[&run[..], set].concat())[0]["trace_hash"].clone()
+    };
+    assert_eq!(hash(&[]), hash(&["--threads", "1"]));
+    assert_ne!(hash(&[]), hash(&["--set", "tcp.sack=true"]));
+    assert_ne!(hash(&[]), hash(&["--set", "queue=red"]));
+}

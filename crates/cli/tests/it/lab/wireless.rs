@@ -1,0 +1,61 @@
+//! Wireless networks.
+
+use crate::lab::folder::Folder;
+
+#[test]
+fn a_network_is_drawn_with_its_tree_and_others_have_none() {
+    let folder = Folder::new("topology");
+    let cell = "cocoaplus/mixed-6x6-ideal-1n";
+    let svg = folder.says(&["lab", "show", cell, "--topology"]);
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    // 36 nodes, of which root and sink have a look of their own.
+    assert!(svg.matches("mesh-node").count() >= 34);
+    assert!(svg.contains(">parent, with ETX<"));
+    let again = folder.says(&["lab", "show", cell, "--topology", "--seed", "1"]);
+    assert_eq!(svg, again, "seed 1 is the first");
+    let other = folder.says(&["lab", "show", cell, "--topology", "--seed", "2"]);
+    assert_ne!(svg, other);
+    let error = folder.refuses(&["lab", "show", "thesis/short", "--topology"]);
+    assert!(error.contains("no wireless network"), "{error}");
+}
+
+#[test]
+fn a_load_of_ones_own_is_what_nodes_make_together() {
+    let folder = Folder::new("load");
+    let lines = folder.lines(&[
+        "lab",
+        "run",
+        "cocoaplus/constant",
+        "--set",
+        "topology=chain",
+        "--set",
+        "link=ideal",
+        "--set",
+        "load=2 kbit/s",
+        "--algorithm",
+        "cocoa-plus",
+        "--seed",
+        "1",
+        "--json",
+        "--no-report",
+    ]);
+    let [line] = &lines[..] else {
+        panic!("one cell, one algorithm: {lines:?}");
+    };
+    assert_eq!(line["scenario"], "cocoaplus/constant-chain-ideal-2kbit");
+    let throughput = &line["metrics"]["throughput_bps"]["mean"];
+    let pdr = line["metrics"]["pdr"]["mean"].as_f64().expect("a share");
+    let throughput = throughput.as_f64().expect("a rate");
+    assert!(pdr > 0.9, "{pdr}");
+    assert!(
+        (throughput / (2_000.0 * pdr) - 1.0).abs() < 0.02,
+        "{throughput}"
+    );
+}
+
+#[test]
+fn a_constrained_link_means_nothing_to_a_network() {
+    let folder = Folder::new("no-link");
+    let refused = folder.refuses(&["lab", "show", "cocoaplus/event", "--set", "buffer=2500 B"]);
+    assert!(refused.contains("buffer"), "{refused}");
+}

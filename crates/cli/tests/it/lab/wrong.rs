@@ -1,0 +1,73 @@
+//! What is typed wrongly.
+
+use crate::lab::folder::{Folder, NONE};
+
+#[test]
+fn wrong_names_find_their_nearest() {
+    let folder = Folder::new("names");
+    for (arguments, expected) in [
+        (&["thesis/lon"][..], "did you mean \"thesis/long\"?"),
+        (&["long"], "did you mean \"thesis/long\"?"),
+        (
+            &["thesis/long-1c-non-2500"],
+            "did you mean \"long-1c-none-2500\"?",
+        ),
+        (
+            &[NONE, "--algorithm", "cocoa-3"],
+            "--algorithm cocoa-3: unknown controller \"cocoa-3\"; did you mean \"cocoa-03\"?",
+        ),
+        (
+            &[NONE, "--set", "rto_mx=3 s"],
+            "did you mean \"transmission.rto_max\"?",
+        ),
+        (
+            &[NONE, "--set", "rate=3 kbit/s"],
+            "may be link.down.rate or link.up.rate",
+        ),
+        (
+            &[NONE, "--set", "cc.k_week=1", "--algorithm", "cocoa-03"],
+            "cocoa-03 has no constant \"k_week\"",
+        ),
+        (&["zzz"], "no scenario \"zzz\""),
+    ] {
+        let error = folder.refuses(&[&["lab", "run"], arguments].concat());
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
+    let error = folder.refuses(&["lab", "reproduce", "thesys"]);
+    assert!(
+        error.contains("there are: ") && error.contains("thesis"),
+        "{error}"
+    );
+}
+
+#[test]
+fn wrong_values_name_what_is_expected() {
+    let folder = Folder::new("values");
+    for (set, expected) in [
+        (
+            "down.rate=30",
+            "link.down.rate = \"30\": expected a rate with its unit",
+        ),
+        (
+            "rto_max=3 furlongs",
+            "expected a time with its unit (us, ms, s, min, h)",
+        ),
+        ("error=severe", "expected none or low or medium or high"),
+        ("block=100 B", "a block is a power of two (RFC 7959)"),
+        ("buffer=100 B", "too small for a packet of link.mtu (296 B)"),
+        ("down.rate", "write key=value"),
+    ] {
+        let error = folder.refuses(&["lab", "run", NONE, "--set", set]);
+        assert!(error.contains(expected), "{set}: {error}");
+        assert!(error.contains(&format!("--set {set}")), "{set}: {error}");
+    }
+    for arguments in [
+        &["--seeds", "0"][..],
+        &["--seeds", "2", "--seed", "1"],
+        &["--threads", "0"],
+        &["--json", "--csv"],
+        &["--seeds", "99999999999"],
+    ] {
+        folder.refuses(&[&["lab", "run", NONE], arguments].concat());
+    }
+}

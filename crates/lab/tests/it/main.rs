@@ -1,0 +1,8 @@
+//! The integration tests of `carob-lab`, one module a subject.
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+mod emulated;
+mod nonobserve;
+mod replay;
+mod thesis_long;
+mod wireless;

@@ -1,0 +1,259 @@
+//! Budgets over all peers behind one bottleneck: what leaves when, in whose turn, and that nothing
+//! waits for ever.
+
+use std::net::SocketAddr;
+
+use crate::net::{Stream, millis, seconds};
+use carob_cc::time::{Duration, Instant};
+use carob_proto::codec::{
+    Code, MessageId, MessageView, OptionNumber, Token, TokenView, Type, Writer,
+};
+use carob_proto::congestion::Choice;
+use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, Sending, Subject};
+use carob_proto::prefix::Prefix;
+use carob_proto::{Request, Response};
+
+/// An endpoint with many peers, each of which answers after the same time unless it is silent.
+struct Crowd {
+    now: Instant,
+    endpoint: Endpoint,
+    round_trip: Duration,
+    silent: bool,
+    /// What was sent: when, to whom, and whether as CON.
+    sent: Vec<(Instant, SocketAddr, bool)>,
+    answers: Vec<(Instant, SocketAddr, Vec<u8>)>,
+    failures: Vec<Failure>,
+    responses: usize,
+}
+
+fn peer(number: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, number], 5683))
+}
+
+impl Crowd {
+    fn new(change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config::default();
+        config.aggregates = vec![Prefix::ALL];
+        config.controller = Choice::named("default").unwrap();
+        change(&mut config);
+        Self {
+            now: Instant::ZERO,
+            endpoint: Endpoint::new(config, Stream(1)),
+            round_trip: millis(100),
+            silent: false,
+            sent: Vec::new(),
+            answers: Vec::new(),
+            failures: Vec::new(),
+            responses: 0,
+        }
+    }
+
+    fn ask(&mut self, to: SocketAddr) {
+        let request = Request::get();
+        (self
+            .endpoint
+            .request(self.now, to, request, Sending::default()))
+        .unwrap();
+    }
+
+    fn drain(&mut self) -> Option<Instant> {
+        loop {
+            match self.endpoint.poll() {
+                Output::Transmit { to, bytes } => {
+                    let message = MessageView::parse(bytes).unwrap();
+                    let confirmable = message.kind() == Type::Confirmable;
+                    self.sent.push((self.now, to, confirmable));
+                    if confirmable && !self.silent {
+                        let mut answer = [0; 32];
+                        let (kind, id) = (Type::Acknowledgement, message.message_id());
+                        let (code, token) = match message.code() {
+                            code if code.is_request() => (Code::CONTENT, message.token()),
+                            _ => (Code::EMPTY, TokenView::default()),
+                        };
+                        let writer = Writer::new(&mut answer, kind, code, id, &token);
+                        let length = writer.unwrap().finish();
+                        let at = self.now + self.round_trip;
+                        self.answers.push((at, to, answer[..length].to_vec()));
+                    }
+                }
+                Output::Event(Event::Failed { failure, .. }) => self.failures.push(failure),
+                Output::Event(Event::Response { .. }) => self.responses += 1,
+                Output::Wait(until) => return until,
+                _ => {}
+            }
+        }
+    }
+
+    fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            let due = self.drain();
+            let answer = self.answers.iter().map(|(at, ..)| *at).min();
+            let next = [due, answer].into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next <= end) else {
+                self.now = end;
+                return;
+            };
+            self.now = self.now.max(next);
+            self.endpoint.handle_timeout(self.now);
+            let now = self.now;
+            let (due, later) = core::mem::take(&mut self.answers)
+                .into_iter()
+                .partition(|(at, ..)| *at <= now);
+            self.answers = later;
+            let due: Vec<_> = due;
+            for (_, from, bytes) in due {
+                self.endpoint.handle_datagram(now, from, &bytes);
+            }
+        }
+    }
+}
+
+/// The numbers of the peers that were sent to, in order.
+fn order(crowd: &Crowd) -> Vec<u8> {
+    let number = |(_, to, _): &(Instant, SocketAddr, bool)| match to.ip() {
+        std::net::IpAddr::V4(ip) => ip.octets()[3],
+        std::net::IpAddr::V6(_) => 0,
+    };
+    crowd.sent.iter().map(number).collect()
+}
+
+#[test]
+fn requests_to_many_peers_leave_one_by_one_and_all_are_answered() {
+    let mut crowd = Crowd::new(|_| {});
+    for number in 1..=200 {
+        crowd.ask(peer(number));
+    }
+    assert_eq!(crowd.endpoint.aggregates().next().unwrap().2, 199);
+    crowd.run_for(millis(50));
+    assert_eq!(crowd.sent.len(), 3, "12 bytes of 1,280 in 2 s, each");
+    crowd.run_for(seconds(30));
+    assert_eq!((crowd.responses, crowd.failures.len()), (200, 0));
+    assert_eq!(order(&crowd), (1..=200).collect::<Vec<_>>());
+    let mut times: Vec<_> = crowd.sent.iter().map(|(at, ..)| *at).collect();
+    times.dedup();
+    assert!(times.len() > 150, "{} moments", times.len());
+    let (_, state, waiting) = crowd.endpoint.aggregates().next().unwrap();
+    assert_eq!((state.unanswered, waiting), (0, 0));
+    assert_eq!(state.round_trip, Some(millis(100)));
+    assert!(crowd.endpoint.is_idle());
+}
+
+#[test]
+fn without_a_budget_they_leave_at_once() {
+    let mut crowd = Crowd::new(|config| config.aggregates.clear());
+    for number in 1..=200 {
+        crowd.ask(peer(number));
+    }
+    crowd.drain();
+    assert_eq!(crowd.sent.len(), 200);
+    assert_eq!(crowd.endpoint.aggregates().count(), 0);
+}
+
+#[test]
+fn who_has_much_to_say_keeps_nobody_waiting() {
+    let mut crowd = Crowd::new(|config| config.parameters.nstart = 100);
+    for _ in 0..50 {
+        crowd.ask(peer(1));
+    }
+    crowd.ask(peer(2));
+    crowd.ask(peer(3));
+    crowd.run_for(seconds(30));
+    let order = order(&crowd);
+    assert_eq!(order.len(), 52);
+    assert_eq!(order[..6], [1, 1, 2, 3, 1, 1], "in turns");
+}
+
+#[test]
+fn each_prefix_has_a_budget_of_its_own_and_who_has_none_does_not_wait() {
+    let mut crowd = Crowd::new(|config| {
+        config.aggregates = vec![
+            "10.0.0.0/25".parse().unwrap(),
+            "10.0.0.64/26".parse().unwrap(),
+        ];
+    });
+    for number in [1, 2, 65, 66, 129, 130] {
+        crowd.ask(peer(number));
+    }
+    crowd.drain();
+    assert_eq!(order(&crowd), [1, 65, 129, 130]);
+    crowd.run_for(seconds(5));
+    assert_eq!(crowd.responses, 6);
+}
+
+#[test]
+fn where_nobody_answers_requests_fail_and_the_next_ones_leave() {
+    let mut crowd = Crowd::new(|config| config.aggregate.initial_bytes = 128);
+    crowd.silent = true;
+    for number in 1..=30 {
+        crowd.ask(peer(number));
+    }
+    // Ten of 12 bytes are under way at most, each for 93 s at most.
+    crowd.run_for(seconds(60));
+    let first = crowd.sent.iter().map(|(_, to, _)| *to);
+    let first: std::collections::BTreeSet<_> = first.collect();
+    assert!(first.len() <= 10, "{} peers were sent to", first.len());
+    crowd.run_for(seconds(600));
+    assert_eq!(crowd.failures.len(), 30);
+    assert!(crowd.endpoint.is_idle());
+    assert_eq!(crowd.endpoint.aggregates().next().unwrap().1.unanswered, 0);
+}
+
+#[test]
+fn a_request_that_is_cancelled_while_its_peer_waits_leaves_nothing_behind() {
+    let mut crowd = Crowd::new(|config| config.limits.peers = 3);
+    crowd.ask(peer(1));
+    let now = crowd.now;
+    let id = (crowd.endpoint)
+        .request(now, peer(2), Request::get(), Sending::default())
+        .unwrap();
+    crowd.endpoint.cancel(now, id);
+    crowd.ask(peer(3));
+    crowd.run_for(seconds(10));
+    assert_eq!(order(&crowd), [1, 3]);
+    // Its place among the peers is another's in time.
+    crowd.run_for(seconds(300));
+    crowd.ask(peer(4));
+    crowd.ask(peer(5));
+    crowd.run_for(seconds(10));
+    assert_eq!(order(&crowd), [1, 3, 4, 5]);
+}
+
+/// Registers observers of one resource.
+fn observed(crowd: &mut Crowd, observers: u8) {
+    let subject = Subject(1);
+    for number in 1..=observers {
+        let mut bytes = [0; 64];
+        let token = Token::new(&[number]).unwrap();
+        let id = MessageId(u16::from(number));
+        let mut writer = Writer::new(&mut bytes, Type::Confirmable, Code::GET, id, &token).unwrap();
+        writer.option(OptionNumber::OBSERVE, &[]).unwrap();
+        let length = writer.finish();
+        let message = bytes[..length].to_vec();
+        let now = crowd.now;
+        crowd.endpoint.handle_datagram(now, peer(number), &message);
+        while let Output::Event(Event::Request(id)) = crowd.endpoint.poll() {
+            assert!(crowd.endpoint.observe(now, id, subject));
+            crowd
+                .endpoint
+                .respond(now, id, &Response::new(Code::CONTENT));
+        }
+        crowd.drain();
+    }
+    crowd.sent.clear();
+}
+
+#[test]
+fn of_eight_notifications_to_whomever_one_is_confirmed() {
+    let mut crowd = Crowd::new(|_| {});
+    observed(&mut crowd, 80);
+    let now = crowd.now;
+    let changed = Response::new(Code::CONTENT);
+    (crowd.endpoint)
+        .notify(now, Subject(1), &changed, false)
+        .unwrap();
+    crowd.run_for(seconds(60));
+    let confirmed = crowd.sent.iter().filter(|(.., confirmable)| *confirmable);
+    assert_eq!((crowd.sent.len(), confirmed.count()), (80, 10));
+    assert_eq!(crowd.endpoint.aggregates().next().unwrap().1.unanswered, 0);
+}

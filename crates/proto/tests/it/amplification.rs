@@ -1,0 +1,517 @@
+//! RFC 7252 11.3, RFC 9175 2.4: who sends in the name of a victim makes us send that no more than
+//! three times as many bytes. Each attack is made with the limit and without it.
+
+use std::net::SocketAddr;
+
+use crate::net::{Net, Stream, get, path_of, pattern, post, seconds};
+use bytes::Bytes;
+use carob_cc::random::Random as _;
+use carob_cc::time::{Duration, Instant};
+use carob_proto::Response;
+use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
+use carob_proto::endpoint::{
+    AMPLIFICATION_FACTOR, Config, Endpoint, Event, IncomingId, Output, Sending, Subject,
+};
+use carob_proto::message::Payload;
+use carob_proto::prefix::AmplificationLimit;
+
+fn victim() -> SocketAddr {
+    "192.0.2.66:5683".parse().unwrap()
+}
+
+/// A server, and what it was made to send.
+struct Target {
+    now: Instant,
+    server: Endpoint,
+    /// Time between a request and its response.
+    delay: Duration,
+    pending: Vec<(Instant, IncomingId)>,
+    executed: usize,
+    received: usize,
+    sent: Vec<(SocketAddr, Vec<u8>)>,
+}
+
+const STATE: Subject = Subject(1);
+
+impl Target {
+    fn new(limit: AmplificationLimit) -> Self {
+        let mut config = Config::default();
+        config.amplification_limit = limit;
+        Self::with(config)
+    }
+
+    fn with(config: Config) -> Self {
+        Self {
+            now: Instant::ZERO + seconds(1_000),
+            server: Endpoint::new(config, Stream(2)),
+            delay: Duration::ZERO,
+            pending: Vec::new(),
+            executed: 0,
+            received: 0,
+            sent: Vec::new(),
+        }
+    }
+
+    fn answer(&mut self, id: IncomingId) {
+        let Some(incoming) = self.server.incoming(id) else {
+            return;
+        };
+        let (path, code) = (path_of(&incoming.message), incoming.message.code());
+        let response = match path.as_str() {
+            "missing" => Response::diagnostic(Code::NOT_FOUND, &"not here ".repeat(20)),
+            "small" => Response::new(Code::CONTENT).with_payload("small"),
+            _ if code.is_safe() => Response::new(Code::CONTENT).with_payload(pattern(5_000)),
+            _ => Response::new(Code::CHANGED).with_payload(pattern(5_000)),
+        };
+        self.executed += 1;
+        self.server.respond(self.now, id, &response);
+    }
+
+    fn take(&mut self, from: SocketAddr, bytes: &[u8]) {
+        self.received += bytes.len();
+        self.server.handle_datagram(self.now, from, bytes);
+        self.drain();
+    }
+
+    fn drain(&mut self) -> Option<Instant> {
+        loop {
+            match self.server.poll() {
+                Output::Transmit { to, bytes } => self.sent.push((to, bytes.to_vec())),
+                Output::Event(Event::Request(id)) => {
+                    self.server.observe(self.now, id, STATE);
+                    if self.delay.is_zero() {
+                        self.answer(id);
+                    } else {
+                        self.pending.push((self.now + self.delay, id));
+                    }
+                }
+                Output::Wait(at) => return at,
+                _ => {}
+            }
+        }
+    }
+
+    fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            let due = self.drain();
+            let due = due
+                .into_iter()
+                .chain(self.pending.iter().map(|p| p.0))
+                .min();
+            let Some(due) = due.filter(|due| *due <= end) else {
+                break;
+            };
+            self.now = due.max(self.now);
+            let (ready, later) = self.pending.drain(..).partition(|p| p.0 <= due);
+            self.pending = later;
+            let ready: Vec<(Instant, IncomingId)> = ready;
+            for (_, id) in ready {
+                self.answer(id);
+            }
+            self.server.handle_timeout(self.now);
+        }
+        self.now = end;
+    }
+
+    /// Bytes sent for each received, times 100.
+    fn amplification(&self) -> usize {
+        let sent: usize = self.sent.iter().map(|(_, bytes)| bytes.len()).sum();
+        sent * 100 / self.received
+    }
+
+    fn codes(&self) -> Vec<Code> {
+        let code = |(_, bytes): &(_, Vec<u8>)| MessageView::parse(bytes).unwrap().code();
+        self.sent.iter().map(code).collect()
+    }
+
+    fn last(&self) -> MessageView<'_> {
+        MessageView::parse(&self.sent.last().unwrap().1).unwrap()
+    }
+}
+
+/// Makes an attack with the limit and without it; the target of the first.
+fn attack(make: impl Fn(&mut Target)) -> Target {
+    let mut open = Target::new(AmplificationLimit::everywhere(false));
+    make(&mut open);
+    let most = AMPLIFICATION_FACTOR * 100;
+    assert!(
+        open.amplification() > most,
+        "it is no attack: {}",
+        open.amplification()
+    );
+    let mut limited = Target::new(AmplificationLimit::default());
+    make(&mut limited);
+    assert!(
+        limited.amplification() <= most,
+        "{}",
+        limited.amplification()
+    );
+    limited
+}
+
+/// A message with a token of two bytes and options as they are on the wire.
+fn message(first: u8, code: Code, id: u16, options: &[u8]) -> Vec<u8> {
+    let [high, low] = id.to_be_bytes();
+    let mut bytes = vec![first | 2, code.0, high, low, 0xaa, 0xbb];
+    bytes.extend_from_slice(options);
+    bytes
+}
+
+fn con(code: Code, id: u16, options: &[u8]) -> Vec<u8> {
+    message(0x40, code, id, options)
+}
+
+fn non(code: Code, id: u16, options: &[u8]) -> Vec<u8> {
+    message(0x50, code, id, options)
+}
+
+#[test]
+fn a_get_of_a_large_resource() {
+    for kind in [con, non] {
+        let limited = attack(|target| target.take(victim(), &kind(Code::GET, 1, b"\xb1x")));
+        assert_eq!(limited.codes(), [Code::UNAUTHORIZED]);
+        assert!(limited.last().option(OptionNumber::ECHO).is_some());
+    }
+}
+
+#[test]
+fn blocks_of_a_large_resource() {
+    attack(|target| {
+        for id in 0..100 {
+            // Block2 with blocks of 1024 bytes, each number.
+            let number = (id % 5) as u8;
+            let options = [0xb1, b'x', 0xc1, number << 4 | 6];
+            target.take(victim(), &con(Code::GET, id, &options));
+        }
+    });
+}
+
+#[test]
+fn a_small_block_is_no_more_than_its_request_allows() {
+    // 16 bytes of payload.
+    let mut target = Target::new(AmplificationLimit::default());
+    target.take(victim(), &con(Code::GET, 1, &[0xb1, b'x', 0xc1, 0x00]));
+    assert!(target.amplification() <= 300);
+    // A longer request may have more: a client that knows no Echo can ask for small blocks.
+    let mut options = vec![0xb1, b'x', 0x4d, 17];
+    options.extend_from_slice(&[b'q'; 30]);
+    options.extend_from_slice(&[0x81, 0x00]);
+    target.take(victim(), &con(Code::GET, 2, &options));
+    assert_eq!(target.last().code(), Code::CONTENT);
+    assert_eq!(target.last().payload(), &pattern(16)[..]);
+}
+
+#[test]
+fn a_forged_registration_brings_no_notifications() {
+    let limited = attack(|target| {
+        // Observe 0.
+        target.take(victim(), &con(Code::GET, 1, b"\x60\x55small"));
+        for second in 0..100_u64 {
+            target.run_for(seconds(5));
+            let state = Response::new(Code::CONTENT).with_payload(format!("state {second}"));
+            target
+                .server
+                .notify(target.now, STATE, &state, second % 10 == 0)
+                .unwrap();
+            target.drain();
+        }
+    });
+    assert_eq!(limited.codes(), [Code::UNAUTHORIZED]);
+    assert_eq!(limited.server.usage().observers, 0);
+}
+
+#[test]
+fn duplicates_of_one_request() {
+    attack(|target| {
+        for _ in 0..100 {
+            target.take(victim(), &con(Code::GET, 1, b"\xb1x"));
+        }
+    });
+    // The answer to a long request, asked for again with short messages of the same ID.
+    let limited = attack(|target| {
+        let mut long = con(Code::POST, 1, b"\xb1x\xff");
+        long.extend_from_slice(&[0; 300]);
+        target.take(victim(), &long);
+        for _ in 0..400 {
+            target.take(victim(), &con(Code::GET, 1, &[]));
+        }
+    });
+    assert_eq!(limited.executed, 1);
+}
+
+#[test]
+fn a_separate_response_that_nobody_acknowledges() {
+    for kind in [con, non] {
+        let make = |target: &mut Target| {
+            target.delay = seconds(1);
+            for id in 0..10 {
+                target.take(victim(), &kind(Code::GET, id, b"\xb1x"));
+                // Small enough for one copy, and not for five.
+                let small = con(Code::GET, 100 + id, b"\xb5small");
+                target.take(victim(), &small);
+            }
+            target.run_for(seconds(2_000));
+        };
+        let limited = attack(make);
+        assert!(limited.server.is_idle());
+    }
+    let copies = |limit| {
+        let mut target = Target::new(limit);
+        target.delay = seconds(1);
+        target.take(victim(), &con(Code::GET, 1, b"\xb5small"));
+        target.run_for(seconds(200));
+        target
+            .codes()
+            .iter()
+            .filter(|code| **code == Code::CONTENT)
+            .count()
+    };
+    assert_eq!(copies(AmplificationLimit::everywhere(false)), 5);
+    assert_eq!(
+        copies(AmplificationLimit::default()),
+        2,
+        "what 36 bytes have room for"
+    );
+}
+
+#[test]
+fn a_post_with_a_large_response_is_carried_out_and_its_response_cut() {
+    let limited = attack(|target| target.take(victim(), &con(Code::POST, 1, b"\xb1x")));
+    assert_eq!(limited.executed, 1);
+    assert_eq!(
+        limited.last().code(),
+        Code::CHANGED,
+        "not 4.01: it was done"
+    );
+    let mut target = Target::new(AmplificationLimit::default());
+    let mut long = con(Code::POST, 1, b"\xb1x\xff");
+    long.extend_from_slice(&[0; 30]);
+    target.take(victim(), &long);
+    // As much as there is room for, and how to get the rest.
+    let block = target.last().uint_option(OptionNumber::BLOCK2).unwrap();
+    assert_eq!(
+        (block >> 4, block & 0xf),
+        (0, 0x8 | 2),
+        "the first block of 64 bytes"
+    );
+    assert_eq!(target.last().payload(), &pattern(64)[..]);
+}
+
+#[test]
+fn an_error_goes_without_what_it_says_to_people() {
+    let limited = attack(|target| target.take(victim(), &con(Code::GET, 1, b"\xb7missing")));
+    assert_eq!(limited.codes(), [Code::NOT_FOUND]);
+    assert!(limited.last().payload().is_empty());
+    // A refusal before it is carried out, too: 4.02 for an option of one byte.
+    let limited = Target::new(AmplificationLimit::default());
+    let mut refused = limited;
+    refused.take(victim(), &[0x40, 0x01, 0, 1, 0xd0, 0xff - 5]);
+    assert!(refused.amplification() <= 300);
+    assert_eq!(refused.codes(), [Code::BAD_OPTION]);
+}
+
+#[test]
+fn the_shortest_request_is_answered_with_a_code_alone() {
+    let mut target = Target::new(AmplificationLimit::default());
+    target.take(victim(), &[0x40, 0x01, 0, 1]);
+    assert_eq!(
+        target.sent,
+        [(victim(), vec![0x60, Code::UNAUTHORIZED.0, 0, 1])]
+    );
+}
+
+#[test]
+fn whatever_is_thrown_at_it() {
+    let mut random = Stream(5);
+    let corpus: Vec<Vec<u8>> = [
+        con(Code::GET, 1, b"\xb1x"),
+        non(Code::GET, 2, b"\xb5small"),
+        con(Code::POST, 3, b"\xb1x\xff0123456789"),
+        con(Code::PUT, 4, &[0xb1, b'x', 0xd1, 3, 0x08, 0xff, 1, 2]),
+        con(Code::FETCH, 5, b"\xb1x\xc1\x06\xffquery"),
+        con(Code::GET, 6, b"\x60\x51x"),
+        vec![0x40, 0, 0, 7],
+        vec![0x7f, 0, 0, 8],
+        con(Code::CONTENT, 9, b"\xffunasked"),
+        con(Code::GET, 10, b"\xb1x\xd3\xe4\x00\x01\x02"),
+        con(Code::DELETE, 11, b"\xb1x\xd1\xea\x02"),
+    ]
+    .into();
+    let mut target = Target::new(AmplificationLimit::default());
+    target.delay = Duration::from_millis(120);
+    for turn in 0..20_000 {
+        let mut bytes = corpus[random.below(corpus.len() as u32) as usize].clone();
+        if random.below(3) == 0 {
+            let at = random.below(bytes.len() as u32) as usize;
+            bytes[at] = random.next_u32() as u8;
+        }
+        if random.below(2) == 0 {
+            bytes[2..4].copy_from_slice(&random.next_u32().to_be_bytes()[..2]);
+        }
+        if random.below(10) == 0 {
+            bytes.truncate(random.below(bytes.len() as u32) as usize);
+        }
+        if !bytes.is_empty() {
+            target.take(victim(), &bytes);
+        }
+        if turn % 10 == 0 {
+            target.run_for(Duration::from_millis(u64::from(random.below(300))));
+        }
+        assert!(
+            target.received == 0 || target.amplification() <= 300,
+            "turn {turn}"
+        );
+    }
+    target.run_for(seconds(2_000));
+    assert!(target.amplification() <= 300);
+}
+
+/// A request with the Echo value that the last challenge gave.
+fn with_echo(target: &Target, id: u16) -> Vec<u8> {
+    let mut options = b"\xb1x\xd8\xe4".to_vec();
+    options.extend_from_slice(target.last().option(OptionNumber::ECHO).unwrap());
+    con(Code::GET, id, &options)
+}
+
+#[test]
+fn who_answers_the_challenge_gets_all_of_it_from_then_on() {
+    let mut target = Target::new(AmplificationLimit::default());
+    target.take(victim(), &con(Code::GET, 1, b"\xb1x"));
+    let answer = with_echo(&target, 2);
+    target.take(victim(), &answer);
+    assert_eq!(target.last().payload(), &pattern(1_024)[..]);
+    target.take(victim(), &con(Code::GET, 3, b"\xb1x"));
+    assert_eq!(target.last().payload().len(), 1_024);
+    assert_eq!(target.server.usage().validated, 1);
+    // Another port is another source.
+    let other = SocketAddr::new(victim().ip(), 1);
+    target.take(other, &con(Code::GET, 4, b"\xb1x"));
+    assert_eq!(target.last().code(), Code::UNAUTHORIZED);
+    target.take(other, &answer);
+    assert_eq!(
+        target.last().code(),
+        Code::UNAUTHORIZED,
+        "the value is not its own"
+    );
+    // An hour later it must be shown again.
+    target.run_for(seconds(3_601));
+    target.take(victim(), &con(Code::GET, 5, b"\xb1x"));
+    assert_eq!(target.last().code(), Code::UNAUTHORIZED);
+}
+
+#[test]
+fn values_are_not_guessed() {
+    let mut target = Target::new(AmplificationLimit::default());
+    let mut random = Stream(9);
+    target.take(victim(), &con(Code::GET, 0, b"\xb1x"));
+    for n in 0..50_000_u32 {
+        let mut options = b"\xb1x\xd8\xe4".to_vec();
+        options.extend_from_slice(&random.next_u32().to_be_bytes());
+        options.extend_from_slice(&random.next_u32().to_be_bytes());
+        target.take(victim(), &con(Code::GET, n as u16, &options));
+    }
+    assert_eq!(target.server.usage().validated, 0);
+}
+
+#[test]
+fn a_handshake_validates_too_and_a_full_table_costs_a_round_trip() {
+    let mut config = Config::default();
+    config.limits.validated = 2;
+    let mut target = Target::with(config);
+    let source = |port| SocketAddr::new(victim().ip(), port);
+    for port in 1..=3 {
+        target.server.validate(target.now, source(port));
+    }
+    assert_eq!(target.server.usage().validated, 2);
+    let codes = [3, 2, 1].map(|port| {
+        target.take(source(port), &con(Code::GET, port, b"\xb1x"));
+        target.last().code()
+    });
+    assert_eq!(codes, [Code::CONTENT, Code::CONTENT, Code::UNAUTHORIZED]);
+}
+
+#[test]
+fn sources_nearby_are_not_limited_and_cost_nothing() {
+    for near in [
+        "127.0.0.1:5683",
+        "[::1]:5683",
+        "[fe80::1]:5683",
+        "10.0.0.1:5683",
+    ] {
+        let mut target = Target::new(AmplificationLimit::default());
+        let near = near.parse().unwrap();
+        target.take(near, &con(Code::GET, 1, b"\xb1x"));
+        assert_eq!(target.last().code(), Code::CONTENT);
+        target.server.validate(target.now, near);
+        assert_eq!(target.server.usage().validated, 0);
+    }
+    let mut limit = AmplificationLimit::default();
+    limit.set("127.0.0.0/8".parse().unwrap(), true);
+    let mut target = Target::new(limit);
+    target.take(
+        "127.0.0.1:5683".parse().unwrap(),
+        &con(Code::GET, 1, b"\xb1x"),
+    );
+    assert_eq!(target.last().code(), Code::UNAUTHORIZED);
+}
+
+#[test]
+fn who_has_answered_us_by_a_long_token_need_not_show_it_again() {
+    for (length, answer) in [(8, Code::CONTENT), (2, Code::UNAUTHORIZED)] {
+        let mut config = Config::default();
+        config.token_length = u16::from(length);
+        let mut target = Target::with(config);
+        let asked = target
+            .server
+            .request(target.now, victim(), get("x"), Sending::default());
+        asked.unwrap();
+        target.drain();
+        let request = target.last();
+        let (id, token) = (request.message_id().0.to_be_bytes(), request.token());
+        let mut bytes = vec![0x60 | length, Code::CONTENT.0, id[0], id[1]];
+        bytes.extend_from_slice(token.as_slice());
+        target.take(victim(), &bytes);
+        target.take(victim(), &con(Code::GET, 1, b"\xb1x"));
+        assert_eq!(target.last().code(), answer, "a token of {length} bytes");
+    }
+}
+
+#[test]
+fn requests_of_our_own_are_not_limited() {
+    let mut target = Target::new(AmplificationLimit::default());
+    let request = post("x", pattern(900));
+    let asked = (target.server).request(target.now, victim(), request, Sending::default());
+    asked.unwrap();
+    target.run_for(seconds(100));
+    assert_eq!(target.sent.len(), 5);
+}
+
+#[test]
+fn an_honest_client_reads_and_observes_through_it() {
+    let mut config = Config::default();
+    config.amplification_limit = AmplificationLimit::everywhere(true);
+    let mut net = Net::new(Config::default(), config);
+    let large = pattern(50_000);
+    net.app.resources.insert("large".into(), large.clone());
+    net.send(get("large"));
+    net.run_for(seconds(10));
+    assert_eq!(net.response().unwrap().bytes(), &large);
+    net.app.delay = seconds(1);
+    net.send(post("echo", Bytes::from(vec![7; 3_000])));
+    net.run_for(seconds(30));
+    let codes: Vec<_> = net
+        .responses()
+        .iter()
+        .map(|response| response.code)
+        .collect();
+    assert_eq!(codes, [Code::CONTENT, Code::CHANGED]);
+    assert_eq!(net.responses()[1].bytes().len(), 3_000);
+    assert_eq!(net.server.usage().validated, 1);
+    let refusal = |bytes: &&&[u8]| {
+        let message = MessageView::parse(bytes).unwrap();
+        (message.kind(), message.code()) == (Type::Acknowledgement, Code::UNAUTHORIZED)
+    };
+    assert_eq!(net.sent_by_server().iter().filter(refusal).count(), 1);
+    assert!(matches!(net.responses()[0].payload, Payload::Whole(_)));
+}

@@ -1,0 +1,404 @@
+//! What the engine promises a controller, and what it does with its advice.
+
+use std::sync::{Arc, Mutex};
+
+use crate::net::{Faults, Net, get, millis, seconds};
+use bytes::Bytes;
+use carob_cc::TransmissionParameters;
+use carob_cc::controller::{Controller, Timer, Window};
+use carob_cc::evidence::{
+    Abandoned, Answer, Answered, Departure, Expired, LateAnswer, Lost, Matched, Memo, Sent, Signal,
+    Stamp, Start,
+};
+use carob_cc::random::Random;
+use carob_cc::time::{Duration, Instant};
+use carob_proto::codec::{Code, MessageView, OptionNumber, Type, Writer};
+use carob_proto::congestion::Choice;
+use carob_proto::endpoint::{Config, Sending};
+
+#[derive(Default, Debug)]
+struct Seen {
+    calls: Vec<String>,
+    last: Option<Instant>,
+}
+
+/// Writes down everything it is told and gives fixed advice.
+#[derive(Debug)]
+struct Recorder {
+    seen: Arc<Mutex<Seen>>,
+    advice: Advice,
+    sent: u64,
+    next: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Advice {
+    timeout: Duration,
+    window: u16,
+    gap: Duration,
+    confirm: bool,
+}
+
+impl Default for Advice {
+    fn default() -> Self {
+        Self {
+            timeout: seconds(2),
+            window: 1,
+            gap: Duration::ZERO,
+            confirm: false,
+        }
+    }
+}
+
+impl Recorder {
+    fn note(&mut self, now: Instant, call: String) {
+        let mut seen = self.seen.lock().unwrap();
+        assert!(
+            seen.last.is_none_or(|last| last <= now),
+            "time runs backwards at {call}"
+        );
+        seen.last = Some(now);
+        seen.calls.push(call);
+    }
+}
+
+impl Controller for Recorder {
+    fn first_timeout(&mut self, start: &Start<'_>, _: &mut dyn Random) -> Timer {
+        self.note(start.now, format!("first running={}", start.running));
+        Timer {
+            timeout: self.advice.timeout,
+            memo: Memo(100),
+        }
+    }
+
+    fn next_timeout(&mut self, e: &Expired<'_>, _: &mut dyn Random) -> Timer {
+        let call = format!(
+            "next n={} after={} memo={} silent={}",
+            e.retransmissions, e.timeout, e.memo.0, e.silent
+        );
+        self.note(e.now, call);
+        Timer {
+            timeout: e.timeout.times(2),
+            memo: Memo(e.memo.0 + 1),
+        }
+    }
+
+    fn on_sent(&mut self, sent: &Sent<'_>, _: &mut dyn Random) -> Stamp {
+        self.sent += 1;
+        self.next = sent.now + self.advice.gap;
+        let call = format!(
+            "sent n={} con={} alone={}",
+            sent.retransmissions, sent.confirmable, sent.application_limited
+        );
+        self.note(sent.now, call);
+        Stamp(self.sent)
+    }
+
+    fn on_lost(&mut self, lost: &Lost) {
+        self.note(
+            lost.now,
+            format!(
+                "lost stamp={} silent={}",
+                lost.transmission.stamp.0, lost.silent
+            ),
+        );
+    }
+
+    fn on_answered(&mut self, a: &Answered<'_>) {
+        let stamps: Vec<_> = a.transmissions.iter().map(|t| t.stamp.0).collect();
+        let how = match (a.answer, a.matched) {
+            (Answer::Empty, _) => "empty",
+            (_, Matched::Exact(_)) => "exact",
+            _ => "ambiguous",
+        };
+        self.note(
+            a.now,
+            format!(
+                "answered {how} stamps={stamps:?} timer={} memo={}",
+                a.timeout, a.memo.0
+            ),
+        );
+    }
+
+    fn on_response(&mut self, a: &Answered<'_>) {
+        self.note(a.now, "response".to_owned());
+    }
+
+    fn on_late_answer(&mut self, late: &LateAnswer) {
+        self.note(
+            late.now,
+            format!("late sent={} answers={}", late.sent, late.answers),
+        );
+    }
+
+    fn on_abandoned(&mut self, a: &Abandoned<'_>) {
+        self.note(
+            a.now,
+            format!("abandoned {:?} n={}", a.reason, a.retransmissions),
+        );
+    }
+
+    fn on_signal(&mut self, now: Instant, signal: Signal) {
+        self.note(now, format!("signal {signal:?}"));
+    }
+
+    fn window(&self, _: Instant, _: &TransmissionParameters) -> Window {
+        Window {
+            exchanges: self.advice.window,
+            bytes: u32::MAX,
+        }
+    }
+
+    fn departure(&self, departure: &Departure<'_>) -> Instant {
+        self.next.max(departure.now)
+    }
+
+    fn must_confirm(&self, _: &Departure<'_>) -> bool {
+        self.advice.confirm
+    }
+}
+
+fn recorded(advice: Advice) -> (Net, Arc<Mutex<Seen>>) {
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let mut config = Config::default();
+    let shared = Arc::clone(&seen);
+    config.controller = Choice::Custom(Arc::new(move |_| {
+        Box::new(Recorder {
+            seen: Arc::clone(&shared),
+            advice,
+            sent: 0,
+            next: Instant::ZERO,
+        })
+    }));
+    (Net::new(config, Config::default()), seen)
+}
+
+fn calls(seen: &Arc<Mutex<Seen>>) -> Vec<String> {
+    seen.lock().unwrap().calls.clone()
+}
+
+#[test]
+fn an_exchange_without_loss_is_three_calls() {
+    let (mut net, seen) = recorded(Advice::default());
+    net.send(get("x"));
+    net.run_for(seconds(10));
+    let expected = [
+        "first running=0",
+        "sent n=0 con=true alone=true",
+        "answered exact stamps=[1] timer=2 s memo=100",
+    ];
+    assert_eq!(calls(&seen), expected);
+}
+
+#[test]
+fn a_retransmitted_exchange_tells_every_copy_and_what_comes_after_its_end() {
+    let (mut net, seen) = recorded(Advice {
+        timeout: millis(15),
+        ..Advice::default()
+    });
+    net.send(get("x"));
+    net.run_for(seconds(10));
+    // 20 ms away and back: the second copy leaves at 15 ms; both are answered.
+    let expected = [
+        "first running=0",
+        "sent n=0 con=true alone=true",
+        "lost stamp=1 silent=true",
+        "next n=0 after=15 ms memo=100 silent=true",
+        "sent n=1 con=true alone=true",
+        "answered ambiguous stamps=[1, 2] timer=30 ms memo=101",
+        "late sent=2 answers=2",
+    ];
+    assert_eq!(calls(&seen), expected);
+}
+
+#[test]
+fn a_dead_peer_is_lost_five_times_and_abandoned_once() {
+    let (mut net, seen) = recorded(Advice::default());
+    net.server_dead = true;
+    net.send(get("x"));
+    net.run_for(seconds(100));
+    let calls = calls(&seen);
+    assert_eq!(calls.iter().filter(|c| c.starts_with("lost")).count(), 5);
+    assert_eq!(calls.iter().filter(|c| c.starts_with("next")).count(), 4);
+    assert_eq!(calls.last().unwrap(), "abandoned TimedOut n=4");
+    assert_eq!(
+        calls.iter().filter(|c| c.starts_with("abandoned")).count(),
+        1
+    );
+}
+
+#[test]
+fn a_separate_response_is_told_after_its_acknowledgement() {
+    let (mut net, seen) = recorded(Advice::default());
+    net.app.delay = seconds(1);
+    net.send(get("x"));
+    net.run_for(seconds(10));
+    let calls = calls(&seen);
+    assert!(calls[2].starts_with("answered empty"), "{calls:?}");
+    assert_eq!(calls[3], "response");
+}
+
+#[test]
+fn a_cancelled_exchange_is_abandoned_and_a_waiting_one_never_begins() {
+    let (mut net, seen) = recorded(Advice::default());
+    net.server_dead = true;
+    let first = net.send(get("x"));
+    let second = net.send(get("y"));
+    net.client.cancel(net.now, second);
+    net.client.cancel(net.now, first);
+    net.drain();
+    assert_eq!(calls(&seen)[2..], ["abandoned Cancelled n=0"]);
+}
+
+#[test]
+fn parallel_exchanges_are_counted() {
+    let (mut net, seen) = recorded(Advice {
+        window: 3,
+        ..Advice::default()
+    });
+    for _ in 0..3 {
+        net.send(get("x"));
+    }
+    let firsts: Vec<_> = calls(&seen)
+        .into_iter()
+        .filter(|c| c.starts_with("first"))
+        .collect();
+    assert_eq!(
+        firsts,
+        ["first running=0", "first running=1", "first running=2"]
+    );
+}
+
+#[test]
+fn pacing_spaces_messages() {
+    let advice = Advice {
+        window: 9,
+        gap: millis(250),
+        ..Advice::default()
+    };
+    let (mut net, _) = recorded(advice);
+    for _ in 0..4 {
+        net.send(get("x"));
+    }
+    net.run_for(seconds(5));
+    assert_eq!(net.client_times(), [0, 250, 500, 750].map(millis));
+}
+
+#[test]
+fn a_non_leaves_as_con_when_the_controller_wants_to_hear() {
+    let (mut net, seen) = recorded(Advice {
+        confirm: true,
+        ..Advice::default()
+    });
+    let mut sending = Sending::default();
+    sending.confirmable = false;
+    net.send_with(get("x"), sending);
+    let kind = MessageView::parse(net.sent_by_client()[0]).unwrap().kind();
+    assert_eq!(kind, Type::Confirmable);
+    assert_eq!(calls(&seen)[1], "sent n=0 con=true alone=true");
+}
+
+#[test]
+fn a_window_of_nothing_still_lets_one_exchange_go() {
+    let (mut net, _) = recorded(Advice {
+        window: 0,
+        ..Advice::default()
+    });
+    net.app
+        .resources
+        .insert("x".into(), Bytes::from_static(b"y"));
+    net.send(get("x"));
+    net.send(get("x"));
+    net.run_for(seconds(5));
+    assert_eq!(net.responses().len(), 2);
+}
+
+#[test]
+fn not_now_reaches_the_controller_with_its_time() {
+    for (code, age, expected) in [
+        (
+            Code::TOO_MANY_REQUESTS,
+            Some(7),
+            "signal SlowDown(Duration { micros: 7000000 })",
+        ),
+        (
+            Code::SERVICE_UNAVAILABLE,
+            None,
+            "signal SlowDown(Duration { micros: 60000000 })",
+        ),
+    ] {
+        let (mut net, seen) = recorded(Advice::default());
+        net.server_dead = true;
+        net.send(get("x"));
+        let request = net.sent_by_client()[0].to_vec();
+        let view = MessageView::parse(&request).unwrap();
+        let mut buffer = [0; 64];
+        let (kind, id) = (Type::Acknowledgement, view.message_id());
+        let mut writer = Writer::new(&mut buffer, kind, code, id, &view.token()).unwrap();
+        if let Some(age) = age {
+            writer.uint_option(OptionNumber::MAX_AGE, age).unwrap();
+        }
+        let length = writer.finish();
+        net.inject_to_client(&buffer[..length]);
+        assert_eq!(calls(&seen).last().unwrap(), expected);
+    }
+}
+
+#[test]
+fn the_cap_cuts_backed_off_timers_only() {
+    let (mut net, seen) = recorded(Advice {
+        timeout: seconds(5),
+        ..Advice::default()
+    });
+    net.server_dead = true;
+    let mut sending = Sending::default();
+    let mut parameters = TransmissionParameters::DEFAULT;
+    parameters.rto_max = Some(seconds(4));
+    sending.parameters = Some(parameters);
+    net.send_with(get("x"), sending);
+    net.run_for(seconds(100));
+    let times: Vec<_> = net.client_times().iter().map(|t| t.as_secs()).collect();
+    assert_eq!(times, [0, 5, 10, 15, 20], "never below the first timer");
+    assert!(calls(&seen).contains(&"abandoned TimedOut n=4".to_owned()));
+}
+
+/// Every controller of the registry gets requests answered and observers told, whatever its pace.
+#[test]
+fn with_every_registered_controller_requests_are_answered_and_observers_told() {
+    for entry in carob_cc::registry::entries() {
+        let mut config = Config::default();
+        config.controller = Choice::Registered(entry);
+        let mut net = Net::new(config.clone(), config).seeded(7);
+        net.faults = Faults {
+            loss: 10,
+            duplication: 10,
+            jitter: millis(200),
+        };
+        for path in ["a", "b", "c"] {
+            net.observable(path, "0");
+            net.send(get(path));
+        }
+        net.run_for(seconds(300));
+        assert_eq!(net.responses().len(), 3, "{}", entry.name);
+        net.faults = Faults::default();
+        let mut sending = Sending::default();
+        sending.observe = true;
+        for path in ["a", "b", "c"] {
+            net.send_with(get(path), sending.clone());
+            net.run_for(seconds(1));
+        }
+        for (n, path) in ["a", "b", "c", "a", "b", "c"].into_iter().enumerate() {
+            net.change(path, format!("{path}{n}"), n % 2 == 1);
+        }
+        net.run_for(seconds(30));
+        let states = net.states();
+        for last in ["a3", "b4", "c5"] {
+            assert!(
+                states.iter().any(|state| state == last),
+                "{}: {states:?}",
+                entry.name
+            );
+        }
+        assert!(net.server.is_idle(), "{}", entry.name);
+    }
+}

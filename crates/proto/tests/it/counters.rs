@@ -1,0 +1,163 @@
+//! What the counters say against what happened.
+
+use crate::net::{Net, Stream, get, put, seconds};
+use carob_cc::evidence::{Kind, Reason};
+use carob_proto::codec::Code;
+use carob_proto::counters::Refusal;
+use carob_proto::endpoint::{Config, Endpoint, Event, Output};
+
+/// A confirmable GET of `/x` with this Message ID.
+fn con(id: u16) -> Vec<u8> {
+    let [high, low] = id.to_be_bytes();
+    vec![0x41, Code::GET.0, high, low, 7, 0xb1, b'x']
+}
+
+#[test]
+fn requests_are_counted_by_method_and_code_on_the_side_that_answers_them() {
+    let mut net = Net::plain();
+    net.app.resources.insert("here".into(), "body".into());
+    for _ in 0..5 {
+        net.send(get("here"));
+    }
+    net.send(get("nowhere"));
+    net.send(put("here", bytes::Bytes::from_static(b"new")));
+    net.run_for(seconds(10));
+    let (client, server) = (net.client.counters(), net.server.counters());
+    assert_eq!(server.requests.of(Code::GET, Code::CONTENT), 5);
+    assert_eq!(server.requests.of(Code::GET, Code::NOT_FOUND), 1);
+    assert_eq!(server.requests.total(), 7);
+    assert_eq!(client.requests.total(), 0);
+    assert_eq!(client.responses.of(Code::CONTENT), 5);
+    let requests = client.of(Kind::Request);
+    assert_eq!((requests.transmissions, requests.answered), (7, 7));
+    assert_eq!((requests.retransmissions, requests.expired), (0, 0));
+    assert_eq!(
+        (client.round_trips.count(), client.timeouts.count()),
+        (7, 7)
+    );
+    assert_eq!(client.sent, server.received);
+    assert_eq!(server.sent, client.received);
+    assert_eq!(client.sent.messages, 7);
+}
+
+#[test]
+fn copies_timers_duplicates_and_requests_given_up_are_counted() {
+    let mut net = Net::plain();
+    net.app.resources.insert("x".into(), "body".into());
+    // The first answer is lost: one timer runs out, one copy is a duplicate there.
+    net.drop_if = Some(|from_client, _| !from_client);
+    net.send(get("x"));
+    net.run_for(seconds(1));
+    net.drop_if = None;
+    net.run_for(seconds(60));
+    let requests = *net.client.counters().of(Kind::Request);
+    assert_eq!((requests.transmissions, requests.retransmissions), (2, 1));
+    assert_eq!((requests.expired, requests.answered), (1, 1));
+    assert_eq!(net.server.counters().duplicates, 1);
+    assert_eq!(net.server.counters().requests.total(), 1);
+    assert_eq!(net.client.counters().round_trips.count(), 0, "Karn");
+
+    net.server_dead = true;
+    net.send(get("x"));
+    net.run_for(seconds(200));
+    let after = net.client.counters().of(Kind::Request);
+    assert_eq!(after.transmissions - requests.transmissions, 5);
+    assert_eq!(after.expired - requests.expired, 5, "the last one ends it");
+    assert_eq!(after.given_up(Reason::TimedOut), 1);
+    assert_eq!(after.given_up(Reason::Reset), 0);
+}
+
+#[test]
+fn an_answer_to_a_copy_that_was_not_needed_is_counted() {
+    let mut net = Net::plain();
+    net.app.resources.insert("x".into(), "body".into());
+    // Longer than the first timer may be: the first copy is answered, and so is the second.
+    net.delay = seconds(2);
+    net.send(get("x"));
+    net.run_for(seconds(60));
+    let requests = net.client.counters().of(Kind::Request);
+    assert_eq!(requests.retransmissions, 1);
+    assert_eq!((requests.answered, requests.answered_again), (1, 1));
+    assert_eq!(requests.answered_late, 0);
+}
+
+#[test]
+fn what_is_refused_is_counted_by_reason() {
+    let mut config = Config::default();
+    config.limits.incoming = 1;
+    let mut server = Endpoint::new(config, Stream(1));
+    let (from, now) = (crate::net::client_address(), carob_cc::time::Instant::ZERO);
+    let mut taken = Vec::new();
+    let mut hear = |server: &mut Endpoint, bytes: &[u8]| {
+        server.handle_datagram(now, from, bytes);
+        loop {
+            match server.poll() {
+                Output::Event(Event::Request(id)) => taken.push(id),
+                Output::Wait(_) => return,
+                _ => {}
+            }
+        }
+    };
+    hear(&mut server, &con(1));
+    hear(&mut server, &con(2)); // 5.03
+    let mut non = con(3);
+    non[0] = 0x51;
+    hear(&mut server, &non); // nothing
+    hear(&mut server, &[0x40, 0, 0, 9]); // a ping
+    hear(&mut server, &[0x41, 0x45, 0, 10, 1]); // a response that nobody waits for
+    hear(&mut server, b"?"); // nothing at all
+    let counters = server.counters();
+    assert_eq!(counters.refusals.of(Refusal::Overload), 2);
+    assert_eq!(counters.refusals.of(Refusal::Reset), 1);
+    assert_eq!(counters.refusals.of(Refusal::Malformed), 1);
+    assert_eq!(counters.refusals.of(Refusal::Challenge), 0);
+    let (get, busy) = (Code::GET, Code::SERVICE_UNAVAILABLE);
+    assert_eq!(counters.requests.of(get, busy), 1);
+    assert_eq!(
+        counters.requests.total(),
+        2,
+        "one waits for its response still"
+    );
+    assert_eq!(counters.received.messages, 6);
+    assert_eq!(counters.sent.messages, 3, "5.03, Pong, Reset");
+    assert_eq!(taken.len(), 1);
+}
+
+#[test]
+fn who_asks_too_often_is_not_counted_as_overload() {
+    let mut config = Config::default();
+    (config.limits.request_rate, config.limits.request_burst) = (1, 1);
+    let mut server = Endpoint::new(config, Stream(1));
+    for id in 0..3 {
+        server.handle_datagram(
+            carob_cc::time::Instant::ZERO,
+            crate::net::client_address(),
+            &con(id),
+        );
+        while !matches!(server.poll(), Output::Wait(_)) {}
+    }
+    let counters = server.counters();
+    assert_eq!(counters.refusals.of(Refusal::Rate), 2);
+    assert_eq!(counters.refusals.of(Refusal::Overload), 0);
+    assert_eq!(counters.requests.of(Code::GET, Code::TOO_MANY_REQUESTS), 1);
+}
+
+#[test]
+fn challenges_and_shortened_responses_are_counted() {
+    let mut server = Endpoint::new(Config::default(), Stream(1));
+    let (from, now) = (
+        std::net::SocketAddr::from(([203, 0, 113, 7], 5683)),
+        carob_cc::time::Instant::ZERO,
+    );
+    server.handle_datagram(now, from, &con(1));
+    let Output::Event(Event::Request(id)) = server.poll() else {
+        panic!("a request");
+    };
+    let format = carob_proto::codec::ContentFormat(0);
+    let response = carob_proto::Response::content(format, crate::net::pattern(500));
+    server.respond(now, id, &response);
+    let counters = server.counters();
+    assert_eq!(counters.refusals.of(Refusal::Amplification), 1);
+    assert_eq!(counters.refusals.of(Refusal::Challenge), 1);
+    assert_eq!(counters.requests.of(Code::GET, Code::UNAUTHORIZED), 1);
+}

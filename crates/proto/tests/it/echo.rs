@@ -1,0 +1,416 @@
+//! RFC 9175 2 and 3: challenges, freshness, and bodies that are told apart.
+
+use crate::net::{
+    Net, Stream, client_address, get, path_of, pattern, put, seconds, server_address,
+};
+use carob_cc::time::Instant;
+use carob_proto::Response;
+use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
+use carob_proto::endpoint::{BodyMode, Config, Endpoint, Event, IncomingId, Output, Sending};
+
+/// A server that carries out nothing but what is fresh, and a client.
+struct Strict {
+    now: Instant,
+    client: Endpoint,
+    server: Endpoint,
+    /// Bodies of requests that were carried out.
+    done: Vec<Vec<u8>>,
+    /// What was sent, the client's first.
+    sent: Vec<(bool, Vec<u8>)>,
+    events: Vec<Event>,
+    /// The server never finds anything fresh.
+    hostile: bool,
+}
+
+impl Strict {
+    fn new(config: Config) -> Self {
+        Self {
+            now: Instant::ZERO + seconds(1_000),
+            client: Endpoint::new(Config::default(), Stream(1)),
+            server: Endpoint::new(config, Stream(2)),
+            done: Vec::new(),
+            sent: Vec::new(),
+            events: Vec::new(),
+            hostile: false,
+        }
+    }
+
+    fn answer(&mut self, id: IncomingId) {
+        let incoming = self.server.incoming(id).unwrap();
+        if !incoming.fresh || self.hostile {
+            return self.server.challenge(self.now, id);
+        }
+        self.done.push(incoming.body.to_vec());
+        let code = match incoming.message.code() {
+            Code::GET => Code::CONTENT,
+            _ => Code::CHANGED,
+        };
+        let mut response = Response::new(code);
+        if code == Code::CONTENT {
+            response = response.with_payload(pattern(3_000));
+        }
+        self.server.respond(self.now, id, &response);
+    }
+
+    fn deliver(&mut self, bytes: &[u8]) {
+        self.server
+            .handle_datagram(self.now, client_address(), bytes);
+        self.run();
+    }
+
+    fn run(&mut self) {
+        loop {
+            let mut quiet = true;
+            while let Some(bytes) = match self.client.poll() {
+                Output::Transmit { bytes, .. } => Some(bytes.to_vec()),
+                Output::Event(event) => {
+                    self.events.push(event);
+                    Some(Vec::new())
+                }
+                _ => None,
+            } {
+                quiet = false;
+                if !bytes.is_empty() {
+                    self.sent.push((true, bytes.clone()));
+                    self.server
+                        .handle_datagram(self.now, client_address(), &bytes);
+                }
+            }
+            while let Some((bytes, id)) = match self.server.poll() {
+                Output::Transmit { bytes, .. } => Some((bytes.to_vec(), None)),
+                Output::Event(Event::Request(id)) => Some((Vec::new(), Some(id))),
+                _ => None,
+            } {
+                quiet = false;
+                if let Some(id) = id {
+                    self.answer(id);
+                } else {
+                    self.sent.push((false, bytes.clone()));
+                    self.client
+                        .handle_datagram(self.now, server_address(), &bytes);
+                }
+            }
+            if quiet {
+                return;
+            }
+        }
+    }
+
+    fn ask(&mut self, request: carob_proto::Request) {
+        self.ask_with(request, Sending::default());
+    }
+
+    fn ask_with(&mut self, request: carob_proto::Request, sending: Sending) {
+        let asked = (self.client).request(self.now, server_address(), request, sending);
+        asked.unwrap();
+        self.run();
+    }
+
+    fn codes(&self) -> Vec<Code> {
+        let code = |(_, bytes): &(bool, Vec<u8>)| MessageView::parse(bytes).unwrap().code();
+        self.sent.iter().map(code).collect()
+    }
+
+    fn echoes(&self) -> Vec<Option<Vec<u8>>> {
+        let of_client = self.sent.iter().filter(|(from_client, _)| *from_client);
+        of_client
+            .map(|(_, bytes)| {
+                let message = MessageView::parse(bytes).unwrap();
+                message.option(OptionNumber::ECHO).map(<[u8]>::to_vec)
+            })
+            .collect()
+    }
+
+    fn code(&self) -> Code {
+        match self.events.last() {
+            Some(Event::Response { response, .. }) => response.code,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_challenge_is_answered_by_itself_with_the_value_it_gave() {
+    let mut strict = Strict::new(Config::default());
+    strict.ask(put("lock", pattern(10)));
+    assert_eq!(strict.code(), Code::CHANGED);
+    assert_eq!(
+        strict.codes(),
+        [Code::PUT, Code::UNAUTHORIZED, Code::PUT, Code::CHANGED]
+    );
+    let echoes = strict.echoes();
+    assert_eq!(echoes[0], None);
+    let challenge = MessageView::parse(&strict.sent[1].1).unwrap();
+    assert_eq!(echoes[1].as_deref(), challenge.option(OptionNumber::ECHO));
+    assert_eq!(echoes[1].as_ref().map(Vec::len), Some(8));
+    assert_eq!(strict.done, [pattern(10)]);
+    // Another message, with another token (RFC 9175 4).
+    let first = MessageView::parse(&strict.sent[0].1).unwrap();
+    let second = MessageView::parse(&strict.sent[2].1).unwrap();
+    assert_ne!(first.message_id(), second.message_id());
+    assert_ne!(first.token(), second.token());
+}
+
+#[test]
+fn who_challenges_each_time_gets_the_request_three_times_and_not_forever() {
+    let mut strict = Strict::new(Config::default());
+    strict.hostile = true;
+    strict.ask(put("lock", pattern(10)));
+    assert_eq!(strict.code(), Code::UNAUTHORIZED);
+    assert_eq!(strict.sent.len(), 6);
+    assert!(strict.client.is_idle());
+}
+
+#[test]
+fn bodies_in_blocks_are_challenged_once_for_all_blocks_they_have() {
+    let mut strict = Strict::new(Config::default());
+    // The server puts the body together before it looks whether it is fresh.
+    strict.ask(put("lock", pattern(5_000)));
+    assert_eq!(strict.code(), Code::CHANGED);
+    assert_eq!(strict.done, [pattern(5_000)]);
+    strict.ask(get("large"));
+    let Some(Event::Response { response, .. }) = strict.events.last() else {
+        panic!()
+    };
+    assert_eq!(response.bytes(), &pattern(3_000));
+    let refused = strict
+        .codes()
+        .iter()
+        .filter(|code| **code == Code::UNAUTHORIZED)
+        .count();
+    assert_eq!(refused, 2, "one for each request");
+}
+
+#[test]
+fn a_streamed_body_is_challenged_where_nothing_of_it_is_lost() {
+    let mut strict = Strict::new(Config::default());
+    let mut sending = Sending::default();
+    sending.response_body = BodyMode::Streamed;
+    strict.ask_with(get("large"), sending);
+    let parts = strict.events.iter().filter_map(|event| match event {
+        Event::Part { bytes, .. } => Some(bytes.to_vec()),
+        _ => None,
+    });
+    assert_eq!(parts.collect::<Vec<_>>().concat(), pattern(3_000));
+}
+
+#[test]
+fn a_put_that_is_replayed_later_is_not_carried_out() {
+    let mut strict = Strict::new(Config::default());
+    strict.ask(put("lock", pattern(10)));
+    assert_eq!(strict.done.len(), 1);
+    let recorded = strict.sent[2].1.clone();
+    assert!(
+        MessageView::parse(&recorded)
+            .unwrap()
+            .option(OptionNumber::ECHO)
+            .is_some()
+    );
+    // Its Message ID is forgotten by then, and PUT may be carried out twice.
+    strict.now += seconds(300);
+    strict.deliver(&recorded);
+    assert_eq!(strict.done.len(), 1);
+    assert_eq!(strict.codes().last(), Some(&Code::UNAUTHORIZED));
+    // Held back for longer than the value is good, likewise.
+    let mut late = Strict::new(Config::default());
+    late.ask(put("lock", pattern(10)));
+    let mut held = late.sent[2].1.clone();
+    held[3] ^= 1;
+    late.now += seconds(61);
+    late.deliver(&held);
+    assert_eq!(late.done.len(), 1);
+}
+
+#[test]
+fn a_value_is_no_good_from_elsewhere_or_made_up() {
+    let mut strict = Strict::new(Config::default());
+    strict.ask(put("lock", pattern(10)));
+    let mut recorded = strict.sent[2].1.clone();
+    let elsewhere = "10.0.0.77:40000".parse().unwrap();
+    strict
+        .server
+        .handle_datagram(strict.now, elsewhere, &recorded);
+    strict.run();
+    assert_eq!(strict.done.len(), 1);
+    let at = recorded
+        .windows(8)
+        .position(|window| Some(window) == strict.echoes()[1].as_deref());
+    recorded[at.unwrap()] ^= 0x80;
+    recorded[3] ^= 1;
+    strict.deliver(&recorded);
+    assert_eq!(strict.done.len(), 1);
+}
+
+#[test]
+fn a_value_that_came_with_another_response_goes_with_the_next_request() {
+    let mut net = Net::plain();
+    net.send(get("x"));
+    let request = MessageView::parse(net.sent_by_client()[0]).unwrap();
+    let (id, token) = (request.message_id().0.to_be_bytes(), request.token());
+    let mut answer = vec![0x68, Code::CONTENT.0, id[0], id[1]];
+    answer.extend_from_slice(token.as_slice());
+    answer.extend_from_slice(b"\xd3\xefabc");
+    net.server_dead = true;
+    net.inject_to_client(&answer);
+    for _ in 0..2 {
+        net.send(get("x"));
+        let reply = MessageView::parse(net.sent_by_client().last().unwrap()).unwrap();
+        let (id, token) = (reply.message_id().0.to_be_bytes(), reply.token());
+        let mut answer = vec![0x68, Code::CONTENT.0, id[0], id[1]];
+        answer.extend_from_slice(token.as_slice());
+        net.inject_to_client(&answer);
+    }
+    let echo = |bytes: &[u8]| {
+        let message = MessageView::parse(bytes).unwrap();
+        message.option(OptionNumber::ECHO).map(<[u8]>::to_vec)
+    };
+    let echoes: Vec<_> = net.sent_by_client().into_iter().map(echo).collect();
+    assert_eq!(echoes, [None, Some(b"abc".to_vec()), None]);
+}
+
+#[test]
+fn an_application_that_sends_echo_itself_is_left_alone() {
+    let mut strict = Strict::new(Config::default());
+    let mut request = put("lock", pattern(10));
+    request.options.set(OptionNumber::ECHO, b"mine").unwrap();
+    strict.ask(request);
+    assert_eq!(strict.code(), Code::UNAUTHORIZED);
+    assert_eq!(strict.echoes(), [Some(b"mine".to_vec())]);
+}
+
+#[test]
+fn an_observation_is_begun_and_renewed_through_challenges() {
+    let mut config = Config::default();
+    config
+        .amplification_limit
+        .set("10.0.0.0/8".parse().unwrap(), true);
+    let mut net = Net::new(Config::default(), config);
+    net.observable("x", "one");
+    let mut sending = Sending::default();
+    sending.observe = true;
+    net.send_with(get("x"), sending);
+    net.run_for(seconds(1));
+    assert_eq!(net.states(), ["one"]);
+    assert_eq!(net.server.usage().observers, 1);
+    net.restart_server(9);
+    net.run_for(seconds(100));
+    net.change("x", "two", false);
+    net.run_for(seconds(1));
+    assert_eq!(net.states().last().unwrap(), "two");
+}
+
+/// The Request-Tags of the first blocks that the client sent.
+fn tags(net: &Net) -> Vec<Option<Vec<u8>>> {
+    let first = |bytes: &&[u8]| {
+        let message = MessageView::parse(bytes).unwrap();
+        message
+            .uint_option(OptionNumber::BLOCK1)
+            .is_some_and(|block| block >> 4 == 0)
+    };
+    let tag = |bytes: &[u8]| {
+        let message = MessageView::parse(bytes).unwrap();
+        message
+            .option(OptionNumber::REQUEST_TAG)
+            .map(<[u8]>::to_vec)
+    };
+    net.sent_by_client()
+        .into_iter()
+        .filter(first)
+        .map(tag)
+        .collect()
+}
+
+#[test]
+fn blocks_of_a_body_that_was_given_up_are_not_put_together_with_those_of_the_next() {
+    let mut net = Net::plain();
+    let body = |byte: u8| bytes::Bytes::from(vec![byte; 2_048]);
+    // The second block of the first body is held back on its way, and its client gives up.
+    net.drop_if = Some(|from_client, bytes| {
+        let message = MessageView::parse(bytes).unwrap();
+        from_client
+            && message
+                .uint_option(OptionNumber::BLOCK1)
+                .is_some_and(|b| b >> 4 == 1)
+    });
+    let first = net.send(put("x", body(1)));
+    net.run_for(seconds(1));
+    let held_back = net.sent_by_client().last().unwrap().to_vec();
+    net.client.cancel(net.now, first);
+    // The second body's first block arrives, then what was held back.
+    net.send(put("x", body(2)));
+    net.run_for(seconds(1));
+    net.inject_to_server(&held_back);
+    net.drop_if = None;
+    net.run_for(seconds(300));
+    assert_eq!(net.response().unwrap().code, Code::CHANGED);
+    let stored = &net.app.resources["x"];
+    assert!(stored.iter().all(|byte| byte == &stored[0]), "a mixture");
+    assert_eq!(stored[0], 2, "the last word is the second's");
+    let sent = tags(&net);
+    assert_eq!(sent.first(), Some(&None), "nothing to be told apart from");
+    assert!(
+        sent.iter().skip(1).all(|tag| tag.as_deref() == Some(&[1])),
+        "{sent:?}"
+    );
+    // Every block has it.
+    let later = net.sent_by_client();
+    let last = MessageView::parse(later.last().unwrap()).unwrap();
+    assert_eq!(
+        last.uint_option(OptionNumber::BLOCK1).map(|b| b >> 4),
+        Some(1)
+    );
+    assert_eq!(last.option(OptionNumber::REQUEST_TAG), Some(&[1][..]));
+}
+
+#[test]
+fn bodies_that_follow_one_that_was_answered_have_no_tag() {
+    let mut net = Net::plain();
+    for _ in 0..2 {
+        net.send(put("x", pattern(3_000)));
+        net.run_for(seconds(1));
+    }
+    assert_eq!(tags(&net), [None, None]);
+    let long_ago = net.send(put("x", pattern(3_000)));
+    net.client.cancel(net.now, long_ago);
+    net.run_for(seconds(248));
+    net.send(put("x", pattern(3_000)));
+    net.run_for(seconds(1));
+    assert_eq!(tags(&net).last(), Some(&None), "no copy lives that long");
+}
+
+#[test]
+fn a_server_keeps_bodies_with_different_tags_apart() {
+    let mut net = Net::plain();
+    let block = |id: u8, number: u8, more: bool, tag: Option<u8>, byte: u8| {
+        // PUT x, Block1 of 16 bytes, Request-Tag.
+        let mut bytes = vec![0x40, 0x03, 0x00, id, 0xb1, b'x', 0xd1, 0x03];
+        bytes.push(number << 4 | u8::from(more) << 3);
+        if let Some(tag) = tag {
+            bytes.extend_from_slice(&[0xd1, 252, tag]);
+        }
+        bytes.push(0xff);
+        bytes.extend_from_slice(&[byte; 16]);
+        bytes
+    };
+    let parsed = block(1, 0, true, Some(7), 1);
+    let parsed = MessageView::parse(&parsed).unwrap();
+    assert_eq!(path_of(&parsed), "x");
+    assert_eq!(parsed.option(OptionNumber::REQUEST_TAG), Some(&[7][..]));
+    for (id, number, more, tag, byte) in [
+        (1, 0, true, Some(1), 1),
+        (2, 0, true, Some(2), 2),
+        (3, 0, true, None, 3),
+        (4, 1, false, Some(1), 1),
+    ] {
+        net.inject_to_server(&block(id, number, more, tag, byte));
+        assert!(!net.app.resources.contains_key("x") || id == 4);
+    }
+    assert_eq!(net.app.resources["x"], vec![1; 32]);
+    net.inject_to_server(&block(5, 1, false, Some(2), 2));
+    assert_eq!(net.app.resources["x"], vec![2; 32]);
+    net.inject_to_server(&block(6, 1, false, Some(9), 9));
+    let last = MessageView::parse(net.sent_by_server().last().unwrap()).unwrap();
+    let answer = (last.kind(), last.code());
+    let incomplete = Code::REQUEST_ENTITY_INCOMPLETE;
+    assert_eq!(answer, (Type::Acknowledgement, incomplete));
+}

@@ -1,0 +1,671 @@
+//! The message layer as a peer sees it: timers, matching, duplicates, rejection.
+
+use crate::net::{Faults, Net, get, millis, pattern, post, put, seconds};
+use bytes::Bytes;
+use carob_cc::time::{Duration, Instant};
+use carob_proto::Request;
+use carob_proto::codec::{Code, MessageId, MessageView, OptionNumber, Token, Type, Writer};
+use carob_proto::endpoint::{BlockMode, Config, Event, Failure, RequestError, Sending};
+
+fn message(kind: Type, code: Code, id: u16, token: &[u8], options: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut buffer = [0; 1024];
+    let token = Token::new(token).unwrap();
+    let mut writer = Writer::new(&mut buffer, kind, code, MessageId(id), &token).unwrap();
+    for (number, value) in options {
+        writer.option(OptionNumber(*number), value).unwrap();
+    }
+    let length = writer.finish();
+    buffer[..length].to_vec()
+}
+
+fn headers(messages: &[&[u8]]) -> Vec<(Type, String)> {
+    let parse = |bytes: &&[u8]| {
+        let view = MessageView::parse(bytes).unwrap();
+        (view.kind(), view.code().to_string())
+    };
+    messages.iter().map(parse).collect()
+}
+
+#[test]
+fn a_request_is_answered_in_its_acknowledgement() {
+    let mut net = Net::plain();
+    net.app
+        .resources
+        .insert("a/b".into(), Bytes::from_static(b"hello"));
+    net.send(get("a/b"));
+    net.run_for(seconds(300));
+    assert_eq!(&net.response().unwrap().bytes()[..], b"hello");
+    assert_eq!(
+        headers(&net.sent_by_client()),
+        [(Type::Confirmable, "0.01".into())]
+    );
+    assert_eq!(
+        headers(&net.sent_by_server()),
+        [(Type::Acknowledgement, "2.05".into())]
+    );
+    assert!(net.client.is_idle() && net.server.is_idle());
+}
+
+#[test]
+fn a_silent_peer_is_sent_five_copies_each_after_twice_the_time() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    net.send(get("x"));
+    net.run_for(seconds(300));
+    assert_eq!(net.failure(), Some(Failure::TimedOut { copies: 5 }));
+    let times = net.client_times();
+    assert_eq!(times.len(), 5);
+    let first = times[1].as_micros();
+    assert!((2_000_000..=3_000_000).contains(&first), "{first}");
+    for (n, time) in times.iter().enumerate() {
+        assert_eq!(time.as_micros(), first * ((1 << n) - 1));
+    }
+    let failed = net
+        .events
+        .iter()
+        .find(|(_, e)| matches!(e, Event::Failed { .. }))
+        .unwrap()
+        .0;
+    assert_eq!(failed, Instant::from_micros(first * 31));
+    let copies = net.sent_by_client();
+    assert!(
+        copies.iter().all(|c| *c == copies[0]),
+        "copies are identical"
+    );
+    assert!(net.client.is_idle());
+}
+
+#[test]
+fn parameters_of_one_request_do_not_touch_the_next() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    let mut parameters = net.client.config().parameters;
+    parameters.ack_timeout = millis(100);
+    parameters.max_retransmit = 1;
+    let mut sending = Sending::default();
+    sending.parameters = Some(parameters);
+    net.send_with(get("x"), sending);
+    net.run_for(seconds(1));
+    assert_eq!(net.failure(), Some(Failure::TimedOut { copies: 2 }));
+    net.crossings.clear();
+    net.send(get("x"));
+    net.run_for(seconds(300));
+    assert_eq!(net.sent_by_client().len(), 5);
+}
+
+#[test]
+fn a_slow_application_is_acknowledged_first_and_answers_separately() {
+    let mut net = Net::plain();
+    net.app
+        .resources
+        .insert("slow".into(), Bytes::from_static(b"late"));
+    net.app.delay = seconds(8);
+    net.send(get("slow"));
+    net.run_for(seconds(300));
+    assert_eq!(&net.response().unwrap().bytes()[..], b"late");
+    let con = |code: &str| (Type::Confirmable, code.to_string());
+    let ack = |code: &str| (Type::Acknowledgement, code.to_string());
+    assert_eq!(headers(&net.sent_by_client()), [con("0.01"), ack("0.00")]);
+    assert_eq!(headers(&net.sent_by_server()), [ack("0.00"), con("2.05")]);
+    let acknowledged = net.crossings[1].at.since(Instant::ZERO);
+    assert_eq!(
+        acknowledged,
+        millis(10) + net.server.config().empty_ack_delay
+    );
+    assert!(net.server.is_idle());
+}
+
+#[test]
+fn a_separate_response_stands_in_for_a_lost_acknowledgement() {
+    let mut net = Net::plain();
+    net.send(get("x"));
+    let request = net.sent_by_client()[0].to_vec();
+    let token = MessageView::parse(&request).unwrap().token();
+    net.server_dead = true;
+    let response = message(Type::Confirmable, Code::CONTENT, 77, token.as_slice(), &[]);
+    net.inject_to_client(&response);
+    assert_eq!(net.response().unwrap().code, Code::CONTENT);
+    net.inject_to_client(&response);
+    net.run_for(seconds(300));
+    let sent = headers(&net.sent_by_client()[1..]);
+    assert_eq!(
+        sent,
+        [
+            (Type::Acknowledgement, "0.00".into()),
+            (Type::Acknowledgement, "0.00".into())
+        ]
+    );
+    assert_eq!(net.responses().len(), 1, "delivered once");
+}
+
+#[test]
+fn a_response_nobody_waits_for_is_rejected() {
+    let mut net = Net::plain();
+    net.inject_to_client(&message(Type::Confirmable, Code::CONTENT, 9, &[1, 2], &[]));
+    assert_eq!(net.sent_by_client(), [&[0x70, 0, 0, 9][..]]);
+}
+
+#[test]
+fn a_piggybacked_response_with_another_token_is_ignored() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    net.send(get("x"));
+    let id = MessageView::parse(net.sent_by_client()[0])
+        .unwrap()
+        .message_id();
+    net.inject_to_client(&message(
+        Type::Acknowledgement,
+        Code::CONTENT,
+        id.0,
+        &[9; 8],
+        &[],
+    ));
+    assert!(net.response().is_none());
+}
+
+#[test]
+fn an_answer_from_another_address_is_ignored() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    net.send(get("x"));
+    let request = net.sent_by_client()[0].to_vec();
+    let view = MessageView::parse(&request).unwrap();
+    let token = view.token();
+    let answer = message(
+        Type::Acknowledgement,
+        Code::CONTENT,
+        view.message_id().0,
+        token.as_slice(),
+        &[],
+    );
+    let stranger = std::net::SocketAddr::from(([10, 0, 0, 9], 5683));
+    net.client.handle_datagram(net.now, stranger, &answer);
+    net.drain();
+    assert!(net.response().is_none());
+    net.inject_to_client(&answer);
+    assert!(net.response().is_some());
+}
+
+#[test]
+fn a_reset_ends_the_request() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    net.send(get("x"));
+    let id = MessageView::parse(net.sent_by_client()[0])
+        .unwrap()
+        .message_id();
+    net.inject_to_client(&message(Type::Reset, Code::EMPTY, id.0, &[], &[]));
+    assert_eq!(net.failure(), Some(Failure::Reset));
+    net.run_for(seconds(300));
+    assert_eq!(net.sent_by_client().len(), 1);
+}
+
+#[test]
+fn a_ping_is_answered_by_a_reset() {
+    let mut net = Net::plain();
+    net.client
+        .ping(net.now, crate::net::server_address())
+        .unwrap();
+    net.run_for(seconds(300));
+    assert!(matches!(net.events[..], [(_, Event::Pong(_))]));
+    assert_eq!(
+        headers(&net.sent_by_client()),
+        [(Type::Confirmable, "0.00".into())]
+    );
+    assert_eq!(
+        headers(&net.sent_by_server()),
+        [(Type::Reset, "0.00".into())]
+    );
+    assert!(net.client.is_idle());
+}
+
+#[test]
+fn a_ping_that_is_acknowledged_was_answered_too() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    net.client
+        .ping(net.now, crate::net::server_address())
+        .unwrap();
+    net.run_for(seconds(1));
+    let id = MessageView::parse(net.sent_by_client()[0])
+        .unwrap()
+        .message_id();
+    net.inject_to_client(&message(Type::Acknowledgement, Code::EMPTY, id.0, &[], &[]));
+    assert!(matches!(net.events[..], [(_, Event::Pong(_))]));
+    assert!(net.client.is_idle());
+}
+
+#[test]
+fn a_malformed_confirmable_is_rejected_and_everything_else_ignored() {
+    let mut net = Net::plain();
+    let broken = |first: u8| vec![first, 0x01, 0x12, 0x34, 0xff]; // a payload marker, no payload
+    net.inject_to_server(&broken(0x40));
+    assert_eq!(net.sent_by_server(), [&[0x70, 0, 0x12, 0x34][..]]);
+    for first in [0x50, 0x60, 0x70, 0x80, 0x00] {
+        net.inject_to_server(&broken(first));
+    }
+    net.inject_to_server(&[]);
+    net.inject_to_server(&[0x40, 0x01]);
+    assert_eq!(net.sent_by_server().len(), 1);
+}
+
+#[test]
+fn a_duplicate_request_is_executed_once_and_answered_alike() {
+    let mut net = Net::plain();
+    let request = message(Type::Confirmable, Code::POST, 5, &[1], &[(11, b"n")]);
+    net.inject_to_server(&request);
+    net.run_for(seconds(200));
+    net.inject_to_server(&request);
+    assert_eq!(net.app.executed["n"], 1);
+    let answers = net.sent_by_server();
+    assert_eq!((answers.len(), answers[0]), (2, answers[1]));
+    net.run_for(seconds(48));
+    net.inject_to_server(&request);
+    assert_eq!(
+        net.app.executed["n"], 2,
+        "after EXCHANGE_LIFETIME it is a new request"
+    );
+}
+
+#[test]
+fn a_duplicate_of_a_request_still_in_work_gets_an_empty_acknowledgement() {
+    let mut net = Net::plain();
+    net.app.delay = seconds(5);
+    let request = message(Type::Confirmable, Code::GET, 5, &[1], &[(11, b"n")]);
+    net.inject_to_server(&request);
+    net.inject_to_server(&request);
+    assert!(net.sent_by_server().is_empty(), "nothing to say yet");
+    net.run_for(seconds(1));
+    net.inject_to_server(&request);
+    let ack = (Type::Acknowledgement, "0.00".to_string());
+    assert_eq!(headers(&net.sent_by_server()), [ack.clone(), ack]);
+    net.run_for(seconds(300));
+    assert_eq!(net.app.executed["n"], 1);
+}
+
+#[test]
+fn a_duplicate_non_request_is_ignored() {
+    let mut net = Net::plain();
+    let request = message(Type::NonConfirmable, Code::POST, 5, &[1], &[(11, b"n")]);
+    net.inject_to_server(&request);
+    net.inject_to_server(&request);
+    assert_eq!(net.app.executed["n"], 1);
+    assert_eq!(
+        headers(&net.sent_by_server()),
+        [(Type::NonConfirmable, "2.04".into())]
+    );
+}
+
+#[test]
+fn a_non_request_gets_a_non_response() {
+    let mut net = Net::plain();
+    net.app
+        .resources
+        .insert("x".into(), Bytes::from_static(b"y"));
+    let mut sending = Sending::default();
+    sending.confirmable = false;
+    net.send_with(get("x"), sending);
+    net.run_for(seconds(1));
+    assert_eq!(&net.response().unwrap().bytes()[..], b"y");
+    assert_eq!(
+        headers(&net.sent_by_client()),
+        [(Type::NonConfirmable, "0.01".into())]
+    );
+    assert_eq!(
+        headers(&net.sent_by_server()),
+        [(Type::NonConfirmable, "2.05".into())]
+    );
+    net.run_for(seconds(300));
+    assert!(net.client.is_idle());
+}
+
+#[test]
+fn an_unanswered_non_request_ends_too() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    let mut sending = Sending::default();
+    sending.confirmable = false;
+    net.send_with(get("x"), sending);
+    net.run_for(seconds(248));
+    assert_eq!(net.failure(), Some(Failure::NoResponse));
+    assert_eq!(net.sent_by_client().len(), 1);
+}
+
+#[test]
+fn an_option_that_must_be_understood_is_refused_in_a_con_and_ends_a_non() {
+    for (number, code) in [(9, "4.02"), (2049, "4.02"), (35, "5.05"), (39, "5.05")] {
+        let mut net = Net::plain();
+        let options: &[(u16, &[u8])] = &[(number, b"x")];
+        net.inject_to_server(&message(Type::Confirmable, Code::GET, 1, &[7], options));
+        assert_eq!(
+            headers(&net.sent_by_server()),
+            [(Type::Acknowledgement, code.into())]
+        );
+        net.inject_to_server(&message(Type::NonConfirmable, Code::GET, 2, &[7], options));
+        // Only who looks for a proxy is told in a NON, too (RFC 7252 5.10.2).
+        let told = if code == "5.05" { 2 } else { 1 };
+        assert_eq!(net.sent_by_server().len(), told);
+        assert!(net.app.executed.is_empty());
+    }
+}
+
+#[test]
+fn a_critical_option_of_wrong_length_or_repeated_counts_as_unknown() {
+    let long = [b'x'; 256];
+    for options in [
+        &[(11, &long[..])][..],
+        &[(17, b"a"), (17, b"b")],
+        &[(7, b"abc")],
+    ] {
+        let mut net = Net::plain();
+        net.inject_to_server(&message(Type::Confirmable, Code::GET, 1, &[7], options));
+        let refused = (Type::Acknowledgement, "4.02".to_string());
+        assert_eq!(headers(&net.sent_by_server()), [refused], "{options:?}");
+    }
+}
+
+#[test]
+fn an_elective_option_nobody_knows_is_ignored() {
+    let mut net = Net::plain();
+    net.app
+        .resources
+        .insert("x".into(), Bytes::from_static(b"y"));
+    let options: &[(u16, &[u8])] = &[(11, b"x"), (65_000, b"?")];
+    net.inject_to_server(&message(Type::Confirmable, Code::GET, 1, &[7], options));
+    assert_eq!(
+        headers(&net.sent_by_server()),
+        [(Type::Acknowledgement, "2.05".into())]
+    );
+}
+
+#[test]
+fn a_response_that_must_be_understood_and_is_not_fails_the_request() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    net.send(get("x"));
+    let request = net.sent_by_client()[0].to_vec();
+    let view = MessageView::parse(&request).unwrap();
+    let options: &[(u16, &[u8])] = &[(2049, b"")];
+    let token = view.token();
+    let id = view.message_id().0;
+    net.inject_to_client(&message(
+        Type::Acknowledgement,
+        Code::CONTENT,
+        id,
+        token.as_slice(),
+        options,
+    ));
+    assert_eq!(
+        net.failure(),
+        Some(Failure::UnknownOption(OptionNumber(2049)))
+    );
+}
+
+#[test]
+fn one_exchange_at_a_time_in_the_order_of_asking() {
+    let mut net = Net::plain();
+    for name in ["a", "b", "c"] {
+        net.app
+            .resources
+            .insert(name.into(), Bytes::copy_from_slice(name.as_bytes()));
+        net.send(get(name));
+    }
+    net.run_for(seconds(1));
+    assert_eq!(net.client_times(), [millis(0), millis(20), millis(40)]);
+    let bodies: Vec<_> = net.responses().iter().map(|r| r.bytes().clone()).collect();
+    assert_eq!(bodies, ["a", "b", "c"]);
+}
+
+#[test]
+fn nstart_lets_more_exchanges_run_at_once() {
+    let mut config = Config::default();
+    config.parameters.nstart = 3;
+    let mut net = Net::new(config, Config::default());
+    for _ in 0..5 {
+        net.send(get("x"));
+    }
+    net.run_for(seconds(1));
+    assert_eq!(net.client_times(), [0, 0, 0, 20, 20].map(millis));
+}
+
+#[test]
+fn an_exchange_waiting_for_its_separate_response_lets_others_go() {
+    let mut net = Net::plain();
+    net.app.delay = seconds(10);
+    net.send(get("x"));
+    net.send(get("x"));
+    net.run_for(seconds(9));
+    assert_eq!(net.sent_by_client().len(), 2);
+}
+
+#[test]
+fn a_deadline_ends_a_request_wherever_it_is() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    let mut sending = Sending::default();
+    sending.deadline = Some(seconds(10));
+    net.send(get("running"));
+    let queued = net.send_with(get("queued"), sending.clone());
+    net.run_for(seconds(11));
+    let failed: Vec<_> = net
+        .events
+        .iter()
+        .map(|(at, e)| (at.since(Instant::ZERO), e))
+        .collect();
+    assert!(
+        matches!(failed[..], [(at, Event::Failed { id, failure: Failure::DeadlinePassed })]
+            if at == seconds(10) && *id == queued),
+        "{failed:?}"
+    );
+    net.run_for(seconds(300));
+    assert!(net.client.is_idle());
+    assert!(
+        net.sent_by_client().iter().all(|m| m.ends_with(b"running")),
+        "it never left"
+    );
+}
+
+#[test]
+fn a_cancelled_request_is_not_sent_again_and_tells_nothing() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    let id = net.send(get("x"));
+    net.run_for(seconds(1));
+    assert!(net.client.cancel(net.now, id));
+    assert!(!net.client.cancel(net.now, id));
+    net.drain();
+    net.run_for(seconds(300));
+    assert_eq!(net.sent_by_client().len(), 1);
+    assert!(net.events.is_empty() && net.client.is_idle());
+}
+
+#[test]
+fn a_cancelled_request_gives_its_place_to_the_next() {
+    let mut net = Net::plain();
+    net.app.mute = true;
+    let first = net.send(get("x"));
+    net.send(get("y"));
+    net.client.cancel(net.now, first);
+    net.drain();
+    assert_eq!(net.sent_by_client().len(), 2);
+}
+
+#[test]
+fn an_unreachable_peer_fails_everything_at_once() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    for _ in 0..3 {
+        net.send(get("x"));
+    }
+    net.client
+        .handle_unreachable(net.now, crate::net::server_address());
+    net.drain();
+    let failed = net.events.iter().filter(|(_, e)| {
+        matches!(
+            e,
+            Event::Failed {
+                failure: Failure::Unreachable,
+                ..
+            }
+        )
+    });
+    assert_eq!(failed.count(), 3);
+    assert!(net.client.is_idle());
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_when_asked() {
+    let mut net = Net::plain();
+    let mut ask = |to: &str, request: Request| {
+        net.client
+            .request(net.now, to.parse().unwrap(), request, Sending::default())
+    };
+    assert_eq!(ask("10.0.0.1:0", get("x")), Err(RequestError::BadAddress));
+    assert_eq!(ask("0.0.0.0:5683", get("x")), Err(RequestError::BadAddress));
+    assert_eq!(
+        ask("224.0.1.187:5683", get("x")),
+        Err(RequestError::BadAddress)
+    );
+    let mut long = get("x");
+    for _ in 0..8 {
+        long.options
+            .push(OptionNumber::URI_QUERY, &[b'q'; 250])
+            .unwrap();
+    }
+    assert!(matches!(
+        ask("10.0.0.1:1", long),
+        Err(RequestError::Encode(_))
+    ));
+    assert!(net.client.is_idle());
+}
+
+#[test]
+fn message_ids_run_out_and_messages_wait_for_them() {
+    let mut net = Net::plain();
+    let mut config = Config::default();
+    config.parameters.nstart = u16::MAX;
+    config.limits.queue = 100_000;
+    config.limits.requests = 100_000;
+    net.client = carob_proto::Endpoint::new(config, crate::net::Stream(1));
+    net.delay = Duration::ZERO;
+    let mut sent = std::collections::BTreeSet::new();
+    for _ in 0..66_000 {
+        net.client
+            .request(
+                net.now,
+                crate::net::server_address(),
+                get("x"),
+                Sending::default(),
+            )
+            .unwrap();
+        loop {
+            match net.client.poll() {
+                carob_proto::endpoint::Output::Transmit { bytes, .. } => {
+                    let id = MessageView::parse(bytes).unwrap().message_id();
+                    assert!(sent.insert(id.0), "{id:?} was used twice at once");
+                }
+                carob_proto::endpoint::Output::Wait(_) => break,
+                _ => {}
+            }
+        }
+    }
+    assert!(
+        (64_513..=65_536).contains(&sent.len()),
+        "{} left at once",
+        sent.len()
+    );
+    assert_eq!(net.client.usage().requests, 66_000, "the others wait");
+}
+
+#[test]
+fn tokens_are_unpredictable_and_may_be_absent() {
+    let mut net = Net::plain();
+    for _ in 0..3 {
+        net.send(get("x"));
+        net.run_for(seconds(1));
+    }
+    let token = |m: &&[u8]| MessageView::parse(m).unwrap().token().as_slice().to_vec();
+    let tokens: Vec<_> = net.sent_by_client().iter().map(token).collect();
+    assert!(tokens.iter().all(|t| t.len() == 8));
+    assert!(tokens[0] != tokens[1] && tokens[1] != tokens[2]);
+
+    let mut config = Config::default();
+    config.token_length = 0;
+    config.parameters.nstart = 2;
+    let mut net = Net::new(config, Config::default());
+    net.app
+        .resources
+        .insert("x".into(), Bytes::from_static(b"y"));
+    net.send(get("x"));
+    net.send(get("x"));
+    net.run_for(seconds(1));
+    let tokens: Vec<_> = net.sent_by_client().iter().map(token).collect();
+    assert_eq!((tokens[0].len(), tokens[1].len()), (0, 2));
+    assert_eq!(net.responses().len(), 2);
+}
+
+#[test]
+fn a_request_with_the_application_s_own_block_option_passes_through() {
+    let mut net = Net::plain();
+    net.app.resources.insert("big".into(), pattern(5_000));
+    let mut request = get("big");
+    request
+        .options
+        .set_uint(OptionNumber::BLOCK2, 3 << 4 | 4)
+        .unwrap(); // block 3 of 256 bytes
+    let mut sending = Sending::default();
+    sending.blocks = BlockMode::Manual;
+    net.send_with(request, sending);
+    net.run_for(seconds(1));
+    assert_eq!(
+        net.response().unwrap().bytes(),
+        &pattern(5_000).slice(768..1024)
+    );
+}
+
+#[test]
+fn every_request_ends_and_none_runs_twice_on_a_bad_network() {
+    for seed in 0..60 {
+        let mut net = Net::plain().seeded(seed);
+        net.faults = Faults {
+            loss: 20,
+            duplication: 20,
+            jitter: millis(3_000),
+        };
+        net.app.delay = if seed % 2 == 0 {
+            Duration::ZERO
+        } else {
+            seconds(1)
+        };
+        for n in 0..10 {
+            net.send(post(&format!("r{n}"), Bytes::from_static(b"x")));
+        }
+        net.run_for(seconds(3_000));
+        let ended = net.events.len();
+        assert_eq!(ended, 10, "seed {seed}: {ended} of 10 requests ended");
+        for (path, times) in &net.app.executed {
+            assert_eq!(*times, 1, "seed {seed}: {path} ran {times} times");
+        }
+        assert!(
+            net.responses().len() >= 8,
+            "seed {seed}: {} answered",
+            net.responses().len()
+        );
+        assert!(net.client.is_idle() && net.server.is_idle(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_put_seen_again_after_its_place_was_taken_changes_nothing() {
+    let mut config = Config::default();
+    config.limits.recent = 1;
+    let mut net = Net::new(Config::default(), config);
+    net.send(put("x", Bytes::from_static(b"1")));
+    net.run_for(seconds(1));
+    let first = net.sent_by_client()[0].to_vec();
+    net.send(get("other"));
+    net.run_for(seconds(1));
+    net.inject_to_server(&first);
+    assert_eq!(net.app.executed["x"], 2, "idempotent, so it may run again");
+    assert_eq!(&net.app.resources["x"][..], b"1");
+}

@@ -1,0 +1,686 @@
+//! Nobody takes all of what is there for all: each defence with the attack that succeeds without it.
+//!
+//! `source_share` and `unvalidated_share` at 100 turn the defences off, `request_rate` at 0 that one.
+
+use std::net::SocketAddr;
+
+use crate::net::{Stream, millis, path_of, seconds};
+use carob_cc::time::Instant;
+use carob_proto::Response;
+use carob_proto::codec::{
+    BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Token, Type, Writer,
+};
+use carob_proto::endpoint::{Config, Endpoint, Event, IncomingId, Limits, Output, Subject};
+
+/// A server in a network where no amplification limit holds, and what it says.
+struct Target {
+    now: Instant,
+    server: Endpoint,
+    waiting: Vec<IncomingId>,
+    sent: Vec<(SocketAddr, Vec<u8>)>,
+    /// Requests that have changed something.
+    carried_out: usize,
+}
+
+/// An address: those with the same `host` are one source.
+fn from(host: u32, port: u16) -> SocketAddr {
+    let [_, a, b, c] = host.to_be_bytes();
+    SocketAddr::from(([10, a, b, c], port))
+}
+
+fn honest() -> SocketAddr {
+    from(9_999_999, 5683)
+}
+
+struct Message<'a> {
+    kind: Type,
+    code: Code,
+    id: u16,
+    path: &'a str,
+    observe: bool,
+    block2: Option<BlockValue>,
+    block1: Option<BlockValue>,
+    echo: Option<&'a [u8]>,
+    payload: &'a [u8],
+}
+
+const GET: Message<'static> = Message {
+    kind: Type::Confirmable,
+    code: Code::GET,
+    id: 1,
+    path: "x",
+    observe: false,
+    block2: None,
+    block1: None,
+    echo: None,
+    payload: &[],
+};
+
+impl Message<'_> {
+    fn bytes(&self) -> Vec<u8> {
+        let mut buffer = [0; 1500];
+        let token = Token::new(&[7, 7]).unwrap();
+        let id = MessageId(self.id);
+        let mut writer = Writer::new(&mut buffer, self.kind, self.code, id, &token).unwrap();
+        if self.observe {
+            writer.uint_option(OptionNumber::OBSERVE, 0).unwrap();
+        }
+        writer
+            .option(OptionNumber::URI_PATH, self.path.as_bytes())
+            .unwrap();
+        for (number, block) in [
+            (OptionNumber::BLOCK2, self.block2),
+            (OptionNumber::BLOCK1, self.block1),
+        ] {
+            if let Some(block) = block {
+                writer.uint_option(number, block.to_uint()).unwrap();
+            }
+        }
+        if let Some(echo) = self.echo {
+            writer.option(OptionNumber::ECHO, echo).unwrap();
+        }
+        if !self.payload.is_empty() {
+            writer.payload(self.payload).unwrap();
+        }
+        let length = writer.finish();
+        buffer[..length].to_vec()
+    }
+}
+
+impl Target {
+    fn new(set: impl FnOnce(&mut Limits)) -> Self {
+        let mut config = Config::default();
+        set(&mut config.limits);
+        Self {
+            now: Instant::ZERO + seconds(1_000),
+            server: Endpoint::new(config, Stream(2)),
+            waiting: Vec::new(),
+            sent: Vec::new(),
+            carried_out: 0,
+        }
+    }
+
+    /// Answers at once what is not at /slow.
+    fn drain(&mut self) {
+        loop {
+            match self.server.poll() {
+                Output::Transmit { to, bytes } => self.sent.push((to, bytes.to_vec())),
+                Output::Event(Event::Request(id)) => {
+                    let incoming = self.server.incoming(id).unwrap();
+                    let (path, safe) = (
+                        path_of(&incoming.message),
+                        incoming.message.code().is_safe(),
+                    );
+                    if path == "slow" {
+                        self.waiting.push(id);
+                        continue;
+                    }
+                    if path == "fresh" && !incoming.fresh {
+                        self.server.challenge(self.now, id);
+                        continue;
+                    }
+                    self.carried_out += usize::from(!safe);
+                    if path == "state" {
+                        self.server.observe(self.now, id, Subject(1));
+                    }
+                    let code = if safe { Code::CONTENT } else { Code::CHANGED };
+                    let response = Response::new(code).with_payload("answer");
+                    self.server.respond(self.now, id, &response);
+                }
+                Output::Wait(_) => return,
+                _ => {}
+            }
+        }
+    }
+
+    fn take(&mut self, from: SocketAddr, message: &Message<'_>) -> Option<Code> {
+        self.sent.clear();
+        let bytes = message.bytes();
+        self.server.handle_datagram(self.now, from, &bytes);
+        self.drain();
+        self.last().map(|last| last.code())
+    }
+
+    fn last(&self) -> Option<MessageView<'_>> {
+        let (_, bytes) = self.sent.last()?;
+        Some(MessageView::parse(bytes).unwrap())
+    }
+
+    /// The same, and if it is challenged, once more with the value it was given.
+    fn persist(&mut self, from: SocketAddr, message: &Message<'_>) -> Option<Code> {
+        let code = self.take(from, message);
+        let echo = self.last().and_then(|last| last.option(OptionNumber::ECHO));
+        let Some(echo) = echo.map(<[u8]>::to_vec) else {
+            return code;
+        };
+        assert_eq!(code, Some(Code::UNAUTHORIZED));
+        let again = Message {
+            id: message.id.wrapping_add(1),
+            echo: Some(&echo),
+            ..*message
+        };
+        self.take(from, &again)
+    }
+
+    fn max_age(&self) -> Option<u32> {
+        self.last()?.uint_option(OptionNumber::MAX_AGE)
+    }
+}
+
+/// One source asks for `much` from as many ports and Message IDs, then an honest client for the same.
+fn one_source(share: usize, set: impl Fn(&mut Limits), message: &Message<'_>) -> Option<Code> {
+    let mut target = Target::new(|limits| {
+        set(limits);
+        (limits.source_share, limits.unvalidated_share) = (share, 100);
+    });
+    for n in 0..100 {
+        let greedy = Message { id: n, ..*message };
+        target.take(from(1, 1_000 + n), &greedy);
+    }
+    target.take(honest(), message)
+}
+
+/// Two hundred sources that are not where they say ask once each, then an honest client that is.
+fn many_sources(
+    unvalidated: usize,
+    set: impl Fn(&mut Limits),
+    message: &Message<'_>,
+) -> (Target, Option<Code>) {
+    let mut target = Target::new(|limits| {
+        set(limits);
+        (limits.source_share, limits.unvalidated_share) = (100, unvalidated);
+    });
+    for n in 0..200 {
+        target.take(from(n, 5683), message);
+    }
+    let code = target.persist(honest(), message);
+    (target, code)
+}
+
+#[test]
+fn requests_that_wait_for_answers() {
+    let slow = Message {
+        path: "slow",
+        ..GET
+    };
+    let small = |limits: &mut Limits| limits.incoming = 50;
+    assert_eq!(one_source(50, small, &slow), None, "it is being worked on");
+    let refused = Some(Code::SERVICE_UNAVAILABLE);
+    assert_eq!(one_source(100, small, &slow), refused);
+    let (target, code) = many_sources(75, small, &slow);
+    assert_eq!(
+        (code, target.waiting.len()),
+        (None, 39),
+        "38 and the honest one"
+    );
+    let (_, code) = many_sources(100, small, &slow);
+    assert_eq!(code, refused);
+}
+
+#[test]
+fn what_waits_is_counted_when_it_matters_and_right() {
+    let mut target = Target::new(|limits| limits.incoming = 40);
+    let mut id = 0;
+    for round in 0..50 {
+        for n in 0..30_u32 {
+            id += 1;
+            let slow = Message {
+                path: "slow",
+                id,
+                ..GET
+            };
+            target.take(from(n % 3, 5683), &slow);
+        }
+        assert!(target.server.usage().incoming >= 20, "round {round}");
+        let answered = target.waiting.len().saturating_sub(usize::from(id % 7));
+        for id in target.waiting.drain(..answered).collect::<Vec<_>>() {
+            let response = Response::new(Code::CONTENT);
+            target.server.respond(target.now, id, &response);
+        }
+        target.drain();
+        target.now += seconds(1);
+        target.server.handle_timeout(target.now);
+        target.drain();
+    }
+    for id in core::mem::take(&mut target.waiting) {
+        let response = Response::new(Code::CONTENT);
+        target.server.respond(target.now, id, &response);
+    }
+    target.drain();
+    assert_eq!(target.server.usage().incoming, 0);
+    assert_eq!(target.server.usage().incoming_bytes, 0);
+    // And afterwards one source has its share again, no more and no less.
+    for n in 0..40 {
+        let slow = Message {
+            path: "slow",
+            id: 10_000 + n,
+            ..GET
+        };
+        target.take(from(1, 5683), &slow);
+    }
+    assert_eq!(target.server.usage().incoming, 20);
+}
+
+#[test]
+fn unrepeatable_messages() {
+    let post = Message {
+        code: Code::POST,
+        ..GET
+    };
+    let small = |limits: &mut Limits| limits.lasting = 50;
+    assert_eq!(one_source(50, small, &post), Some(Code::CHANGED));
+    let refused = Some(Code::SERVICE_UNAVAILABLE);
+    assert_eq!(one_source(100, small, &post), refused);
+    let (_, code) = many_sources(75, small, &post);
+    assert_eq!(code, Some(Code::CHANGED));
+    let (_, code) = many_sources(100, small, &post);
+    assert_eq!(code, refused);
+}
+
+/// A server three quarters full of POSTs, half of EXCHANGE_LIFETIME ago.
+fn full_of_posts() -> Target {
+    let mut target = Target::new(|limits| limits.lasting = 50);
+    for host in 0..50 {
+        let post = Message {
+            code: Code::POST,
+            ..GET
+        };
+        target.take(from(host, 5683), &post);
+    }
+    assert_eq!(target.carried_out, 38);
+    target.now += seconds(120);
+    target
+}
+
+#[test]
+fn a_late_copy_of_what_was_challenged_is_not_carried_out() {
+    let (challenged, done) = (Some(Code::UNAUTHORIZED), Some(Code::CHANGED));
+    for kind in [Type::Confirmable, Type::NonConfirmable] {
+        let mut target = full_of_posts();
+        let post = Message {
+            code: Code::POST,
+            kind,
+            ..GET
+        };
+        assert_eq!(target.persist(honest(), &post), done);
+        assert_eq!(target.carried_out, 39);
+        // While there is too much, and afterwards, when it is kept and answered alike.
+        assert_eq!(target.take(honest(), &post), challenged);
+        target.now += seconds(200);
+        assert_eq!(target.take(honest(), &post), challenged);
+        let answers = usize::from(kind == Type::Confirmable);
+        target.take(honest(), &post);
+        assert_eq!(target.sent.len(), answers, "a duplicate");
+        assert_eq!(target.carried_out, 39);
+        // A client's other requests are served, each with a value of its own.
+        let other = Message { id: 77, ..post };
+        assert_eq!(target.persist(honest(), &other), done);
+        // There are no copies any more.
+        target.now += seconds(247);
+        let other = Message { id: 99, ..post };
+        assert_eq!(target.take(honest(), &other), done);
+    }
+}
+
+/// What a proxy is answered, it passes on: a client that hears of a challenge repeats its request, which
+/// has been carried out.
+#[test]
+fn who_asks_for_more_of_a_response_to_a_post_is_not_challenged() {
+    let mut target = full_of_posts();
+    let rest = Message {
+        code: Code::POST,
+        block2: BlockValue::new(1, false, BlockSize::MIN).ok(),
+        ..GET
+    };
+    let refused = Some(Code::SERVICE_UNAVAILABLE);
+    assert_eq!(target.take(honest(), &rest), refused);
+    let post = Message { id: 2, ..rest };
+    let post = Message {
+        block2: None,
+        ..post
+    };
+    assert_eq!(target.take(honest(), &post), Some(Code::UNAUTHORIZED));
+    // There is room again; nothing is kept of a response.
+    target.now += seconds(200);
+    let gone = Some(Code::REQUEST_ENTITY_INCOMPLETE);
+    assert_eq!(target.take(honest(), &Message { id: 3, ..rest }), gone);
+}
+
+#[test]
+fn who_has_shown_where_it_is_before_posts_without_a_challenge() {
+    let mut target = Target::new(|limits| limits.lasting = 50);
+    let fresh = Message {
+        path: "fresh",
+        ..GET
+    };
+    assert_eq!(target.persist(honest(), &fresh), Some(Code::CONTENT));
+    target.now += seconds(1);
+    let post = Message {
+        code: Code::POST,
+        ..GET
+    };
+    for host in 0..50 {
+        target.take(from(host, 5683), &post);
+    }
+    let before = target.carried_out;
+    let code = target.take(honest(), &Message { id: 50, ..post });
+    assert_eq!(code, Some(Code::CHANGED));
+    assert_eq!(target.carried_out, before + 1);
+}
+
+#[test]
+fn bodies_on_their_way_in() {
+    let first = Message {
+        code: Code::PUT,
+        block1: BlockValue::new(0, true, BlockSize::MIN).ok(),
+        payload: &[0; 16],
+        ..GET
+    };
+    let refused = Some(Code::SERVICE_UNAVAILABLE);
+    for small in [
+        (|limits: &mut Limits| limits.uploads = 20) as fn(&mut Limits),
+        |limits: &mut Limits| limits.all_upload_bytes = 400,
+    ] {
+        assert_eq!(one_source(50, small, &first), Some(Code::CONTINUE));
+        assert_eq!(one_source(100, small, &first), refused);
+    }
+    let small = |limits: &mut Limits| limits.uploads = 20;
+    let (_, code) = many_sources(75, small, &first);
+    assert_eq!(code, Some(Code::CONTINUE));
+    let (_, code) = many_sources(100, small, &first);
+    assert_eq!(code, refused);
+}
+
+#[test]
+fn a_body_counts_until_its_request_is_answered() {
+    let mut target = Target::new(|limits| limits.all_upload_bytes = 150);
+    let block = |n: u16, id, port| {
+        let bytes = Message {
+            code: Code::PUT,
+            path: "slow",
+            id,
+            block1: BlockValue::new(u32::from(n), n < 3, BlockSize::MIN).ok(),
+            payload: &[0; 16],
+            ..GET
+        };
+        (from(u32::from(port), port), bytes)
+    };
+    let put = |target: &mut Target, port| {
+        for n in 0..4 {
+            let (from, block) = block(n, port * 10 + n, port);
+            let code = target.take(from, &block);
+            if code == Some(Code::SERVICE_UNAVAILABLE) {
+                return false;
+            }
+        }
+        true
+    };
+    assert!(put(&mut target, 1) && put(&mut target, 2));
+    assert!(
+        !put(&mut target, 3),
+        "two bodies of 64 bytes wait for answers"
+    );
+    assert_eq!(target.server.usage().uploads.1, 128);
+    let id = target.waiting[0];
+    let done = Response::new(Code::CHANGED);
+    target.server.respond(target.now, id, &done);
+    target.drain();
+    assert!(put(&mut target, 4));
+}
+
+#[test]
+fn observations() {
+    let observe = Message {
+        path: "state",
+        observe: true,
+        ..GET
+    };
+    let small = |limits: &mut Limits| limits.observers = 40;
+    let observed = |share, unvalidated, hosts| {
+        let mut target = Target::new(|limits| {
+            small(limits);
+            (limits.source_share, limits.unvalidated_share) = (share, unvalidated);
+        });
+        for n in 0..100_u16 {
+            let host = u32::from(n) % hosts;
+            target.take(from(host, 1_000 + n), &observe);
+        }
+        let code = target.persist(honest(), &observe);
+        assert_eq!(code, Some(Code::CONTENT), "its state it gets in any case");
+        let last = target.last().unwrap();
+        last.option(OptionNumber::OBSERVE).is_some()
+    };
+    assert!(observed(50, 100, 1));
+    assert!(!observed(100, 100, 1));
+    assert!(observed(100, 75, 100));
+    assert!(!observed(100, 100, 100));
+}
+
+#[test]
+fn requests_to_observe_are_kept_once_and_not_without_limit() {
+    let mut target = Target::new(|limits| limits.observer_bytes = 200);
+    let observe = Message {
+        path: "state",
+        observe: true,
+        ..GET
+    };
+    // All alike, and so one key.
+    for host in 0..100 {
+        target.take(from(host, 5683), &observe);
+        let last = target.last().unwrap();
+        assert!(last.option(OptionNumber::OBSERVE).is_some(), "{host}");
+    }
+    let mut more = 0;
+    for host in 200..300 {
+        let query = format!("q{host}=aaaaaaaaaaaaaaaaaaaaaaa");
+        let token = Token::new(&[7, 7]).unwrap();
+        let mut wide = [0; 100];
+        let mut writer = Writer::new(
+            &mut wide,
+            Type::Confirmable,
+            Code::GET,
+            MessageId(9),
+            &token,
+        )
+        .unwrap();
+        writer.uint_option(OptionNumber::OBSERVE, 0).unwrap();
+        writer.option(OptionNumber::URI_PATH, b"state").unwrap();
+        writer
+            .option(OptionNumber::URI_QUERY, query.as_bytes())
+            .unwrap();
+        let length = writer.finish();
+        target.sent.clear();
+        target
+            .server
+            .handle_datagram(target.now, from(host, 1), &wide[..length]);
+        target.drain();
+        more += u32::from(
+            target
+                .last()
+                .unwrap()
+                .option(OptionNumber::OBSERVE)
+                .is_some(),
+        );
+    }
+    assert!((2..=5).contains(&more), "{more}");
+}
+
+#[test]
+fn peers_that_were_sent_a_response_of_its_own() {
+    // NON requests: what answers them is a message of its own, and its peer is known from then on.
+    let non = Message {
+        kind: Type::NonConfirmable,
+        ..GET
+    };
+    let small = |limits: &mut Limits| limits.peers = 40;
+    let observe = Message {
+        path: "state",
+        observe: true,
+        ..GET
+    };
+    let observes = |unvalidated| {
+        let (mut target, code) = many_sources(unvalidated, small, &non);
+        assert_eq!(code, Some(Code::CONTENT), "answered even if not remembered");
+        // Whoever has shown where it is finds room to observe.
+        let public = "192.0.2.1:5683".parse().unwrap();
+        target.server.validate(target.now, public);
+        target.take(public, &observe);
+        let last = target.last().unwrap();
+        (
+            target.server.usage().peers,
+            last.option(OptionNumber::OBSERVE).is_some(),
+        )
+    };
+    assert_eq!(observes(75), (31, true));
+    assert_eq!(observes(100), (40, false));
+}
+
+#[test]
+fn a_response_without_room_goes_once_with_the_id_of_its_request() {
+    let slow = |id| Message {
+        kind: Type::NonConfirmable,
+        path: "slow",
+        id,
+        ..GET
+    };
+    let mut target = Target::new(|limits| limits.responses = 0);
+    for id in [500, 501] {
+        target.take(honest(), &slow(id));
+    }
+    for id in core::mem::take(&mut target.waiting) {
+        let response = Response::new(Code::CONTENT).with_payload("late");
+        target.server.respond(target.now, id, &response);
+    }
+    target.drain();
+    let ids = target.sent.iter().map(|(_, bytes)| {
+        let message = MessageView::parse(bytes).unwrap();
+        (message.kind(), message.message_id().0, message.code())
+    });
+    let late = |id| (Type::NonConfirmable, id, Code::CONTENT);
+    assert_eq!(ids.collect::<Vec<_>>(), [late(500), late(501)]);
+    assert!(target.server.is_idle());
+}
+
+#[test]
+fn responses_that_nobody_acknowledges() {
+    let slow = |id| Message {
+        path: "slow",
+        id,
+        ..GET
+    };
+    let held = |responses| {
+        let mut target = Target::new(|limits| limits.responses = responses);
+        for host in 0..200 {
+            target.take(from(host, 5683), &slow(1));
+        }
+        // Their empty ACKs, and then the responses as messages of their own.
+        target.now += millis(200);
+        target.server.handle_timeout(target.now);
+        target.drain();
+        target.sent.clear();
+        for id in core::mem::take(&mut target.waiting) {
+            let response = Response::new(Code::CONTENT).with_payload("late");
+            target.server.respond(target.now, id, &response);
+        }
+        target.drain();
+        assert_eq!(target.sent.len(), 200, "all are sent");
+        target.server.usage().responses
+    };
+    assert_eq!(held(usize::MAX), 200);
+    assert_eq!(held(40), 30);
+}
+
+#[test]
+fn a_source_that_asks_too_often() {
+    let mut target = Target::new(|limits| {
+        (limits.request_rate, limits.request_burst) = (10, 20);
+    });
+    let mut id = 0;
+    let mut ask = |target: &mut Target, from, kind| {
+        id += 1;
+        target.take(from, &Message { kind, id, ..GET })
+    };
+    let con = Type::Confirmable;
+    for _ in 0..20 {
+        assert_eq!(ask(&mut target, from(1, 1), con), Some(Code::CONTENT));
+    }
+    // From another port, too.
+    for port in 1..=20 {
+        let refused = ask(&mut target, from(1, port), con);
+        assert_eq!(refused, Some(Code::TOO_MANY_REQUESTS));
+        assert_eq!(target.max_age(), Some(1));
+    }
+    assert_eq!(
+        ask(&mut target, from(1, 1), con),
+        None,
+        "not even a refusal"
+    );
+    assert_eq!(ask(&mut target, from(1, 1), Type::NonConfirmable), None);
+    assert_eq!(ask(&mut target, honest(), con), Some(Code::CONTENT));
+    // Nor is what it was answered before repeated without end.
+    let first = Message { id: 1, ..GET };
+    assert_eq!(target.take(from(1, 1), &first), None);
+    target.now += seconds(1);
+    for _ in 0..10 {
+        assert_eq!(ask(&mut target, from(1, 1), con), Some(Code::CONTENT));
+    }
+    assert_eq!(
+        ask(&mut target, from(1, 1), con),
+        Some(Code::TOO_MANY_REQUESTS)
+    );
+    // Without a rate all of it is answered.
+    let mut target = Target::new(|_| {});
+    for id in 0..10_000 {
+        let code = target.take(from(1, 1), &Message { id, ..GET });
+        assert_eq!(code, Some(Code::CONTENT));
+    }
+    assert_eq!(target.server.usage().sources, 0);
+}
+
+#[test]
+fn a_flood_of_sources_has_a_table_of_their_rates_no_larger() {
+    let mut target = Target::new(|limits| {
+        (limits.request_rate, limits.request_burst, limits.sources) = (1, 2, 100);
+    });
+    target
+        .server
+        .validate(target.now, "192.0.2.1:5683".parse().unwrap());
+    for host in 0..10_000 {
+        assert_eq!(target.take(from(host, 1), &GET), Some(Code::CONTENT));
+    }
+    assert_eq!(target.server.usage().sources, 100);
+}
+
+#[test]
+fn refusals_say_when_to_come_back_and_not_the_same_to_all() {
+    let mut target = Target::new(|limits| limits.incoming = 0);
+    let mut ages: Vec<u32> = (0..100)
+        .map(|host| {
+            let code = target.take(from(host, 5_000 + host as u16), &GET);
+            assert_eq!(code, Some(Code::SERVICE_UNAVAILABLE));
+            target.max_age().unwrap()
+        })
+        .collect();
+    ages.sort_unstable();
+    ages.dedup();
+    assert_eq!(ages, [5, 6, 7, 8, 9, 10]);
+    target = Target::new(|limits| (limits.incoming, limits.retry_after) = (0, 0));
+    target.take(honest(), &GET);
+    assert_eq!(target.max_age(), Some(0));
+}
+
+#[test]
+fn a_challenge_costs_an_attacker_at_least_a_third_of_what_it_brings() {
+    // Wherever the limit does not hold, too, as long as its datagram has a token or a path.
+    let mut target = Target::new(|limits| limits.incoming = 4);
+    let slow = Message {
+        path: "slow",
+        ..GET
+    };
+    for host in 0..10 {
+        target.take(from(host, 1), &slow);
+    }
+    let asked = slow.bytes().len();
+    assert_eq!(target.last().unwrap().code(), Code::UNAUTHORIZED);
+    assert!(target.sent[0].1.len() <= 3 * asked);
+}

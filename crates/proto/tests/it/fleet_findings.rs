@@ -1,0 +1,309 @@
+//! What simulated fleets (`carob_sim::fleet`) found, each by itself.
+
+use crate::net::{Net, Stream, get, seconds};
+use carob_proto::Request;
+use carob_proto::codec::{
+    BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Token, Type, Writer,
+};
+use carob_proto::congestion::Choice;
+use carob_proto::endpoint::{
+    BodyMode, Config, Endpoint, Event, Failure, Gathering, RequestError, Sending,
+};
+
+/// A message from the server with these options, in order of their numbers.
+fn message(
+    (kind, code): (Type, Code),
+    id: MessageId,
+    token: &Token,
+    options: &[(OptionNumber, &[u8])],
+    payload: &[u8],
+) -> Vec<u8> {
+    let mut buffer = [0; 1_500];
+    let mut writer = Writer::new(&mut buffer, kind, code, id, token).unwrap();
+    for (number, value) in options {
+        writer.option(*number, value).unwrap();
+    }
+    if !payload.is_empty() {
+        writer.payload(payload).unwrap();
+    }
+    let length = writer.finish();
+    buffer[..length].to_vec()
+}
+
+const PIGGYBACKED: (Type, Code) = (Type::Acknowledgement, Code::CONTENT);
+
+/// The last message that the client sent: its ID and token.
+fn last_of_client(net: &Net) -> (MessageId, Token) {
+    let sent = net.sent_by_client();
+    let view = MessageView::parse(sent.last().unwrap()).unwrap();
+    let token = Token::new(view.token().as_slice()).unwrap();
+    (view.message_id(), token)
+}
+
+/// The value of Block2 for a block of 16 bytes.
+fn block(number: u8, more: bool) -> [u8; 1] {
+    [number << 4 | u8::from(more) << 3]
+}
+
+/// The same for numbers up to 255.
+fn block_of(number: u8, more: bool) -> [u8; 2] {
+    (u16::from(number) << 4 | u16::from(more) << 3).to_be_bytes()
+}
+
+/// A client whose requests reach nobody; tests answer them.
+fn alone(config: Config) -> Net {
+    let mut net = Net::new(config, Config::default());
+    net.server_dead = true;
+    net
+}
+
+#[test]
+fn a_challenged_request_that_named_a_block_size_is_repeated_with_its_body() {
+    let mut config = Config::default();
+    config.negotiate_early = true;
+    let mut net = alone(config);
+    net.send(Request::new(Code::POST).with_payload("a body"));
+    let (id, token) = last_of_client(&net);
+    let challenge = (Type::Acknowledgement, Code::UNAUTHORIZED);
+    let echo = [(OptionNumber::ECHO, &b"value"[..])];
+    net.inject_to_client(&message(challenge, id, &token, &echo, &[]));
+    let sent = net.sent_by_client();
+    let again = MessageView::parse(sent.last().unwrap()).unwrap();
+    assert_eq!(again.option(OptionNumber::ECHO), Some(&b"value"[..]));
+    assert_eq!(again.payload(), b"a body");
+}
+
+/// As many blocks wait for one that was answered with another as the application has room for.
+#[test]
+fn a_streamed_body_with_a_hole_fails_and_does_not_wait_for_ever() {
+    let mut config = Config::default();
+    config.block_size = BlockSize::MIN;
+    config.parameters.nstart = 4;
+    let mut net = alone(config);
+    let mut sending = Sending::default();
+    sending.response_body = BodyMode::Streamed;
+    net.send_with(get("x"), sending);
+    let mut answered = 0;
+    while let Some(request) = net
+        .sent_by_client()
+        .get(answered)
+        .map(|bytes| bytes.to_vec())
+    {
+        answered += 1;
+        let request = MessageView::parse(&request).unwrap();
+        let asked = request.block_option(OptionNumber::BLOCK2);
+        let asked = asked.map_or(0, |block| block.unwrap().number as u8);
+        let token = Token::new(request.token().as_slice()).unwrap();
+        let number = if asked == 3 { 1 } else { asked };
+        let (option, size) = (block_of(number, number < 39), (40_u16 * 16).to_be_bytes());
+        let options = [
+            (OptionNumber::BLOCK2, &option[..]),
+            (OptionNumber::SIZE2, &size[..]),
+        ];
+        let id = request.message_id();
+        net.inject_to_client(&message(PIGGYBACKED, id, &token, &options, &[1; 16]));
+    }
+    assert!((10..30).contains(&answered), "{answered} blocks");
+    assert!(net.failure().is_some(), "{:?}", net.events.last());
+    assert!(net.client.is_idle());
+}
+
+/// A server that challenged a first copy answers a later one alike, when that value is too old already.
+#[test]
+fn a_challenge_with_a_value_that_is_too_old_is_followed_by_another_that_is_answered_too() {
+    let mut net = alone(Config::default());
+    net.send(get("x"));
+    for value in [&b"from the first copy"[..], b"new"] {
+        let (id, token) = last_of_client(&net);
+        let challenge = (Type::Acknowledgement, Code::UNAUTHORIZED);
+        let echo = [(OptionNumber::ECHO, value)];
+        net.inject_to_client(&message(challenge, id, &token, &echo, &[]));
+        let sent = net.sent_by_client();
+        let again = MessageView::parse(sent.last().unwrap()).unwrap();
+        assert_eq!(again.option(OptionNumber::ECHO), Some(value));
+    }
+    let (id, token) = last_of_client(&net);
+    net.inject_to_client(&message(PIGGYBACKED, id, &token, &[], b"at last"));
+    assert_eq!(net.response().unwrap().bytes()[..], *b"at last");
+}
+
+/// The longest time between the first and the last copy of a request to a server that is away.
+fn longest_span(late_copies: bool) -> u64 {
+    let mut config = Config::default();
+    // Its timers go on from where the last exchange left them.
+    config.controller = Choice::named("default-fb1").unwrap();
+    config.late_copies = late_copies;
+    let mut net = alone(config);
+    for _ in 0..3 {
+        net.send(Request::new(Code::POST).with_payload("once"));
+        net.run_for(seconds(200_000));
+        assert!(net.client.is_idle());
+    }
+    let id = |bytes: &[u8]| MessageView::parse(bytes).unwrap().message_id();
+    let span = |last: &crate::net::Crossing| {
+        let mut copies = net.crossings.iter();
+        let first = copies.find(|first| id(&first.bytes) == id(&last.bytes));
+        last.at.since(first.unwrap().at).as_secs()
+    };
+    net.crossings.iter().map(span).max().unwrap()
+}
+
+#[test]
+fn no_copy_leaves_when_its_receiver_may_have_forgotten_the_first() {
+    let lifetime = Config::default().parameters.exchange_lifetime().as_secs();
+    let latency = Config::default().parameters.max_latency.as_secs();
+    assert!(longest_span(true) > lifetime, "else this shows nothing");
+    let span = longest_span(false);
+    assert!((45..=lifetime - latency).contains(&span), "{span} s");
+}
+
+#[test]
+fn the_rest_of_a_response_that_is_not_kept_is_no_request_for_the_application() {
+    let mut net = Net::plain();
+    for (id, method) in [Code::POST, Code::PUT, Code::DELETE]
+        .into_iter()
+        .enumerate()
+    {
+        let option = block(3, false);
+        let options = [
+            (OptionNumber::URI_PATH, &b"x"[..]),
+            (OptionNumber::BLOCK2, &option[..]),
+        ];
+        let token = Token::new(&[7]).unwrap();
+        let what = (Type::Confirmable, method);
+        let id = MessageId(id as u16);
+        net.inject_to_server(&message(what, id, &token, &options, &[]));
+        let sent = net.sent_by_server();
+        let answer = MessageView::parse(sent.last().unwrap()).unwrap();
+        assert_eq!(answer.code(), Code::REQUEST_ENTITY_INCOMPLETE);
+    }
+    assert!(net.app.executed.is_empty(), "{:?}", net.app.executed);
+}
+
+/// What a client makes of a body whose second block is asked for and these come instead.
+fn answered_with(blocks: &[(u8, bool)]) -> Option<Failure> {
+    let mut config = Config::default();
+    config.block_size = BlockSize::MIN;
+    let mut net = alone(config);
+    net.send(get("x"));
+    for &(number, more) in blocks {
+        let (id, token) = last_of_client(&net);
+        let option = block(number, more);
+        let options = [(OptionNumber::BLOCK2, &option[..])];
+        net.inject_to_client(&message(PIGGYBACKED, id, &token, &options, &[1; 16]));
+    }
+    net.run_for(seconds(1_000));
+    net.events.iter().find_map(|(_, event)| match event {
+        Event::Failed { failure, .. } => Some(*failure),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_body_whose_blocks_are_not_those_asked_for_fails_and_does_not_wait_for_ever() {
+    // The first once more; the first as the last; none but the first, again and again.
+    for blocks in [
+        &[(0, true), (0, true)][..],
+        &[(0, true), (1, true), (0, false)],
+        &[(0, true), (1, true), (0, true)],
+    ] {
+        let failure = answered_with(blocks);
+        assert!(matches!(failure, Some(Failure::Body(_))), "{failure:?}");
+    }
+}
+
+/// A client that observes, its first state told; the token.
+fn observing(options: &[(OptionNumber, &[u8])], payload: &[u8]) -> (Net, Token) {
+    let mut config = Config::default();
+    config.block_size = BlockSize::MIN;
+    let mut net = alone(config);
+    let mut sending = Sending::default();
+    sending.observe = true;
+    net.send_with(get("x"), sending);
+    let (id, token) = last_of_client(&net);
+    net.inject_to_client(&message(PIGGYBACKED, id, &token, options, payload));
+    (net, token)
+}
+
+#[test]
+fn a_state_in_blocks_that_takes_longer_than_its_max_age_ends_no_observation() {
+    let first = block(0, true);
+    let options = [
+        (OptionNumber::OBSERVE, &[1][..]),
+        (OptionNumber::MAX_AGE, &[1]),
+        (OptionNumber::BLOCK2, &first),
+    ];
+    let (mut net, _) = observing(&options, &[1; 16]);
+    let (id, token) = last_of_client(&net);
+    net.run_for(seconds(2));
+    let stale = |(_, event): &(_, Event)| matches!(event, Event::Stale { .. });
+    assert!(net.events.iter().any(stale));
+    let option = block(1, false);
+    let options = [(OptionNumber::BLOCK2, &option[..])];
+    net.inject_to_client(&message(PIGGYBACKED, id, &token, &options, &[2; 8]));
+    let Some((_, Event::Notification { response, .. })) = net.events.last() else {
+        panic!("{:?}", net.events.last());
+    };
+    assert_eq!(response.bytes().len(), 24);
+    assert_eq!(net.client.usage().observations, 1);
+}
+
+#[test]
+fn a_challenge_that_comes_after_a_notification_ends_no_observation() {
+    let options = [
+        (OptionNumber::OBSERVE, &[1][..]),
+        (OptionNumber::MAX_AGE, &[1]),
+    ];
+    let (mut net, token) = observing(&options, b"one");
+    net.run_for(seconds(17));
+    // It registers again; that is acknowledged, a notification takes the place of the answer, ...
+    let (id, _) = last_of_client(&net);
+    net.inject_to_client(&message(
+        (Type::Acknowledgement, Code::EMPTY),
+        id,
+        &Token::EMPTY,
+        &[],
+        &[],
+    ));
+    let options = [
+        (OptionNumber::OBSERVE, &[2][..]),
+        (OptionNumber::MAX_AGE, &[200]),
+    ];
+    let told = (Type::NonConfirmable, Code::CONTENT);
+    net.inject_to_client(&message(told, MessageId(1), &token, &options, b"two"));
+    // ... and then that comes, too.
+    let challenge = (Type::Confirmable, Code::UNAUTHORIZED);
+    let echo = [(OptionNumber::ECHO, &b"value"[..])];
+    net.inject_to_client(&message(challenge, MessageId(2), &token, &echo, &[]));
+    assert_eq!(net.client.usage().observations, 1);
+    net.run_for(seconds(16));
+    let sent = net.sent_by_client();
+    let again = MessageView::parse(sent.last().unwrap()).unwrap();
+    assert_eq!(again.uint_option(OptionNumber::OBSERVE), Some(0));
+    assert_eq!(again.option(OptionNumber::ECHO), Some(&b"value"[..]));
+}
+
+#[test]
+fn requests_to_groups_count_among_those_under_way() {
+    let mut config = Config::default();
+    config.groups = true;
+    config.limits.requests = 1;
+    let mut client = Endpoint::new(config, Stream(1));
+    let now = carob_cc::time::Instant::ZERO;
+    let group = "224.0.1.187:5683".parse().unwrap();
+    client
+        .gather(now, group, Request::get(), Gathering::default())
+        .unwrap();
+    let to = crate::net::server_address();
+    let refused = client.request(now, to, get("x"), Sending::default());
+    assert_eq!(refused, Err(RequestError::RequestsFull));
+}
+
+#[test]
+fn a_block_of_sixteen_bytes_is_what_it_is_taken_for() {
+    let value = BlockValue::decode(&block(3, true)).unwrap();
+    assert_eq!(
+        (value.number, value.more, value.szx),
+        (3, true, BlockSize::MIN)
+    );
+}

@@ -1,0 +1,254 @@
+//! Every table at its limit: what is refused, what is forgotten, and that nothing is lost.
+
+use crate::net::{Net, Stream, get, pattern, put, seconds, server_address};
+use bytes::Bytes;
+use carob_proto::codec::{
+    BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Token, Type, Writer,
+};
+use carob_proto::endpoint::{Config, Endpoint, Event, Output, RequestError, Sending};
+use std::net::SocketAddr;
+
+fn con(code: Code, id: u16, path: &[u8], block1: Option<BlockValue>, payload: &[u8]) -> Vec<u8> {
+    let mut buffer = [0; 1500];
+    let token = Token::new(&[1]).unwrap();
+    let mut writer =
+        Writer::new(&mut buffer, Type::Confirmable, code, MessageId(id), &token).unwrap();
+    writer.option(OptionNumber::URI_PATH, path).unwrap();
+    if let Some(block) = block1 {
+        writer
+            .uint_option(OptionNumber::BLOCK1, block.to_uint())
+            .unwrap();
+    }
+    if !payload.is_empty() {
+        writer.payload(payload).unwrap();
+    }
+    let length = writer.finish();
+    buffer[..length].to_vec()
+}
+
+fn last_code(net: &Net) -> Code {
+    MessageView::parse(net.sent_by_server().last().unwrap())
+        .unwrap()
+        .code()
+}
+
+#[test]
+fn a_full_queue_refuses_and_loses_nothing_it_took() {
+    let mut config = Config::default();
+    config.limits.queue = 3;
+    let mut net = Net::new(config, Config::default());
+    let ask = |net: &mut Net| {
+        net.client
+            .request(net.now, server_address(), get("x"), Sending::default())
+    };
+    for _ in 0..4 {
+        assert!(ask(&mut net).is_ok(), "one on its way, three waiting");
+    }
+    assert_eq!(ask(&mut net), Err(RequestError::QueueFull));
+    net.run_for(seconds(1));
+    assert_eq!(net.responses().len(), 4);
+    assert!(ask(&mut net).is_ok(), "there is room again");
+}
+
+#[test]
+fn too_many_requests_are_refused() {
+    let mut config = Config::default();
+    config.limits.requests = 5;
+    let mut endpoint = Endpoint::new(config, Stream(1));
+    let mut ask = |port: u16| {
+        let to = SocketAddr::from(([10, 0, 0, 2], port));
+        endpoint.request(
+            carob_cc::time::Instant::ZERO,
+            to,
+            get("x"),
+            Sending::default(),
+        )
+    };
+    for port in 1..=5 {
+        assert!(ask(port).is_ok());
+    }
+    assert_eq!(ask(6), Err(RequestError::RequestsFull));
+}
+
+#[test]
+fn too_many_peers_in_use_are_refused() {
+    let mut config = Config::default();
+    config.limits.peers = 2;
+    let mut endpoint = Endpoint::new(config, Stream(1));
+    let mut now = carob_cc::time::Instant::ZERO;
+    let ask = |endpoint: &mut Endpoint, now, last: u8| {
+        let to = SocketAddr::from(([10, 0, 0, last], 5683));
+        let asked = endpoint
+            .request(now, to, get("x"), Sending::default())
+            .map(|_| ());
+        while !matches!(endpoint.poll(), Output::Wait(_)) {}
+        asked
+    };
+    assert_eq!(ask(&mut endpoint, now, 2), Ok(()));
+    assert_eq!(ask(&mut endpoint, now, 3), Ok(()));
+    assert_eq!(ask(&mut endpoint, now, 4), Err(RequestError::PeersFull));
+    while let Output::Wait(Some(at)) = endpoint.poll() {
+        now = at;
+        endpoint.handle_timeout(now);
+        while !matches!(endpoint.poll(), Output::Wait(_)) {}
+    }
+    assert_eq!(
+        ask(&mut endpoint, now, 4),
+        Err(RequestError::PeersFull),
+        "their IDs are fresh"
+    );
+    now += seconds(247);
+    assert_eq!(ask(&mut endpoint, now, 4), Ok(()));
+    assert_eq!(endpoint.usage().peers, 2);
+}
+
+#[test]
+fn a_server_full_of_unanswered_requests_says_so() {
+    let mut config = Config::default();
+    config.limits.incoming = 2;
+    config.limits.source_share = 100;
+    let mut net = Net::new(Config::default(), config);
+    net.app.mute = true;
+    for id in 0..2 {
+        net.inject_to_server(&con(Code::GET, id, b"x", None, &[]));
+    }
+    assert!(net.sent_by_server().is_empty());
+    net.inject_to_server(&con(Code::GET, 2, b"x", None, &[]));
+    assert_eq!(last_code(&net), Code::SERVICE_UNAVAILABLE);
+    assert_eq!(net.server.usage().incoming, 2);
+}
+
+#[test]
+fn a_full_table_of_unrepeatable_requests_answers_unavailable_and_runs_none_twice() {
+    let mut config = Config::default();
+    config.limits.lasting = 3;
+    config.limits.source_share = 100;
+    let mut net = Net::new(Config::default(), config);
+    for id in 0..3 {
+        net.inject_to_server(&con(Code::POST, id, b"x", None, &[]));
+    }
+    net.inject_to_server(&con(Code::POST, 3, b"x", None, &[]));
+    assert_eq!(last_code(&net), Code::SERVICE_UNAVAILABLE);
+    net.inject_to_server(&con(Code::POST, 0, b"x", None, &[]));
+    assert_eq!(
+        last_code(&net),
+        Code::CHANGED,
+        "a duplicate still gets its answer"
+    );
+    assert_eq!(net.app.executed["x"], 3);
+    net.inject_to_server(&con(Code::GET, 4, b"x", None, &[]));
+    assert_eq!(last_code(&net), Code::NOT_FOUND, "others go on");
+    net.run_for(seconds(248));
+    net.inject_to_server(&con(Code::POST, 3, b"x", None, &[]));
+    assert_eq!(
+        last_code(&net),
+        Code::CHANGED,
+        "and after a lifetime there is room"
+    );
+}
+
+#[test]
+fn uploads_beyond_the_limit_are_told_to_come_back() {
+    let mut config = Config::default();
+    config.limits.uploads = 2;
+    config.limits.source_share = 100;
+    let mut net = Net::new(Config::default(), config);
+    let first = |id, path: &[u8]| {
+        let block = BlockValue::new(0, true, BlockSize::MIN).unwrap();
+        con(Code::PUT, id, path, Some(block), &[0; 16])
+    };
+    net.inject_to_server(&first(1, b"a"));
+    net.inject_to_server(&first(2, b"b"));
+    assert_eq!(last_code(&net), Code::CONTINUE);
+    net.inject_to_server(&first(3, b"c"));
+    assert_eq!(last_code(&net), Code::SERVICE_UNAVAILABLE);
+    assert_eq!(net.server.usage().uploads.0, 2);
+    net.run_for(seconds(248));
+    assert_eq!(
+        net.server.usage().uploads,
+        (0, 0),
+        "abandoned bodies are forgotten"
+    );
+}
+
+#[test]
+fn bytes_of_all_uploads_have_a_limit() {
+    let mut config = Config::default();
+    config.limits.all_upload_bytes = 3_000;
+    let mut net = Net::new(Config::default(), config);
+    net.send(put("x", pattern(4_000)));
+    net.run_for(seconds(5));
+    assert_eq!(net.response().unwrap().code, Code::SERVICE_UNAVAILABLE);
+    assert_eq!(net.server.usage().uploads, (0, 0));
+}
+
+#[test]
+fn kept_bodies_make_room_for_new_ones_and_readers_still_finish() {
+    let mut config = Config::default();
+    config.limits.bodies = 1;
+    let mut net = Net::new(Config::default(), config);
+    for name in ["a", "b"] {
+        net.app.resources.insert(name.into(), pattern(3_000));
+    }
+    let mut client = Config::default();
+    client.parameters.nstart = 2;
+    net.client = Endpoint::new(client, Stream(1));
+    net.send(get("a"));
+    net.send(get("b"));
+    net.run_for(seconds(5));
+    assert_eq!(net.responses().len(), 2);
+    assert!(net.responses().iter().all(|r| r.bytes() == &pattern(3_000)));
+    assert_eq!(net.server.usage().bodies.0, 1);
+}
+
+#[test]
+fn a_flood_from_200_000_addresses_leaves_no_trace() {
+    let mut server = Endpoint::new(Config::default(), Stream(1));
+    let limits = server.config().limits;
+    let mut now = carob_cc::time::Instant::ZERO;
+    for n in 0..200_000_u32 {
+        let [a, b, c, d] = (0x0a00_0000 + n).to_be_bytes();
+        now += carob_cc::time::Duration::from_micros(10);
+        server.handle_datagram(
+            now,
+            SocketAddr::from(([a, b, c, d], 5683)),
+            &con(Code::GET, 1, b"x", None, &[]),
+        );
+        loop {
+            match server.poll() {
+                Output::Event(Event::Request(id)) => {
+                    let response = carob_proto::Response::content(
+                        carob_proto::codec::ContentFormat(0),
+                        Bytes::from_static(b"y"),
+                    );
+                    server.respond(now, id, &response);
+                }
+                Output::Wait(_) => break,
+                _ => {}
+            }
+        }
+    }
+    let usage = server.usage();
+    assert_eq!((usage.peers, usage.exchanges, usage.incoming), (0, 0, 0));
+    assert!(usage.remembered <= limits.recent + limits.lasting);
+}
+
+#[test]
+fn a_peer_that_answers_every_reset_is_not_answered_without_end() {
+    let mut net = Net::plain();
+    // A response with a token that nobody waits for, again and again under new Message IDs.
+    let unexpected = |id: u16| {
+        let [high, low] = id.to_be_bytes();
+        [0x41, 0x45, high, low, 0x07]
+    };
+    for id in 0..5_000 {
+        net.inject_to_client(&unexpected(id));
+    }
+    assert_eq!(net.sent_by_client().len(), 256);
+    // A second later it is told again, and pings are answered at any time.
+    net.inject_to_client(&[0x40, 0, 0xff, 0xff]);
+    assert_eq!(net.sent_by_client().len(), 257);
+    net.run_for(seconds(1));
+    net.inject_to_client(&unexpected(6_000));
+    assert_eq!(net.sent_by_client().len(), 258);
+}

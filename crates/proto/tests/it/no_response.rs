@@ -1,0 +1,211 @@
+//! RFC 7967: responses that nobody wants are not sent, and nobody waits for them.
+
+use crate::net::{Net, get, millis, path_of, pattern, post, put, seconds};
+use carob_proto::codec::{Code, MessageView, NoResponse, OptionNumber, Type};
+use carob_proto::endpoint::{Config, Event, Failure, RequestId, Sending};
+use carob_proto::{Request, Response};
+
+fn kinds(messages: Vec<&[u8]>) -> Vec<(Type, Code)> {
+    let view = |bytes: &[u8]| MessageView::parse(bytes).map(|m| (m.kind(), m.code()));
+    messages.into_iter().map(|m| view(m).unwrap()).collect()
+}
+
+fn unanswered(net: &Net, id: RequestId) -> Option<u64> {
+    net.events.iter().find_map(|(at, event)| match event {
+        Event::Unanswered(other) if *other == id => {
+            Some(at.since(carob_cc::time::Instant::ZERO).as_millis())
+        }
+        _ => None,
+    })
+}
+
+fn non() -> Sending {
+    let mut sending = Sending::default();
+    sending.confirmable = false;
+    sending
+}
+
+fn quiet(request: Request) -> Request {
+    request.with_no_response(NoResponse::ALL)
+}
+
+#[test]
+fn a_con_is_acknowledged_with_nothing_in_it_and_complete() {
+    let mut net = Net::plain();
+    let id = net.send(quiet(put("x", pattern(20))));
+    net.run_for(seconds(300));
+    let empty = (Type::Acknowledgement, Code::EMPTY);
+    assert_eq!(kinds(net.sent_by_server()), [empty]);
+    assert_eq!(
+        unanswered(&net, id),
+        Some(20),
+        "a round trip, and no longer"
+    );
+    assert_eq!(net.app.executed["x"], 1);
+    assert!(net.client.is_idle() && net.server.is_idle());
+    // The empty ACK is an answer like any other to the controller.
+    let known = net
+        .client
+        .snapshot(net.now, crate::net::server_address())
+        .unwrap();
+    assert_eq!(known.round_trip, Some(millis(20)));
+    assert_eq!((known.outstanding, known.retransmissions), (0, 0));
+}
+
+#[test]
+fn a_duplicate_is_acknowledged_the_same_way_and_not_executed() {
+    let mut net = Net::plain();
+    net.send(quiet(post("x", pattern(20))));
+    net.run_for(seconds(1));
+    let request = net.sent_by_client()[0].to_vec();
+    net.inject_to_server(&request);
+    let empty = (Type::Acknowledgement, Code::EMPTY);
+    assert_eq!(kinds(net.sent_by_server()), [empty, empty]);
+    assert_eq!(net.app.executed["x"], 1);
+}
+
+#[test]
+fn a_non_is_over_as_soon_as_it_has_left_but_is_paid_for() {
+    let mut net = Net::plain();
+    let first = net.send_with(quiet(put("x", pattern(20))), non());
+    let second = net.send_with(quiet(put("x", pattern(20))), non());
+    net.run_for(seconds(1));
+    assert_eq!(unanswered(&net, first), Some(0));
+    assert_eq!(net.sent_by_server(), [&[]; 0]);
+    // NSTART is 1, and PROBING_RATE a byte a second (RFC 7252 4.7).
+    assert_eq!(net.sent_by_client().len(), 1);
+    net.run_for(seconds(60));
+    assert!(unanswered(&net, second).is_some_and(|at| (30_000..60_000).contains(&at)));
+    assert_eq!(net.app.executed["x"], 2);
+    net.run_for(seconds(60));
+    assert!(net.client.is_idle());
+}
+
+#[test]
+fn classes_that_are_wanted_still_come() {
+    let mut net = Net::plain();
+    let errors = |request: Request| request.with_no_response(NoResponse::SUCCESS);
+    net.send(errors(get("nothing")));
+    net.run_for(seconds(1));
+    assert_eq!(net.response().unwrap().code, Code::NOT_FOUND);
+    // What might have come is waited for, for a time.
+    let id = net.send(errors(put("x", pattern(20))));
+    net.run_for(seconds(1));
+    assert_eq!(unanswered(&net, id), None);
+    net.run_for(seconds(2));
+    assert_eq!(unanswered(&net, id), Some(1_000 + 20 + 2_000));
+    let mut patient = Sending::default();
+    patient.unanswered_after = Some(millis(500));
+    let began = net.now.since(carob_cc::time::Instant::ZERO).as_millis();
+    let id = net.send_with(errors(put("x", pattern(20))), patient);
+    net.run_for(seconds(2));
+    assert_eq!(unanswered(&net, id), Some(began + 520));
+}
+
+#[test]
+fn an_error_in_a_message_of_its_own_is_heard() {
+    let mut net = Net::plain();
+    net.app.delay = millis(700);
+    for sending in [Sending::default(), non()] {
+        net.send_with(
+            get("nothing").with_no_response(NoResponse::SUCCESS),
+            sending,
+        );
+        net.run_for(seconds(30));
+        assert_eq!(net.response().unwrap().code, Code::NOT_FOUND);
+        net.events.clear();
+    }
+}
+
+#[test]
+fn a_late_response_is_evidence_and_no_event() {
+    let mut net = Net::plain();
+    let id = net.send_with(quiet(put("x", pattern(20))), non());
+    net.run_for(millis(1));
+    assert_eq!(unanswered(&net, id), Some(0));
+    // A server that does not know the option answers.
+    let sent = MessageView::parse(net.sent_by_client()[0]).unwrap();
+    let (token, mut answer) = (sent.token(), vec![0x58, Code::CHANGED.0, 0x12, 0x34]);
+    answer.extend_from_slice(token.as_slice());
+    net.run_for(millis(9));
+    net.inject_to_client(&answer);
+    net.run_for(millis(1));
+    assert!(net.response().is_none());
+    let known = net
+        .client
+        .snapshot(net.now, crate::net::server_address())
+        .unwrap();
+    assert_eq!(
+        known.outstanding, 0,
+        "what was answered need not be paid for"
+    );
+    assert!(net.client.is_idle());
+    assert_eq!(net.sent_by_client().len(), 1, "it is not rejected");
+}
+
+#[test]
+fn a_lost_con_is_repeated_and_fails_as_any_other() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    net.send(quiet(put("x", pattern(20))));
+    net.run_for(seconds(120));
+    assert_eq!(net.sent_by_client().len(), 5);
+    assert_eq!(net.failure(), Some(Failure::TimedOut { copies: 5 }));
+}
+
+#[test]
+fn bodies_in_blocks_and_observations_are_answered() {
+    let mut net = Net::plain();
+    net.send(quiet(put("x", pattern(5_000))));
+    net.run_for(seconds(1));
+    assert_eq!(net.response().unwrap().code, Code::CHANGED);
+    assert_eq!(net.app.resources["x"], pattern(5_000));
+    net.observable("y", "state");
+    let mut sending = Sending::default();
+    sending.observe = true;
+    net.send_with(quiet(get("y")), sending);
+    net.run_for(seconds(1));
+    assert_eq!(net.states(), ["state"]);
+    for message in net.sent_by_client() {
+        let message = MessageView::parse(message).unwrap();
+        assert!(message.option(OptionNumber::NO_RESPONSE).is_none());
+    }
+}
+
+#[test]
+fn a_server_answers_a_registration_and_asks_for_the_next_block_all_the_same() {
+    let mut net = Net::plain();
+    net.observable("y", "state");
+    // GET y, Observe 0, No-Response 26.
+    let register = b"\x41\x01\x00\x01\x07\x60\x51y\xd1\xea\x1a";
+    let options = MessageView::parse(register).unwrap();
+    assert_eq!(path_of(&options), "y");
+    assert_eq!(options.uint_option(OptionNumber::NO_RESPONSE), Some(26));
+    net.inject_to_server(register);
+    // PUT x, Block1 0/more/16, No-Response 26.
+    net.inject_to_server(b"\x41\x03\x00\x02\x08\xb1x\xd1\x03\x08\xd1\xda\x1a\xff0123456789abcdef");
+    let sent = kinds(net.sent_by_server());
+    let acknowledgement = |code| (Type::Acknowledgement, code);
+    assert_eq!(
+        sent,
+        [
+            acknowledgement(Code::CONTENT),
+            acknowledgement(Code::CONTINUE)
+        ]
+    );
+}
+
+#[test]
+fn refusals_are_kept_back_too() {
+    let mut config = Config::default();
+    config.limits.incoming = 0;
+    let mut net = Net::new(Config::default(), config);
+    net.send(quiet(put("x", pattern(20))));
+    net.run_for(seconds(1));
+    let empty = (Type::Acknowledgement, Code::EMPTY);
+    assert_eq!(kinds(net.sent_by_server()), [empty]);
+    net.send(put("x", pattern(20)).with_no_response(NoResponse::SUCCESS));
+    net.run_for(seconds(1));
+    let code = |response: &Response| response.code;
+    assert_eq!(net.response().map(code), Some(Code::SERVICE_UNAVAILABLE));
+}

@@ -1,0 +1,247 @@
+//! Servers that tell every state and not only the newest (`NotificationQueue::Queue`): what waits,
+//! in what order it leaves, and what is dropped.
+
+use crate::net::wire::view;
+use crate::net::{Net, get, millis, seconds};
+use carob_proto::codec::{MessageId, Type, Writer};
+use carob_proto::congestion::Choice;
+use carob_proto::endpoint::{Config, Event, NotificationQueue, Sending, Subject, Tracing};
+use carob_proto::trace::What;
+
+/// A server that queues so many notifications, and a client that observes `paths`.
+fn queueing(controller: &str, each: usize, all: usize, paths: &[&'static str]) -> Net {
+    let mut server = Config::default();
+    server.controller = Choice::named(controller).unwrap();
+    server.notification_queue = NotificationQueue::Queue;
+    server.limits.notifications_of_peer = each;
+    server.limits.notifications = all;
+    server.trace = Tracing::Exchanges;
+    let mut net = Net::new(Config::default(), server);
+    for path in paths {
+        net.observable(path, "off");
+        let mut observing = Sending::default();
+        observing.observe = true;
+        net.send_with(get(path), observing);
+        net.run_for(seconds(1));
+    }
+    assert_eq!(net.states().len(), paths.len());
+    net.events.clear();
+    net.server_events.clear();
+    net.crossings.clear();
+    net
+}
+
+fn dropped(net: &Net) -> usize {
+    let is_drop = |(_, event): &&(_, Event)| matches!(event, Event::Trace(trace) if trace.what == What::NotificationDropped);
+    net.server_events.iter().filter(is_drop).count()
+}
+
+#[test]
+fn every_state_is_told_in_order_at_the_controllers_pace() {
+    let mut net = queueing("observe-static", 10, 1_000, &["light"]);
+    let began = net.now;
+    for n in 0..5 {
+        net.change("light", format!("{n}"), false);
+    }
+    assert_eq!(net.server.usage().notifications_waiting, 4);
+    net.run_for(seconds(20));
+    let at = began.as_micros() / 1_000 + 10;
+    let told: Vec<_> = (0..5).map(|n| (at + n * 3_000, n.to_string())).collect();
+    assert_eq!(net.notified(), told);
+    assert_eq!(
+        (net.server.usage().notifications_waiting, dropped(&net)),
+        (0, 0)
+    );
+    assert!(net.server.is_idle());
+}
+
+#[test]
+fn superseding_tells_the_newest_in_place_of_those_that_waited() {
+    let mut net = queueing("observe-static", 10, 1_000, &["light"]);
+    let mut config = net.server.config().clone();
+    config.notification_queue = NotificationQueue::Supersede;
+    net.server = carob_proto::Endpoint::new(config, crate::net::Stream(9));
+    let mut observing = Sending::default();
+    observing.observe = true;
+    net.send_with(get("light"), observing);
+    net.run_for(seconds(1));
+    net.events.clear();
+    for n in 0..5 {
+        net.change("light", format!("{n}"), false);
+    }
+    assert_eq!(net.server.usage().notifications_waiting, 1);
+    net.run_for(seconds(20));
+    assert_eq!(net.states(), ["0", "4"]);
+}
+
+#[test]
+fn what_no_place_is_left_for_is_dropped_and_counted() {
+    let mut net = queueing("observe-static", 2, 1_000, &["a", "b"]);
+    for n in 0..3 {
+        net.change("a", format!("a{n}"), false);
+        net.change("b", format!("b{n}"), false);
+    }
+    // The first leaves at once, two wait, whatever resource they are of.
+    net.run_for(seconds(20));
+    assert_eq!(net.states(), ["a0", "b0", "a1"]);
+    assert_eq!(dropped(&net), 3);
+    assert_eq!(net.server.usage().notifications_dropped, 3);
+    // There is room again.
+    net.change("b", "b3", false);
+    net.run_for(seconds(1));
+    assert_eq!(net.states().last().unwrap(), "b3");
+}
+
+#[test]
+fn the_limit_of_all_peers_holds_for_one_that_waits_already() {
+    let mut net = queueing("observe-static", 10, 1, &["a"]);
+    for n in 0..4 {
+        net.change("a", format!("{n}"), false);
+    }
+    net.run_for(seconds(20));
+    assert_eq!(
+        (net.states(), dropped(&net)),
+        (vec!["0".into(), "1".into()], 2)
+    );
+}
+
+#[test]
+fn states_wait_for_the_acknowledgement_of_an_earlier_one() {
+    let mut net = queueing("default", 10, 1_000, &["a"]);
+    net.drop_if =
+        Some(|from_client, bytes| from_client && view(bytes).kind() == Type::Acknowledgement);
+    net.change("a", "0", true);
+    net.change("a", "1", false);
+    net.change("a", "2", true);
+    net.run_for(millis(1_500));
+    assert_eq!(net.states(), ["0"]);
+    net.drop_if = None;
+    net.run_for(seconds(20));
+    assert_eq!(net.states(), ["0", "1", "2"]);
+    // The copy that was acknowledged said what the first had said.
+    let bodies = net.crossings.iter().filter(|c| !c.from_client);
+    let bodies: Vec<_> = bodies.map(|c| view(&c.bytes).payload().to_vec()).collect();
+    assert_eq!(bodies, [b"0", b"0", b"1", b"2"]);
+}
+
+#[test]
+fn several_that_may_be_outstanding_still_leave_in_order() {
+    let mut server = Config::default();
+    server.notification_queue = NotificationQueue::Queue;
+    server.parameters.nstart = 4;
+    let mut net = Net::new(Config::default(), server);
+    net.observable("a", "off");
+    net.observable("b", "off");
+    for path in ["a", "b"] {
+        let mut observing = Sending::default();
+        observing.observe = true;
+        net.send_with(get(path), observing);
+        net.run_for(seconds(1));
+    }
+    net.events.clear();
+    net.change("a", "a0", true);
+    net.change("a", "a1", true);
+    net.change("b", "b0", true);
+    net.run_for(seconds(5));
+    assert_eq!(net.states(), ["a0", "b0", "a1"]);
+}
+
+#[test]
+fn what_waits_for_an_observer_that_has_gone_is_taken_back() {
+    let mut net = queueing("observe-static", 10, 1_000, &["a", "b"]);
+    for n in 0..3 {
+        net.change("a", format!("a{n}"), false);
+    }
+    net.change("b", "b0", false);
+    assert_eq!(net.server.usage().notifications_waiting, 3);
+    // The client refuses the one that left.
+    let refused = view(&net.crossings[0].bytes).message_id();
+    net.inject_to_server(&reset(refused));
+    assert_eq!(net.server.observers(Subject(0)), 0);
+    assert_eq!(net.server.usage().notifications_waiting, 1);
+    net.run_for(seconds(20));
+    assert_eq!(net.states(), ["a0", "b0"]);
+    assert!(net.server.is_idle());
+}
+
+#[test]
+fn who_never_acknowledges_is_forgotten_with_all_that_waits() {
+    let mut net = queueing("default", 10, 1_000, &["a"]);
+    net.drop_if = Some(|_, _| true);
+    for n in 0..5 {
+        net.change("a", format!("{n}"), true);
+    }
+    net.run_for(seconds(100));
+    assert_eq!(net.server.observers(Subject(0)), 0);
+    let usage = net.server.usage();
+    assert_eq!((usage.notifications_waiting, usage.exchanges), (0, 0));
+    // Nothing but copies of the first had left.
+    let sent = net.crossings.iter().filter(|c| !c.from_client);
+    assert!(
+        sent.map(|c| view(&c.bytes).payload().to_vec())
+            .all(|body| body == b"0")
+    );
+}
+
+#[test]
+fn states_that_follow_each_other_at_once_are_told_to_a_crowd() {
+    let mut server = Config::default();
+    server.notification_queue = NotificationQueue::Queue;
+    let mut endpoint = carob_proto::Endpoint::new(server, crate::net::Stream(1));
+    let now = carob_cc::time::Instant::ZERO;
+    let address = |n: u16| std::net::SocketAddr::from(([10, 0, 0, 3], n));
+    for n in 1..=40_u16 {
+        let mut buffer = [0; 64];
+        let token = carob_proto::codec::Token::new(&n.to_be_bytes()).unwrap();
+        let get = carob_proto::codec::Code::GET;
+        let mut writer =
+            Writer::new(&mut buffer, Type::Confirmable, get, MessageId(n), &token).unwrap();
+        writer
+            .uint_option(carob_proto::codec::OptionNumber::OBSERVE, 0)
+            .unwrap();
+        let length = writer.finish();
+        endpoint.handle_datagram(now, address(n), &buffer[..length]);
+        while let carob_proto::endpoint::Output::Event(Event::Request(id)) = endpoint.poll() {
+            assert!(endpoint.observe(now, id, Subject(7)));
+            let response = carob_proto::Response::new(carob_proto::codec::Code::CONTENT);
+            endpoint.respond(now, id, &response);
+        }
+    }
+    while let carob_proto::endpoint::Output::Transmit { .. } = endpoint.poll() {}
+    let mut told = 0;
+    for n in 0..3 {
+        let mut state = carob_proto::Response::new(carob_proto::codec::Code::CONTENT);
+        state.payload = carob_proto::message::Payload::Whole(vec![n].into());
+        assert_eq!(endpoint.notify(now, Subject(7), &state, false), Ok(40));
+    }
+    while let carob_proto::endpoint::Output::Transmit { .. } = endpoint.poll() {
+        told += 1;
+    }
+    assert_eq!(told, 120, "three states, each to 40");
+}
+
+fn reset(id: MessageId) -> [u8; 4] {
+    let [high, low] = id.0.to_be_bytes();
+    [0x70, 0, high, low]
+}
+
+#[test]
+fn how_often_interest_is_asked_for_can_be_set() {
+    let mut server = Config::default();
+    server.unconfirmed_max = 3;
+    let mut net = Net::new(Config::default(), server);
+    net.observable("a", "off");
+    let mut observing = Sending::default();
+    observing.observe = true;
+    net.send_with(get("a"), observing);
+    net.run_for(seconds(1));
+    net.crossings.clear();
+    for n in 0..8 {
+        net.change("a", format!("{n}"), false);
+        net.run_for(seconds(1));
+    }
+    let told = net.crossings.iter().filter(|c| !c.from_client);
+    let kinds: Vec<_> = told.map(|c| view(&c.bytes).kind()).collect();
+    let asks: Vec<_> = (0..8).filter(|n| kinds[*n] == Type::Confirmable).collect();
+    assert_eq!(asks, [3, 7]);
+}

@@ -1,0 +1,95 @@
+//! Observing resources as a peer sees it (RFC 7641): registration, notifications, their order,
+//! their end.
+
+mod blockwise;
+mod ending;
+mod notifying;
+mod registration;
+mod renewing;
+
+use crate::net::{Faults, Net, client_address, get, millis, pattern, put, seconds};
+use carob_cc::random::Random;
+use carob_cc::time::{Duration, Instant};
+use carob_proto::codec::{Code, MessageId, MessageView, OptionNumber, Type, Writer};
+use carob_proto::endpoint::{Config, Event, Failure, RequestError, RequestId, Sending, Subject};
+use carob_proto::{Request, Response};
+
+fn observing() -> Sending {
+    let mut sending = Sending::default();
+    sending.observe = true;
+    sending
+}
+
+/// A client that observes `/light`, whose state is "off"; the first exchange is over.
+fn observed() -> (Net, RequestId) {
+    observed_with(Config::default())
+}
+
+fn observed_with(server: Config) -> (Net, RequestId) {
+    let mut net = Net::new(Config::default(), server);
+    net.observable("light", "off");
+    let id = net.send_with(get("light"), observing());
+    net.run_for(seconds(1));
+    assert_eq!(net.states(), ["off"]);
+    (net, id)
+}
+
+fn view(bytes: &[u8]) -> MessageView<'_> {
+    MessageView::parse(bytes).unwrap()
+}
+
+fn observe_value(bytes: &[u8]) -> Option<u32> {
+    view(bytes).uint_option(OptionNumber::OBSERVE)
+}
+
+fn stale(net: &Net) -> Vec<(u64, Option<Failure>)> {
+    let of = |(at, event): &(Instant, Event)| match event {
+        Event::Stale { failure, .. } => Some((at.since(Instant::ZERO).as_millis(), *failure)),
+        _ => None,
+    };
+    net.events.iter().filter_map(of).collect()
+}
+
+/// A notification as our server would send it, with what a test wants different.
+fn notification(net: &Net, kind: Type, id: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
+    let token = view(net.sent_by_client()[0]).token();
+    let mut buffer = [0; 128];
+    let mut writer = Writer::new(&mut buffer, kind, Code::CONTENT, MessageId(id), &token).unwrap();
+    writer.uint_option(OptionNumber::OBSERVE, sequence).unwrap();
+    writer.uint_option(OptionNumber::MAX_AGE, 1_000).unwrap();
+    writer.payload(payload).unwrap();
+    let length = writer.finish();
+    buffer[..length].to_vec()
+}
+
+/// Loss, duplication and reordering: what is observed in the end is the last state.
+#[test]
+fn in_the_end_every_observer_knows_the_last_state() {
+    for seed in 0..40 {
+        let mut net = Net::plain().seeded(seed);
+        net.observable("light", "state 0");
+        net.faults = Faults {
+            loss: 20,
+            duplication: 20,
+            jitter: millis(400),
+        };
+        net.send_with(get("light"), observing());
+        net.run_for(seconds(5));
+        let mut random = crate::net::Stream(seed);
+        for n in 1..=30 {
+            net.change("light", format!("state {n}"), true);
+            let pause = u64::from(random.next_u32() % 2_000);
+            net.run_for(Duration::from_millis(pause));
+        }
+        net.faults = Faults::default();
+        net.run_for(seconds(2_000));
+        assert_eq!(net.states().last().unwrap(), "state 30", "seed {seed}");
+        let numbers: Vec<u32> = net
+            .states()
+            .iter()
+            .map(|s| s[6..].parse().unwrap())
+            .collect();
+        assert!(numbers.is_sorted(), "seed {seed}: {numbers:?}");
+        assert_eq!(net.server.usage().exchanges, 0, "seed {seed}");
+    }
+}

@@ -1,0 +1,293 @@
+//! Notifications: their order, their kinds, what a client makes of them.
+
+use super::*;
+
+#[test]
+fn each_change_is_told_in_order() {
+    let (mut net, _) = observed();
+    for state in ["on", "off", "dim"] {
+        assert_eq!(net.change("light", state, false), 1);
+        net.run_for(seconds(1));
+    }
+    assert_eq!(net.states(), ["off", "on", "off", "dim"]);
+    let numbers: Vec<_> = net
+        .sent_by_server()
+        .iter()
+        .map(|bytes| observe_value(bytes).unwrap())
+        .collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    let first = view(net.sent_by_client()[0]).token();
+    for bytes in net.sent_by_server() {
+        assert_eq!(view(bytes).token(), first);
+    }
+}
+
+#[test]
+fn a_notification_without_need_of_an_answer_gets_none() {
+    let (mut net, _) = observed();
+    net.change("light", "on", false);
+    net.run_for(seconds(20));
+    assert_eq!(view(net.sent_by_server()[1]).kind(), Type::NonConfirmable);
+    assert_eq!(net.sent_by_client().len(), 1);
+    assert!(net.server.is_idle());
+}
+
+#[test]
+fn a_confirmable_notification_is_acknowledged() {
+    let (mut net, _) = observed();
+    net.change("light", "on", true);
+    net.run_for(seconds(20));
+    let sent = view(net.sent_by_server()[1]);
+    assert_eq!(sent.kind(), Type::Confirmable);
+    let answer = view(net.sent_by_client()[1]);
+    assert_eq!(answer.kind(), Type::Acknowledgement);
+    assert_eq!(answer.message_id(), sent.message_id());
+    assert!(net.server.is_idle());
+    assert_eq!(net.server.observers(Subject(0)), 1);
+}
+
+#[test]
+fn a_duplicated_notification_is_delivered_once_and_acknowledged_twice() {
+    let (mut net, _) = observed();
+    net.faults = Faults {
+        duplication: 100,
+        ..Faults::default()
+    };
+    net.change("light", "on", true);
+    net.run_for(seconds(1));
+    assert_eq!(net.states(), ["off", "on"]);
+    assert_eq!(net.sent_by_client().len(), 3);
+}
+
+#[test]
+fn a_late_notification_is_acknowledged_and_not_delivered() {
+    let (mut net, _) = observed();
+    let newer = notification(&net, Type::NonConfirmable, 1, 20, b"on");
+    let older = notification(&net, Type::Confirmable, 2, 19, b"dim");
+    net.inject_to_client(&newer);
+    net.inject_to_client(&older);
+    assert_eq!(net.states(), ["off", "on"]);
+    assert_eq!(view(net.sent_by_client()[1]).kind(), Type::Acknowledgement);
+}
+
+#[test]
+fn after_128_seconds_a_smaller_number_is_newer() {
+    let (mut net, _) = observed();
+    net.inject_to_client(&notification(&net, Type::NonConfirmable, 1, 20, b"on"));
+    net.run_for(seconds(129));
+    net.inject_to_client(&notification(&net, Type::NonConfirmable, 2, 3, b"dim"));
+    assert_eq!(net.states(), ["off", "on", "dim"]);
+}
+
+#[test]
+fn a_state_that_was_not_acknowledged_is_superseded_by_a_newer_one() {
+    let (mut net, _) = observed();
+    net.drop_if = Some(|from_client, _| !from_client);
+    net.change("light", "on", true);
+    net.run_for(seconds(1));
+    net.change("light", "dim", true);
+    net.drop_if = None;
+    net.run_for(seconds(60));
+    assert_eq!(net.states(), ["off", "dim"], "the one between was skipped");
+    let sent = net.sent_by_server();
+    let (first, second) = (view(sent[1]), view(sent[2]));
+    assert_ne!(
+        first.message_id(),
+        second.message_id(),
+        "a message of its own"
+    );
+    assert_eq!(second.payload(), b"dim");
+    // It left when the timer of the first one ran out, not before.
+    let crossing = net.crossings.iter().filter(|c| !c.from_client).nth(2);
+    let waited = crossing.unwrap().at.since(Instant::ZERO);
+    assert!(waited >= seconds(3) && waited <= seconds(4), "{waited:?}");
+    assert!(net.server.is_idle());
+}
+
+#[test]
+fn a_superseding_notification_takes_over_count_and_timer() {
+    let (mut net, _) = observed();
+    net.server_dead = true;
+    net.change("light", "on", true);
+    net.run_for(seconds(1));
+    net.change("light", "dim", true);
+    net.run_for(seconds(300));
+    let times: Vec<_> = net
+        .crossings
+        .iter()
+        .filter(|c| !c.from_client)
+        .skip(1)
+        .map(|c| c.at.as_micros())
+        .collect();
+    assert_eq!(times.len(), 5, "five copies in all, as of one message");
+    let first = times[1] - times[0];
+    for n in 1..4 {
+        assert_eq!(times[n + 1] - times[n], first << n, "doubled each time");
+    }
+    assert_eq!(net.server.observers(Subject(0)), 0, "and then it is over");
+}
+
+#[test]
+fn what_was_acknowledged_is_followed_by_what_changed_meanwhile() {
+    let (mut net, _) = observed();
+    net.change("light", "on", true);
+    net.change("light", "dim", true);
+    net.change("light", "off", true);
+    net.run_for(seconds(1));
+    assert_eq!(net.states(), ["off", "on", "off"]);
+}
+
+#[test]
+fn notifications_of_a_peer_share_its_window() {
+    let (mut net, _) = observed();
+    net.observable("door", "shut");
+    net.send_with(get("door"), observing());
+    net.run_for(seconds(1));
+    net.server_dead = true;
+    let before = net.crossings.len();
+    net.change("light", "on", true);
+    net.change("door", "open", true);
+    net.run_for(seconds(1));
+    // NSTART is 1: the second waits for the first.
+    assert_eq!(net.crossings.len() - before, 1);
+}
+
+#[test]
+fn a_snapshot_shows_what_a_peer_is_sent_and_what_waits() {
+    let (mut net, _) = observed();
+    assert_eq!(net.server.peers().collect::<Vec<_>>(), [client_address()]);
+    net.change("light", "on", true);
+    net.run_for(seconds(1));
+    let calm = net.server.snapshot(net.now, client_address()).unwrap();
+    assert_eq!((calm.transmissions, calm.retransmissions), (1, 0));
+    assert_eq!(calm.round_trip, Some(millis(20)));
+    assert_eq!(
+        (calm.observations, calm.outstanding, calm.queued),
+        (1, 0, 0)
+    );
+    net.observable("door", "shut");
+    net.send_with(get("door"), observing());
+    net.run_for(seconds(1));
+    net.server_dead = true;
+    net.change("light", "dim", true);
+    net.change("door", "open", true);
+    net.run_for(seconds(4));
+    let busy = net.server.snapshot(net.now, client_address()).unwrap();
+    assert_eq!((busy.transmissions, busy.retransmissions), (3, 1));
+    assert_eq!(
+        (busy.observations, busy.outstanding, busy.queued),
+        (2, 1, 1)
+    );
+    assert_eq!(busy.window.exchanges, 1);
+    assert_eq!(busy.heard, Some(millis(4_990)));
+    assert_eq!(
+        net.server.snapshot(net.now, crate::net::server_address()),
+        None
+    );
+}
+
+#[test]
+fn an_error_is_the_last_notification() {
+    let (mut net, _) = observed();
+    let gone = Response::new(Code::NOT_FOUND);
+    net.server.notify(net.now, Subject(0), &gone, true).unwrap();
+    net.run_for(seconds(10));
+    let last = view(net.sent_by_server()[1]);
+    assert_eq!(last.code(), Code::NOT_FOUND);
+    assert_eq!(observe_value(net.sent_by_server()[1]), None);
+    assert_eq!(net.response().unwrap().code, Code::NOT_FOUND);
+    assert!(net.client.is_idle() && net.server.is_idle());
+    assert!(matches!(
+        net.server_events[..],
+        [(_, Event::Unobserved(Subject(0)))]
+    ));
+}
+
+#[test]
+fn a_state_in_another_format_ends_the_observation_as_not_acceptable() {
+    let mut net = Net::plain();
+    net.observable("light", "off");
+    let json = carob_proto::codec::ContentFormat::JSON;
+    let text = carob_proto::codec::ContentFormat::TEXT_PLAIN;
+    net.app.formats.insert("light".into(), text);
+    net.send_with(get("light"), observing());
+    net.run_for(seconds(1));
+    net.server
+        .notify(net.now, Subject(0), &Response::content(text, "on"), false)
+        .unwrap();
+    net.server
+        .notify(net.now, Subject(0), &Response::content(json, "1"), false)
+        .unwrap();
+    net.run_for(seconds(1));
+    assert_eq!(net.response().unwrap().code, Code::NOT_ACCEPTABLE);
+    assert_eq!(net.server.observers(Subject(0)), 0);
+}
+
+#[test]
+fn a_state_that_fits_no_message_is_refused_at_once() {
+    let (mut net, _) = observed();
+    let mut large = Response::new(Code::CONTENT);
+    for _ in 0..2 {
+        let value = [b'x'; 1_000];
+        large.options.push(OptionNumber(2_048), &value).unwrap();
+    }
+    assert!(
+        net.server
+            .notify(net.now, Subject(0), &large, false)
+            .is_err()
+    );
+    net.run_for(seconds(1));
+    assert_eq!(net.states(), ["off"]);
+}
+
+#[test]
+fn once_a_day_interest_is_confirmed() {
+    let (mut net, _) = observed();
+    // Without retransmissions of the registration the day begins with it.
+    for hour in 1..=48 {
+        net.run_until(Instant::ZERO + seconds(hour * 3_600));
+        // Keep the client's own timers out of it.
+        net.change("light", "on", false);
+    }
+    net.run_for(seconds(3_600));
+    let confirmable: Vec<_> = net
+        .crossings
+        .iter()
+        .filter(|c| !c.from_client && view(&c.bytes).kind() == Type::Confirmable)
+        .map(|c| c.at.since(Instant::ZERO).as_secs() / 3_600)
+        .collect();
+    assert_eq!(
+        confirmable,
+        Vec::<u64>::new(),
+        "a client that renews is interested"
+    );
+
+    // One that never says anything is asked.
+    let (mut net, _) = observed();
+    let forgotten = net.sent_by_client()[0].to_vec();
+    net.server.handle_datagram(net.now, stranger(), &forgotten);
+    net.drain();
+    assert_eq!(net.server.observers(Subject(0)), 2);
+    net.server_dead = true;
+    let day = Instant::ZERO + seconds(24 * 3_600);
+    let mut at = None;
+    while at.is_none() {
+        let carob_proto::endpoint::Output::Wait(Some(due)) = net.server.poll() else {
+            panic!("the server waits");
+        };
+        net.server.handle_timeout(due);
+        while let carob_proto::endpoint::Output::Transmit { to, bytes } = net.server.poll() {
+            if to == stranger() && view(bytes).kind() == Type::Confirmable {
+                at = Some(due);
+            }
+        }
+    }
+    assert!(
+        at.unwrap() >= day && at.unwrap() <= day + seconds(2),
+        "{at:?}"
+    );
+}
+
+fn stranger() -> std::net::SocketAddr {
+    ([10, 0, 0, 77], 5683).into()
+}

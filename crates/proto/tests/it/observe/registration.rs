@@ -1,0 +1,118 @@
+//! Registering as an observer, and when that is refused or not answered.
+
+use super::*;
+
+#[test]
+fn a_registration_asks_with_0_and_is_answered_with_a_number() {
+    let (net, _) = observed();
+    assert_eq!(observe_value(net.sent_by_client()[0]), Some(0));
+    assert!(observe_value(net.sent_by_server()[0]).is_some());
+    assert_eq!(net.server.observers(Subject(0)), 1);
+    assert!(net.response().is_none(), "the request lives on");
+}
+
+#[test]
+fn a_resource_that_cannot_be_observed_is_answered_once() {
+    let mut net = Net::plain();
+    net.app.resources.insert("x".into(), "y".into());
+    net.send_with(get("x"), observing());
+    net.run_for(seconds(200));
+    assert_eq!(&net.response().unwrap().bytes()[..], b"y");
+    assert_eq!(observe_value(net.sent_by_server()[0]), None);
+    assert!(net.client.is_idle());
+    assert_eq!(net.client.usage().observations, 0);
+}
+
+#[test]
+fn an_error_lists_nobody() {
+    let mut net = Net::plain();
+    net.observable("light", "off");
+    net.app.resources.clear();
+    net.send_with(get("light"), observing());
+    net.run_for(seconds(1));
+    assert_eq!(net.response().unwrap().code, Code::NOT_FOUND);
+    assert_eq!(observe_value(net.sent_by_server()[0]), None);
+    assert_eq!(net.server.observers(Subject(0)), 0);
+}
+
+#[test]
+fn only_safe_methods_observe() {
+    let mut net = Net::plain();
+    let outcome = net.client.request(
+        net.now,
+        crate::net::server_address(),
+        put("light", "on".into()),
+        observing(),
+    );
+    assert_eq!(outcome, Err(RequestError::NotObservable));
+    // And a server lists nobody for one that does not know.
+    net.observable("light", "off");
+    let mut request = put("light", "on".into());
+    request.options.set_uint(OptionNumber::OBSERVE, 0).unwrap();
+    net.send(request);
+    net.run_for(seconds(1));
+    assert_eq!(net.server.observers(Subject(0)), 0);
+}
+
+#[test]
+fn fetch_observes_like_get() {
+    let mut net = Net::plain();
+    net.observable("light", "off");
+    let mut request = Request::new(Code::FETCH).with_path("light").unwrap();
+    request.payload = "{}".into();
+    net.send_with(request, observing());
+    net.run_for(seconds(1));
+    net.change("light", "on", false);
+    net.run_for(seconds(1));
+    assert_eq!(net.states(), ["off", "on"]);
+}
+
+#[test]
+fn the_same_token_again_refreshes_the_entry_and_adds_none() {
+    let (mut net, _) = observed();
+    let mut again = net.sent_by_client()[0].to_vec();
+    again[2..4].copy_from_slice(&0x7777_u16.to_be_bytes());
+    net.inject_to_server(&again);
+    assert_eq!(net.server.observers(Subject(0)), 1);
+    assert_eq!(net.server.usage().observers, 1);
+}
+
+#[test]
+fn at_the_limit_requests_are_answered_and_not_listed() {
+    let mut config = Config::default();
+    config.limits.observers = 1;
+    let (mut net, _) = observed_with(config);
+    net.observable("door", "shut");
+    net.send_with(get("door"), observing());
+    net.run_for(seconds(1));
+    assert_eq!(&net.response().unwrap().bytes()[..], b"shut");
+    assert_eq!(net.server.usage().observers, 1);
+}
+
+#[test]
+fn one_peer_cannot_take_all_places() {
+    let mut config = Config::default();
+    config.limits.observers_of_peer = 2;
+    let (mut net, _) = observed_with(config);
+    for path in ["a", "b"] {
+        net.observable(path, "x");
+        net.send_with(get(path), observing());
+        net.run_for(seconds(1));
+    }
+    assert_eq!(net.server.usage().observers, 2);
+    assert_eq!(net.responses().len(), 1);
+}
+
+#[test]
+fn what_changes_while_a_registration_is_answered_is_not_missed() {
+    let mut net = Net::plain();
+    net.observable("light", "off");
+    net.app.delay = seconds(3);
+    net.send_with(get("light"), observing());
+    net.run_for(seconds(1));
+    assert_eq!(net.change("light", "on", false), 1);
+    net.run_for(seconds(10));
+    // The answer reads the new state, and the notification tells it once more: better twice
+    // than never.
+    assert_eq!(net.states(), ["on", "on"]);
+}

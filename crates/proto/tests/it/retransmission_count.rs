@@ -1,0 +1,564 @@
+//! A client's part in telling copies of a request apart by an option
+//! (draft-ietf-core-fasor-02 4.4), and what it makes of the answers.
+
+use crate::net::counting::{Log, between, counting};
+use crate::net::wire::{Wire, ack, con, view};
+use crate::net::{Faults, Net, get, millis, pattern, post, put, seconds, server_address};
+use bytes::Bytes;
+use carob_cc::controller::Counting;
+use carob_cc::evidence::{Answer, Matched};
+use carob_proto::Request;
+use carob_proto::codec::{Code, MessageId, OptionNumber, Type};
+use carob_proto::endpoint::{Config, Endpoint, MESSAGE_BYTES, RETRANSMISSION_COUNT, Sending};
+
+const COUNT: u16 = RETRANSMISSION_COUNT.0;
+
+/// A client whose timers are 2, 4, 8, 16 and 32 s, and a server that supports the option.
+fn counted(how: Counting) -> (Net, Log) {
+    let (config, log) = counting(how, seconds(2), 4);
+    let mut net = Net::new(config, Config::default());
+    net.app.resources.insert("x".into(), "state".into());
+    (net, log)
+}
+
+/// A client that talks to nobody; a test answers it.
+fn alone(how: Counting) -> (Net, Log) {
+    let (mut net, log) = counted(how);
+    net.server_dead = true;
+    (net, log)
+}
+
+/// The counts of the client's messages, one after the other.
+fn counts(net: &Net) -> Vec<Option<Vec<u8>>> {
+    let sent = net.sent_by_client();
+    let count = |bytes: &&[u8]| view(bytes).option(RETRANSMISSION_COUNT).map(<[u8]>::to_vec);
+    sent.iter().map(count).collect()
+}
+
+fn some(counts: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
+    counts.iter().map(|count| Some(count.to_vec())).collect()
+}
+
+/// A piggybacked answer to a message of the client.
+fn answer(request: &[u8], count: Option<&[u8]>) -> Vec<u8> {
+    let answer = ack(Code::CONTENT, view(request).message_id().0)
+        .token_of(request)
+        .payload(b"state");
+    match count {
+        Some(count) => answer.option(COUNT, count).bytes(),
+        None => answer.bytes(),
+    }
+}
+
+/// Answers the client's last message.
+fn reply(net: &mut Net, count: Option<&[u8]>) {
+    let request = net.sent_by_client().last().unwrap().to_vec();
+    net.inject_to_client(&answer(&request, count));
+}
+
+/// An exchange of one copy that takes this long, with a peer that counts.
+fn acquaint(net: &mut Net, milliseconds: u64) {
+    net.send(get("x"));
+    net.run_for(millis(milliseconds));
+    reply(net, Some(&[255]));
+}
+
+#[test]
+fn the_first_request_to_a_peer_introduces_the_option_and_copies_tell_their_number() {
+    let (mut net, _) = alone(Counting::EveryCopy);
+    net.send(get("x"));
+    net.run_for(seconds(100));
+    assert_eq!(counts(&net), some(&[&[255], &[1], &[2], &[3], &[4]]));
+    let sent = net.sent_by_client();
+    let same = |bytes: &&[u8]| {
+        let message = view(bytes);
+        let path = message.option(OptionNumber::URI_PATH) == Some(b"x");
+        (
+            message.message_id(),
+            message.token().as_slice().to_vec(),
+            path,
+        )
+    };
+    assert!(sent.iter().all(|bytes| same(bytes) == same(&sent[0])));
+}
+
+#[test]
+fn once_a_peer_has_echoed_the_original_counts_0_without_a_byte() {
+    let (mut net, log) = counted(Counting::EveryCopy);
+    net.send(get("x"));
+    net.run_for(seconds(1));
+    net.send(get("x"));
+    net.run_for(seconds(1));
+    net.server_dead = true;
+    net.send(get("x"));
+    net.run_for(seconds(7));
+    assert_eq!(counts(&net), some(&[&[255], &[], &[], &[1], &[2]]));
+    assert_eq!(log.matches(), vec![Matched::Exact(0); 2]);
+    let echoes = net.sent_by_server();
+    assert_eq!(view(echoes[1]).option(RETRANSMISSION_COUNT), Some(&[][..]));
+}
+
+#[test]
+fn requests_that_wait_for_the_first_answer_all_introduce_it() {
+    let (mut net, _) = alone(Counting::EveryCopy);
+    net.send(get("x"));
+    net.send(get("y"));
+    let first = net.sent_by_client()[0].to_vec();
+    net.inject_to_client(&answer(&first, Some(&[255])));
+    net.send(get("z"));
+    assert_eq!(counts(&net), some(&[&[255], &[255], &[]]));
+}
+
+#[test]
+fn a_peer_that_ignores_the_option_is_not_sent_it_again() {
+    let (mut net, log) = alone(Counting::EveryCopy);
+    net.send(get("x"));
+    net.send(get("y"));
+    reply(&mut net, None);
+    net.run_for(seconds(3));
+    net.send(get("z"));
+    let mut expected = some(&[&[255], &[255]]);
+    expected.extend([None, None]);
+    assert_eq!(counts(&net), expected, "nor in a retransmission under way");
+    let first = net.sent_by_client()[0].to_vec();
+    let repeated = net.sent_by_client()[2].to_vec();
+    let without = Wire::bytes(
+        &con(Code::GET, view(&first).message_id().0)
+            .token_of(&first)
+            .path("x"),
+    );
+    assert_eq!(repeated, without, "it is as if it had never been there");
+    // Should it come after all, it answers nothing that was asked.
+    net.inject_to_client(&answer(&repeated, Some(&[1])));
+    assert_eq!(log.last(), between(0, 1));
+    assert_eq!(net.responses().len(), 2);
+}
+
+#[test]
+fn where_only_repeated_copies_count_originals_carry_nothing() {
+    let (mut net, _) = alone(Counting::RepeatedCopies);
+    net.send(get("x"));
+    net.run_for(seconds(100));
+    let mut expected = vec![None];
+    expected.extend(some(&[&[1], &[2], &[3], &[4]]));
+    assert_eq!(counts(&net), expected);
+}
+
+#[test]
+fn nothing_but_confirmable_requests_is_counted() {
+    for how in [Counting::EveryCopy, Counting::RepeatedCopies] {
+        let (config, _) = counting(how, seconds(2), 4);
+        let mut net = Net::new(config.clone(), config);
+        net.observable("x", "0");
+        let mut sending = Sending::default();
+        sending.confirmable = false;
+        sending.observe = true;
+        net.send_with(get("x"), sending);
+        net.run_for(seconds(1));
+        net.change("x", "1", true);
+        net.server_dead = true;
+        net.client.ping(net.now, server_address()).unwrap();
+        net.run_for(seconds(5));
+        let mut all = net.sent_by_client();
+        all.extend(net.sent_by_server());
+        let kinds: Vec<_> = all.iter().map(|bytes| view(bytes).kind()).collect();
+        assert!(kinds.contains(&Type::Confirmable) && kinds.contains(&Type::NonConfirmable));
+        assert!(all.len() > 5, "{kinds:?}");
+        let carries = |bytes: &&[u8]| view(bytes).option(RETRANSMISSION_COUNT).is_some();
+        assert!(!all.iter().any(carries));
+    }
+}
+
+#[test]
+fn without_a_number_that_can_count_nothing_is_counted() {
+    for number in [0, 65_001] {
+        let (mut config, log) = counting(Counting::EveryCopy, seconds(2), 4);
+        config.retransmission_count_option = OptionNumber(number);
+        let mut net = Net::new(config, Config::default());
+        net.server_dead = true;
+        net.send(get("x"));
+        net.run_for(seconds(3));
+        for bytes in net.sent_by_client() {
+            assert_eq!(view(bytes).options().count(), 1);
+        }
+        reply(&mut net, None);
+        assert_eq!(log.last(), between(0, 1));
+    }
+}
+
+#[test]
+fn the_last_copy_is_matched_whatever_the_peer_is_like() {
+    let (mut net, log) = alone(Counting::EveryCopy);
+    net.send(get("x"));
+    net.run_for(seconds(3));
+    reply(&mut net, Some(&[1]));
+    assert_eq!(log.matches(), [Matched::Exact(1)]);
+    let round_trip = net.client.snapshot(net.now, server_address()).unwrap();
+    assert_eq!(round_trip.round_trip, Some(seconds(1)));
+}
+
+#[test]
+fn a_replayed_count_does_not_make_a_retransmission_look_slow() {
+    // Copies at 0, 2 and 6 s. The first answer is lost, and each copy is answered with it.
+    let (mut net, log) = alone(Counting::EveryCopy);
+    acquaint(&mut net, 100);
+    net.send(get("x"));
+    net.run_for(millis(2_100));
+    reply(&mut net, Some(&[]));
+    assert_eq!(log.last(), between(0, 1));
+    net.send(get("x"));
+    net.run_for(millis(6_100));
+    reply(&mut net, Some(&[1]));
+    assert_eq!(log.last(), between(1, 2));
+}
+
+#[test]
+fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
+    let (mut net, log) = alone(Counting::EveryCopy);
+    acquaint(&mut net, 100);
+    for (after, named, expected) in [
+        (2_099, &[][..], Matched::Exact(0)),
+        (2_100, &[], between(0, 1)),
+        (6_099, &[1], Matched::Exact(1)),
+        (6_099, &[], between(0, 1)),
+        (6_100, &[], between(0, 2)),
+        (6_100, &[2], Matched::Exact(2)),
+    ] {
+        net.send(get("x"));
+        net.run_for(millis(after));
+        reply(&mut net, Some(named));
+        assert_eq!(log.last(), expected, "{named:?} after {after} ms");
+    }
+}
+
+#[test]
+fn without_a_round_trip_to_compare_with_only_the_last_copy_is_sure() {
+    let (mut net, log) = alone(Counting::EveryCopy);
+    net.send(get("x"));
+    net.run_for(millis(2_001));
+    reply(&mut net, Some(&[255]));
+    assert_eq!(log.matches(), [between(0, 1)]);
+}
+
+#[test]
+fn a_peer_whose_answers_to_one_message_differ_is_believed_from_then_on() {
+    let (mut net, log) = alone(Counting::EveryCopy);
+    acquaint(&mut net, 100);
+    net.send(get("x"));
+    net.run_for(millis(2_500));
+    let request = net.sent_by_client().last().unwrap().to_vec();
+    net.inject_to_client(&answer(&request, Some(&[])));
+    assert_eq!(log.last(), between(0, 1));
+    net.run_for(millis(100));
+    net.inject_to_client(&answer(&request, Some(&[1])));
+    net.send(get("x"));
+    net.run_for(millis(2_500));
+    reply(&mut net, Some(&[]));
+    assert_eq!(log.last(), Matched::Exact(0));
+    // Until it answers two copies with the same.
+    reply(&mut net, Some(&[]));
+    net.send(get("x"));
+    net.run_for(millis(2_500));
+    reply(&mut net, Some(&[]));
+    assert_eq!(log.last(), between(0, 1));
+}
+
+#[test]
+fn our_own_server_is_soon_believed() {
+    // 3 s there and back; the second copy leaves after 2 s, needlessly.
+    let (mut net, log) = counted(Counting::EveryCopy);
+    net.delay = millis(1_500);
+    for _ in 0..3 {
+        net.send(get("x"));
+        net.run_for(seconds(10));
+    }
+    assert_eq!(
+        log.matches(),
+        [between(0, 1), Matched::Exact(0), Matched::Exact(0)]
+    );
+    let round_trip = net.client.snapshot(net.now, server_address()).unwrap();
+    assert_eq!(round_trip.round_trip, Some(seconds(3)));
+}
+
+#[test]
+fn an_answer_lost_on_its_way_is_made_up_for_by_one_to_the_copy_that_came_next() {
+    let (mut net, log) = counted(Counting::EveryCopy);
+    // The answers to originals never arrive.
+    net.drop_if = Some(|from_client, bytes| {
+        let count = view(bytes).option(RETRANSMISSION_COUNT);
+        !from_client && matches!(count, Some([] | [255]))
+    });
+    net.send(post("x", Bytes::from_static(b"once")));
+    net.run_for(seconds(5));
+    assert_eq!(log.matches(), [Matched::Exact(1)]);
+    assert_eq!(net.app.executed["x"], 1);
+    assert_eq!(
+        net.client
+            .snapshot(net.now, server_address())
+            .unwrap()
+            .round_trip,
+        Some(millis(20)),
+        "from the copy that was answered"
+    );
+}
+
+#[test]
+fn counts_that_cannot_be_are_ignored() {
+    let hostile: [&[u8]; 6] = [&[2], &[3], &[200], &[254], &[0, 1], &[1; 9]];
+    for count in hostile {
+        let (mut net, log) = alone(Counting::EveryCopy);
+        acquaint(&mut net, 100);
+        net.send(get("x"));
+        net.run_for(millis(2_500));
+        reply(&mut net, Some(count));
+        assert_eq!(log.last(), between(0, 1), "{count:?}");
+        assert_eq!(net.responses().len(), 2, "it is a response all the same");
+    }
+    // Nor do they prove anything.
+    let (mut net, log) = alone(Counting::EveryCopy);
+    acquaint(&mut net, 100);
+    net.send(get("x"));
+    net.run_for(millis(2_500));
+    for count in [&[][..], &[7], &[0, 0], &[]] {
+        reply(&mut net, Some(count));
+    }
+    net.send(get("x"));
+    net.run_for(millis(2_500));
+    reply(&mut net, Some(&[]));
+    assert_eq!(log.last(), between(0, 1));
+}
+
+#[test]
+fn an_empty_acknowledgement_leaves_it_open_and_a_separate_response_has_no_count() {
+    let (mut net, log) = alone(Counting::EveryCopy);
+    acquaint(&mut net, 100);
+    net.send(get("x"));
+    net.run_for(millis(2_500));
+    let request = net.sent_by_client().last().unwrap().to_vec();
+    let MessageId(id) = view(&request).message_id();
+    net.inject_to_client(&crate::net::wire::empty(Type::Acknowledgement, id));
+    let separate = con(Code::CONTENT, 99).token_of(&request);
+    net.inject_to_client(&separate.option(COUNT, &[1]).bytes());
+    let heard = log.heard();
+    let last: Vec<_> = heard[1..]
+        .iter()
+        .map(|heard| (heard.first, heard.answer, heard.matched))
+        .collect();
+    let expected = [
+        (true, Answer::Empty, between(0, 1)),
+        (false, Answer::Separate, between(0, 1)),
+    ];
+    assert_eq!(last, expected);
+}
+
+#[test]
+fn a_separate_response_does_not_show_that_a_peer_ignores_the_option() {
+    let (mut net, _) = counted(Counting::EveryCopy);
+    net.app.delay = seconds(1);
+    net.send(get("x"));
+    net.run_for(seconds(10));
+    net.app.delay = millis(0);
+    for _ in 0..2 {
+        net.send(get("x"));
+        net.run_for(seconds(10));
+    }
+    let requests: Vec<_> = counts(&net).into_iter().flatten().collect();
+    assert_eq!(requests, [vec![255], vec![255], vec![]]);
+}
+
+#[test]
+fn a_response_without_a_count_is_to_the_original_if_its_sender_would_count() {
+    let (mut net, log) = alone(Counting::RepeatedCopies);
+    net.send(get("x"));
+    net.run_for(millis(100));
+    reply(&mut net, None);
+    let mut ask = |after: u64, count: Option<&[u8]>| {
+        net.send(get("x"));
+        net.run_for(millis(after));
+        reply(&mut net, count);
+        log.last()
+    };
+    assert_eq!(ask(2_050, None), between(0, 1), "who knows");
+    assert_eq!(ask(2_500, Some(&[1])), Matched::Exact(1));
+    assert_eq!(ask(2_050, None), Matched::Exact(0));
+    assert_eq!(ask(2_500, None), between(0, 1), "it may be a replay");
+    assert_eq!(ask(6_050, Some(&[1])), Matched::Exact(1));
+    assert_eq!(ask(6_500, Some(&[0])), between(0, 2), "no copy had that");
+}
+
+#[test]
+fn our_own_server_is_soon_believed_when_only_repeated_copies_count() {
+    let (mut net, log) = counted(Counting::RepeatedCopies);
+    net.delay = millis(1_500);
+    for _ in 0..3 {
+        net.send(get("x"));
+        net.run_for(seconds(10));
+    }
+    assert_eq!(
+        log.matches(),
+        [between(0, 1), Matched::Exact(0), Matched::Exact(0)]
+    );
+}
+
+#[test]
+fn the_largest_request_has_room_for_the_count_of_its_copies() {
+    let mut largest = 0;
+    for options in 0..250 {
+        let (mut net, _) = alone(Counting::EveryCopy);
+        let mut request = put("x", pattern(3_000));
+        request
+            .options
+            .push(OptionNumber::URI_QUERY, &vec![b'a'; options])
+            .unwrap();
+        net.send(request);
+        net.run_for(seconds(3));
+        let sent = net.sent_by_client();
+        assert_eq!(counts(&net), some(&[&[255], &[1]]), "{options}");
+        assert!(sent.iter().all(|bytes| bytes.len() <= MESSAGE_BYTES));
+        largest = largest.max(sent[1].len());
+    }
+    assert!(largest > MESSAGE_BYTES - 16, "{largest}: some come near");
+    // What is refused without counting is refused with it, and nothing else.
+    let fits = |config: Config, length: usize| {
+        let mut endpoint = Endpoint::new(config, crate::net::Stream(1));
+        let request = Request::new(Code::PUT).with_payload(pattern(100));
+        let mut request = request;
+        request
+            .options
+            .push(OptionNumber(65_000), &vec![b'a'; length])
+            .unwrap();
+        let now = carob_cc::time::Instant::ZERO;
+        endpoint
+            .request(now, server_address(), request, Sending::default())
+            .is_ok()
+    };
+    for length in 900..1_034 {
+        let (config, _) = counting(Counting::EveryCopy, seconds(2), 4);
+        assert_eq!(
+            fits(config, length),
+            fits(Config::default(), length),
+            "{length}"
+        );
+    }
+}
+
+#[test]
+fn what_is_in_flight_is_counted_to_the_byte() {
+    for how in [
+        Counting::EveryCopy,
+        Counting::RepeatedCopies,
+        Counting::Token,
+    ] {
+        let (mut net, _) = alone(how);
+        net.send(get("x"));
+        net.send(get("y"));
+        for until in [0, 3, 4] {
+            net.run_for(seconds(until));
+            let sent = net.sent_by_client();
+            let flying: usize = sent.iter().rev().take(2).map(|bytes| bytes.len()).sum();
+            let snapshot = net.client.snapshot(net.now, server_address()).unwrap();
+            assert_eq!(snapshot.outstanding_bytes, flying as u32, "{how:?}");
+        }
+        for request in net
+            .sent_by_client()
+            .iter()
+            .rev()
+            .take(2)
+            .map(|b| b.to_vec())
+            .collect::<Vec<_>>()
+        {
+            net.inject_to_client(&answer(&request, Some(&[2])));
+        }
+        let snapshot = net.client.snapshot(net.now, server_address()).unwrap();
+        assert_eq!(
+            (snapshot.outstanding, snapshot.outstanding_bytes),
+            (0, 0),
+            "{how:?}"
+        );
+        assert!(net.client.is_idle());
+    }
+}
+
+#[test]
+fn applications_do_not_see_the_echo() {
+    let (mut net, _) = counted(Counting::EveryCopy);
+    net.app.resources.insert("large".into(), pattern(3_000));
+    net.send(get("x"));
+    net.run_for(seconds(1));
+    net.send(get("large"));
+    net.run_for(seconds(1));
+    assert!(
+        view(net.sent_by_server()[0])
+            .option(RETRANSMISSION_COUNT)
+            .is_some()
+    );
+    let responses = net.responses();
+    assert_eq!(responses.len(), 2);
+    assert_eq!(responses[1].bytes(), &pattern(3_000));
+    for response in responses {
+        assert!(!response.options.contains(RETRANSMISSION_COUNT));
+    }
+}
+
+#[test]
+fn an_option_that_the_application_uses_for_itself_passes_where_nothing_is_counted() {
+    let mut net = Net::plain();
+    net.server_dead = true;
+    let mut request = get("x");
+    request.options.push(RETRANSMISSION_COUNT, b"own").unwrap();
+    net.send(request);
+    assert_eq!(counts(&net), [Some(b"own".to_vec())]);
+    reply(&mut net, Some(b"too"));
+    let response = net.response().unwrap();
+    assert_eq!(
+        response.options.first(RETRANSMISSION_COUNT),
+        Some(&b"too"[..])
+    );
+}
+
+#[test]
+fn a_registration_is_counted_and_its_notifications_are_not() {
+    let (mut net, log) = counted(Counting::EveryCopy);
+    net.observable("x", "0");
+    let mut sending = Sending::default();
+    sending.observe = true;
+    net.send_with(get("x"), sending);
+    net.run_for(seconds(1));
+    net.change("x", "1", true);
+    net.run_for(seconds(1));
+    assert_eq!(net.states(), ["0", "1"]);
+    let sent = net.sent_by_server();
+    let carries: Vec<_> = sent
+        .iter()
+        .map(|bytes| view(bytes).option(RETRANSMISSION_COUNT).is_some())
+        .collect();
+    assert_eq!(carries, [true, false]);
+    assert_eq!(log.matches(), [Matched::Exact(0)]);
+}
+
+#[test]
+fn a_body_crosses_a_bad_path_with_every_block_counted() {
+    let (config, log) = counting(Counting::EveryCopy, millis(100), 4);
+    let mut net = Net::new(config, Config::default()).seeded(3);
+    net.app.resources.insert("x".into(), pattern(20_000));
+    net.faults = Faults {
+        loss: 20,
+        duplication: 20,
+        jitter: millis(60),
+    };
+    net.send(get("x"));
+    net.send(put("y", pattern(20_000)));
+    net.run_for(seconds(120));
+    assert_eq!(net.responses().len(), 2);
+    assert!(
+        net.responses()
+            .iter()
+            .any(|r| r.bytes() == &pattern(20_000))
+    );
+    assert_eq!(net.app.resources["y"], pattern(20_000));
+    let exact = log.heard();
+    let told = exact
+        .iter()
+        .filter(|h| h.copies > 1 && matches!(h.matched, Matched::Exact(_)));
+    assert!(told.count() > 5);
+}

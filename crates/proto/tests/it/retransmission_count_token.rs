@@ -1,0 +1,359 @@
+//! Copies of a request told apart by their tokens (draft-ietf-core-fasor-02 4.5): no server need
+//! know of it.
+
+use std::collections::BTreeSet;
+
+use crate::net::counting::{Log, between, counting};
+use crate::net::wire::{ack, con, empty, shapes, view};
+use crate::net::{Faults, Net, get, millis, pattern, post, put, seconds, server_address};
+use carob_cc::controller::Counting;
+use carob_cc::evidence::{Answer, Matched};
+use carob_proto::codec::{Code, OptionNumber, Type};
+use carob_proto::endpoint::{Config, Sending};
+
+/// A client whose timers are 2, 4, 8, 16 and 32 s, with room for `window` requests at once.
+fn counted(window: u16) -> (Net, Log) {
+    let (config, log) = counting(Counting::Token, seconds(2), window);
+    let mut net = Net::new(config, Config::default());
+    net.app.resources.insert("x".into(), "state".into());
+    (net, log)
+}
+
+fn alone(window: u16) -> (Net, Log) {
+    let (mut net, log) = counted(window);
+    net.server_dead = true;
+    (net, log)
+}
+
+fn tokens(net: &Net) -> Vec<Vec<u8>> {
+    let sent = net.sent_by_client();
+    let token = |bytes: &&[u8]| view(bytes).token().as_slice().to_vec();
+    sent.iter().map(token).collect()
+}
+
+/// A token with another last byte.
+fn of_copy(token: &[u8], copy: u8) -> Vec<u8> {
+    let mut token = token.to_vec();
+    *token.last_mut().unwrap() = copy;
+    token
+}
+
+/// Answers the client's last message with the token of this copy.
+fn reply(net: &mut Net, copy: u8) {
+    let request = net.sent_by_client().last().unwrap().to_vec();
+    let token = of_copy(view(&request).token().as_slice(), copy);
+    let id = view(&request).message_id().0;
+    net.inject_to_client(&ack(Code::CONTENT, id).token(&token).bytes());
+}
+
+fn separate(net: &mut Net, token: &[u8], id: u16) {
+    net.inject_to_client(&con(Code::CONTENT, id).token(token).bytes());
+}
+
+#[test]
+fn the_last_byte_of_the_token_is_the_number_of_the_copy() {
+    for (length, expected) in [(0, 2), (1, 2), (2, 2), (3, 3), (8, 8), (200, 8)] {
+        let (mut config, _) = counting(Counting::Token, seconds(2), 4);
+        config.token_length = length;
+        let mut net = Net::new(config, Config::default());
+        net.server_dead = true;
+        net.send(get("x"));
+        net.run_for(seconds(100));
+        let tokens = tokens(&net);
+        assert_eq!(tokens[0].len(), expected);
+        let copies: Vec<_> = (0..5).map(|copy| of_copy(&tokens[0], copy)).collect();
+        assert_eq!(tokens, copies);
+        let sent = net.sent_by_client();
+        assert!(sent.iter().all(|bytes| view(bytes).options().count() == 1));
+        let id = view(sent[0]).message_id();
+        assert!(sent.iter().all(|bytes| view(bytes).message_id() == id));
+    }
+}
+
+#[test]
+fn an_answer_is_taken_whichever_copy_it_names_and_matched_where_that_is_sure() {
+    for (copy, expected) in [
+        (0, between(0, 2)),
+        (1, between(1, 2)),
+        (2, Matched::Exact(2)),
+    ] {
+        let (mut net, log) = alone(4);
+        net.send(get("x"));
+        net.run_for(seconds(7));
+        reply(&mut net, copy);
+        assert_eq!(log.matches(), [expected]);
+        assert_eq!(net.responses().len(), 1);
+        assert!(net.client.is_idle());
+    }
+}
+
+#[test]
+fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
+    let (mut net, log) = alone(4);
+    net.send(get("x"));
+    net.run_for(millis(100));
+    reply(&mut net, 0);
+    for (after, copy, expected) in [
+        (2_099, 0, Matched::Exact(0)),
+        (2_100, 0, between(0, 1)),
+        (6_099, 0, between(0, 1)),
+        (6_099, 1, Matched::Exact(1)),
+    ] {
+        net.send(get("x"));
+        net.run_for(millis(after));
+        reply(&mut net, copy);
+        assert_eq!(log.last(), expected, "{copy} after {after} ms");
+    }
+}
+
+#[test]
+fn the_token_of_a_copy_that_was_never_sent_answers_nothing() {
+    let (mut net, log) = alone(4);
+    net.send(get("x"));
+    net.run_for(seconds(3));
+    let request = net.sent_by_client()[0].to_vec();
+    let id = view(&request).message_id().0;
+    for copy in [2, 3, 255] {
+        let token = of_copy(view(&request).token().as_slice(), copy);
+        net.inject_to_client(&ack(Code::CONTENT, id).token(&token).bytes());
+        separate(&mut net, &token, u16::from(copy));
+    }
+    assert!(log.matches().is_empty() && net.responses().is_empty());
+    let sent = net.sent_by_client();
+    let refused = shapes(&sent[sent.len() - 3..]);
+    assert_eq!(refused, vec!["RST 0.00"; 3]);
+    // It goes on waiting for an answer that can be.
+    net.send(get("y"));
+    reply(&mut net, 0);
+    assert_eq!(log.matches(), [Matched::Exact(0)]);
+}
+
+#[test]
+fn our_own_server_answers_each_copy_with_its_token() {
+    // 3 s there and back; the second copy leaves after 2 s, needlessly.
+    let (mut net, log) = counted(4);
+    net.delay = millis(1_500);
+    for _ in 0..3 {
+        net.send(post("x", "once".into()));
+        net.run_for(seconds(10));
+    }
+    assert_eq!(net.app.executed["x"], 3);
+    assert_eq!(
+        log.matches(),
+        [between(0, 1), Matched::Exact(0), Matched::Exact(0)],
+        "believed once two of its answers have differed"
+    );
+}
+
+#[test]
+fn an_answer_lost_on_its_way_is_made_up_for_by_one_to_the_copy_that_came_next() {
+    let (mut net, log) = counted(4);
+    net.drop_if =
+        Some(|from_client, bytes| !from_client && view(bytes).token().as_slice().ends_with(&[0]));
+    net.send(post("x", "once".into()));
+    net.run_for(seconds(5));
+    assert_eq!(log.matches(), [Matched::Exact(1)]);
+    assert_eq!(net.app.executed["x"], 1);
+    let round_trip = net.client.snapshot(net.now, server_address()).unwrap();
+    assert_eq!(round_trip.round_trip, Some(millis(20)));
+}
+
+#[test]
+fn late_answers_that_cannot_be_prove_nothing() {
+    let (mut net, log) = alone(4);
+    for _ in 0..2 {
+        net.send(get("x"));
+        net.run_for(millis(2_500));
+        let request = net.sent_by_client().last().unwrap().to_vec();
+        let id = view(&request).message_id().0;
+        reply(&mut net, 0);
+        reply(&mut net, 200);
+        let other = [&[!request[4]][..], &request[5..11], &[1]].concat();
+        net.inject_to_client(&ack(Code::CONTENT, id).token(&other).bytes());
+    }
+    assert_eq!(log.matches(), vec![between(0, 1); 2]);
+    // This does.
+    reply(&mut net, 1);
+    net.send(get("x"));
+    net.run_for(millis(2_500));
+    reply(&mut net, 0);
+    assert_eq!(log.last(), Matched::Exact(0));
+}
+
+#[test]
+fn requests_at_once_have_tokens_that_no_copy_of_another_has() {
+    for length in [0, 1, 2, 3, 8] {
+        let (mut config, log) = counting(Counting::Token, seconds(2), 300);
+        config.token_length = length;
+        let mut net = Net::new(config, Config::default());
+        net.server_dead = true;
+        for n in 0..300 {
+            let mut sending = Sending::default();
+            sending.observe = n % 10 == 0;
+            net.send_with(get("x"), sending);
+        }
+        net.run_for(seconds(7));
+        let first = net.sent_by_client().len() / 3;
+        assert_eq!(first, 300);
+        let ids = |bytes: &&[u8]| {
+            (
+                view(bytes).token().as_slice().to_vec(),
+                view(bytes).message_id(),
+            )
+        };
+        let all: BTreeSet<_> = net.sent_by_client().iter().map(ids).collect();
+        let tokens: BTreeSet<_> = all.iter().map(|(token, _)| token.clone()).collect();
+        assert_eq!(
+            tokens.len(),
+            30 + 270 * 3,
+            "{length}: registrations keep theirs"
+        );
+        assert_eq!(all.len(), tokens.len(), "{length}: none is of two messages");
+        // Each is found by the token of any of its copies; the copies of all leave together.
+        let sent: Vec<_> = net.sent_by_client().iter().map(|b| b.to_vec()).collect();
+        for n in 0..300 {
+            let copy = &sent[n % 3 * 300 + n];
+            let id = view(copy).message_id().0;
+            net.inject_to_client(&ack(Code::CONTENT, id).token_of(copy).bytes());
+        }
+        assert_eq!(log.matches().len(), 300, "{length}");
+        assert!(net.client.is_idle(), "{length}");
+    }
+}
+
+#[test]
+fn the_token_of_a_separate_response_tells_what_the_empty_acknowledgement_left_open() {
+    let (mut net, log) = counted(4);
+    // The first copy is lost.
+    net.drop_if =
+        Some(|from_client, bytes| from_client && view(bytes).token().as_slice().ends_with(&[0]));
+    net.app.delay = seconds(1);
+    net.send(get("x"));
+    net.run_for(seconds(10));
+    let heard: Vec<_> = log
+        .heard()
+        .iter()
+        .map(|heard| (heard.first, heard.answer, heard.matched))
+        .collect();
+    let expected = [
+        (true, Answer::Empty, between(0, 1)),
+        (false, Answer::Separate, Matched::Exact(1)),
+    ];
+    assert_eq!(heard, expected);
+    assert_eq!(net.responses().len(), 1);
+}
+
+#[test]
+fn a_separate_response_may_be_a_replay_as_well() {
+    // Californium 3.14 answers the duplicate of a request with the separate response to the first
+    // copy, once more. Copies at 0 and 2 s.
+    let (mut net, log) = alone(4);
+    net.send(get("x"));
+    net.run_for(millis(100));
+    reply(&mut net, 0);
+    net.send(get("x"));
+    net.run_for(millis(2_200));
+    let request = net.sent_by_client().last().unwrap().to_vec();
+    let token = of_copy(view(&request).token().as_slice(), 0);
+    let id = view(&request).message_id().0;
+    net.inject_to_client(&empty(Type::Acknowledgement, id));
+    separate(&mut net, &token, 99);
+    assert_eq!(log.last(), between(0, 1));
+    // Without its ACK, too.
+    net.send(get("x"));
+    net.run_for(millis(2_200));
+    let token = of_copy(&tokens(&net).pop().unwrap(), 0);
+    separate(&mut net, &token, 100);
+    assert_eq!(log.last(), between(0, 1));
+    assert_eq!(net.responses().len(), 3);
+}
+
+#[test]
+fn a_registration_keeps_its_token_and_so_do_its_notifications() {
+    let (mut net, log) = alone(4);
+    net.observable("x", "0");
+    let mut sending = Sending::default();
+    sending.observe = true;
+    let id = net.send_with(get("x"), sending);
+    net.run_for(seconds(3));
+    net.server_dead = false;
+    net.run_for(seconds(30));
+    net.change("x", "1", true);
+    net.run_for(seconds(1));
+    net.app.resources.insert("x".into(), pattern(3_000));
+    net.change("x", pattern(3_000), true);
+    net.run_for(seconds(1));
+    assert_eq!(net.states().len(), 3);
+    assert_eq!(log.matches()[0], between(0, 2), "as without");
+    assert!(net.client.stop_observing(net.now, id));
+    net.run_for(seconds(10));
+    let sent = net.sent_by_client();
+    let registers = |bytes: &&&[u8]| view(bytes).option(OptionNumber::OBSERVE).is_some();
+    let token = |bytes: &&[u8]| view(bytes).token().as_slice().to_vec();
+    let registrations: BTreeSet<_> = sent.iter().filter(registers).map(token).collect();
+    assert_eq!(registrations.len(), 1);
+    // The further blocks of a notification are requests like any other.
+    let blocks = |bytes: &&&[u8]| view(bytes).option(OptionNumber::BLOCK2).is_some();
+    let blocks: Vec<_> = sent.iter().filter(blocks).map(token).collect();
+    assert!(!blocks.is_empty());
+    assert!(blocks.iter().all(|token| token.ends_with(&[0])));
+    assert!(net.client.is_idle());
+}
+
+#[test]
+fn what_the_network_quotes_is_known_by_the_token_of_any_copy_sent() {
+    let (mut net, _) = alone(4);
+    net.send(get("x"));
+    net.run_for(seconds(3));
+    let sent: Vec<_> = net.sent_by_client().iter().map(|b| b.to_vec()).collect();
+    for copy in &sent {
+        assert!(net.client.is_under_way(server_address(), copy));
+    }
+    let mut other = sent[0].clone();
+    other[4] ^= 1;
+    assert!(!net.client.is_under_way(server_address(), &other));
+    let mut later = sent[0].clone();
+    later[11] = 2;
+    assert!(
+        !net.client.is_under_way(server_address(), &later),
+        "never sent"
+    );
+    assert!(!net.client.is_under_way(server_address(), &sent[0][..8]));
+}
+
+#[test]
+fn a_non_request_counts_as_an_original() {
+    let (mut net, log) = counted(4);
+    let mut sending = Sending::default();
+    sending.confirmable = false;
+    net.send_with(get("x"), sending);
+    net.run_for(seconds(1));
+    assert!(tokens(&net)[0].ends_with(&[0]));
+    assert_eq!(log.matches(), [Matched::Exact(0)]);
+    assert_eq!(net.responses().len(), 1);
+}
+
+#[test]
+fn bodies_cross_a_bad_path_with_every_block_counted() {
+    for length in [0, 1, 8] {
+        let (mut config, log) = counting(Counting::Token, millis(100), 8);
+        config.token_length = length;
+        let mut net = Net::new(config, Config::default()).seeded(5);
+        net.app.resources.insert("x".into(), pattern(20_000));
+        net.faults = Faults {
+            loss: 20,
+            duplication: 20,
+            jitter: millis(60),
+        };
+        net.send(get("x"));
+        net.send(put("y", pattern(20_000)));
+        net.run_for(seconds(120));
+        assert_eq!(net.responses().len(), 2, "{length}");
+        assert_eq!(net.app.resources["y"], pattern(20_000));
+        let heard = log.heard();
+        let repeated = heard.iter().filter(|heard| heard.copies > 1);
+        let told =
+            |heard: &&crate::net::counting::Heard| matches!(heard.matched, Matched::Exact(_));
+        assert!(repeated.filter(told).count() > 5);
+    }
+}

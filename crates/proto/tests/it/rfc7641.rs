@@ -1,0 +1,447 @@
+//! RFC 7641, requirement by requirement, on the wire (`vectors/requirements.toml`); what
+//! `observe.rs` does not show.
+
+use crate::net::wire::{ack, blocks, con, empty, shapes, view};
+use crate::net::{Net, get, millis, pattern, seconds};
+use carob_cc::time::Instant;
+use carob_proto::codec::{Code, ContentFormat, OptionNumber, Type};
+use carob_proto::congestion::Choice;
+use carob_proto::endpoint::{Config, RequestId, Sending, Subject};
+use carob_proto::{Request, Response};
+
+fn observing() -> Sending {
+    let mut sending = Sending::default();
+    sending.observe = true;
+    sending
+}
+
+/// A client that observes `/light`, whose state is "off"; the first exchange is over.
+fn observed(request: Request) -> (Net, RequestId) {
+    let mut net = Net::plain();
+    net.observable("light", "off");
+    let id = net.send_with(request, observing());
+    net.run_for(seconds(1));
+    assert_eq!(net.server.observers(Subject(0)), 1);
+    (net, id)
+}
+
+fn number(message: &[u8]) -> Option<u32> {
+    view(message).uint_option(OptionNumber::OBSERVE)
+}
+
+/// The options of a message without its Observe option.
+fn others(message: &[u8]) -> Vec<(u16, Vec<u8>)> {
+    let all = view(message).options();
+    let rest = all.filter(|option| option.number != OptionNumber::OBSERVE);
+    rest.map(|option| (option.number.0, option.value.to_vec()))
+        .collect()
+}
+
+/// A GET of `/light` with options of every kind.
+fn particular() -> Request {
+    let mut request = get("light");
+    let options = &mut request.options;
+    options.push(OptionNumber::URI_HOST, b"h").unwrap();
+    options.push(OptionNumber::URI_QUERY, b"a=1").unwrap();
+    options.push(OptionNumber::URI_QUERY, b"b").unwrap();
+    options.push(OptionNumber(65_000), b"own").unwrap();
+    request
+}
+
+#[test]
+fn a_registration_is_renewed_with_its_token_and_options() {
+    let (mut net, _) = observed(particular());
+    net.run_for(seconds(80));
+    let [first, second] = net.sent_by_client()[..] else {
+        panic!("one registration and one renewal");
+    };
+    assert_eq!((number(first), number(second)), (Some(0), Some(0)));
+    assert_eq!(view(first).token(), view(second).token());
+    assert_eq!(others(first), others(second));
+    assert!(others(first).len() >= 5);
+}
+
+#[test]
+fn an_observation_is_given_back_with_its_token_and_options_and_answered_without_observe() {
+    let (mut net, id) = observed(particular());
+    assert!(net.client.stop_observing(net.now, id));
+    net.run_for(seconds(1));
+    let [first, second] = net.sent_by_client()[..] else {
+        panic!("one registration and one that takes it back");
+    };
+    assert_eq!((number(first), number(second)), (Some(0), Some(1)));
+    assert_eq!(view(first).token(), view(second).token());
+    assert_eq!(others(first), others(second));
+    let answer = net.sent_by_server()[1];
+    assert_eq!(
+        (view(answer).payload(), number(answer)),
+        (&b"off"[..], None)
+    );
+    assert_eq!(net.server.observers(Subject(0)), 0);
+}
+
+#[test]
+fn who_is_not_listed_is_answered_without_observe() {
+    let mut config = Config::default();
+    config.limits.observers = 0;
+    let mut net = Net::new(Config::default(), config);
+    net.observable("light", "off");
+    net.send_with(get("light"), observing());
+    net.run_for(seconds(1));
+    let answer = net.sent_by_server()[0];
+    assert_eq!((view(answer).code(), number(answer)), (Code::CONTENT, None));
+    assert_eq!(net.change("light", "on", false), 0);
+}
+
+#[test]
+fn a_second_registration_with_the_same_token_replaces_the_first() {
+    let (mut net, _) = observed(get("light"));
+    let registration = net.sent_by_client()[0].to_vec();
+    let again = con(Code::GET, 0x700).token_of(&registration).option(6, b"");
+    net.inject_to_server(&again.path("light").bytes());
+    assert_eq!(net.server.usage().observers, 1);
+    let before = net.sent_by_server().len();
+    net.change("light", "on", false);
+    net.run_for(seconds(1));
+    assert_eq!(net.sent_by_server().len(), before + 1, "told once");
+}
+
+#[test]
+fn every_notification_has_the_token_a_greater_number_and_the_first_format() {
+    let mut net = Net::plain();
+    net.observable("light", "off");
+    let json = ContentFormat::JSON;
+    net.app.formats.insert("light".into(), json);
+    net.send_with(get("light"), observing());
+    net.run_for(seconds(1));
+    for n in 0..20 {
+        let state = Response::content(json, format!("{n}"));
+        net.server
+            .notify(net.now, Subject(0), &state, n % 3 == 0)
+            .unwrap();
+        net.run_for(seconds(5));
+    }
+    let token = view(net.sent_by_client()[0]).token();
+    let mut last = 0;
+    let notifications = net.sent_by_server();
+    assert_eq!(notifications.len(), 21);
+    for message in notifications {
+        let message_view = view(message);
+        assert_eq!(
+            (message_view.code(), message_view.token()),
+            (Code::CONTENT, token)
+        );
+        assert_eq!(
+            message_view.uint_option(OptionNumber::CONTENT_FORMAT),
+            Some(50)
+        );
+        let number = number(message).unwrap();
+        assert!(number > last, "{number} after {last}");
+        last = number;
+    }
+}
+
+#[test]
+fn numbers_count_messages_and_so_grow_slowly() {
+    let (mut net, _) = observed(get("light"));
+    net.observable("door", "shut");
+    net.send_with(get("door"), observing());
+    net.run_for(seconds(1));
+    for n in 0..500 {
+        net.change(
+            if n % 2 == 0 { "light" } else { "door" },
+            format!("{n}"),
+            false,
+        );
+        net.run_for(millis(20));
+    }
+    let numbers: Vec<_> = net
+        .sent_by_server()
+        .iter()
+        .filter_map(|m| number(m))
+        .collect();
+    let (first, last) = (numbers[0], *numbers.last().unwrap());
+    assert!(numbers.len() >= 502 && (last - first) as usize <= numbers.len());
+}
+
+#[test]
+fn numbers_go_on_when_an_observer_that_was_forgotten_comes_back() {
+    let (mut net, _) = observed(get("light"));
+    for state in ["on", "dim"] {
+        net.change("light", state, false);
+        net.run_for(seconds(1));
+    }
+    // The client cannot be reached for a while and is taken off the list.
+    net.drop_if = Some(|from_client, _| !from_client);
+    net.change("light", "lost", true);
+    net.run_until(Instant::ZERO + seconds(110));
+    assert_eq!(net.server.observers(Subject(0)), 0);
+    net.drop_if = None;
+    net.run_for(seconds(600));
+    assert_eq!(
+        net.server.observers(Subject(0)),
+        1,
+        "it has registered again"
+    );
+    let token = view(net.sent_by_client()[0]).token();
+    let numbers: Vec<_> = net
+        .sent_by_server()
+        .iter()
+        .filter(|message| view(message).token() == token)
+        .filter_map(|message| number(message))
+        .collect();
+    assert!(numbers.len() >= 9, "{numbers:?}");
+    // Copies of one notification have its number.
+    assert!(numbers.is_sorted(), "{numbers:?}");
+    assert!(numbers.last() > numbers.get(2), "{numbers:?}");
+}
+
+#[test]
+fn unconfirmed_notifications_are_few_between_confirmed_ones() {
+    let (mut net, _) = observed(get("light"));
+    for n in 0..100 {
+        net.change("light", format!("{n}"), false);
+        net.run_for(millis(500));
+    }
+    let kinds = shapes(&net.sent_by_server()[1..]);
+    assert_eq!(kinds.len(), 100);
+    let runs: Vec<_> = kinds
+        .split(|kind| kind == "CON 2.05")
+        .map(<[String]>::len)
+        .collect();
+    assert_eq!(runs, [32, 32, 32, 1], "NON between CON");
+    assert_eq!(net.states().last().unwrap(), "99");
+    // Who does not acknowledge is told no more.
+    net.drop_if = Some(|from_client, _| from_client);
+    net.crossings.clear();
+    for n in 0..100 {
+        net.change("light", format!("{n}"), false);
+        net.run_for(seconds(5));
+    }
+    let told = net.sent_by_server();
+    assert!(told.len() <= 32 + 5, "{} messages", told.len());
+    assert_eq!(net.server.observers(Subject(0)), 0);
+}
+
+#[test]
+fn a_state_whose_notification_was_lost_is_learnt_in_the_end_without_asking() {
+    let mut net = Net::plain();
+    net.observable("light", "off");
+    // A client that trusts what it knows for a week, and so never asks.
+    net.app.max_ages.insert("light".into(), 7 * 86_400);
+    net.send_with(get("light"), observing());
+    net.run_for(seconds(1));
+    net.drop_if = Some(|_, _| true);
+    net.change("light", "on", false);
+    net.drop_if = None;
+    net.run_for(seconds(25 * 3_600));
+    assert_eq!(net.states(), ["off", "on"]);
+    let kinds = shapes(&net.sent_by_client());
+    assert_eq!(kinds, ["CON 0.01", "ACK 0.00"], "it was told, and said so");
+}
+
+#[test]
+fn an_acknowledgement_of_a_notification_counts_whatever_it_carries() {
+    let (mut net, _) = observed(get("light"));
+    net.drop_if = Some(|_, _| true);
+    net.change("light", "on", true);
+    let notification = net.sent_by_server()[1].to_vec();
+    let id = view(&notification).message_id().0;
+    net.inject_to_server(&ack(Code::CONTENT, id).payload(b"ignore me").bytes());
+    net.run_for(seconds(200));
+    assert_eq!(shapes(&net.sent_by_server()), ["ACK 2.05", "CON 2.05"]);
+    assert_eq!(net.server.observers(Subject(0)), 1);
+}
+
+#[test]
+fn a_notification_with_an_unknown_token_is_reset_and_others_are_acknowledged() {
+    let (mut net, _) = observed(get("light"));
+    let registration = net.sent_by_client()[0].to_vec();
+    let told = |id, observe: u8| {
+        let message = con(Code::CONTENT, id).option(6, &[observe]);
+        message.payload(b"x")
+    };
+    net.inject_to_client(&told(0x900, 200).token(b"unknown").bytes());
+    net.inject_to_client(&told(0x901, 201).token_of(&registration).bytes());
+    // An older one is acknowledged, too, and so is what comes twice.
+    net.inject_to_client(&told(0x902, 150).token_of(&registration).bytes());
+    net.inject_to_client(&told(0x902, 150).token_of(&registration).bytes());
+    let expected = [
+        empty(Type::Reset, 0x900),
+        empty(Type::Acknowledgement, 0x901),
+        empty(Type::Acknowledgement, 0x902),
+        empty(Type::Acknowledgement, 0x902),
+    ];
+    assert_eq!(net.sent_by_client()[1..], expected);
+    assert_eq!(net.states(), ["off", "x"]);
+}
+
+#[test]
+fn a_notification_in_blocks_has_a_tag_and_its_rest_is_asked_for_at_once() {
+    let mut net = Net::plain();
+    net.observable("light", "");
+    net.app.resources.insert("light".into(), pattern(100));
+    net.send_with(get("light"), observing());
+    net.run_for(seconds(1));
+    for (n, confirmable) in [false, true].into_iter().enumerate() {
+        net.crossings.clear();
+        net.change("light", pattern(5_000 + n), confirmable);
+        net.run_for(seconds(2));
+        let tags: Vec<_> = net
+            .sent_by_server()
+            .iter()
+            .map(|message| view(message).option(OptionNumber::ETAG).map(<[u8]>::to_vec))
+            .collect();
+        assert_eq!(tags.len(), 5);
+        assert!(tags[0].is_some() && tags.iter().all(|tag| *tag == tags[0]));
+        let asked = blocks(&net.sent_by_client(), OptionNumber::BLOCK2);
+        assert_eq!(asked.iter().flatten().count(), 4);
+        let began = net.crossings[0].at;
+        let ended = net.crossings.last().unwrap().at;
+        assert_eq!(ended.since(began), millis(20 * 4));
+    }
+}
+
+/// What the server says to one client, and when (RFC 7641 4.5.1).
+mod pacing {
+    use super::*;
+
+    const PATHS: [&str; 5] = ["a", "b", "c", "d", "e"];
+    const NON: Type = Type::NonConfirmable;
+    const CON: Type = Type::Confirmable;
+
+    /// A client that observes `a`, `b` and so on, as many as there are states, at this server.
+    fn observed_at(server: Config, states: &[&'static str]) -> Net {
+        let mut net = Net::new(Config::default(), server);
+        for (path, state) in PATHS.iter().zip(states) {
+            net.observable(path, state);
+            net.send_with(get(path), observing());
+            net.run_for(seconds(1));
+        }
+        assert_eq!(net.states(), states);
+        net
+    }
+
+    /// What the server has sent from message `from` on: milliseconds since `start`, type, payload.
+    fn told(net: &Net, from: usize, start: Instant) -> Vec<(u64, Type, String)> {
+        let of_server = net.crossings.iter().filter(|c| !c.from_client);
+        let told = of_server.skip(from).map(|crossing| {
+            let message = view(&crossing.bytes);
+            let text = String::from_utf8_lossy(message.payload()).into_owned();
+            (crossing.at.since(start).as_millis(), message.kind(), text)
+        });
+        told.collect()
+    }
+
+    fn paced() -> Config {
+        let mut config = Config::default();
+        config.controller = Choice::named("observe-static").unwrap();
+        config
+    }
+
+    fn texts(told: &[(u64, Type, &str)]) -> Vec<(u64, Type, String)> {
+        told.iter()
+            .map(|&(at, kind, text)| (at, kind, text.to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn a_burst_to_one_client_from_several_resources_leaves_every_3_s() {
+        let mut net = observed_at(paced(), &["0", "0", "0", "0", "0"]);
+        let (start, before) = (net.now, net.sent_by_server().len());
+        for path in PATHS {
+            net.change(path, path, false);
+        }
+        // One that changes while it waits is told as it is when it leaves.
+        net.run_for(seconds(7));
+        net.change("e", "e again", false);
+        net.run_for(seconds(20));
+        let expected = [
+            (0, NON, "a"),
+            (3_000, NON, "b"),
+            (6_000, NON, "c"),
+            (9_000, NON, "d"),
+            (12_000, NON, "e again"),
+        ];
+        assert_eq!(told(&net, before, start), texts(&expected));
+        assert_eq!(net.states()[5..], ["a", "b", "c", "d", "e again"]);
+        assert!(net.server.is_idle());
+    }
+
+    #[test]
+    fn the_default_controller_lets_a_burst_of_non_notifications_go() {
+        let mut net = observed_at(Config::default(), &["0", "0", "0"]);
+        let (start, before) = (net.now, net.sent_by_server().len());
+        for path in &PATHS[..3] {
+            net.change(path, *path, false);
+        }
+        net.run_for(seconds(5));
+        let expected = [(0, NON, "a"), (0, NON, "b"), (0, NON, "c")];
+        assert_eq!(told(&net, before, start), texts(&expected));
+    }
+
+    #[test]
+    fn a_con_notification_waits_for_a_non_that_counts_and_sets_no_interval() {
+        let mut net = observed_at(paced(), &["0", "0", "0"]);
+        let (start, before) = (net.now, net.sent_by_server().len());
+        net.change("a", "a", false);
+        net.change("b", "b", true);
+        net.change("c", "c", true);
+        net.run_for(seconds(10));
+        let expected = [(0, NON, "a"), (3_000, CON, "b"), (3_020, CON, "c")];
+        assert_eq!(told(&net, before, start), texts(&expected));
+    }
+
+    #[test]
+    fn clients_do_not_wait_for_each_other() {
+        let mut net = observed_at(paced(), &["0"]);
+        let registration = net.sent_by_client()[0].to_vec();
+        let other = ([10, 0, 0, 77], 5683).into();
+        net.server.handle_datagram(net.now, other, &registration);
+        net.drain();
+        let before = net.sent_by_server().len();
+        net.change("a", "1", false);
+        let told = net.sent_by_server()[before..].to_vec();
+        assert_eq!(shapes(&told), ["NON 2.05", "NON 2.05"], "both at once");
+    }
+
+    #[test]
+    fn requests_do_not_wait_behind_notifications_that_are_held_back() {
+        let mut net = observed_at(paced(), &["0", "0"]);
+        net.change("a", "a", false);
+        net.change("b", "b", false);
+        let request = net
+            .server
+            .request(
+                net.now,
+                crate::net::client_address(),
+                get("x"),
+                Sending::default(),
+            )
+            .unwrap();
+        net.drain();
+        let sent = shapes(&net.sent_by_server());
+        assert_eq!(sent[2..], ["NON 2.05", "CON 0.01"]);
+        net.server.cancel(net.now, request);
+        net.run_for(seconds(4));
+        assert_eq!(shapes(&net.sent_by_server())[4..], ["NON 2.05"]);
+        assert_eq!(net.states()[2..], ["a", "b"]);
+        assert!(net.server.is_idle());
+    }
+
+    #[test]
+    fn whoever_leaves_while_its_notification_is_held_back_is_told_no_more() {
+        let mut net = observed_at(paced(), &["0", "0"]);
+        net.change("a", "a", false);
+        net.change("b", "b", false);
+        net.run_for(millis(100));
+        net.server
+            .handle_unreachable(net.now, crate::net::client_address());
+        net.drain();
+        let before = net.sent_by_server().len();
+        net.run_for(seconds(10));
+        assert_eq!(net.sent_by_server().len(), before);
+        assert!(net.server.is_idle());
+        assert_eq!(net.server.usage().observers, 0);
+    }
+}

@@ -1,0 +1,245 @@
+//! The options themselves: what they may say, sizes, and what is refused (RFC 7959 2).
+
+use super::*;
+
+#[test]
+fn a_block_option_is_never_there_twice() {
+    for number in [BLOCK1, BLOCK2] {
+        let twice = con(Code::PUT, 1)
+            .option(number.0, b"")
+            .option(number.0, b"");
+        let (_, seen) = told(Config::default(), &[twice]);
+        assert_eq!(seen, ["ACK 4.02"]);
+    }
+    let mut net = Net::new(with_blocks(64), with_blocks(32));
+    net.send(post("echo", pattern(1_000)));
+    net.run_for(seconds(60));
+    assert_eq!(net.response().unwrap().bytes(), &pattern(1_000));
+    for crossing in &net.crossings {
+        for number in [BLOCK1, BLOCK2, OptionNumber::SIZE1, OptionNumber::SIZE2] {
+            assert!(view(&crossing.bytes).values(number).count() <= 1);
+        }
+    }
+}
+
+#[test]
+fn the_more_bit_of_a_block_asked_for_is_sent_as_zero_and_not_looked_at() {
+    let mut client = with_blocks(64);
+    client.negotiate_early = true;
+    let mut net = Net::new(client, Config::default());
+    net.app.resources.insert("x".into(), pattern(500));
+    net.send(get("x"));
+    net.run_for(seconds(5));
+    let asked = blocks(&net.sent_by_client(), BLOCK2);
+    assert_eq!(asked.len(), 8);
+    assert!(asked.iter().all(|block| !block.unwrap().1));
+    for more in [false, true] {
+        net.inject_to_server(
+            &con(Code::GET, 9_000 + u16::from(more))
+                .path("x")
+                .block(BLOCK2, (1, more, 64))
+                .bytes(),
+        );
+    }
+    let [.., one, other] = &net.sent_by_server()[..] else {
+        panic!("both are answered");
+    };
+    assert_eq!(one[4..], other[4..], "with the same block");
+}
+
+#[test]
+fn an_error_in_the_place_of_a_later_block_is_told_from_its_beginning() {
+    let mut server = Endpoint::new(Config::default(), Stream(1));
+    let (from, now) = (crate::net::client_address(), Instant::ZERO);
+    for (id, (text, block)) in [("busy", None), ("too many request bodies", Some(true))]
+        .into_iter()
+        .enumerate()
+    {
+        let third = con(Code::GET, id as u16)
+            .path("x")
+            .block(BLOCK2, (3, false, 16));
+        server.handle_datagram(now, from, &third.bytes());
+        let Output::Event(Event::Request(id)) = server.poll() else {
+            panic!("a request");
+        };
+        let busy = Response::diagnostic(Code::SERVICE_UNAVAILABLE, text);
+        server.respond(now, id, &busy);
+        let Output::Transmit { bytes, .. } = server.poll() else {
+            panic!("an answer");
+        };
+        let answer = view(bytes);
+        assert_eq!(answer.code(), Code::SERVICE_UNAVAILABLE);
+        assert_eq!(answer.payload(), &text.as_bytes()[..text.len().min(16)]);
+        let told = answer.block_option(BLOCK2).transpose().unwrap();
+        let told = told.map(|block| (block.number, block.more));
+        assert_eq!(told, block.map(|more| (0, more)));
+    }
+}
+
+#[test]
+fn the_reserved_size_is_refused_with_4_00_and_never_sent() {
+    for (number, value) in [(27, 0x07), (27, 0x0f), (23, 0x07), (23, 0x17)] {
+        let request = con(Code::PUT, 1).path("x").option(number, &[value]);
+        let (net, seen) = told(Config::default(), &[request.payload(&[1; 16])]);
+        assert_eq!(seen, ["ACK 4.00"], "{number} {value:#x}");
+        assert!(net.app.executed.is_empty());
+    }
+    for szx in 0..=u8::MAX {
+        let sent = BlockSize::from_szx(szx).map(BlockSize::szx);
+        assert!(sent.is_none_or(|szx| szx < 7));
+    }
+    let mut net = answered(get("x"), |id| {
+        ack(Code::CONTENT, id).option(23, &[0x0f]).payload(&[1; 16])
+    });
+    assert_eq!(net.failure(), Some(Failure::BadBlock));
+    net.run_for(seconds(300));
+    assert_eq!(net.sent_by_client().len(), 1);
+}
+
+#[test]
+fn a_block_with_more_to_come_is_as_long_as_it_says() {
+    let mut net = Net::new(with_blocks(128), with_blocks(64));
+    net.send(post("echo", pattern(1_000)));
+    net.run_for(seconds(60));
+    assert_eq!(net.response().unwrap().bytes().len(), 1_000);
+    let mut checked = 0;
+    for crossing in &net.crossings {
+        let message = view(&crossing.bytes);
+        let carried = if crossing.from_client { BLOCK1 } else { BLOCK2 };
+        if let Some(block) = message.block_option(carried).transpose().unwrap()
+            && block.more
+        {
+            assert_eq!(message.payload().len(), block.szx.bytes());
+            checked += 1;
+        }
+    }
+    assert!(checked >= 20, "{checked}");
+    // An application that cuts its response itself is held to it.
+    let mut response = Response::new(Code::CONTENT);
+    for (length, code) in [(64, "ACK 2.05"), (63, "ACK 5.00"), (65, "ACK 5.00")] {
+        response.payload = Payload::Part {
+            offset: 64,
+            bytes: pattern(length),
+            more: true,
+            size: None,
+        };
+        let request = con(Code::GET, 1).path("x").block(BLOCK2, (1, false, 64));
+        assert_eq!(shapes(&[&responded(&request, &response)]), [code]);
+    }
+}
+
+#[test]
+fn a_block_of_another_length_than_it_says_is_refused() {
+    for (block, length) in [((0, true, 64), 63), ((0, true, 64), 65), ((0, true, 64), 0)] {
+        let (_, seen) = told(Config::default(), &[put_block(1, block, length)]);
+        assert_eq!(seen, ["ACK 4.00"]);
+        let net = answered(get("x"), |id| content(id, block, length));
+        let wrong = DownloadError::WrongBlock { offset: 0 };
+        assert_eq!(net.failure(), Some(Failure::Body(wrong)));
+    }
+}
+
+#[test]
+fn a_client_goes_on_in_the_size_the_server_answered_with() {
+    let mut client = with_blocks(512);
+    client.negotiate_early = true;
+    let mut net = Net::new(client, with_blocks(128));
+    net.app.resources.insert("x".into(), pattern(600));
+    net.send(get("x"));
+    net.run_for(seconds(5));
+    let asked = blocks(&net.sent_by_client(), BLOCK2);
+    let expected = [(0, 512), (1, 128), (2, 128), (3, 128), (4, 128)];
+    assert_eq!(asked, expected.map(|(n, size)| Some((n, false, size))));
+    let sent = blocks(&net.sent_by_server(), BLOCK2);
+    assert!(sent.iter().all(|block| block.unwrap().2 == 128));
+    assert_eq!(net.response().unwrap().bytes(), &pattern(600));
+}
+
+#[test]
+fn a_server_never_answers_with_a_larger_block_than_asked_for() {
+    for (asked, own, answered) in [(16, 1024, 16), (64, 64, 64), (1024, 32, 32)] {
+        let request = con(Code::GET, 1).path("x").block(BLOCK2, (0, false, asked));
+        let mut net = Net::new(Config::default(), with_blocks(own));
+        net.app.resources.insert("x".into(), pattern(2_000));
+        net.inject_to_server(&request.bytes());
+        let sent = blocks(&net.sent_by_server(), BLOCK2);
+        assert_eq!(sent, [Some((0, true, answered))]);
+    }
+}
+
+#[test]
+fn a_server_counts_in_its_own_size_when_a_later_block_is_asked_for_in_a_larger_one() {
+    let mut net = Net::new(Config::default(), with_blocks(64));
+    net.app.resources.insert("x".into(), pattern(2_000));
+    let request = con(Code::GET, 1).path("x").block(BLOCK2, (3, false, 256));
+    net.inject_to_server(&request.bytes());
+    assert_eq!(
+        blocks(&net.sent_by_server(), BLOCK2),
+        [Some((12, true, 64))]
+    );
+    let payload = view(net.sent_by_server()[0]).payload();
+    assert_eq!(payload, &pattern(2_000)[768..832]);
+}
+
+#[test]
+fn an_answer_that_asks_for_more_carries_no_block_of_a_response() {
+    let first = put_block(1, (0, true, 64), 64);
+    let mut response = Response::new(Code::CONTINUE);
+    response.payload = Payload::Whole(pattern(3_000));
+    let sent = responded(&first, &response);
+    assert_eq!(blocks(&[&sent], BLOCK1), [Some((0, true, 64))]);
+    assert_eq!(blocks(&[&sent], BLOCK2), [None]);
+    assert!(view(&sent).payload().is_empty());
+    // A final answer in the middle says so, and may have a body of any size.
+    response.code = Code::CHANGED;
+    let sent = responded(&first, &response);
+    assert_eq!(blocks(&[&sent], BLOCK1), [Some((0, false, 64))]);
+    assert_eq!(blocks(&[&sent], BLOCK2), [Some((0, true, 1024))]);
+}
+
+#[test]
+fn a_client_heeds_the_size_a_server_prefers_and_counts_anew() {
+    let mut net = answered(put("x", pattern(3_000)), |id| {
+        ack(Code::CONTINUE, id).block(BLOCK1, (0, true, 128))
+    });
+    answer_next(&mut net, |id| {
+        ack(Code::CONTINUE, id).block(BLOCK1, (8, true, 32))
+    });
+    let sent = blocks(&net.sent_by_client(), BLOCK1);
+    let expected = [(0, true, 1024), (8, true, 128), (36, true, 32)];
+    assert_eq!(sent, expected.map(Some));
+    let bytes: Vec<u8> = net
+        .sent_by_client()
+        .iter()
+        .flat_map(|m| view(m).payload().to_vec())
+        .collect();
+    assert_eq!(
+        bytes,
+        pattern(3_000)[..1024 + 128 + 32],
+        "nothing twice, nothing left out"
+    );
+}
+
+#[test]
+fn a_client_told_that_a_block_is_too_large_begins_again_with_smaller_ones() {
+    let mut net = answered(put("x", pattern(3_000)), |id| {
+        ack(Code::REQUEST_ENTITY_TOO_LARGE, id).block(BLOCK1, (0, true, 64))
+    });
+    assert_eq!(
+        blocks(&net.sent_by_client(), BLOCK1)[1],
+        Some((0, true, 64))
+    );
+    // Without a smaller size it is the body that is too large.
+    answer_next(&mut net, |id| {
+        ack(Code::REQUEST_ENTITY_TOO_LARGE, id).block(BLOCK1, (0, true, 64))
+    });
+    let response = net.response().unwrap();
+    assert_eq!(response.code, Code::REQUEST_ENTITY_TOO_LARGE);
+}
+
+#[test]
+fn a_success_of_no_block_in_the_middle_of_a_body_is_no_success() {
+    // libcoap 4.3.1's example server takes the first message for the whole.
+    let net = answered(put("x", pattern(3_000)), |id| ack(Code::CREATED, id));
+    assert_eq!(net.failure(), Some(Failure::CutShort { taken: 1_024 }));
+}

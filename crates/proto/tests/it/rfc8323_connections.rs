@@ -1,0 +1,481 @@
+//! What belongs to a connection and ends with it, and what one connection can make us owe
+//! (RFC 8323 3.3, 3.4, 6, 7).
+
+use crate::stream::{CLIENT, CSM, Lone, address, config, frame, introduced};
+use carob_cc::time::Duration;
+use carob_proto::codec::{Code, ContentFormat, MessageView, OptionNumber};
+use carob_proto::endpoint::{Event, IncomingId, Output, Sending, Subject};
+use carob_proto::{Request, Response};
+
+fn text(text: &'static str) -> Response {
+    Response::content(ContentFormat::TEXT_PLAIN, text)
+}
+
+/// Loses its connection and has the next one.
+fn reconnected(lone: &mut Lone) {
+    lone.lose();
+    assert!(lone.connect());
+    lone.hear(CSM);
+    lone.told();
+}
+
+mod belonging {
+    use super::*;
+
+    #[test]
+    fn a_response_goes_over_the_connection_of_its_request_or_nowhere() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::GET, &[1], &[], &[]));
+        let ids = lone.requests();
+        reconnected(&mut lone);
+        lone.respond(ids[0], &text("late"));
+        assert!(lone.codes().is_empty());
+        assert_eq!(lone.end.usage().incoming, 0);
+    }
+
+    #[test]
+    fn what_is_answered_late_does_not_count_for_the_next_connection() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::GET, &[1], &[], &[]));
+        let old = lone.requests();
+        reconnected(&mut lone);
+        lone.hear(&frame(Code::GET, &[1], &[], &[]));
+        lone.hear(&frame(Code::RELEASE, &[], &[], &[]));
+        lone.respond(old[0], &text("late"));
+        assert_eq!(lone.closed, 0, "one is still under way on this one");
+        let new = lone.requests();
+        lone.respond(new[0], &text("in time"));
+        assert_eq!((lone.codes(), lone.closed), (vec!["2.05".into()], 1));
+    }
+
+    #[test]
+    fn requests_with_one_token_are_each_answered() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::GET, &[1], &[], &[]));
+        lone.hear(&frame(Code::GET, &[1], &[], &[]));
+        for id in lone.requests() {
+            lone.respond(id, &text("x"));
+        }
+        assert_eq!(lone.codes(), ["2.05", "2.05"]);
+    }
+
+    #[test]
+    fn a_response_to_nothing_is_ignored_and_one_to_an_earlier_connection_too() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::CONTENT, &[1, 2, 3], &[], b"?"));
+        lone.request(Request::new(Code::POST));
+        let post = lone.told().pop().expect("sent");
+        reconnected(&mut lone);
+        lone.events.clear();
+        lone.hear(&frame(Code::CONTENT, &post[4..12], &[], b"?"));
+        assert_eq!((lone.codes(), lone.closed), (vec![], 0));
+        assert!(lone.events.is_empty());
+    }
+
+    #[test]
+    fn a_body_half_received_is_not_continued_on_the_next_connection() {
+        let mut lone = introduced();
+        let part = |number: u8, more: u8| {
+            let block = [number << 4 | more << 3 | 6];
+            frame(Code::PUT, &[1], &[(27, &block)], &[7; 1_024])
+        };
+        lone.hear(&part(0, 1));
+        assert_eq!(lone.codes(), ["2.31"]);
+        reconnected(&mut lone);
+        lone.hear(&part(1, 0));
+        assert_eq!(lone.codes(), ["4.08"]);
+        assert_eq!(lone.end.usage().uploads, (0, 0));
+    }
+
+    #[test]
+    fn a_connection_that_ends_within_a_message_leaves_nothing() {
+        let whole = frame(Code::PUT, &[1], &[(27, &[0x0e])], &[7; 1_024]);
+        for end in 0..whole.len() {
+            let mut lone = introduced();
+            lone.hear(&whole[..end]);
+            lone.lose();
+            let usage = lone.end.usage();
+            assert_eq!(
+                (usage.connections, usage.incoming, usage.uploads),
+                (0, 0, (0, 0))
+            );
+            assert!(lone.end.is_idle() && lone.events.is_empty(), "{end}");
+        }
+    }
+}
+
+mod bert {
+    use super::*;
+
+    fn bert(number: u32, more: bool, payload: usize) -> Vec<u8> {
+        let block = (number << 4 | u32::from(more) << 3 | 7).to_be_bytes();
+        frame(Code::PUT, &[1], &[(27, &block[1..])], &vec![7; payload])
+    }
+
+    #[test]
+    fn the_upload_of_the_example_is_taken() {
+        // RFC 8323 6.2.
+        let mut lone = introduced();
+        lone.hear(&bert(0, true, 8_192));
+        lone.hear(&bert(8, true, 16_384));
+        lone.hear(&bert(24, false, 5_683));
+        let told = lone.told();
+        let blocks: Vec<_> = told
+            .iter()
+            .map(|told| MessageView::parse_long(told).expect("well formed"))
+            .map(|view| (view.code(), view.uint_option(OptionNumber::BLOCK1)))
+            .collect();
+        assert_eq!(
+            blocks,
+            [(Code::CONTINUE, Some(0x0f)), (Code::CONTINUE, Some(0x8f))]
+        );
+        let ids = lone.requests();
+        let body = lone.end.incoming(ids[0]).expect("it waits").body.len();
+        assert_eq!(body, 8_192 + 16_384 + 5_683);
+        lone.respond(ids[0], &Response::new(Code::CHANGED));
+        let answer = lone.told().pop().expect("sent");
+        let view = MessageView::parse_long(&answer).expect("well formed");
+        assert_eq!(view.uint_option(OptionNumber::BLOCK1), Some(24 << 4 | 7));
+    }
+
+    #[test]
+    fn a_part_that_is_not_the_last_is_whole_blocks() {
+        for payload in [1_023, 1_025, 1_536] {
+            let mut lone = introduced();
+            lone.hear(&bert(0, true, payload));
+            assert_eq!(lone.codes(), ["4.00"], "{payload}");
+        }
+    }
+
+    #[test]
+    fn the_last_may_be_any_length() {
+        for payload in [1, 1_023, 1_024, 3_000] {
+            let mut lone = introduced();
+            lone.hear(&bert(0, true, 2_048));
+            lone.hear(&bert(2, false, payload));
+            let ids = lone.requests();
+            let body = lone.end.incoming(ids[0]).expect("it waits").body.len();
+            assert_eq!(body, 2_048 + payload);
+        }
+    }
+}
+
+mod observing {
+    use super::*;
+
+    const SUBJECT: Subject = Subject(7);
+
+    /// A client observes us; the request that asked for it.
+    fn asked(lone: &mut Lone) -> IncomingId {
+        lone.hear(&frame(Code::GET, &[5], &[(6, b"")], &[]));
+        lone.requests()[0]
+    }
+
+    fn tell(lone: &mut Lone, state: &'static str) -> usize {
+        let told = lone.end.notify(lone.now, SUBJECT, &text(state), false);
+        lone.drain();
+        told.expect("it fits")
+    }
+
+    #[test]
+    fn the_list_is_empty_when_the_connection_is_gone() {
+        let mut lone = introduced();
+        let id = asked(&mut lone);
+        assert!(lone.end.observe(lone.now, id, SUBJECT));
+        lone.respond(id, &text("0"));
+        assert_eq!(tell(&mut lone, "1"), 1);
+        lone.pass(Duration::from_secs(3_600));
+        assert_eq!(lone.closed, 0, "who observes is not idle");
+        lone.lose();
+        assert_eq!((lone.end.observers(SUBJECT), tell(&mut lone, "2")), (0, 0));
+        assert_eq!(lone.wanted, 0, "it is not gone to");
+    }
+
+    #[test]
+    fn the_list_is_empty_when_the_peer_is_silent_for_too_long() {
+        let mut lone = introduced();
+        let id = asked(&mut lone);
+        assert!(lone.end.observe(lone.now, id, SUBJECT));
+        lone.respond(id, &text("0"));
+        lone.request(Request::new(Code::POST));
+        lone.pass(Duration::from_secs(119));
+        assert_eq!(lone.end.observers(SUBJECT), 1);
+        lone.pass(Duration::from_secs(2));
+        assert_eq!((lone.closed, lone.end.observers(SUBJECT)), (1, 0));
+    }
+
+    #[test]
+    fn who_has_lost_the_connection_before_being_listed_is_not_listed() {
+        let mut lone = introduced();
+        let id = asked(&mut lone);
+        lone.lose();
+        assert!(!lone.end.observe(lone.now, id, SUBJECT));
+        lone.respond(id, &text("0"));
+        assert_eq!((lone.end.observers(SUBJECT), lone.wanted), (0, 0));
+    }
+
+    #[test]
+    fn nor_by_the_answer_to_a_connection_that_is_gone() {
+        let mut lone = introduced();
+        let id = asked(&mut lone);
+        assert!(lone.end.observe(lone.now, id, SUBJECT));
+        reconnected(&mut lone);
+        // The same client, with the same token, is listed anew; an error answers the old request.
+        let again = asked(&mut lone);
+        assert!(lone.end.observe(lone.now, again, SUBJECT));
+        lone.respond(id, &Response::new(Code::NOT_FOUND));
+        lone.respond(again, &text("0"));
+        assert_eq!(lone.codes(), ["2.05"]);
+        assert_eq!(lone.end.observers(SUBJECT), 1);
+    }
+
+    #[test]
+    fn a_get_with_the_token_and_observe_1_ends_it_and_is_answered() {
+        let mut lone = introduced();
+        let id = asked(&mut lone);
+        assert!(lone.end.observe(lone.now, id, SUBJECT));
+        lone.respond(id, &text("0"));
+        lone.hear(&frame(Code::GET, &[5], &[(6, &[1])], &[]));
+        assert_eq!(lone.end.observers(SUBJECT), 0);
+        let ids = lone.requests();
+        lone.respond(ids[0], &text("0"));
+        let told = lone.told();
+        let last = MessageView::parse_long(&told[1]).expect("well formed");
+        assert_eq!(
+            (last.code(), last.option(OptionNumber::OBSERVE)),
+            (Code::CONTENT, None)
+        );
+    }
+
+    /// We observe; the token.
+    fn observing(lone: &mut Lone) -> (carob_proto::endpoint::RequestId, Vec<u8>) {
+        let mut sending = Sending::default();
+        sending.observe = true;
+        let to = address(CLIENT);
+        let id = lone
+            .end
+            .request(lone.now, to, Request::get(), sending)
+            .expect("taken");
+        lone.drain();
+        (id, lone.told()[0][4..12].to_vec())
+    }
+
+    fn states(lone: &Lone) -> Vec<&[u8]> {
+        let states = lone.events.iter().filter_map(|event| match event {
+            Event::Notification { response, .. } => Some(response.bytes().as_ref()),
+            _ => None,
+        });
+        states.collect()
+    }
+
+    #[test]
+    fn whatever_number_a_notification_has_it_is_the_newest() {
+        let mut lone = introduced();
+        let (_, token) = observing(&mut lone);
+        for (number, state) in [
+            (&[9][..], "a"),
+            (&[9], "b"),
+            (&[2], "c"),
+            (&[], "d"),
+            (&[1, 0, 0], "e"),
+            (&[0], "f"),
+        ] {
+            lone.hear(&frame(
+                Code::CONTENT,
+                &token,
+                &[(6, number)],
+                state.as_bytes(),
+            ));
+        }
+        assert_eq!(states(&lone), [b"a", b"b", b"c", b"d", b"e", b"f"]);
+    }
+
+    #[test]
+    fn who_has_enough_says_so_with_the_token_of_the_observation() {
+        let mut lone = introduced();
+        let (id, token) = observing(&mut lone);
+        lone.hear(&frame(Code::CONTENT, &token, &[(6, b"")], b"a"));
+        assert!(lone.end.cancel(lone.now, id));
+        lone.drain();
+        let told = lone.told();
+        let view = MessageView::parse_long(&told[0]).expect("well formed");
+        assert_eq!(
+            (view.code(), view.token().as_slice()),
+            (Code::GET, &token[..])
+        );
+        assert_eq!(view.uint_option(OptionNumber::OBSERVE), Some(1));
+        // What still comes with that token does no harm.
+        lone.hear(&frame(Code::CONTENT, &token, &[(6, b"")], b"b"));
+        lone.hear(&frame(Code::CONTENT, &token, &[], b"c"));
+        assert_eq!(
+            (lone.codes(), lone.closed, lone.end.is_idle()),
+            (vec![], 0, true)
+        );
+    }
+
+    #[test]
+    fn a_notification_that_waits_is_cut_to_what_is_taken_when_it_goes() {
+        let mut lone = Lone::new(config(|_| ()));
+        lone.hear(&frame(Code::CSM, &[], &[(2, &[0x20, 0x00])], &[]));
+        let id = asked(&mut lone);
+        assert!(lone.end.observe(lone.now, id, SUBJECT));
+        lone.respond(id, &text("0"));
+        lone.end.set_congested(lone.now, address(CLIENT), true);
+        let large = Response::content(ContentFormat::TEXT_PLAIN, "1".repeat(4_000));
+        assert_eq!(lone.end.notify(lone.now, SUBJECT, &large, false), Ok(1));
+        lone.drain();
+        lone.told();
+        lone.hear(&frame(Code::CSM, &[], &[(2, &[0x02, 0x00])], &[]));
+        lone.end.set_congested(lone.now, address(CLIENT), false);
+        lone.drain();
+        let told = lone.told();
+        assert!(told.len() == 1 && told[0].len() <= 510, "{told:02x?}");
+        let view = MessageView::parse_long(&told[0]).expect("well formed");
+        assert_eq!((view.code(), view.payload().len()), (Code::CONTENT, 256));
+        assert_eq!(lone.end.observers(SUBJECT), 1);
+    }
+
+    #[test]
+    fn who_has_enough_after_a_release_says_nothing() {
+        let mut lone = introduced();
+        let (id, token) = observing(&mut lone);
+        lone.hear(&frame(Code::CONTENT, &token, &[(6, b"")], b"a"));
+        lone.end.release(lone.now, address(CLIENT));
+        lone.drain();
+        assert!(lone.end.cancel(lone.now, id));
+        lone.drain();
+        assert_eq!(lone.codes(), ["7.04"]);
+    }
+
+    #[test]
+    fn a_state_that_one_observer_cannot_take_is_told_to_the_others() {
+        let mut lone = Lone::new(config(|_| ()));
+        lone.hear(&frame(Code::CSM, &[], &[(2, &[64])], &[]));
+        let id = asked(&mut lone);
+        assert!(lone.end.observe(lone.now, id, SUBJECT));
+        lone.respond(id, &text("0"));
+        lone.told();
+        let mut wide = text("1");
+        wide.options
+            .push(OptionNumber::ETAG, &[1; 8])
+            .expect("fits");
+        for _ in 0..4 {
+            wide.options
+                .push(OptionNumber::LOCATION_QUERY, &[b'x'; 40])
+                .expect("fits");
+        }
+        wide.code = Code::CONTENT;
+        let told = lone.end.notify(lone.now, SUBJECT, &wide, false);
+        lone.drain();
+        let sent = lone.told();
+        assert!(
+            sent.iter().all(|message| message.len() <= 62),
+            "{told:?} {sent:02x?}"
+        );
+        assert_eq!(sent.len(), 1);
+    }
+}
+
+mod owing {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_pings_is_answered_as_long_as_the_answers_are_read() {
+        let mut lone = introduced();
+        let pings = frame(Code::PING, &[], &[], &[]).repeat(10_000);
+        lone.hear(&pings);
+        assert_eq!((lone.told().len(), lone.closed), (10_000, 0));
+    }
+
+    #[test]
+    fn a_flood_of_requests_in_one_read_is_taken_and_answered_bit_by_bit() {
+        let mut lone = introduced();
+        let gets = frame(Code::GET, &[1], &[], &[]).repeat(5_000);
+        lone.end.handle_stream(lone.now, address(CLIENT), &gets);
+        let (mut answered, mut most) = (0, 0);
+        loop {
+            most = most.max(lone.end.usage().incoming);
+            match lone.end.poll() {
+                Output::Event(Event::Request(id)) => lone.end.respond(lone.now, id, &text("x")),
+                Output::Transmit { .. } => answered += 1,
+                Output::Wait(_) => break,
+                _ => {}
+            }
+        }
+        assert_eq!((answered, most), (5_000, 32));
+    }
+
+    #[test]
+    fn what_was_read_of_a_connection_that_ended_is_not_taken() {
+        let mut lone = introduced();
+        let gets = frame(Code::GET, &[1], &[], &[]).repeat(100);
+        lone.end.handle_stream(lone.now, address(CLIENT), &gets);
+        lone.lose();
+        assert!(lone.connect());
+        assert_eq!(lone.requests().len(), 32);
+        assert_eq!(lone.end.usage().partial_bytes, 0);
+    }
+
+    #[test]
+    fn who_asks_and_does_not_read_is_aborted() {
+        let ping = frame(Code::PING, &[], &[], &[]);
+        let get = frame(Code::GET, &[1], &[(65_001, b"x")], &[]);
+        for asks in [ping, get] {
+            let mut lone = introduced();
+            lone.end.set_congested(lone.now, address(CLIENT), true);
+            lone.hear(&asks.repeat(1_024));
+            assert_eq!((lone.told().len(), lone.closed), (1_024, 0));
+            lone.hear(&asks.repeat(1_024));
+            assert_eq!((lone.codes(), lone.closed), (vec!["7.05".into()], 1));
+        }
+    }
+
+    #[test]
+    fn who_reads_in_between_is_not() {
+        let mut lone = introduced();
+        for _ in 0..4 {
+            lone.end.set_congested(lone.now, address(CLIENT), true);
+            lone.hear(&frame(Code::PING, &[], &[], &[]).repeat(1_000));
+            lone.end.set_congested(lone.now, address(CLIENT), false);
+        }
+        assert_eq!((lone.told().len(), lone.closed), (4_000, 0));
+    }
+
+    #[test]
+    fn a_congested_connection_still_takes_responses() {
+        let mut lone = introduced();
+        let id = lone.request(Request::get());
+        let get = lone.told().pop().expect("sent");
+        lone.end.set_congested(lone.now, address(CLIENT), true);
+        let nothing = frame(Code::CONTENT, &[1], &[], &[]);
+        lone.hear(&nothing.repeat(5_000));
+        lone.hear(&frame(Code::CONTENT, &get[4..12], &[], &[]));
+        assert!(
+            lone.events
+                .iter()
+                .any(|event| matches!(event, Event::Response { id: of, .. } if *of == id))
+        );
+    }
+
+    #[test]
+    fn a_peer_that_only_keeps_its_connection_alive_is_released_when_idle() {
+        let mut lone = introduced();
+        for _ in 0..40 {
+            lone.hear(&[0x00, 0x00]);
+            lone.hear(&frame(Code::PING, &[], &[], &[]));
+            lone.pass(Duration::from_secs(10));
+        }
+        assert_eq!(lone.closed, 1);
+    }
+
+    #[test]
+    fn a_message_that_is_never_completed_does_not_keep_a_connection() {
+        let mut lone = introduced();
+        lone.hear(&[0xe0, 0xff]);
+        for _ in 0..40 {
+            lone.hear(&[0x01]);
+            lone.pass(Duration::from_secs(10));
+        }
+        assert_eq!((lone.closed, lone.end.usage().connections), (1, 0));
+    }
+}

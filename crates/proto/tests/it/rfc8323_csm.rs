@@ -1,0 +1,238 @@
+//! Capabilities and Settings Messages as RFC 8323 3.3, 4.2, 4.3 and 5.3 have them.
+
+use crate::stream::{
+    CLIENT, CSM, Draws, Lone, SERVER, address, ask, config, frame, hello, pair, signal_of,
+};
+use carob_cc::time::{Duration, Instant};
+use carob_proto::codec::{
+    Code, ContentFormat, FrameReader, Framing, MessageView, OptionNumber, Signal,
+};
+use carob_proto::endpoint::{Endpoint, Event, Failure, Output};
+use carob_proto::{Request, Response};
+
+fn lone() -> Lone {
+    Lone::new(config(|_| ()))
+}
+
+fn sizes(of: u32) -> Vec<u8> {
+    let bytes = of.to_be_bytes();
+    let skip = bytes.iter().take_while(|byte| **byte == 0).count();
+    frame(Code::CSM, &[], &[(2, &bytes[skip..])], &[])
+}
+
+#[test]
+fn it_is_the_first_message_on_either_side_and_waits_for_nothing() {
+    let mut lone = lone();
+    assert_eq!(lone.codes(), ["7.01"], "the peer has said nothing yet");
+    let mut pair = pair().answering(hello);
+    ask(&mut pair, Request::get());
+    assert_eq!(pair.codes(CLIENT)[0], "7.01");
+    assert_eq!(pair.codes(SERVER)[0], "7.01");
+}
+
+#[test]
+fn a_websocket_begins_with_it_too_and_every_length_field_is_zero() {
+    let framed = config(|reliable| reliable.framing = Framing::WebSocket);
+    let mut end = Endpoint::new(framed, Draws(1));
+    let now = Instant::ZERO;
+    assert!(end.connected(now, address(CLIENT)));
+    // A CSM, and a GET with a token.
+    end.handle_stream(now, address(CLIENT), CSM);
+    end.handle_stream(now, address(CLIENT), &[0x01, 0x01, 0x07]);
+    let mut first = Vec::new();
+    loop {
+        match end.poll() {
+            Output::Transmit { bytes, .. } => first.push(bytes[..2].to_vec()),
+            Output::Event(Event::Request(id)) => {
+                let response = Response::content(ContentFormat::TEXT_PLAIN, "x".repeat(500));
+                end.respond(now, id, &response);
+            }
+            Output::Wait(_) => break,
+            _ => {}
+        }
+    }
+    assert_eq!(first, [[0x00, 0xe1], [0x01, 0x45]]);
+}
+
+#[test]
+fn a_request_in_its_place_is_answered_by_an_abort_and_not_processed() {
+    let mut lone = lone();
+    lone.hear(&frame(Code::GET, &[1], &[], &[]));
+    assert_eq!(
+        (lone.codes(), lone.closed),
+        (vec!["7.01".into(), "7.05".into()], 1)
+    );
+    assert!(lone.requests().is_empty());
+}
+
+#[test]
+fn other_signals_in_its_place_are_answered_by_an_abort() {
+    for code in [Code::PING, Code::PONG, Code::RELEASE, Code(0xff)] {
+        let mut lone = lone();
+        lone.hear(&frame(code, &[1], &[], &[]));
+        assert_eq!(lone.codes(), ["7.01", "7.05"], "{code}");
+    }
+}
+
+#[test]
+fn traffic_does_not_put_off_the_time_it_has_to_come_by() {
+    let mut lone = lone();
+    for _ in 0..11 {
+        lone.hear(&[0x00, 0x00]);
+        lone.request(Request::get());
+        lone.pass(Duration::from_secs(1));
+    }
+    assert_eq!(
+        (lone.codes().last().cloned(), lone.closed),
+        (Some("7.05".into()), 1)
+    );
+}
+
+#[test]
+fn an_invalid_one_is_answered_by_an_abort() {
+    // An option delta of 15 that is no payload marker.
+    let mut lone = lone();
+    lone.hear(&[0x10, 0xe1, 0xf0]);
+    assert_eq!(
+        (lone.codes(), lone.closed),
+        (vec!["7.01".into(), "7.05".into()], 1)
+    );
+}
+
+#[test]
+fn an_empty_one_changes_nothing_and_what_is_not_repeated_stays() {
+    let mut pair =
+        pair().answering(|_, _| Response::new(Code::CONTENT).with_payload(vec![7; 5_000]));
+    let first = ask(&mut pair, Request::get());
+    pair.inject(SERVER, CSM);
+    let second = ask(&mut pair, Request::get());
+    let gets = pair
+        .codes(CLIENT)
+        .iter()
+        .filter(|code| *code == "0.01")
+        .count();
+    assert_eq!(
+        (pair.response(first), gets),
+        (pair.response(second), 2),
+        "one message each"
+    );
+}
+
+#[test]
+fn a_later_size_replaces_the_one_before_also_downwards() {
+    let mut pair =
+        pair().answering(|_, _| Response::new(Code::CONTENT).with_payload(vec![7; 5_000]));
+    ask(&mut pair, Request::get());
+    for (size, least, most) in [(500, 250, 500), (128, 16, 128), (4_000, 2_048, 4_000)] {
+        pair.inject(SERVER, &sizes(size));
+        let sent = pair.heard[SERVER].sent.len();
+        let id = ask(&mut pair, Request::get());
+        assert_eq!(pair.response(id).bytes().len(), 5_000, "{size}");
+        let longest = pair.heard[SERVER].sent[sent..].iter().map(Vec::len).max();
+        let longest = longest.expect("an answer");
+        // On the stream a head is up to 2 bytes longer than that of a datagram.
+        assert!(longest >= least && longest + 2 <= most, "{size}: {longest}");
+    }
+}
+
+#[test]
+fn a_peer_that_takes_1152_bytes_or_less_is_sent_no_bert() {
+    let mut pair =
+        pair().answering(|_, _| Response::new(Code::CONTENT).with_payload(vec![7; 5_000]));
+    ask(&mut pair, Request::get());
+    pair.inject(SERVER, &sizes(1_152));
+    let sent = pair.heard[SERVER].sent.len();
+    // Asks for BERT, as before.
+    pair.inject(SERVER, &frame(Code::GET, &[9], &[(23, &[0x07])], &[]));
+    let answer = MessageView::parse_long(&pair.heard[SERVER].sent[sent]).expect("well formed");
+    // Block 0, more, 1024 bytes; and so it is with a block that is no multiple of 1024.
+    assert_eq!(answer.uint_option(OptionNumber::BLOCK2), Some(0x0e));
+    assert_eq!(answer.payload().len(), 1_024);
+}
+
+#[test]
+fn a_size_that_leaves_no_room_for_anything_is_named_in_an_abort() {
+    for size in [0, 1, 63] {
+        let mut lone = lone();
+        lone.hear(&sizes(size));
+        let told = lone.told();
+        assert!(
+            matches!(signal_of(&told[1]), Signal::Abort { bad_csm_option: Some(2), text } if !text.is_empty()),
+            "{size}"
+        );
+        assert_eq!(lone.closed, 1);
+    }
+}
+
+#[test]
+fn with_the_least_size_everything_sent_still_fits() {
+    let mut lone = lone();
+    lone.hear(&sizes(64));
+    lone.told();
+    lone.hear(&frame(Code::GET, &[1; 8], &[], &[]));
+    lone.hear(&frame(Code::GET, &[2; 8], &[(65_001, b"x")], &[]));
+    let ids = lone.requests();
+    assert_eq!(ids.len(), 1);
+    let mut large = Response::new(Code::CONTENT).with_payload(vec![7; 300]);
+    large
+        .options
+        .push(OptionNumber::ETAG, &[1; 8])
+        .expect("fits");
+    lone.respond(ids[0], &large);
+    // Ends with an abort whose text is cut.
+    lone.hear(&frame(Code::PING, &[], &[(65_001, b"x")], &[]));
+    let told = lone.told();
+    assert_eq!(told.len(), 3);
+    assert!(
+        told.iter().all(|message| message.len() <= 62),
+        "{told:02x?}"
+    );
+}
+
+#[test]
+fn a_request_written_for_a_larger_message_waits_for_the_next_connection_to_say_what_it_takes() {
+    let mut lone = lone();
+    lone.hear(&sizes(10_000));
+    lone.request(Request::new(Code::PUT).with_payload(vec![7; 4_000]));
+    assert_eq!(lone.codes(), ["7.01", "0.03"]);
+    lone.lose();
+    assert!(lone.connect());
+    assert_eq!(
+        lone.codes(),
+        ["7.01"],
+        "1152 bytes are the most until it says so"
+    );
+    lone.hear(&sizes(10_000));
+    assert_eq!(lone.codes(), ["0.03"]);
+}
+
+#[test]
+fn a_request_that_the_next_connection_does_not_take_fails() {
+    let mut lone = lone();
+    lone.hear(&sizes(10_000));
+    let id = lone.request(Request::new(Code::PUT).with_payload(vec![7; 4_000]));
+    lone.lose();
+    assert!(lone.connect());
+    lone.told();
+    lone.hear(&sizes(500));
+    assert!(lone.codes().is_empty());
+    let failed = |event: &Event| matches!(event, Event::Failed { id: of, failure: Failure::Encode(_) } if *of == id);
+    assert!(lone.events.iter().any(failed), "{:?}", lone.events);
+}
+
+#[test]
+fn of_an_option_that_is_said_twice_the_first_counts() {
+    let bytes = frame(
+        Code::CSM,
+        &[],
+        &[(2, &[0x20, 0x00]), (2, &[0x10, 0x00])],
+        &[],
+    );
+    let mut reader = FrameReader::new(Framing::Stream, 1_152);
+    reader.push(&bytes);
+    let message = reader.next().expect("well formed").expect("whole").to_vec();
+    let size = Some(0x2000);
+    assert!(
+        matches!(signal_of(&message), Signal::Csm { max_message_size, .. } if max_message_size == size)
+    );
+}

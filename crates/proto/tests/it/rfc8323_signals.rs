@@ -1,0 +1,304 @@
+//! Ping, Pong, Release, Abort and empty messages as RFC 8323 3.4 and 5 have them.
+
+use crate::stream::{
+    CLIENT, CSM, Lone, address, ask, config, failure, frame, introduced, pair, signal_of,
+};
+use carob_cc::time::Duration;
+use carob_proto::codec::{Code, Signal};
+use carob_proto::endpoint::{Disconnect, Event, Failure};
+use carob_proto::{Request, Response};
+
+mod ping {
+    use super::*;
+
+    #[test]
+    fn the_pong_has_the_token_of_the_ping_and_comes_at_once() {
+        let mut lone = introduced();
+        for token in [&[][..], &[0x42], &[1, 2, 3, 4, 5, 6, 7, 8]] {
+            lone.hear(&frame(Code::PING, token, &[], &[]));
+            let told = lone.told();
+            assert_eq!((told.len(), told[0][1], &told[0][4..]), (1, 0xe3, token));
+        }
+    }
+
+    #[test]
+    fn a_request_under_way_does_not_delay_it() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::GET, &[1], &[], &[]));
+        lone.hear(&frame(Code::PING, &[2], &[], &[]));
+        assert_eq!(lone.codes(), ["7.03"]);
+    }
+
+    #[test]
+    fn elective_options_that_are_not_understood_are_ignored_in_both() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::PING, &[1], &[(8, b"x")], &[]));
+        assert_eq!(lone.codes(), ["7.03"]);
+        let id = lone.end.ping(lone.now, address(CLIENT)).expect("taken");
+        lone.drain();
+        let ping = lone.told().pop().expect("sent");
+        lone.hear(&frame(Code::PONG, &ping[4..], &[(8, b"x")], &[]));
+        assert!(
+            lone.events
+                .iter()
+                .any(|event| matches!(event, Event::Pong(of) if *of == id))
+        );
+    }
+
+    #[test]
+    fn with_custody_it_is_answered_when_all_requests_before_it_are() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::GET, &[1], &[], &[]));
+        lone.hear(&frame(Code::GET, &[2], &[], &[]));
+        lone.hear(&frame(Code::PING, &[3], &[(2, b"")], &[]));
+        lone.hear(&frame(Code::GET, &[4], &[], &[]));
+        let ids = lone.requests();
+        assert!(lone.codes().is_empty());
+        lone.respond(ids[2], &Response::new(Code::CONTENT));
+        lone.respond(ids[0], &Response::new(Code::CONTENT));
+        assert_eq!(
+            lone.codes(),
+            ["2.05", "2.05"],
+            "the second is still under way"
+        );
+        lone.respond(ids[1], &Response::new(Code::CONTENT));
+        let told = lone.told();
+        assert_eq!(told.len(), 2);
+        assert_eq!(signal_of(&told[1]), Signal::Pong { custody: true });
+        assert_eq!(told[1][4], 3);
+    }
+
+    #[test]
+    fn with_custody_and_nothing_under_way_it_is_answered_at_once() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::PING, &[3], &[(2, b"")], &[]));
+        assert_eq!(signal_of(&lone.told()[0]), Signal::Pong { custody: true });
+    }
+
+    #[test]
+    fn many_with_custody_are_answered_without_it() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::GET, &[1], &[], &[]));
+        for n in 0..20 {
+            lone.hear(&frame(Code::PING, &[n], &[(2, b"")], &[]));
+        }
+        let told = lone.told();
+        assert_eq!(told.len(), 12, "eight wait");
+        assert!(
+            told.iter()
+                .all(|pong| signal_of(pong) == Signal::Pong { custody: false })
+        );
+    }
+}
+
+mod release {
+    use super::*;
+
+    #[test]
+    fn it_closes_the_connection_when_all_requests_before_it_are_answered() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::GET, &[1], &[], &[]));
+        lone.hear(&frame(Code::RELEASE, &[], &[], b"bye"));
+        assert_eq!(lone.closed, 0);
+        let ids = lone.requests();
+        lone.respond(ids[0], &Response::new(Code::CONTENT));
+        assert_eq!((lone.codes(), lone.closed), (vec!["2.05".into()], 1));
+    }
+
+    #[test]
+    fn it_closes_the_connection_at_once_if_nothing_is_under_way() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::RELEASE, &[], &[], &[]));
+        assert_eq!((lone.closed, lone.end.usage().connections), (1, 0));
+    }
+
+    #[test]
+    fn our_requests_before_it_are_still_answered() {
+        let mut lone = introduced();
+        let id = lone.request(Request::get());
+        let get = lone.told().pop().expect("sent");
+        lone.hear(&frame(Code::RELEASE, &[], &[], &[]));
+        assert_eq!(lone.closed, 0);
+        lone.hear(&frame(Code::CONTENT, &get[4..12], &[], b"it"));
+        assert!(
+            lone.events
+                .iter()
+                .any(|event| matches!(event, Event::Response { id: of, .. } if *of == id))
+        );
+        assert_eq!(lone.closed, 1);
+    }
+
+    #[test]
+    fn after_ours_requests_of_the_peer_are_served_and_ours_wait_for_the_next_connection() {
+        let mut lone = introduced();
+        lone.end.release(lone.now, address(CLIENT));
+        lone.drain();
+        lone.hear(&frame(Code::GET, &[1], &[], &[]));
+        lone.request(Request::get());
+        let ids = lone.requests();
+        lone.respond(ids[0], &Response::new(Code::CONTENT));
+        assert_eq!(
+            (lone.codes(), lone.closed),
+            (vec!["7.04".into(), "2.05".into()], 0)
+        );
+        lone.end
+            .disconnected(lone.now, address(CLIENT), Disconnect::Closed);
+        lone.drain();
+        assert_eq!(lone.wanted, 1, "the peer has closed it");
+        assert!(lone.connect());
+        assert_eq!(lone.codes(), ["7.01", "0.01"]);
+    }
+
+    #[test]
+    fn a_peer_that_does_not_close_upon_ours_is_waited_for_5_s() {
+        let mut lone = introduced();
+        lone.end.release(lone.now, address(CLIENT));
+        lone.pass(Duration::from_secs(4));
+        assert_eq!((lone.codes(), lone.closed), (vec!["7.04".into()], 0));
+        lone.end.release(lone.now, address(CLIENT));
+        lone.pass(Duration::from_secs(2));
+        assert_eq!((lone.codes(), lone.closed), (vec![], 1), "said once");
+    }
+
+    #[test]
+    fn what_is_under_way_is_answered_even_after_that() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::GET, &[1], &[], &[]));
+        lone.end.release(lone.now, address(CLIENT));
+        lone.pass(Duration::from_secs(10));
+        assert_eq!(lone.closed, 0);
+        let ids = lone.requests();
+        lone.respond(ids[0], &Response::new(Code::CONTENT));
+        assert_eq!(
+            (lone.codes(), lone.closed),
+            (vec!["7.04".into(), "2.05".into()], 1)
+        );
+    }
+
+    #[test]
+    fn hold_off_of_who_came_to_us_leaves_nothing_behind() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::RELEASE, &[], &[(4, &[0xff, 0xff, 0xff])], &[]));
+        assert_eq!((lone.closed, lone.end.usage().connections), (1, 0));
+    }
+
+    #[test]
+    fn an_alternative_address_is_not_gone_to() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code::RELEASE, &[], &[(2, b"192.0.2.1:5683")], &[]));
+        lone.pass(Duration::from_secs(1_000));
+        assert_eq!((lone.closed, lone.wanted), (1, 0));
+    }
+
+    #[test]
+    fn in_the_middle_of_an_upload_it_fails_the_request() {
+        let small = || config(|reliable| reliable.max_message_size = 1_152);
+        let mut lone = Lone::new(small());
+        lone.hear(CSM);
+        let id = lone.request(Request::new(Code::PUT).with_payload(vec![7; 5_000]));
+        let put = lone.told().pop().expect("sent");
+        lone.hear(&frame(Code::RELEASE, &[], &[], &[]));
+        lone.hear(&frame(Code::CONTINUE, &put[4..12], &[(27, &[0x0e])], &[]));
+        let expected = Failure::Disconnected(Disconnect::Released);
+        let failed = |event: &Event| matches!(event, Event::Failed { id: of, failure } if *of == id && *failure == expected);
+        assert!(lone.events.iter().any(failed), "{:?}", lone.events);
+        assert_eq!((lone.closed, lone.wanted), (1, 0));
+    }
+}
+
+mod abort {
+    use super::*;
+
+    #[test]
+    fn it_ends_the_connection_and_what_came_with_it_is_not_processed() {
+        let mut lone = introduced();
+        let mut bytes = frame(Code::ABORT, &[], &[(2, &[9])], b"why not");
+        bytes.extend(frame(Code::GET, &[1], &[], &[]));
+        lone.hear(&bytes);
+        assert_eq!((lone.closed, lone.codes()), (1, vec![]));
+        assert!(lone.requests().is_empty());
+        assert_eq!(lone.end.usage().connections, 0);
+    }
+
+    #[test]
+    fn it_counts_even_before_a_csm() {
+        let mut lone = Lone::new(config(|_| ()));
+        lone.hear(&frame(Code::ABORT, &[], &[], &[]));
+        assert_eq!((lone.codes(), lone.closed), (vec!["7.01".into()], 1));
+    }
+
+    #[test]
+    fn ours_says_why_whatever_was_wrong() {
+        let critical = |code| frame(code, &[], &[(9, b"")], &[]);
+        let wrong = [
+            vec![0x0f],                            // reserved token length
+            vec![0x10, 0x01, 0xff],                // marker without payload
+            vec![0x10, 0x01, 0xf0],                // reserved delta
+            vec![0xf0, 0xff, 0xff, 0xff, 0xff, 1], // too long
+            critical(Code::CSM),
+            critical(Code::PING),
+            critical(Code::PONG),
+            critical(Code::RELEASE),
+            critical(Code::ABORT),
+            critical(Code(0xe6)),
+        ];
+        for bytes in wrong {
+            let mut lone = introduced();
+            lone.hear(&bytes);
+            let told = lone.told();
+            let text = match told.iter().map(|told| signal_of(told)).collect::<Vec<_>>()[..] {
+                [Signal::Abort { text, .. }] => text.to_owned(),
+                _ => panic!("{bytes:02x?}: {told:02x?}"),
+            };
+            assert!(!text.is_empty() && lone.closed == 1, "{bytes:02x?}");
+            assert!(lone.events.is_empty(), "it is not processed: {bytes:02x?}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_only_ever_brings_aborts_is_sent_twice() {
+        let mut pair = pair();
+        let id = ask(&mut pair, Request::get());
+        pair.inject(CLIENT, &frame(Code::ABORT, &[], &[], &[]));
+        pair.inject(CLIENT, &frame(Code::ABORT, &[], &[], &[]));
+        assert_eq!(
+            failure(&pair, id),
+            Failure::Disconnected(Disconnect::AbortedByPeer)
+        );
+        assert_eq!(pair.connections, 2);
+    }
+}
+
+mod health {
+    use super::*;
+
+    #[test]
+    fn empty_messages_are_ignored_at_any_time() {
+        let mut lone = Lone::new(config(|_| ()));
+        lone.hear(&[0x00, 0x00]);
+        lone.hear(CSM);
+        lone.told();
+        lone.hear(&[0x00, 0x00, 0x01, 0x00, 0x77]);
+        assert_eq!((lone.codes(), lone.closed), (vec![], 0));
+        lone.hear(&frame(Code::GET, &[1], &[], &[]));
+        assert_eq!(lone.requests().len(), 1);
+    }
+
+    #[test]
+    fn messages_of_reserved_classes_are_ignored() {
+        for code in [0x20, 0x3f, 0xc0, 0xdf] {
+            let mut lone = introduced();
+            lone.hear(&frame(Code(code), &[1], &[], &[]));
+            assert_eq!((lone.codes(), lone.closed), (vec![], 0), "{code:02x}");
+        }
+    }
+
+    #[test]
+    fn requests_with_unknown_methods_reach_the_application_which_answers_them() {
+        let mut lone = introduced();
+        lone.hear(&frame(Code(0x1f), &[1], &[], &[]));
+        let ids = lone.requests();
+        lone.respond(ids[0], &Response::new(Code::METHOD_NOT_ALLOWED));
+        assert_eq!(lone.codes(), ["4.05"]);
+    }
+}

@@ -1,0 +1,659 @@
+//! Tokens of more than 8 bytes over datagrams (RFC 8974).
+
+use std::collections::BTreeSet;
+
+use crate::net::wire::{ack, con, empty, non, shapes, view};
+use crate::net::{Faults, Net, get, millis, pattern, put, seconds, server_address};
+use bytes::Bytes;
+use carob_cc::controller::Counting;
+use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
+use carob_proto::endpoint::{Config, Failure, MESSAGE_BYTES, Sending, TOKEN_BYTES_MAX};
+use proptest::prelude::*;
+
+fn token_of(bytes: &[u8]) -> Vec<u8> {
+    view(bytes).token().as_slice().to_vec()
+}
+
+/// Lengths of the tokens of messages.
+fn lengths(messages: &[&[u8]]) -> Vec<usize> {
+    messages.iter().map(|m| view(m).token().len()).collect()
+}
+
+fn token_bytes(limit: usize) -> Config {
+    let mut config = Config::default();
+    config.limits.token_bytes = limit;
+    config
+}
+
+fn wanting(length: u16) -> Config {
+    let mut config = Config::default();
+    config.token_length = length;
+    config
+}
+
+/// A client that wants tokens of this length, and a server that takes them.
+fn between(length: u16) -> Net {
+    let mut net = Net::new(wanting(length), token_bytes(length.into()));
+    net.app
+        .resources
+        .insert("x".into(), Bytes::from_static(b"state"));
+    net
+}
+
+/// A client whose server the test speaks for.
+fn to_a_server_by_hand(length: u16) -> Net {
+    let mut net = between(length);
+    net.server_dead = true;
+    net
+}
+
+fn reset(net: &mut Net, request: &[u8]) {
+    net.inject_to_client(&empty(Type::Reset, view(request).message_id().0));
+}
+
+fn as_non() -> Sending {
+    let mut sending = Sending::default();
+    sending.confirmable = false;
+    sending
+}
+
+/// The last message of the client's.
+fn last(net: &Net) -> Vec<u8> {
+    net.sent_by_client()
+        .last()
+        .expect("it sent something")
+        .to_vec()
+}
+
+#[test]
+fn a_server_echoes_a_token_of_any_length_that_it_takes() {
+    for length in [0, 1, 8, 9, 12, 13, 32, 63, 64] {
+        for (delay, messages) in [(0, ["ACK 2.05", ""]), (8, ["ACK 0.00", "CON 2.05"])] {
+            let mut net = Net::plain();
+            net.app.resources.insert("x".into(), "state".into());
+            net.app.delay = seconds(delay);
+            let token = pattern(length);
+            let request = con(Code::GET, 7).path("x").token(&token).bytes();
+            net.inject_to_server(&request);
+            net.inject_to_server(&request);
+            net.run_for(seconds(9));
+            let sent = net.sent_by_server();
+            let answers: Vec<_> = sent.iter().filter(|m| m[1] != 0).collect();
+            assert!(answers.iter().all(|m| token_of(m) == token), "{length}");
+            let expected: BTreeSet<_> = messages.iter().filter(|m| !m.is_empty()).collect();
+            assert_eq!(
+                shapes(&sent).iter().collect::<BTreeSet<_>>().len(),
+                expected.len()
+            );
+            assert_eq!(net.app.executed["x"], 1, "the second is a copy");
+        }
+        let mut net = Net::plain();
+        let token = pattern(length);
+        net.inject_to_server(&non(Code::GET, 8).path("y").token(&token).bytes());
+        assert_eq!(shapes(&net.sent_by_server()), ["NON 4.04"]);
+        assert_eq!(token_of(net.sent_by_server()[0]), token);
+    }
+}
+
+#[test]
+fn a_token_longer_than_the_server_takes_is_answered_bad_request_and_never_rejected() {
+    for (limit, lengths) in [
+        (64, vec![65, 268, 269, 270, 1_300, 60_000]),
+        (8, vec![9]),
+        (0, vec![9]),
+        (usize::MAX, vec![TOKEN_BYTES_MAX + 1]),
+    ] {
+        for length in lengths {
+            let mut net = Net::new(Config::default(), token_bytes(limit));
+            net.app.resources.insert("x".into(), "state".into());
+            let token = pattern(length);
+            let head = con(Code::GET, 7).token(&token).bytes();
+            let request = con(Code::GET, 7).path("x").token(&token).bytes();
+            net.inject_to_server(&request);
+            let sent = net.sent_by_server();
+            assert_eq!(shapes(&sent), ["ACK 4.00"], "{limit} {length}");
+            // Nothing but the header and the token, for which there is room if there was in the request.
+            assert_eq!(sent[0][4..], head[4..]);
+            assert_eq!(view(sent[0]).message_id(), view(&request).message_id());
+            let request = non(Code::GET, 8).path("x").token(&token).bytes();
+            net.inject_to_server(&request);
+            assert_eq!(shapes(&net.sent_by_server()), ["ACK 4.00", "NON 4.00"]);
+            assert!(net.app.executed.is_empty());
+            // And it does no harm to others.
+            net.inject_to_server(&con(Code::GET, 9).path("x").token(&[1; 8]).bytes());
+            assert_eq!(shapes(&net.sent_by_server())[2..], ["ACK 2.05"]);
+        }
+    }
+}
+
+#[test]
+fn as_many_bytes_as_the_limit_are_taken_whatever_it_is() {
+    for limit in [9, 64, 300, TOKEN_BYTES_MAX] {
+        let mut net = Net::new(Config::default(), token_bytes(limit));
+        net.app.resources.insert("x".into(), pattern(5_000));
+        let token = pattern(limit);
+        net.inject_to_server(&con(Code::GET, 7).path("x").token(&token).bytes());
+        let sent = net.sent_by_server();
+        assert_eq!(shapes(&sent), ["ACK 2.05"]);
+        assert_eq!(token_of(sent[0]), token);
+        // The block is as much smaller.
+        assert!(sent[0].len() <= MESSAGE_BYTES, "{limit}: {}", sent[0].len());
+        assert!(view(sent[0]).payload().len() >= 64);
+    }
+}
+
+#[test]
+fn who_has_no_room_now_says_so_with_the_token() {
+    let mut config = Config::default();
+    config.limits.incoming = 0;
+    let mut net = Net::new(Config::default(), config);
+    for (length, code) in [(64, "ACK 5.03"), (65, "ACK 4.00")] {
+        let token = pattern(length);
+        net.inject_to_server(&con(Code::GET, length as u16).token(&token).bytes());
+        let sent = net.sent_by_server();
+        assert_eq!(shapes(&sent).last().unwrap(), code);
+        assert_eq!(token_of(sent.last().unwrap()), token);
+    }
+}
+
+#[test]
+fn a_source_that_asks_too_often_is_told_so_whatever_its_token() {
+    let mut config = Config::default();
+    (config.limits.request_rate, config.limits.request_burst) = (1, 1);
+    let mut net = Net::new(Config::default(), config);
+    for id in 0..2 {
+        net.inject_to_server(&con(Code::GET, id).token(&[3; 1_500]).bytes());
+    }
+    let sent = net.sent_by_server();
+    assert_eq!(shapes(&sent), ["ACK 4.00", "ACK 4.29"]);
+    assert_eq!(lengths(&sent), [1_500; 2]);
+}
+
+#[test]
+fn the_one_length_that_is_reserved_is_a_format_error() {
+    let mut net = Net::plain();
+    let mut request = con(Code::GET, 7).token(&[]).path("x").bytes();
+    request[0] |= 15;
+    net.inject_to_server(&request);
+    request[0] |= 0x10;
+    net.inject_to_server(&request);
+    assert_eq!(
+        shapes(&net.sent_by_server()),
+        ["RST 0.00"],
+        "of a NON, nothing"
+    );
+}
+
+#[test]
+fn nobody_is_refused_a_token_in_the_name_of_a_group() {
+    let mut net = Net::plain();
+    let request = non(Code::GET, 7).path("x").token(&[1; 65]).bytes();
+    net.server
+        .handle_group_datagram(net.now, crate::net::client_address(), &request);
+    net.drain();
+    net.run_for(seconds(10));
+    assert!(net.sent_by_server().is_empty());
+}
+
+#[test]
+fn observations_keep_their_long_tokens_and_end_with_them() {
+    let mut net = Net::plain();
+    net.observable("x", "0");
+    // Two states that a client put into its tokens: they begin alike.
+    let tokens = [
+        b"a state of a client, number 1",
+        b"a state of a client, number 2",
+    ];
+    for (id, token) in (1..).zip(tokens) {
+        let request = con(Code::GET, id).token(token).option(6, &[]).path("x");
+        net.inject_to_server(&request.bytes());
+    }
+    assert_eq!(net.server.usage().observers, 2);
+    let before = net.sent_by_server().len();
+    assert_eq!(net.change("x", "1", false), 2);
+    let told = net.sent_by_server().split_off(before);
+    let told: BTreeSet<_> = told.iter().map(|m| token_of(m)).collect();
+    assert_eq!(told, tokens.iter().map(|t| t.to_vec()).collect());
+    // One registers again, and one deregisters.
+    for (id, observe) in [(3, &[][..]), (4, &[1])] {
+        let request = con(Code::GET, id).token(tokens[id as usize - 3]);
+        net.inject_to_server(&request.option(6, observe).path("x").bytes());
+    }
+    assert_eq!(net.server.usage().observers, 1);
+    let before = net.sent_by_server().len();
+    assert_eq!(net.change("x", "2", true), 1);
+    let told = net.sent_by_server().split_off(before);
+    assert_eq!(token_of(told[0]), tokens[0]);
+    // The last word on it.
+    let gone = carob_proto::Response::new(Code::NOT_FOUND);
+    let subject = net.app.observable["x"];
+    net.inject_to_server(&empty(Type::Acknowledgement, view(told[0]).message_id().0));
+    net.server.end_observations(net.now, subject, &gone, false);
+    net.drain();
+    assert_eq!(token_of(net.sent_by_server().last().unwrap()), tokens[0]);
+    assert_eq!(net.server.usage().observers, 0);
+}
+
+#[test]
+fn tokens_of_observations_count_for_the_bytes_of_all_of_them() {
+    let mut config = Config::default();
+    config.limits.observer_bytes = 300;
+    let mut net = Net::new(Config::default(), config);
+    net.observable("x", "0");
+    let register = |net: &mut Net, id: u16| {
+        let token = [id as u8; 60];
+        let request = con(Code::GET, id).token(&token).option(6, &[]).path("x");
+        net.inject_to_server(&request.bytes());
+        let sent = net.sent_by_server();
+        view(sent.last().unwrap())
+            .option(OptionNumber::OBSERVE)
+            .is_some()
+    };
+    let taken = (1..20).take_while(|&id| register(&mut net, id)).count();
+    assert_eq!(taken, 4, "beside the key that they share");
+    // What one had, another may have.
+    let request = con(Code::GET, 99).token(&[1; 60]).option(6, &[1]).path("x");
+    net.inject_to_server(&request.bytes());
+    assert!(register(&mut net, 30));
+    assert!(!register(&mut net, 31));
+}
+
+#[test]
+fn a_state_fits_whoever_registers_next_with_the_longest_token() {
+    let mut net = Net::new(Config::default(), token_bytes(TOKEN_BYTES_MAX));
+    net.observable("x", "0");
+    net.inject_to_server(
+        &con(Code::GET, 1)
+            .token(&[1])
+            .option(6, &[])
+            .path("x")
+            .bytes(),
+    );
+    net.app.resources.insert("x".into(), pattern(900));
+    net.change("x", pattern(900), false);
+    let token = [2; TOKEN_BYTES_MAX];
+    net.inject_to_server(
+        &con(Code::GET, 2)
+            .token(&token)
+            .option(6, &[])
+            .path("x")
+            .bytes(),
+    );
+    net.change("x", pattern(901), false);
+    let sent = net.sent_by_server();
+    assert!(sent.iter().all(|m| m.len() <= MESSAGE_BYTES));
+    let mut told = lengths(&sent[sent.len() - 2..]);
+    told.sort_unstable();
+    assert_eq!(told, [1, TOKEN_BYTES_MAX]);
+    assert_eq!(net.server.usage().observers, 2);
+}
+
+#[test]
+fn a_confirmable_request_finds_out_and_all_use_long_tokens_then() {
+    for length in [9, 12, 13, 64, 300, TOKEN_BYTES_MAX as u16] {
+        let mut net = between(length);
+        let long = usize::from(length);
+        // A NON might be lost without a word.
+        net.send_with(get("x"), as_non());
+        net.run_for(seconds(100));
+        net.send(get("x"));
+        net.run_for(seconds(100));
+        net.send_with(get("x"), as_non());
+        net.run_for(seconds(100));
+        assert_eq!(lengths(&net.sent_by_client()), [8, long, long]);
+        assert_eq!(net.responses().len(), 3);
+        assert_eq!(net.client.usage().token_peers, 1);
+    }
+}
+
+#[test]
+fn a_reset_says_no_and_the_request_goes_again_with_a_short_token() {
+    let mut net = to_a_server_by_hand(32);
+    net.send(put("x", pattern(10)));
+    let first = last(&net);
+    assert_eq!(view(&first).token().len(), 32);
+    reset(&mut net, &first);
+    let second = last(&net);
+    let (one, other) = (view(&first), view(&second));
+    assert_eq!(other.token().len(), 8);
+    assert_ne!(one.message_id(), other.message_id());
+    assert_ne!(other.token().as_slice(), &one.token().as_slice()[..8]);
+    assert_eq!((one.code(), one.payload()), (other.code(), other.payload()));
+    assert!(one.options().eq(other.options()));
+    net.inject_to_client(
+        &ack(Code::CHANGED, other.message_id().0)
+            .token_of(&second)
+            .bytes(),
+    );
+    assert_eq!(net.response().unwrap().code, Code::CHANGED);
+    // It is remembered, for CON and NON, and tried again after half an hour.
+    net.send(get("x"));
+    let third = last(&net);
+    assert_eq!(view(&third).token().len(), 8);
+    net.inject_to_client(
+        &ack(Code::CONTENT, view(&third).message_id().0)
+            .token_of(&third)
+            .bytes(),
+    );
+    net.run_for(seconds(1_799));
+    net.send(get("x"));
+    let third = last(&net);
+    assert_eq!(view(&third).token().len(), 8);
+    net.inject_to_client(
+        &ack(Code::CONTENT, view(&third).message_id().0)
+            .token_of(&third)
+            .bytes(),
+    );
+    net.run_for(seconds(2));
+    net.send(get("x"));
+    assert_eq!(view(&last(&net)).token().len(), 32);
+    assert_eq!(net.failure(), None);
+}
+
+#[test]
+fn what_was_found_out_to_the_good_is_not_believed_for_ever_either() {
+    let mut net = between(32);
+    net.send(get("x"));
+    net.run_for(seconds(1_801));
+    net.send_with(get("x"), as_non());
+    net.run_for(seconds(100));
+    assert_eq!(lengths(&net.sent_by_client()), [32, 8]);
+}
+
+#[test]
+fn a_server_that_rejects_the_short_token_too_has_refused_the_request() {
+    let mut net = to_a_server_by_hand(32);
+    net.send(get("x"));
+    for _ in 0..2 {
+        let sent = last(&net);
+        reset(&mut net, &sent);
+    }
+    assert_eq!(net.failure(), Some(Failure::Reset));
+    assert_eq!(lengths(&net.sent_by_client()), [32, 8]);
+    assert!(net.client.is_idle());
+}
+
+#[test]
+fn a_reset_after_an_acknowledgement_is_not_about_the_token() {
+    let mut net = to_a_server_by_hand(32);
+    net.send(get("x"));
+    let sent = last(&net);
+    net.inject_to_client(&empty(Type::Acknowledgement, view(&sent).message_id().0));
+    reset(&mut net, &sent);
+    assert_eq!(net.failure(), Some(Failure::Reset));
+    assert_eq!(net.sent_by_client().len(), 1);
+}
+
+#[test]
+fn a_copy_of_the_trial_is_the_trial_and_a_late_reset_to_it_is_nothing() {
+    let mut net = to_a_server_by_hand(32);
+    net.send(get("x"));
+    net.run_for(seconds(4));
+    let sent = net.sent_by_client();
+    assert_eq!((sent.len(), sent[0] == sent[1]), (2, true));
+    let trial = sent[0].to_vec();
+    reset(&mut net, &trial);
+    let short = last(&net);
+    // To the other copy.
+    reset(&mut net, &trial);
+    assert_eq!((net.failure(), last(&net)), (None, short.clone()));
+    net.inject_to_client(
+        &ack(Code::CONTENT, view(&short).message_id().0)
+            .token_of(&short)
+            .bytes(),
+    );
+    assert!(net.response().is_some());
+}
+
+#[test]
+fn a_trial_that_its_server_drops_goes_again_with_a_short_token() {
+    let mut net = between(32);
+    net.drop_if = Some(|from_client, bytes| from_client && view(bytes).token().len() > 8);
+    net.send(get("x"));
+    net.run_for(seconds(20));
+    assert_eq!(lengths(&net.sent_by_client()), [32, 32, 8]);
+    assert!(net.response().is_some());
+    net.send(get("x"));
+    assert_eq!(view(&last(&net)).token().len(), 8);
+    // Nobody is there at all.
+    let mut net = to_a_server_by_hand(32);
+    net.send(get("x"));
+    net.run_for(seconds(300));
+    assert!(matches!(net.failure(), Some(Failure::TimedOut { .. })));
+    assert_eq!(lengths(&net.sent_by_client()), [32, 32, 8, 8, 8, 8, 8]);
+    assert!(net.client.is_idle());
+    // Once it is known that they are taken, what is lost is lost.
+    let mut net = between(32);
+    net.send(get("x"));
+    net.run_for(seconds(1));
+    net.server_dead = true;
+    net.send(get("x"));
+    net.run_for(seconds(300));
+    assert_eq!(lengths(&net.sent_by_client()), [32; 6]);
+}
+
+#[test]
+fn what_must_not_be_carried_out_twice_is_no_trial() {
+    let mut net = between(32);
+    let post = || crate::net::post("x", pattern(10));
+    net.send(post());
+    net.run_for(seconds(1));
+    net.send(get("x"));
+    net.run_for(seconds(1));
+    net.send(post());
+    net.run_for(seconds(1));
+    assert_eq!(lengths(&net.sent_by_client()), [8, 32, 32]);
+}
+
+#[test]
+fn a_request_of_several_blocks_goes_on_with_the_block_that_was_rejected() {
+    let mut net = to_a_server_by_hand(32);
+    net.send(put("x", pattern(1_500)));
+    let trial = last(&net);
+    reset(&mut net, &trial);
+    let block = last(&net);
+    assert_eq!(view(&block).payload(), view(&trial).payload());
+    assert_eq!(view(&block).option(OptionNumber::BLOCK1), Some(&[0x0e][..]));
+    // The rest with a server that is there again.
+    net.server_dead = false;
+    net.inject_to_server(&block);
+    net.run_for(seconds(10));
+    assert_eq!(net.app.resources["x"], pattern(1_500));
+    assert_eq!(net.response().unwrap().code, Code::CHANGED);
+}
+
+#[test]
+fn an_observation_that_is_rejected_registers_with_a_short_token_and_keeps_that() {
+    let mut net = to_a_server_by_hand(32);
+    let mut observe = Sending::default();
+    observe.observe = true;
+    let id = net.send_with(get("x"), observe);
+    let trial = last(&net);
+    assert_eq!(view(&trial).token().len(), 32);
+    reset(&mut net, &trial);
+    net.server_dead = false;
+    net.observable("x", "0");
+    let short = last(&net);
+    assert_eq!(view(&short).option(OptionNumber::OBSERVE), Some(&[][..]));
+    net.inject_to_server(&short);
+    net.run_for(millis(100));
+    net.change("x", "1", true);
+    net.run_for(millis(100));
+    assert_eq!(net.states(), ["0", "1"]);
+    let notified = net.sent_by_server().last().unwrap().to_vec();
+    assert_eq!(token_of(&notified), token_of(&short));
+    assert!(net.client.stop_observing(net.now, id));
+    net.drain();
+    net.run_for(seconds(10));
+    assert_eq!(
+        (net.server.usage().observers, net.client.is_idle()),
+        (0, true)
+    );
+}
+
+#[test]
+fn an_observation_lives_with_its_long_token() {
+    let mut net = between(64);
+    net.observable("x", "0");
+    net.app.max_ages.insert("x".into(), 5);
+    let mut observe = Sending::default();
+    observe.observe = true;
+    let id = net.send_with(get("x"), observe);
+    net.run_for(seconds(1));
+    for state in ["1", "2"] {
+        net.change("x", state, true);
+        net.run_for(millis(500));
+    }
+    // It goes stale, and registers again with the token it has.
+    net.run_for(seconds(60));
+    let sent = net.sent_by_client();
+    let registers = |m: &&&[u8]| view(m).option(OptionNumber::OBSERVE) == Some(&[]);
+    let tokens: Vec<_> = sent.iter().filter(registers).map(|m| token_of(m)).collect();
+    assert!(tokens.len() > 1 && tokens.iter().all(|t| *t == tokens[0] && t.len() == 64));
+    assert_eq!(net.states()[..3], ["0", "1", "2"]);
+    assert!(net.client.stop_observing(net.now, id));
+    net.drain();
+    net.run_for(seconds(10));
+    assert_eq!(
+        (net.server.usage().observers, net.client.is_idle()),
+        (0, true)
+    );
+}
+
+#[test]
+fn every_byte_of_a_long_token_is_random_and_no_other_is_an_answer() {
+    let mut net = between(64);
+    let mut tokens = BTreeSet::new();
+    for _ in 0..50 {
+        net.send(get("x"));
+        net.run_for(seconds(1));
+        let token = token_of(&last(&net));
+        assert!(token.chunks(4).all(|part| part != [0; 4]));
+        tokens.extend(token.chunks(8).map(<[u8]>::to_vec));
+    }
+    assert_eq!(tokens.len(), 50 * 8, "no eight bytes are the same");
+    net.server_dead = true;
+    net.send(get("x"));
+    let sent = last(&net);
+    let (id, right) = (view(&sent).message_id().0, token_of(&sent));
+    let responses = net.responses().len();
+    for wrong in [&right[..63], &right[..8], &[&right[..], &[0]].concat()] {
+        net.inject_to_client(&ack(Code::CONTENT, id).token(wrong).bytes());
+        assert_eq!(net.responses().len(), responses);
+    }
+    for at in [0, 7, 8, 63] {
+        let mut wrong = right.clone();
+        wrong[at] ^= 1;
+        net.inject_to_client(&ack(Code::CONTENT, id).token(&wrong).bytes());
+        assert_eq!(net.responses().len(), responses, "byte {at}");
+    }
+    net.inject_to_client(&ack(Code::CONTENT, id).token(&right).bytes());
+    assert_eq!(net.responses().len(), responses + 1);
+}
+
+#[test]
+fn a_response_with_a_long_token_that_nobody_sent_is_rejected() {
+    let mut net = Net::plain();
+    net.send(get("x"));
+    net.inject_to_client(&con(Code::CONTENT, 9).token(&[1; 200]).bytes());
+    assert_eq!(shapes(&net.sent_by_client()), ["CON 0.01", "RST 0.00"]);
+}
+
+#[test]
+fn tokens_that_count_copies_stay_short() {
+    let (mut config, _) = crate::net::counting::counting(Counting::Token, seconds(2), 1);
+    config.token_length = 64;
+    let mut net = Net::new(config, Config::default());
+    net.app.resources.insert("x".into(), "state".into());
+    net.send(get("x"));
+    net.run_for(seconds(1));
+    assert_eq!(lengths(&net.sent_by_client()), [8]);
+}
+
+#[test]
+fn what_icmp_quotes_of_a_request_with_a_long_token_is_known_again() {
+    let mut net = to_a_server_by_hand(64);
+    net.send(get("x"));
+    let sent = last(&net);
+    assert!(net.client.is_under_way(server_address(), &sent));
+    assert!(
+        net.client
+            .is_under_way(server_address(), &sent[..4 + 1 + 64])
+    );
+    assert!(
+        !net.client
+            .is_under_way(server_address(), &sent[..4 + 1 + 63])
+    );
+    let mut other = sent.clone();
+    other[60] ^= 1;
+    assert!(!net.client.is_under_way(server_address(), &other));
+}
+
+#[test]
+fn nothing_else_is_drawn_where_tokens_are_short() {
+    // Runs of the simulator repeat themselves by what is drawn.
+    let tokens = |length| {
+        let mut net = between(length);
+        net.send(get("x"));
+        net.run_for(seconds(1));
+        net.send(get("x"));
+        net.run_for(seconds(1));
+        net.sent_by_client()
+            .iter()
+            .map(|m| token_of(m))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(tokens(8)[1][..4], tokens(4)[1][..4]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// Bodies both ways, whatever the length of tokens, the size of what goes, and the network.
+    #[test]
+    fn everything_arrives_with_tokens_of_any_length(
+        length in prop_oneof![0..=14_u16, Just(64), 260..=275_u16, Just(TOKEN_BYTES_MAX as u16), any::<u16>()],
+        size in prop_oneof![0..40_usize, 900..1_300_usize, 4_000..9_000_usize],
+        seed in any::<u64>(),
+    ) {
+        let mut client = wanting(length);
+        // Of a thousand bodies one would meet a block whose five copies are lost, and rightly fail:
+        // ten copies, and still within the time for which a server keeps a body that is coming.
+        client.parameters.ack_timeout = millis(200);
+        client.parameters.max_retransmit = 9;
+        let server = token_bytes(TOKEN_BYTES_MAX);
+        let mut net = Net::new(client, server).seeded(seed);
+        net.faults = Faults { loss: 10, duplication: 20, jitter: millis(30) };
+        net.send(put("x", pattern(size)));
+        net.run_for(seconds(2_000));
+        prop_assert_eq!(net.response().map(|r| r.code), Some(Code::CHANGED));
+        net.send(get("x"));
+        net.run_for(seconds(2_000));
+        prop_assert_eq!(net.responses().len(), 2);
+        prop_assert_eq!(net.responses()[1].bytes(), &pattern(size));
+        prop_assert!(net.client.is_idle() && net.server.is_idle());
+        for crossing in &net.crossings {
+            prop_assert!(crossing.bytes.len() <= MESSAGE_BYTES);
+            prop_assert!(MessageView::parse(&crossing.bytes).is_ok());
+        }
+        if length > 8 {
+            let sent = net.sent_by_client();
+            let longest = lengths(&sent).into_iter().max();
+            prop_assert_eq!(longest, Some(usize::from(length).min(TOKEN_BYTES_MAX)));
+        }
+    }
+}
+
+#[test]
+fn the_answer_to_the_last_block_is_kept_for_its_copies_however_long_the_token() {
+    let mut net = Net::new(Config::default(), token_bytes(300));
+    for (number, more) in [(0, true), (1, false)] {
+        let block = con(Code::PUT, number as u16).token(&[5; 300]).path("x");
+        let block = block.block(OptionNumber::BLOCK1, (number, more, 512));
+        let block = block.payload(&pattern(512)).bytes();
+        net.inject_to_server(&block);
+        net.inject_to_server(&block);
+    }
+    let expected = ["ACK 2.31", "ACK 2.31", "ACK 2.04", "ACK 2.04"];
+    assert_eq!(shapes(&net.sent_by_server()), expected);
+}

@@ -1,0 +1,19 @@
+//! The integration tests of `carob-sim`, one module a subject.
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+mod connections;
+mod crowds;
+mod fleet;
+mod groups;
+mod lowpan_wire;
+mod mesh;
+mod mesh_rpl;
+mod notifications;
+mod server;
+mod stop_and_wait;
+mod tcp_common;
+mod tcp_pacing;
+mod tcp_properties;
+mod tcp_recovery;
+mod tcp_rules;
+mod tcp_thesis;
