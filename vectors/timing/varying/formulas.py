@@ -7,7 +7,7 @@
     python3 formulas.py --search   finds events that cover all rules, for the table EVENTS
 
 Every controller is written down here a second time, from the formulas of its sources
-(spec/algorithms.md, whose sections the docstrings name) and not from the implementation.
+(docs/algorithms.md, a section for each) and not from the implementation.
 Arithmetic is exact (fractions of a second; whole milliseconds where Californium counts so);
 only what a vector states is rounded, to the microsecond. A generator of our own makes up the
 events, so that inputs change from step to step and every rule comes into force several times.
@@ -25,7 +25,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 MILLI = Fraction(1, 1000)
 MICRO = Fraction(1, 1_000_000)
-# A NON notification in these vectors, in bytes; one byte a second is always allowed (3.5).
+# A NON notification in these vectors, in bytes; 1 B/s is always allowed (draft-03).
 NOTIFICATION = 40
 
 
@@ -71,7 +71,7 @@ def number(text):
 
 
 class Controller:
-    """The frame of section 0.3: one exchange at a time, timers, answers, notifications."""
+    """Common frame: one exchange at a time, timers, answers, notifications."""
 
     name = None
     source = None
@@ -209,10 +209,10 @@ class Controller:
 
 
 class Default(Controller):
-    """Section 1, RFC 7252 4.2: a draw from [2, 3] s, doubled at every expiry, then forgotten."""
+    """RFC 7252 4.2: a draw from [2, 3] s, doubled at every expiry, then forgotten."""
 
     name = "default"
-    source = "RFC 7252 4.2; spec/algorithms.md 1"
+    source = "RFC 7252 4.2; docs/algorithms.md#default"
     low, high = Fraction(2), Fraction(3)
 
     def first_timer(self, now, running):
@@ -223,10 +223,10 @@ class Default(Controller):
 
 
 class ObserveStatic(Default):
-    """Section 2, RFC 7641 4.5.1: one NON notification in 3 s; timers as default CoAP."""
+    """RFC 7641 4.5.1: one NON notification in 3 s; timers as default CoAP."""
 
     name = "observe-static"
-    source = "RFC 7641 4.5.1; spec/algorithms.md 2"
+    source = "RFC 7641 4.5.1; docs/algorithms.md#observe-static"
     coverage = {"failed": 1, "n = 1": 2, "notified": 20, "paced": 8}
 
     def interval(self, at):
@@ -234,10 +234,10 @@ class ObserveStatic(Default):
 
 
 class DefaultFb1(Default):
-    """Section 5, full backoff 1: the last timer is the next first one, until a clean exchange."""
+    """Full Backoff 1: the last timer is the next first one, until a clean exchange."""
 
     name = "default-fb1"
-    source = "Pesola 2020 5.1 (Jarvinen et al. 2018); spec/algorithms.md 5"
+    source = "Pesola 2020 5.1 (Jarvinen et al. 2018); docs/algorithms.md#default-fb1"
     cap = Fraction(60)
     coverage = {"failed": 2, "n = 1": 5, "n = 2": 3, "carried": 8, "cap": 1}
 
@@ -269,7 +269,7 @@ class DefaultFb1(Default):
 
 
 class DefaultFb2(DefaultFb1):
-    """Section 5, full backoff 2: a clean exchange halves what is carried, down to 2 s."""
+    """Full Backoff 2: a clean exchange halves what is carried, down to 2 s."""
 
     name = "default-fb2"
     coverage = {"failed": 2, "n = 1": 5, "n = 2": 3, "carried": 12, "halved": 8, "unset": 3}
@@ -289,7 +289,7 @@ class DefaultFb2(DefaultFb1):
 
 
 class Smoothed:
-    """Mean and mean deviation of round-trip times (3.2, RFC 6298 2)."""
+    """Mean and mean deviation of round-trip times (RFC 6298 2)."""
 
     def __init__(self, owner, alpha, beta, deviation_first=True):
         self.owner = owner
@@ -324,10 +324,10 @@ class Smoothed:
 
 
 class Cocoa03(Controller):
-    """Sections 3.2 and 3.4, draft-ietf-core-cocoa-03; the base of the rest of the family."""
+    """draft-ietf-core-cocoa-03; the base of the rest of the family."""
 
     name = "cocoa-03"
-    source = "draft-ietf-core-cocoa-03; spec/algorithms.md 3.4"
+    source = "draft-ietf-core-cocoa-03; docs/algorithms.md#cocoa-03"
     cap = Fraction(32)
     can_look = True
     running_blind = 3
@@ -344,7 +344,7 @@ class Cocoa03(Controller):
     small_below, large_above = Fraction(1), Fraction(3)
     # An RTO above this ages downwards.
     ages_above = Fraction(3)
-    # NON notifications keep a distance of one RTO, and every eighth is a CON (3.5).
+    # NON notifications keep a distance of one RTO, and every eighth is a CON.
     paces = True
 
     coverage = {
@@ -431,7 +431,7 @@ class Cocoa03(Controller):
             self.rto, self.since = self.aged(self.rto, self.since, now, self.seen)
 
     def aged(self, rto, since, now, seen):
-        """Every step at the moment its idle time runs out (3.4: cumulative at next use)."""
+        """Every step at the moment its idle time runs out (draft-03: cumulative at next use)."""
         while True:
             if less(rto, Fraction(1)) and less(16 * rto, now - since):
                 since += 16 * rto
@@ -486,16 +486,16 @@ class Cocoa03(Controller):
 
 
 class Cocoa001(Cocoa03):
-    """Section 3.1, column cocoa-001: draft-03 with 20 retransmissions."""
+    """draft-03 with 20 retransmissions."""
 
     name = "cocoa-001"
-    source = "Pesola 2020 3.3 and 4.2; spec/algorithms.md 3.1"
+    source = "Pesola 2020 3.3 and 4.2; docs/algorithms.md#cocoa-001"
     max_retransmit = 20
     coverage = {**Cocoa03.coverage, "cap": 4, "failed": 0}
 
 
 class FixedFactor:
-    """The factor of an exchange is chosen once, by its first timer (3.1, factor decided on)."""
+    """The factor of an exchange is chosen once, by its first timer."""
 
     def first_timer(self, now, running):
         timer = super().first_timer(now, running)
@@ -539,10 +539,10 @@ class AgesOnceWhenSent:
 
 
 class CocoaV0(AgesOnceWhenSent, Cocoa03):
-    """Section 3.3, Betzler et al. 2015, 2.2: the first CoCoA, with binary backoff."""
+    """Betzler et al. 2015, 2.2: the first CoCoA, with binary backoff."""
 
     name = "cocoa-v0"
-    source = "Betzler et al. 2015, 2.2; spec/algorithms.md 3.3"
+    source = "Betzler et al. 2015, 2.2; docs/algorithms.md#cocoa-v0"
     cap = None
     alpha, beta = Fraction(1, 4), Fraction(1, 8)
     k_weak = 4
@@ -565,10 +565,10 @@ class CocoaV0(AgesOnceWhenSent, Cocoa03):
 
 
 class CocoaPlus(FixedFactor, AgesOnceWhenSent, Cocoa03):
-    """Section 3.3, Betzler et al. 2015, 3: CoCoA+."""
+    """CoCoA+ (Betzler et al. 2015, 3)."""
 
     name = "cocoa-plus"
-    source = "Betzler et al. 2015, 3; spec/algorithms.md 3.3"
+    source = "Betzler et al. 2015, 3; docs/algorithms.md#cocoa-plus"
     cap = None
     alpha, beta = Fraction(1, 4), Fraction(1, 8)
     weak_limit = 1
@@ -598,10 +598,10 @@ class CocoaPlus(FixedFactor, AgesOnceWhenSent, Cocoa03):
 
 
 class Cocoa002(FixedFactor, Cocoa03):
-    """Section 3.1, column cocoa-002, Betzler et al. 2016."""
+    """CoCoA as in Betzler et al. 2016, 2.3."""
 
     name = "cocoa-002"
-    source = "Betzler et al. 2016, 2.3; spec/algorithms.md 3.1 and 3.5"
+    source = "Betzler et al. 2016, 2.3; docs/algorithms.md#cocoa-002"
     cap = None
     alpha, beta = Fraction(1, 4), Fraction(1, 8)
     ages_above = Fraction(2)
@@ -617,18 +617,18 @@ class Cocoa002(FixedFactor, Cocoa03):
 
 
 class Cocoa004Text(CocoaPlus):
-    """Section 3.1, column cocoa-004-text: CoCoA+ with the mean updated first."""
+    """CoCoA+ with the mean updated first."""
 
     name = "cocoa-004-text"
-    source = "Vallati et al., 3.1.2; spec/algorithms.md 3.1"
+    source = "Vallati et al., 3.1.2; docs/algorithms.md#cocoa-004-text"
     deviation_first = False
 
 
 class Cocoa004AsRun(FixedFactor, AgesOnceWhenSent, Cocoa03):
-    """Section 3.6, cocoa-004-as-run: the program behind the figures, slips included."""
+    """Program behind the runs of Vallati et al. 2020, defects included."""
 
     name = "cocoa-004-as-run"
-    source = "ECOAP/examples, ecoap_local_control_cocoa_cc.py; spec/algorithms.md 3.6"
+    source = "ECOAP/examples, ecoap_local_control_cocoa_cc.py; docs/algorithms.md#cocoa-004-as-run"
     cap = Fraction(60)
     max_retransmit = 3
     deviation_first = False
@@ -689,10 +689,10 @@ class Cocoa004AsRun(FixedFactor, AgesOnceWhenSent, Cocoa03):
 
 
 class CocoaContiki(FixedFactor, AgesOnceWhenSent, Cocoa03):
-    """Section 3.6, cocoa-contiki: er-coap's CoCoA, slips included."""
+    """CoCoA of er-coap, defects included."""
 
     name = "cocoa-contiki"
-    source = "Contiki er-coap CoCoA (Betzler); spec/algorithms.md 3.6"
+    source = "Contiki er-coap CoCoA (Betzler); docs/algorithms.md#cocoa-contiki"
     cap = Fraction(60)
     weight_weak = Fraction(3, 4)
     weak_limit = None
@@ -747,19 +747,19 @@ class CocoaContiki(FixedFactor, AgesOnceWhenSent, Cocoa03):
 
 
 class CocoaS(Cocoa03):
-    """Section 4.1: the strong estimator only."""
+    """Strong estimator only."""
 
     name = "cocoa-s"
-    source = "Pesola 2020 3.4; spec/algorithms.md 4.1"
+    source = "Pesola 2020 3.4; docs/algorithms.md#cocoa-s"
     weak_limit = 0
     coverage = {k: v for k, v in Cocoa03.coverage.items() if k != "weak"}
 
 
 class CocoaStrong(Cocoa03):
-    """Section 4.2: no reaction to a single loss (what that means is the project's choice)."""
+    """No reaction to a single loss; what a reaction is, is non-standard."""
 
     name = "cocoa-strong"
-    source = "project's choice after Bhalerao et al. 2016 (Pesola 2020 3.4); spec/algorithms.md 4.2"
+    source = "non-standard after Bhalerao et al. 2016 (Pesola 2020 3.4); docs/algorithms.md#cocoa-strong"
     coverage = {**Cocoa03.coverage, "weak": 4, "n = 1": 5}
 
     def next_timer(self):
@@ -771,10 +771,10 @@ class CocoaStrong(Cocoa03):
 
 
 class CocoaFast(Cocoa03):
-    """Section 4.3: smaller constants throughout (all of them the project's choice)."""
+    """Smaller constants throughout, all of them non-standard."""
 
     name = "cocoa-fast"
-    source = "project's choice after Bhalerao et al. 2016 (Pesola 2020 3.4); spec/algorithms.md 4.3"
+    source = "non-standard after Bhalerao et al. 2016 (Pesola 2020 3.4); docs/algorithms.md#cocoa-fast"
     cap = Fraction(16)
     initial = Fraction(1)
     small, middle, large = Fraction(2), Fraction(3, 2), Fraction(5, 4)
@@ -785,10 +785,10 @@ class CocoaFast(Cocoa03):
 
 
 class Cocoa4State(Cocoa03):
-    """Section 4.4: a state chooses the factor of an exchange (the states: project's choice)."""
+    """A state that selects the factor of an exchange; the states are non-standard."""
 
     name = "cocoa-4state"
-    source = "project's choice after Bhalerao et al. 2016; spec/algorithms.md 4.4"
+    source = "non-standard after Bhalerao et al. 2016; docs/algorithms.md#cocoa-4state"
     weak_limit = 0
     factors = (Fraction(13, 10), Fraction(3, 2), Fraction(2), Fraction(3))
     coverage = {
@@ -823,7 +823,7 @@ class Cocoa4State(Cocoa03):
 
 
 class Eifel:
-    """Section 4.5: the Eifel retransmission timer as remembered, in place of RFC 6298."""
+    """Eifel retransmission timer, second-hand, in place of RFC 6298."""
 
     gain = Fraction(1, 3)
     tick = Fraction(1, 128)
@@ -855,10 +855,10 @@ class Eifel:
 
 
 class CocoaE(Cocoa03):
-    """Section 4.5: draft-03 with Eifel's arithmetic in both estimators (project's choice)."""
+    """draft-03 with Eifel's arithmetic in both estimators (non-standard)."""
 
     name = "cocoa-e"
-    source = "project's choice after CoCoA-E (Eifel timer); spec/algorithms.md 4.5"
+    source = "non-standard after CoCoA-E (Eifel timer); docs/algorithms.md#cocoa-e"
     coverage = {
         **Cocoa03.coverage,
         "Eifel slow": 3, "Eifel fast": 3, "Eifel below": 3, "Eifel floor": 1,
@@ -869,7 +869,7 @@ class CocoaE(Cocoa03):
 
 
 class LinuxEstimator:
-    """Section 8.2 in exact arithmetic; `mean_first` as Californium, not as the kernel."""
+    """Linux's estimator in exact arithmetic; `mean_first` as Californium, not as the kernel."""
 
     floor = Fraction(50, 1000)
 
@@ -913,10 +913,10 @@ class LinuxEstimator:
 
 
 class PCocoa(Cocoa03):
-    """Section 4.6: counted copies and the Linux estimator (project's choice)."""
+    """Retransmission count and the Linux estimator (non-standard)."""
 
     name = "pcocoa"
-    source = "project's choice after Bolettieri et al.; spec/algorithms.md 4.6, 6.2 and 8.2"
+    source = "non-standard after Bolettieri et al.; docs/algorithms.md#pcocoa"
     knows_copies = True
     coverage = {
         "failed": 2, "strong": 12, "copy known": 6, "copy unknown": 4, "aged small": 4,
@@ -937,10 +937,10 @@ class PCocoa(Cocoa03):
 
 
 class CocoaPlusPlus(CocoaS):
-    """Section 4.7: a delay gradient decides between backing off and shrinking (project's)."""
+    """Delay gradient that decides between backoff and shrinking (non-standard)."""
 
     name = "cocoa-plus-plus"
-    source = "project's choice after CoCoA++ (CAIA delay gradient); spec/algorithms.md 4.7"
+    source = "non-standard after CoCoA++ (CAIA delay gradient); docs/algorithms.md#cocoa-plus-plus"
     dithers = ("low", "0.35", "0.7")
     scale = 3 * MILLI
     coverage = {
@@ -986,10 +986,10 @@ class CocoaPlusPlus(CocoaS):
 
 
 class CocoaFb1(Cocoa03):
-    """Section 5: CoCoA whose RTO becomes the last timer of an exchange with retransmissions."""
+    """CoCoA whose RTO becomes the last timer of an exchange with retransmissions."""
 
     name = "cocoa-fb1"
-    source = "Pesola 2020 5.1 (Jarvinen et al. 2018); spec/algorithms.md 5"
+    source = "Pesola 2020 5.1 (Jarvinen et al. 2018); docs/algorithms.md#cocoa-fb1"
     coverage = {**Cocoa03.coverage, "carried": 8, "n = 3": 2}
 
     def __init__(self, dither, exact=True):
@@ -1036,7 +1036,7 @@ class CocoaFb1(Cocoa03):
 
 
 class CocoaFb2(Cocoa03):
-    """Section 5: CoCoA with the last timer carried beside an RTO that goes on as in draft-03."""
+    """CoCoA with the last timer carried beside an RTO that goes on as in draft-03."""
 
     name = "cocoa-fb2"
     source = CocoaFb1.source
@@ -1106,10 +1106,10 @@ class CocoaFb2(Cocoa03):
 
 
 class RttCount(Cocoa03):
-    """Section 7, Lee et al. 2016: a count in repeated copies makes every answer a sample."""
+    """Lee et al. 2016: a count in retransmissions makes every answer a sample."""
 
     name = "rtt-count"
-    source = "Lee et al. 2016; spec/algorithms.md 7"
+    source = "Lee et al. 2016; docs/algorithms.md#rtt-count"
     knows_copies = True
     alpha, beta = Fraction(1, 4), Fraction(1, 8)
     coverage = {
@@ -1125,14 +1125,14 @@ class RttCount(Cocoa03):
 
 
 class CocoaCalifornium(Controller):
-    """Sections 3.1 and 3.6, cocoa-californium, in Californium's whole milliseconds.
+    """CoCoA of Californium, in whole milliseconds.
 
     Ageing is a loop when a message is sent; its steps use up the idle time there was, after
     which idle time counts from that message.
     """
 
     name = "cocoa-californium"
-    source = "Californium, congestioncontrol/Cocoa and Rto; spec/algorithms.md 3.1 and 3.6"
+    source = "Californium, congestioncontrol/Cocoa and Rto; docs/algorithms.md#cocoa-californium"
     constants = {"ageing_late": "false"}
     dithers = ("low", "high")
     coverage = {
@@ -1229,10 +1229,10 @@ class CocoaCalifornium(Controller):
 
 
 class Fasor(Controller):
-    """Section 6.1: two timers and three orders of using them."""
+    """Two timers and three orders of using them."""
 
     name = "fasor"
-    source = "draft-ietf-core-fasor-02; spec/algorithms.md 6.1"
+    source = "draft-ietf-core-fasor-02; docs/algorithms.md#fasor"
     upper = Fraction(60)
     length = 210
     losses = 36
@@ -1319,10 +1319,10 @@ class Fasor(Controller):
 
 
 class FasorOption(Fasor):
-    """Section 6.2: the answered copy is known from an option, and the last sample is a floor."""
+    """FASOR that learns the answered transmission from an option; the last sample is a floor."""
 
     name = "fasor-option"
-    source = "draft-ietf-core-fasor-02, Retransmission Count Option; spec/algorithms.md 6.2"
+    source = "draft-ietf-core-fasor-02, Retransmission Count Option; docs/algorithms.md#fasor-option"
     knows_copies = True
     coverage = {
         "failed": 2, "copy known": 8, "copy unknown": 8, "FAST expires": 4, "FSF expires": 2,
@@ -1352,10 +1352,10 @@ class FasorOption(Fasor):
 
 
 class FasorToken(FasorOption):
-    """Section 6.3: the same count, in the token."""
+    """The same count, in the Token."""
 
     name = "fasor-token"
-    source = "draft-ietf-core-fasor-02, Alternatives; spec/algorithms.md 6.3"
+    source = "draft-ietf-core-fasor-02, Alternatives; docs/algorithms.md#fasor-token"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -1363,7 +1363,7 @@ class FasorToken(FasorOption):
 
 
 class Retaining(Controller):
-    """Section 8: no dithering, binary backoff, and the last timer kept until a valid sample."""
+    """No dithering, binary backoff, and the last timer retained until a valid sample."""
 
     cap = Fraction(60)
     dithers = ("low", "high")
@@ -1420,10 +1420,10 @@ class Retaining(Controller):
 
 
 class Rfc6298(Retaining):
-    """Section 8.1."""
+    """RFC 6298 without its minimum of 1 s."""
 
     name = "rfc6298"
-    source = "RFC 6298; spec/algorithms.md 8.1"
+    source = "RFC 6298; docs/algorithms.md#rfc6298"
 
     def __init__(self, dither, exact=True):
         super().__init__(dither, exact)
@@ -1435,10 +1435,10 @@ class Rfc6298(Retaining):
 
 
 class LinuxRtoKernel(Retaining):
-    """Section 8.2, the kernel's: the error is taken against the mean before."""
+    """Timer of the Linux kernel: the error is taken against the mean before."""
 
     name = "linux-rto-kernel"
-    source = "Linux tcp_rtt_estimator; spec/algorithms.md 8.2"
+    source = "Linux tcp_rtt_estimator; docs/algorithms.md#linux-rto-kernel"
     cap = Fraction(120)
     coverage = {
         **Retaining.coverage, "cap": 0,
@@ -1473,10 +1473,10 @@ class WholeMillis(CaliforniumFrame):
 
 
 class LinuxRto(WholeMillis):
-    """Section 8.2, Californium's, with its rounding."""
+    """Californium's version of the Linux timer, with its rounding."""
 
     name = "linux-rto"
-    source = "Californium, congestioncontrol/LinuxRto; spec/algorithms.md 8.2"
+    source = "Californium, congestioncontrol/LinuxRto; docs/algorithms.md#linux-rto"
     coverage = {
         **CaliforniumFrame.coverage,
         "far below the mean": 3, "variance decays": 8, "at the floor": 3,
@@ -1516,10 +1516,10 @@ class LinuxRto(WholeMillis):
 
 
 class PeakHopper(CaliforniumFrame):
-    """Section 8.3 with real division, the first sample being its own predecessor."""
+    """Peak-Hopper with real division, the first sample being its own predecessor."""
 
     name = "peak-hopper"
-    source = "Californium, congestioncontrol/PeakhopperRto; spec/algorithms.md 8.3"
+    source = "Californium, congestioncontrol/PeakhopperRto; docs/algorithms.md#peak-hopper"
     decay = Fraction(23, 24)
     coverage = {**CaliforniumFrame.coverage, "slow decay": 4, "peak": 6, "margin": 3}
 
@@ -1548,7 +1548,7 @@ class PeakHopper(CaliforniumFrame):
 
 
 class PeakHopperCal(WholeMillis):
-    """Section 8.3 as Californium computes it: integer division, no predecessor at first."""
+    """Peak-Hopper as Californium computes it: integer division, no predecessor at first."""
 
     name = "peak-hopper-cal"
     source = PeakHopper.source
@@ -1582,10 +1582,10 @@ class PeakHopperCal(WholeMillis):
 
 
 class BasicRto(WholeMillis):
-    """Section 8.4: one and a half times the last round-trip time, weak samples included."""
+    """One and a half times the last round-trip time, weak samples included."""
 
     name = "basic-rto"
-    source = "Californium, congestioncontrol/BasicRto; spec/algorithms.md 8.4"
+    source = "Californium, congestioncontrol/BasicRto; docs/algorithms.md#basic-rto"
     coverage = {**CaliforniumFrame.coverage, "n = 1": 6, "n = 2": 4, "n = 3": 2, "retained": 4}
 
     def valid(self, n):
