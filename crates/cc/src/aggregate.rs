@@ -2,9 +2,9 @@
 //!
 //! Controllers work peer by peer. Where a hundred peers share a link, a hundred controllers may each
 //! allow a message at once, and none hears what the others cost. Betzler et al. 2016 leave a
-//! control over all destinations to future work (`papers/features.md`, F-041), and the Internet-Draft
-//! that once had an appendix on it is not to be had (`spec/algorithms.md`, "Aggregate congestion
-//! control"). **All of this is therefore this project's own choice**, kept simple:
+//! control over all destinations to future work, and the text of the appendix that early CoCoA
+//! drafts had is not available (`docs/algorithms.md#aggregate-congestion-control`). **All of this
+//! is therefore non-standard**, and kept simple:
 //!
 //! * A window in bytes and a smoothed round-trip time give a rate, window / SRTT, at which messages
 //!   of all peers leave, one by one. CON messages that are not answered yet never exceed the window.

@@ -47,9 +47,9 @@ impl Window {
 }
 
 readings! {
-    /// How an answer is to say which copy of a request it answers (`spec/algorithms.md` 6.2, 6.3,
-    /// 7). What is asked for may not be had: a peer can ignore it. Then answers to several copies
-    /// come as [`Matched::Ambiguous`](crate::evidence::Matched::Ambiguous), as without.
+    /// Means by which an answer names the transmission that it answers
+    /// (`docs/algorithms.md#fasor-option`). A peer can ignore it. Answers to several transmissions
+    /// are then [`Matched::Ambiguous`](crate::evidence::Matched::Ambiguous), as without it.
     pub enum Counting {
         /// Not at all.
         Off = "off",

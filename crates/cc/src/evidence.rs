@@ -308,7 +308,7 @@ impl<'a> Answered<'a> {
         self
     }
 
-    /// Copies sent beyond the original (`n` of `spec/algorithms.md` 0.2).
+    /// Retransmissions sent (`n` of `docs/algorithms.md#notation`).
     pub fn retransmissions(&self) -> u8 {
         u8::try_from(self.transmissions.len().saturating_sub(1)).unwrap_or(u8::MAX)
     }

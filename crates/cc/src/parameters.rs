@@ -28,7 +28,7 @@ pub struct TransmissionParameters {
     /// Cap on backed-off timers; the first timer of an exchange is never cut. Default none.
     ///
     /// RFC 7252 has no cap; CoCoA truncates at 32 s, the thesis's default CoAP at 60 s
-    /// (`spec/algorithms.md` 1 and 3.1).
+    /// (`docs/algorithms.md#default`, `docs/algorithms.md#cocoa-backoff`).
     pub rto_max: Option<Duration>,
 }
 
@@ -83,7 +83,7 @@ impl TransmissionParameters {
     }
 
     /// EXCHANGE_LIFETIME: from the first copy until its Message ID may be used again.
-    /// Default 247 s. With a cap on the timers, the cap is what counts (`names.md`).
+    /// Default 247 s. A cap on the timers shortens it.
     pub fn exchange_lifetime(&self) -> Duration {
         self.max_transmit_span() + self.max_latency.times(2) + self.processing_delay()
     }

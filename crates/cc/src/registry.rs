@@ -170,6 +170,14 @@ mod tests {
     }
 
     #[test]
+    fn every_source_ends_with_the_section_of_its_controller() {
+        for entry in entries() {
+            let section = std::format!("docs/algorithms.md#{}", entry.name);
+            assert!(entry.source.ends_with(&section), "{}", entry.source);
+        }
+    }
+
+    #[test]
     fn an_unknown_name_lists_the_known_ones() {
         let text = find("cocoa-99").map(|e| e.name).unwrap_err().to_string();
         assert!(

@@ -25,8 +25,8 @@ use crate::report::Setting;
 use crate::tun::{Ends, Tun};
 use crate::{Error, Refusal};
 
-/// The most links one emulator has: as many as have been tried at once
-/// (`spec/kernel-tcp.md` 5).
+/// Maximum number of links of one emulator: as many as have been measured at once
+/// (`docs/emulation.md#emulator-limits`).
 pub const LINKS_MAX: usize = 2_000;
 
 /// Descriptors kept for everything but devices.

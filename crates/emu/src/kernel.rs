@@ -1,7 +1,7 @@
-//! The kernel's TCP, set as near to the thesis as it allows; the rest is said.
+//! Kernel settings for TCP, as near to the thesis as the kernel allows, and a report of the rest.
 //!
-//! The list and what its entries do is `spec/kernel-tcp.md` 4. All of it belongs to the run's two
-//! namespaces: the machine's own connections are as they were.
+//! `docs/emulation.md#kernel-settings` has the reasons. All settings belong to the run's two
+//! namespaces: the machine's other connections keep theirs.
 
 use std::fs;
 use std::io;
@@ -116,7 +116,7 @@ pub(crate) fn not_to_be_had() -> Vec<Setting> {
             wanted: "constant 200 ms".into(),
             got: "none for some 16 segments, then adaptive from 40 ms on".into(),
             note: "constants of the kernel; with constant ones the infinite buffer takes 0.2 s \
-                   more, `spec/kernel-tcp.md` 4"
+                   more (docs/emulation.md)"
                 .into(),
         },
         Setting {

@@ -59,8 +59,8 @@ impl Tun {
                 &DeviceSettings {
                     mtu_bytes: ends.mtu_bytes,
                     queue_packets: DEVICE_QUEUE_PACKETS,
-                    // The stack would split larger ones before they reach us, but the sender
-                    // would think in pairs (`spec/kernel-tcp.md` 5).
+                    // The stack splits larger segments before they reach this device, but the
+                    // sender would send pairs (`docs/emulation.md#emulator-limits`).
                     gso_max_segments: 1,
                 },
             )?;

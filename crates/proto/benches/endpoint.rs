@@ -1,9 +1,9 @@
 //! Time of the engine alone per request answered: `cargo bench -p carob-proto --bench endpoint`.
 //!
 //! A confirmable GET with 14 bytes of message, answered at once with 32 bytes, piggybacked, from
-//! 16 ports in turn, deduplication on; no socket, no copy into a kernel. `spec/performance.md` 2
-//! gives the engine a budget of some 0.5 us on top of what a bare loop costs. Then the time per
-//! notification: 1,000 peers observe one resource and are told of a change in NON messages.
+//! 16 ports in turn, deduplication on; no socket, no copy into a kernel. The budget of 1.2 times a
+//! bare loop (`docs/performance.md`) leaves the engine some 0.5 us. Then the time per notification:
+//! 1,000 peers observe one resource and are notified of a change in NON messages.
 
 #![allow(
     clippy::disallowed_methods,

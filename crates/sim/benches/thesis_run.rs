@@ -2,7 +2,7 @@
 //! `cargo bench -p carob-sim --bench thesis_run`.
 //!
 //! One thread, a fixed set of seeds; prints the mean per run for each number of clients and error
-//! profile. The budget is 1 ms for one client (`spec/performance.md` 3).
+//! profile. The budget is 1 ms for one client (`docs/performance.md`).
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,8 +1,8 @@
 //! Basic RTO: one and a half times the last round trip.
 //!
-//! Californium's simplest: every answer after at most two retransmissions is a sample, timed from
-//! the ORIGINAL copy. Version 2.0.0 had no margin at all, so that every equal round trip fired;
-//! that is `factor` 1. `spec/algorithms.md` 8.4.
+//! Californium's simplest timer: every answer after at most two retransmissions is a sample, timed
+//! from the original transmission. Version 2.0.0 had no margin (`factor` 1), so that every equal
+//! round trip caused a retransmission. `docs/algorithms.md#basic-rto`.
 
 use super::retained::{Retained, TimerConstants};
 use crate::controller::{Controller, Gauge, Timer};
@@ -35,7 +35,8 @@ impl Family for BasicRto {
     const PROFILES: &'static [Profile<BasicRtoConstants>] = &[Profile {
         name: "basic-rto",
         about: "1.5 times the last round trip, backoff retained",
-        source: "Californium 3.14.0, BasicRto.java (retention: 2.0.0); spec/algorithms.md 8.4",
+        source: "Californium 3.14.0, BasicRto.java (retention: 2.0.0); \
+                 docs/algorithms.md#basic-rto",
         project_choice: None,
         constants: BasicRtoConstants {
             factor: Ratio::new(3, 2),

@@ -1,10 +1,10 @@
 //! CoCoA with four states in the place of the weak estimator: the state picks the backoff factor.
 //!
 //! The abstract of Bhalerao, Subramanian and Pasquale (CCNC 2016) gives the number of states and
-//! that they choose the factor of retransmissions; what the states are and how they change was
-//! not found. Here they say how the last exchanges went: an exchange without loss moves one state
-//! towards calm, one with a loss one away from it, one with more losses two, and one that failed
-//! to the last. Never a reproduction. `spec/algorithms.md` 4.4.
+//! that they select the backoff factor; states and transitions were not found. Here they record
+//! the outcome of the last exchanges: an exchange without loss moves one state towards 0, one with
+//! a loss one state away from it, one with more losses two states, and a failed one to the last
+//! state. It reproduces no published result. `docs/algorithms.md#cocoa-4state`.
 
 use super::cocoa::{CocoaConstants, DRAFT_CAP, Estimator, Overall, STRONG_ONLY};
 use crate::controller::{Controller, Gauge, Timer};
@@ -60,7 +60,7 @@ impl Family for Cocoa4State {
         name: "cocoa-4state",
         about: "cocoa-s whose backoff factor follows how the last exchanges went, in four states",
         source: "Bhalerao et al. (CCNC 2016), abstract, and Vallati et al. 2020, section 2; \
-                 spec/algorithms.md 4.4",
+                 docs/algorithms.md#cocoa-4state",
         project_choice: Some(
             "states, transitions and factors were not found: the states count losses, because \
              those are what the abstract would tell apart, and the factors are the ones CoCoA's \

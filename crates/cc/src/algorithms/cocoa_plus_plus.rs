@@ -1,14 +1,13 @@
-//! CoCoA++ as far as its abstract goes: whether a timer is backed off is drawn, and delay
-//! gradients say with what probability.
+//! CoCoA++ as far as its abstract goes: random backoff with a probability from delay gradients.
 //!
 //! The abstract replaces CoCoA's round trips by CAIA delay gradients and its variable backoff by a
-//! probabilistic factor; from memory, with low confidence, that is 1.42 when backing off and 0.7
+//! probabilistic factor; second-hand, with low confidence, that is 1.42 when backing off and 0.7
 //! otherwise. The probability `1 - exp(-gradient / G)`, G = 3 ms, is that of Linux's
-//! `tcp_cdg.c`. CoAP with NSTART 1 gives one sample an exchange, so that a window of the gradient is
+//! `tcp_cdg.c`. CoAP with NSTART 1 gives one sample per exchange, so a window of the gradient is
 //! one exchange, and the moving sum over 8 windows is an exponential mean with gain 1/8, which
 //! needs no history. Timers may shrink within an exchange, but never below the smoothed round
-//! trip: a timer shorter than that only adds copies. Never a reproduction. `spec/algorithms.md`
-//! 4.7.
+//! trip: a shorter timer only adds retransmissions. It reproduces no published result.
+//! `docs/algorithms.md#cocoa-plus-plus`.
 
 use super::cocoa::{CocoaConstants, DRAFT_CAP, Estimator, Overall, STRONG_ONLY};
 use crate::controller::{Controller, Gauge, Timer};
@@ -105,7 +104,8 @@ impl Family for CocoaPlusPlus {
     const PROFILES: &'static [Profile<CocoaPlusPlusConstants>] = &[Profile {
         name: "cocoa-plus-plus",
         about: "cocoa-s that backs off with a probability given by how fast round trips grow",
-        source: "the abstract of CoCoA++, and Linux, tcp_cdg.c; spec/algorithms.md 4.7",
+        source: "the abstract of CoCoA++, and Linux, tcp_cdg.c; \
+                 docs/algorithms.md#cocoa-plus-plus",
         project_choice: Some(
             "only the idea is in the abstract: the RTO is cocoa-s's, a window of the gradient is \
              an exchange, its smoothing an exponential mean over 8, the factors 1.42 and 0.7 are \

@@ -1,7 +1,7 @@
 //! Default CoAP: a random timer around a fixed one, doubled at each retransmission.
 //!
-//! RFC 7252 4.2. Nothing is measured and nothing outlives the exchange, so this is also the
-//! smallest complete controller. `spec/algorithms.md` 1.
+//! RFC 7252 4.2. Nothing is measured and no state outlives the exchange, so this is also the
+//! smallest complete controller. `docs/algorithms.md#default`.
 
 use crate::controller::{Controller, Timer};
 use crate::evidence::{Expired, Start};
@@ -22,7 +22,7 @@ impl Family for DefaultCoap {
     const PROFILES: &'static [Profile<DefaultConstants>] = &[Profile {
         name: "default",
         about: "default CoAP: first timer U[2 s, 3 s], doubled at each retransmission",
-        source: "RFC 7252 4.2, 4.7, 4.8",
+        source: "RFC 7252 4.2, 4.7, 4.8; docs/algorithms.md#default",
         project_choice: None,
         constants: DefaultConstants {},
         suggested: Suggested::NONE,

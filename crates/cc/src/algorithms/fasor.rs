@@ -13,9 +13,9 @@
 //! | fast-slow-fast | F | max(S, 2F) | 2F | 4F |
 //! | slow-fast | S | F | 2F | 4F |
 //!
-//! `fasor-option` and `fasor-token` have copies told apart on the wire: then every such answer is
-//! a sample, and the series begins no lower than the last one. draft-ietf-core-fasor-02;
-//! `spec/algorithms.md` 6.
+//! `fasor-option` and `fasor-token` number transmissions on the wire: every answer whose
+//! transmission is known is then a sample, and the series begins no lower than the last one.
+//! draft-ietf-core-fasor-02; `docs/algorithms.md#fasor-family`.
 
 use crate::controller::{Controller, Counting, Gauge, Timer};
 use crate::evidence::{
@@ -29,7 +29,7 @@ use crate::registry::{Family, Profile, Suggested};
 use crate::time::{Duration, Instant};
 
 readings! {
-    /// The deviation after the first sample R (`spec/algorithms.md` 6.1, ambiguity 1).
+    /// Deviation after the first sample R (`docs/algorithms.md#fasor`).
     pub enum FirstDeviation {
         /// R/8, as in the draft's text.
         Text = "text",
@@ -39,7 +39,7 @@ readings! {
 }
 
 readings! {
-    /// Which FastRTO SlowRTO is compared with (`spec/algorithms.md` 6.1, ambiguity 3).
+    /// FastRTO that SlowRTO is compared with (`docs/algorithms.md#fasor`).
     pub enum ComparedWith {
         /// The dithered one of the exchange.
         Dithered = "dithered",
@@ -223,6 +223,7 @@ impl Fasor {
 const fn profile(
     name: &'static str,
     about: &'static str,
+    source: &'static str,
     project_choice: Option<&'static str>,
     counting: Counting,
     base_on_sample: bool,
@@ -230,7 +231,7 @@ const fn profile(
     Profile {
         name,
         about,
-        source: "draft-ietf-core-fasor-02; spec/algorithms.md 6",
+        source,
         project_choice,
         constants: FasorConstants {
             alpha: Ratio::new(1, 8),
@@ -258,6 +259,7 @@ impl Family for Fasor {
         profile(
             "fasor",
             "FASOR: a fast timer, and a slow one that drains queues after ambiguous answers",
+            "draft-ietf-core-fasor-02; docs/algorithms.md#fasor",
             None,
             Counting::Off,
             false,
@@ -265,6 +267,7 @@ impl Family for Fasor {
         profile(
             "fasor-option",
             "FASOR whose copies carry their number in the retransmission-count option",
+            "draft-ietf-core-fasor-02; docs/algorithms.md#fasor-option",
             None,
             Counting::EveryCopy,
             true,
@@ -272,6 +275,7 @@ impl Family for Fasor {
         profile(
             "fasor-token",
             "FASOR whose copies carry their number in the token",
+            "draft-ietf-core-fasor-02; docs/algorithms.md#fasor-token",
             Some(
                 "the draft gives the idea, not an encoding: the last byte of the token is the \
                  number of the copy, which leaves the rest of it to tell requests apart",

@@ -1,10 +1,10 @@
 //! Default CoAP with Full Backoff: a backed-off timer outlives its exchange.
 //!
-//! An exchange that needed retransmissions leaves the timer that ran at its end, and the next
-//! begins with it, undithered. Full Backoff 1 forgets it after an exchange without
-//! retransmission; Full Backoff 2 halves it after each until it is down to the initial RTO.
-//! Pesola 2020, section 5.1, after Jarvinen et al. 2018; `spec/algorithms.md` 5. CoCoA with Full
-//! Backoff is a profile of [`cocoa`](super::cocoa).
+//! An exchange with retransmissions leaves its last timer to the next exchange, which begins with
+//! it, undithered. Full Backoff 1 forgets it after an exchange without retransmission; Full
+//! Backoff 2 halves it after each until it is down to the initial RTO. Pesola 2020, section 5.1,
+//! after Jarvinen et al. 2018; `docs/algorithms.md#full-backoff`. CoCoA with Full Backoff is a
+//! profile of [`cocoa`](super::cocoa).
 
 use super::default::DefaultCoap;
 use crate::controller::{Controller, Gauge, Timer};
@@ -14,7 +14,7 @@ use crate::registry::{Family, Profile, Suggested};
 use crate::time::{Duration, Instant};
 
 readings! {
-    /// What an exchange without retransmission does to a retained timer.
+    /// Effect of an exchange without retransmission on a retained timer.
     pub enum Recovery {
         /// It is forgotten (Full Backoff 1).
         Forget = "forget",
@@ -24,8 +24,8 @@ readings! {
 }
 
 readings! {
-    /// Which exchanges count as successful for [`Recovery::Halve`] (`spec/algorithms.md` 5,
-    /// reading 1).
+    /// Exchanges that count as successful for [`Recovery::Halve`]
+    /// (`docs/algorithms.md#full-backoff`).
     pub enum HalvedBy {
         /// Those without retransmission.
         Clean = "clean",
@@ -69,12 +69,13 @@ const CHOICE: Option<&str> = Some(
 const fn profile(
     name: &'static str,
     about: &'static str,
+    source: &'static str,
     recovery: Recovery,
 ) -> Profile<FullBackoffConstants> {
     Profile {
         name,
         about,
-        source: "Pesola 2020, section 5.1, after Jarvinen et al. 2018; spec/algorithms.md 5",
+        source,
         project_choice: CHOICE,
         constants: FullBackoffConstants {
             recovery,
@@ -94,11 +95,15 @@ impl Family for FullBackoff {
         profile(
             "default-fb1",
             "default CoAP with Full Backoff 1: a backed-off timer stays until nothing is lost",
+            "Pesola 2020, section 5.1, after Jarvinen et al. 2018; \
+             docs/algorithms.md#default-fb1",
             Recovery::Forget,
         ),
         profile(
             "default-fb2",
             "default CoAP with Full Backoff 2: a backed-off timer is halved while nothing is lost",
+            "Pesola 2020, section 5.1, after Jarvinen et al. 2018; \
+             docs/algorithms.md#default-fb2",
             Recovery::Halve,
         ),
     ];

@@ -1,9 +1,9 @@
 //! Linux's retransmission timer: a deviation that falls slowly and never below a floor.
 //!
-//! Against RFC 6298: a sample far below the mean moves the mean deviation by 1/32 only, and what
-//! is added to the mean is the largest deviation of a round trip, which decays by a quarter. In
-//! CoAP an exchange is a round trip. Two readings: Californium's, which takes the error from the
-//! new mean, and the kernel's. `spec/algorithms.md` 8.2.
+//! Differences from RFC 6298: a sample far below the mean moves the mean deviation by 1/32 only,
+//! and the RTO adds the largest deviation of a round trip, which decays by a quarter. In CoAP an
+//! exchange is a round trip. Two variants: Californium's, which takes the error from the new mean,
+//! and the kernel's. `docs/algorithms.md#linux-rto`.
 
 use super::cocoa::Order;
 use super::retained::{Retained, TimerConstants};
@@ -91,7 +91,8 @@ impl Family for LinuxRto {
         Profile {
             name: "linux-rto",
             about: "Linux's timer as Californium adapts it to CoAP, backoff retained",
-            source: "Californium 3.14.0, LinuxRto.java (retention: 2.0.0); spec/algorithms.md 8.2",
+            source: "Californium 3.14.0, LinuxRto.java (retention: 2.0.0); \
+                     docs/algorithms.md#linux-rto",
             project_choice: None,
             constants: LinuxRtoConstants {
                 order: Order::MeanFirst,
@@ -103,7 +104,7 @@ impl Family for LinuxRto {
         Profile {
             name: "linux-rto-kernel",
             about: "Linux's timer as the kernel has it, from 2 s on, backoff retained",
-            source: "Linux, tcp_input.c, tcp_rtt_estimator; spec/algorithms.md 8.2",
+            source: "Linux, tcp_input.c, tcp_rtt_estimator; docs/algorithms.md#linux-rto-kernel",
             project_choice: None,
             constants: LinuxRtoConstants {
                 order: Order::VarianceFirst,

@@ -1,10 +1,10 @@
-//! Default CoAP that spaces out what it tells observers in NON messages.
+//! Default CoAP with a rate limit for NON notifications.
 //!
-//! RFC 7641 4.5.1 for a server that keeps no estimate of the round-trip time: after a notification
-//! in a NON message the next to the same client waits, whatever resource it is about. Until then
-//! the one sent counts as outstanding, so with NSTART 1 notifications and responses in CON
-//! messages wait for it, too. These need no interval among themselves: their acknowledgements are
-//! their pace. Timers are those of default CoAP. `spec/algorithms.md` 2.
+//! RFC 7641 4.5.1 for a server that keeps no estimate of the round-trip time: after a NON
+//! notification the next one to the same client waits, whatever resource it is about. Until then
+//! the one sent counts as outstanding, so with NSTART 1 CON notifications and responses wait for
+//! it, too. CON messages need no interval of their own: acknowledgements pace them. Timers are
+//! those of default CoAP. `docs/algorithms.md#observe-static`.
 
 use super::default::DefaultCoap;
 use crate::controller::{Controller, Gauge, Timer, Window};
@@ -41,7 +41,7 @@ impl Family for ObserveStatic {
     const PROFILES: &'static [Profile<ObserveStaticConstants>] = &[Profile {
         name: "observe-static",
         about: "default CoAP, and NON notifications to a client at least 3 s apart",
-        source: "RFC 7641 4.5.1; spec/algorithms.md 2",
+        source: "RFC 7641 4.5.1; docs/algorithms.md#observe-static",
         project_choice: None,
         constants: ObserveStaticConstants {
             non_interval: Duration::from_secs(3),

@@ -1,11 +1,11 @@
-//! pCoCoA as far as its abstract goes: no weak estimator, because copies are told apart, and a
-//! deviation like Linux's.
+//! pCoCoA as far as its abstract goes: a retransmission count in place of the weak estimator, and
+//! a deviation like Linux's.
 //!
-//! Bolettieri et al. want fewer spurious retransmissions than CoCoA and drop the weak estimator.
-//! From memory, with low confidence: a transmission counter in the message, and Linux's mean
-//! deviation in the place of RTTVAR. That is what stands here: a sample whenever the answered copy
-//! is known, Linux's estimator, CoCoA's backoff and ageing. Never a reproduction.
-//! `spec/algorithms.md` 4.6.
+//! Bolettieri et al. aim at fewer spurious retransmissions than CoCoA and drop the weak estimator.
+//! Second-hand, with low confidence: a transmission counter in the message, and Linux's mean
+//! deviation in place of RTTVAR. This file takes a sample whenever the answered transmission is
+//! known, with Linux's estimator and CoCoA's backoff and ageing. It reproduces no published
+//! result. `docs/algorithms.md#pcocoa`.
 
 use super::cocoa::{CocoaConstants, DRAFT_CAP, Order, Overall, STRONG_ONLY};
 use super::linux_rto::LinuxEstimator;
@@ -38,7 +38,7 @@ impl Family for Pcocoa {
     const PROFILES: &'static [Profile<PcocoaConstants>] = &[Profile {
         name: "pcocoa",
         about: "cocoa-03 with copies told apart and Linux's estimator in the place of its two",
-        source: "Bolettieri et al., abstract; spec/algorithms.md 4.6",
+        source: "Bolettieri et al., abstract; docs/algorithms.md#pcocoa",
         project_choice: Some(
             "only the aims are in the abstract: copies carry FASOR's retransmission-count option, \
              the estimator is linux-rto's and its estimate the RTO, all else is cocoa-03",

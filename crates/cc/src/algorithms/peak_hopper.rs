@@ -2,10 +2,10 @@
 //!
 //! `delta` is how much the round trip changed, `B` twice that or what is left of an earlier one;
 //! the RTO is the largest of `D` times itself, `1 + B` times the last two round trips' maximum,
-//! and that maximum plus two ticks of 50 ms. `peak-hopper-cal` repeats two slips of Californium:
+//! and that maximum plus two ticks of 50 ms. `peak-hopper-cal` has two defects of Californium:
 //! whole numbers are divided, so that `delta` is 0 unless the round trip changed by all of
-//! itself, and the first sample is compared with 0. `spec/algorithms.md` 8.3; the paper by
-//! Ekstrom and Ludwig could not be read.
+//! itself, and the second sample is compared with 0. `docs/algorithms.md#peak-hopper`; the paper
+//! by Ekstrom and Ludwig was not available.
 
 use super::retained::{Retained, TimerConstants};
 use crate::controller::{Controller, Gauge, Timer};
@@ -99,13 +99,14 @@ impl PeakHopper {
 const fn profile(
     name: &'static str,
     about: &'static str,
+    source: &'static str,
     change: Change,
     timer: TimerConstants,
 ) -> Profile<PeakHopperConstants> {
     Profile {
         name,
         about,
-        source: "Californium 3.14.0, PeakhopperRto.java (retention: 2.0.0); spec/algorithms.md 8.3",
+        source,
         project_choice: None,
         constants: PeakHopperConstants {
             change,
@@ -128,12 +129,16 @@ impl Family for PeakHopper {
         profile(
             "peak-hopper",
             "Peak-Hopper: slow decay, quick reaction to a growing round trip, backoff retained",
+            "Californium 3.14.0, PeakhopperRto.java (retention: 2.0.0); \
+             docs/algorithms.md#peak-hopper",
             Change::Real,
             TimerConstants::BOUNDED,
         ),
         profile(
             "peak-hopper-cal",
             "Peak-Hopper as Californium runs it: the change of the round trip in whole numbers",
+            "Californium 3.14.0, PeakhopperRto.java (retention: 2.0.0); \
+             docs/algorithms.md#peak-hopper-cal",
             Change::Whole,
             TimerConstants::CALIFORNIUM,
         ),

@@ -1,8 +1,8 @@
-//! What timers in the manner of TCP share: an RTO before and after it is backed off, and bounds.
+//! Common part of TCP-style timers: an RTO before and after backoff, and bounds.
 //!
 //! The first timer of an exchange is the RTO; each later one doubles, and the doubled one stays
-//! in force until a sample replaces it (RFC 6298 5.5 to 5.7, Karn's second half; Californium
-//! 2.0.0). `spec/algorithms.md` 8.
+//! in force until a sample replaces it (RFC 6298 5.5 to 5.7, Karn's algorithm; Californium
+//! 2.0.0). `docs/algorithms.md#tcp-style-timers`.
 
 use crate::controller::{Gauge, Timer};
 use crate::evidence::{Answer, Answered, Expired, Start};

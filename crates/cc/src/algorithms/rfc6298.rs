@@ -1,8 +1,8 @@
 //! TCP's retransmission timer (RFC 6298), adapted to CoAP.
 //!
-//! Initial RTO ACK_TIMEOUT instead of 1 s, no floor of 1 s unless asked for, samples only from
-//! exchanges that sent one copy (Karn). A backed-off timer stays in force until the next sample.
-//! `spec/algorithms.md` 8.1.
+//! Initial RTO ACK_TIMEOUT instead of 1 s, no minimum of 1 s unless it is set, samples only from
+//! exchanges without retransmission (Karn's algorithm). A backed-off timer stays in force until
+//! the next sample. `docs/algorithms.md#rfc6298`.
 
 use super::retained::{Retained, TimerConstants};
 use crate::controller::{Controller, Gauge, Timer};
@@ -42,7 +42,7 @@ impl Family for Rfc6298 {
     const PROFILES: &'static [Profile<Rfc6298Constants>] = &[Profile {
         name: "rfc6298",
         about: "TCP's timer: RFC 6298 from 2 s on, without its floor of 1 s, backoff retained",
-        source: "RFC 6298 2, 3, 5; spec/algorithms.md 8.1",
+        source: "RFC 6298 2, 3, 5; docs/algorithms.md#rfc6298",
         project_choice: None,
         constants: Rfc6298Constants {
             alpha: Ratio::new(1, 8),

@@ -1,9 +1,9 @@
 //! A constrained link: rate, bottleneck buffer, delay and loss, for one packet at a time.
 //!
-//! The model is the thesis's emulator (`spec/algorithms.md` 9.1 "Link", `papers/thesis`): in each
-//! direction a buffer, drop-tail unless it is told otherwise ([`Discipline`]), served at a constant rate, then propagation, an extra delay and
-//! random loss. Nothing is lost before the bottleneck except to a full buffer, so lost packets
-//! have used the link.
+//! The model is the thesis's emulator (`papers/thesis`, `docs/emulation.md`): in each direction a
+//! drop-tail buffer (or another [`Discipline`]) served at a constant rate, then propagation, an
+//! extra delay and random loss. Nothing is lost before the bottleneck except to a full buffer, so
+//! lost packets have used the link.
 //!
 //! A [`Link`] is sans-IO: [`Direction::offer`] answers at once when the packet will arrive, or
 //! why it will not. The simulator schedules one event per packet; a real-time emulator sleeps.

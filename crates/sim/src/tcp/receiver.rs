@@ -476,7 +476,7 @@ mod tests {
 
     #[test]
     fn linux_settles_at_an_ack_for_two_segments_79_ms_apart() {
-        // `spec/kernel-tcp.md` 4. Worked by hand from `tcp_event_data_recv`: 40 ms are too short
+        // `docs/emulation.md`. Worked by hand from `tcp_event_data_recv`: 40 ms are too short
         // for the next segment and double to 80; 79 < 80 gives 40 + 79 = 119, and so on.
         let changes = [
             ("delayed_ack", "linux"),

@@ -1,6 +1,6 @@
 //! Request and response over connections that share a link, without the CoAP stack.
 //!
-//! The exchange is the thesis's (`spec/algorithms.md` 9.1): each client connects, sends its
+//! The exchange is the thesis's (`docs/algorithms.md#coap-over-tcp`): each client connects, sends its
 //! capabilities and a request at once; the server sends its capabilities when the connection is
 //! there and the response when it has the request. Completion time runs from the request until
 //! the last byte of the response; set-up is apart.

@@ -1,11 +1,11 @@
-//! What an RTO becomes that was not used for long (`spec/algorithms.md` 3.1, 3.4, 3.6).
+//! Ageing of an unused RTO (`docs/algorithms.md#cocoa-ageing`).
 
 use super::{AgeingSince, CocoaConstants, LargeAgeing, SmallAgeing};
 use crate::time::{Duration, Instant};
 
 const ONE_SECOND: Duration = Duration::from_secs(1);
 
-/// What the RTO `rto`, last touched at `since`, is at `now`, and since when it is that.
+/// Ages the RTO `rto`, last updated at `since`, to `now`; returns it and its new update time.
 ///
 /// Steps of `AgeingSince::Due` are taken at the moments their idle times ran out, so that ageing
 /// at the next use gives what a running timer would have given (draft-03 allows it). Each step at

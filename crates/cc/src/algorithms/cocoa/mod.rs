@@ -6,10 +6,10 @@
 //! depends on how large the RTO is; an RTO that is far from 2 s and long unused drifts back.
 //! Notifications in NON messages leave no faster than one per RTO, and every eighth as CON.
 //!
-//! The profiles (`profiles.rs`) are the columns of `spec/algorithms.md` 3.1, the variants of
-//! section 4 that only change constants or a rule, CoCoA with Full Backoff (section 5) and the
-//! scheme of Lee et al. 2016 (section 7). 3.2 to 3.6 have the rules, the defects of the draft's
-//! pseudocode and of two implementations, and how they are read here. Sources:
+//! The profiles (`profiles.rs`) are the versions of CoCoA in papers, drafts and implementations,
+//! the variants that change only constants or a rule, CoCoA with Full Backoff and the scheme of
+//! Lee et al. 2016. `docs/algorithms.md#cocoa-family` has the rules, the defects of the draft's
+//! pseudocode and of two implementations, and their interpretation. Sources:
 //! draft-ietf-core-cocoa-03; Betzler et al. 2015 (CoCoA+) and 2016; Pesola 2020; Vallati et al.
 //! 2020; Californium; Contiki's er-coap.
 
@@ -29,7 +29,7 @@ use crate::ratio::Ratio;
 use crate::time::Duration;
 
 readings! {
-    /// Which value the backoff factor is chosen by (`spec/algorithms.md` 3.4, reading 4).
+    /// Value that selects the backoff factor (`docs/algorithms.md#cocoa-interpretations`).
     pub enum FactorOn {
         /// The timer that is being backed off, anew at each retransmission.
         Current = "current",
@@ -45,7 +45,7 @@ readings! {
     pub enum Arithmetic {
         /// Mean and mean deviation (RFC 6298 2.2, 2.3).
         Rfc6298 = "rfc6298",
-        /// The Eifel retransmission timer (Ludwig and Sklower 2000; `spec/algorithms.md` 4.5).
+        /// Eifel retransmission timer (Ludwig and Sklower 2000; `docs/algorithms.md#cocoa-e`).
         Eifel = "eifel",
     }
 }
@@ -91,7 +91,7 @@ readings! {
         Once = "once",
         /// 1 s + RTO/2, as often as its time runs out.
         Repeated = "repeated",
-        /// (2 s + RTO)/RTO seconds: a slip of ECOAP's code (`spec/algorithms.md` 3.6).
+        /// (2 s + RTO)/RTO seconds: a defect of ECOAP (`docs/algorithms.md#cocoa-004-as-run`).
         Quotient = "quotient",
     }
 }
@@ -123,7 +123,7 @@ readings! {
 }
 
 readings! {
-    /// What becomes of a backed-off timer when its exchange ends (`spec/algorithms.md` 5).
+    /// Handling of a backed-off timer when its exchange ends (`docs/algorithms.md#full-backoff`).
     pub enum Retain {
         /// It is forgotten.
         Off = "off",
@@ -137,7 +137,7 @@ readings! {
 }
 
 readings! {
-    /// What Full Backoff 2 compares with the new RTO (`spec/algorithms.md` 5, reading 4).
+    /// Value that Full Backoff 2 compares with the new RTO (`docs/algorithms.md#full-backoff`).
     pub enum Fb2Base {
         /// The timer that ran when the answer came.
         Timer = "timer",
@@ -159,7 +159,8 @@ readings! {
 }
 
 constants! {
-    /// What the versions and variants of CoCoA differ in (`spec/algorithms.md` 3 to 5, 7).
+    /// Differences between the versions and variants of CoCoA
+    /// (`docs/algorithms.md#cocoa-family`).
     pub struct CocoaConstants {
         /// RTO before anything is measured (0: ACK_TIMEOUT)
         initial_rto: Duration,

@@ -150,7 +150,8 @@ impl Overall {
         constants.whole(timeout).max(constants.rto_min)
     }
 
-    /// A message leaves: notifications set the pace of the next (`spec/algorithms.md` 3.5).
+    /// Records a message sent: a notification delays the next
+    /// (`docs/algorithms.md#cocoa-non-messages`).
     pub(in crate::algorithms) fn on_sent(
         &mut self,
         sent: &Sent<'_>,

@@ -12,7 +12,7 @@ use crate::time::Duration;
 /// As many retransmissions as there can be: every answer is a sample.
 const ANY: u8 = u8::MAX;
 
-/// draft-ietf-core-cocoa-03, where it is clear; `spec/algorithms.md` 3.4 where it is not.
+/// draft-ietf-core-cocoa-03; `docs/algorithms.md#cocoa-interpretations` where it is ambiguous.
 pub(super) const DRAFT_03: CocoaConstants = CocoaConstants {
     initial_rto: Duration::ZERO,
     arithmetic: Arithmetic::Rfc6298,
@@ -198,28 +198,28 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
     profile(
         "cocoa-v0",
         "CoCoA before CoCoA+: both estimators weigh the same, timers double",
-        "Betzler et al. 2015, section 2.2; spec/algorithms.md 3.3",
+        "Betzler et al. 2015, section 2.2; docs/algorithms.md#cocoa-v0",
         V0,
         Suggested::NONE,
     ),
     profile(
         "cocoa-plus",
         "CoCoA+: weak samples count less, backoff 3/2/1.3 by the first timer, ageing after 30 s",
-        "Betzler et al. 2015, section 3; spec/algorithms.md 3.3",
+        "Betzler et al. 2015, section 3; docs/algorithms.md#cocoa-plus",
         PLUS,
         Suggested::NONE,
     ),
     profile(
         "cocoa-03",
         "CoCoA as in the last draft: RFC 6298 gains, backoff 3/2/1.5, repeated ageing",
-        "draft-ietf-core-cocoa-03; spec/algorithms.md 3.4",
+        "draft-ietf-core-cocoa-03; docs/algorithms.md#cocoa-03",
         DRAFT_03,
         DRAFT_CAP,
     ),
     profile(
         "cocoa-001",
         "cocoa-03 as the thesis ran it: MAX_RETRANSMIT 20",
-        "Pesola 2020, sections 3.3 and 4.2; spec/algorithms.md 3.1",
+        "Pesola 2020, sections 3.3 and 4.2; docs/algorithms.md#cocoa-001",
         DRAFT_03,
         Suggested {
             max_retransmit: Some(20),
@@ -229,21 +229,21 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
     profile(
         "cocoa-002",
         "CoCoA as in the study of NON and Observe: gains 1/4 and 1/8, NON spaced by a drawn time",
-        "Betzler et al. 2016, section 2.3; spec/algorithms.md 3.1, 3.5",
+        "Betzler et al. 2016, section 2.3; docs/algorithms.md#cocoa-002",
         NON_STUDY,
         Suggested::NONE,
     ),
     profile(
         "cocoa-004-text",
         "CoCoA as the RPL study describes it: CoCoA+ with the mean updated first",
-        "Vallati et al. 2020, section 3.1.2; spec/algorithms.md 3.1",
+        "Vallati et al. 2020, section 3.1.2; docs/algorithms.md#cocoa-004-text",
         RPL_STUDY,
         Suggested::NONE,
     ),
     profile(
         "cocoa-004-as-run",
         "CoCoA as the code of the RPL study runs it, its slips included",
-        "ECOAP, ecoap_local_control_cocoa_cc.py, commit 7e69636; spec/algorithms.md 3.6",
+        "ECOAP, ecoap_local_control_cocoa_cc.py, commit 7e69636; docs/algorithms.md#cocoa-004-as-run",
         RPL_STUDY_CODE,
         Suggested {
             max_retransmit: Some(3),
@@ -254,28 +254,28 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
         "cocoa-californium",
         "CoCoA of Californium 3.14.0: whole milliseconds, first timers of at least 500 ms",
         "Californium 3.14.0, Cocoa.java, Rto.java, CongestionControlLayer.java; \
-         spec/algorithms.md 3.6",
+         docs/algorithms.md#cocoa-californium",
         CALIFORNIUM,
         capped(60),
     ),
     profile(
         "cocoa-contiki",
         "CoCoA of Contiki's er-coap: weak samples weigh 3/4 and never end",
-        "Contiki er-coap by Betzler, 2015; spec/algorithms.md 3.6",
+        "Contiki er-coap by Betzler, 2015; docs/algorithms.md#cocoa-contiki",
         CONTIKI,
         capped(60),
     ),
     profile(
         "cocoa-s",
         "CoCoA-S: cocoa-03 with the strong estimator only",
-        "Pesola 2020, section 3.4, after Betzler et al.; spec/algorithms.md 4.1",
+        "Pesola 2020, section 3.4, after Betzler et al.; docs/algorithms.md#cocoa-s",
         STRONG_ONLY,
         DRAFT_CAP,
     ),
     Profile {
         name: "cocoa-strong",
         about: "CoCoA-Strong: cocoa-03 that does not react to the first loss of an exchange",
-        source: "Bhalerao et al. 2016 after Pesola 2020, section 3.4; spec/algorithms.md 4.2",
+        source: "Bhalerao et al. 2016 after Pesola 2020, section 3.4; docs/algorithms.md#cocoa-strong",
         project_choice: Some(
             "what not reacting means is not in the source: after one loss the timer is not backed \
              off and the sample is not taken, because the source takes that loss for an error of \
@@ -291,7 +291,7 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
         name: "cocoa-fast",
         about: "CoCoA-Fast: cocoa-03 with smaller backoff factors, thresholds, initial and longest \
                 RTO",
-        source: "Bhalerao et al. 2016 after Pesola 2020, section 3.4; spec/algorithms.md 4.3",
+        source: "Bhalerao et al. 2016 after Pesola 2020, section 3.4; docs/algorithms.md#cocoa-fast",
         project_choice: Some(
             "the source says what is smaller, not by how much: initial RTO 1 s, the least that \
              RFC 7252 4.8 allows as ACK_TIMEOUT; lower threshold and cap half of the draft's \
@@ -313,7 +313,7 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
         name: "cocoa-e",
         about: "CoCoA-E: cocoa-03 with the Eifel retransmission timer in both estimators",
         source: "Ludwig and Sklower 2000, as remembered, and a variant of Contiki's er-coap; \
-                 spec/algorithms.md 4.5",
+                 docs/algorithms.md#cocoa-e",
         project_choice: Some(
             "how Eifel's arithmetic is combined with CoCoA was not found: it takes the place of \
              both estimators', while deviations added, weights, backoff and ageing are \
@@ -332,7 +332,7 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
     Profile {
         name: "cocoa-fb1",
         about: "cocoa-03 with Full Backoff 1: a backed-off timer becomes the RTO",
-        source: "Pesola 2020, section 5.1, after Jarvinen et al. 2018; spec/algorithms.md 5",
+        source: "Pesola 2020, section 5.1, after Jarvinen et al. 2018; docs/algorithms.md#cocoa-fb1",
         project_choice: Some(
             "an exchange that fails retains its last timer, and a retained timer is not dithered: \
              the source is silent, and keeping the backoff is what Full Backoff is for",
@@ -347,7 +347,7 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
         name: "cocoa-fb2",
         about: "cocoa-03 with Full Backoff 2: the next exchange begins with the longer of \
                 backed-off timer and RTO",
-        source: "Pesola 2020, section 5.1, after Jarvinen et al. 2018; spec/algorithms.md 5",
+        source: "Pesola 2020, section 5.1, after Jarvinen et al. 2018; docs/algorithms.md#cocoa-fb2",
         project_choice: Some(
             "as in cocoa-fb1; besides, a retained timer ages as a large RTO does, because an \
              unused one would otherwise be kept for ever",
@@ -361,7 +361,7 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
     Profile {
         name: "rtt-count",
         about: "one estimator fed by every answer, because the wire says which copy it answers",
-        source: "Lee et al. 2016; spec/algorithms.md 7",
+        source: "Lee et al. 2016; docs/algorithms.md#rtt-count",
         project_choice: Some(
             "the formulas are missing from the text that could be read: gains and weight are those \
              of cocoa-v0's strong estimator, backoff, ageing, cap and pace of NON those of cocoa-03",

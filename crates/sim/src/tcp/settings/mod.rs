@@ -1,11 +1,11 @@
 //! Every setting of a connection: name, unit, value in each profile, and where that comes from.
 //!
 //! The table is in one place (`table.rs`); scenario files, `--set tcp.<name>=<value>`, help and
-//! documents read [`KEYS`]. What profiles are for:
+//! documents read [`KEYS`]. Profiles:
 //!
-//! - [`TcpSettings::THESIS`]: what the thesis says it set (its 4.2; `spec/algorithms.md` 9.1, 9.2),
+//! - [`TcpSettings::THESIS`]: the thesis's settings (its 4.2; `docs/algorithms.md#coap-over-tcp`),
 //!   and for the rest Linux of its time.
-//! - [`TcpSettings::KERNEL`]: what Linux 6.18 did with those settings (`spec/kernel-tcp.md`).
+//! - [`TcpSettings::KERNEL`]: Linux 6.18 with those settings (`docs/emulation.md`).
 //! - [`TcpSettings::RFC`]: the letter of RFC 5681, 6298 and 6582, without extensions.
 //! - [`TcpSettings::MODERN`]: a stack of today: SACK, timestamps, initial window 10, CUBIC.
 
@@ -143,7 +143,7 @@ readings! {
 }
 
 readings! {
-    /// Which BBR version 1 (`spec/algorithms.md` 9.2).
+    /// Version of BBR 1 (`docs/algorithms.md#tcp-bbr1`).
     pub enum BbrEra {
         /// As published in 2016: none of the later additions.
         Era2016 = "2016",

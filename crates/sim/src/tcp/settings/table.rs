@@ -1,8 +1,8 @@
 //! The table of settings. Each row: name, type, \[unit\], (source), and the values of the profiles
 //! `thesis`, `kernel`, `rfc`, `modern`.
 //!
-//! S1 is the thesis (`spec/algorithms.md` 9), KT the measurements of a real kernel
-//! (`spec/kernel-tcp.md`), LNX Linux as shipped.
+//! S1 is the thesis (Pesola 2020), KT measurements of a real kernel (`docs/emulation.md`), LNX
+//! Linux as shipped, and BBR1 the constants of `tcp_bbr.c` (`docs/algorithms.md#tcp-bbr1`).
 
 use core::fmt;
 
@@ -36,13 +36,13 @@ settings! {
     initial_window: u32 ["segments"] ("S1 4.2; RFC 3390: 4 of 536 bytes; RFC 6928: 10")
         = 4, 4, 4, 10;
     /// Window offered to the peer, and the most that is buffered until it is read.
-    receive_window: u32 ["bytes"] ("KT 5: 1 MiB, beyond any transfer here")
+    receive_window: u32 ["bytes"] ("KT: 1 MiB, beyond any transfer here")
         = 1 << 20, 1 << 20, 1 << 20, 1 << 20;
     /// The most that is buffered until it is acknowledged.
-    send_buffer: u32 ["bytes"] ("KT 4: 2 MiB")
+    send_buffer: u32 ["bytes"] ("KT: 2 MiB")
         = 1 << 21, 1 << 21, 1 << 21, 1 << 21;
     /// Hold back a short segment while data is outstanding (RFC 9293 3.7.4).
-    nagle: bool [""] ("KT 2: no effect of it shows; LNX has it on, CoAP stacks switch it off")
+    nagle: bool [""] ("KT: no effect of it shows; LNX has it on, CoAP stacks switch it off")
         = false, false, true, false;
 
     /// Selective acknowledgments, if the peer permits them, too (RFC 2018, 6675).
@@ -52,15 +52,15 @@ settings! {
     timestamps: bool [""] ("S1 4.2: off")
         = false, false, false, true;
     /// Explicit congestion notification, if the peer agrees (RFC 3168).
-    ecn: bool [""] ("S1: not mentioned; KT 4: off; LNX: on request of the peer")
+    ecn: bool [""] ("S1: not mentioned; KT: off; LNX: on request of the peer")
         = false, false, false, false;
 
     /// Duplicate ACKs, or segments known received beyond it, that make a segment lost.
-    dup_ack_threshold: u32 ["segments"] ("RFC 5681 3.2; KT 5: held at 3")
+    dup_ack_threshold: u32 ["segments"] ("RFC 5681 3.2; KT: held at 3")
         = 3, 3, 3, 3;
     /// Without SACK, duplicates that no segment outstanding explains raise `dup_ack_threshold` to
     /// what is outstanding, up to this; 0 for a fixed threshold.
-    reordering_max: u32 ["segments"] ("LNX: 300; KT 5: can be held at 3")
+    reordering_max: u32 ["segments"] ("LNX: 300; KT: can be held at 3")
         = 0, 300, 0, 300;
     /// New segments on the first duplicate ACKs (RFC 3042).
     limited_transmit: bool [""] ("RFC 3042; LNX has it always")
@@ -99,7 +99,7 @@ settings! {
     rto_initial: Duration [""] ("S1 4.2: 2 s; RFC 6298 2.1: 1 s")
         = s(2), s(2), s(1), s(1);
     /// The same for data after a retransmitted SYN or SYN-ACK; 0 s for no difference.
-    rto_after_handshake_loss: Duration [""] ("RFC 6298 5.7; KT 4: the kernel has it, too")
+    rto_after_handshake_loss: Duration [""] ("RFC 6298 5.7; KT: the kernel has it, too")
         = s(3), s(3), s(3), s(3);
     /// How round-trip times become a timeout.
     estimator: Estimator [""] ("RFC 6298 2; LNX")
@@ -114,11 +114,11 @@ settings! {
     rto_max: Duration [""] ("S1 4.2 and LNX: 120 s; RFC 6298 2.5: 60 s or more")
         = s(120), s(120), s(120), s(120);
     /// Timeouts are rounded up to a multiple of this; 0 s for exact timers.
-    clock_tick: Duration [""] ("KT 4: HZ=250; S1: not stated")
+    clock_tick: Duration [""] ("KT: HZ=250; S1: not stated")
         = s(0), ms(4), s(0), ms(4);
     /// Timeouts run out late as from a timer wheel with this many ticks a second: long ones in
     /// coarser steps; 0 for none.
-    timer_wheel: u32 ["Hz"] ("LNX since 4.8: 100 to 1000; KT 4: 250, late by up to 12.5 %")
+    timer_wheel: u32 ["Hz"] ("LNX since 4.8: 100 to 1000; KT: 250, late by up to 12.5 %")
         = 0, 250, 0, 250;
     /// When a backed-off timeout returns to what the estimator says.
     backoff_end: BackoffEnd [""] ("RFC 6298 5; LNX without timestamps: the same")
@@ -131,7 +131,7 @@ settings! {
     timeout_spares_recent: bool [""] ("LNX: RACK, which without SACK has no round-trip time")
         = false, true, false, true;
     /// Timeouts in a row before a connection is given up.
-    retries: u32 [""] ("KT 4: 100; LNX: 15")
+    retries: u32 [""] ("KT: 100; LNX: 15")
         = 100, 100, 15, 15;
     /// Retransmissions of a SYN before it is given up.
     syn_retries: u32 [""] ("S1 4.2: 40; LNX: 6")
@@ -147,7 +147,7 @@ settings! {
         = s(60), s(60), s(240), s(60);
 
     /// When a receiver acknowledges data in order.
-    delayed_ack: DelayedAck [""] ("S1 4.2: constant; KT 4: what the kernel does")
+    delayed_ack: DelayedAck [""] ("S1 4.2: constant; KT: what the kernel does")
         = DelayedAck::Constant, DelayedAck::Linux, DelayedAck::Constant, DelayedAck::Linux;
     /// The time an ACK waits; with `linux` the least.
     ack_delay: Duration [""] ("S1 4.2: 200 ms; LNX: 40 ms; RFC 9293 3.8.6.3: below 500 ms")
@@ -156,7 +156,7 @@ settings! {
     ack_every: u32 ["segments"] ("RFC 5681 4.2")
         = 2, 2, 2, 2;
     /// Segments acknowledged at once, at the start and after a duplicate.
-    quick_acks: u32 ["segments"] ("KT 4: about the first 16; S1 has a constant delay")
+    quick_acks: u32 ["segments"] ("KT: about the first 16; S1 has a constant delay")
         = 0, 16, 0, 16;
 
     /// CUBIC's constant C, in segments per cubic second.
@@ -170,43 +170,43 @@ settings! {
         = true, true, true, true;
 
     /// Which BBR version 1.
-    bbr_era: BbrEra [""] ("9.2: unknown for S1; KT 4: as later amended")
+    bbr_era: BbrEra [""] ("BBR1: unknown for S1; KT: as later amended")
         = BbrEra::Era2016, BbrEra::Linux5, BbrEra::Era2016, BbrEra::Linux5;
     /// Gain of pacing and window in STARTUP; its inverse in DRAIN.
-    bbr_high_gain: Ratio [""] ("9.2: 2885/1000 + 1/256, as LNX rounds 2/ln 2")
+    bbr_high_gain: Ratio [""] ("BBR1: 2885/1000 + 1/256, as LNX rounds 2/ln 2")
         = Ratio::new(739, 256), Ratio::new(739, 256), Ratio::new(739, 256), Ratio::new(739, 256);
     /// Gain of pacing in DRAIN.
-    bbr_drain_gain: Ratio [""] ("9.2: 1000/2885, as LNX rounds it")
+    bbr_drain_gain: Ratio [""] ("BBR1: 1000/2885, as LNX rounds it")
         = Ratio::new(88, 256), Ratio::new(88, 256), Ratio::new(88, 256), Ratio::new(88, 256);
     /// Gain of the window in PROBE_BW.
-    bbr_window_gain: Ratio [""] ("9.2")
+    bbr_window_gain: Ratio [""] ("BBR1")
         = Ratio::new(2, 1), Ratio::new(2, 1), Ratio::new(2, 1), Ratio::new(2, 1);
     /// Gain of pacing while it probes for bandwidth.
-    bbr_probe_gain: Ratio [""] ("9.2")
+    bbr_probe_gain: Ratio [""] ("BBR1")
         = Ratio::new(5, 4), Ratio::new(5, 4), Ratio::new(5, 4), Ratio::new(5, 4);
     /// Gain of pacing while it drains what probing queued.
-    bbr_relax_gain: Ratio [""] ("9.2")
+    bbr_relax_gain: Ratio [""] ("BBR1")
         = Ratio::new(3, 4), Ratio::new(3, 4), Ratio::new(3, 4), Ratio::new(3, 4);
     /// Length of the bandwidth filter.
-    bbr_bw_rounds: u32 ["rounds"] ("9.2")
+    bbr_bw_rounds: u32 ["rounds"] ("BBR1")
         = 10, 10, 10, 10;
     /// Length of the round-trip filter; then PROBE_RTT.
-    bbr_min_rtt_window: Duration [""] ("9.2")
+    bbr_min_rtt_window: Duration [""] ("BBR1")
         = s(10), s(10), s(10), s(10);
     /// Shortest PROBE_RTT.
-    bbr_probe_rtt_time: Duration [""] ("9.2")
+    bbr_probe_rtt_time: Duration [""] ("BBR1")
         = ms(200), ms(200), ms(200), ms(200);
     /// Growth of the bandwidth that keeps STARTUP going.
-    bbr_full_growth: Ratio [""] ("9.2")
+    bbr_full_growth: Ratio [""] ("BBR1")
         = Ratio::new(5, 4), Ratio::new(5, 4), Ratio::new(5, 4), Ratio::new(5, 4);
     /// Rounds without that growth that end STARTUP.
-    bbr_full_rounds: u32 ["rounds"] ("9.2")
+    bbr_full_rounds: u32 ["rounds"] ("BBR1")
         = 3, 3, 3, 3;
     /// Least window; the window of PROBE_RTT.
-    bbr_min_window: u32 ["segments"] ("9.2")
+    bbr_min_window: u32 ["segments"] ("BBR1")
         = 4, 4, 4, 4;
     /// Detect a policer and hold its rate (`lt_bw` of LNX).
-    bbr_policer: bool [""] ("9.2: in all versions of LNX")
+    bbr_policer: bool [""] ("BBR1: in all versions of LNX")
         = true, true, true, true;
     /// Which of the segments an ACK delivers gives BBR's sample of the delivery rate.
     rate_sample: RateSampleOf [""] ("LNX since 5.18; before: most-delivered")

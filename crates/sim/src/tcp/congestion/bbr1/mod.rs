@@ -1,4 +1,4 @@
-//! BBR version 1, as in Linux (`spec/algorithms.md` 9.2).
+//! BBR version 1, as in Linux (`docs/algorithms.md#tcp-bbr1`).
 //!
 //! Bandwidth is in segments per microsecond, shifted by 24 as Linux has it: at the thesis's
 //! 12.7 segments a second one step is half a per cent, which the kernel's own estimate suffers,
