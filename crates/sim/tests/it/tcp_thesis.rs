@@ -88,7 +88,7 @@ fn table_6_bbr_without_errors_is_within_3_per_cent() {
 
 #[test]
 fn a_real_kernel_is_met_within_2_per_cent_and_2_retransmissions() {
-    // `spec/kernel-tcp.md` 1: medians and retransmitted segments.
+    // `docs/emulation.md#agreement-with-the-thesis`: medians and retransmitted segments.
     let kernel = TcpSettings::KERNEL;
     for (buffer, printed, resent) in [
         (2_500, 35.9, 18),
@@ -114,7 +114,7 @@ fn a_real_kernel_is_met_within_2_per_cent_and_2_retransmissions() {
 
 #[test]
 fn a_kernel_receiver_acknowledges_about_every_second_segment() {
-    // `spec/kernel-tcp.md` 4: 211 ACKs for 405 segments.
+    // `docs/emulation.md#settings-the-kernel-does-not-offer`: 211 ACKs for 405 segments.
     let flow = &flows(TcpSettings::KERNEL, "none", 1_410_000, 1, 1)[0];
     assert!(
         (205..=217).contains(&flow.client.segments),
