@@ -6,7 +6,10 @@ use anyhow::{Context, Result};
 
 use crate::{
     peers, process,
-    steps::{self, Outcome},
+    steps::{
+        self, Outcome,
+        suite::{self, Tally},
+    },
     workspace::Workspace,
 };
 
@@ -45,8 +48,8 @@ fn lines(name: &str) -> [String; 2] {
 ///
 /// # Errors
 /// When the tests cannot be started, or a document has no place for its table.
-pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
-    run(workspace, false)
+pub(crate) fn check(workspace: &Workspace, tally: &mut Tally) -> Result<Outcome> {
+    run(workspace, false, tally)
 }
 
 /// Runs the tests and writes what they found into the documents.
@@ -54,10 +57,10 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
 /// # Errors
 /// As [`check`], or when a document cannot be written.
 pub(crate) fn update(workspace: &Workspace) -> Result<Outcome> {
-    run(workspace, true)
+    run(workspace, true, &mut Tally::default())
 }
 
-fn run(workspace: &Workspace, update: bool) -> Result<Outcome> {
+fn run(workspace: &Workspace, update: bool, tally: &mut Tally) -> Result<Outcome> {
     let mut command = process::cargo();
     let mut tables = Vec::new();
     for document in DOCUMENTS {
@@ -78,7 +81,9 @@ fn run(workspace: &Workspace, update: bool) -> Result<Outcome> {
         steps::INTEROP_PREFIX,
     ]);
     command.args(["--", "--test-threads", "12"]);
-    if !process::succeeds(command.current_dir(&workspace.root))? {
+    let (success, tests) = suite::run(command.current_dir(&workspace.root))?;
+    tally.add(tests);
+    if !success {
         return Ok(Outcome::Failed);
     }
     let missing = peers::missing(workspace);

@@ -44,7 +44,8 @@ use workspace::Workspace;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test [STEP...]      everything that passes or fails; steps: fmt clippy tidy test interop doc no-std deny
+  test [STEP...]      the full test suite; steps: fmt clippy features tidy test interop doc no-std deny
+  quick [CRATE...]    format, check and fast tests of the crates named, or of those with uncommitted changes
   tidy                layering, dead files, links, stale documents, markers, words,
                       requirements of the RFCs and their tests
   generate            rewrite the generated documents
@@ -79,6 +80,7 @@ fn run(arguments: &[String]) -> Result<bool> {
     let workspace = Workspace::find()?;
     match command.as_str() {
         "test" => steps::run(&workspace, rest),
+        "quick" => steps::quick(&workspace, rest),
         "tidy" => {
             no_arguments(command, rest)?;
             tidy::run(&workspace)

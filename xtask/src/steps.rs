@@ -2,6 +2,10 @@
 
 pub(crate) mod bare_metal;
 mod dependencies;
+mod features;
+mod quick;
+pub(crate) mod suite;
+mod watch;
 
 use std::{
     fmt::Write as _,
@@ -11,10 +15,11 @@ use std::{
 };
 
 use anyhow::{Result, bail};
+use suite::Tally;
 
 use crate::{interop, process, tidy, workspace::Workspace};
 
-/// How a step ended.
+/// The end of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
@@ -26,54 +31,72 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    fn of(success: bool) -> Self {
+    pub(crate) fn of(success: bool) -> Self {
         if success { Self::Passed } else { Self::Failed }
     }
 }
 
 struct Step {
     name: &'static str,
-    run: fn(&Workspace) -> Result<Outcome>,
+    about: &'static str,
+    run: fn(&Workspace, &mut Tally) -> Result<Outcome>,
 }
 
 /// In the order they run: what fails fastest comes first.
 const STEPS: &[Step] = &[
     Step {
         name: "fmt",
-        run: fmt,
+        about: "formatting",
+        run: |workspace, _| fmt(workspace),
     },
     Step {
         name: "clippy",
-        run: clippy,
+        about: "lints of all targets",
+        run: |workspace, _| clippy(workspace),
+    },
+    Step {
+        name: "features",
+        about: "the library with default features, none, and each alone",
+        run: |workspace, _| features::run(workspace),
     },
     Step {
         name: "tidy",
-        run: |workspace| tidy::run(workspace).map(Outcome::of),
+        about: "layering, links, stale documents, requirements",
+        run: |workspace, _| tidy::run(workspace).map(Outcome::of),
     },
     Step {
         name: "test",
+        about: "all tests but those with other implementations",
         run: test,
     },
     Step {
         name: "interop",
+        about: "tests with libcoap, aiocoap, Californium and go-coap",
         run: interop::check,
     },
     Step {
         name: "doc",
-        run: doc,
+        about: "documentation without warnings",
+        run: |workspace, _| doc(workspace),
     },
     Step {
         name: "no-std",
-        run: bare_metal::run,
+        about: "a build for a bare Cortex-M4",
+        run: |workspace, _| bare_metal::run(workspace),
     },
     Step {
         name: "deny",
-        run: dependencies::run,
+        about: "licences, sources and advisories of dependencies",
+        run: |workspace, _| dependencies::run(workspace),
     },
 ];
 
 /// Interop tests carry this in their path, so that they run once and in a step of their own.
 pub(crate) const INTEROP_PREFIX: &str = "interop_";
+/// Tests that take seconds carry this in their path; `cargo xtask quick` leaves them to CI.
+pub(crate) const SLOW_PREFIX: &str = "slow_";
+/// Names of failed tests, and reasons of skipped ones, in the summary.
+const LISTED_MAX: usize = 8;
 
 struct Line {
     name: &'static str,
@@ -85,11 +108,20 @@ struct Line {
 pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<bool> {
     let steps = select(names)?;
     let mut lines = Vec::with_capacity(steps.len());
-    for step in steps {
-        println!("\n== {} ==", step.name);
+    let mut tally = Tally::default();
+    let begin = Instant::now();
+    for (index, step) in steps.iter().enumerate() {
+        println!(
+            "\n== step {} of {}: {} ({}), after {} s ==",
+            index + 1,
+            steps.len(),
+            step.name,
+            step.about,
+            begin.elapsed().as_secs()
+        );
         let start = Instant::now();
         // A step that cannot even start has failed; the others still get their say.
-        let outcome = (step.run)(workspace).unwrap_or_else(|error| {
+        let outcome = (step.run)(workspace, &mut tally).unwrap_or_else(|error| {
             println!("error: {error:#}");
             Outcome::Failed
         });
@@ -99,7 +131,7 @@ pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<bool> {
             took: start.elapsed(),
         });
     }
-    print!("\n{}", summary(&lines));
+    print!("\n{}", summary(&lines, &tally, begin.elapsed()));
     Ok(!lines.iter().any(|line| line.outcome == Outcome::Failed))
 }
 
@@ -119,8 +151,8 @@ fn select(names: &[String]) -> Result<Vec<&'static Step>> {
         .collect())
 }
 
-/// One line a step and the closing count.
-fn summary(lines: &[Line]) -> String {
+/// A line a step, failed and skipped tests, and the closing counts: at most 30 lines.
+fn summary(lines: &[Line], tally: &Tally, took: Duration) -> String {
     let mut text = String::new();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for line in lines {
@@ -150,13 +182,47 @@ fn summary(lines: &[Line]) -> String {
         text.push_str(row.trim_end());
         text.push('\n');
     }
-    let _ = writeln!(text, "{passed} passed, {failed} failed, {skipped} skipped"); // a String takes every write
+    let failures = tally.failed.iter().map(|name| format!("FAILED   {name}"));
+    list(&mut text, failures);
+    let skips = tally.skipped.iter();
+    list(
+        &mut text,
+        skips.map(|(reason, count)| format!("skipped  {count} tests: {reason}")),
+    );
+    // A String takes every write.
+    let _ = writeln!(
+        text,
+        "{passed} of {} steps passed, {failed} failed, {skipped} skipped, in {} s",
+        lines.len(),
+        took.as_secs()
+    );
+    if *tally != Tally::default() {
+        let _ = writeln!(
+            text,
+            "tests: {} passed, {} failed, {} skipped",
+            tally.passed(),
+            tally.failed.len(),
+            tally.skips()
+        );
+    }
     text
+}
+
+/// Adds the first lines of a list, and the number of the others.
+fn list(text: &mut String, lines: impl ExactSizeIterator<Item = String>) {
+    let others = lines.len().saturating_sub(LISTED_MAX);
+    for line in lines.take(LISTED_MAX) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    if others > 0 {
+        let _ = writeln!(text, "... and {others} more"); // a String takes every write
+    }
 }
 
 fn fmt(workspace: &Workspace) -> Result<Outcome> {
     let mut all = process::cargo();
-    let mut success = process::succeeds(
+    let mut success = watch::succeeds(
         all.args(["fmt", "--all", "--check"])
             .current_dir(&workspace.root),
     )?;
@@ -167,7 +233,7 @@ fn fmt(workspace: &Workspace) -> Result<Outcome> {
         rest.args(["--check", "--edition", "2024"])
             .args(&hidden)
             .current_dir(&workspace.root);
-        success &= process::succeeds(&mut rest)?;
+        success &= watch::succeeds(&mut rest)?;
     }
     Ok(Outcome::of(success))
 }
@@ -200,20 +266,69 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
         "-D",
         "warnings",
     ]);
-    process::succeeds(command.current_dir(&workspace.root)).map(Outcome::of)
+    watch::succeeds(command.current_dir(&workspace.root)).map(Outcome::of)
 }
 
-fn test(workspace: &Workspace) -> Result<Outcome> {
+fn test(workspace: &Workspace, tally: &mut Tally) -> Result<Outcome> {
+    let mut build = process::cargo();
+    build.args(["test", "--workspace", "--no-run"]);
+    if !watch::succeeds(build.current_dir(&workspace.root))? {
+        return Ok(Outcome::Failed);
+    }
     let mut command = process::cargo();
-    command.args(["test", "--workspace", "--", "--skip", INTEROP_PREFIX]);
-    process::succeeds(command.current_dir(&workspace.root)).map(Outcome::of)
+    command.args(["test", "--workspace", "--no-fail-fast"]);
+    command.args(["--", "--skip", INTEROP_PREFIX]);
+    let (success, tests) = suite::run(command.current_dir(&workspace.root))?;
+    tally.add(tests);
+    Ok(Outcome::of(success))
+}
+
+/// Formatting, a check and the fast tests of some crates: those named, or those with changes.
+pub(crate) fn quick(workspace: &Workspace, names: &[String]) -> Result<bool> {
+    let crates = quick::select(workspace, names)?;
+    let start = Instant::now();
+    println!("quick: {}", crates.join(", "));
+    let packages: Vec<_> = crates.iter().flat_map(|name| ["--package", name]).collect();
+    let mut format = process::cargo();
+    let mut success = watch::succeeds(
+        format
+            .args(["fmt", "--check"])
+            .args(&packages)
+            .current_dir(&workspace.root),
+    )?;
+    let mut check = process::cargo();
+    success &= watch::succeeds(
+        check
+            .args(["check", "--quiet", "--all-targets"])
+            .args(&packages)
+            .current_dir(&workspace.root),
+    )?;
+    if !success {
+        return Ok(false);
+    }
+    let mut tests = process::cargo();
+    tests.args(["test", "--quiet", "--lib", "--bins", "--tests"]);
+    tests.args(&packages).args(["--", "--format", "pretty"]);
+    tests.args(["--skip", SLOW_PREFIX, "--skip", INTEROP_PREFIX]);
+    let (success, tally) = suite::run(tests.current_dir(&workspace.root))?;
+    for (reason, count) in &tally.skipped {
+        println!("skipped {count} tests: {reason}");
+    }
+    println!(
+        "{} passed, {} failed, {} skipped, in {:.1} s",
+        tally.passed(),
+        tally.failed.len(),
+        tally.skips(),
+        start.elapsed().as_secs_f64()
+    );
+    Ok(success)
 }
 
 fn doc(workspace: &Workspace) -> Result<Outcome> {
     let mut command = process::cargo();
     command.env("RUSTDOCFLAGS", "-D warnings");
     command.args(["doc", "--workspace", "--no-deps"]);
-    process::succeeds(command.current_dir(&workspace.root)).map(Outcome::of)
+    watch::succeeds(command.current_dir(&workspace.root)).map(Outcome::of)
 }
 
 #[cfg(test)]
@@ -244,37 +359,47 @@ mod tests {
         assert!(error.to_string().contains("fmt, clippy"), "{error}");
     }
 
+    fn line(name: &'static str, outcome: Outcome) -> Line {
+        Line {
+            name,
+            outcome,
+            took: Duration::from_secs(1),
+        }
+    }
+
     #[test]
     fn the_summary_counts_every_outcome_and_closes_with_the_plain_line() {
-        let second = Duration::from_secs(1);
         let lines = [
-            Line {
-                name: "fmt",
-                outcome: Outcome::Passed,
-                took: second,
-            },
-            Line {
-                name: "interop",
-                outcome: Outcome::PassedExcept("without x".into()),
-                took: second,
-            },
-            Line {
-                name: "test",
-                outcome: Outcome::Failed,
-                took: second,
-            },
-            Line {
-                name: "deny",
-                outcome: Outcome::Skipped("install it".into()),
-                took: second,
-            },
+            line("fmt", Outcome::Passed),
+            line("interop", Outcome::PassedExcept("without x".into())),
+            line("test", Outcome::Failed),
+            line("deny", Outcome::Skipped("install it".into())),
         ];
-        let text = summary(&lines);
+        let mut tally = Tally::default();
+        tally.failed.push("a::b".into());
+        let text = summary(&lines, &tally, Duration::from_secs(4));
         assert!(text.contains("test     FAILED      1.0 s\n"), "{text}");
         assert!(text.contains("skipped     1.0 s  install it\n"), "{text}");
-        assert!(
-            text.ends_with("\n2 passed, 1 failed, 1 skipped\n"),
-            "{text}"
-        );
+        assert!(text.contains("FAILED   a::b\n"), "{text}");
+        let steps = "2 of 4 steps passed, 1 failed, 1 skipped, in 4 s\n";
+        assert!(text.contains(steps), "{text}");
+        let end = "\ntests: 0 passed, 1 failed, 0 skipped\n";
+        assert!(text.ends_with(end), "{text}");
+    }
+
+    #[test]
+    fn the_summary_has_at_most_30_lines() {
+        let lines: Vec<_> = STEPS
+            .iter()
+            .map(|step| line(step.name, Outcome::Failed))
+            .collect();
+        let mut tally = Tally::default();
+        for index in 0..100 {
+            tally.failed.push(format!("test {index}"));
+            tally.skipped.insert(format!("reason {index}"), 1);
+        }
+        let text = summary(&lines, &tally, Duration::ZERO);
+        assert!(text.lines().count() <= 30, "{text}");
+        assert!(text.contains("... and 92 more"), "{text}");
     }
 }

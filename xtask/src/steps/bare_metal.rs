@@ -4,7 +4,7 @@ use std::{path::Path, process::Command};
 
 use anyhow::Result;
 
-use super::Outcome;
+use super::{Outcome, watch};
 use crate::{process, workspace::Workspace};
 
 pub(crate) const TARGET: &str = "thumbv7em-none-eabi";
@@ -34,7 +34,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
             .env("CARGO_TARGET_DIR", &directory)
             .args(["build", "--release", "--package", package])
             .args(["-Z", &format!("build-std={library}"), "--target", TARGET]);
-        if !process::succeeds(command.current_dir(&workspace.root))? {
+        if !watch::succeeds(command.current_dir(&workspace.root))? {
             return Ok(Outcome::Failed);
         }
     }

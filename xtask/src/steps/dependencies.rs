@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result};
 
-use super::Outcome;
+use super::{Outcome, watch};
 use crate::{process, workspace::Workspace};
 
 const INSTALL: &str = "cargo install cargo-deny --locked";
@@ -32,7 +32,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
         "bans",
         "sources",
     ]);
-    if !process::succeeds(local.current_dir(&workspace.root))? {
+    if !watch::succeeds(local.current_dir(&workspace.root))? {
         return Ok(Outcome::Failed);
     }
     let mut advisories = process::cargo();

@@ -1,8 +1,15 @@
 //! Documents that a program writes say what the program would write today.
+//!
+//! A document is written again only when something it is made from has changed since it was last found
+//! fresh in this build directory ([`stamps`]).
 
-use std::fs;
+mod stamps;
+
+use std::{fs, time::Instant};
 
 use anyhow::{Context, Result};
+
+use stamps::Stamps;
 
 use super::{Finding, tree::Tree};
 use crate::{process, workspace::Workspace};
@@ -282,10 +289,23 @@ figures! {
 
 pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
+    let mut stamps = Stamps::load(workspace, tree)?;
+    let mut unchanged = 0;
     for document in DOCUMENTS.iter().chain(FIGURES) {
+        let committed = tree.text(document.path);
+        if stamps.is_fresh(document, committed) {
+            unchanged += 1;
+            continue;
+        }
         let fresh = contents(workspace, document)?;
-        findings.extend(compare(document.path, tree.text(document.path), &fresh));
+        let finding = compare(document.path, committed, &fresh);
+        if finding.is_none() {
+            stamps.add(document, &fresh);
+        }
+        findings.extend(finding);
     }
+    stamps.save()?;
+    println!("generated documents with unchanged inputs, not written again: {unchanged}");
     Ok(findings)
 }
 
@@ -298,20 +318,20 @@ pub(crate) fn generate(workspace: &Workspace) -> Result<()> {
         }
         let fresh = contents(workspace, document)?;
         fs::write(&path, fresh).with_context(|| format!("cannot write {}", path.display()))?;
-        println!("{}", document.path);
-    }
-    if DOCUMENTS.is_empty() {
-        println!("no document is generated (xtask/src/tidy/generated.rs)");
     }
     Ok(())
 }
 
+/// What `carob` prints for a document; a line tells how long that took.
 fn contents(workspace: &Workspace, document: &Document) -> Result<String> {
+    let start = Instant::now();
     let mut command = process::cargo();
     command
         .args(["run", "--quiet", "--package", "carob-cli", "--"])
         .args(document.arguments);
-    process::output(command.current_dir(&workspace.root))
+    let text = process::output(command.current_dir(&workspace.root))?;
+    println!("{} ({:.1} s)", document.path, start.elapsed().as_secs_f64());
+    Ok(text)
 }
 
 fn compare(path: &str, committed: Option<&str>, fresh: &str) -> Option<Finding> {

@@ -40,7 +40,9 @@ fn run(needs: &[&str], script: &str) -> Option<Output> {
     };
     if missing.is_some() || !may() {
         assert!(!required, "no network can be made: {missing:?} is missing");
-        eprintln!("skipped: needs {missing:?}, and the right to make networks");
+        crate::skipped(
+            "tests of groups need unshare, nsenter, ip and the right to make networks (root)",
+        );
         return None;
     }
     let output = Command::new("timeout")

@@ -159,7 +159,9 @@ fn is_installed(library: &str) -> bool {
     let required = std::env::var_os("CAROB_REQUIRE_PEERS").is_some_and(|value| value == "1");
     assert!(found || !required, "libcoap on {library} is missing");
     if !found {
-        eprintln!("skipped: libcoap on {library} is missing (libcoap3-bin)");
+        crate::skipped(&format!(
+            "libcoap on {library} (apt-get install libcoap3-bin)"
+        ));
     }
     found
 }
@@ -339,7 +341,7 @@ fn is_built(peer: Peer) -> bool {
     let required = std::env::var_os("CAROB_REQUIRE_PEERS").is_some_and(|value| value == "1");
     assert!(current || !required, "{} is missing", peer.name());
     if !current {
-        eprintln!("skipped: {} is missing (cargo xtask peers)", peer.name());
+        crate::skipped(&format!("{} (cargo xtask peers)", peer.name()));
     }
     current
 }

@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 fn may_run() -> bool {
     let report = carob_emu::check();
     if !report.can_run() {
-        eprintln!("SKIPPED, for want of rights:\n{report}");
+        crate::skipped("emulated links need the right to make namespaces and TUN devices (root)");
     }
     report.can_run()
 }
@@ -325,7 +325,7 @@ fn a_lost_syn_is_sent_again_after_two_seconds() {
     let of = |setting: &&carob_emu::Setting| setting.name == "initial timeout";
     let setting = emulator.settings().iter().find(of).expect("the setting");
     if !setting.holds() {
-        eprintln!("SKIPPED: {setting}");
+        crate::skipped(&setting.to_string());
         return;
     }
     let end = emulator.link(0);

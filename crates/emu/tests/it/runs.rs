@@ -52,11 +52,11 @@ fn tcp() -> Transport {
     Transport::Connections(profile("kernel").expect("a profile").settings)
 }
 
-/// Whether links can be emulated; tests say loudly that they are skipped where not.
+/// Whether links can be emulated; says so where not.
 fn able() -> bool {
     let report = carob_emu::check();
     if !report.can_run() {
-        eprintln!("SKIPPED: {report}");
+        crate::skipped("emulated links need the right to make namespaces and TUN devices (root)");
     }
     report.can_run()
 }
@@ -75,7 +75,7 @@ fn real_sockets_take_about_as_long_as_simulated_ones() {
         Ok(emulated) => emulated,
         // A machine that is busy with other tests is too late to be believed; that is as it should be.
         Err(error @ carob_emu::Error::Refused(_)) => {
-            eprintln!("SKIPPED: {error}");
+            crate::skipped(&format!("an emulated run on a busy machine: {error}"));
             return;
         }
         Err(error) => panic!("{error}"),

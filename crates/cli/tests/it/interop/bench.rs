@@ -66,16 +66,15 @@ pub(crate) fn run(column: Column, direction: Direction, case: &'static str) {
 /// Whether all of the peers are here; names those that are not.
 pub(crate) fn can_run(peers: &[Peer]) -> bool {
     let required = env::var_os("CAROB_REQUIRE_PEERS").is_some_and(|value| value == "1");
-    let mut all = true;
-    for peer in peers {
-        if !peer.is_current(root()) {
-            let text = format!("skipped: {} (install: cargo xtask peers)", peer.name());
-            assert!(!required, "{text}, but CAROB_REQUIRE_PEERS=1");
-            matrix::say(&text);
-            all = false;
-        }
+    let missing = peers.iter().filter(|peer| !peer.is_current(root()));
+    let missing: Vec<_> = missing.map(|peer| peer.name()).collect();
+    if missing.is_empty() {
+        return true;
     }
-    all
+    let missing = missing.join(" and ");
+    assert!(!required, "{missing} missing, but CAROB_REQUIRE_PEERS=1");
+    crate::skipped(&format!("{missing} (cargo xtask peers)"));
+    false
 }
 
 impl Bench {

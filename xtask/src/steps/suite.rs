@@ -1,0 +1,99 @@
+//! The output of `cargo test`, read: counts, failures, and tests that could not run here.
+
+use std::{collections::BTreeMap, process::Command};
+
+use anyhow::Result;
+
+use super::watch;
+
+/// Counts of one or more test binaries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Tests that libtest calls ok: those that passed, and those that could not run.
+    ok: usize,
+    pub(super) failed: Vec<String>,
+    /// Reasons with the number of tests that could not run because of them. libtest has no such outcome
+    /// and counts them as passed; here they are not.
+    pub(super) skipped: BTreeMap<String, usize>,
+}
+
+/// A line by which a test says that it could not run: `skipped: REASON`.
+const SKIPPED: &str = "skipped: ";
+
+impl Tally {
+    pub(super) fn passed(&self) -> usize {
+        self.ok.saturating_sub(self.skips())
+    }
+
+    pub(super) fn skips(&self) -> usize {
+        self.skipped.values().sum()
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.ok += other.ok;
+        self.failed.extend(other.failed);
+        for (reason, count) in other.skipped {
+            *self.skipped.entry(reason).or_default() += count;
+        }
+    }
+
+    /// Takes a line of the output; returns what a person wants to see of it.
+    fn take(&mut self, line: &str) -> Option<String> {
+        // A test that writes past the runner may begin its line in the middle of another.
+        if let Some((_, reason)) = line.split_once(SKIPPED) {
+            *self.skipped.entry(reason.to_owned()).or_default() += 1;
+            return None;
+        }
+        if let Some((name, how)) = line
+            .strip_prefix("test ")
+            .and_then(|rest| rest.rsplit_once(" ... "))
+        {
+            match how {
+                "ok" => self.ok += 1,
+                "FAILED" => self.failed.push(name.to_owned()),
+                _ => {}
+            }
+            return (how == "FAILED").then(|| line.to_owned());
+        }
+        let noise = line.is_empty()
+            || line.starts_with("running ")
+            || line.contains("has been running for over");
+        (!noise).then(|| line.to_owned())
+    }
+}
+
+/// Runs a `cargo test` command; prints failures, binaries and their counts.
+///
+/// # Errors
+/// When the command cannot be started.
+pub(crate) fn run(command: &mut Command) -> Result<(bool, Tally)> {
+    let mut tally = Tally::default();
+    let success = watch::lines(command, |line| tally.take(line))?;
+    Ok((success, tally))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passed_failed_and_skipped_tests_are_told_apart() {
+        let output = [
+            "     Running tests/it/main.rs (target/debug/deps/it-1)",
+            "running 4 tests",
+            "test a::passes ... ok",
+            "skipped: go-coap (cargo xtask peers)",
+            "test b::cannot_run ... ok",
+            "test c::fails ... FAILED",
+            "skipped: go-coap (cargo xtask peers)",
+            "test d::cannot_run_either ... ok",
+            "test result: FAILED. 3 passed; 1 failed",
+        ];
+        let mut tally = Tally::default();
+        let shown: Vec<_> = output.iter().filter_map(|line| tally.take(line)).collect();
+        assert_eq!((tally.passed(), tally.skips()), (1, 2));
+        assert_eq!(tally.failed, ["c::fails"]);
+        assert_eq!(tally.skipped["go-coap (cargo xtask peers)"], 2);
+        assert_eq!(shown, [output[0], output[5], output[8]]);
+    }
+}
