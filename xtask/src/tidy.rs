@@ -6,6 +6,7 @@
 mod adr;
 mod changelog;
 mod dead_files;
+mod document_paths;
 mod generated;
 mod layering;
 mod length;
@@ -69,6 +70,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("dead files", dead_files::check),
     ("file length", length::check),
     ("links", links::check),
+    ("document paths", document_paths::check),
     ("markers", markers::check),
     ("words", words::check),
     ("decision records", adr::check),

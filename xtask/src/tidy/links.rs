@@ -78,7 +78,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
 }
 
 /// The lines outside fenced code, numbered from 1.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
         let start = line.trim_start();
@@ -99,7 +99,7 @@ fn without_code(line: &str) -> String {
 }
 
 /// The anchors of a file's headings, as the usual viewers derive them.
-fn anchors(text: &str) -> impl Iterator<Item = String> {
+pub(super) fn anchors(text: &str) -> impl Iterator<Item = String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     prose(text).filter_map(move |(_, line)| {
         let title = line.strip_prefix('#')?.trim_start_matches('#');
