@@ -4,6 +4,7 @@
 //! prove that the check can fail.
 
 mod adr;
+mod book;
 mod changelog;
 mod dead_files;
 mod document_paths;
@@ -71,6 +72,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("file length", length::check),
     ("links", links::check),
     ("document paths", document_paths::check),
+    ("book", book::check),
     ("markers", markers::check),
     ("words", words::check),
     ("decision records", adr::check),

@@ -54,7 +54,7 @@ fn broken(tree: &Tree, path: &str, target: &str) -> Option<String> {
 }
 
 /// The targets of inline links, images and reference definitions, with their line numbers.
-fn links(text: &str) -> Vec<(usize, String)> {
+pub(super) fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
         let line = without_code(line);
