@@ -1,5 +1,5 @@
-//! The book (`docs/book.toml`) has every page of `docs` in its summary, and links of the guide's
-//! pages stay in it.
+//! The book (`docs/book.toml`) has every page of `docs` in its summary; links of the guide's pages
+//! stay in it, and code blocks that are the text of a file are equal to it.
 
 use super::{
     Finding, links,
@@ -28,6 +28,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         }
         if path.starts_with("docs/guide/") {
             findings.extend(leaving(path, text));
+            findings.extend(differing(tree, path, text));
         }
     }
     findings
@@ -47,6 +48,28 @@ fn leaving(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
+/// Code blocks after a line `<!-- text of FILE -->` that differ from the file.
+fn differing(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut lines = text.lines().enumerate();
+    while let Some((index, line)) = lines.next() {
+        let marked = line.strip_prefix("<!-- text of ");
+        let Some(file) = marked.and_then(|rest| rest.strip_suffix(" -->")) else {
+            continue;
+        };
+        let block = lines.by_ref().map(|(_, line)| line).skip(1);
+        let block: Vec<&str> = block.take_while(|line| *line != "```").collect();
+        let equal = tree
+            .text(file)
+            .is_some_and(|text| text.lines().eq(block.iter().copied()));
+        if !equal {
+            let message = format!("the code block is not the text of {file}");
+            findings.push(Finding::at_line(path, index + 1, message));
+        }
+    }
+    findings
+}
+
 fn resolved(path: &str, target: &str) -> Option<String> {
     let file = target.split('#').next()?;
     normalised(&join(parent(path), file))
@@ -61,7 +84,7 @@ mod tests {
             (SUMMARY, summary),
             ("docs/guide/src/a.md", page),
             ("docs/b.md", "[evidence](../crates/x/results.md)"),
-            ("README.md", ""),
+            ("x.rs", "a\nb\n"),
         ]);
         check(&tree)
             .into_iter()
@@ -87,6 +110,16 @@ mod tests {
         assert_eq!(
             messages(&twice, ""),
             ["docs/b.md: listed twice in docs/SUMMARY.md"]
+        );
+    }
+
+    #[test]
+    fn a_code_block_that_is_not_the_text_of_its_file_is_found() {
+        let page = |code: &str| format!("<!-- text of x.rs -->\n```rust\n{code}```\n");
+        assert!(messages(ALL, &page("a\nb\n")).is_empty());
+        assert_eq!(
+            messages(ALL, &page("a\n")),
+            ["docs/guide/src/a.md:1: the code block is not the text of x.rs"]
         );
     }
 
