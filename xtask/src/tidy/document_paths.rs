@@ -1,5 +1,6 @@
 //! Paths of Markdown documents in comments, strings and inline code name files and headings of
-//! the repository. Links of Markdown files are the subject of [`links`](super::links).
+//! the repository, and so do paths of source files in inline code. Links of Markdown files are the
+//! subject of [`links`](super::links).
 
 use super::{
     Finding, links,
@@ -8,6 +9,9 @@ use super::{
 
 /// Folder whose tests make up paths.
 const MADE_UP: &str = "xtask/src/tidy/";
+
+/// Extensions of source files, whose paths Markdown may cut short at the front.
+const SOURCES: &[&str] = &["rs", "toml", "py"];
 
 /// Documents that commands write and git ignores.
 const WRITTEN: &[&str] = &["fuzz/results.md"];
@@ -19,13 +23,26 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             continue;
         }
         let markdown = has_extension(path, "md");
-        for (line, document) in documents(text, markdown) {
-            if let Some(message) = missing(tree, path, &document) {
-                findings.push(Finding::at_line(path, line, message));
-            }
+        for (line, word) in words(text, markdown) {
+            let file = word.split('#').next().unwrap_or(&word);
+            let message = if has_extension(file, "md") {
+                missing(tree, path, &word)
+            } else if markdown && SOURCES.iter().any(|source| has_extension(file, source)) {
+                missing_source(tree, file)
+            } else {
+                None
+            };
+            findings.extend(message.map(|message| Finding::at_line(path, line, message)));
         }
     }
     findings
+}
+
+/// Describes the error of a source file named in Markdown, if there is one.
+fn missing_source(tree: &Tree, file: &str) -> Option<String> {
+    let end = format!("/{file}");
+    let found = tree.has_file(file) || tree.texts().any(|(path, _)| path.ends_with(&end));
+    (!found).then(|| format!("`{file}` is not a file of the repository"))
 }
 
 /// Describes the error of `document`, named in the file `path`, if there is one.
@@ -56,26 +73,26 @@ fn above(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(own, |folder| (!folder.is_empty()).then(|| parent(folder)))
 }
 
-/// Paths with a folder and the extension `md`, and their anchors, with line numbers; in Markdown
-/// only those in inline code.
-fn documents(text: &str, markdown: bool) -> Vec<(usize, String)> {
+/// Paths with a folder, and their anchors, with line numbers; in Markdown only those in inline
+/// code.
+fn words(text: &str, markdown: bool) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     if markdown {
         for (number, line) in links::prose(text) {
             // Every second part lies between backticks.
             for code in line.split('`').skip(1).step_by(2) {
-                found.extend(words(code).map(|word| (number, word)));
+                found.extend(paths(code).map(|word| (number, word)));
             }
         }
     } else {
         for (index, line) in text.lines().enumerate() {
-            found.extend(words(line).map(|word| (index + 1, word)));
+            found.extend(paths(line).map(|word| (index + 1, word)));
         }
     }
     found
 }
 
-fn words(text: &str) -> impl Iterator<Item = String> {
+fn paths(text: &str) -> impl Iterator<Item = String> {
     let part_of_path =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '#');
     text.split(move |c| !part_of_path(c)).filter_map(|word| {
@@ -83,7 +100,7 @@ fn words(text: &str) -> impl Iterator<Item = String> {
         let file = word.split('#').next().unwrap_or(word);
         // A leading slash is the rest of a URL or of a path that is put together.
         let named = file.contains('/') && !file.starts_with(['/', '.', '-']);
-        (named && has_extension(file, "md")).then(|| word.to_owned())
+        named.then(|| word.to_owned())
     })
 }
 
@@ -134,6 +151,18 @@ mod tests {
         assert_eq!(
             messages("docs/c.md", "see `docs/b.md`"),
             ["docs/c.md:1: `docs/b.md` is not a file of the repository"]
+        );
+    }
+
+    #[test]
+    fn a_source_file_that_does_not_exist_is_found_in_markdown() {
+        assert!(messages("src/x/lib.rs", "// gone/y.rs").is_empty());
+        let text = "`x/lib.rs` `src/x/lib.rs:10` `a/b.bin` `{a,b}/c.rs` `x/gone.rs`";
+        let tree = Tree::of(&[("src/x/lib.rs", ""), ("a.md", text)]);
+        let found: Vec<_> = check(&tree).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            ["a.md:1: `x/gone.rs` is not a file of the repository"]
         );
     }
 }
