@@ -346,6 +346,11 @@ fn paired(outcome: &Outcome<'_>, a: &Row, b: &Row) -> (usize, usize) {
     (pairs.iter().filter(|(a, b)| a < b).count(), pairs.len())
 }
 
+/// Whether a body of a run crosses in several blocks (RFC 7959).
+pub fn in_blocks(spec: &RunSpec) -> bool {
+    spec.transport == Transport::Datagrams && spec.workload.requests().has_blocks()
+}
+
 /// What the report of one run shows of it.
 pub fn item_by_item(spec: &RunSpec) -> &'static str {
     match (&spec.transport, spec.workload.requests().has_blocks()) {

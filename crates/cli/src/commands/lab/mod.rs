@@ -7,6 +7,7 @@ mod emulate;
 mod figures;
 mod keys;
 mod list;
+mod next;
 pub(super) mod output;
 mod reproduce;
 mod run;

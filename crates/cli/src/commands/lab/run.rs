@@ -5,7 +5,6 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::time::Instant;
 
-use carob_lab::pattern::is_pattern;
 use carob_lab::report::{
     Subject, circle_figure, clients_figure, comparison, depth_figure, figure, link_figure,
     load_figure, mix_figure, pdr_figure, timeouts_figure, timers_figure,
@@ -17,6 +16,7 @@ use carob_lab::{export, medians, world};
 
 use super::args::{Figure, RunArgs};
 use super::capture;
+use super::next;
 use super::output::{self, json_lines, quoted, say};
 use super::source::Source;
 use crate::failure::{Failure, Kind, Outcome};
@@ -72,7 +72,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
         comparison(&subject, &print).map_err(|e| Failure::new(Kind::Usage, e))
     })?;
     if !quiet {
-        hints(args, name, &source, &runs, &rows);
+        next::print(args, name, &source, &runs, &rows);
     }
     Ok(Outcome::Done)
 }
@@ -223,78 +223,6 @@ pub(super) fn show(
     }
     for sentence in summary::reading(runs) {
         say(sentence);
-    }
-}
-
-/// What may be of interest next, depending on what was run.
-fn hints(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>, rows: &[Row]) {
-    let mut next: Vec<(String, &str)> = Vec::new();
-    let study = source.scenario.study();
-    let from_file = source.name != builtin::DEFAULT && builtin::find(&source.name).is_none();
-    if args.seed.is_none()
-        && !from_file
-        && let Some(cell) = summary::widest_cell(rows)
-        && let Some(row) = rows.iter().find(|row| row.scenario.ends_with(cell))
-        && let Some(job) = runs.typical(cell, &row.algorithm)
-    {
-        next.push((
-            format!(
-                "carob lab run {study}/{cell} --algorithm {} --seed {}",
-                row.algorithm, job.seed
-            ),
-            summary::item_by_item(&runs.plan().spec(&job)),
-        ));
-    }
-    if args.seed.is_some() {
-        next.push((
-            format!("carob lab run {}", quoted(name)),
-            "the same with many seeds",
-        ));
-    }
-    if args.set.is_empty() {
-        let (set, about) = if summary::serves(rows) {
-            let set = "--set 'service=60 ms' --set receive_queue=1000";
-            (set, "the same with a slower server that drops nothing")
-        } else if rows.iter().any(|row| row.metrics.contains_key("pdr")) {
-            let set = "--set 'up.rate=64 kbit/s' --set 'link.buffer=200 packets'";
-            (set, "the same on another link")
-        } else {
-            let set = "--set 'down.rate=60 kbit/s' --set 'block=64 B'";
-            (set, "the same on another link")
-        };
-        next.push((format!("carob lab run {} {set}", quoted(name)), about));
-    }
-    let one = match summary::widest_cell(rows) {
-        Some(cell) if is_pattern(name) => format!("{study}/{cell}"),
-        _ => name.to_owned(),
-    };
-    next.push((
-        format!("carob lab show {one}"),
-        "every setting and where it comes from",
-    ));
-    if rows
-        .iter()
-        .any(|row| row.compare_with.starts_with("thesis/"))
-    {
-        next.push((
-            "carob lab reproduce thesis".to_owned(),
-            "the study's tables beside ours",
-        ));
-    }
-    if args.name.is_none() {
-        next.push((
-            "carob --help".to_owned(),
-            "client, server and the rest of the lab",
-        ));
-    }
-    let width = next
-        .iter()
-        .map(|(command, _)| command.len())
-        .max()
-        .unwrap_or_default();
-    say("\nNext:");
-    for (command, about) in next {
-        say(format_args!("  {command:width$}  {about}"));
     }
 }
 

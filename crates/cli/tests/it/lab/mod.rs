@@ -2,6 +2,7 @@
 
 mod captures;
 mod folder;
+mod next;
 mod notifications;
 mod reproduce;
 mod run;

@@ -1,0 +1,209 @@
+//! Suggestions after a run: commands that its scenario takes as they are printed.
+
+use std::path::Path;
+
+use carob_lab::pattern::is_pattern;
+use carob_lab::run::{Outcome as Runs, Row};
+use carob_lab::scenario::builtin;
+use carob_lab::summary;
+
+use super::args::RunArgs;
+use super::output::{quoted, say};
+use super::run::plan;
+use super::source::Source;
+
+/// Settings of another network, and what they are; the first that a scenario takes is suggested.
+const VARIATIONS: &[(Fits, &[&str], &str)] = &[
+    (
+        serves,
+        &["service=60 ms", "receive_queue=1000"],
+        "the same with a slower server that drops nothing",
+    ),
+    (
+        notifies,
+        &["up.rate=64 kbit/s", "link.buffer=200 packets"],
+        "the same on another link",
+    ),
+    (
+        in_blocks,
+        &["down.rate=60 kbit/s", "block=64 B"],
+        "the same on another link",
+    ),
+    (any, &["down.rate=60 kbit/s"], "the same on another link"),
+    (
+        any,
+        &["mac.transmissions_max=2"],
+        "the same with fewer transmissions of each frame",
+    ),
+    (
+        any,
+        &["mac.buffers=16"],
+        "the same with larger queues in the nodes",
+    ),
+];
+
+/// Whether a variation is one of these runs.
+type Fits = fn(&Runs<'_>, &[Row]) -> bool;
+
+fn any(_: &Runs<'_>, _: &[Row]) -> bool {
+    true
+}
+
+fn serves(_: &Runs<'_>, rows: &[Row]) -> bool {
+    summary::serves(rows)
+}
+
+fn notifies(_: &Runs<'_>, rows: &[Row]) -> bool {
+    rows.iter().any(|row| row.metrics.contains_key("con_ratio"))
+}
+
+/// Whether a body crosses in several blocks (RFC 7959) in any run.
+fn in_blocks(runs: &Runs<'_>, _: &[Row]) -> bool {
+    let mut jobs = runs.plan().jobs().iter();
+    jobs.any(|job| summary::in_blocks(&runs.plan().spec(job)))
+}
+
+/// A command and what it does.
+type Suggestion = (String, &'static str);
+
+/// Prints what may be run next, depending on what was run.
+pub(super) fn print(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>, rows: &[Row]) {
+    let next = suggestions(args, name, source, runs, rows);
+    let lengths = next.iter().map(|(command, _)| command.len());
+    let width = lengths.max().unwrap_or_default();
+    say("\nNext:");
+    for (command, about) in next {
+        say(format_args!("  {command:width$}  {about}"));
+    }
+    if let Some(folder) = folder_to_add() {
+        say(format_args!(
+            "`carob` is not on the PATH yet: export PATH=\"{}:$PATH\"",
+            folder.display()
+        ));
+    }
+}
+
+/// The folder of this program, unless the shell finds `carob` without it.
+fn folder_to_add() -> Option<std::path::PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    let folder = own.parent()?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| is_program(&folder.join("carob")));
+    (!found).then(|| folder.to_owned())
+}
+
+fn is_program(file: &Path) -> bool {
+    file.is_file()
+}
+
+/// `carob lab run NAME` with the algorithms and settings of the command line, and `more`.
+fn again(args: &RunArgs, name: &str, more: &[&str]) -> String {
+    let mut words = vec!["carob".to_owned(), "lab".to_owned(), "run".to_owned()];
+    words.push(name.to_owned());
+    if !args.algorithm.is_empty() {
+        words.extend(["--algorithm".to_owned(), args.algorithm.join(",")]);
+    }
+    for set in args.set.iter().map(String::as_str).chain(more.to_vec()) {
+        words.extend(["--set".to_owned(), set.to_owned()]);
+    }
+    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    quoted.join(" ")
+}
+
+fn suggestions(
+    args: &RunArgs,
+    name: &str,
+    source: &Source,
+    runs: &Runs<'_>,
+    rows: &[Row],
+) -> Vec<Suggestion> {
+    let mut next: Vec<Suggestion> = Vec::new();
+    let study = source.scenario.study();
+    let widest = summary::widest_cell(rows);
+    if args.name.is_none() && args.algorithm.is_empty() {
+        next.push((
+            format!("{} --seeds 40", again(&all_controllers(args), name, &[])),
+            "the same for all controllers",
+        ));
+    }
+    next.extend(typical(args, source, runs, rows));
+    if args.seed.is_some() {
+        next.push((again(args, name, &[]), "the same with many seeds"));
+    }
+    next.extend(variation(args, name, source, runs, rows));
+    let one = match widest.or(rows.first().map(Row::cell_name)) {
+        Some(cell) if is_pattern(name) => format!("{study}/{cell}"),
+        _ => name.to_owned(),
+    };
+    next.push((
+        format!("carob lab show {}", quoted(&one)),
+        "every setting and where it comes from",
+    ));
+    if rows
+        .iter()
+        .any(|row| row.compare_with.starts_with("thesis/"))
+    {
+        next.push((
+            "carob lab reproduce thesis".to_owned(),
+            "published and measured values of the study",
+        ));
+    }
+    if args.name.is_none() {
+        next.push((
+            "carob --help".to_owned(),
+            "client, server and the rest of the lab",
+        ));
+    }
+    next
+}
+
+/// The same run with every controller over UDP.
+fn all_controllers(args: &RunArgs) -> RunArgs {
+    RunArgs {
+        algorithm: vec!["all".to_owned()],
+        ..args.clone()
+    }
+}
+
+/// The run nearest the median where algorithms differ most, item by item.
+fn typical(args: &RunArgs, source: &Source, runs: &Runs<'_>, rows: &[Row]) -> Option<Suggestion> {
+    let from_file = source.name != builtin::DEFAULT && builtin::find(&source.name).is_none();
+    if args.seed.is_some() || from_file {
+        return None;
+    }
+    let cell = summary::widest_cell(rows)?;
+    let row = rows.iter().find(|row| row.cell_name() == cell)?;
+    let job = runs.typical(cell, &row.algorithm)?;
+    let of_one = RunArgs {
+        algorithm: vec![row.algorithm.clone()],
+        ..args.clone()
+    };
+    let full = format!("{}/{cell}", source.scenario.study());
+    Some((
+        format!("{} --seed {}", again(&of_one, &full, &[]), job.seed),
+        summary::item_by_item(&runs.plan().spec(&job)),
+    ))
+}
+
+/// Another network that the scenario takes, and that makes its runs different ones.
+fn variation(
+    args: &RunArgs,
+    name: &str,
+    source: &Source,
+    runs: &Runs<'_>,
+    rows: &[Row],
+) -> Option<Suggestion> {
+    if !args.set.is_empty() {
+        return None;
+    }
+    let takes = |set: &[&str]| {
+        let set: Vec<String> = set.iter().map(|&typed| typed.to_owned()).collect();
+        Source::open(name, &set, &args.algorithm).is_ok_and(|other| {
+            other.scenario.hash() != source.scenario.hash() && plan(args, &other).is_ok()
+        })
+    };
+    let (_, set, about) = VARIATIONS
+        .iter()
+        .find(|(fits, set, _)| fits(runs, rows) && takes(set))?;
+    Some((again(args, name, set), about))
+}

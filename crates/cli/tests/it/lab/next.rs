@@ -1,0 +1,131 @@
+//! The commands that `carob lab run` suggests.
+
+use std::collections::BTreeSet;
+
+use carob_lab::scenario::{Scenario, builtin};
+
+use crate::lab::folder::Folder;
+
+/// The suggested commands in what was printed, as words.
+fn suggested(text: &str) -> Vec<Vec<String>> {
+    let (_, next) = text.split_once("\nNext:\n").expect("suggestions");
+    let lines = next.lines().filter_map(|line| line.strip_prefix("  "));
+    lines
+        .map(|line| words(line.split("  ").next().expect("a command")))
+        .collect()
+}
+
+/// The words of a command as a shell reads them, without its first, which is `carob`.
+fn words(command: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+    for c in command.chars().chain([' ']) {
+        match c {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(std::mem::take(&mut word)),
+            c => word.push(c),
+        }
+    }
+    assert_eq!(words.remove(0), "carob", "{command}");
+    words
+}
+
+/// Executes what is suggested after a run of `name` with `more`, with one seed where the line leaves it
+/// open; a line that was `done` before is not repeated.
+fn execute(folder: &Folder, name: &str, more: &[&str], done: &mut BTreeSet<Vec<String>>) -> usize {
+    let run = [&["lab", "run", name, "--seeds", "1"], more].concat();
+    let suggested = suggested(&folder.says(&run));
+    assert!(suggested.len() > 1, "{name}");
+    for line in &suggested {
+        let mut words = line.clone();
+        if words[..2] == ["lab", "run"] {
+            words.push("--no-report".to_owned());
+            if !words.iter().any(|word| word == "--seed") {
+                words.retain(|word| word != "--seeds" && word != "40");
+                words.extend(["--seeds".to_owned(), "1".to_owned()]);
+            }
+        }
+        if done.insert(words.clone()) {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let output = folder.carob(&words);
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{name} suggests {line:?}: {error}");
+        }
+    }
+    suggested.len()
+}
+
+/// The first cell of a scenario that its algorithms run in by default.
+fn first_cell(file: &builtin::BuiltIn) -> String {
+    let scenario = Scenario::read(file.name, file.text, &[]).expect("a valid one");
+    let mut cells = scenario.cells().iter();
+    let runs = |cell: &&carob_lab::scenario::Cell| {
+        scenario.algorithms().iter().any(|a| a.applies_to(cell))
+    };
+    let cell = cells.find(runs).expect("one that runs");
+    format!("{}/{}", scenario.study(), cell.name)
+}
+
+#[test]
+fn every_suggestion_is_valid_after_a_cell_of_every_scenario() {
+    let folder = Folder::new("next");
+    let mut done = BTreeSet::new();
+    for file in builtin::ALL {
+        execute(&folder, &first_cell(file), &["--no-report"], &mut done);
+    }
+}
+
+#[test]
+fn suggestions_keep_the_settings_and_algorithms_of_the_run() {
+    let folder = Folder::new("next-set");
+    let cells = "thesis/long-1c-*-2500";
+    let more = [
+        "-a",
+        "default,fasor",
+        "--set",
+        "down.rate=60 kbit/s",
+        "--no-report",
+    ];
+    execute(&folder, cells, &more, &mut BTreeSet::new());
+    let text = folder.says(&[&["lab", "run", cells, "--seeds", "1"], &more[..]].concat());
+    let lines = suggested(&text);
+    assert!(
+        lines[0].contains(&"down.rate=60 kbit/s".to_owned()),
+        "{text}"
+    );
+}
+
+#[test]
+fn slow_every_suggestion_is_valid_after_every_scenario() {
+    let folder = Folder::new("next-all");
+    let mut done = BTreeSet::new();
+    for file in builtin::ALL {
+        execute(&folder, file.name, &["--no-report"], &mut done);
+    }
+}
+
+#[test]
+fn a_program_that_is_not_on_the_path_says_how_to_put_it_there() {
+    let folder = Folder::new("next-path");
+    let run = [
+        "lab",
+        "run",
+        "thesis/exchange-udp",
+        "--seeds",
+        "1",
+        "--no-report",
+    ];
+    let with_path = |path: &std::path::Path| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_carob"));
+        let output = command
+            .args(run)
+            .current_dir(&folder.0)
+            .env("PATH", path)
+            .output();
+        String::from_utf8(output.expect("it runs").stdout).expect("text")
+    };
+    let own = std::path::Path::new(env!("CARGO_BIN_EXE_carob"));
+    let own = own.parent().expect("a folder");
+    let hint = format!("export PATH=\"{}:$PATH\"", own.display());
+    assert!(with_path(&folder.0).contains(&hint));
+    assert!(!with_path(own).contains("export PATH"));
+}
