@@ -94,7 +94,7 @@ const STEPS: &[Step] = &[
 /// Interop tests carry this in their path, so that they run once and in a step of their own.
 pub(crate) const INTEROP_PREFIX: &str = "interop_";
 /// Tests that take seconds carry this in their path; `cargo xtask quick` leaves them to CI.
-pub(crate) const SLOW_PREFIX: &str = "slow_";
+pub(crate) const SLOW_PREFIX: &str = "::slow_";
 /// Names of failed tests, and reasons of skipped ones, in the summary.
 const LISTED_MAX: usize = 8;
 

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_that_was_killed_goes_on_where_it_stopped_with_the_same_bytes() {
+    fn slow_a_sweep_that_was_killed_goes_on_where_it_stopped_with_the_same_bytes() {
         let path = temporary("killed");
         let (without, all) = rows(None);
         assert_eq!(rows(Some(&path)), (without.clone(), all));

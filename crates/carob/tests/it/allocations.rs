@@ -86,7 +86,7 @@ fn ask_at_once(socket: &UdpSocket, server: SocketAddr, first: u16, bursts: u16) 
 }
 
 #[test]
-fn fixed_content_costs_no_allocation() {
+fn slow_fixed_content_costs_no_allocation() {
     let (tell, told) = mpsc::channel();
     let server = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()

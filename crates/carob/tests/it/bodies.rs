@@ -37,7 +37,7 @@ async fn a_mebibyte_comes_down_as_a_stream() {
 }
 
 #[tokio::test]
-async fn a_handler_gives_its_body_part_by_part() {
+async fn slow_a_handler_gives_its_body_part_by_part() {
     let (_server, uri) = start(resources()).await;
     let reply = limited(client().get(format!("{uri}/parts")).send())
         .await

@@ -453,7 +453,7 @@ async fn a_server_asks_its_client_over_the_clients_connection() {
 }
 
 #[tokio::test]
-async fn a_peer_that_takes_nothing_fills_no_memory() {
+async fn slow_a_peer_that_takes_nothing_fills_no_memory() {
     let site = Site::open().await;
     let mut stream = TcpStream::connect(site.address(Scheme::CoapTcp))
         .await

@@ -137,7 +137,7 @@ async fn afterwards(unvalidated_share: usize) -> [bool; 4] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybody_is_served_after_a_flood() {
+async fn slow_everybody_is_served_after_a_flood() {
     limited(async {
         assert_eq!(afterwards(75).await, [true; 4]);
     })
@@ -145,7 +145,7 @@ async fn everybody_is_served_after_a_flood() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_its_defences_a_server_is_full_after_a_flood() {
+async fn slow_without_its_defences_a_server_is_full_after_a_flood() {
     limited(async {
         assert_eq!(afterwards(100).await, [false; 4]);
     })

@@ -82,7 +82,7 @@ async fn texts(client: &Client, uri: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn members_of_both_families_answer_and_the_stream_ends() {
+async fn slow_members_of_both_families_answer_and_the_stream_ends() {
     // A loopback interface has no route for groups of IPv6.
     let mut all = vec![
         (false, "224.0.1.187%lo", "224.0.1.187"),

@@ -67,7 +67,7 @@ fn only_rate(rate: usize, burst: usize) -> SessionLimits {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_source_begins_so_many_dtls_handshakes_a_second_and_others_theirs() {
+async fn slow_a_source_begins_so_many_dtls_handshakes_a_second_and_others_theirs() {
     limited(async {
         for (rate, all) in [(1, false), (0, true)] {
             let settings = Settings::new().sessions(only_rate(rate, 10));
@@ -88,7 +88,7 @@ async fn a_source_begins_so_many_dtls_handshakes_a_second_and_others_theirs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn handshakes_of_many_leave_time_to_who_has_a_session() {
+async fn slow_handshakes_of_many_leave_time_to_who_has_a_session() {
     limited(async {
         let dtls = || Authority::new().server().keys(crate::secured::keys());
         let limits = SessionLimits::new().handshake_rate(0, 1);

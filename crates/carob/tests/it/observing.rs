@@ -342,7 +342,7 @@ async fn only_get_and_fetch_observe() {
 }
 
 #[tokio::test]
-async fn an_observation_survives_a_restart_of_the_server() {
+async fn slow_an_observation_survives_a_restart_of_the_server() {
     limited(async {
         let counter = Counter::default();
         // A resource that promises one second; so silence is noticed soon.

@@ -119,7 +119,7 @@ async fn handlers_that_take_no_time_are_not_refused_for_their_number() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_handler_delays_nobody_else() {
+async fn slow_a_slow_handler_delays_nobody_else() {
     limited(async {
         let sleeping = |_: Request| async {
             tokio::time::sleep(Duration::from_secs(10)).await;

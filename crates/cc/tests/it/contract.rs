@@ -55,7 +55,7 @@ fn trial(entry: &Entry, seed: u64) -> u64 {
 }
 
 #[test]
-fn every_controller_keeps_the_contract() {
+fn slow_every_controller_keeps_the_contract() {
     let all: Vec<Entry> = entries().collect();
     std::thread::scope(|scope| {
         for half in [0, 1] {

@@ -87,7 +87,7 @@ fn is_secured(report: &Value, credential: &str, suite: &str) {
 }
 
 #[test]
-fn requests_are_answered_in_sessions_with_a_key_and_with_a_certificate() {
+fn slow_requests_are_answered_in_sessions_with_a_key_and_with_a_certificate() {
     let serving = Serving::start();
     for words in [
         "hello --requests 200",
@@ -109,7 +109,7 @@ fn requests_are_answered_in_sessions_with_a_key_and_with_a_certificate() {
 }
 
 #[test]
-fn bodies_and_observers_go_through_sessions_like_requests() {
+fn slow_bodies_and_observers_go_through_sessions_like_requests() {
     let serving = Serving::start();
     let report = flawless(&serving.by_key("large --mode block --ports 2 --requests 2"));
     is_secured(&report, "key", KEY_SUITE);
@@ -165,7 +165,7 @@ fn over_a_restart(end: impl FnOnce(&mut Running)) -> Value {
 }
 
 #[test]
-fn a_session_that_the_server_closes_is_over_at_once_and_another_is_made() {
+fn slow_a_session_that_the_server_closes_is_over_at_once_and_another_is_made() {
     let report = over_a_restart(|server| {
         // It says goodbye in every session.
         server.interrupt();
@@ -176,13 +176,13 @@ fn a_session_that_the_server_closes_is_over_at_once_and_another_is_made() {
 }
 
 #[test]
-fn a_session_that_the_server_has_lost_is_given_up_when_a_request_has_no_answer() {
+fn slow_a_session_that_the_server_has_lost_is_given_up_when_a_request_has_no_answer() {
     let report = over_a_restart(|_| {});
     assert_eq!(report["errors"]["timeout"], 2, "one a port: {report}");
 }
 
 #[test]
-fn handshakes_are_made_as_many_as_were_asked_for() {
+fn slow_handshakes_are_made_as_many_as_were_asked_for() {
     let serving = Serving::start();
     for words in [
         "--requests 20",
@@ -213,7 +213,7 @@ fn handshakes_are_made_as_many_as_were_asked_for() {
 }
 
 #[test]
-fn every_session_is_closed_so_that_the_server_keeps_none() {
+fn slow_every_session_is_closed_so_that_the_server_keeps_none() {
     let scratch = Scratch::new();
     let keys = scratch.with("keys.txt", b"device:secret-1\n");
     let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
@@ -266,7 +266,7 @@ fn fetch(url: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_session_is_said_as_get_says_it() {
+fn slow_what_is_wrong_with_a_session_is_said_as_get_says_it() {
     let serving = Serving::start();
     let wrong_keys = serving.scratch.with("wrong.txt", b"device:guessed\n");
     let unknown = serving.scratch.with("unknown.txt", b"nobody:secret-1\n");
@@ -306,7 +306,7 @@ fn run(words: &str) -> Output {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_given_up_after_the_timeout() {
+fn slow_a_server_that_does_not_answer_is_given_up_after_the_timeout() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let scratch = Scratch::new();
     let keys = scratch.with("keys.txt", b"device:secret-1\n");

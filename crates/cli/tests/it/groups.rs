@@ -62,7 +62,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_member_is_shown_with_who_it_is() {
+fn slow_every_member_is_shown_with_who_it_is() {
     let Some(output) = run(
         &[],
         r"

@@ -232,7 +232,7 @@ fn try_page(name: &str) {
 }
 
 #[test]
-fn five_minutes_with_client_and_server() {
+fn slow_five_minutes_with_client_and_server() {
     try_page("five-minutes");
 }
 
@@ -242,12 +242,12 @@ fn asking_through_a_proxy() {
 }
 
 #[test]
-fn how_congestion_control_is_chosen_and_watched() {
+fn slow_how_congestion_control_is_chosen_and_watched() {
     try_page("congestion-control");
 }
 
 #[test]
-fn coap_over_dtls() {
+fn slow_coap_over_dtls() {
     try_page("secured");
 }
 

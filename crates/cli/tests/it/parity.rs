@@ -406,7 +406,7 @@ fn observations_are_the_same() {
 }
 
 #[test]
-fn what_is_lost_and_sent_again_is_the_same() {
+fn slow_what_is_lost_and_sent_again_is_the_same() {
     let path = || "light".to_owned();
     compare(vec![
         lose(true, 1),

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_speak_of_cells_and_algorithms_that_there_are() {
+    fn slow_rules_speak_of_cells_and_algorithms_that_there_are() {
         for part in part::PARTS {
             let files = part.scenarios.iter().map(|name| {
                 let (file, _) = builtin::find(name).expect("a scenario");

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_agree_with_what_the_simulator_counted() {
+    fn slow_facts_agree_with_what_the_simulator_counted() {
         let explained = thesis();
         for run in &explained.run {
             let chosen = Chosen::new(run, explained.seeds).expect("possible");

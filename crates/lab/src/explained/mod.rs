@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn every_explained_run_names_claims_about_its_cell_and_can_be_made() {
+    fn slow_every_explained_run_names_claims_about_its_cell_and_can_be_made() {
         let ExplainedRuns { seeds, run: runs } = thesis();
         let ids: BTreeSet<&str> = runs.iter().map(|run| run.id.as_str()).collect();
         assert_eq!(ids.len(), runs.len(), "ids are file names");

@@ -374,7 +374,7 @@ mod tests {
     use crate::run::on_threads;
 
     #[test]
-    fn figures_are_the_same_on_one_and_on_two_threads() {
+    fn slow_figures_are_the_same_on_one_and_on_two_threads() {
         let on = |threads| on_threads(Some(threads), || explained(&thesis(), true));
         let (one, two) = (on(1).expect("threads"), on(2).expect("threads"));
         let figures = |all: Result<Vec<Explained>, Impossible>| -> Vec<Drawn> {

@@ -173,7 +173,7 @@ mod tests {
     use crate::explained::{Chosen, thesis};
 
     #[test]
-    fn every_retransmission_and_every_drop_of_every_flow_is_drawn() {
+    fn slow_every_retransmission_and_every_drop_of_every_flow_is_drawn() {
         let explained = thesis();
         for run in &explained.run {
             let chosen = Chosen::new(run, explained.seeds).expect("possible");

@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_results_are_what_the_program_computes_today() {
+    fn slow_kept_results_are_what_the_program_computes_today() {
         let kept = Ours::kept();
         let why = kept.stale();
         assert!(
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_runs_are_stale() {
+    fn slow_changed_runs_are_stale() {
         let mut kept = Ours::kept();
         "0123".clone_into(&mut kept.rows[0].first_trace_hash);
         "0123".clone_into(&mut kept.scenario_hash);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn both_readings_of_cocoa_are_run_in_each_printed_cell() {
+    fn slow_both_readings_of_cocoa_are_run_in_each_printed_cell() {
         let parts = parts(&papers::thesis_fct());
         // Six cells with a buffer of 2500 bytes; default, and cocoa-001 in two readings. TCP: New
         // Reno in six cells with four buffers each, BBR in the four of one client.

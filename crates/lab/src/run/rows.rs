@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn output_does_not_depend_on_the_number_of_threads() {
+    fn slow_output_does_not_depend_on_the_number_of_threads() {
         let one = rows_with(1);
         assert_eq!(one, rows_with(2));
         assert_eq!(one, rows_with(7));

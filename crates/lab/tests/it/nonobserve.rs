@@ -26,7 +26,7 @@ fn spec(cell: &str, algorithm: &str, set: &[&str]) -> RunSpec {
 }
 
 #[test]
-fn every_configuration_of_the_study_is_a_cell_with_its_link_and_rates() {
+fn slow_every_configuration_of_the_study_is_a_cell_with_its_link_and_rates() {
     let configurations = table("gprs_umts_configurations.csv");
     assert_eq!(configurations.len(), 27);
     let links = table("links.csv");

@@ -115,7 +115,7 @@ fn settled() -> Vec<(&'static str, &'static str)> {
 }
 
 #[test]
-fn losses_set_the_same_timers_as_in_the_endpoint() {
+fn slow_losses_set_the_same_timers_as_in_the_endpoint() {
     let all = settled();
     assert!(all.len() > 20, "{all:?}");
     for (algorithm, set) in all {
@@ -128,7 +128,7 @@ fn losses_set_the_same_timers_as_in_the_endpoint() {
 }
 
 #[test]
-fn round_trips_beyond_the_timer_set_the_same_timers_as_in_the_endpoint() {
+fn slow_round_trips_beyond_the_timer_set_the_same_timers_as_in_the_endpoint() {
     // A delay of 2.5 s, with room for every copy on the way.
     let slow = ["down.delay=2.5 s"];
     for (algorithm, set) in settled() {

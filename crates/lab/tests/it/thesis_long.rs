@@ -58,7 +58,7 @@ const BOUNDS: [(&str, f64); 6] = [
 ];
 
 #[test]
-fn medians_of_200_seeds_are_within_their_bounds_of_print() {
+fn slow_medians_of_200_seeds_are_within_their_bounds_of_print() {
     let ours = Ours::compute(SEEDS, |_, _| {}).expect("possible");
     let all = reproduce::compare(&papers::thesis_fct(), &ours.rows, &Tolerances::thesis());
     for (cell, bound) in BOUNDS {
@@ -119,7 +119,7 @@ fn medians_of_200_seeds_are_within_their_bounds_of_print() {
 }
 
 #[test]
-fn the_same_seeds_give_the_same_runs_on_one_thread_and_on_two() {
+fn slow_the_same_seeds_give_the_same_runs_on_one_thread_and_on_two() {
     let hashes = |threads| {
         on_threads(Some(threads), || {
             with_outcome("thesis/long", &[], 2, |outcome| {
@@ -135,7 +135,7 @@ fn the_same_seeds_give_the_same_runs_on_one_thread_and_on_two() {
 }
 
 #[test]
-fn a_few_seeds_without_error_are_near_print_over_tcp() {
+fn slow_a_few_seeds_without_error_are_near_print_over_tcp() {
     let set = ["error=none", "run.algorithms=tcp-newreno,tcp-bbr1"];
     let tolerances = Tolerances::thesis();
     let printed = papers::thesis_fct();
@@ -221,7 +221,7 @@ fn the_default_comparison_makes_the_runs_of_the_thesis() {
 }
 
 #[test]
-fn more_loss_takes_longer() {
+fn slow_more_loss_takes_longer() {
     let rows = rows(&[], 20);
     for clients in [1, 4] {
         for algorithm in ["default", "cocoa-001"] {
@@ -236,7 +236,7 @@ fn more_loss_takes_longer() {
 }
 
 #[test]
-fn four_clients_all_finish_and_never_overfill_the_buffer() {
+fn slow_four_clients_all_finish_and_never_overfill_the_buffer() {
     with_outcome("thesis/long", &["clients=4"], 3, |outcome| {
         for (job, record) in outcome.runs() {
             assert_eq!(record.flows.len(), 4);
@@ -273,7 +273,7 @@ fn a_link_four_clients_can_fill_makes_them_slower_than_one() {
 }
 
 #[test]
-fn a_slower_link_takes_longer() {
+fn slow_a_slower_link_takes_longer() {
     let at = |rate: &str| {
         let rate = format!("down.rate={rate}");
         let rows = rows(&[&rate, "clients=1", "error=none", "response=10240 B"], 2);

@@ -38,7 +38,7 @@ fn rows(name: &str, cell: Option<&str>, set: &[&str]) -> Vec<Row> {
 }
 
 #[test]
-fn every_network_runs_and_says_what_became_of_its_messages() {
+fn slow_every_network_runs_and_says_what_became_of_its_messages() {
     for name in SCENARIOS {
         let idle = name.ends_with("-idle");
         for row in rows(name, None, &["workload.duration=200 s"]) {

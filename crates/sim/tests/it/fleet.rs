@@ -42,7 +42,7 @@ fn fleet(seed: u64) -> FleetSpec {
 }
 
 #[test]
-fn two_days_of_loss_duplication_delay_restarts_and_suspensions_break_nothing() {
+fn slow_two_days_of_loss_duplication_delay_restarts_and_suspensions_break_nothing() {
     let record = sound(&fleet(1));
     // All of it happened.
     assert!(
@@ -55,7 +55,7 @@ fn two_days_of_loss_duplication_delay_restarts_and_suspensions_break_nothing() {
 }
 
 #[test]
-fn tables_of_a_few_entries_break_nothing() {
+fn slow_tables_of_a_few_entries_break_nothing() {
     let mut spec = fleet(2);
     spec.tight = true;
     spec.gap = Duration::from_secs(60);
@@ -64,7 +64,7 @@ fn tables_of_a_few_entries_break_nothing() {
 }
 
 #[test]
-fn damage_that_nobody_notices_leaves_no_request_without_end_and_no_limit_exceeded() {
+fn slow_damage_that_nobody_notices_leaves_no_request_without_end_and_no_limit_exceeded() {
     let mut spec = fleet(3);
     spec.damage = Damage::Unnoticed;
     spec.faults.corruption = Probability::ppm(30_000);
@@ -73,7 +73,7 @@ fn damage_that_nobody_notices_leaves_no_request_without_end_and_no_limit_exceede
 }
 
 #[test]
-fn the_same_seed_is_the_same_fleet_and_another_is_another() {
+fn slow_the_same_seed_is_the_same_fleet_and_another_is_another() {
     let mut spec = fleet(4);
     spec.days = 1;
     let one = run(&spec).digest;
@@ -92,7 +92,7 @@ fn found(defect: Defect, change: impl FnOnce(&mut FleetSpec)) -> FleetRecord {
 }
 
 #[test]
-fn every_check_fails_when_it_should() {
+fn slow_every_check_fails_when_it_should() {
     let plain = |_: &mut FleetSpec| {};
     for (defect, breach) in [
         (Defect::DuplicatesAreNew, Breach::ExecutedTwice),
@@ -129,7 +129,7 @@ fn every_check_fails_when_it_should() {
 }
 
 #[test]
-fn a_client_whose_clock_stops_while_it_sleeps_may_have_its_request_executed_twice() {
+fn slow_a_client_whose_clock_stops_while_it_sleeps_may_have_its_request_executed_twice() {
     let mut spec = fleet(7);
     (spec.days, spec.gap) = (1, Duration::from_secs(20));
     spec.faults.loss = Probability::ppm(300_000);

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
     fs,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     path::PathBuf,
@@ -76,10 +77,10 @@ impl Stamps {
             .iter()
             .filter(|(_, inputs, _)| [self.lab, self.all].contains(inputs));
         let lines: BTreeMap<_, _> = current.map(|stamp| (&stamp.0, stamp)).collect();
-        let text: String = lines
-            .values()
-            .map(|(path, inputs, contents)| format!("{path} {inputs:016x} {contents:016x}\n"))
-            .collect();
+        let mut text = String::new();
+        for (path, inputs, contents) in lines.values() {
+            writeln!(text, "{path} {inputs:016x} {contents:016x}")?;
+        }
         fs::write(&self.file, text).with_context(|| format!("cannot write {}", self.file.display()))
     }
 

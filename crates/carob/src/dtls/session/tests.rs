@@ -238,7 +238,7 @@ fn a_certificate_for_another_name_or_by_somebody_else_is_refused_and_the_server_
 }
 
 #[test]
-fn whichever_datagram_is_lost_the_flight_before_it_sent_again_makes_the_session() {
+fn slow_whichever_datagram_is_lost_the_flight_before_it_sent_again_makes_the_session() {
     let (identity, by_certificate) = certified(&["192.0.2.1"], "a");
     for (sessions, keys, identity) in [
         (with_key("secret"), "device:secret", None),

@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_makes_the_runs_of_its_claim() {
+    fn slow_every_command_makes_the_runs_of_its_claim() {
         let mut several = 0;
         for part in PARTS {
             // The laboratory's tests know which parts have none yet.

@@ -50,7 +50,7 @@ const LARGE: u64 = 1 << 20;
 const SHORT: &str = "--duration 500ms --warm-up 100ms";
 
 #[test]
-fn requests_of_every_kind_are_answered_and_add_up() {
+fn slow_requests_of_every_kind_are_answered_and_add_up() {
     let Serving { uri, .. } = &Serving::start();
     for words in [
         "hello",
@@ -71,7 +71,7 @@ fn requests_of_every_kind_are_answered_and_add_up() {
 }
 
 #[test]
-fn bodies_are_counted_whole_and_by_their_bytes() {
+fn slow_bodies_are_counted_whole_and_by_their_bytes() {
     let Serving { uri, .. } = &Serving::start();
     for words in ["", "--nstart 8", "--threads 2", "--block-size 512"] {
         let words = format!("{uri}/large --mode block --ports 2 --requests 4 {words}");
@@ -196,7 +196,7 @@ fn every_observer_is_notified_in_every_round() {
 }
 
 #[test]
-fn observers_without_a_trigger_hear_what_there_is_to_hear() {
+fn slow_observers_without_a_trigger_hear_what_there_is_to_hear() {
     let uri = counting(false, u32::MAX);
     let posts = uri.clone();
     let load = thread::spawn(move || {
@@ -258,7 +258,7 @@ fn a_closed_port_ends_the_run_after_the_timeout_with_the_count() {
 }
 
 #[test]
-fn a_silent_server_ends_the_run_after_the_timeout_with_the_count() {
+fn slow_a_silent_server_ends_the_run_after_the_timeout_with_the_count() {
     let silent = Responder::start(|_| vec![]);
     let began = Instant::now();
     for words in [
@@ -341,7 +341,7 @@ fn a_rejected_request_is_an_error_of_its_own() {
 }
 
 #[test]
-fn what_is_lost_is_sent_again_by_the_message_layer() {
+fn slow_what_is_lost_is_sent_again_by_the_message_layer() {
     let mut seen = std::collections::BTreeSet::new();
     let server = Responder::start(move |request| {
         let again = !seen.insert((request.from, request.id()));

@@ -98,7 +98,7 @@ fn tls_without_a_certificate_is_wrong_usage() {
 }
 
 #[test]
-fn a_ping_and_an_observation_go_over_connections() {
+fn slow_a_ping_and_an_observation_go_over_connections() {
     let scratch = Scratch::new();
     let (server, ca) = serve(&scratch);
     for scheme in SCHEMES {

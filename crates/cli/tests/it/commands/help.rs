@@ -48,7 +48,7 @@ fn every_command_is_listed_in_a_group_and_has_examples() {
 }
 
 #[test]
-fn every_example_runs_as_it_is_printed() {
+fn slow_every_example_runs_as_it_is_printed() {
     let scratch = Scratch::new();
     let served = scratch.text("served");
     fs::create_dir_all(&served).unwrap();

@@ -153,7 +153,7 @@ fn a_file_is_followed_through_its_changes_until_it_is_deleted() {
 }
 
 #[test]
-fn a_server_that_falls_silent_makes_what_is_known_stale() {
+fn slow_a_server_that_falls_silent_makes_what_is_known_stale() {
     let server = Server::start();
     let uri = server.path("time");
     let mut running = Running::start(&["observe", &uri, "--json"]);

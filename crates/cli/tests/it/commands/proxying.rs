@@ -75,7 +75,7 @@ fn a_reverse_proxy_leads_to_its_origins_each_side_with_its_own_settings() {
 }
 
 #[test]
-fn both_sides_may_be_secured_by_keys() {
+fn slow_both_sides_may_be_secured_by_keys() {
     let scratch = Scratch::new();
     let keys = scratch.with("keys", "proxy:0x0123456789abcdef\n");
     let secured = ["--dtls", "127.0.0.1:0", "--psk-file", &*keys];

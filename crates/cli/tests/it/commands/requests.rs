@@ -311,7 +311,7 @@ fn what_was_created_is_told_with_its_code() {
 }
 
 #[test]
-fn who_wants_no_response_is_done_when_the_request_has_arrived() {
+fn slow_who_wants_no_response_is_done_when_the_request_has_arrived() {
     let server = Server::start();
     let (echo, nothing) = (server.path("echo"), server.path("nothing"));
     for message in [&[][..], &["--non"]] {

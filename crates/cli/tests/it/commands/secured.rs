@@ -28,7 +28,7 @@ fn serve(scratch: &Scratch) -> (Server, String, String) {
 }
 
 #[test]
-fn every_verb_goes_over_dtls_with_a_key_or_a_certificate() {
+fn slow_every_verb_goes_over_dtls_with_a_key_or_a_certificate() {
     let scratch = Scratch::new();
     let (server, keys, ca) = serve(&scratch);
     let uri = |path| server.over("coaps", path);
@@ -111,7 +111,7 @@ fn what_is_secured_is_shown_and_captured_readably() {
 }
 
 #[test]
-fn a_key_is_in_a_file_or_in_the_environment_and_wrong_ones_are_refused_with_a_remedy() {
+fn slow_a_key_is_in_a_file_or_in_the_environment_and_wrong_ones_are_refused_with_a_remedy() {
     let scratch = Scratch::new();
     let (server, keys, _) = serve(&scratch);
     let uri = server.over("coaps", "hello");

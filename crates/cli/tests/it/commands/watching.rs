@@ -37,7 +37,7 @@ fn deaf_at_first() -> SocketAddr {
 }
 
 #[test]
-fn a_lost_message_shows_in_every_view() {
+fn slow_a_lost_message_shows_in_every_view() {
     let (address, scratch) = (deaf_at_first(), Scratch::new());
     let (uri, log) = (format!("coap://{address}"), scratch.text("log"));
     let ran = carob(&[
@@ -90,7 +90,7 @@ fn a_lost_message_shows_in_every_view() {
 }
 
 #[test]
-fn timing_is_told_to_programs_in_milliseconds() {
+fn slow_timing_is_told_to_programs_in_milliseconds() {
     let address = deaf_at_first();
     let uri = format!("coap://{address}");
     let ran = carob(&["get", &uri, "--json", "--timing", "--cc", "cocoa-03"]);
@@ -123,7 +123,7 @@ fn timing_is_told_to_programs_in_milliseconds() {
 }
 
 #[test]
-fn each_block_is_an_exchange() {
+fn slow_each_block_is_an_exchange() {
     let server = Server::start();
     let uri = server.path("large");
     let ran = carob(&["get", &uri, "--timing", "--json", "--block-size", "512"]);

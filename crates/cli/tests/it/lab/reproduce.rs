@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::lab::folder::{Folder, keys};
 
 #[test]
-fn reproduce_shows_print_beside_ours_with_verdicts() {
+fn slow_reproduce_shows_print_beside_ours_with_verdicts() {
     let folder = Folder::new("reproduce");
     let text = folder.says(&["lab", "reproduce", "thesis"]);
     for part in [
@@ -29,7 +29,7 @@ fn reproduce_shows_print_beside_ours_with_verdicts() {
 }
 
 #[test]
-fn reproduce_draws_the_runs_that_the_text_explains() {
+fn slow_reproduce_draws_the_runs_that_the_text_explains() {
     let folder = Folder::new("reproduce-figures");
     let run =
         |arguments: &[&str]| folder.says(&[&["lab", "reproduce", "thesis"], arguments].concat());
@@ -53,7 +53,7 @@ fn reproduce_draws_the_runs_that_the_text_explains() {
 }
 
 #[test]
-fn reproduce_json_has_the_fields_of_the_machine_interface() {
+fn slow_reproduce_json_has_the_fields_of_the_machine_interface() {
     let folder = Folder::new("reproduce-json");
     let rows = folder.lines(&["lab", "reproduce", "thesis", "--json"]);
     let fields = [
@@ -103,7 +103,7 @@ fn reproduce_json_has_the_fields_of_the_machine_interface() {
 }
 
 #[test]
-fn reproduce_runs_again_with_another_number_of_seeds() {
+fn slow_reproduce_runs_again_with_another_number_of_seeds() {
     let folder = Folder::new("reproduce-fresh");
     let text = folder.says(&["lab", "reproduce", "thesis", "--seeds", "3", "--no-report"]);
     assert!(text.contains("thesis/long, 3 seeds, run in "), "{text}");

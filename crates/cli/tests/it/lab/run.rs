@@ -231,7 +231,7 @@ fn a_scenario_of_ones_own_runs_from_its_file() {
 }
 
 #[test]
-fn without_arguments_it_compares_controllers_and_says_what_is_next() {
+fn slow_without_arguments_it_compares_controllers_and_says_what_is_next() {
     let folder = Folder::new("default");
     let text = folder.says(&[]);
     for part in [

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::lab::folder::{Folder, NONE};
 
 #[test]
-fn list_groups_scenarios_by_study_and_names_the_studies() {
+fn slow_list_groups_scenarios_by_study_and_names_the_studies() {
     let folder = Folder::new("list");
     let text = folder.says(&["lab", "list"]);
     assert!(

@@ -216,7 +216,7 @@ mod tests {
     use crate::papers;
 
     #[test]
-    fn kept_results_are_what_the_program_computes_today() {
+    fn slow_kept_results_are_what_the_program_computes_today() {
         let kept = NetworkRuns::kept();
         let printed = papers::cocoaplus_means();
         assert_eq!(kept.rows.len(), printed.len());
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_runs_are_stale() {
+    fn slow_changed_runs_are_stale() {
         let printed: Vec<PrintedMean> = papers::cocoaplus_means()
             .into_iter()
             .filter(|mean| mean.table == 2)
