@@ -213,6 +213,15 @@ impl FrameReader {
         self.buffer.len() - self.start
     }
 
+    /// The code of the next message, if its head has come.
+    pub fn next_code(&self) -> Option<Code> {
+        let held = &self.buffer[self.start..];
+        match self.framing {
+            Framing::Stream => Some(FrameHead::parse(held).ok()??.code),
+            Framing::WebSocket => held.get(1).copied().map(Code),
+        }
+    }
+
     /// The next message, in the form of a datagram's.
     ///
     /// # Errors

@@ -129,8 +129,9 @@ limits! {
     /// Bytes of incomplete messages on all connections. At it, the connection whose message would
     /// exceed it is aborted.
     partial_bytes: 64 << 20,
-    /// Bytes that wait to be written on all connections. Beyond it, a connection that holds more of
-    /// them than if all held the same is aborted, by drivers that know.
+    /// Bytes that wait to be written on all connections. Beyond it, drivers that know end connections:
+    /// first those that were closed and are still written to, then those that hold more than an equal
+    /// part.
     unsent_bytes: 64 << 20,
     /// Percent of a shared table that one source may hold: of requests received, unrepeatable
     /// messages, bodies in both directions, observations, connections and their incomplete messages;

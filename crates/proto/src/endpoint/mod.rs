@@ -145,12 +145,33 @@ enum Queued {
     Event(Box<Event>),
 }
 
+/// Messages that wait to be polled.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    messages: usize,
+    bytes: usize,
+}
+
+impl Waiting {
+    fn add(&mut self, bytes: usize) {
+        self.messages += 1;
+        self.bytes += bytes;
+    }
+}
+
 /// What the application set for one peer.
 #[derive(Debug, Default)]
 struct PeerSettings {
     controller: Option<Choice>,
     parameters: Option<TransmissionParameters>,
 }
+
+/// Bytes of messages that may wait to be polled before requests received are handed out, and further
+/// messages of connections are taken. So an application that answers at once has one response beside
+/// them in memory, however many requests have come.
+const QUEUED_BYTES: usize = 64 << 10;
+/// The capacity that the buffer of these bytes keeps once it is empty.
+const QUEUED_BYTES_KEPT: usize = 256 << 10;
 
 type DeliveryRule = Box<dyn Fn(&MessageView<'_>) -> Delivery + Send>;
 
@@ -225,7 +246,9 @@ pub struct Endpoint {
     /// Messages rejected since the second began that is named here.
     rejections: (Instant, u32),
     out: VecDeque<Queued>,
-    /// Bytes of the datagrams in `out`; emptied whenever `out` is.
+    /// Messages in `out`, and the bytes of those that were not polled.
+    queued: Waiting,
+    /// The bytes of the messages in `out`; emptied whenever there are none.
     out_bytes: Vec<u8>,
     spare: Vec<Vec<u8>>,
     /// Where messages are written before their length is known.
@@ -301,6 +324,7 @@ impl Endpoint {
             counters: Counters::default(),
             rejections: (Instant::ZERO, 0),
             out: VecDeque::new(),
+            queued: Waiting::default(),
             out_bytes: Vec::new(),
             spare: Vec::new(),
             scratch: alloc::vec![0; MESSAGE_BYTES],
@@ -415,7 +439,7 @@ impl Endpoint {
                 self.trace(now, from, What::Duplicate { id });
                 if !range.is_empty() {
                     self.counters.sent.add(range.len());
-                    self.out.push_back(Queued::Transmit { to: from, range });
+                    self.queue_message(from, range);
                 }
                 return;
             }
@@ -514,15 +538,20 @@ impl Endpoint {
 
     /// The next thing to do, or how long there is nothing.
     pub fn poll(&mut self) -> Output<'_> {
-        if self.out.is_empty() {
+        if self.queued.messages == 0 {
             self.out_bytes.clear();
-            while self.out.is_empty() && (self.take_more_messages() || self.notify_some()) {}
+            self.out_bytes.shrink_to(QUEUED_BYTES_KEPT);
         }
-        match self.out.pop_front() {
-            Some(Queued::Transmit { to, range }) => Output::Transmit {
-                to,
-                bytes: &self.out_bytes[range],
-            },
+        while self.out.is_empty() && (self.take_more_messages() || self.notify_some()) {}
+        match self.next_queued() {
+            Some(Queued::Transmit { to, range }) => {
+                self.queued.messages -= 1;
+                self.queued.bytes -= range.len();
+                Output::Transmit {
+                    to,
+                    bytes: &self.out_bytes[range],
+                }
+            }
             Some(Queued::Request(id)) => Output::Event(Event::Request(id)),
             Some(Queued::Trace(trace)) => Output::Event(Event::Trace(trace)),
             Some(Queued::Connect(to)) => Output::Connect { to },
@@ -538,6 +567,21 @@ impl Endpoint {
                 Output::Wait((due < never).then_some(due))
             }
         }
+    }
+
+    /// Takes the first of what is queued; while many bytes wait, the first that is no request.
+    fn next_queued(&mut self) -> Option<Queued> {
+        let is_request = |queued: &Queued| matches!(queued, Queued::Request(_));
+        if self.queued.bytes > QUEUED_BYTES && self.out.front().is_some_and(is_request) {
+            let other = self.out.iter().position(|queued| !is_request(queued));
+            return self.out.remove(other.unwrap_or(0));
+        }
+        self.out.pop_front()
+    }
+
+    /// Bytes of messages that wait to be polled.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued.bytes
     }
 
     fn parameters(&self, peer: PeerIndex) -> TransmissionParameters {
@@ -605,6 +649,15 @@ impl Endpoint {
         }
         let range = start..self.out_bytes.len();
         self.counters.sent.add(bytes.len());
+        if self.is_reliable() {
+            self.count_unread(to, range.len());
+        }
+        self.queue_message(to, range);
+    }
+
+    /// Queues the message that is in this range of `out_bytes`.
+    fn queue_message(&mut self, to: SocketAddr, range: Range<usize>) {
+        self.queued.add(range.len());
         self.out.push_back(Queued::Transmit { to, range });
     }
 

@@ -2,10 +2,12 @@
 //! (RFC 8323 3.3, 3.4, 6, 7).
 
 use crate::stream::{CLIENT, CSM, Lone, address, config, frame, introduced};
-use carob_cc::time::Duration;
+use carob_cc::random::Fixed;
+use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, ContentFormat, MessageView, OptionNumber};
-use carob_proto::endpoint::{Event, IncomingId, Output, Sending, Subject};
+use carob_proto::endpoint::{Endpoint, Event, IncomingId, Output, Sending, Subject};
 use carob_proto::{Request, Response};
+use core::net::SocketAddr;
 
 fn text(text: &'static str) -> Response {
     Response::content(ContentFormat::TEXT_PLAIN, text)
@@ -403,6 +405,74 @@ mod owing {
             }
         }
         assert_eq!((answered, most), (5_000, 32));
+    }
+
+    fn large(length: usize) -> Response {
+        Response::new(Code::CONTENT).with_payload(vec![0; length])
+    }
+
+    /// A server with so many connections, each of which has sent 32 requests in one read.
+    fn asked_for_much(connections: u16) -> (Endpoint, Instant) {
+        let now = Instant::from_micros(1_000_000);
+        let mut end = Endpoint::new(config(|_| ()), Fixed(1));
+        let csm = frame(Code::CSM, &[], &[(2, &[0xff; 4]), (4, &[])], &[]);
+        let gets = frame(Code::GET, &[1], &[], &[]).repeat(32);
+        let peers = (0..connections).map(|port| SocketAddr::from(([192, 0, 2, 1], 40_000 + port)));
+        for peer in peers {
+            assert!(end.connected(now, peer));
+            end.handle_stream(now, peer, &[&csm[..], &gets[..]].concat());
+        }
+        (end, now)
+    }
+
+    #[test]
+    fn large_responses_to_many_connections_are_polled_one_by_one() {
+        let (mut end, now) = asked_for_much(24);
+        let large = large(1_000_000);
+        let (mut requests, mut most) = (0, 0);
+        loop {
+            most = most.max(end.queued_bytes());
+            match end.poll() {
+                Output::Event(Event::Request(id)) => {
+                    requests += 1;
+                    end.respond(now, id, &large);
+                }
+                Output::Wait(_) => break,
+                _ => {}
+            }
+        }
+        assert_eq!((requests, end.queued_bytes()), (24 * 32, 0));
+        assert!(most < 1_100_000, "{most} bytes waited");
+    }
+
+    #[test]
+    fn requests_of_a_congested_connection_wait_once_much_was_written_for_it() {
+        let (mut end, now) = asked_for_much(1);
+        let peer = SocketAddr::from(([192, 0, 2, 1], 40_000));
+        end.set_congested(now, peer, true);
+        let large = large(100_000);
+        let answered = |end: &mut Endpoint| {
+            let mut answered = 0;
+            loop {
+                match end.poll() {
+                    Output::Event(Event::Request(id)) => {
+                        answered += 1;
+                        end.respond(now, id, &large);
+                    }
+                    Output::Wait(_) => return answered,
+                    _ => {}
+                }
+            }
+        };
+        // 32 messages are taken at once, of which the CSM is the first.
+        assert_eq!(answered(&mut end), 31);
+        let gets = frame(Code::GET, &[1], &[], &[]).repeat(32);
+        end.handle_stream(now, peer, &gets);
+        assert_eq!(answered(&mut end), 0);
+        assert!(end.usage().partial_bytes >= gets.len());
+        end.set_congested(now, peer, false);
+        assert_eq!(answered(&mut end), 33);
+        assert_eq!(end.usage().partial_bytes, 0);
     }
 
     #[test]

@@ -435,6 +435,7 @@ impl Endpoint {
         let start = self.out_bytes.len();
         self.out_bytes.extend_from_slice(&exchange.bytes);
         let range = start..self.out_bytes.len();
+        self.queued.add(range.len());
         self.out.push_back(super::Queued::Transmit { to, range });
         if self.config.trace != Tracing::Off {
             let what = What::Sent {

@@ -20,7 +20,7 @@ use core::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
 
-use super::{Endpoint, Failure, Owner, Queued, RequestId, Tracing};
+use super::{Endpoint, Failure, Owner, QUEUED_BYTES, Queued, RequestId, Tracing};
 use crate::codec::signal::BASE_MESSAGE_SIZE;
 use crate::codec::{BASE_TOKEN_LENGTH, Code, FrameReader, Framing, MessageView, Signal};
 use crate::counters::Refusal;
@@ -39,6 +39,9 @@ const PINGS_HELD: usize = 8;
 /// Requests and pings that are taken from a peer while ours for it are congested; at the next, its
 /// connection is aborted. So what is owed to a peer that asks and does not read has a limit.
 const UNREAD_MAX: u32 = 1_024;
+/// Bytes that are written for a peer while its connection is congested before its requests wait until it
+/// is not: one message more, however many requests one read has brought.
+const UNREAD_BYTES: usize = 64 << 10;
 /// Messages that are taken from a stream before what they lead to has been polled. One read may hold
 /// thousands of requests; so their answers are never all in memory at once.
 const MESSAGES_AT_ONCE: usize = 32;
@@ -95,6 +98,12 @@ impl Endpoint {
             .reliable
             .as_ref()
             .expect("only endpoints over reliable transports have connections")
+    }
+
+    /// Whether messages are parts of a stream, of which any may be taken later. A WebSocket's are taken as
+    /// they come.
+    fn is_stream(&self) -> bool {
+        self.reliable().framing == Framing::Stream
     }
 
     pub(super) fn is_reliable(&self) -> bool {
@@ -172,6 +181,7 @@ impl Endpoint {
             pings: Vec::new(),
             more: false,
             unread: 0,
+            unread_bytes: 0,
             waiting: Vec::new(),
             timer,
             since: now,
@@ -201,7 +211,8 @@ impl Endpoint {
     ///
     /// Every request and every ping in it may be answered at once, so a driver reads no more from
     /// a connection while it [cannot send](Self::set_congested) what there is for its peer. If it
-    /// does, a peer that goes on asking is aborted.
+    /// does, a peer that goes on asking is aborted. Requests that one read has brought wait while their
+    /// connection is congested and 64 KiB have been written for it since.
     pub fn handle_stream(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
         self.notified_at = now;
         let Some(index) = self.connections.find(from) else {
@@ -218,11 +229,16 @@ impl Endpoint {
         }
         connection.heard = now;
         connection.probed = None;
+        // Others have their turn before it.
+        let waits = connection.more;
         // It is taken out while its messages are dealt with, and lost if they end the connection.
         let empty = FrameReader::new(framing, limit);
         let mut reader = core::mem::replace(&mut connection.reader, empty);
         self.connections.subtract_partial(from, reader.held());
         reader.push(bytes);
+        if self.is_stream() && (waits || self.queued.bytes > QUEUED_BYTES) {
+            return self.put_back(now, index, reader, true);
+        }
         self.take_messages(now, index, reader);
     }
 
@@ -254,6 +270,15 @@ impl Endpoint {
         } = self.connections.slots[index as usize];
         let mut more = true;
         for _ in 0..MESSAGES_AT_ONCE {
+            if self.is_stream() {
+                if self.queued.bytes > QUEUED_BYTES {
+                    break;
+                }
+                if self.connections.slots[index as usize].is_to_wait(&reader) {
+                    more = false;
+                    break;
+                }
+            }
             let message = match reader.next() {
                 Ok(Some(message)) => message,
                 Ok(None) => {
@@ -272,19 +297,22 @@ impl Endpoint {
                 return;
             }
         }
+        self.put_back(now, index, reader, more);
+    }
+
+    /// Gives a connection its reader back, and notes whether there may be `more` messages to take; if
+    /// what it holds is too much, the connection is aborted.
+    fn put_back(&mut self, now: Instant, index: u32, reader: FrameReader, more: bool) {
         let held = reader.held();
-        self.connections.add_partial(from, held);
         let connection = &mut self.connections.slots[index as usize];
+        let (from, serial) = (connection.address, connection.serial);
         connection.reader = reader;
-        if more {
-            if !core::mem::replace(&mut connection.more, true) {
-                self.connections.more.push_back((index, serial));
-            }
-        } else if held > 0
-            && self
-                .connections
-                .holds_too_much(from, self.config.limits.partial_bytes)
-        {
+        if more && !core::mem::replace(&mut connection.more, true) {
+            self.connections.more.push_back((index, serial));
+        }
+        self.connections.add_partial(from, held);
+        let limit = self.config.limits.partial_bytes;
+        if !more && held > 0 && self.connections.holds_too_much(from, limit) {
             let text = "no room for this message now";
             return self.abort(now, from, Disconnect::NoRoom, None, text);
         }
@@ -353,6 +381,15 @@ impl Endpoint {
             connection.unread += u32::from(connection.congested);
             connection.unread > UNREAD_MAX
         })
+    }
+
+    /// Notes that so many bytes were written for a peer.
+    pub(super) fn count_unread(&mut self, peer: SocketAddr, bytes: usize) {
+        if let Some(connection) = self.connections.get_mut(peer)
+            && connection.congested
+        {
+            connection.unread_bytes = connection.unread_bytes.saturating_add(bytes);
+        }
     }
 
     /// A connection has ended, or could not be made.
@@ -438,8 +475,18 @@ impl Endpoint {
         let Some(connection) = self.connections.get_mut(peer) else {
             return;
         };
-        connection.congested = congested;
+        if core::mem::replace(&mut connection.congested, congested) != congested {
+            connection.unread_bytes = 0;
+        }
         connection.unread = 0;
+        // Its requests may have waited for this.
+        if !congested && connection.reader.held() > 0 && !connection.more {
+            connection.more = true;
+            let serial = connection.serial;
+            if let Some(index) = self.connections.find(peer) {
+                self.connections.more.push_back((index, serial));
+            }
+        }
         if !congested && let Some(peer) = self.peers.find(peer) {
             self.pump(now, peer);
         }

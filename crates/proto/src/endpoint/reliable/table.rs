@@ -11,10 +11,10 @@ use hashbrown::HashTable;
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::Disconnect;
+use super::{Disconnect, UNREAD_BYTES};
 use crate::address;
 use crate::codec::signal::BASE_MESSAGE_SIZE;
-use crate::codec::{BASE_TOKEN_LENGTH, FrameReader};
+use crate::codec::{BASE_TOKEN_LENGTH, Code, FrameReader};
 use crate::endpoint::RequestId;
 use crate::recency::Recency;
 use crate::shares::{Shares, Sharing};
@@ -83,6 +83,8 @@ pub(super) struct Connection {
     pub(super) more: bool,
     /// Requests and pings that came while the peer read nothing of what it had asked for.
     pub(super) unread: u32,
+    /// Bytes written for the peer since the connection was congested.
+    pub(super) unread_bytes: usize,
     /// Requests of ours that must know what the peer takes before they are sent.
     pub(super) waiting: Vec<RequestId>,
     pub(super) timer: TimerId,
@@ -99,6 +101,12 @@ impl Connection {
     /// Whether one side has said Release.
     pub(super) const fn is_released(&self) -> bool {
         self.released || self.leaving.is_some()
+    }
+
+    /// Whether the next message is a request that waits until the peer has read what it asked for.
+    pub(super) fn is_to_wait(&self, reader: &FrameReader) -> bool {
+        let asks = || reader.next_code().is_some_and(Code::is_request);
+        self.congested && self.unread_bytes > UNREAD_BYTES && asks()
     }
 }
 
