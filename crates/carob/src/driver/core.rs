@@ -24,6 +24,11 @@ struct Ending {
 pub(super) trait Out {
     /// Whether it has enough to send for one turn.
     fn is_full(&self) -> bool;
+    /// Whether what it has is to be sent before anything else is taken that may be answered. Datagrams
+    /// are short, and each that comes is answered by few.
+    fn holds_back(&self) -> bool {
+        false
+    }
     /// Takes a datagram, or a message over a connection.
     fn transmit(&mut self, ears: &mut Ears, now: Instant, to: SocketAddr, bytes: &[u8]);
     /// A request is answered later.
@@ -94,6 +99,12 @@ impl Core {
         } else if self.more {
             self.drain(out, now);
         }
+    }
+
+    /// Whether what there is to send comes first, before more is taken that may be answered.
+    pub(super) fn holds_back(&self, out: &impl Out) -> bool {
+        out.holds_back()
+            || (self.endpoint.config().reliable.is_some() && self.endpoint.queued_bytes() > 0)
     }
 
     /// Whether handlers have been begun since this was asked last.

@@ -537,6 +537,9 @@ impl<T: Transport> Driver<T> {
         self.take_notes();
         let now = self.core.clock.now();
         for _ in 0..COMMANDS_A_TURN {
+            if self.core.holds_back(self.transport.out()) {
+                break;
+            }
             let Ok(command) = self.commands.try_recv() else {
                 break;
             };
@@ -553,6 +556,9 @@ impl<T: Transport> Driver<T> {
     fn take_notes(&mut self) {
         let now = self.core.clock.now();
         for _ in 0..COMMANDS_A_TURN {
+            if self.core.holds_back(self.transport.out()) {
+                break;
+            }
             let Ok(note) = self.notes.try_recv() else {
                 break;
             };

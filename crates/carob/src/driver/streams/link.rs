@@ -60,6 +60,12 @@ impl Flow {
         self.queued.load(Ordering::Acquire)
     }
 
+    /// Counts what waits no longer: its writer ends.
+    fn give_back(&self) {
+        let queued = self.queued.swap(0, Ordering::AcqRel);
+        self.unsent.fetch_sub(queued, Ordering::AcqRel);
+    }
+
     /// Waits until there is no more than there should be.
     async fn ease(&self) {
         loop {
@@ -71,11 +77,17 @@ impl Flow {
         }
     }
 
-    /// Notes that so much was written; whether that made the difference.
+    /// Notes that so much was written; whether that made the difference. What was given back before is
+    /// not counted again.
     fn wrote(&self, bytes: usize) -> bool {
-        let before = self.queued.fetch_sub(bytes, Ordering::AcqRel);
-        self.unsent.fetch_sub(bytes, Ordering::AcqRel);
-        let eased = before > QUEUE_HIGH && before - bytes <= QUEUE_HIGH;
+        let less = |queued: usize| Some(queued.saturating_sub(bytes));
+        let before = self
+            .queued
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less)
+            .unwrap_or_else(|queued| queued);
+        let after = before.saturating_sub(bytes);
+        self.unsent.fetch_sub(before - after, Ordering::AcqRel);
+        let eased = before > QUEUE_HIGH && after <= QUEUE_HIGH;
         if eased {
             self.eased.notify_waiters();
         }
@@ -92,6 +104,24 @@ pub(super) struct Link {
     _reading: AbortOnDrop,
     /// Its end tells the writer that there is nobody any more.
     _alive: oneshot::Sender<()>,
+}
+
+/// The writer of a connection that the driver has closed: what waited is still written.
+pub(super) struct Closing {
+    writing: AbortHandle,
+    flow: Arc<Flow>,
+}
+
+impl Closing {
+    pub(super) fn has_ended(&self) -> bool {
+        self.writing.is_finished()
+    }
+
+    /// Ends it with what waits to be written.
+    pub(super) fn abort(self) {
+        self.writing.abort();
+        self.flow.give_back();
+    }
 }
 
 /// Who tells the driver of a connection.
@@ -193,7 +223,15 @@ impl Link {
 
     /// Ends the connection with what waits to be written.
     pub(super) fn abort(self) {
-        self.writing.abort();
+        self.close().abort();
+    }
+
+    /// Ends the connection once what waits is written.
+    pub(super) fn close(self) -> Closing {
+        Closing {
+            writing: self.writing.clone(),
+            flow: Arc::clone(&self.flow),
+        }
     }
 }
 
@@ -299,7 +337,8 @@ async fn write_messages(
     while let Some(bytes) = queue.recv().await {
         let length = bytes.len();
         let mut written = stream.feed(Message::Binary(bytes)).await;
-        if written.is_ok() && queue.is_empty() {
+        // What the library holds counts as waiting.
+        if written.is_ok() && (length > QUEUE_HIGH / 4 || queue.is_empty()) {
             written = stream.flush().await;
         }
         if written.is_err() {

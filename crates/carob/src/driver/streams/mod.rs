@@ -9,6 +9,7 @@ mod dial;
 mod link;
 mod listen;
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,11 +26,11 @@ use tokio::task::AbortHandle;
 
 use super::core::{Core, Out};
 use super::ears::Ears;
-use super::{Transport, TransportCounts};
+use super::{Transport, TransportCounts, let_others_run};
 use crate::settings::Settings;
 
 pub(crate) use dial::{Dialer, MakeSocket, OnSocket};
-use link::{Link, Stream};
+use link::{Closing, Link, Stream};
 pub(crate) use listen::Listener;
 #[cfg(any(test, fuzzing))]
 pub(crate) use listen::accept_websocket;
@@ -42,6 +43,11 @@ const EVENTS: usize = 256;
 const EVENTS_A_BATCH: usize = 64;
 /// Bytes of all connections put aside before they are handed over to be written.
 const STAGED_A_TURN: usize = 1 << 20;
+/// The capacity of a connection's buffer that is kept while nothing waits in it.
+const STAGED_KEPT: usize = 4 << 10;
+/// Connections that we have closed and that are still written to. At it, the oldest is ended with what
+/// waits.
+const CLOSING: usize = 1_024;
 /// Names of peers remembered. At the limit all are forgotten; who connects without one uses the
 /// address.
 const NAMES: usize = 4_096;
@@ -117,6 +123,8 @@ struct Place {
     link_or_try: LinkOrTry,
     /// Written by the engine and not yet handed over.
     staged: BytesMut,
+    /// It has grown beyond [`STAGED_KEPT`].
+    was_large: bool,
     /// Where each message ends in it, if that matters.
     ends: Vec<usize>,
     congested: bool,
@@ -164,6 +172,10 @@ pub(super) struct Streams {
     /// Bytes that wait to be written, and how many may.
     unsent: Arc<AtomicUsize>,
     unsent_limit: usize,
+    /// Connections that we have closed, oldest first.
+    closing: VecDeque<Closing>,
+    /// Writers were ended that have not yet run to give back what they hold.
+    ended_writers: bool,
     _accepting: Option<AbortOnDrop>,
 }
 
@@ -200,6 +212,8 @@ impl Streams {
             began: Began::default(),
             unsent: Arc::default(),
             unsent_limit: settings.config.limits.unsent_bytes,
+            closing: VecDeque::new(),
+            ended_writers: false,
             _accepting: accepting,
         }
     }
@@ -219,6 +233,7 @@ impl Streams {
             link: number,
             link_or_try: LinkOrTry::Link(link),
             staged: BytesMut::new(),
+            was_large: false,
             ends: Vec::new(),
             congested: false,
         };
@@ -288,7 +303,14 @@ impl Streams {
             }
             Happening::Ended { peer, link, why } => {
                 if self.is_current(peer, link) {
-                    self.places.remove(&peer);
+                    // It may still take what it was sent.
+                    if let Some(Place {
+                        link_or_try: LinkOrTry::Link(link),
+                        ..
+                    }) = self.places.remove(&peer)
+                    {
+                        self.let_close(link);
+                    }
                     core.ears.forget(peer);
                     core.endpoint.disconnected(now, peer, why);
                 }
@@ -300,7 +322,6 @@ impl Streams {
     /// Hands over what was staged.
     fn hand_over(&mut self) -> Found {
         let mut found = Found::default();
-        let connections = self.places.len().max(1);
         let framing = self.kind.framing();
         for peer in self.dirty.drain(..) {
             let Some(place) = self.places.get_mut(&peer) else {
@@ -310,18 +331,53 @@ impl Streams {
             let LinkOrTry::Link(link) = &place.link_or_try else {
                 continue;
             };
-            let queued = link.flow().queued();
-            if self.unsent.load(Ordering::Acquire) > self.unsent_limit
-                && queued > self.unsent_limit / connections
-            {
-                found.excessive.push(peer);
-            } else if link.flow().is_congested() && !place.congested {
+            if link.flow().is_congested() && !place.congested {
                 place.congested = true;
                 found.congested.push(peer);
             }
         }
         self.staged = 0;
+        self.make_room(&mut found);
         found
+    }
+
+    /// If more waits to be written than may, ends connections that were closed, the oldest first, and
+    /// then finds those that hold more than if all held the same, until no more waits than may.
+    fn make_room(&mut self, found: &mut Found) {
+        let mut waits = self.unsent.load(Ordering::Acquire);
+        while waits > self.unsent_limit
+            && let Some(closing) = self.closing.pop_front()
+        {
+            closing.abort();
+            self.ended_writers = true;
+            waits = self.unsent.load(Ordering::Acquire);
+        }
+        let share = self.unsent_limit / self.places.len().max(1);
+        let mut places = self.places.iter();
+        while waits > self.unsent_limit
+            && let Some((peer, place)) = places.next()
+        {
+            if let LinkOrTry::Link(link) = &place.link_or_try
+                && link.flow().queued() > share
+            {
+                waits = waits.saturating_sub(link.flow().queued());
+                found.excessive.push(*peer);
+            }
+        }
+    }
+
+    /// Keeps hold of a connection that is closed once what waits is written.
+    fn let_close(&mut self, link: Link) {
+        while self.closing.front().is_some_and(Closing::has_ended) {
+            self.closing.pop_front();
+        }
+        if self.closing.len() >= CLOSING
+            && let Some(oldest) = self.closing.pop_front()
+        {
+            oldest.abort();
+            self.ended_writers = true;
+        }
+        self.closing.push_back(link.close());
     }
 }
 
@@ -344,12 +400,20 @@ impl Place {
                 }
             }
         }
+        // What is left of it would keep all of what was large.
+        if self.was_large {
+            (self.staged, self.was_large) = (BytesMut::new(), false);
+        }
     }
 }
 
 impl Out for Streams {
     fn is_full(&self) -> bool {
         self.staged >= STAGED_A_TURN
+    }
+
+    fn holds_back(&self) -> bool {
+        self.is_full()
     }
 
     fn transmit(&mut self, ears: &mut Ears, now: Instant, to: SocketAddr, bytes: &[u8]) {
@@ -361,6 +425,7 @@ impl Out for Streams {
             self.dirty.push(to);
         }
         place.staged.extend_from_slice(bytes);
+        place.was_large |= place.staged.capacity() > STAGED_KEPT;
         if self.kind.framing() == Framing::WebSocket {
             place.ends.push(place.staged.len());
         }
@@ -382,6 +447,7 @@ impl Out for Streams {
                 _task: AbortOnDrop(task.abort_handle()),
             },
             staged: BytesMut::new(),
+            was_large: false,
             ends: Vec::new(),
             congested: false,
         };
@@ -391,6 +457,9 @@ impl Out for Streams {
     fn close(&mut self, to: SocketAddr) {
         if let Some(mut place) = self.places.remove(&to) {
             place.hand_over(self.kind.framing());
+            if let LinkOrTry::Link(link) = place.link_or_try {
+                self.let_close(link);
+            }
         }
     }
 
@@ -417,6 +486,9 @@ impl Transport for Streams {
     fn receive(&mut self, core: &mut Core) -> bool {
         let now = core.clock.now();
         for _ in 0..EVENTS_A_BATCH {
+            if core.holds_back(self) {
+                return false;
+            }
             let next = self
                 .first
                 .take()
@@ -446,10 +518,15 @@ impl Transport for Streams {
             }) = self.places.remove(&peer)
             {
                 link.abort();
+                self.ended_writers = true;
             }
             core.ears.forget(peer);
             core.endpoint.disconnected(now, peer, Disconnect::NoRoom);
             core.drain(self, now);
+        }
+        if core.more || std::mem::take(&mut self.ended_writers) {
+            // So that writers write, and those that were ended give back what they hold.
+            let_others_run().await;
         }
         Ok(())
     }
