@@ -15,6 +15,7 @@ mod installed;
 mod interop;
 mod interop_dtls;
 mod lab;
+mod memory;
 mod parity;
 mod plugtest;
 mod process;

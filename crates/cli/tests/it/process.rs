@@ -74,6 +74,15 @@ impl Running {
         Self { child, output }
     }
 
+    /// The number of its process.
+    #[allow(
+        dead_code,
+        reason = "for the other programs of tests that share this file"
+    )]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn stdout(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.output).unwrap_or_default()).into_owned()
     }

@@ -1,0 +1,104 @@
+//! Memory of a server whose clients ask for much over connections and read nothing.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{TcpStream, UdpSocket};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::process::{Running, Scratch, answers_ping, free_port};
+
+/// KiB that a server may hold at most: `unsent_bytes` (64 MiB), 30 MiB of the program in a debug build,
+/// and what stands between the engine and the writers of connections.
+const HIGHEST: u64 = (64 + 30 + 36) << 10;
+
+fn start(scratch: &Scratch, name: &str, port: u16, arguments: &[&str]) -> Running {
+    let address = format!("127.0.0.1:{port}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
+    command.arg(name).args(["--bind", &address]).args(arguments);
+    let mut running = Running::start(&mut command, scratch, name);
+    running.wait_until(Duration::from_secs(30), |_| answers_ping(port));
+    running
+}
+
+/// Connections that each say in one write that they take all, and ask for this path 32 times.
+fn ask_and_read_nothing(port: u16, path: &[&str], connections: usize) -> Vec<TcpStream> {
+    // Max-Message-Size 2^32 - 1 and Block-Wise-Transfer.
+    let mut bytes = vec![0x60, 0xe1, 0x24, 0xff, 0xff, 0xff, 0xff, 0x20];
+    let mut options = Vec::new();
+    for segment in path {
+        let delta = if options.is_empty() { 11 } else { 0 };
+        options.push(delta << 4 | segment.len() as u8);
+        options.extend_from_slice(segment.as_bytes());
+    }
+    for _ in 0..32 {
+        bytes.extend_from_slice(&[(options.len() as u8) << 4, 0x01]);
+        bytes.extend_from_slice(&options);
+    }
+    let connect = |_| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        // A connection may have been ended before it has asked.
+        let _ = stream.write_all(&bytes);
+        stream
+    };
+    (0..connections).map(connect).collect()
+}
+
+/// The most that a process has held, in KiB.
+fn highest(running: &Running) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", running.id()));
+    let status = status.expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.parse().ok()).expect("a number")
+}
+
+fn is_within_its_limit(running: &Running, port: u16) {
+    for _ in 0..30 {
+        thread::sleep(Duration::from_millis(100));
+        assert!(is_served(port), "UDP is served meanwhile");
+    }
+    let highest = highest(running);
+    assert!(highest < HIGHEST, "{} MiB", highest >> 10);
+}
+
+/// Whether a request over UDP is answered within a second.
+fn is_served(port: u16) -> bool {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    socket.connect(("127.0.0.1", port)).expect("loopback");
+    let limit = Some(Duration::from_secs(1));
+    socket.set_read_timeout(limit).expect("a time");
+    let get = [0x40, 0x01, 0, 1, 0xb5, b'h', b'e', b'l', b'l', b'o'];
+    socket.send(&get).is_ok() && socket.recv(&mut [0; 1_500]).is_ok()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn connections_that_ask_for_much_and_read_nothing_take_no_more_than_unsent_bytes() {
+    let (scratch, port) = (Scratch::new(), free_port());
+    let tcp = format!("127.0.0.1:{port}");
+    let server = start(&scratch, "serve", port, &["--tcp", &tcp]);
+    let streams = ask_and_read_nothing(port, &["large"], 64);
+    is_within_its_limit(&server, port);
+    drop(streams);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn neither_do_those_that_ask_a_proxy_for_what_it_has_cached() {
+    let (scratch, port, origin) = (Scratch::new(), free_port(), free_port());
+    let tcp = format!("127.0.0.1:{port}");
+    let _origin = start(&scratch, "serve", origin, &[]);
+    let route = format!("/o=coap://127.0.0.1:{origin}");
+    let arguments = ["--host", "127.0.0.1", "--tcp", &tcp, "--route", &route];
+    let proxy = start(&scratch, "proxy", port, &arguments);
+    let uri = format!("coap://127.0.0.1:{port}/o/large");
+    let got = Command::new(env!("CARGO_BIN_EXE_carob"))
+        .args(["get", &uri])
+        .output();
+    assert!(got.is_ok_and(|got| got.stdout.len() == 1 << 20));
+    let streams = ask_and_read_nothing(port, &["o", "large"], 64);
+    is_within_its_limit(&proxy, port);
+    drop(streams);
+}
