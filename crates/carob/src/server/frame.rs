@@ -8,7 +8,7 @@ use carob_proto::message::Response;
 use super::choice::{Asked, Offered};
 use super::handler::Answering;
 use super::resource::Offer;
-use super::{IntoResponse as _, Request, Resource, StateTag, conditions};
+use super::{IntoResponse as _, Request, Resource, StateTag};
 
 /// What surrounds the call of a handler.
 #[derive(Clone, Default)]
@@ -44,8 +44,7 @@ impl Frame {
                 Ok(current) => current,
                 Err(refusal) => return refusal.into_response(),
             };
-            let is_current = |value: &[u8]| current.is_some_and(|tag| tag.as_slice() == value);
-            if !conditions::hold(request.options().iter(), current.is_some(), is_current) {
+            if !request.preconditions_hold(current) {
                 return Response::new(Code::PRECONDITION_FAILED);
             }
         }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use carob_proto::blockwise::Wanted;
 use carob_proto::codec::{Code, ContentFormat, ETag, OptionNumber, Options, Scheme};
 
-use super::Pattern;
+use super::{Pattern, conditions};
 use crate::dtls::PeerIdentity;
 
 /// A request received.
@@ -117,6 +117,17 @@ impl Request {
         self.options
             .values(OptionNumber::ETAG)
             .filter_map(ETag::new)
+    }
+
+    /// Checks If-Match and If-None-Match (RFC 7252 5.10.8) against a state of the resource: its entity
+    /// tag, or nothing if it is not there. True for a request without these options.
+    ///
+    /// A handler that changes a state which others change at the same time checks again under its
+    /// lock, and answers 4.12 ([`Refusal::precondition_failed`](super::Refusal::precondition_failed))
+    /// if this is false.
+    pub fn preconditions_hold(&self, state: Option<ETag>) -> bool {
+        let is_current = |value: &[u8]| state.is_some_and(|tag| tag.as_slice() == value);
+        conditions::hold(self.options.iter(), state.is_some(), is_current)
     }
 
     /// The part of the response's body that is asked for, for handlers that answer with

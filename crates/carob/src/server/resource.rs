@@ -219,7 +219,7 @@ impl Resource {
     /// With it, If-Match and If-None-Match are checked before a handler of any method is called,
     /// and 4.12 is answered if they do not hold (RFC 7252 5.10.8). It is asked for such requests
     /// only. The state may change between this and the handler; a handler that others race with
-    /// must look again when it writes.
+    /// must check again when it writes ([`Request::preconditions_hold`]).
     pub fn state_tag(mut self, state: impl StateTag) -> Self {
         self.state = Some(Arc::new(state));
         self
