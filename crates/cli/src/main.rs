@@ -11,8 +11,10 @@ mod commands;
 mod failure;
 mod formats;
 mod monitor;
+mod output;
 mod printer;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
@@ -21,11 +23,33 @@ use crate::args::Args;
 use crate::failure::Outcome;
 
 fn main() -> ExitCode {
-    let matches = args::command().get_matches();
-    let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let outcome = commands::run(args.command);
+    let parsed = args::command().try_get_matches();
+    let parsed = parsed.and_then(|matches| Args::from_arg_matches(&matches));
+    let outcome = match parsed {
+        Ok(args) => commands::run(args.command),
+        Err(error) => said_by_parser(&error),
+    };
     if let Outcome::Failed(failure) = &outcome {
         printer::failure(failure);
     }
-    outcome.exit_code()
+    match output::finish() {
+        Ok(()) => outcome.exit_code(),
+        Err(failure) => {
+            printer::failure(&failure);
+            match outcome.number() {
+                0 => Outcome::from(failure).exit_code(),
+                other => ExitCode::from(other),
+            }
+        }
+    }
+}
+
+/// Prints help and versions on stdout, wrong usage on stderr.
+fn said_by_parser(error: &clap::Error) -> Outcome {
+    if error.use_stderr() {
+        error.exit();
+    }
+    // Errors are kept for the end.
+    let _ = write!(output::coloured(), "{}", error.render().ansi());
+    Outcome::Done
 }

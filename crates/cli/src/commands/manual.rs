@@ -8,14 +8,15 @@ use clap_mangen::Man;
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
+use crate::output;
 use crate::printer;
 
 /// Prints a shell's completions.
 pub(crate) fn completions(shell: Shell) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut args::command(), "carob", &mut script);
-    // A reader that has gone away is not told, here and below.
-    let _ = io::stdout().lock().write_all(&script);
+    // Errors are kept for the command's end, here and below.
+    let _ = output::bytes().write_all(&script);
     Outcome::Done
 }
 
@@ -26,7 +27,7 @@ pub(crate) fn pages(folder: Option<&Path>) -> Result<Outcome, Failure> {
         let mut page = Vec::new();
         let rendered = Man::new(command).render(&mut page);
         rendered.map_err(|error| Failure::file("write", Path::new("the page"), &error))?;
-        let _ = io::stdout().lock().write_all(&page);
+        let _ = output::bytes().write_all(&page);
         return Ok(Outcome::Done);
     };
     let failed = |error: io::Error| Failure::file("write to", folder, &error);

@@ -94,10 +94,8 @@ pub(crate) fn run(args: &ProfilesArgs) -> Outcome {
         None => TransmissionProfile::ALL.map(Profile::from).into(),
     };
     if args.markdown {
-        // A reader that has gone away is not told.
-        let _ = std::io::stdout()
-            .lock()
-            .write_all(document(&all).as_bytes());
+        // Errors are kept for the command's end.
+        let _ = crate::output::bytes().write_all(document(&all).as_bytes());
     } else if args.json {
         printer::json(&all);
     } else if args.name.is_some() {

@@ -22,6 +22,7 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::monitor::{Timing, millis};
+use crate::output;
 
 use style::{BAD, FAINT, paint};
 
@@ -34,10 +35,9 @@ pub(crate) use response::{code, refusal, uri};
 pub(crate) use timing::{time, timing};
 pub(crate) use wire::message;
 
-/// Prints a line on stdout, in colour where that is wanted. A reader that has gone away is not
-/// told.
+/// Prints a line on stdout, in colour where that is wanted. Errors are kept for the command's end.
 fn line(text: &str) {
-    let _ = writeln!(anstream::stdout().lock(), "{text}");
+    let _ = writeln!(output::coloured(), "{text}");
 }
 
 /// Prints a line on stderr, in colour where that is wanted.
@@ -100,12 +100,12 @@ pub(crate) fn links<'a>(links: impl Iterator<Item = &'a str>) {
 
 /// Text that has its line breaks.
 pub(crate) fn text(text: &str) {
-    let _ = write!(io::stdout().lock(), "{text}");
+    let _ = write!(output::bytes(), "{text}");
 }
 
 /// A table.
 pub(crate) fn table(table: &carob_lab::text::TextTable) {
-    let _ = write!(io::stdout().lock(), "{table}");
+    let _ = write!(output::bytes(), "{table}");
 }
 
 /// Who of a group has answered what follows, and when.
@@ -122,7 +122,7 @@ pub(crate) fn listening(
     metrics: Option<&str>,
     as_json: bool,
 ) {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = output::bytes();
     let [first, others @ ..] = uris else {
         return;
     };

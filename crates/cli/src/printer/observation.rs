@@ -13,6 +13,7 @@ use super::{body, failure, remark};
 use crate::clock::Utc;
 use crate::failure::Failure;
 use crate::monitor::millis;
+use crate::output;
 
 /// Prints what an observation tells: for people, for programs that read lines, or as JSON.
 pub(crate) struct States<'a> {
@@ -87,7 +88,7 @@ impl<'a> States<'a> {
                 let time = paint(FAINT, Utc::now().time_of_day());
                 let number = observe_number(reply).map(|number| format!(" #{number}"));
                 let number = paint(STRONG, number.unwrap_or_default());
-                let mut out = anstream::stdout().lock();
+                let mut out = output::coloured();
                 match shown(reply, reply.bytes()) {
                     Some(text) if text.trim_end().contains('\n') => {
                         writeln!(out, "{time}{number}\n{}", text.trim_end())
@@ -175,7 +176,7 @@ fn observe_number(reply: &Reply) -> Option<u32> {
 
 /// Whoever reads the lines gets each at once.
 fn print(bytes: &[u8]) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = output::bytes();
     stdout.write_all(bytes)?;
     stdout.flush()
 }

@@ -66,7 +66,7 @@ pub(super) fn refused(plan: &Plan, code: Code) {
 
 /// The table.
 pub(super) fn table(plan: &Plan, report: &Report) {
-    let _ = io::stdout().lock().write_all(text(plan, report).as_bytes());
+    let _ = crate::output::bytes().write_all(text(plan, report).as_bytes());
 }
 
 /// Lines of a name and what there is to say about it.

@@ -31,8 +31,8 @@ const FIGURE: &str = "\
 /// Prints the document.
 pub(super) fn run() -> Outcome {
     let all: Vec<Entry> = entries().collect();
-    // A reader that has gone away is not told.
-    let _ = std::io::stdout().lock().write_all(text(&all).as_bytes());
+    // Errors are kept for the command's end.
+    let _ = crate::output::bytes().write_all(text(&all).as_bytes());
     Outcome::Done
 }
 

@@ -12,15 +12,16 @@ use serde::Serialize;
 
 use super::args::{ReportArgs, ThreadArgs};
 use crate::failure::{Failure, Kind};
+use crate::output;
 
-/// Prints text on stdout. A reader that has gone away is not told.
+/// Prints text on stdout. Errors are kept for the command's end.
 pub(in crate::commands) fn say(text: impl std::fmt::Display) {
-    let _ = writeln!(io::stdout().lock(), "{text}");
+    let _ = writeln!(output::bytes(), "{text}");
 }
 
 /// Prints each value as a line of JSON.
 pub(in crate::commands) fn json_lines(values: impl IntoIterator<Item = impl Serialize>) {
-    let mut stdout = io::BufWriter::new(io::stdout().lock());
+    let mut stdout = io::BufWriter::new(output::bytes());
     for value in values {
         let text = serde_json::to_string(&value).expect("text keys and finite numbers");
         if writeln!(stdout, "{text}").is_err() {

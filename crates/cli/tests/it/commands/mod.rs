@@ -12,5 +12,6 @@ mod proxying;
 mod requests;
 mod secured;
 mod serving;
+mod stdout;
 mod terminal;
 mod watching;
