@@ -58,7 +58,8 @@ const CONNECTIONS: usize = 4_096;
 
 impl Capture {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|error| Failure::file("write", path, &error))?;
+        let file =
+            super::create_private(path).map_err(|error| Failure::file("write", path, &error))?;
         begin(file)
             .map(|writer| Self {
                 writer,

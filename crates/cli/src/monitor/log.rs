@@ -21,7 +21,8 @@ impl EventLog {
         let file = if path == Path::new("-") {
             None
         } else {
-            let file = File::create(path).map_err(|error| Failure::file("write", path, &error))?;
+            let file = super::create_private(path)
+                .map_err(|error| Failure::file("write", path, &error))?;
             Some((file, path.to_owned()))
         };
         Ok(Self {

@@ -6,6 +6,9 @@ mod packet;
 mod timing;
 mod wire;
 
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use carob::Settings;
@@ -99,6 +102,15 @@ impl Monitor {
     fn lock(&self) -> MutexGuard<'_, Watching> {
         self.watching.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Creates a file that only its owner may read: it holds what sessions keep secret.
+fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 impl Watching {

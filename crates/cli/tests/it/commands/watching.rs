@@ -37,6 +37,19 @@ fn deaf_at_first() -> SocketAddr {
 }
 
 #[test]
+fn event_logs_and_captures_are_their_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (server, scratch) = (Server::start(), Scratch::new());
+    let (log, pcap) = (scratch.text("log"), scratch.text("pcap"));
+    let ran = carob(&["get", &server.path("hello"), "--log", &log, "--pcap", &pcap]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for name in ["log", "pcap"] {
+        let metadata = std::fs::metadata(scratch.path(name)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
 fn slow_a_lost_message_shows_in_every_view() {
     let (address, scratch) = (deaf_at_first(), Scratch::new());
     let (uri, log) = (format!("coap://{address}"), scratch.text("log"));
