@@ -181,6 +181,9 @@ pub(crate) struct ServeArgs {
     /// Let clients PUT and DELETE files; these can be observed, too
     #[arg(long, requires = "dir")]
     pub(crate) writable: bool,
+    /// Serve dotfiles and folders such as .git, too
+    #[arg(long, requires = "dir")]
+    pub(crate) hidden: bool,
     /// Where to listen; [::] takes IPv4 too, and port 0 any that is free
     #[arg(
         long,

@@ -80,7 +80,7 @@ pub(crate) fn limit(text: &str) -> Result<(String, usize), String> {
         .split_once('=')
         .ok_or("expected NAME=VALUE, such as observers=1000")?;
     let name = name.trim().replace('-', "_");
-    let all = carob::limits::named();
+    let all = crate::commands::serve::limits::all();
     if !all.iter().any(|limit| limit.name == name) {
         let names = all.iter().map(|limit| limit.name);
         let near = nearest(&name, names.clone())

@@ -11,7 +11,7 @@ mod ping;
 pub(crate) mod profiles;
 mod proxy;
 mod request;
-mod serve;
+pub(crate) mod serve;
 mod stop;
 mod tls;
 

@@ -6,11 +6,12 @@ use carob::{CacheLimits, Finish, Proxy, Server, Settings};
 use crate::args::{self, ProxyArgs, PskArgs, TlsArgs};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
+use crate::output;
 use crate::printer;
 
 use super::operator::{self, Operator};
 use super::serve::{GRACE, taking_connections, with_limits};
-use super::stop::Stop;
+use super::stop::{self, Stop};
 use super::tls;
 
 /// Passes on until interrupted.
@@ -19,6 +20,7 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
         let failure = Failure::new(Kind::Usage, "nothing is to be passed on");
         return Err(failure.hint("give it a --route PATH=URI, or hosts it may ask with --allow"));
     }
+    stop::survive_file_size_limit()?;
     let json = args.json;
     let operator = operator::open(args.operator.clone()).await?;
     let builder = described(args, &operator)?;
@@ -29,6 +31,8 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
     let uris: Vec<String> = proxy.server().addresses().iter().map(uri).collect();
     let limit = carob::AmplificationLimit::default();
     printer::listening(&uris, &limit, operator.metrics.as_deref(), json);
+    // Programs wait for that line.
+    output::finish()?;
     stop.asked().await;
     tokio::select! {
         finish = proxy.shut_down(GRACE) => {

@@ -44,3 +44,19 @@ impl Stop {
         self.0.recv().await;
     }
 }
+
+/// Lets a write beyond the limit of file sizes (`ulimit -f`, LimitFSIZE) fail, where SIGXFSZ would
+/// end the process.
+pub(super) fn survive_file_size_limit() -> Result<(), Failure> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        // The handler stays when the stream of signals is dropped.
+        let handled = signal(SignalKind::from_raw(nix::libc::SIGXFSZ)).map(drop);
+        handled.map_err(|error| {
+            let text = format!("cannot handle SIGXFSZ: {error}");
+            Failure::new(Kind::Network, text)
+        })?;
+    }
+    Ok(())
+}

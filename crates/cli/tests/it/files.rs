@@ -197,3 +197,141 @@ async fn a_file_has_one_format() {
         .accept(ContentFormat::CBOR);
     assert_eq!(send(slow).await.code, Code::NOT_ACCEPTABLE);
 }
+
+/// A server started by a shell line in which `SERVE` stands for the command.
+fn serving_by(line: &str, scratch: &Scratch, folder: &std::path::Path) -> (Running, String) {
+    let serve = format!(
+        "{} serve --bind 127.0.0.1:0 --writable --dir {}",
+        env!("CARGO_BIN_EXE_carob"),
+        folder.display()
+    );
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &line.replace("SERVE", &serve)]);
+    let mut running = Running::start(&mut command, scratch, "server");
+    running.wait_until(LIMIT, |running| running.stdout().ends_with('\n'));
+    let uri = running.stdout();
+    let uri = uri.trim().strip_prefix("listening on ").unwrap();
+    (running, uri.to_owned())
+}
+
+#[tokio::test]
+async fn a_file_beyond_the_limit_of_file_sizes_is_refused_and_the_server_lives() {
+    let scratch = Scratch::new();
+    let folder = scratch.folder("served");
+    // In blocks of 512 or 1,024 bytes, as the shell has it.
+    let (running, uri) = serving_by("ulimit -f 100; exec SERVE", &scratch, &folder);
+    let client = Client::open().unwrap();
+    let uri = format!("{uri}/file");
+    let refused = send(client.put(&uri).body(vec![7; 4 * LARGE])).await;
+    assert_eq!(refused.code, Code::INTERNAL_SERVER_ERROR);
+    assert_eq!(refused.text(), Some("the server has no space for the file"));
+    assert!(running.stderr().contains("a request for a file failed"));
+    let small = send(client.put(&uri).body("x")).await;
+    assert_eq!(small.code, Code::CREATED);
+    let entries = fs::read_dir(&folder).unwrap().count();
+    assert_eq!(entries, 1, "nothing is left of the upload");
+}
+
+#[tokio::test]
+async fn uploads_hold_so_many_bytes_on_disk() {
+    let scratch = Scratch::new();
+    let folder = scratch.folder("served");
+    let line = "exec SERVE --limit upload_disk_bytes=256KiB";
+    let (_running, uri) = serving_by(line, &scratch, &folder);
+    let client = Client::open().unwrap();
+    let uri = format!("{uri}/file");
+    let refused = send(client.put(&uri).body(vec![7; 2 * LARGE])).await;
+    assert_eq!(refused.code, Code::SERVICE_UNAVAILABLE);
+    let fits = send(client.put(&uri).body(vec![7; LARGE])).await;
+    assert_eq!(fits.code, Code::CREATED, "what was held is given back");
+}
+
+#[tokio::test]
+async fn dotfiles_are_neither_read_nor_written_unless_asked_for() {
+    let scratch = Scratch::new();
+    let folder = scratch.folder("served");
+    fs::create_dir(folder.join(".git")).unwrap();
+    fs::write(folder.join(".git/config"), "c").unwrap();
+    fs::write(folder.join(".carob-upload-1-0"), "left").unwrap();
+    let client = Client::open().unwrap();
+    for (options, read, written) in [
+        ("", Code::NOT_FOUND, Code::NOT_FOUND),
+        (" --hidden", Code::CONTENT, Code::CREATED),
+    ] {
+        let line = format!("exec SERVE{options}");
+        let (_running, uri) = serving_by(&line, &scratch, &folder);
+        let get = send(client.get(format!("{uri}/.git/config"))).await;
+        assert_eq!(get.code, read, "{options}");
+        let put = client.put(format!("{uri}/.env")).body("x");
+        assert_eq!(send(put).await.code, written, "{options}");
+        let left = folder.join(".carob-upload-1-0");
+        assert!(!left.exists(), "uploads of an earlier run are removed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_file_can_be_read_while_two_clients_replace_it() {
+    let serving = Serving::start();
+    let until = std::time::Instant::now() + Duration::from_secs(2);
+    let uri = format!("{}/rewritten", serving.uri);
+    let created = serving.request(Code::PUT, "rewritten").body(vec![0; LARGE]);
+    assert_eq!(send(created).await.code, Code::CREATED);
+    let writers: Vec<_> = (1..=2)
+        .map(|fill| {
+            let uri = uri.clone();
+            tokio::spawn(async move {
+                let client = Client::open().unwrap();
+                let mut written = 0;
+                while std::time::Instant::now() < until {
+                    let put = send(client.put(&uri).body(vec![fill; LARGE])).await;
+                    assert_eq!(put.code, Code::CHANGED);
+                    written += 1;
+                }
+                written
+            })
+        })
+        .collect();
+    let mut states = std::collections::BTreeSet::new();
+    while std::time::Instant::now() < until {
+        let reply = send(serving.request(Code::GET, "rewritten")).await;
+        let first = reply.bytes()[0];
+        assert_eq!(reply.bytes().len(), LARGE);
+        assert!(reply.bytes().iter().all(|byte| *byte == first), "one state");
+        states.insert(tag(&reply));
+    }
+    for writer in writers {
+        assert!(writer.await.unwrap() > 1);
+    }
+    assert!(states.len() > 1, "the file was replaced between transfers");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_for_files_occupy_few_threads() {
+    let serving = Serving::start();
+    for file in 0..1_000 {
+        fs::write(serving.folder.join(format!("file-{file}")), "x").unwrap();
+    }
+    let mut requests = tokio::task::JoinSet::new();
+    for client in 0..4 {
+        let client = (client > 0).then(|| Client::open().unwrap());
+        let client = client.unwrap_or_else(|| serving.client.clone());
+        for _ in 0..100 {
+            for path in ["", "note.txt"] {
+                let get = client.get(format!("{}/{path}", serving.uri));
+                requests.spawn(async move { send(get).await.code });
+            }
+        }
+    }
+    let codes = requests.join_all().await;
+    let served = codes.iter().filter(|code| **code == Code::CONTENT).count();
+    assert!(served > 100, "{served}");
+    // Threads that were started for blocking work stay for some seconds.
+    let status = format!("/proc/{}/status", serving._running.id());
+    let status = fs::read_to_string(status).unwrap();
+    let threads = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Threads:"));
+    let threads: usize = threads.unwrap().trim().parse().unwrap();
+    assert!(threads <= 24, "{threads} threads");
+}

@@ -8,6 +8,7 @@
 mod bench;
 mod bench_secured;
 mod commands;
+mod file_updates;
 mod files;
 mod groups;
 mod guide;

@@ -1,57 +1,65 @@
 //! Files as resources.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use carob::server::{Notifier, Refusal, Request, Resource, Upload};
 use carob::{Code, ContentFormat, ETag, Payload, Response};
-use carob_proto::link_format::LinkWriter;
+use nix::errno::Errno;
 
-use super::folder::{Entry, Folder, Found, Partial, PathError};
-use crate::formats;
+use super::folder::{Folder, Found, PathError, etag};
+use super::upload::Partial;
+use crate::{formats, printer};
 
 /// Files up to this size, in bytes, are read whole, so that all blocks are of one state; larger
 /// ones are read block by block as they are asked for.
 const WHOLE: u64 = 64 << 10;
 /// Bytes of an upload that are gathered before they are written.
 const GATHER: usize = 64 << 10;
+/// Time between two errors of the system that are reported to the operator.
+const REPORT: Duration = Duration::from_secs(1);
 
-/// The files of a folder: GET, and if `writable` PUT and DELETE, of which observers are told.
-pub(super) fn resource(root: Folder, writable: bool) -> Resource {
-    let root = Arc::new(root);
-    let (reading, telling) = (Arc::clone(&root), Arc::clone(&root));
+/// The files of a folder: GET, and if `writable` PUT and DELETE, of which observers are notified.
+pub(super) fn resource(root: &Folder, writable: bool) -> Resource {
+    let (reading, state_of) = (root.clone(), root.clone());
     let resource = Resource::new()
-        .on_blocking(Code::GET, move |request| read(&reading, &request))
-        .state_tag_blocking(move |request| state(&telling, &request));
+        .on(Code::GET, move |request| read(reading.clone(), request))
+        .state_tag(move |request| state(state_of.clone(), request));
     if !writable {
-        // What others do to the files is not noticed, so there would be nothing to tell.
+        // Changes by other programs are not noticed, so there would be no notifications.
         return resource;
     }
-    let (writing, deleting) = (Arc::clone(&root), root);
+    let (writing, deleting) = (root.clone(), root.clone());
     let changes = Notifier::new();
     let (written, deleted) = (changes.clone(), changes.clone());
     resource
         .on_upload(Code::PUT, move |request: Request, upload| {
             let (changes, path) = (written.clone(), path(&request));
-            let writing = write(Arc::clone(&writing), request, upload);
+            let writing = write(writing.clone(), request, upload);
             async move {
-                let answer = writing.await;
-                if answer.is_ok() {
-                    tell(&changes, path);
+                let response = writing.await;
+                if response.is_ok() {
+                    notify(&changes, path);
                 }
-                answer
+                response
             }
         })
-        .on_blocking(Code::DELETE, move |request| {
-            let answer = delete(&deleting, &request);
-            if answer.is_ok() {
-                tell(&deleted, path(&request));
+        .on(Code::DELETE, move |request: Request| {
+            let (changes, path) = (deleted.clone(), path(&request));
+            let deleting = delete(deleting.clone(), request);
+            async move {
+                let response = deleting.await;
+                if response.is_ok() {
+                    notify(&changes, path);
+                }
+                response
             }
-            answer
         })
         .observable(&changes)
 }
@@ -62,8 +70,8 @@ fn path(request: &Request) -> Vec<Vec<u8>> {
     segments.map(<[u8]>::to_vec).collect()
 }
 
-/// Tells those who observe a file, or the folder it is in, that it has changed.
-fn tell(changes: &Notifier, changed: Vec<Vec<u8>>) {
+/// Notifies the observers of a file, and of the folder it is in.
+fn notify(changes: &Notifier, changed: Vec<Vec<u8>>) {
     changes.changed_for(move |request| {
         let observed = path(request);
         let folder = changed.split_last().map(|(_, folder)| folder);
@@ -75,46 +83,103 @@ fn segments(request: &Request) -> Vec<&[u8]> {
     request.segments().collect()
 }
 
-fn read(root: &Folder, request: &Request) -> Result<Response, Refusal> {
-    let segments = segments(request);
-    match root.find(&segments)? {
-        Found::Folder(folder) => listing(&folder, request, &segments),
-        Found::File(file) => content(&file, request, &segments),
+async fn read(root: Folder, request: Request) -> Result<Response, Refusal> {
+    let (store, request) = (Arc::clone(&root.store), Arc::new(request));
+    let asked = Arc::clone(&request);
+    let found = on_thread(&root.clone(), move || {
+        let segments = segments(&asked);
+        match root.find(&segments)? {
+            Found::File(file) => content(&root, file, &asked, &segments).map(Ok),
+            Found::Folder(folder) => {
+                let kept = folder.store.listings.kept(&folder, base(&segments))?;
+                Ok(kept.map(listing).ok_or(folder))
+            }
+        }
+    })
+    .await?;
+    let folder = match found {
+        Ok(response) => return acceptable(response, &request),
+        Err(folder) => folder,
+    };
+    // Whoever waits here occupies no thread, and finds the listing that was read meanwhile.
+    let _reading = store.listings.reading.lock().await;
+    let asked = Arc::clone(&request);
+    let links = on_thread(&folder.clone(), move || {
+        let segments = segments(&asked);
+        folder.store.listings.read(&folder, base(&segments))
+    })
+    .await?;
+    acceptable(listing(links), &request)
+}
+
+/// The path of a folder without the empty segment at its end.
+fn base<'s, 'r>(segments: &'s [&'r [u8]]) -> &'s [&'r [u8]] {
+    match segments {
+        [rest @ .., b""] => rest,
+        all => all,
+    }
+}
+
+fn listing(links: Bytes) -> Response {
+    Response::content(ContentFormat::LINK_FORMAT, links)
+}
+
+/// A response in the format that Accept asks for, or 4.06.
+fn acceptable(response: Response, request: &Request) -> Result<Response, Refusal> {
+    match request.accept() {
+        Some(accept) if response.format() != Some(accept) => Err(Refusal::not_acceptable("")),
+        _ => Ok(response),
     }
 }
 
 /// The state of the file that a request is about.
-fn state(root: &Folder, request: &Request) -> Result<Option<ETag>, Refusal> {
-    let file = root.place(&segments(request))?.existing()?;
-    Ok(match file {
-        Some(file) => Some(etag(&file.metadata()?)),
-        None => None,
+async fn state(root: Folder, request: Request) -> Result<Option<ETag>, Refusal> {
+    on_thread(&root.clone(), move || {
+        let file = root.place(&segments(&request))?.existing()?;
+        Ok(match file {
+            Some(file) => Some(etag(&file.metadata()?)),
+            None => None,
+        })
     })
+    .await
 }
 
-/// The file, or the part of it that is asked for.
-fn content(file: &File, request: &Request, segments: &[&[u8]]) -> Result<Response, Refusal> {
-    let metadata = file.metadata()?;
-    let name = segments
-        .last()
-        .map(|name| String::from_utf8_lossy(name))
-        .unwrap_or_default();
-    let format = format_of(&name);
-    if request.accept().is_some_and(|accept| accept != format) {
-        return Err(Refusal::not_acceptable(""));
+/// The file, or the part of it that is asked for: of a large file the state that the peer's
+/// transfer began with, while that is held.
+fn content(
+    root: &Folder,
+    file: File,
+    request: &Request,
+    segments: &[&[u8]],
+) -> Result<Response, PathError> {
+    let name = segments.last().map(|name| String::from_utf8_lossy(name));
+    let format = format_of(&name.unwrap_or_default());
+    let (peer, wanted) = (request.peer(), request.wanted());
+    let (snapshots, now) = (&root.store.snapshots, Instant::now());
+    let mut file = Arc::new(file);
+    let mut size = file.metadata()?.len();
+    if wanted.offset > 0
+        && let Some(held) = snapshots.of(peer, segments, now)
+    {
+        size = held.metadata()?.len();
+        file = held;
     }
-    let mut response = Response::content(format, "").with_etag(etag(&metadata));
-    let size = metadata.len();
+    let mut response = Response::content(format, "").with_etag(etag(&file.metadata()?));
     if size <= WHOLE {
-        response.payload = Payload::Whole(read_at(file, 0, size)?);
+        response.payload = Payload::Whole(read_at(&file, 0, size)?);
         return Ok(response);
     }
-    let wanted = request.wanted();
     if wanted.offset >= size {
-        return Err(Refusal::bad_option("Block2: beyond the end"));
+        let refusal = Refusal::bad_option("Block2: beyond the end");
+        return Err(PathError::Refused(refusal));
     }
-    let bytes = read_at(file, wanted.offset, wanted.take(size))?;
+    let bytes = read_at(&file, wanted.offset, wanted.take(size))?;
     let more = wanted.offset + (bytes.len() as u64) < size;
+    if !more {
+        snapshots.end(peer, segments, now);
+    } else if wanted.offset == 0 {
+        snapshots.begin(peer, segments, file, now);
+    }
     response.payload = Payload::Part {
         offset: wanted.offset,
         bytes,
@@ -140,66 +205,19 @@ fn read_at(file: &File, offset: u64, length: u64) -> io::Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// Tells states of a file apart: time of change, size and identity, mixed.
-fn etag(metadata: &Metadata) -> ETag {
-    let words = [
-        metadata.mtime().cast_unsigned(),
-        metadata.mtime_nsec().cast_unsigned(),
-        metadata.len(),
-        metadata.ino(),
-    ];
-    ETag::of(words.map(u64::to_be_bytes).as_flattened())
-}
-
 /// The content format by a name's extension.
-fn format_of(name: &str) -> ContentFormat {
+pub(super) fn format_of(name: &str) -> ContentFormat {
     formats::of_file(Path::new(name)).unwrap_or(ContentFormat::OCTET_STREAM)
 }
 
-/// What is in a folder, as links (RFC 6690 2).
-fn listing(folder: &Folder, request: &Request, segments: &[&[u8]]) -> Result<Response, Refusal> {
-    if request
-        .accept()
-        .is_some_and(|accept| accept != ContentFormat::LINK_FORMAT)
-    {
-        return Err(Refusal::not_acceptable(""));
-    }
-    let base: Vec<&[u8]> = segments
-        .iter()
-        .copied()
-        .filter(|segment| !segment.is_empty())
-        .collect();
-    let mut links = LinkWriter::new();
-    for Entry { name, size } in folder.entries()? {
-        let path = base.iter().copied().chain([name.as_bytes()]);
-        match size {
-            Some(size) => links
-                .path(path)
-                .number("ct", format_of(&name).0.into())
-                .number("sz", size),
-            // A folder's path ends with a slash, so that relative references start within it.
-            None => links
-                .path(path.chain([&b""[..]]))
-                .number("ct", ContentFormat::LINK_FORMAT.0.into()),
-        };
-    }
-    Ok(Response::content(
-        ContentFormat::LINK_FORMAT,
-        links.finish(),
-    ))
-}
-
 /// Takes a file as it arrives.
-async fn write(
-    root: Arc<Folder>,
-    request: Request,
-    mut upload: Upload,
-) -> Result<Response, Refusal> {
-    let begun = on_thread(move || {
-        let place = root.place(&segments(&request))?;
-        // A folder, or what is no file, cannot be written over.
-        place.existing()?;
-        place.begin()
+async fn write(root: Folder, request: Request, mut upload: Upload) -> Result<Response, Refusal> {
+    let request = Arc::new(request);
+    let asked = Arc::clone(&request);
+    let place = root.clone();
+    let begun = on_thread(&root, move || {
+        let place = place.place(&segments(&asked))?;
+        place.begin(asked.peer().ip())
     });
     let mut partial = begun.await?;
     let mut gathered = BytesMut::new();
@@ -214,7 +232,7 @@ async fn write(
         gathered.extend_from_slice(&block.unwrap_or_default());
         if gathered.len() >= GATHER || (last && !gathered.is_empty()) {
             let bytes = gathered.split().freeze();
-            partial = on_thread(move || {
+            partial = on_thread(&root, move || {
                 let mut partial: Partial = partial;
                 partial.write(&bytes)?;
                 Ok(partial)
@@ -225,7 +243,8 @@ async fn write(
             break;
         }
     }
-    let replaced = on_thread(move || partial.complete()).await?;
+    let complete = move || partial.complete(|state| request.preconditions_hold(state));
+    let replaced = on_thread(&root, complete).await?;
     Ok(Response::new(if replaced {
         Code::CHANGED
     } else {
@@ -233,16 +252,24 @@ async fn write(
     }))
 }
 
-fn delete(root: &Folder, request: &Request) -> Result<Response, Refusal> {
-    // What is not there is deleted as well (RFC 7252 5.8.4).
-    root.place(&segments(request))?.remove()?;
-    Ok(Response::new(Code::DELETED))
+async fn delete(root: Folder, request: Request) -> Result<Response, Refusal> {
+    on_thread(&root.clone(), move || {
+        let place = root.place(&segments(&request))?;
+        // What is not there is deleted as well (RFC 7252 5.8.4).
+        place.remove(|state| request.preconditions_hold(state))?;
+        Ok(Response::new(Code::DELETED))
+    })
+    .await
 }
 
-/// Does what blocks on a thread that may be blocked.
+/// Does what blocks on one of the few threads for files.
 async fn on_thread<T: Send + 'static>(
+    root: &Folder,
     work: impl FnOnce() -> Result<T, PathError> + Send + 'static,
 ) -> Result<T, Refusal> {
+    let Ok(_permit) = root.store.threads.acquire().await else {
+        return Err(Refusal::internal_server_error(""));
+    };
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => Ok(result?),
         Err(_) => Err(Refusal::internal_server_error("")),
@@ -254,18 +281,56 @@ impl From<PathError> for Refusal {
         match error {
             PathError::NotFound => Self::not_found("no such file"),
             PathError::Forbidden => Self::forbidden("not a file of this folder"),
-            PathError::Failed(error) => error.into(),
+            PathError::Refused(refusal) => refusal,
+            PathError::Failed(error) => failed(&error),
         }
+    }
+}
+
+/// The refusal for an error of the system, whose text is for the operator only.
+fn failed(error: &io::Error) -> Refusal {
+    report(error);
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG) => {
+            Refusal::internal_server_error("the server has no space for the file")
+        }
+        Some(Errno::EMFILE | Errno::ENFILE) => {
+            Refusal::service_unavailable("the server has too many files open")
+                .with_max_age(Duration::from_secs(1))
+        }
+        _ => Refusal::internal_server_error("the server cannot access the file"),
+    }
+}
+
+/// Tells the operator of an error of the system, one each [`REPORT`] at most.
+fn report(error: &io::Error) {
+    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    /// Milliseconds after the first error before which none is reported.
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let now = u64::try_from(BEGAN.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let after = |next| (now >= next).then_some(now.saturating_add(REPORT.as_millis() as u64));
+    let due = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
+    if due.is_ok() {
+        printer::remark(&format!("a request for a file failed: {error}"));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::store::Store;
     use super::*;
     use carob::{Client, OptionNumber, Reply, Server};
 
     /// Runs a test against a writable folder with a file and a folder in it.
     fn served<F: Future<Output = ()>>(name: &str, test: impl FnOnce(Client, String) -> F) {
+        served_from(name, |client, uri, _| test(client, uri));
+    }
+
+    /// The same with the folder.
+    fn served_from<F: Future<Output = ()>>(
+        name: &str,
+        test: impl FnOnce(Client, String, Folder) -> F,
+    ) {
         let root = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(root.join("sub")).unwrap();
         std::fs::write(root.join("a b.json"), "{}").unwrap();
@@ -274,11 +339,12 @@ mod tests {
             .build()
             .unwrap();
         runtime.block_on(async {
-            let files = resource(Folder::open(&root).unwrap(), true);
+            let folder = Folder::open(&root, Store::default()).unwrap();
+            let files = resource(&folder, true);
             let builder = Server::builder().bind("127.0.0.1:0").fallback(files);
             let server = builder.start().await.unwrap();
             let uri = format!("coap://{}", server.local_address());
-            test(Client::open().unwrap(), uri).await;
+            test(Client::open().unwrap(), uri, folder).await;
         });
         std::fs::remove_dir_all(root).unwrap();
     }
@@ -317,6 +383,52 @@ mod tests {
             let missing = client.get(format!("{uri}/sub/x")).await.unwrap();
             let text = (missing.code, missing.text());
             assert_eq!(text, (Code::NOT_FOUND, Some("no such file")));
+        });
+    }
+
+    #[test]
+    fn a_folder_is_read_once_however_many_list_it_until_it_changes() {
+        served_from("carob-files-once", |client, uri, folder| async move {
+            let past = std::time::SystemTime::now() - Duration::from_secs(60);
+            let own = File::from(folder.descriptor.try_clone().unwrap());
+            own.set_modified(past).unwrap();
+            let mut requests = tokio::task::JoinSet::new();
+            for _ in 0..100 {
+                let get = client.get(&uri);
+                requests.spawn(async move { get.await.unwrap() });
+            }
+            let lists = requests.join_all().await;
+            assert!(lists.iter().all(|list| list.text() == lists[0].text()));
+            assert_eq!(folder.store.listings.reads(), 1);
+            for name in ["one", "two"] {
+                let put = client.put(format!("{uri}/{name}")).body("x");
+                assert_eq!(put.await.unwrap().code, Code::CREATED);
+                let list = client.get(&uri).await.unwrap();
+                assert!(list.text().unwrap().contains(name), "{list:?}");
+            }
+            assert_eq!(folder.store.listings.reads(), 3);
+        });
+    }
+
+    #[test]
+    fn a_transfer_reads_one_state_to_its_end_while_the_file_is_replaced() {
+        served("carob-files-held", |client, uri| async move {
+            let uri = format!("{uri}/large");
+            let put = |fill: u8| client.put(&uri).body(vec![fill; 100_000]);
+            assert_eq!(put(1).await.unwrap().code, Code::CREATED);
+            let block = |number: u64| client.get(&uri).range(number * 1_024, 1_024);
+            let first = block(0).await.unwrap();
+            let other = Client::open().unwrap();
+            let replacing = other.put(&uri).body(vec![2; 100_000]);
+            assert_eq!(replacing.await.unwrap().code, Code::CHANGED);
+            for number in [1, 50, 97] {
+                let next = block(number).await.unwrap();
+                assert_eq!(next.etag(), first.etag(), "block {number}");
+                assert!(next.bytes().iter().all(|byte| *byte == 1));
+            }
+            let whole = client.get(&uri).await.unwrap();
+            assert_ne!(whole.etag(), first.etag());
+            assert!(whole.bytes().iter().all(|byte| *byte == 2));
         });
     }
 }

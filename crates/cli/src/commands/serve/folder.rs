@@ -5,30 +5,35 @@
 //! we walk.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::fs::{File, Metadata};
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use carob::ETag;
+use carob::server::Refusal;
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, openat, renameat};
+use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstatat};
-use nix::unistd::{UnlinkatFlags, unlinkat};
 
-/// Names of files still being written begin with this; they are not there for clients.
-const PARTIAL: &str = ".carob-upload-";
+use super::store::Store;
+use super::upload::PARTIAL;
+
 /// Entries listed of one folder at most.
 const ENTRIES: usize = 4_096;
 /// Folders above a file at most.
-const DEPTH: usize = 32;
+pub(super) const DEPTH: usize = 32;
 
-/// An open folder.
+/// An open folder, with the settings and tables of all folders served.
 #[derive(Clone, Debug)]
-pub(super) struct Folder(Arc<OwnedFd>);
+pub(super) struct Folder {
+    pub(super) descriptor: Arc<OwnedFd>,
+    pub(super) store: Arc<Store>,
+}
 
 /// What a path leads to.
 #[derive(Debug)]
@@ -40,8 +45,8 @@ pub(super) enum Found {
 /// A place in a folder for a file, existing or not.
 #[derive(Debug)]
 pub(super) struct Place {
-    folder: Folder,
-    name: Box<OsStr>,
+    pub(super) folder: Folder,
+    pub(super) name: Box<OsStr>,
 }
 
 /// An entry of a folder.
@@ -52,21 +57,14 @@ pub(super) struct Entry {
     pub(super) size: Option<u64>,
 }
 
-/// A file being written, removed unless it is completed.
-#[derive(Debug)]
-pub(super) struct Partial {
-    place: Place,
-    temporary: String,
-    file: File,
-    complete: bool,
-}
-
 /// Why a path leads nowhere.
 #[derive(Debug)]
 pub(super) enum PathError {
     /// It leads, or would lead, outside; or to what is neither file nor folder.
     Forbidden,
     NotFound,
+    /// The request is refused for a reason of its own.
+    Refused(Refusal),
     Failed(io::Error),
 }
 
@@ -89,41 +87,67 @@ impl From<io::Error> for PathError {
     }
 }
 
-/// A segment of a path as a file's name, unless it could mean anything else.
-fn name(segment: &[u8]) -> Result<&OsStr, PathError> {
-    let special = segment.is_empty() || segment == b"." || segment == b"..";
-    if special || segment.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0)) {
-        return Err(PathError::Forbidden);
-    }
-    if segment.starts_with(PARTIAL.as_bytes()) {
-        return Err(PathError::NotFound);
-    }
-    Ok(OsStr::from_bytes(segment))
-}
-
-const READ: OFlag = OFlag::O_RDONLY
+/// Flags of every file and folder that is opened to be read: symbolic links are refused.
+pub(super) const READ: OFlag = OFlag::O_RDONLY
     .union(OFlag::O_NOFOLLOW)
     .union(OFlag::O_CLOEXEC);
 
+/// Entity tag of a file's state: time of change, size and identity, mixed.
+pub(super) fn etag(metadata: &Metadata) -> ETag {
+    let words = [
+        metadata.mtime().cast_unsigned(),
+        metadata.mtime_nsec().cast_unsigned(),
+        metadata.len(),
+        metadata.ino(),
+    ];
+    ETag::of(words.map(u64::to_be_bytes).as_flattened())
+}
+
 impl Folder {
     /// Opens the folder that is to be served. Its own path may go through links.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, store: Store) -> io::Result<Self> {
         let file = File::open(path)?;
         if !file.metadata()?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(Self(Arc::new(file.into())))
+        Ok(Self {
+            descriptor: Arc::new(file.into()),
+            store: Arc::new(store),
+        })
     }
 
-    fn step(&self, segment: &[u8]) -> Result<Self, PathError> {
-        let next = openat(
-            self.0.as_fd(),
-            name(segment)?,
-            READ | OFlag::O_DIRECTORY,
-            Mode::empty(),
-        );
+    /// The same settings and tables with another folder.
+    fn with(&self, descriptor: OwnedFd) -> Self {
+        Self {
+            descriptor: Arc::new(descriptor),
+            store: Arc::clone(&self.store),
+        }
+    }
+
+    /// A segment of a path as a file's name, unless it could mean anything else or is hidden.
+    fn name<'s>(&self, segment: &'s [u8]) -> Result<&'s OsStr, PathError> {
+        let special = segment.is_empty() || segment == b"." || segment == b"..";
+        if special || segment.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0)) {
+            return Err(PathError::Forbidden);
+        }
+        if !self.shows(segment) {
+            return Err(PathError::NotFound);
+        }
+        Ok(OsStr::from_bytes(segment))
+    }
+
+    /// Whether a name is there for clients: dotfiles only if asked for, uploads under way never.
+    fn shows(&self, name: &[u8]) -> bool {
+        let hidden = name.starts_with(b".") && !self.store.hidden;
+        !hidden && !name.starts_with(PARTIAL.as_bytes())
+    }
+
+    /// The folder of this name in this one.
+    pub(super) fn step(&self, name: &OsStr) -> Result<Self, PathError> {
+        let flags = READ | OFlag::O_DIRECTORY;
         // Linux says ENOTDIR of a link that it may not follow; either way nothing is there.
-        Ok(Self(Arc::new(next?)))
+        let next = openat(self.descriptor.as_fd(), name, flags, Mode::empty())?;
+        Ok(self.with(next))
     }
 
     /// The folder and the name that the segments of a path lead to; none for the folder itself.
@@ -141,12 +165,10 @@ impl Folder {
         }
         let mut folder = self.clone();
         for segment in above {
-            folder = folder.step(segment)?;
+            folder = folder.step(folder.name(segment)?)?;
         }
-        Ok(Some(Place {
-            folder,
-            name: name(last)?.into(),
-        }))
+        let name = folder.name(last)?.into();
+        Ok(Some(Place { folder, name }))
     }
 
     /// What a path leads to.
@@ -156,10 +178,15 @@ impl Folder {
         };
         // Opening a pipe would wait for its other end.
         let flags = READ | OFlag::O_NONBLOCK;
-        let file = File::from(openat(folder.0.as_fd(), &*name, flags, Mode::empty())?);
+        let file = File::from(openat(
+            folder.descriptor.as_fd(),
+            &*name,
+            flags,
+            Mode::empty(),
+        )?);
         let metadata = file.metadata()?;
         if metadata.is_dir() {
-            Ok(Found::Folder(Self(Arc::new(file.into()))))
+            Ok(Found::Folder(folder.with(file.into())))
         } else if metadata.is_file() {
             Ok(Found::File(file))
         } else {
@@ -174,15 +201,8 @@ impl Folder {
 
     /// Its files and folders by name, the first [`ENTRIES`] that the system gives.
     pub(super) fn entries(&self) -> Result<Vec<Entry>, PathError> {
-        // Reading moves a position that clones of a descriptor share, so this needs its own.
-        let own = openat(
-            self.0.as_fd(),
-            ".",
-            READ | OFlag::O_DIRECTORY,
-            Mode::empty(),
-        )?;
         let mut entries = Vec::new();
-        for entry in Dir::from_fd(own)?.iter() {
+        for entry in self.read()?.iter() {
             if entries.len() == ENTRIES {
                 break;
             }
@@ -190,10 +210,11 @@ impl Folder {
             let Ok(name) = entry.file_name().to_str() else {
                 continue;
             };
-            if name.starts_with('.') {
+            if matches!(name, "." | "..") || !self.shows(name.as_bytes()) {
                 continue;
             }
-            let Ok(status) = fstatat(self.0.as_fd(), name, AtFlags::AT_SYMLINK_NOFOLLOW) else {
+            let folder = self.descriptor.as_fd();
+            let Ok(status) = fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW) else {
                 continue;
             };
             let size = match SFlag::from_bits_truncate(status.st_mode) & SFlag::S_IFMT {
@@ -209,13 +230,31 @@ impl Folder {
         entries.sort();
         Ok(entries)
     }
+
+    /// Its entries as the system gives them.
+    pub(super) fn read(&self) -> Result<Dir, PathError> {
+        let flags = READ | OFlag::O_DIRECTORY;
+        // Reading moves a position that clones of a descriptor share, so this needs its own.
+        let own = openat(self.descriptor.as_fd(), ".", flags, Mode::empty())?;
+        Ok(Dir::from_fd(own)?)
+    }
+
+    /// Its identity and the times of its last changes.
+    pub(super) fn metadata(&self) -> Result<Metadata, PathError> {
+        Ok(File::from(self.descriptor.try_clone()?).metadata()?)
+    }
 }
 
 impl Place {
     /// The file that is there now, if one is.
     pub(super) fn existing(&self) -> Result<Option<File>, PathError> {
         let flags = READ | OFlag::O_NONBLOCK;
-        match openat(self.folder.0.as_fd(), &*self.name, flags, Mode::empty()) {
+        match openat(
+            self.folder.descriptor.as_fd(),
+            &*self.name,
+            flags,
+            Mode::empty(),
+        ) {
             Ok(file) => {
                 let file = File::from(file);
                 if file.metadata()?.is_file() {
@@ -228,68 +267,11 @@ impl Place {
             Err(error) => Err(error.into()),
         }
     }
-
-    /// Removes the file; whether there was one.
-    pub(super) fn remove(&self) -> Result<bool, PathError> {
-        if self.existing()?.is_none() {
-            return Ok(false);
-        }
-        match unlinkat(
-            self.folder.0.as_fd(),
-            &*self.name,
-            UnlinkatFlags::NoRemoveDir,
-        ) {
-            Ok(()) => Ok(true),
-            Err(Errno::ENOENT) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Begins a file that will take this place when it is complete.
-    pub(super) fn begin(self) -> Result<Partial, PathError> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let temporary = format!("{PARTIAL}{}-{count}", std::process::id());
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
-        let mode = Mode::from_bits_truncate(0o644);
-        let file = openat(self.folder.0.as_fd(), temporary.as_str(), flags, mode)?;
-        Ok(Partial {
-            place: self,
-            temporary,
-            file: file.into(),
-            complete: false,
-        })
-    }
-}
-
-impl Partial {
-    /// Adds to the file.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), PathError> {
-        Ok(self.file.write_all(bytes)?)
-    }
-
-    /// Puts the file in its place, all at once; whether it replaced one.
-    pub(super) fn complete(mut self) -> Result<bool, PathError> {
-        let replaced = self.place.existing()?.is_some();
-        let folder = self.place.folder.0.as_fd();
-        renameat(folder, self.temporary.as_str(), folder, &*self.place.name)?;
-        self.complete = true;
-        Ok(replaced)
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        if !self.complete {
-            let folder = self.place.folder.0.as_fd();
-            // Should this fail, the file stays, under a name that clients cannot see.
-            let _ = unlinkat(folder, self.temporary.as_str(), UnlinkatFlags::NoRemoveDir);
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::limits::FileLimits;
     use super::*;
     use std::fs;
     use std::os::unix::fs::symlink;
@@ -303,7 +285,7 @@ mod tests {
         fs::write(root.join("served/sub/file"), "f").unwrap();
         symlink("../secret", root.join("served/link")).unwrap();
         symlink("..", root.join("served/up")).unwrap();
-        let folder = Folder::open(&root.join("served")).unwrap();
+        let folder = Folder::open(&root.join("served"), Store::default()).unwrap();
         (root, folder)
     }
 
@@ -345,23 +327,28 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_whole_or_not_at_all() {
-        let (root, folder) = tree("carob-folder-whole");
-        let mut partial = folder.place(&[b"new"]).unwrap().begin().unwrap();
-        partial.write(b"half").unwrap();
-        assert!(matches!(folder.find(&[b"new"]), Err(PathError::NotFound)));
-        drop(partial);
-        assert_eq!(
-            fs::read_dir(root.join("served")).unwrap().count(),
-            3,
-            "nothing is left behind"
-        );
-        let mut partial = folder.place(&[b"new"]).unwrap().begin().unwrap();
-        partial.write(b"all").unwrap();
-        assert!(!partial.complete().unwrap());
-        assert_eq!(fs::read(root.join("served/new")).unwrap(), b"all");
-        assert!(folder.place(&[b"new"]).unwrap().remove().unwrap());
-        assert!(!folder.place(&[b"new"]).unwrap().remove().unwrap());
+    fn dotfiles_are_there_only_if_asked_for() {
+        let (root, folder) = tree("carob-folder-hidden");
+        fs::create_dir(root.join("served/.git")).unwrap();
+        fs::write(root.join("served/.git/config"), "c").unwrap();
+        fs::write(root.join("served/.env"), "e").unwrap();
+        fs::write(root.join("served/.carob-upload-1"), "u").unwrap();
+        let paths: &[&[&[u8]]] = &[&[b".env"], &[b".git", b"config"], &[b".git", b""]];
+        for path in paths {
+            assert!(matches!(folder.find(path), Err(PathError::NotFound)));
+            assert!(matches!(folder.place(path), Err(PathError::NotFound)));
+        }
+        let store = Store::new(true, FileLimits::default());
+        let folder = Folder::open(&root.join("served"), store).unwrap();
+        for path in paths {
+            assert!(folder.find(path).is_ok(), "{path:?}");
+        }
+        for wrong in [&[&b".carob-upload-1"[..]][..], &[b".."], &[b"."]] {
+            assert!(folder.find(wrong).is_err(), "{wrong:?}");
+        }
+        let entries = folder.entries().unwrap().into_iter();
+        let names: Vec<_> = entries.map(|entry| entry.name).collect();
+        assert_eq!(names, [".env", ".git", "sub"]);
         fs::remove_dir_all(root).unwrap();
     }
 }

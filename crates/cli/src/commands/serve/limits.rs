@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use carob::limits::{self, NamedLimit};
 use serde_json::json;
 
 use crate::failure::Outcome;
@@ -20,17 +19,94 @@ under load is in [overload.md](overload.md). `carob serve --limits --markdown` w
 |---|---|---|
 ";
 
+/// A limit as it is listed.
+pub(crate) struct Listed {
+    pub(crate) name: &'static str,
+    pub(crate) default: usize,
+    about: String,
+}
+
+/// Limits of the files served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FileLimits {
+    /// Bytes of uploads under way on disk.
+    pub(super) upload_disk_bytes: usize,
+    /// Files held open for block-wise transfers.
+    pub(super) snapshots: usize,
+}
+
+impl Default for FileLimits {
+    fn default() -> Self {
+        Self {
+            upload_disk_bytes: 4 << 30,
+            snapshots: 128,
+        }
+    }
+}
+
+/// Name, what happens at it, and its value.
+type OfFiles = (
+    &'static str,
+    &'static str,
+    fn(&mut FileLimits) -> &mut usize,
+);
+
+const OF_FILES: &[OfFiles] = &[
+    (
+        "upload_disk_bytes",
+        "Bytes on disk of files that are being received (`carob serve --writable`); one source may hold half. \
+         At it: 5.03.",
+        |limits| &mut limits.upload_disk_bytes,
+    ),
+    (
+        "snapshots",
+        "Files larger than 64 KiB held open for block-wise transfers (`carob serve --dir`), so that a transfer \
+         reads one state of a file that is replaced meanwhile; one source may hold half. At it, the one used \
+         longest ago is closed.",
+        |limits| &mut limits.snapshots,
+    ),
+];
+
+/// All limits: those of the library, and those of the files served.
+pub(crate) fn all() -> Vec<Listed> {
+    let of_library = carob::limits::named().into_iter();
+    let of_library = of_library.map(|limit| Listed {
+        name: limit.name,
+        default: limit.default,
+        about: limit.about,
+    });
+    let of_files = OF_FILES.iter().map(|(name, about, value)| Listed {
+        name,
+        default: *value(&mut FileLimits::default()),
+        about: (*about).to_owned(),
+    });
+    of_library.chain(of_files).collect()
+}
+
+/// The limits of the files served, and what is left for the library.
+pub(super) fn of_files(limits: Vec<(String, usize)>) -> (FileLimits, Vec<(String, usize)>) {
+    let mut of_files = FileLimits::default();
+    let (files, others): (Vec<_>, Vec<_>) = (limits.into_iter())
+        .partition(|(name, _)| OF_FILES.iter().any(|(known, ..)| known == name));
+    for (name, value) in files {
+        let known = OF_FILES.iter().find(|(known, ..)| *known == name);
+        if let Some((.., of)) = known {
+            *of(&mut of_files) = value;
+        }
+    }
+    (of_files, others)
+}
+
 /// Prints them.
 pub(super) fn list(as_json: bool, as_page: bool) -> Outcome {
-    let all = limits::named();
+    let all = all();
     // Writing to a String cannot fail, here and below.
     let mut text = String::new();
     if as_json {
-        for NamedLimit {
+        for Listed {
             name,
             default,
             about,
-            ..
         } in &all
         {
             let about = plain(about);
@@ -39,22 +115,20 @@ pub(super) fn list(as_json: bool, as_page: bool) -> Outcome {
         }
     } else if as_page {
         text.push_str(PAGE);
-        for NamedLimit {
+        for Listed {
             name,
             default,
             about,
-            ..
         } in &all
         {
             let (default, about) = (number(*default), plain(about));
             _ = writeln!(text, "| `{name}` | {default} | {about} |");
         }
     } else {
-        for NamedLimit {
+        for Listed {
             name,
             default,
             about,
-            ..
         } in &all
         {
             _ = writeln!(text, "{name}={default}");
@@ -83,6 +157,7 @@ fn plain(about: &str) -> String {
 fn number(number: usize) -> String {
     match number {
         0 => "0".to_owned(),
+        bytes if bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
         bytes if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
         other => {
             let digits = other.to_string();

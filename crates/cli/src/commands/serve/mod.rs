@@ -5,8 +5,16 @@ mod demo;
 mod files;
 #[cfg(unix)]
 mod folder;
-mod limits;
+pub(crate) mod limits;
+#[cfg(unix)]
+mod listing;
 mod live;
+#[cfg(unix)]
+mod snapshot;
+#[cfg(unix)]
+mod store;
+#[cfg(unix)]
+mod upload;
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,10 +25,11 @@ use carob::{AmplificationLimit, Finish, Server, ServerDtls, ServerTls, Settings}
 use crate::args::{self, ListenArgs, ServeArgs};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
+use crate::output;
 use crate::printer;
 
 use super::operator;
-use super::stop::Stop;
+use super::stop::{self, Stop};
 use super::tls;
 
 /// How long a stopping server waits for what is under way.
@@ -38,6 +47,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         listen,
         dir,
         writable,
+        hidden,
         choice,
         count_option,
         aggregate,
@@ -50,6 +60,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     if limits.limits {
         return Ok(limits::list(json, limits.markdown));
     }
+    stop::survive_file_size_limit()?;
     let operator = operator::open(operator).await?;
     let with_controller = args::timed(choice.profile, choice.cc.as_deref())?;
     let with_controller = super::counted(with_controller, count_option);
@@ -68,10 +79,16 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     let mut builder = live::resources(demo::resources(server));
     builder = join.into_iter().fold(builder, ServerBuilder::join);
     builder = operator.in_server(taking_connections(builder, listen)?);
+    let (of_files, of_library) = limits::of_files(limits.limit);
     if let Some(folder) = dir {
-        (builder, settings) = with_folder(builder, settings, &folder, writable)?;
+        let options = Files {
+            writable,
+            hidden,
+            limits: of_files,
+        };
+        (builder, settings) = with_folder(builder, settings, &folder, options)?;
     }
-    let settings = with_limits(settings, limits.limit)?;
+    let settings = with_limits(settings, of_library)?;
     let server = builder.settings(settings).start().await.map_err(|error| {
         let in_use = matches!(&error, carob::OpenError::Bind { source, .. }
             if source.kind() == std::io::ErrorKind::AddrInUse);
@@ -87,6 +104,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     let uri = |&(scheme, address)| args::authority(scheme, address);
     let uris: Vec<String> = server.addresses().iter().map(uri).collect();
     printer::listening(&uris, &limit, operator.metrics.as_deref(), json);
+    // Programs wait for that line.
+    output::finish()?;
     stop.asked().await;
     tokio::select! {
         finish = server.shut_down(GRACE) => {
@@ -176,16 +195,33 @@ pub(super) fn taking_connections(
     Ok(builder)
 }
 
+/// How files are served.
+#[cfg_attr(not(unix), allow(dead_code, reason = "files are served on Unix only"))]
+struct Files {
+    writable: bool,
+    hidden: bool,
+    limits: limits::FileLimits,
+}
+
 #[cfg(unix)]
 fn with_folder(
     builder: ServerBuilder,
     settings: Settings,
     folder: &Path,
-    writable: bool,
+    Files {
+        writable,
+        hidden,
+        limits,
+    }: Files,
 ) -> Result<(ServerBuilder, Settings), Failure> {
-    let root = folder::Folder::open(folder)
+    let store = store::Store::new(hidden, limits);
+    let root = folder::Folder::open(folder, store)
         .map_err(|error| Failure::file("serve the folder", folder, &error))?;
-    let resource = files::resource(root, writable);
+    if writable && let Ok(removed @ 1..) = root.remove_leftovers() {
+        let text = format!("removed {removed} uploads that an earlier run left incomplete");
+        printer::remark(&text);
+    }
+    let resource = files::resource(&root, writable);
     // Uploads are written to disk as they come, so memory is not what limits them.
     let settings = settings.engine(|config| config.limits.upload_bytes = LARGEST_BODY);
     let builder = builder.resource(
@@ -203,7 +239,7 @@ fn with_folder(
     _: ServerBuilder,
     _: Settings,
     folder: &Path,
-    _: bool,
+    _: Files,
 ) -> Result<(ServerBuilder, Settings), Failure> {
     let text = format!(
         "cannot serve {}: --dir needs a Unix system",
