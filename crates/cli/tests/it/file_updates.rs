@@ -18,7 +18,7 @@ use tokio::io::AsyncWriteExt as _;
 const LIMIT: Duration = Duration::from_secs(30);
 const CLIENTS: usize = 8;
 /// Time during which clients compete.
-const CONTEST: Duration = Duration::from_secs(2);
+const CONTEST: Duration = Duration::from_secs(1);
 
 struct Serving {
     uri: String,

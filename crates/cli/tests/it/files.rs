@@ -272,7 +272,7 @@ async fn dotfiles_are_neither_read_nor_written_unless_asked_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_file_can_be_read_while_two_clients_replace_it() {
     let serving = Serving::start();
-    let until = std::time::Instant::now() + Duration::from_secs(2);
+    let until = std::time::Instant::now() + Duration::from_secs(1);
     let uri = format!("{}/rewritten", serving.uri);
     let created = serving.request(Code::PUT, "rewritten").body(vec![0; LARGE]);
     assert_eq!(send(created).await.code, Code::CREATED);

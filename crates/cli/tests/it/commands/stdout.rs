@@ -67,7 +67,7 @@ fn ends(arguments: &[String], stdout: Stdio) -> (Option<i32>, String) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn every_command_fails_if_stdout_cannot_be_written() {
+fn slow_every_command_fails_if_stdout_cannot_be_written() {
     let server = Server::start();
     for arguments in commands(&server.uri) {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -79,7 +79,7 @@ fn every_command_fails_if_stdout_cannot_be_written() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_error() {
+fn slow_a_closed_pipe_is_no_error() {
     let server = Server::start();
     for arguments in commands(&server.uri) {
         let serves = matches!(&*arguments[0], "serve" | "proxy");
