@@ -92,15 +92,6 @@ impl Running {
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
-    /// The process's number.
-    #[allow(
-        dead_code,
-        reason = "for the other programs of tests that share this file"
-    )]
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Everything the program said, for a failing test's message.
     pub(crate) fn said(&self) -> String {
         format!(
