@@ -38,15 +38,33 @@ const CERTIFICATE_SUITES: [Dtls12CipherSuite; 3] = [
 const PSK_SUITE: Dtls12CipherSuite = Dtls12CipherSuite::PSK_AES128_CCM_8;
 
 thread_local! {
-    /// The cookie that the server being made on this thread is to expect.
-    static COOKIE: Cell<Option<[u8; 32]>> = const { Cell::new(None) };
+    /// The cookie of the handshake that [`expecting`] sets up on this thread.
+    static EXPECTED: Cell<Option<Expected>> = const { Cell::new(None) };
 }
 
-/// HMAC, but for the cookie of a server that is being made.
-#[derive(Debug)]
-struct Mac;
+/// The cookie that the client with this random number was sent and has returned.
+#[derive(Clone, Copy)]
+struct Expected {
+    random: [u8; 32],
+    cookie: [u8; 32],
+}
 
-impl HmacProvider for Mac {
+/// HMAC of the library, with the cookies that `driver/dtls` has verified.
+///
+/// The library computes a cookie by `hmac_sha256` over the client's random number alone, and all
+/// else, the pseudorandom function included, by `hmac`. So `hmac` is never replaced, and
+/// `hmac_sha256` only for the one random number of the handshake that is being set up.
+#[derive(Debug)]
+struct CookieHmac;
+
+impl HmacProvider for CookieHmac {
+    fn hmac_sha256(&self, key: &[u8], data: &[u8]) -> Result<[u8; 32], CryptoError> {
+        match EXPECTED.get() {
+            Some(expected) if expected.random == data => Ok(expected.cookie),
+            _ => real().hmac_provider.hmac_sha256(key, data),
+        }
+    }
+
     fn hmac(
         &self,
         hash: HashAlgorithm,
@@ -54,14 +72,21 @@ impl HmacProvider for Mac {
         data: &[u8],
         out: &mut [u8],
     ) -> Result<usize, CryptoError> {
-        match COOKIE.get() {
-            Some(cookie) => {
-                out[..cookie.len()].copy_from_slice(&cookie);
-                Ok(cookie.len())
-            }
-            None => real().hmac_provider.hmac(hash, key, data, out),
+        real().hmac_provider.hmac(hash, key, data, out)
+    }
+}
+
+/// Runs `set_up` on this thread with an expected cookie, which is forgotten however that ends.
+fn expecting<T>(expected: Expected, set_up: impl FnOnce() -> T) -> T {
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            EXPECTED.set(None);
         }
     }
+    let _reset = Reset;
+    EXPECTED.set(Some(expected));
+    set_up()
 }
 
 fn real() -> &'static CryptoProvider {
@@ -76,7 +101,7 @@ pub(crate) fn hmac(key: &[u8], data: &[u8]) -> Option<[u8; 32]> {
 
 fn config() -> dimpl::ConfigBuilder {
     let provider = CryptoProvider {
-        hmac_provider: &Mac,
+        hmac_provider: &CookieHmac,
         ..real().clone()
     };
     Config::builder()
@@ -248,15 +273,17 @@ impl ServerSide {
         let (dtls, lookup) = chosen.ok_or(Broken::NoCommonSuite)?;
         let mut library = Library::new(dtls, now, lookup);
         library.tick(now)?;
-        // It is led to where it would be had it sent the cookie itself.
-        COOKIE.set(Some(cookie));
-        let led = library.feed(&hello.without_cookie()).and_then(|()| {
+        // The library reaches the state in which it would be had it sent the cookie itself.
+        let expected = Expected {
+            random: hello.random(),
+            cookie,
+        };
+        expecting(expected, || {
+            library.feed(&hello.without_cookie())?;
             let mut buffer = [0; 256];
             while !matches!(library.poll(&mut buffer), Said::Nothing) {}
             library.feed(hello.record())
-        });
-        COOKIE.set(None);
-        led?;
+        })?;
         library.shift = hello.sequence().saturating_sub(library.last_sequence + 1);
         library.highest = None;
         Ok(library)
@@ -510,5 +537,39 @@ fn broken(error: dimpl::Error) -> Broken {
             | SecurityError::ServerSelectedDisallowedCipherSuite(_),
         ) => Broken::NoCommonSuite,
         other => Broken::Library(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXPECTED: Expected = Expected {
+        random: [1; 32],
+        cookie: [2; 32],
+    };
+
+    #[test]
+    fn a_panic_while_a_session_is_set_up_leaves_no_cookie_on_the_thread() {
+        let set_up = || expecting(EXPECTED, || panic!("in the library"));
+        std::panic::catch_unwind(set_up).expect_err("it panics");
+        let after = CookieHmac.hmac_sha256(&[3; 32], &EXPECTED.random);
+        assert_eq!(after.ok(), hmac(&[3; 32], &EXPECTED.random));
+    }
+
+    #[test]
+    fn a_session_that_is_set_up_replaces_the_hmac_of_its_cookie_and_no_other() {
+        expecting(EXPECTED, || {
+            let cookie = CookieHmac.hmac_sha256(&[3; 32], &EXPECTED.random);
+            assert_eq!(cookie.ok(), Some(EXPECTED.cookie));
+            let other = CookieHmac.hmac_sha256(&[3; 32], &[4; 32]);
+            assert_eq!(other.ok(), hmac(&[3; 32], &[4; 32]));
+            // The pseudorandom function, even over the same bytes.
+            let mut prf = [0; 32];
+            let written =
+                CookieHmac.hmac(HashAlgorithm::SHA256, &[3; 32], &EXPECTED.random, &mut prf);
+            assert_eq!(written.ok(), Some(32));
+            assert_eq!(Some(prf), hmac(&[3; 32], &EXPECTED.random));
+        });
     }
 }
