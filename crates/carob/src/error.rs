@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carob_proto::codec::{Code, UriError};
+use carob_proto::codec::{Code, Scheme, UriError};
 use carob_proto::endpoint::{Disconnect, Failure, RequestError};
 use carob_proto::message::Response;
 
@@ -232,6 +232,14 @@ pub enum Error {
         peer: SocketAddr,
         /// Time since the request was made.
         after: Duration,
+    },
+    /// The peer is known by a connection only, whose congestion control is the system's.
+    #[error("{peer} is connected over {scheme}: controllers and parameters apply to UDP and DTLS")]
+    OverConnection {
+        /// The peer.
+        peer: SocketAddr,
+        /// The transport.
+        scheme: Scheme,
     },
     /// The endpoint has stopped.
     #[error("the endpoint was shut down")]

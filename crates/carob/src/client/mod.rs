@@ -9,6 +9,8 @@ mod reply;
 mod request;
 mod resolve;
 
+use std::collections::BTreeSet;
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +24,7 @@ use carob_proto::message::Response;
 use tokio::sync::oneshot;
 
 use crate::clock::TimeSource;
+use crate::driver::streams::Kind;
 use crate::driver::{self, Command, Failed, Finish, Handle, Note, Ping, Why};
 use crate::dtls::PeerIdentity;
 use crate::error::{Error, OpenError};
@@ -256,17 +259,29 @@ impl Client {
         outcome
     }
 
-    /// Gives a peer its own controller and parameters from now on, where given; for datagrams, as
-    /// over connections congestion is their own. One that is known
-    /// already keeps its controller until it is forgotten.
+    /// Gives a peer its own controller and parameters from now on, where given, for datagrams over UDP
+    /// and DTLS. A peer that is known already keeps its controller until it is forgotten.
+    ///
+    /// Over TCP, TLS and WebSocket congestion control is the system's. Error:
+    /// [`Error::OverConnection`] for a peer that is known by a connection and by no datagram;
+    /// [`Error::Closed`].
     pub async fn set_peer(
         &self,
         peer: SocketAddr,
         controller: Option<Choice>,
         parameters: Option<TransmissionParameters>,
     ) -> Result<(), Error> {
-        let settings = Box::new((peer, controller, parameters));
-        let taken = self.ways.first().command(Command::SetPeer(settings)).await;
+        if let Some((scheme, _)) = self.known(peer).await
+            && Kind::of(scheme).is_some()
+        {
+            return Err(Error::OverConnection { peer, scheme });
+        }
+        let settings = (peer, controller, parameters);
+        let mut taken = false;
+        for (_, handle) in self.ways.set_peer(&settings) {
+            let command = Command::SetPeer(Box::new(settings.clone()));
+            taken |= handle.command(command).await;
+        }
         if taken { Ok(()) } else { Err(Error::Closed) }
     }
 
@@ -281,43 +296,73 @@ impl Client {
             .await
     }
 
-    /// The readings of a peer's controller, such as its RTO; nothing if the peer is not known.
+    /// The readings of a peer's controller, such as its RTO; nothing if the peer is not known. Over
+    /// TCP, TLS and WebSocket there are none. Of several transports as
+    /// [`snapshot`](Self::snapshot).
     pub async fn gauges(&self, peer: SocketAddr) -> Option<Vec<(&'static str, Gauge)>> {
-        (self.ways.first())
-            .ask(|reply| Command::Gauges(peer, reply))
-            .await?
+        let (scheme, _) = self.known(peer).await?;
+        let handle = self.ways.started(scheme)?;
+        handle.ask(|reply| Command::Gauges(peer, reply)).await?
     }
 
-    /// What is known of a peer now: its RTO and round-trip time, retransmissions, what waits;
+    /// The state of a peer: its RTO and round-trip time, retransmissions, the length of its queue;
     /// nothing if the peer is not known.
+    ///
+    /// Of several transports that share this address, it is of the one most recently used. Over TCP,
+    /// TLS and WebSocket there is no RTO and no round-trip time: they are the system's.
     pub async fn snapshot(&self, peer: SocketAddr) -> Option<Snapshot> {
-        (self.ways.first())
-            .ask(|reply| Command::Snapshot(peer, reply))
-            .await?
+        self.known(peer).await.map(|(_, snapshot)| snapshot)
+    }
+
+    /// The transport by which a peer was last heard of or sent to, and its state there.
+    async fn known(&self, peer: SocketAddr) -> Option<(Scheme, Snapshot)> {
+        let mut known: Option<(Scheme, Snapshot)> = None;
+        let age = |of: &Snapshot| of.heard.into_iter().chain(of.sent).min();
+        for (scheme, handle) in self.ways.all_by_scheme() {
+            let snapshot = handle.ask(|reply| Command::Snapshot(peer, reply)).await;
+            let Some(snapshot) = snapshot.flatten() else {
+                continue;
+            };
+            let newer = known.as_ref().is_none_or(|(_, other)| {
+                age(&snapshot).is_some_and(|own| age(other).is_none_or(|other| own < other))
+            });
+            if newer {
+                known = Some((scheme, snapshot));
+            }
+        }
+        known
     }
 
     /// Who is at the other end of the DTLS session with this peer; nothing if there is none.
     pub async fn peer_identity(&self, peer: SocketAddr) -> Option<Arc<PeerIdentity>> {
-        let handle = self.ways.of(Scheme::Coaps).ok()?;
+        let handle = self.ways.started(Scheme::Coaps)?;
         handle.ask(|reply| Command::Identity(peer, reply)).await?
     }
 
-    /// The peers the endpoint knows: those it has sent messages of its own to.
+    /// The peers that messages were sent to, over all transports, each once.
     pub async fn peers(&self) -> Result<Vec<SocketAddr>, Error> {
-        self.ways
-            .first()
-            .ask(Command::Peers)
-            .await
-            .ok_or(Error::Closed)
+        let mut peers = Vec::new();
+        for handle in self.ways.all() {
+            peers.extend(handle.ask(Command::Peers).await.ok_or(Error::Closed)?);
+        }
+        let mut known = BTreeSet::new();
+        peers.retain(|peer| known.insert(*peer));
+        Ok(peers)
     }
 
-    /// What the endpoint's tables hold.
+    /// The entries in the tables of all transports together.
     pub async fn usage(&self) -> Result<Usage, Error> {
-        self.ways
-            .first()
-            .ask(Command::Usage)
-            .await
-            .ok_or(Error::Closed)
+        let mut usage = Usage::default();
+        for handle in self.ways.all() {
+            usage += handle.ask(Command::Usage).await.ok_or(Error::Closed)?;
+        }
+        Ok(usage)
+    }
+
+    /// Waits until the endpoints that have been started have stopped. Error: the first that ended one
+    /// of them.
+    pub async fn closed(&self) -> io::Result<()> {
+        self.ways.closed().await
     }
 
     /// Stops the endpoint for all clones: no new requests, those under way are finished, and
@@ -430,9 +475,9 @@ impl Failed {
         match failure {
             Failure::Unreachable => {
                 let source = match (self.os_error, self.explanation) {
-                    (Some(number), _) => std::io::Error::from_raw_os_error(number),
-                    (None, Some(text)) => std::io::Error::other(text.to_string()),
-                    (None, None) => std::io::Error::other("the network says so"),
+                    (Some(number), _) => io::Error::from_raw_os_error(number),
+                    (None, Some(text)) => io::Error::other(text.to_string()),
+                    (None, None) => io::Error::other("the network says so"),
                 };
                 Error::Unreachable { peer, source }
             }

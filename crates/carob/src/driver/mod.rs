@@ -44,8 +44,9 @@ use carob_proto::endpoint::{Config, Endpoint, IncomingId, Snapshot, Subject, Tra
 use carob_proto::message::Response;
 use carob_proto::shares::Source;
 use foldhash::fast::FixedState;
+use futures_util::future::try_join_all;
 use hashbrown::HashMap;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Entropy};
 use crate::dtls::PeerIdentity;
@@ -149,6 +150,30 @@ pub(crate) struct Handle {
     pub(crate) notes: mpsc::UnboundedSender<Note>,
     next_ticket: AtomicU64,
     local: SocketAddr,
+    ended: watch::Receiver<Ended>,
+}
+
+/// How a driver ended; nothing while it runs.
+type Ended = Option<Result<(), Arc<io::Error>>>;
+
+/// Waits until a driver has ended. Error: the one that ended it.
+async fn until_ended(mut ended: watch::Receiver<Ended>) -> io::Result<()> {
+    match ended.wait_for(Option::is_some).await.as_deref() {
+        Ok(Some(Err(error))) => Err(match error.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => io::Error::new(error.kind(), Arc::clone(error)),
+        }),
+        Ok(_) => Ok(()),
+        Err(_) => Err(io::Error::other("the driver of a socket panicked")),
+    }
+}
+
+/// Waits until all of these drivers have ended, or one of them with an error.
+pub(crate) async fn all_ended(handles: Vec<Arc<Handle>>) -> io::Result<()> {
+    let ended: Vec<_> = handles.iter().map(|handle| handle.ended.clone()).collect();
+    drop(handles);
+    try_join_all(ended.into_iter().map(until_ended)).await?;
+    Ok(())
 }
 
 impl Handle {
@@ -417,7 +442,9 @@ fn run<T: Transport + 'static>(
         scheme,
         pieces: HashMap::with_hasher(FixedState::with_seed(seed)),
     };
+    let (ending, ended) = watch::channel(None);
     let driver = Driver {
+        ending,
         published: Published::new(scheme.name(), controller),
         core: Core::new(Clock::start(settings.time_source), endpoint, serving, ears),
         transport: transport(seed),
@@ -431,6 +458,7 @@ fn run<T: Transport + 'static>(
         notes,
         next_ticket: AtomicU64::new(0),
         local,
+        ended,
     }))
 }
 
@@ -449,6 +477,7 @@ async fn let_others_run() {
 }
 
 struct Driver<T> {
+    ending: watch::Sender<Ended>,
     published: Published,
     core: Core,
     transport: T,
@@ -459,10 +488,12 @@ struct Driver<T> {
 
 impl<T: Transport> Driver<T> {
     async fn run(mut self) {
-        if let Err(error) = self.serve().await {
+        let ended = self.serve().await;
+        if let Err(error) = &ended {
             tracing::error!(%error, local = %self.local, "the socket is unusable");
         }
         self.publish();
+        self.ending.send_replace(Some(ended.map_err(Arc::new)));
     }
 
     async fn serve(&mut self) -> io::Result<()> {
@@ -577,4 +608,40 @@ impl<T: Transport> Driver<T> {
         };
         self.published.publish(&self.core.endpoint, &load);
     }
+}
+
+/// A driver whose transport fails once `fails` is told.
+#[cfg(test)]
+pub(crate) fn start_failing(fails: oneshot::Receiver<io::Error>) -> Arc<Handle> {
+    struct Failing(oneshot::Receiver<io::Error>, Silent);
+    struct Silent;
+    impl Out for Silent {
+        fn is_full(&self) -> bool {
+            false
+        }
+        fn transmit(&mut self, _: &mut Ears, _: Instant, _: SocketAddr, _: &[u8]) {}
+    }
+    impl Transport for Failing {
+        fn out(&mut self) -> &mut impl Out {
+            &mut self.1
+        }
+        async fn ready(&mut self) -> io::Result<()> {
+            Err((&mut self.0).await.expect("it is told"))
+        }
+        fn receive(&mut self, _: &mut Core) -> bool {
+            false
+        }
+        async fn flush(&mut self, _: &mut Core) -> io::Result<()> {
+            Ok(())
+        }
+        fn counts(&self) -> TransportCounts {
+            TransportCounts::Datagrams { dropped: 0 }
+        }
+    }
+    let local = (std::net::Ipv4Addr::LOCALHOST, 5683).into();
+    let place = (Scheme::Coap, local);
+    run(Config::default(), &Settings::new(), None, place, |_| {
+        Failing(fails, Silent)
+    })
+    .expect("the system has entropy")
 }

@@ -35,6 +35,7 @@ mod links;
 mod names;
 mod passing;
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,6 +178,14 @@ impl Proxy {
     /// What it has in hand.
     pub fn usage(&self) -> ProxyUsage {
         self.passing.usage()
+    }
+
+    /// Waits until the proxy has stopped. Error: the one that ended the driver of a socket, on either
+    /// side; see [`Server::closed`].
+    pub async fn closed(&self) -> io::Result<()> {
+        let origins = self.origins();
+        futures_util::future::try_join(self.server.closed(), origins.closed()).await?;
+        Ok(())
     }
 
     /// Stops: new requests are answered 5.03, those under way are finished, and after `limit` at

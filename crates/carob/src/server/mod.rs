@@ -20,6 +20,7 @@ mod resource;
 mod router;
 mod upload;
 
+use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,6 +137,13 @@ impl Server {
         Client::over(Arc::clone(&self.ways))
     }
 
+    /// Waits until the server has stopped. Error: the one that ended the driver of a socket, after
+    /// which requests there are no longer answered; the other sockets go on until the server is
+    /// [shut down](Self::shut_down) or dropped.
+    pub async fn closed(&self) -> io::Result<()> {
+        self.ways.closed().await
+    }
+
     /// Stops: new requests are answered 5.03, those under way are finished, and after `limit` at
     /// the latest everything is cut off.
     pub async fn shut_down(self, limit: Duration) -> Finish {
@@ -179,7 +187,7 @@ impl Address {
         if let Ok(address) = text.parse() {
             return Ok(address);
         }
-        let none = || std::io::Error::other("the name has no address");
+        let none = || io::Error::other("the name has no address");
         match lookup_host(&text)
             .await
             .and_then(|mut all| all.next().ok_or_else(none))
@@ -429,7 +437,40 @@ impl ServerBuilder {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_server_whose_driver_ends_with_an_error_says_so() {
+        let (fail, fails) = oneshot::channel();
+        let settings = Settings::new();
+        let sound = driver::start(Some(([127, 0, 0, 1], 0).into()), &settings, None);
+        let sound = (Scheme::Coap, sound.expect("a free port"));
+        let failing = (Scheme::Coaps, driver::start_failing(fails));
+        let ways = Arc::new(Ways::new(settings, sound, vec![failing]));
+        let places = Vec::new();
+        let server = Server { places, ways };
+        let early = tokio::time::timeout(Duration::from_millis(50), server.closed());
+        assert!(early.await.is_err(), "it runs");
+        let sent = fail.send(io::Error::other("the interface is gone"));
+        assert!(sent.is_ok());
+        let closed = tokio::time::timeout(Duration::from_secs(10), server.closed());
+        let error = closed.await.expect("it says so").expect_err("it failed");
+        assert_eq!(error.to_string(), "the interface is gone");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_shut_down_closes_without_an_error() {
+        let server = Server::builder().bind("127.0.0.1:0");
+        let server = server.start().await.expect("a free port");
+        let ways = Arc::clone(&server.ways);
+        assert_eq!(server.shut_down(Duration::ZERO).await, Finish::Complete);
+        let closed = tokio::time::timeout(Duration::from_secs(10), ways.closed());
+        assert!(closed.await.expect("it has stopped").is_ok());
+    }
 
     #[test]
     fn a_server_listens_on_the_default_port_of_every_address_unless_told_otherwise() {

@@ -25,6 +25,7 @@ mod negotiation;
 mod observing;
 mod overload;
 mod parameters;
+mod peers;
 mod proxy;
 mod refusals;
 mod routing;

@@ -33,7 +33,7 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
     printer::listening(&uris, &limit, operator.metrics.as_deref(), json);
     // Programs wait for that line.
     output::finish()?;
-    stop.asked().await;
+    stop.asked_while(proxy.closed()).await?;
     tokio::select! {
         finish = proxy.shut_down(GRACE) => {
             if let Finish::CutOff { handlers, requests, .. } = finish {

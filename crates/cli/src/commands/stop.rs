@@ -1,5 +1,7 @@
 //! Being asked to stop: Ctrl-C and, where there is such a thing, SIGTERM.
 
+use std::io;
+
 use crate::failure::{Failure, Kind};
 
 /// Hears them from the moment it is made, whether or not anybody waits for them yet.
@@ -33,6 +35,20 @@ impl Stop {
         })
     }
 
+    /// Waits for the next, or until a server has ended by itself. Error: why it has.
+    pub(super) async fn asked_while(
+        &mut self,
+        closed: impl Future<Output = io::Result<()>>,
+    ) -> Result<(), Failure> {
+        let ended = tokio::select! {
+            () = self.asked() => return Ok(()),
+            ended = closed => ended,
+        };
+        let why = ended.map_or_else(|error| error.to_string(), |()| "it was closed".to_owned());
+        let text = format!("the server has stopped: {why}");
+        Err(Failure::new(Kind::Network, text))
+    }
+
     /// Waits for the next.
     pub(super) async fn asked(&mut self) {
         #[cfg(unix)]
@@ -59,4 +75,22 @@ pub(super) fn survive_file_size_limit() -> Result<(), Failure> {
         })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Outcome;
+
+    #[tokio::test]
+    async fn a_server_that_ends_by_itself_is_a_failure_with_its_reason_and_exit_code_4() {
+        let mut stop = Stop::listen().expect("signals");
+        let closed = async { Err(io::Error::other("the interface is gone")) };
+        let failure = stop.asked_while(closed).await.expect_err("it has ended");
+        assert_eq!(
+            failure.message,
+            "the server has stopped: the interface is gone"
+        );
+        assert_eq!(Outcome::from(failure).number(), 4);
+    }
 }

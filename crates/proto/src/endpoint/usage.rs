@@ -16,7 +16,7 @@ use crate::rates::Rates;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The controller's overall RTO before dithering, if it keeps one.
+    /// The controller's overall RTO before dithering, if it keeps one; none over connections.
     pub rto: Option<Duration>,
     /// The last round-trip time that is certain: of an exchange without retransmissions, or of one
     /// whose answer says which copy it is to.
@@ -89,6 +89,54 @@ pub struct Usage {
     pub partial_bytes: usize,
 }
 
+/// The tables of several endpoints together.
+impl core::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            peers,
+            requests,
+            exchanges,
+            incoming,
+            incoming_bytes,
+            responses,
+            sources,
+            remembered,
+            uploads,
+            bodies,
+            observers,
+            leisurely,
+            notifications_waiting,
+            notifications_dropped,
+            observations,
+            validated,
+            pauses,
+            token_peers,
+            connections,
+            partial_bytes,
+        } = other;
+        self.peers += peers;
+        self.requests += requests;
+        self.exchanges += exchanges;
+        self.incoming += incoming;
+        self.incoming_bytes += incoming_bytes;
+        self.responses += responses;
+        self.sources += sources;
+        self.remembered += remembered;
+        self.observers += observers;
+        self.leisurely += leisurely;
+        self.notifications_waiting += notifications_waiting;
+        self.notifications_dropped += notifications_dropped;
+        self.observations += observations;
+        self.validated += validated;
+        self.pauses += pauses;
+        self.token_peers += token_peers;
+        self.connections += connections;
+        self.partial_bytes += partial_bytes;
+        self.uploads = (self.uploads.0 + uploads.0, self.uploads.1 + uploads.1);
+        self.bodies = (self.bodies.0 + bodies.0, self.bodies.1 + bodies.1);
+    }
+}
+
 impl Endpoint {
     /// Whether no request, in either direction, is under way.
     pub fn is_idle(&self) -> bool {
@@ -151,7 +199,8 @@ impl Endpoint {
         } = &self.peers[index];
         let since = |at: Instant| (at > Instant::ZERO).then(|| now.since(at));
         Some(Snapshot {
-            rto: congestion.as_ref().rto(now),
+            // Over a connection the retransmission timer is the system's.
+            rto: (congestion.as_ref().rto(now)).filter(|_| self.config.reliable.is_none()),
             round_trip: (tally.round_trip > 0)
                 .then(|| Duration::from_micros(u64::from(tally.round_trip))),
             transmissions: tally.transmissions,
@@ -176,7 +225,10 @@ impl Endpoint {
         let Some(index) = self.peers.find(peer) else {
             return false;
         };
-        self.peers[index].congestion.as_ref().gauges(now, visit);
+        // Over a connection no controller has a say.
+        if self.config.reliable.is_none() {
+            self.peers[index].congestion.as_ref().gauges(now, visit);
+        }
         true
     }
 }

@@ -106,7 +106,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     printer::listening(&uris, &limit, operator.metrics.as_deref(), json);
     // Programs wait for that line.
     output::finish()?;
-    stop.asked().await;
+    stop.asked_while(server.closed()).await?;
     tokio::select! {
         finish = server.shut_down(GRACE) => {
             if let Finish::CutOff { handlers, requests, .. } = finish {

@@ -167,3 +167,31 @@ fn a_server_without_anything_to_prove_itself_with_does_not_start() {
         "{said}"
     );
 }
+
+#[test]
+fn timing_tells_the_state_of_a_peer_over_dtls_and_over_tcp() {
+    let scratch = Scratch::new();
+    let keys = scratch.with("keys.txt", KEYS);
+    let any = "127.0.0.1:0";
+    let server = Server::with(&["--dtls", any, "--psk-file", &keys, "--tcp", any]);
+    let credentials = ["--psk-file", &*keys, "--psk-identity", "sensor"];
+    for scheme in ["coaps", "coap+tcp"] {
+        let uri = server.over(scheme, "hello");
+        let mut arguments = vec!["get", &uri, "--json", "--timing", "--cc", "cocoa-03"];
+        let with: &[&str] = if scheme == "coaps" { &credentials } else { &[] };
+        arguments.extend(with);
+        let answers = carob(&arguments).json();
+        let timing = &answers[0]["timing"];
+        let port = uri.rsplit_once(':').unwrap().1.trim_end_matches("/hello");
+        let address = timing["peer"]["address"].as_str().unwrap_or_default();
+        assert!(address.ends_with(port), "{scheme}: {timing}");
+        assert_eq!(timing["exchanges"], 1, "{scheme}: {timing}");
+        let has_timers = timing["peer"]["rto_ms"].is_number();
+        assert_eq!(has_timers, scheme == "coaps", "{scheme}: {timing}");
+    }
+    let time = server.over("coaps", "time");
+    let observe = ["observe", &time, "--count", "2", "--json"];
+    let states = carob(&[observe.as_slice(), &credentials].concat()).json();
+    let measured = states.iter().any(|state| state["rtt_ms"].is_number());
+    assert!(measured, "{states:?}");
+}

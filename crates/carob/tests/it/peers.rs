@@ -1,0 +1,121 @@
+//! What a client knows of its peers, and what it is told of them, over every transport.
+
+use std::net::SocketAddr;
+
+use carob::dtls::ClientDtls;
+use carob::{Choice, Client, Error, Scheme, Server, ServerDtls, Settings};
+use carob_cc::controller::Gauge;
+
+use crate::common::{impatient, limited};
+use crate::secured::{builder, client_with, key, keys};
+
+/// A server over DTLS, TCP and WebSocket.
+async fn serve() -> Server {
+    builder()
+        .bind_dtls("127.0.0.1:0", ServerDtls::new().keys(keys()))
+        .bind_tcp("127.0.0.1:0")
+        .bind_ws("127.0.0.1:0")
+        .start()
+        .await
+        .expect("free ports are bound")
+}
+
+fn address(server: &Server, scheme: Scheme) -> SocketAddr {
+    let mut all = server.addresses().iter();
+    all.find(|(of, _)| *of == scheme).expect("it is bound").1
+}
+
+fn client() -> Client {
+    let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
+    client_with(Settings::new().dtls(dtls))
+}
+
+async fn hello(client: &Client, scheme: Scheme, peer: SocketAddr) {
+    let reply = client.get(format!("{scheme}://{peer}/hello")).await;
+    assert_eq!(reply.expect("an answer").text(), Some("hello"));
+}
+
+#[tokio::test]
+async fn a_peer_over_dtls_has_a_state_and_readings() {
+    limited(async {
+        let server = serve().await;
+        let peer = address(&server, Scheme::Coaps);
+        let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
+        let settings = Settings::new().dtls(dtls).controller_named("cocoa-03");
+        let client = client_with(settings.expect("it is registered"));
+        assert_eq!(client.snapshot(peer).await, None);
+        hello(&client, Scheme::Coaps, peer).await;
+        let snapshot = client.snapshot(peer).await.expect("it is known");
+        assert!(snapshot.rto.is_some() && snapshot.round_trip.is_some());
+        assert_eq!(client.peers().await.unwrap(), [peer]);
+        assert_eq!(client.usage().await.unwrap().peers, 1);
+        let gauges = client.gauges(peer).await.expect("it is known");
+        assert!(!gauges.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_peer_over_a_connection_has_a_state_without_timers() {
+    limited(async {
+        let server = serve().await;
+        for (count, scheme) in [Scheme::CoapTcp, Scheme::CoapWs].into_iter().enumerate() {
+            let client = client();
+            let peer = address(&server, scheme);
+            hello(&client, scheme, peer).await;
+            let snapshot = client.snapshot(peer).await.expect("it is known");
+            assert_eq!(snapshot.rto, None, "{scheme}");
+            assert!(snapshot.transmissions > 0, "{scheme}");
+            assert_eq!(client.gauges(peer).await, Some(Vec::new()), "{scheme}");
+            assert_eq!(client.peers().await.unwrap(), [peer]);
+            assert_eq!(client.usage().await.unwrap().connections, 1);
+            let connections = server.client().usage().await.unwrap().connections;
+            assert!(connections > 0 && connections <= count + 1, "{scheme}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_controller_for_a_peer_is_used_over_dtls_whether_or_not_there_is_an_endpoint_yet() {
+    limited(async {
+        let server = serve().await;
+        let peer = address(&server, Scheme::Coaps);
+        let choice = || Some(Choice::named("cocoa-plus").expect("it is registered"));
+        let has_srtt = |gauges: Option<Vec<(&str, Gauge)>>| {
+            let gauges = gauges.expect("the peer is known");
+            gauges.iter().any(|(name, _)| name.contains("rto_"))
+                || gauges.iter().any(|(name, _)| name.contains("strong"))
+        };
+        let plain = client();
+        hello(&plain, Scheme::Coaps, peer).await;
+        assert!(!has_srtt(plain.gauges(peer).await), "not without it");
+        let before = client();
+        before.set_peer(peer, choice(), None).await.unwrap();
+        hello(&before, Scheme::Coaps, peer).await;
+        assert!(has_srtt(before.gauges(peer).await));
+        // The endpoint is there, its peer is another.
+        let after = client();
+        let other = serve().await;
+        hello(&after, Scheme::Coaps, address(&other, Scheme::Coaps)).await;
+        after.set_peer(peer, choice(), None).await.unwrap();
+        hello(&after, Scheme::Coaps, peer).await;
+        assert!(has_srtt(after.gauges(peer).await));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_controller_for_a_peer_with_a_connection_is_an_error() {
+    limited(async {
+        let server = serve().await;
+        let peer = address(&server, Scheme::CoapTcp);
+        let client = client();
+        hello(&client, Scheme::CoapTcp, peer).await;
+        let refused = client.set_peer(peer, None, Some(impatient())).await;
+        let error = refused.expect_err("the kernel decides");
+        assert!(matches!(error, Error::OverConnection { .. }), "{error}");
+        assert!(error.to_string().contains("coap+tcp"), "{error}");
+    })
+    .await;
+}
