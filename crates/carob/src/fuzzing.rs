@@ -196,7 +196,10 @@ pub fn keys(data: &[u8]) {
                 let secret = format!("{:?}", String::from_utf8_lossy(&key.key));
                 let shown = format!("{key:?}");
                 let hidden = key.key.len() < 8 || secret.len() > 60 || !shown.contains(&secret);
-                let same = key.identity().windows(key.key.len()).any(|w| w == key.key);
+                let same = key
+                    .identity()
+                    .windows(key.key.len())
+                    .any(|w| w == key.key.as_slice());
                 assert!(hidden || same, "{shown}");
             }
         }

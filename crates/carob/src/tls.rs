@@ -7,10 +7,13 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, InconsistentKeys, RootCertStore, ServerConfig};
+use zeroize::Zeroize as _;
 
 /// The protocol's name in ALPN (RFC 8323 8.2).
 pub(crate) const ALPN: &[u8] = b"coap";
@@ -41,19 +44,27 @@ pub enum TlsError {
     System(String),
 }
 
-/// Who we are: a chain of certificates and the key of the first.
-#[derive(Debug)]
+/// A chain of certificates and the key of the first. The memory of the key is overwritten when it is
+/// dropped.
+#[derive(Clone, Debug)]
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
+    key: OwnKey,
 }
 
-impl Clone for Identity {
+/// A private key, overwritten when dropped.
+#[derive(Debug)]
+struct OwnKey(PrivateKeyDer<'static>);
+
+impl Clone for OwnKey {
     fn clone(&self) -> Self {
-        Self {
-            chain: self.chain.clone(),
-            key: self.key.clone_key(),
-        }
+        Self(self.0.clone_key())
+    }
+}
+
+impl Drop for OwnKey {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 
@@ -86,13 +97,30 @@ impl Identity {
             what: "private key",
             problem: error.to_string(),
         })?;
+        let key = OwnKey(key);
         Ok(Self { chain, key })
     }
 
     /// Our own certificate and its key (DER), without those that vouch for it.
     pub(crate) fn leaf(&self) -> (&[u8], &[u8]) {
         let own = self.chain.first().expect("a chain is not empty");
-        (own, self.key.secret_der())
+        (own, self.key.0.secret_der())
+    }
+
+    /// Certificates, our own included.
+    pub(crate) fn chain_length(&self) -> usize {
+        self.chain.len()
+    }
+
+    /// As the library takes it, without another copy of the key.
+    fn resolver(&self) -> Result<Arc<SingleCertAndKey>, TlsError> {
+        let key = any_supported_type(&self.key.0).map_err(TlsError::Identity)?;
+        let certified = CertifiedKey::new(self.chain.clone(), key);
+        match certified.keys_match() {
+            Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
+            Err(error) => return Err(TlsError::Identity(error)),
+        }
+        Ok(Arc::new(SingleCertAndKey::from(certified)))
     }
 }
 
@@ -140,10 +168,8 @@ impl ClientTls {
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Identity)?
             .with_root_certificates(trust);
-        let mut config = match self.identity.clone() {
-            Some(Identity { chain, key }) => builder
-                .with_client_auth_cert(chain, key)
-                .map_err(TlsError::Identity)?,
+        let mut config = match &self.identity {
+            Some(identity) => builder.with_client_cert_resolver(identity.resolver()?),
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = alpn.into_iter().map(<[u8]>::to_vec).collect();
@@ -213,10 +239,7 @@ impl ServerTls {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let Identity { chain, key } = self.identity.clone();
-        let mut config = builder
-            .with_single_cert(chain, key)
-            .map_err(TlsError::Identity)?;
+        let mut config = builder.with_cert_resolver(self.identity.resolver()?);
         config.alpn_protocols = alpn.into_iter().map(<[u8]>::to_vec).collect();
         Ok(Arc::new(config))
     }

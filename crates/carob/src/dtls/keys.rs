@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use zeroize::{Zeroize as _, Zeroizing};
+
 /// Bytes of a key or of an identity at most (RFC 4279 5.3: 64 and 128 must be taken).
 const LONGEST: usize = 256;
 
-/// A key that both sides know, and the name under which the server finds it.
+/// A key that both sides know, and the name under which the server finds it. The memory of the key is
+/// overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PreSharedKey {
     pub(crate) identity: Vec<u8>,
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: Zeroizing<Vec<u8>>,
 }
 
 impl fmt::Debug for PreSharedKey {
@@ -50,8 +53,8 @@ pub enum PskError {
 impl PreSharedKey {
     /// The key of this identity. Both must have 1 to 256 bytes.
     pub fn new(identity: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Result<Self, PskError> {
-        let (identity, key) = (identity.into(), key.into());
-        for (what, bytes) in [("the identity", &identity), ("the pre-shared key", &key)] {
+        let (identity, key) = (identity.into(), Zeroizing::new(key.into()));
+        for (what, bytes) in [("the identity", &identity), ("the pre-shared key", &*key)] {
             let problem = match bytes.len() {
                 0 => "is empty",
                 1..=LONGEST => continue,
@@ -116,21 +119,35 @@ fn bytes(what: &'static str, text: &str) -> Result<Vec<u8>, PskError> {
         problem: "begins with 0x, but is not an even number of hexadecimal digits",
     };
     let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
-    let digits: Option<Vec<u8>> = digits.as_bytes().iter().map(digit).collect();
-    match digits {
-        Some(digits) if digits.len() % 2 == 0 => Ok(digits
-            .chunks_exact(2)
-            .map(|pair| pair[0] << 4 | pair[1])
-            .collect()),
-        _ => Err(wrong),
+    // In one piece of memory from the beginning, so that no part of a key is left in another.
+    let mut bytes = Vec::with_capacity(digits.len() / 2);
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    for [high, low] in pairs {
+        let (Some(high), Some(low)) = (digit(high), digit(low)) else {
+            bytes.zeroize();
+            return Err(wrong);
+        };
+        bytes.push(high << 4 | low);
     }
+    if rest.is_empty() {
+        return Ok(bytes);
+    }
+    bytes.zeroize();
+    Err(wrong)
 }
 
 type Find = dyn Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync;
 
+/// Bytes of the key that stands for that of an unknown identity, where no lengths are known.
+const DUMMY_LENGTH: usize = 16;
+
 /// The keys of a server's clients.
 #[derive(Clone)]
-pub struct PskStore(Arc<Find>);
+pub struct PskStore {
+    find: Arc<Find>,
+    /// Bytes of the key that stands for that of an unknown identity.
+    dummy_length: usize,
+}
 
 impl fmt::Debug for PskStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -141,11 +158,20 @@ impl fmt::Debug for PskStore {
 impl PskStore {
     /// These keys; of two for one identity, the last counts.
     pub fn new(keys: impl IntoIterator<Item = PreSharedKey>) -> Self {
-        let keys: BTreeMap<Vec<u8>, Vec<u8>> = keys
+        let keys: BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>> = keys
             .into_iter()
             .map(|PreSharedKey { identity, key }| (identity, key))
             .collect();
-        Self::by(move |identity| keys.get(identity).cloned())
+        let mut lengths = BTreeMap::<usize, usize>::new();
+        for key in keys.values() {
+            *lengths.entry(key.len()).or_default() += 1;
+        }
+        let most = lengths.into_iter().max_by_key(|(_, count)| *count);
+        let store = Self::by(move |identity| keys.get(identity).map(|key| key.to_vec()));
+        Self {
+            dummy_length: most.map_or(DUMMY_LENGTH, |(length, _)| length),
+            ..store
+        }
     }
 
     /// From a file's text, as [`PreSharedKey::read_all`] reads it.
@@ -153,14 +179,24 @@ impl PskStore {
         PreSharedKey::read_all(text).map(Self::new)
     }
 
-    /// The key of each identity is what this returns; it must not block.
+    /// The key of each identity is what this returns; it must not block. An identity without a key costs
+    /// the server what one with a key of 16 bytes does, so that the two cannot be told apart by time.
     pub fn by(find: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(find))
+        Self {
+            find: Arc::new(find),
+            dummy_length: DUMMY_LENGTH,
+        }
     }
 
-    pub(crate) fn find(&self, identity: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn find(&self, identity: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         // An empty key would be one that everybody knows.
-        (self.0)(identity).filter(|key| !key.is_empty())
+        let found = (self.find)(identity).filter(|key| !key.is_empty());
+        found.map(Zeroizing::new)
+    }
+
+    /// Bytes of the key that stands for that of an unknown identity: as many as most keys have.
+    pub(crate) fn dummy_length(&self) -> usize {
+        self.dummy_length
     }
 }
 
@@ -174,9 +210,9 @@ mod tests {
         let store = PskStore::from_text(text).expect("it is well-formed");
         assert_eq!(
             store.find(b"device-1"),
-            Some(b"secret:with:colons".to_vec())
+            Some(b"secret:with:colons".to_vec().into())
         );
-        assert_eq!(store.find(&[1, 2]), Some(vec![0xa0, 0xff]));
+        assert_eq!(store.find(&[1, 2]), Some(vec![0xa0, 0xff].into()));
         assert_eq!(store.find(b"device-2"), None);
     }
 

@@ -7,9 +7,12 @@
 //! it is given the one that was checked already.
 
 use std::cell::Cell;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+
+use zeroize::Zeroizing;
 
 use dimpl::crypto::{CryptoProvider, Dtls12CipherSuite, HmacProvider, rust_crypto};
 use dimpl::{Config, CryptoError, Dtls, DtlsCertificate, HashAlgorithm, Output, PskResolver};
@@ -119,8 +122,38 @@ fn built(config: dimpl::ConfigBuilder) -> Result<Arc<Config>, TlsError> {
     Ok(Arc::new(config))
 }
 
+/// A certificate and its key.
+#[derive(Clone)]
+struct Own {
+    certificate: Vec<u8>,
+    private_key: Zeroizing<Vec<u8>>,
+}
+
+impl fmt::Debug for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Own").finish_non_exhaustive()
+    }
+}
+
+impl Own {
+    /// As a session of the library takes it.
+    fn for_session(&self) -> DtlsCertificate {
+        DtlsCertificate {
+            certificate: self.certificate.clone(),
+            private_key: self.private_key.to_vec(),
+        }
+    }
+}
+
 /// A certificate that the library takes. It panics at others.
-fn own(identity: &Identity) -> Result<DtlsCertificate, TlsError> {
+fn own(identity: &Identity) -> Result<Own, TlsError> {
+    if identity.chain_length() > 1 {
+        return Err(TlsError::Dtls(format!(
+            "over DTLS only one certificate can be sent, and the chain has {}: give the certificate \
+             alone, and have the peers trust its issuer",
+            identity.chain_length()
+        )));
+    }
     let (certificate, private_key) = identity.leaf();
     let key = real().key_provider.load_private_key(private_key);
     key.map_err(|_| {
@@ -130,19 +163,19 @@ fn own(identity: &Identity) -> Result<DtlsCertificate, TlsError> {
                 .to_owned(),
         )
     })?;
-    Ok(DtlsCertificate {
+    Ok(Own {
         certificate: certificate.to_vec(),
-        private_key: private_key.to_vec(),
+        private_key: private_key.to_vec().into(),
     })
 }
 
 /// A certificate for clients that have none: the library wants one even where none is asked for.
-fn nobody() -> Result<DtlsCertificate, TlsError> {
+fn nobody() -> Result<Own, TlsError> {
     let failed = |error: rcgen::Error| TlsError::Dtls(error.to_string());
     let made = rcgen::generate_simple_self_signed(Vec::new()).map_err(failed)?;
-    Ok(DtlsCertificate {
+    Ok(Own {
         certificate: made.cert.der().to_vec(),
-        private_key: made.signing_key.serialize_der(),
+        private_key: made.signing_key.serialize_der().into(),
     })
 }
 
@@ -150,14 +183,14 @@ fn nobody() -> Result<DtlsCertificate, TlsError> {
 #[derive(Clone, Debug)]
 pub(crate) struct ClientSide {
     config: Arc<Config>,
-    certificate: Option<DtlsCertificate>,
+    certificate: Option<Own>,
 }
 
 struct OwnKey(PreSharedKey);
 
 impl PskResolver for OwnKey {
     fn resolve(&self, identity: &[u8]) -> Option<Vec<u8>> {
-        (identity == self.0.identity).then(|| self.0.key.clone())
+        (identity == self.0.identity).then(|| self.0.key.to_vec())
     }
 }
 
@@ -183,7 +216,7 @@ impl ClientSide {
     /// Begins a session; its first flight is there to be polled.
     pub(crate) fn connect(&self, now: Instant) -> Result<Library, Broken> {
         let mut dtls = match &self.certificate {
-            Some(certificate) => Dtls::new_12(Arc::clone(&self.config), certificate.clone(), now),
+            Some(own) => Dtls::new_12(Arc::clone(&self.config), own.for_session(), now),
             None => Dtls::new_12_psk(Arc::clone(&self.config), now),
         };
         dtls.set_active(true);
@@ -196,14 +229,37 @@ impl ClientSide {
 /// The keys of a server's clients, and what was looked up last.
 struct Lookup {
     keys: AssertUnwindSafe<PskStore>,
+    /// From which the keys of unknown identities are derived.
+    secret: Zeroizing<[u8; 32]>,
     last: Mutex<Option<(Vec<u8>, bool)>>,
 }
 
 impl PskResolver for Lookup {
     fn resolve(&self, identity: &[u8]) -> Option<Vec<u8>> {
-        let key = self.keys.find(identity);
+        let found = self.keys.find(identity);
+        // Derived for known identities too, and of the same length, so that the two cost the same.
+        let dummy = self.dummy(identity);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some((identity.to_vec(), key.is_some()));
+        *last = Some((identity.to_vec(), found.is_some()));
+        Some(std::mem::take(&mut *found.unwrap_or(dummy)))
+    }
+}
+
+impl Lookup {
+    /// A key that nobody knows, in the place of that of an unknown identity.
+    fn dummy(&self, identity: &[u8]) -> Zeroizing<Vec<u8>> {
+        let length = self.keys.dummy_length();
+        let mut key = Zeroizing::new(Vec::with_capacity(length.next_multiple_of(32)));
+        let mut block = identity.to_vec();
+        while key.len() < length {
+            let Some(derived) = hmac(&*self.secret, &block) else {
+                debug_assert!(false, "HMAC takes keys of any length");
+                break;
+            };
+            key.extend_from_slice(&derived);
+            block = derived.to_vec();
+        }
+        key.truncate(length);
         key
     }
 }
@@ -212,7 +268,7 @@ impl PskResolver for Lookup {
 #[derive(Clone)]
 pub(crate) struct ServerSide {
     keys: Option<(Arc<Config>, Arc<Lookup>)>,
-    certificates: Option<(Arc<Config>, DtlsCertificate)>,
+    certificates: Option<(Arc<Config>, Own)>,
 }
 
 impl ServerSide {
@@ -225,8 +281,12 @@ impl ServerSide {
         let keys = match keys {
             None => None,
             Some(keys) => {
+                let mut secret = Zeroizing::new([0; 32]);
+                getrandom::fill(&mut *secret)
+                    .map_err(|error| TlsError::Dtls(format!("no random numbers: {error}")))?;
                 let lookup = Arc::new(Lookup {
                     keys: AssertUnwindSafe(keys),
+                    secret,
                     last: Mutex::new(None),
                 });
                 let resolver: Arc<dyn PskResolver> = lookup.clone();
@@ -264,7 +324,7 @@ impl ServerSide {
                     Some((dtls, Some(Arc::clone(lookup))))
                 }
                 (_, Some((config, own))) if CERTIFICATE_SUITES.contains(&suite) => {
-                    let dtls = Dtls::new_12(Arc::clone(config), own.clone(), now);
+                    let dtls = Dtls::new_12(Arc::clone(config), own.for_session(), now);
                     Some((dtls, None))
                 }
                 _ => None,
@@ -306,6 +366,8 @@ pub(crate) struct Library {
     lookup: Option<Arc<Lookup>>,
     /// The identity that a client has given and has yet to be told; and whether it has given one.
     identified: Option<(Vec<u8>, bool)>,
+    /// The identity that the client has given has no key.
+    unknown: bool,
     resolved: bool,
     /// The highest number of a handshake message that has left.
     highest: Option<u16>,
@@ -332,6 +394,7 @@ impl Library {
             now,
             lookup,
             identified: None,
+            unknown: false,
             resolved: false,
             highest: None,
             shift: 0,
@@ -412,6 +475,7 @@ impl SecureDatagram for Library {
         if let Some(lookup) = &self.lookup {
             let mut last = lookup.last.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(found) = last.take() {
+                self.unknown |= !found.1;
                 self.identified = Some(found);
                 self.resolved = true;
             }
@@ -482,6 +546,8 @@ impl SecureDatagram for Library {
                 }
                 Step::Message(length) => Said::Message(&buffer[..length]),
                 Step::Certificate(length) => Said::Certificate(&buffer[..length]),
+                // Nobody can prove to have the key that stands for one.
+                Step::Connected if self.unknown => Said::NotProven,
                 Step::Connected => {
                     self.connected = true;
                     self.not_proven = false;
@@ -543,6 +609,33 @@ fn broken(error: dimpl::Error) -> Broken {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unknown_identity_has_a_key_of_the_usual_length_that_is_derived_and_not_drawn() {
+        let store = PskStore::from_text("a:123\nb:0x01\nc:xyz").expect("keys");
+        let lookup = |secret| Lookup {
+            keys: AssertUnwindSafe(store.clone()),
+            secret: Zeroizing::new([secret; 32]),
+            last: Mutex::new(None),
+        };
+        let (one, other) = (lookup(1), lookup(2));
+        let key = one.resolve(b"nobody").expect("a key all the same");
+        assert_eq!(key.len(), 3, "as most have");
+        assert_eq!(
+            one.last.lock().unwrap().take(),
+            Some((b"nobody".to_vec(), false))
+        );
+        assert_eq!(one.resolve(b"nobody"), Some(key.clone()));
+        assert_ne!(one.resolve(b"somebody"), Some(key.clone()));
+        assert_ne!(other.resolve(b"nobody"), Some(key));
+        assert_eq!(one.resolve(b"a"), Some(b"123".to_vec()));
+        assert_eq!(one.last.lock().unwrap().take(), Some((b"a".to_vec(), true)));
+        let by = Lookup {
+            keys: AssertUnwindSafe(PskStore::by(|_| None)),
+            ..lookup(1)
+        };
+        assert_eq!(by.dummy(b"x").len(), 16);
+    }
 
     const EXPECTED: Expected = Expected {
         random: [1; 32],

@@ -9,7 +9,8 @@
 //!
 //! What is not offered, because the library below has none of it: raw public keys and RSA keys,
 //! connection IDs, resumption, the suite TLS_ECDHE_ECDSA_WITH_AES_128_CCM_8, and names sent by a
-//! client (SNI). Of a chain of certificates only the first is sent and heard.
+//! client (SNI). Of a chain of certificates only the first can be sent, so an identity with a longer one
+//! is refused; only the first is read, so its issuer must be trusted itself.
 
 mod error;
 mod keys;
@@ -160,9 +161,10 @@ pub struct SessionLimits {
     pub handshake_rate: usize,
     /// Handshakes that a source may begin at once, before its rate counts. Default 1,000.
     pub handshake_burst: usize,
-    /// Percent of a socket's processor time that DTLS handshakes begun by others may take, in the
-    /// long run and beyond a quarter of a second at once. At it, hellos are not answered, whosoever they are; there
-    /// remains time for those who have a session. 100: all of it. Default 50.
+    /// Percent of a processor's time that handshakes begun by others may take at a socket, of DTLS, TLS
+    /// and WebSocket, in the long run and beyond a quarter of a second at once. At it, hellos over DTLS
+    /// are not answered and connections are closed, whatever their source; there remains time for peers
+    /// that have a session or a connection. 100: all of it. Default 50.
     pub handshake_work: u8,
     /// After this long without a message a session is closed. Default one hour.
     pub idle: Duration,

@@ -41,6 +41,10 @@ impl From<rustls::Error> for NotTrusted {
             _ => 46,
         };
         let problem = match &error {
+            rustls::Error::InvalidCertificate(bad @ Bad::UnknownIssuer) => format!(
+                "{bad}: its issuer must be trusted itself, as further certificates of a chain are not \
+                 read over DTLS"
+            ),
             rustls::Error::InvalidCertificate(bad) => bad.to_string(),
             other => other.to_string(),
         };

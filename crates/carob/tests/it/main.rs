@@ -36,3 +36,4 @@ mod serving;
 mod sockets;
 mod suspension;
 mod tracing;
+mod zeroized;

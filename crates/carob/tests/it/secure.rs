@@ -353,3 +353,19 @@ async fn a_client_whose_server_has_forgotten_the_session_makes_another() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_chain_that_dtls_cannot_send_is_refused_when_the_server_is_made() {
+    limited(async {
+        let (chain, key) = Authority::new().chain("127.0.0.1");
+        let identity = carob::Identity::from_pem(chain.as_bytes(), key.as_bytes()).expect("PEM");
+        let server = carob::Server::builder()
+            .without_datagrams()
+            .bind_dtls("127.0.0.1:0", ServerDtls::new().identity(identity))
+            .start();
+        let error = server.await.expect_err("only the first would be sent");
+        let text = error.to_string();
+        assert!(text.contains("the chain has 2"), "{text}");
+    })
+    .await;
+}

@@ -6,6 +6,7 @@ use std::path::Path;
 use carob::dtls::{Credential, PskError};
 use carob::tls::TlsError;
 use carob::{ClientDtls, ClientTls, Identity, PreSharedKey, PskStore};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::args::{PskArgs, TlsArgs};
 use crate::failure::{Failure, Kind};
@@ -20,7 +21,7 @@ pub(super) fn failure(path: &Path, error: &TlsError) -> Failure {
 
 /// Who we are.
 pub(super) fn identity(cert: &Path, key: &Path) -> Result<Identity, Failure> {
-    Identity::from_pem(&read(cert)?, &read(key)?).map_err(|error| {
+    Identity::from_pem(&read(cert)?, &Zeroizing::new(read(key)?)).map_err(|error| {
         let key_fault = matches!(
             error,
             TlsError::Pem {
@@ -49,8 +50,10 @@ pub(super) fn of_client(args: &TlsArgs) -> Result<ClientTls, Failure> {
 /// Where a key may be, other than in a file.
 const KEY: &str = "CAROB_PSK";
 
-fn text(path: &Path) -> Result<String, Failure> {
-    String::from_utf8(read(path)?).map_err(|_| {
+fn text(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let text = String::from_utf8(read(path)?).map(Zeroizing::new);
+    text.map_err(|error| {
+        error.into_bytes().zeroize();
         let problem = format!("{}: it is no text", path.display());
         Failure::new(Kind::File, problem).hint("a line is IDENTITY:KEY; write keys as 0xHEX")
     })
@@ -109,7 +112,7 @@ fn key(args: &PskArgs) -> Result<Option<PreSharedKey>, Failure> {
             })?
         }
         (None, Some(identity)) => {
-            let key = std::env::var(KEY).map_err(|_| {
+            let key = std::env::var(KEY).map(Zeroizing::new).map_err(|_| {
                 let text = "--psk-identity names a key, but there is none".to_owned();
                 usage(
                     text,

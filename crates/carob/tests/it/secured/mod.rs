@@ -113,6 +113,14 @@ impl Authority {
         Identity::from_pem(chain.as_bytes(), key.as_bytes()).expect("PEM")
     }
 
+    /// A certificate with that of its issuer after it, and its key, as PEM.
+    pub(crate) fn chain(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        (certificate.pem() + &self.pem, key.serialize_pem())
+    }
+
     pub(crate) fn server(&self) -> ServerDtls {
         ServerDtls::new().identity(self.issue("127.0.0.1", |_| {}))
     }

@@ -1,0 +1,74 @@
+//! Keys are not left in memory that was given back.
+#![cfg(target_os = "linux")]
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+
+use carob::dtls::{PreSharedKey, PskStore};
+
+const LENGTH: usize = 64;
+/// A key is written as this is not.
+const MASK: u8 = 0x2a;
+
+/// Printable bytes, masked: only what is made of them is a key.
+fn masked(seed: u8) -> [u8; LENGTH] {
+    let byte = |n: usize| b'A' + ((n * 7 + usize::from(seed) * 11) % 26) as u8;
+    std::array::from_fn(|n| byte(n) ^ MASK)
+}
+
+/// How often a key stands in the memory that this process may write.
+fn copies(masked: &[u8; LENGTH]) -> usize {
+    // An allocator writes into the beginning of what it gets back.
+    let wanted = &masked[24..LENGTH];
+    let memory = File::open("/proc/self/mem").unwrap();
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let mut found = 0;
+    let mut piece = vec![0_u8; 1 << 20];
+    for line in maps.lines().filter(|line| line.contains(" rw-p ")) {
+        let (start, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let mut at = u64::from_str_radix(start, 16).unwrap();
+        let end = u64::from_str_radix(end, 16).unwrap();
+        while at < end {
+            let length = piece.len().min((end - at) as usize);
+            if memory.read_exact_at(&mut piece[..length], at).is_err() {
+                break;
+            }
+            // Masked in place, so that the piece itself is no copy.
+            piece[..length].iter_mut().for_each(|byte| *byte ^= MASK);
+            let first = |byte: &&usize| piece[**byte..length].starts_with(wanted);
+            let starts = 0..length.saturating_sub(wanted.len() - 1);
+            found += starts.collect::<Vec<_>>().iter().filter(first).count();
+            at += length as u64;
+        }
+    }
+    found
+}
+
+/// A file with this key, as `make` uses it, and the file overwritten after.
+fn with_file<T>(masked: &[u8; LENGTH], make: impl FnOnce(&str) -> T) -> T {
+    let mut file = String::with_capacity(128);
+    file.push_str("device:");
+    file.extend(masked.iter().map(|byte| char::from(byte ^ MASK)));
+    let made = make(&file);
+    let mut file = file.into_bytes();
+    file.fill(0);
+    std::hint::black_box(&file);
+    made
+}
+
+#[test]
+fn a_key_that_was_dropped_is_nowhere_in_memory() {
+    let one = masked(1);
+    let key = with_file(&one, |file| PreSharedKey::read_all(file).expect("a key"));
+    assert!(copies(&one) > 0, "the key is found while it is there");
+    let copy = key.clone();
+    drop(key);
+    assert!(copies(&one) > 0, "its copy is there");
+    drop(copy);
+    assert_eq!(copies(&one), 0);
+    let other = masked(2);
+    let store = with_file(&other, |file| PskStore::from_text(file).expect("keys"));
+    assert!(copies(&other) > 0);
+    drop(store);
+    assert_eq!(copies(&other), 0);
+}
