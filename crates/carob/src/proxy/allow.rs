@@ -6,7 +6,8 @@
 //! addresses, whatever names lead to them, so that nobody gets at them by way of the DNS.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::str::FromStr;
 
 use carob_proto::codec::{Host, Scheme, Uri};
@@ -17,9 +18,11 @@ use carob_proto::codec::{Host, Scheme, Uri};
 /// (`192.0.2.1`, `[2001:db8::1]`) or a network (`192.0.2.0/24`, `[2001:db8::]/32`). Without a scheme
 /// or port, any will do.
 ///
-/// Names, and `*`, do not allow addresses that are loopback or link-local: those must be named, each
-/// or by their network; `localhost` stands for loopback. Multicast groups and the unspecified
-/// address cannot be asked at all.
+/// Names, `*` and networks that are larger do not allow what only this host or its site can reach:
+/// loopback, link-local and private addresses (RFC 1918, RFC 6598, RFC 4193) must be named, each or by
+/// a network within theirs, such as `10.0.0.0/8`; `localhost` stands for loopback. The other addresses
+/// of this host must be named each. The same holds for what has such an IPv4 address in it (NAT64,
+/// 6to4, IPv4-compatible). Multicast groups and the unspecified address cannot be asked at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allow {
     scheme: Option<Scheme>,
@@ -121,14 +124,22 @@ impl Allow {
 
     /// Whether the host of such a URI may be asked at this address of its.
     pub(crate) fn admits(&self, uri: &Uri, address: SocketAddr) -> bool {
-        let address = address.ip().to_canonical();
+        self.admits_from(uri, address.ip(), &is_own)
+    }
+
+    /// The same for a host whose addresses are those for which `is_own`.
+    fn admits_from(&self, uri: &Uri, address: IpAddr, is_own: &dyn Fn(IpAddr) -> bool) -> bool {
+        let address = address.to_canonical();
         if !self.may_admit(uri) || is_nobody(address) {
             return false;
         }
         match &self.host {
-            Hosts::Network(..) => self.holds(address),
+            Hosts::Network(_, bits) => {
+                let near = near_bits(address, is_own);
+                self.holds(address) && near.is_none_or(|near| *bits >= near)
+            }
             Hosts::Name(name) if name == "localhost" && address.is_loopback() => true,
-            _ => !is_near(address),
+            _ => near_bits(address, is_own).is_none(),
         }
     }
 
@@ -177,13 +188,78 @@ fn is_below(name: &str, suffix: &str) -> bool {
     before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-/// Addresses that mean something to this host or link only.
-fn is_near(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => address.is_loopback() || address.is_link_local(),
-        IpAddr::V6(address) => address.is_loopback() || address.is_unicast_link_local(),
+/// Networks whose addresses mean something to this host, link or site only.
+const NEAR_V4: [(Ipv4Addr, u8); 8] = [
+    (Ipv4Addr::new(0, 0, 0, 0), 8),      // this network (RFC 791)
+    (Ipv4Addr::new(127, 0, 0, 0), 8),    // loopback
+    (Ipv4Addr::new(169, 254, 0, 0), 16), // link-local, the metadata services of clouds (RFC 3927)
+    (Ipv4Addr::new(10, 0, 0, 0), 8),     // private (RFC 1918)
+    (Ipv4Addr::new(172, 16, 0, 0), 12),
+    (Ipv4Addr::new(192, 168, 0, 0), 16),
+    (Ipv4Addr::new(100, 64, 0, 0), 10), // shared by carriers (RFC 6598)
+    (Ipv4Addr::new(192, 0, 0, 0), 24),  // protocol assignments (RFC 6890)
+];
+const NEAR_V6: [(Ipv6Addr, u8); 4] = [
+    (Ipv6Addr::LOCALHOST, 128),
+    (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10), // link-local
+    (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10), // site-local (RFC 3879)
+    // Unique local (RFC 4193), among them the metadata service fd00:ec2::254.
+    (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7),
+];
+/// Prefixes of IPv6 addresses that have an IPv4 address after them.
+const EMBEDDING: [(Ipv6Addr, u8); 4] = [
+    (Ipv6Addr::UNSPECIFIED, 96), // IPv4-compatible (RFC 4291 2.5.5.1)
+    (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96), // NAT64 (RFC 6052)
+    (Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 96), // local NAT64 (RFC 8215)
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), // 6to4 (RFC 3056)
+];
+
+/// How many bits of an address must be named for it to be asked, if names and larger networks do not
+/// allow it; nothing for an address that anybody can reach.
+fn near_bits(address: IpAddr, is_own: &dyn Fn(IpAddr) -> bool) -> Option<u8> {
+    let near = match address {
+        IpAddr::V4(v4) => (NEAR_V4.iter())
+            .find(|(network, bits)| (u32::from(v4) ^ u32::from(*network)) >> (32 - bits) == 0)
+            .map(|(_, bits)| *bits),
+        IpAddr::V6(v6) => near_bits_v6(v6, is_own),
+    };
+    match near {
+        // Each address of this host must be named, unless its network is of this host alone.
+        _ if !address.is_loopback() && is_own(address) => {
+            Some(if address.is_ipv4() { 32 } else { 128 })
+        }
+        near => near,
     }
 }
+
+fn near_bits_v6(address: Ipv6Addr, is_own: &dyn Fn(IpAddr) -> bool) -> Option<u8> {
+    let number = u128::from(address);
+    let is_in =
+        |(network, bits): &&(Ipv6Addr, u8)| (number ^ u128::from(*network)) >> (128 - bits) == 0;
+    if let Some((_, bits)) = NEAR_V6.iter().find(is_in) {
+        return Some(*bits);
+    }
+    let (_, bits) = EMBEDDING.iter().find(is_in)?;
+    let embedded = Ipv4Addr::from((number >> (96 - bits)) as u32);
+    near_bits(embedded.into(), is_own).map(|near| bits + near)
+}
+
+/// Whether an address is one of this host: nobody but its owner can bind it. If it cannot be found out,
+/// for want of a descriptor, say, it counts as one.
+fn is_own(address: IpAddr) -> bool {
+    match UdpSocket::bind((address, 0)) {
+        Ok(_) => true,
+        Err(error) => {
+            !matches!(
+                error.kind(),
+                io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported
+            ) && error.raw_os_error() != Some(AF_NOT_SUPPORTED)
+        }
+    }
+}
+
+/// EAFNOSUPPORT of Linux: there is no IPv6.
+const AF_NOT_SUPPORTED: i32 = 97;
 
 /// Addresses that nobody in particular has.
 fn is_nobody(address: IpAddr) -> bool {
@@ -307,5 +383,74 @@ mod tests {
                 assert!(!admits(pattern, "coap://h/", nobody), "{pattern} {nobody}");
             }
         }
+    }
+
+    /// What a host with these addresses of its own does.
+    fn admits_with(own: &[&str], pattern: &str, address: &str) -> bool {
+        let pattern: Allow = pattern.parse().expect(pattern);
+        let own: Vec<IpAddr> = own.iter().map(|own| own.parse().expect(own)).collect();
+        let uri = Uri::parse("coap://h/").expect("a URI");
+        let address = address.parse().expect(address);
+        pattern.admits_from(&uri, address, &|address| own.contains(&address))
+    }
+
+    #[test]
+    fn what_only_the_site_reaches_is_asked_only_where_its_network_is_named() {
+        for (address, network, larger) in [
+            ("10.1.2.3", "10.0.0.0/8", "8.0.0.0/6"),
+            ("172.20.0.1", "172.16.0.0/12", "172.0.0.0/8"),
+            ("192.168.7.7", "192.168.0.0/16", "0.0.0.0/0"),
+            ("100.100.100.200", "100.64.0.0/10", "100.0.0.0/8"),
+            ("169.254.169.254", "169.254.169.254", "0.0.0.0/0"),
+            ("127.0.0.1", "127.0.0.0/8", "0.0.0.0/0"),
+            ("fd00:ec2::254", "[fd00:ec2::]/32", "[::]/0"),
+            ("fe80::1", "[fe80::]/10", "[::]/0"),
+            ("::1", "[::1]", "[::]/0"),
+            // With an IPv4 address in it.
+            ("64:ff9b::7f00:1", "[64:ff9b::7f00:0]/104", "[64:ff9b::]/96"),
+            ("64:ff9b:1::a00:1", "[64:ff9b:1::a00:0]/104", "[::]/0"),
+            ("::127.0.0.1", "[::127.0.0.0]/104", "[::]/0"),
+            ("2002:7f00:1::", "[2002:7f00::]/24", "[2002::]/16"),
+            ("2002:a9fe:a9fe::", "[2002:a9fe::]/32", "[::]/0"),
+        ] {
+            assert!(admits_with(&[], network, address), "{network} {address}");
+            for pattern in ["*", "h", larger] {
+                assert!(!admits_with(&[], pattern, address), "{pattern} {address}");
+            }
+        }
+        for far in [
+            "192.0.2.1",
+            "2001:db8::1",
+            "64:ff9b::c000:201",
+            "2002:c000:201::",
+        ] {
+            assert!(admits_with(&[], "*", far), "{far}");
+        }
+    }
+
+    #[test]
+    fn the_proxys_own_host_is_asked_only_where_its_address_is_named() {
+        let own = ["192.0.2.10", "2001:db8::10", "10.0.0.10"];
+        for (address, pattern) in [
+            ("192.0.2.10", "192.0.2.10"),
+            ("2001:db8::10", "[2001:db8::10]"),
+            ("10.0.0.10", "10.0.0.10"),
+            ("64:ff9b::c000:20a", "[64:ff9b::c000:20a]"),
+            ("2002:c000:20a::1", "[2002:c000:20a::]/48"),
+        ] {
+            assert!(admits_with(&own, pattern, address), "{pattern} {address}");
+            for pattern in [
+                "*",
+                "h",
+                "192.0.2.0/24",
+                "10.0.0.0/8",
+                "[::]/0",
+                "0.0.0.0/0",
+            ] {
+                assert!(!admits_with(&own, pattern, address), "{pattern} {address}");
+            }
+        }
+        assert!(admits_with(&own, "192.0.2.0/24", "192.0.2.11"));
+        assert!(admits_with(&own, "10.0.0.0/8", "10.0.0.11"));
     }
 }

@@ -10,9 +10,9 @@ use carob_cc::time::Instant;
 use carob_proto::codec::OptionNumber;
 use carob_proto::message::Response;
 use carob_proto::proxy::aged;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
-use super::passing::{Passing, Way};
+use super::passing::{ObservationPlace, Passing, Way};
 use crate::client::{Observation, RequestBuilder, Update};
 use crate::server::{Answering, Follow, Handler, IntoResponse as _, Notifier, Refusal, Request};
 
@@ -53,7 +53,7 @@ impl Follow for Following {
         if !prepared.is_shared {
             return None;
         }
-        let place = self.passing.observation()?;
+        let place = self.passing.observation(request.peer())?;
         let builder = self.passing.request(&self.way, &prepared, request);
         let (sender, told) = watch::channel(None);
         let follower = Follower {
@@ -108,7 +108,7 @@ struct Follower {
     way: Arc<Way>,
     told: watch::Sender<Option<Told>>,
     notifier: Notifier,
-    _place: OwnedSemaphorePermit,
+    _place: ObservationPlace,
 }
 
 impl Follower {

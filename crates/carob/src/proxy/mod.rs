@@ -72,6 +72,11 @@ pub struct ProxyLimits {
     /// Resources that are observed at their origins. At it, who asks for another gets its state and
     /// no notifications. Default 1,024.
     pub observations: usize,
+    /// Of those, resources whose observation one client (an address, or an IPv6 network of 64 bits)
+    /// began. They count as long as anybody observes them. At it, that client meets what all meet at
+    /// `observations`. To an origin the proxy is one peer, whose observations have a limit there (256
+    /// of a server of Carob), so one client must not take them all. Default 128.
+    pub observations_of_client: usize,
     /// How long an origin may take; beyond: 5.04. Default 100 s: an origin that is silent is given
     /// up by its controller before.
     pub patience: Duration,
@@ -90,6 +95,7 @@ impl Default for ProxyLimits {
             requests_of_client: 512,
             body_bytes: 1 << 20,
             observations: 1_024,
+            observations_of_client: 128,
             patience: Duration::from_secs(100),
             retry_after: Duration::from_secs(5),
             cache: CacheLimits {

@@ -45,6 +45,8 @@ pub(super) struct Passing {
     observations: Arc<Semaphore>,
     /// Requests that wait, by origin and by client.
     waiting: Arc<Mutex<Waiting>>,
+    /// Resources that are observed, by the client that began it.
+    observed: Arc<Mutex<Shares>>,
 }
 
 /// Requests that wait.
@@ -73,6 +75,20 @@ struct Place {
     waiting: Arc<Mutex<Waiting>>,
     origin: Authority,
     client: Source,
+}
+
+/// The place of a resource among those that are observed.
+pub(super) struct ObservationPlace {
+    _among_all: OwnedSemaphorePermit,
+    observed: Arc<Mutex<Shares>>,
+    client: Source,
+}
+
+impl Drop for ObservationPlace {
+    fn drop(&mut self) {
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        observed.subtract(self.client, 1);
+    }
 }
 
 impl Drop for Place {
@@ -112,6 +128,7 @@ impl Passing {
                 // Bounded by the limit on requests: any seed will do.
                 clients: Shares::new(0),
             })),
+            observed: Arc::new(Mutex::new(Shares::new(0))),
         }
     }
 
@@ -138,9 +155,20 @@ impl Passing {
         }
     }
 
-    /// A place among what is observed, if there is one.
-    pub(super) fn observation(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.observations).try_acquire_owned().ok()
+    /// A place among what is observed, if there is one and the client has not its share yet.
+    pub(super) fn observation(&self, client: SocketAddr) -> Option<ObservationPlace> {
+        let among_all = Arc::clone(&self.observations).try_acquire_owned().ok()?;
+        let client = Source::of(client, 64);
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        if observed.of(client) >= self.limits.observations_of_client {
+            return None;
+        }
+        observed.add(client, 1);
+        Some(ObservationPlace {
+            _among_all: among_all,
+            observed: Arc::clone(&self.observed),
+            client,
+        })
     }
 
     /// The Hop-Limit with which a request goes on.

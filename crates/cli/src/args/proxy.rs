@@ -117,6 +117,9 @@ pub(crate) struct LimitArgs {
     /// Resources that are observed at origins; others are read once
     #[arg(long, value_name = "N", default_value_t = 1_024)]
     pub(crate) observations: usize,
+    /// Of those, resources that one client began to observe
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub(crate) observations_of_client: usize,
     /// Responses that the cache keeps; 0 keeps none
     #[arg(long, value_name = "N", default_value_t = 4_096)]
     pub(crate) cache_entries: usize,

@@ -113,6 +113,7 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
     limits.requests_of_client = limit.requests_of_client;
     limits.body_bytes = limit.body_bytes;
     limits.observations = limit.observations;
+    limits.observations_of_client = limit.observations_of_client;
     limits.patience = origin.patience;
     limits.cache = CacheLimits {
         entries: limit.cache_entries,

@@ -20,6 +20,7 @@ mod memory;
 mod parity;
 mod plugtest;
 mod process;
+mod proxy_own_host;
 mod slow_server;
 
 /// Says past the test runner, which keeps what tests print, that a test cannot run here;

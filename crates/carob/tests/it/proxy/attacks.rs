@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use carob::proxy::ProxyLimits;
-use carob::server::{Request, get as resource};
-use carob::{CacheLimits, Code, OptionNumber, Proxy, Response, Server};
+use carob::server::{Notifier, Request, get as resource};
+use carob::{CacheLimits, Code, OptionNumber, Proxy, Response, Server, Settings};
 
 use super::{Heard, forwarding, get, started};
 use crate::common::{client, limited, resources, start};
@@ -268,6 +268,46 @@ async fn a_client_cannot_put_into_the_cache_what_others_are_given() {
             get(&client, &uri, &format!("{at}/x")).await.text(),
             Some("")
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_client_does_not_take_all_observations() {
+    limited(async {
+        for (share, is_observed) in [(4, true), (usize::MAX, false)] {
+            let changes = Notifier::new();
+            let origin = Server::builder().bind("127.0.0.1:0").resource(
+                "/state",
+                resource(|_: Request| async { "0" }).observable(&changes),
+            );
+            // The proxy is one peer of the origin, which has a limit for each.
+            let settings = Settings::new().limit("observers_of_peer", 8).unwrap();
+            let (origin, at) = start(origin.settings(settings)).await;
+            let mut limits = ProxyLimits::default();
+            limits.observations_of_client = share;
+            let (proxy, uri) = started(forwarding().limits(limits)).await;
+            // From 127.0.0.2, where the honest client is not.
+            let greedy = std::net::UdpSocket::bind("127.0.0.2:0").unwrap();
+            let to = proxy.server().local_address();
+            for n in 0..16_u8 {
+                let target = format!("{at}/state?{n}");
+                // Observe is 6, Proxy-Uri 35, its length in an extended byte.
+                let mut bytes = vec![0x41, 1, 9, n, n, 0x60, 0xdd, 35 - 6 - 13];
+                bytes.push((target.len() - 13) as u8);
+                bytes.extend_from_slice(target.as_bytes());
+                greedy.send_to(&bytes, to).unwrap();
+            }
+            let most = share.min(8);
+            while origin.client().usage().await.unwrap().observers < most {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let honest = client().get(format!("{at}/state")).via(&uri);
+            let observation = honest.observe().await.expect("an answer");
+            assert_eq!(observation.is_observed(), is_observed, "{share}");
+            let of_all = proxy.usage().observations;
+            assert!(share > 8 || of_all == share + 1, "{of_all}");
+        }
     })
     .await;
 }

@@ -1,0 +1,53 @@
+//! A forward-proxy and its own host, in a network namespace that the test makes.
+#![cfg(target_os = "linux")]
+
+use std::process::Command;
+
+const SCRIPT: &str = r#"
+set -e
+ip link set lo up
+ip addr add 192.0.2.10/24 dev lo
+$CAROB serve --bind 192.0.2.10:5700 > serve & $CAROB serve --bind 127.0.0.1:5700 > local &
+$CAROB proxy --bind 127.0.0.1:5683 --allow '*' --allow 192.0.2.0/24 > any &
+$CAROB proxy --bind 127.0.0.1:5684 --allow 192.0.2.10 > named &
+for file in serve local any named; do until grep -q listening $file; do sleep 0.05; done; done
+ask() { $CAROB get "$1" --proxy "coap://127.0.0.1:$2" --deadline 5s 2>&1 || true; }
+ask coap://192.0.2.10:5700/hello 5683
+ask coap://127.0.0.1:5700/hello 5683
+ask 'coap://[64:ff9b::c000:20a]:5700/hello' 5683
+ask coap://192.0.2.10:5700/hello 5684
+"#;
+
+#[test]
+fn other_addresses_of_the_proxys_host_are_asked_only_where_they_are_named() {
+    let may = Command::new("unshare")
+        .args(["--net", "ip", "link"])
+        .output();
+    if !may.is_ok_and(|ran| ran.status.success()) {
+        eprintln!("skipped: needs unshare and ip, and the right to make networks");
+        return;
+    }
+    let folder = format!("{}/proxy-own-host", env!("CARGO_TARGET_TMPDIR"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let output = Command::new("timeout")
+        .current_dir(&folder)
+        // With process IDs of its own, all ends that it has started.
+        .args(["50", "unshare", "--net", "--pid", "--fork", "--mount-proc"])
+        .args(["--kill-child", "bash", "-c", SCRIPT])
+        .env("CAROB", env!("CARGO_BIN_EXE_carob"))
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<&str> = stdout
+        .lines()
+        .filter(|line| line.contains("5.05") || line.starts_with("hello"))
+        .collect();
+    let [any, loopback, translated, named] = lines[..] else {
+        panic!("{output:?}");
+    };
+    for refused in [any, loopback, translated] {
+        assert!(refused.contains("5.05"), "{output:?}");
+    }
+    assert!(named.starts_with("hello"), "{output:?}");
+    let _ = std::fs::remove_dir_all(&folder);
+}
