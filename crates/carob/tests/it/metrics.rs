@@ -36,7 +36,7 @@ async fn listening(prometheus: &Prometheus) -> SocketAddr {
 async fn expect(at: SocketAddr, expected: &[(&str, f64)]) -> String {
     let began = Instant::now();
     loop {
-        let response = http(at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        let response = http(at, "GET /metrics HTTP/1.1\r\nHost: localhost:1\r\n\r\n").await;
         assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
         let wrong = |(series, value_is): &&(&str, f64)| value(&response, series) != Some(*value_is);
         let Some((series, is)) = expected.iter().find(wrong) else {
@@ -315,16 +315,60 @@ async fn who_asks_for_something_else_is_told_so() {
         let head = http(at, "HEAD /metrics HTTP/1.1\r\n\r\n").await;
         let (_, body) = head.split_once("\r\n\r\n").unwrap();
         assert_eq!(body, "");
-        // Who says nothing takes no place from others.
-        let mut idle = Vec::new();
-        for _ in 0..7 {
-            idle.push(TcpStream::connect(at).await.unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn silent_connections_keep_no_scraper_out_and_are_closed() {
+    limited(async {
+        let at = listening(&Prometheus::new()).await;
+        let mut silent = Vec::new();
+        for n in 0..200 {
+            let mut stream = TcpStream::connect(at).await.unwrap();
+            if n % 2 == 0 {
+                stream.write_all(b"GET /met").await.unwrap();
+            }
+            silent.push(stream);
         }
-        assert!(
-            http(at, "GET /metrics HTTP/1.1\r\n\r\n")
-                .await
-                .contains("carob_build_info")
-        );
+        let scrape = http(at, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let scraped = tokio::time::timeout(Duration::from_secs(1), scrape).await;
+        assert!(scraped.expect("at once").contains("carob_build_info"));
+        for mut stream in silent {
+            let mut rest = Vec::new();
+            // It is closed or reset, with nothing said.
+            let read = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest));
+            let closed = read.await.expect("it is closed after two seconds");
+            assert!(closed.is_err() || rest.is_empty(), "{rest:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_the_servers_is_refused() {
+    limited(async {
+        let at = listening(&Prometheus::new().host("Metrics.example.org")).await;
+        for (host, status) in [
+            ("127.0.0.1:9683", "200"),
+            ("[::1]:9683", "200"),
+            ("[::1]", "200"),
+            ("192.0.2.7", "200"),
+            ("LOCALHOST:80", "200"),
+            ("metrics.example.org:9683", "200"),
+            ("rebound.example.net:9683", "421"),
+            ("127.0.0.1.example.net", "421"),
+            ("localhost.example.net", "421"),
+            ("", "421"),
+        ] {
+            let request = format!("GET /metrics HTTP/1.1\r\nhOsT: {host}\r\n\r\n");
+            let response = http(at, &request).await;
+            assert!(
+                response.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{host}: {response}"
+            );
+            assert_eq!(response.contains("carob_build_info"), status == "200");
+        }
     })
     .await;
 }

@@ -151,6 +151,13 @@ pub(crate) struct OperatorArgs {
     #[cfg(feature = "prometheus")]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9683")]
     pub(crate) metrics: Option<std::net::SocketAddr>,
+    /// Also serve metrics to requests whose Host has this name; may be repeated
+    ///
+    /// Addresses and localhost are always served, other names are refused (421): a web page could
+    /// have its own name lead to this host and read the metrics through a browser.
+    #[cfg(feature = "prometheus")]
+    #[arg(long, value_name = "NAME", requires = "metrics")]
+    pub(crate) metrics_host: Vec<String>,
     /// Tell at this path how the server fares, such as /health: ok or overloaded (5.03), its uptime,
     /// how full its tables are; to everybody who asks
     #[arg(long, value_name = "PATH", value_parser = values::path)]

@@ -28,7 +28,7 @@ impl Operator {
 pub(super) async fn open(args: OperatorArgs) -> Result<Operator, Failure> {
     #[cfg(feature = "prometheus")]
     let metrics = match args.metrics {
-        Some(address) => Some(metrics(address).await?),
+        Some(address) => Some(metrics(address, args.metrics_host).await?),
         None => None,
     };
     #[cfg(not(feature = "prometheus"))]
@@ -38,7 +38,7 @@ pub(super) async fn open(args: OperatorArgs) -> Result<Operator, Failure> {
 }
 
 #[cfg(feature = "prometheus")]
-async fn metrics(address: std::net::SocketAddr) -> Result<String, Failure> {
+async fn metrics(address: std::net::SocketAddr, hosts: Vec<String>) -> Result<String, Failure> {
     use carob::metrics::Prometheus;
 
     let listener = Prometheus::listen(address).await.map_err(|error| {
@@ -54,6 +54,7 @@ async fn metrics(address: std::net::SocketAddr) -> Result<String, Failure> {
     let at = listener.local_addr().unwrap_or(address);
     let prometheus =
         Prometheus::install().map_err(|error| Failure::new(Kind::Usage, error.to_string()))?;
+    let prometheus = hosts.into_iter().fold(prometheus, Prometheus::host);
     tokio::spawn(prometheus.serve(listener));
     Ok(format!("http://{at}/metrics"))
 }

@@ -1,30 +1,44 @@
 //! As much of HTTP as a scraper needs: GET /metrics, one answer to a connection.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use super::Prometheus;
 
-/// Connections at once; further ones wait in the system's queue.
-const CONNECTIONS: usize = 8;
+/// Connections at once. At it, another one takes the place of the oldest that has not sent its request,
+/// or else of the oldest.
+const CONNECTIONS: usize = 32;
 /// Bytes of a request's head; a longer one is answered 431.
 const HEAD_BYTES: usize = 8 << 10;
-/// What a connection may take altogether; then it is closed.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a connection may take to send its request; then it is closed.
+const HEAD_TIME: Duration = Duration::from_secs(2);
+/// How long a connection may take altogether; then it is closed.
+const CONNECTION_TIME: Duration = Duration::from_secs(10);
 /// How long to wait after the system has refused a connection, for want of descriptors, say.
 const REST: Duration = Duration::from_millis(100);
 
+/// A connection under way; dropping it closes it.
+struct Connection {
+    task: JoinHandle<()>,
+    has_asked: Arc<AtomicBool>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 pub(super) async fn serve(prometheus: Prometheus, listener: TcpListener) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections: Vec<Connection> = Vec::with_capacity(CONNECTIONS);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return; // it is never closed
-        };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -33,31 +47,50 @@ pub(super) async fn serve(prometheus: Prometheus, listener: TcpListener) {
                 continue;
             }
         };
-        let prometheus = prometheus.clone();
-        tokio::spawn(async move {
-            let answered = tokio::time::timeout(PATIENCE, answer(stream, &prometheus)).await;
-            if let Ok(Err(error)) = answered {
-                tracing::debug!(%error, "a scraper was not answered");
+        connections.retain(|connection| !connection.task.is_finished());
+        if connections.len() >= CONNECTIONS {
+            let silent = |connection: &Connection| !connection.has_asked.load(Ordering::Relaxed);
+            connections.remove(connections.iter().position(silent).unwrap_or(0));
+        }
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let (prometheus, asked) = (prometheus.clone(), Arc::clone(&has_asked));
+        let task = tokio::spawn(async move {
+            let answer = answer(stream, &prometheus, &asked);
+            match tokio::time::timeout(CONNECTION_TIME, answer).await {
+                Ok(Err(error)) => tracing::debug!(%error, "a scraper was not answered"),
+                Ok(Ok(())) => {}
+                Err(_) => tracing::debug!("a scraper took too long"),
             }
-            drop(place);
         });
+        connections.push(Connection { task, has_asked });
     }
 }
 
-async fn answer(mut stream: TcpStream, prometheus: &Prometheus) -> io::Result<()> {
+/// Reads the head of a request, its end included if it has come.
+async fn head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    let ends = |head: &[u8]| head.windows(4).any(|four| four == b"\r\n\r\n");
-    while !ends(&head) {
-        if head.len() >= HEAD_BYTES {
-            break;
-        }
+    while !ends(&head) && head.len() < HEAD_BYTES {
         let mut piece = [0; 1_024];
         let read = stream.read(&mut piece).await?;
         if read == 0 {
-            return Ok(());
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         head.extend_from_slice(&piece[..read]);
     }
+    Ok(head)
+}
+
+fn ends(head: &[u8]) -> bool {
+    head.windows(4).any(|four| four == b"\r\n\r\n")
+}
+
+async fn answer(
+    mut stream: TcpStream,
+    prometheus: &Prometheus,
+    asked: &AtomicBool,
+) -> io::Result<()> {
+    let head = tokio::time::timeout(HEAD_TIME, head(&mut stream)).await??;
+    asked.store(true, Ordering::Relaxed);
     let (status, body) = if ends(&head) {
         respond(&head, prometheus)
     } else {
@@ -85,8 +118,50 @@ pub(super) fn respond(head: &[u8], prometheus: &Prometheus) -> (&'static str, St
     let path = target.and_then(|target| target.split(|&byte| byte == b'?').next());
     match (method, path) {
         _ if !is_http => ("400 Bad Request", String::new()),
+        _ if !is_own(host(head), prometheus) => {
+            let text = "the name in Host is not served here: use an address or localhost, or name it \
+                        with --metrics-host\n";
+            ("421 Misdirected Request", text.into())
+        }
         (Some(b"GET" | b"HEAD"), Some(b"/metrics")) => ("200 OK", prometheus.render()),
         (Some(b"GET" | b"HEAD"), _) => ("404 Not Found", "what there is is at /metrics\n".into()),
         _ => ("405 Method Not Allowed", String::new()),
     }
+}
+
+/// The name or address in a request's Host field, without its port; nothing without the field.
+fn host(head: &[u8]) -> Option<&[u8]> {
+    let mut lines = head.split(|&byte| byte == b'\n').skip(1);
+    let value = lines.find_map(|line| {
+        let (name, value) = line.split_at_checked(5)?;
+        name.eq_ignore_ascii_case(b"host:").then_some(value)
+    })?;
+    let value = value.trim_ascii();
+    let port = value.iter().rposition(|&byte| byte == b':');
+    let address = value.iter().rposition(|&byte| byte == b']');
+    match port {
+        Some(port) if address.is_none_or(|end| end < port) => Some(&value[..port]),
+        _ => Some(value),
+    }
+}
+
+/// Whether a request for this host is for us. A page of a browser that has its own name lead here (DNS
+/// rebinding) cannot choose what the browser writes in Host.
+fn is_own(host: Option<&[u8]>, prometheus: &Prometheus) -> bool {
+    let Some(host) = host else {
+        return true; // no browser leaves it out
+    };
+    let Ok(host) = std::str::from_utf8(host) else {
+        return false;
+    };
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let is_address = bare.unwrap_or(host).parse::<IpAddr>().is_ok();
+    let mut own = prometheus
+        .hosts
+        .iter()
+        .map(String::as_str)
+        .chain(["localhost"]);
+    is_address || own.any(|own| own.eq_ignore_ascii_case(host))
 }

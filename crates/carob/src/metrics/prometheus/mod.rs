@@ -28,6 +28,8 @@ use recorder::Registry;
 #[derive(Clone, Debug, Default)]
 pub struct Prometheus {
     registry: Arc<Registry>,
+    /// Names in Host that are served.
+    hosts: Vec<String>,
 }
 
 impl Prometheus {
@@ -56,7 +58,18 @@ impl Prometheus {
         self.registry.render()
     }
 
+    /// Serves requests whose Host field has this name, too. Addresses and `localhost` always are served;
+    /// other names are answered 421, so that a web page cannot read the metrics by having its own name
+    /// lead here (DNS rebinding).
+    pub fn host(mut self, name: impl Into<String>) -> Self {
+        self.hosts.push(name.into());
+        self
+    }
+
     /// Answers whoever asks for `/metrics` over HTTP, forever.
+    ///
+    /// A connection has two seconds to send its request. At most 32 are open; another one takes the
+    /// place of the oldest that has sent none.
     ///
     /// Everybody who reaches the address can read what the server does and how much of it. There is
     /// neither encryption nor a password: listen on loopback, or where only the scraper comes.
