@@ -111,6 +111,7 @@
 
 pub mod client;
 mod clock;
+mod descriptors;
 mod driver;
 pub mod dtls;
 mod error;

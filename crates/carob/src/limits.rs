@@ -77,9 +77,10 @@ const OF_DRIVERS: &[OfDriver] = &[
     ),
     (
         "handshake_work",
-        "Percent of a socket's processor time that DTLS handshakes begun by others may take, in the long \
-         run and beyond a quarter of a second at once. At it, hellos are not answered (their clients repeat them), so \
-         that who has a session is served. 100: all of it.",
+        "Percent of a processor's time that handshakes begun by others may take at a socket, of DTLS, TLS and \
+         WebSocket, in the long run and beyond a quarter of a second at once. At it, hellos over DTLS are \
+         not answered (their clients repeat them), and connections are closed, so that peers with a session \
+         or a connection are served. 100: all of it.",
         |settings| settings.sessions.handshake_work.into(),
         |settings, value| {
             settings.sessions = settings.sessions.handshake_work(value.min(100) as u8);

@@ -70,6 +70,8 @@ pub struct Settings {
     pub(crate) time_source: TimeSource,
     pub(crate) make_socket: Option<MakeSocket>,
     pub(crate) on_socket: Option<OnSocket>,
+    /// Endpoints of the server that accept connections, among which file descriptors are shared.
+    pub(crate) listeners: usize,
 }
 
 /// How long a connection may take to be made unless
@@ -102,6 +104,7 @@ impl Default for Settings {
             time_source: TimeSource::default(),
             make_socket: None,
             on_socket: None,
+            listeners: 0,
         }
     }
 }

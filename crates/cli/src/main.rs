@@ -8,6 +8,7 @@
 mod args;
 mod clock;
 mod commands;
+mod descriptors;
 mod failure;
 mod formats;
 mod monitor;
@@ -23,6 +24,8 @@ use crate::args::Args;
 use crate::failure::Outcome;
 
 fn main() -> ExitCode {
+    descriptors::raise_limit();
+    monitor::warnings::print();
     let parsed = args::command().try_get_matches();
     let parsed = parsed.and_then(|matches| Args::from_arg_matches(&matches));
     let outcome = match parsed {

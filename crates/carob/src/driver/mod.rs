@@ -12,6 +12,7 @@ mod core;
 mod datagrams;
 pub(crate) mod dtls;
 mod ears;
+mod handshake_work;
 #[cfg(feature = "metrics")]
 mod published;
 #[cfg(not(feature = "metrics"))]
@@ -49,6 +50,7 @@ use hashbrown::HashMap;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Entropy};
+use crate::descriptors;
 use crate::dtls::PeerIdentity;
 use crate::error::OpenError;
 use crate::server::{Notifier, Router};
@@ -361,6 +363,24 @@ pub(crate) fn start_streams(
     settings: &Settings,
     serve: Option<(Arc<Router>, usize)>,
 ) -> Result<Arc<Handle>, OpenError> {
+    let mut settings = settings.clone();
+    // A client's own connections get half of what there is: its program needs others.
+    let endpoints = listener.as_ref().map_or(2, |_| settings.listeners);
+    if let Some(share) =
+        descriptors::share(endpoints, listener.is_some() && kind != streams::Kind::Tcp)
+    {
+        let connections = &mut settings.config.limits.connections;
+        if *connections > share.connections {
+            tracing::debug!(
+                connections = share.connections,
+                "fewer, as RLIMIT_NOFILE has it"
+            );
+        }
+        *connections = share.connections.min(*connections);
+        let handshakes = &mut settings.sessions.handshakes;
+        *handshakes = share.handshakes.min(*handshakes);
+    }
+    let settings = &settings;
     let mut config = settings.finished_config();
     let mut reliable = settings.reliable.clone();
     reliable.framing = kind.framing();

@@ -361,10 +361,11 @@ impl ServerBuilder {
             sockets,
             secured,
             listens,
-            settings,
+            mut settings,
             handlers,
             mut router,
         } = self;
+        settings.listeners = listens.len();
         router.finish()?;
         let refused = match &datagrams {
             _ if !(1..=SOCKETS_MAX).contains(&sockets) => Some("there are 1 to 256"),

@@ -156,3 +156,50 @@ async fn a_source_begins_so_many_tls_handshakes_a_second_and_others_theirs() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_handshakes_of_many_leave_time_to_who_has_a_connection() {
+    limited(async {
+        let authority = Authority::new();
+        let mut done_within_share = 0;
+        for work in [1, 100] {
+            let limits = SessionLimits::new().handshake_rate(0, 1);
+            let server = Server::builder()
+                .without_datagrams()
+                .bind_tls(
+                    "127.0.0.1:0",
+                    ServerTls::new(authority.issue("localhost", |_| {})),
+                )
+                .settings(Settings::new().sessions(limits.handshake_work(work)))
+                .resource("/hello", fixed("hello"))
+                .start()
+                .await
+                .expect("a free port");
+            let uri = format!(
+                "coaps+tcp://localhost:{}/hello",
+                server.local_address().port()
+            );
+            let settings = || Settings::new().tls(authority.trust());
+            let known = client_with(settings());
+            assert!(known.get(&uri).await.is_ok());
+            // A quarter of a second at once, and then hardly any.
+            let most = if work == 1 {
+                10_000
+            } else {
+                done_within_share + done_within_share / 2
+            };
+            let mut done = 0;
+            while done < most && client_with(settings()).get(&uri).await.is_ok() {
+                done += 1;
+            }
+            assert_eq!(done < most, work == 1, "{done} of {most}");
+            done_within_share = done;
+            let reply = known
+                .get(&uri)
+                .await
+                .expect("who has a connection is served");
+            assert_eq!(reply.text(), Some("hello"));
+        }
+    })
+    .await;
+}

@@ -4,6 +4,7 @@ mod capture;
 mod log;
 mod packet;
 mod timing;
+pub(crate) mod warnings;
 mod wire;
 
 use std::fs::{File, OpenOptions};

@@ -124,7 +124,8 @@ limits! {
     /// Responses to one request of ours to a group. At it, further ones are dropped.
     gathered: 4_096,
     /// Connections, where peers are such. At it, the one unused longest is closed; if all are in
-    /// use, a new one is refused.
+    /// use, a new one is refused. On Linux drivers lower it to what RLIMIT_NOFILE leaves after a reserve
+    /// of a quarter.
     connections: 16_384,
     /// Bytes of incomplete messages on all connections. At it, the connection whose message would
     /// exceed it is aborted.

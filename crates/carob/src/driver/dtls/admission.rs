@@ -9,20 +9,17 @@
 
 use std::time::Duration as Span;
 
-use carob_cc::time::{Duration, Instant};
+use carob_cc::time::Instant;
 use carob_proto::rates::{Pace, Rates};
 use carob_proto::shares::Source;
 
+use crate::driver::handshake_work::HandshakeWork;
 use crate::dtls::SessionLimits;
-
-/// What handshakes may take at once before their share counts. Meanwhile nobody else is served if they come
-/// as fast as they can.
-const AT_ONCE: Span = Span::from_millis(250);
 
 /// Who may begin a handshake with us.
 pub(super) struct Admission {
     rates: Option<Rates>,
-    work: Work,
+    work: HandshakeWork,
     /// Handshakes that were not begun.
     pub(super) refused: u64,
 }
@@ -33,7 +30,7 @@ impl Admission {
         let (rate, burst) = (limits.handshake_rate, limits.handshake_burst);
         Self {
             rates: Rates::new(seed.rotate_left(40), rate, burst, sources),
-            work: Work::new(limits.handshake_work),
+            work: HandshakeWork::new(limits.handshake_work),
             refused: 0,
         }
     }
@@ -52,38 +49,10 @@ impl Admission {
     }
 }
 
-/// The processor's time as a bucket: one number, the time at which it will be full again.
-struct Work {
-    percent: u64,
-    full: Instant,
-}
-
-impl Work {
-    fn new(percent: u8) -> Self {
-        Self {
-            percent: u64::from(percent.clamp(1, 100)),
-            full: Instant::ZERO,
-        }
-    }
-
-    /// In how long time so much work comes back.
-    fn refill(&self, work: Span) -> Duration {
-        let micros = u64::try_from(work.as_micros()).unwrap_or(u64::MAX);
-        Duration::from_micros(micros.saturating_mul(100) / self.percent)
-    }
-
-    fn has_room(&self, now: Instant) -> bool {
-        self.percent == 100 || self.full.since(now) < self.refill(AT_ONCE)
-    }
-
-    fn add(&mut self, now: Instant, work: Span) {
-        self.full = self.full.max(now) + self.refill(work);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::handshake_work::AT_ONCE;
 
     fn at(millis: u64) -> Instant {
         Instant::from_micros(millis * 1_000)

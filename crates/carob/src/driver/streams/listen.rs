@@ -13,7 +13,7 @@ use rustls::ServerConfig;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
@@ -24,10 +24,13 @@ use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
 
 use super::link::{Duplex, Stream};
 use super::{Happening, Kind, OnSocket};
-use crate::clock::Entropy;
+use crate::clock::{Entropy, processor_time};
+use crate::driver::handshake_work::HandshakeWork;
 use crate::settings::Settings;
 use crate::socket::canonical;
 
+/// Accepted connections that wait for the driver; at the limit, the system's queue waits.
+const ACCEPTED: usize = 32;
 /// Connections that wait for the system's `accept`.
 const BACKLOG: i32 = 1_024;
 /// How long a handshake may take.
@@ -108,6 +111,8 @@ impl Listener {
         tell: mpsc::Sender<Happening>,
     ) {
         let mut number = 0;
+        let mut told = false;
+        let accepted = Arc::new(Semaphore::new(ACCEPTED));
         let shake = Arc::new(Handshake {
             kind,
             tls: self.tls.map(TlsAcceptor::from),
@@ -117,7 +122,13 @@ impl Listener {
             let (stream, from) = match self.socket.accept().await {
                 Ok((stream, from)) => (stream, canonical(from)),
                 Err(error) => {
-                    tracing::warn!(%error, "no connection accepted");
+                    // The first is told; a flood would have it told ten times a second.
+                    if std::mem::replace(&mut told, true) {
+                        tracing::debug!(%error, "no connection accepted");
+                    } else {
+                        let local = self.local;
+                        tracing::warn!(%local, %error, "no connection accepted; not told again");
+                    }
                     tokio::time::sleep(BREATH).await;
                     continue;
                 }
@@ -128,7 +139,15 @@ impl Listener {
             if kind == Kind::Tcp {
                 if stream.set_nodelay(true).is_ok() {
                     let stream = Stream::Tcp(stream);
-                    if tell.send(Happening::Came { from, stream }).await.is_err() {
+                    let Ok(place) = Arc::clone(&accepted).acquire_owned().await else {
+                        return; // it is never closed
+                    };
+                    let came = Happening::Came {
+                        from,
+                        stream,
+                        place: Some(place),
+                    };
+                    if tell.send(came).await.is_err() {
                         return;
                     }
                 }
@@ -139,7 +158,13 @@ impl Listener {
             handshakes.begin(number, from, async move {
                 match tokio::time::timeout(HANDSHAKE, shake.perform(stream)).await {
                     Ok(Ok(stream)) => {
-                        let _ = tell.send(Happening::Came { from, stream }).await;
+                        // Its place among handshakes is kept until the driver has it.
+                        let came = Happening::Came {
+                            from,
+                            stream,
+                            place: None,
+                        };
+                        let _ = tell.send(came).await;
                     }
                     Ok(Err(error)) => tracing::debug!(peer = %from, %error, "no handshake"),
                     Err(_) => tracing::debug!(peer = %from, "the handshake took too long"),
@@ -166,6 +191,8 @@ struct Running {
     shares: Shares,
     /// How many it may begin.
     rates: Option<Rates>,
+    /// The processor time that all together may take.
+    work: HandshakeWork,
 }
 
 impl Running {
@@ -182,6 +209,7 @@ impl Running {
                 limits.handshake_burst,
                 sources,
             ),
+            work: HandshakeWork::new(limits.handshake_work),
         }
     }
 
@@ -209,6 +237,25 @@ impl Handshakes {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn now(&self) -> Instant {
+        let now = self.since.elapsed().as_micros();
+        Instant::from_micros(u64::try_from(now).unwrap_or(u64::MAX))
+    }
+
+    /// Counts the processor time of a handshake.
+    async fn metered(&self, handshake: impl Future<Output = ()>) {
+        let mut handshake = std::pin::pin!(handshake);
+        std::future::poll_fn(|context| {
+            let before = processor_time();
+            let polled = handshake.as_mut().poll(context);
+            let took = processor_time().saturating_sub(before);
+            let now = self.now();
+            self.running().work.add(now, took);
+            polled
+        })
+        .await;
+    }
+
     /// Performs a handshake, if there is room for it or room can be made.
     fn begin(
         self: &Arc<Self>,
@@ -222,8 +269,13 @@ impl Handshakes {
             handshakes: Arc::clone(self),
         };
         let mut running = self.running();
-        let now = self.since.elapsed().as_micros();
-        let now = Instant::from_micros(u64::try_from(now).unwrap_or(u64::MAX));
+        let now = self.now();
+        if !running.work.has_room(now) {
+            tracing::debug!(peer = %from, "no handshake: all together have taken too much time");
+            // Its place is given back, and its connection closed.
+            drop(running);
+            return;
+        }
         if let Some(rates) = &mut running.rates
             && rates.ask(now, source, true) != Pace::Within
         {
@@ -244,8 +296,9 @@ impl Handshakes {
         let dropped = oldest.and_then(|oldest| running.remove(oldest));
         // It cannot end before it is noted: its place would have to be free.
         let task = tokio::spawn(async move {
+            let handshakes = Arc::clone(&place.handshakes);
             let _place = place;
-            handshake.await;
+            handshakes.metered(handshake).await;
         });
         running.tasks.insert(number, (source, task.abort_handle()));
         running.shares.add(source, 1);

@@ -21,7 +21,7 @@ use carob_proto::codec::{Framing, Scheme};
 use carob_proto::endpoint::Disconnect;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
 
 use super::core::{Core, Out};
@@ -100,7 +100,12 @@ pub(super) enum Happening {
         made: io::Result<Stream>,
     },
     /// Somebody has connected.
-    Came { from: SocketAddr, stream: Stream },
+    Came {
+        from: SocketAddr,
+        stream: Stream,
+        /// Its place among those that wait for the driver, where that has a limit of its own.
+        place: Option<OwnedSemaphorePermit>,
+    },
     /// A piece of a stream, or a WebSocket's message, has come on connection `link`.
     Read {
         peer: SocketAddr,
@@ -272,7 +277,11 @@ impl Streams {
                     }
                 }
             }
-            Happening::Came { from, stream } => {
+            Happening::Came {
+                from,
+                stream,
+                place: _place,
+            } => {
                 if self.places.contains_key(&from) {
                     self.began.refused += 1;
                     return; // the old one has not been seen to end; the peer will try again

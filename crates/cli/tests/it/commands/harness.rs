@@ -135,7 +135,12 @@ pub(crate) struct Running {
 impl Running {
     #[track_caller]
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut child = command(arguments)
+        Self::spawn(command(arguments))
+    }
+
+    #[track_caller]
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -255,8 +260,28 @@ impl Server {
 
     #[track_caller]
     fn of(verb: &str, address: &str, arguments: &[&str]) -> Self {
-        let mut running =
-            Running::start(&[&[verb, "--bind", address, "--json"], arguments].concat());
+        Self::run(Running::start(
+            &[&[verb, "--bind", address, "--json"], arguments].concat(),
+        ))
+    }
+
+    /// `carob serve` under another program, such as one that sets limits.
+    #[track_caller]
+    pub(crate) fn under(program: &[&str], arguments: &[&str]) -> Self {
+        let mut command = Command::new(program[0]);
+        let serve = ["serve", "--bind", "127.0.0.1:0", "--json"];
+        command.args(&program[1..]).arg(env!("CARGO_BIN_EXE_carob"));
+        command.args(serve).args(arguments);
+        Self::run(Running::spawn(command))
+    }
+
+    /// Its process ID.
+    pub(crate) fn id(&self) -> u32 {
+        self.running.child.id()
+    }
+
+    #[track_caller]
+    fn run(mut running: Running) -> Self {
         let ready: serde_json::Value = serde_json::from_str(&running.line()).unwrap();
         let uri = ready["listening"].as_str().unwrap().to_owned();
         let also = ready["also"].as_array().cloned().unwrap_or_default();

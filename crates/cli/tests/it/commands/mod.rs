@@ -2,6 +2,8 @@
 #![cfg(unix)]
 mod connections;
 mod controllers;
+#[cfg(target_os = "linux")]
+mod descriptors;
 mod harness;
 mod help;
 mod observing;

@@ -1,0 +1,41 @@
+//! The share of a socket's processor time that handshakes begun by others may take, whether of DTLS, TLS
+//! or WebSocket.
+
+use std::time::Duration as Span;
+
+use carob_cc::time::{Duration, Instant};
+
+/// What handshakes may take at once before their share counts. Meanwhile nobody else is served if they come
+/// as fast as they can.
+pub(super) const AT_ONCE: Span = Span::from_millis(250);
+
+/// The processor's time as a bucket: one number, the time at which it will be full again.
+pub(super) struct HandshakeWork {
+    percent: u64,
+    full: Instant,
+}
+
+impl HandshakeWork {
+    pub(super) fn new(percent: u8) -> Self {
+        Self {
+            percent: u64::from(percent.clamp(1, 100)),
+            full: Instant::ZERO,
+        }
+    }
+
+    /// In how long time so much work comes back.
+    fn refill(&self, work: Span) -> Duration {
+        let micros = u64::try_from(work.as_micros()).unwrap_or(u64::MAX);
+        Duration::from_micros(micros.saturating_mul(100) / self.percent)
+    }
+
+    /// Whether another handshake may begin.
+    pub(super) fn has_room(&self, now: Instant) -> bool {
+        self.percent == 100 || self.full.since(now) < self.refill(AT_ONCE)
+    }
+
+    /// Counts time that a handshake took.
+    pub(super) fn add(&mut self, now: Instant, work: Span) {
+        self.full = self.full.max(now) + self.refill(work);
+    }
+}

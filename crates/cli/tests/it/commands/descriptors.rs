@@ -1,0 +1,148 @@
+//! A server under a limit on open files (RLIMIT_NOFILE), as `prlimit` sets it.
+
+use std::fs;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::commands::harness::{Scratch, Server, carob};
+
+/// Whether there is a `prlimit` here.
+fn can_limit() -> bool {
+    let ran = Command::new("prlimit").arg("--version").output();
+    let there = ran.is_ok_and(|ran| ran.status.success());
+    if !there {
+        eprintln!("skipped: needs prlimit of util-linux");
+    }
+    there
+}
+
+/// The empty CSM that begins a connection (RFC 8323 5.3).
+const CSM: [u8; 2] = [0x00, 0xe1];
+
+#[test]
+fn the_soft_limit_on_open_files_is_raised_to_the_hard_one() {
+    if !can_limit() {
+        return;
+    }
+    let server = Server::under(&["prlimit", "--nofile=100:2000"], &[]);
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let numbers: Vec<&str> = line.unwrap().split_whitespace().skip(3).collect();
+    assert_eq!(numbers[..2], ["2000", "2000"]);
+}
+
+#[test]
+fn connections_of_one_host_leave_others_connections_and_files() {
+    if !can_limit() {
+        return;
+    }
+    let scratch = Scratch::new();
+    scratch.with("file", "a file");
+    let folder = scratch.text("");
+    let server = Server::under(
+        &["prlimit", "--nofile=160:160"],
+        &["--tcp", "127.0.0.1:0", "--dir", &folder],
+    );
+    let uri = server.over("coap+tcp", "hello");
+    let port: u16 = uri
+        .rsplit(':')
+        .next()
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let at = SocketAddr::from(([127, 0, 0, 1], port));
+    // More than there are descriptors; those that the server closes are closed here, too, as a host
+    // with ever new ones would.
+    let mut held: Vec<TcpStream> = Vec::new();
+    for _ in 0..400 {
+        let mut stream = connect_from([127, 0, 0, 2], at);
+        // It may be refused already.
+        let _ = stream.write_all(&CSM);
+        held.push(stream);
+    }
+    let file = carob(&["get", &server.path("file"), "--deadline", "10s"]);
+    assert_eq!(file.quiet(), "a file", "over UDP, from a file");
+    let began = Instant::now();
+    let hello = carob(&["get", &uri, "--deadline", "10s"]);
+    assert!(hello.quiet().starts_with("hello"), "over a connection");
+    assert!(began.elapsed() < Duration::from_secs(5));
+    // The server keeps as many as its descriptors allow.
+    let open = held.iter_mut().map(is_open).filter(|open| *open).count();
+    assert!((10..=96).contains(&open), "{open} are open");
+    let ran = server.stop();
+    assert!(!ran.stderr.contains("Too many open files"), "{ran:?}");
+}
+
+/// A connection from another address of this host.
+fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        let connected = tokio::time::timeout(Duration::from_secs(5), socket.connect(to));
+        connected.await.unwrap().unwrap().into_std().unwrap()
+    });
+    stream.set_nonblocking(false).unwrap();
+    stream
+}
+
+/// Descriptors that a process has open.
+fn open_files(server: &Server) -> usize {
+    let all = fs::read_dir(format!("/proc/{}/fd", server.id()));
+    all.unwrap().count()
+}
+
+fn is_open(stream: &mut TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let mut bytes = [0; 64];
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error.kind() == ErrorKind::WouldBlock,
+        }
+    }
+}
+
+#[test]
+fn the_first_lack_of_descriptors_is_told_and_only_that() {
+    if !can_limit() {
+        return;
+    }
+    let tcp = ["--tcp", "127.0.0.1:0"];
+    let needed = open_files(&Server::with(&tcp));
+    // One connection, and not even the reserve is there.
+    let limit = format!("--nofile={0}:{0}", needed + 1);
+    let server = Server::under(&["prlimit", &limit], &tcp);
+    let uri = server.over("coap+tcp", "hello");
+    let port: u16 = uri
+        .rsplit(':')
+        .next()
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let connect = |_| TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let held: Vec<TcpStream> = (0..8).map(connect).collect();
+    // The server tries again ten times a second.
+    std::thread::sleep(Duration::from_secs(1));
+    let ran = server.stop();
+    assert_eq!(
+        ran.stderr.matches("Too many open files").count(),
+        1,
+        "{ran:?}"
+    );
+    drop(held);
+}
