@@ -309,7 +309,7 @@ pub struct UnknownProfile;
 
 impl fmt::Display for UnknownProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no such transmission profile; there are")?;
+        f.write_str("unknown transmission profile; there are")?;
         for (i, profile) in TransmissionProfile::ALL.iter().enumerate() {
             write!(f, "{}{profile}", if i == 0 { " " } else { ", " })?;
         }

@@ -109,11 +109,77 @@ impl Entry {
     }
 }
 
-/// The controller of that name.
+/// Other names of controllers, as (alias, registry id).
+pub const ALIASES: &[(&str, &str)] = &[("cocoa", "cocoa-03")];
+
+/// The registry id that an alias stands for; any other name as it is.
+pub fn canonical(name: &str) -> &str {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+    alias.map_or(name, |(_, id)| id)
+}
+
+/// The controller of that name or alias.
 pub fn find(name: &str) -> Result<Entry, UnknownController<'_>> {
     entries()
-        .find(|entry| entry.name == name)
+        .find(|entry| entry.name == canonical(name))
         .ok_or(UnknownController { name })
+}
+
+/// The most names that are near a wrong one.
+pub const NEAR_MAX: usize = 3;
+
+/// The names nearest to a wrong one, the nearest first: those that contain it, or else those of which at
+/// most half must be changed.
+///
+/// `names` may have more than the registry's, such as the algorithms of TCP.
+pub fn nearest<'a>(
+    wrong: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> impl Iterator<Item = &'a str> {
+    let mut best: [Option<(usize, &str)>; NEAR_MAX] = [None; NEAR_MAX];
+    let limit = wrong.len().min(LENGTH_MAX).div_ceil(2);
+    for name in names {
+        let is_part = wrong.len() >= 3 && name.contains(wrong);
+        let distance = if is_part { 0 } else { distance(wrong, name) };
+        if distance > limit || best.iter().flatten().any(|(_, known)| *known == name) {
+            continue;
+        }
+        let place = best
+            .iter()
+            .position(|known| known.is_none_or(|(known, _)| distance < known));
+        if let Some(place) = place {
+            best[place..].rotate_right(1);
+            best[place] = Some((distance, name));
+        }
+    }
+    // Names twice as far away as the nearest are not what was meant.
+    let far = best[0].map_or(0, |(nearest, _)| nearest * 2);
+    let near = best.into_iter().flatten();
+    near.filter(move |(distance, _)| *distance <= far)
+        .map(|(_, name)| name)
+}
+
+/// The most bytes of a name that are compared.
+const LENGTH_MAX: usize = 64;
+
+/// Edit distance without regard to ASCII case, of the first [`LENGTH_MAX`] bytes: insertions, deletions and
+/// substitutions (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let [a, b] = [a, b].map(|text| &text.as_bytes()[..text.len().min(LENGTH_MAX)]);
+    let mut row = [0; LENGTH_MAX + 1];
+    for (k, cell) in row.iter_mut().enumerate() {
+        *cell = k;
+    }
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(!x.eq_ignore_ascii_case(y));
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
 }
 
 /// No controller has this name.
@@ -125,9 +191,13 @@ pub struct UnknownController<'a> {
 
 impl fmt::Display for UnknownController<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown controller \"{}\"; there are", self.name)?;
-        for (i, entry) in entries().enumerate() {
-            write!(f, "{}{}", if i == 0 { " " } else { ", " }, entry.name)?;
+        write!(f, "unknown controller \"{}\"", self.name)?;
+        for (k, near) in nearest(self.name, entries().map(|entry| entry.name)).enumerate() {
+            match k {
+                0 => write!(f, "; did you mean \"{near}\"?")?,
+                1 => write!(f, " Others near: \"{near}\"")?,
+                _ => write!(f, ", \"{near}\"")?,
+            }
         }
         Ok(())
     }
@@ -178,11 +248,27 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_lists_the_known_ones() {
-        let text = find("cocoa-99").map(|e| e.name).unwrap_err().to_string();
-        assert!(
-            text.contains("cocoa-99") && text.contains("cocoa-03"),
-            "{text}"
+    fn an_alias_stands_for_its_controller_and_is_no_name_of_another() {
+        assert_eq!(find("cocoa").map(|e| e.name), Ok("cocoa-03"));
+        for (alias, id) in ALIASES {
+            assert!(entries().all(|entry| entry.name != *alias), "{alias}");
+            assert_eq!(find(alias).map(|e| e.name), Ok(*id));
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_names_the_three_nearest() {
+        let text = |name| find(name).map(|e| e.name).unwrap_err().to_string();
+        assert_eq!(
+            text("cocoa-3"),
+            "unknown controller \"cocoa-3\"; did you mean \"cocoa-03\"? Others near: \"cocoa-s\", \"cocoa-e\""
         );
+        assert!(text("Defualt").contains("did you mean \"default\"?"));
+        assert_eq!(text("xyzzy-quux"), "unknown controller \"xyzzy-quux\"");
+        let with_tcp = entries().map(|e| e.name).chain(["tcp-bbr1", "tcp-cubic"]);
+        let near: std::vec::Vec<_> = nearest("bbr", with_tcp).collect();
+        assert_eq!(near, ["tcp-bbr1"]);
+        let long = "x".repeat(300);
+        assert_eq!(nearest(&long, entries().map(|e| e.name)).count(), 0);
     }
 }

@@ -230,13 +230,7 @@ pub(crate) fn profile(name: &str) -> Result<TransmissionProfile, String> {
 pub(crate) fn controller(name: &str) -> Result<Choice, Failure> {
     Choice::named(name).map_err(|unknown| {
         let failure = Failure::new(Kind::Usage, format_args!("--cc: {unknown}"));
-        let names = carob_cc::registry::entries().map(|entry| entry.name);
-        match nearest(name, names) {
-            Some(near) => failure.hint(format_args!(
-                "did you mean \"{near}\"? `carob cc list` explains all"
-            )),
-            None => failure.hint("`carob cc list` explains all"),
-        }
+        failure.hint("`carob cc list` explains all")
     })
 }
 

@@ -21,9 +21,11 @@ fn list(all: &[Controller], is_choice: &dyn Fn(&Controller) -> bool) -> TextTabl
         let shown = if family == before { "" } else { family };
         before = family;
         let mark = if is_choice(controller) { " *" } else { "" };
+        let mut names = vec![format!("{}{mark}", controller.name)];
+        names.extend(controller.aliases.iter().map(|&alias| alias.to_owned()));
         table.add(vec![
             shown.to_owned(),
-            format!("{}{mark}", controller.name),
+            names.join(", "),
             controller.about.to_owned(),
         ]);
     }
@@ -37,6 +39,7 @@ fn list(all: &[Controller], is_choice: &dyn Fn(&Controller) -> bool) -> TextTabl
 pub(crate) fn controller(controller: &Controller, relatives: &[&str]) {
     let Controller {
         name,
+        aliases,
         family,
         about,
         source,
@@ -52,6 +55,9 @@ pub(crate) fn controller(controller: &Controller, relatives: &[&str]) {
         line(&format!("family: {family}"));
     } else {
         line(&format!("family: {family}, with {}", listed(relatives)));
+    }
+    if !aliases.is_empty() {
+        line(&format!("also called: {}", aliases.join(", ")));
     }
     line(&format!("source: {source}"));
     if let Some(choice) = choice {
@@ -110,7 +116,7 @@ mod tests {
         assert_eq!(lines[0][..3], ["default", "default", "default"]);
         let first = |word: &str| lines.iter().filter(|line| line[0] == word).count();
         assert_eq!((first("cocoa"), first("cocoa-03")), (1, 1));
-        assert!(text.contains(" cocoa-03 *  "), "{text}");
+        assert!(text.contains(" cocoa-03 *, cocoa  "), "{text}");
         assert!(text.ends_with(&format!("\n{FOOTNOTE}\n")), "{text}");
         assert!(!printed(&|_| false).contains('*'));
     }

@@ -4,8 +4,7 @@ mod args;
 mod document;
 mod trace;
 
-use carob_cc::registry::{Entry, entries};
-use carob_lab::replay::near;
+use carob_cc::registry::{self, ALIASES, Entry, entries};
 use serde::Serialize;
 
 use crate::failure::{Failure, Kind, Outcome};
@@ -17,6 +16,8 @@ pub(crate) use args::{CcCommand, trace_help};
 #[derive(Debug, Serialize)]
 pub(crate) struct Controller {
     pub(crate) name: &'static str,
+    /// Its other names.
+    pub(crate) aliases: Vec<&'static str>,
     /// The family it is a profile of.
     pub(crate) family: String,
     pub(crate) about: &'static str,
@@ -60,13 +61,18 @@ impl From<Entry> for Controller {
                 about: constant.about,
             });
         });
-        let carob_cc::registry::Suggested {
+        let registry::Suggested {
             max_retransmit,
             rto_max,
         } = entry.suggested;
         let rto_max = rto_max.map(|time| time.to_string());
         Self {
             name: entry.name,
+            aliases: ALIASES
+                .iter()
+                .filter(|(_, id)| *id == entry.name)
+                .map(|(alias, _)| *alias)
+                .collect(),
             family: family(&entry),
             about: entry.about,
             source: entry.source,
@@ -111,10 +117,10 @@ fn list(json: bool) -> Outcome {
 
 /// Explains one.
 fn show(name: &str, json: bool) -> Result<Outcome, Failure> {
-    let Some(entry) = entries().find(|entry| entry.name == name) else {
-        let failure = Failure::new(Kind::Usage, format_args!("no controller \"{name}\""));
-        return Err(failure.hint(near_hint(&near(name))));
-    };
+    let entry = registry::find(name).map_err(|unknown| {
+        Failure::new(Kind::Usage, unknown).hint("`carob cc list` explains all")
+    })?;
+    let name = entry.name;
     let family = entry.family();
     let relatives: Vec<&str> = entries()
         .filter(|other| other.family() == family && other.name != name)
@@ -127,17 +133,4 @@ fn show(name: &str, json: bool) -> Result<Outcome, Failure> {
         printer::controller(&controller, &relatives);
     }
     Ok(Outcome::Done)
-}
-
-/// What to say to who typed a name that no controller has.
-fn near_hint(near: &[&str]) -> String {
-    let quoted: Vec<String> = near.iter().map(|name| format!("\"{name}\"")).collect();
-    match &quoted[..] {
-        [] => "`carob cc list` explains all".to_owned(),
-        [one] => format!("did you mean {one}? `carob cc list` explains all"),
-        [most @ .., last] => {
-            let most = most.join(", ");
-            format!("did you mean {most} or {last}? `carob cc list` explains all")
-        }
-    }
 }

@@ -209,7 +209,7 @@ fn figure(args: &TraceArgs, input: &Input, draw: impl Fn() -> String) -> Result<
 fn unknown(error: &SubjectError) -> Failure {
     let failure = Failure::new(Kind::Usage, error);
     match error {
-        SubjectError::Name { near, .. } => failure.hint(super::near_hint(near)),
+        SubjectError::Name { .. } => failure.hint("`carob cc list` explains all"),
         SubjectError::Set { .. } => {
             failure.hint("`carob cc show NAME` has a controller's constants")
         }

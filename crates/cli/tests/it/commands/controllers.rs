@@ -59,7 +59,7 @@ fn an_explanation_has_source_family_suggestions_and_constants() {
 fn a_wrong_name_finds_those_that_are_near() {
     let ran = carob(&["cc", "show", "cocoa-3"]);
     let said = ran.refused(2);
-    assert!(said.contains("no controller \"cocoa-3\""), "{said}");
+    assert!(said.contains("unknown controller \"cocoa-3\""), "{said}");
     assert!(said.contains("did you mean \"cocoa-03\""), "{said}");
     let ran = carob(&["cc", "show", "nothing-like-it-at-all"]);
     let said = ran.refused(2);
@@ -70,7 +70,7 @@ fn a_wrong_name_finds_those_that_are_near() {
     let ran = trace("rtt 1 s", &["-a", "cocoa-3"]);
     let said = ran.refused(2);
     assert!(
-        said.contains("--algorithm cocoa-3: no controller"),
+        said.contains("--algorithm cocoa-3: unknown controller"),
         "{said}"
     );
     assert!(said.contains("did you mean \"cocoa-03\""), "{said}");
