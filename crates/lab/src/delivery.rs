@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use crate::marks::mark;
-use crate::run::{EachRow, Row};
+use crate::reading::{chosen, series_of_metric, widest};
+use crate::run::{EachRow, Outcome, Row};
 use crate::statistics::Statistics;
-use crate::summary::{dash, label};
+use crate::summary::{dash, label, title};
 use crate::text::{Align, TextTable};
+use crate::transmission;
 
 /// What the columns of the tables of notifications mean.
 const TOLD_COLUMNS: &str = "PDR is notifications received over generated, ratio that to the first \
@@ -134,7 +136,7 @@ pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
         };
         before = Some((&row.scenario, first));
         let cell = if is_first {
-            row.scenario.clone()
+            title(&row.title, &row.scenario).to_owned()
         } else {
             String::new()
         };
@@ -144,6 +146,9 @@ pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
             line.push(row.trace_hash.clone());
         }
         table.add(line);
+    }
+    if let Some(note) = transmission::note(rows) {
+        table.add_note(&note);
     }
     mark(&mut table, "algorithm");
     table
@@ -163,7 +168,7 @@ pub(crate) fn each_table(rows: &[EachRow]) -> TextTable {
             .find(|first| first.scenario == row.scenario && first.seed == row.seed);
         let first = first.and_then(|first| mean(&first.metrics, &["pdr"]));
         let mut line = vec![
-            row.scenario.clone(),
+            title(&row.title, &row.scenario).to_owned(),
             row.algorithm.clone(),
             row.seed.to_string(),
         ];
@@ -183,34 +188,33 @@ fn names(names: &[&str], align: Align) -> Vec<(String, Align)> {
 }
 
 /// Where the choice of algorithm matters most.
-pub(crate) fn reading(rows: &[Row]) -> Vec<String> {
-    let cells = rows.chunk_by(|a, b| a.scenario == b.scenario);
-    let extremes = cells.filter_map(|cell| {
-        let pdr = |row: &&Row| mean(&row.metrics, &["pdr"]).unwrap_or(0.0);
-        let best = cell.iter().max_by(|a, b| pdr(a).total_cmp(&pdr(b)))?;
-        let worst = cell.iter().min_by(|a, b| pdr(a).total_cmp(&pdr(b)))?;
-        Some((pdr(&best) - pdr(&worst), best, worst))
-    });
-    let widest = extremes.max_by(|a, b| a.0.total_cmp(&b.0));
-    let Some((apart, best, worst)) = widest.filter(|(apart, ..)| *apart > 0.01) else {
-        return Vec::new();
-    };
-    let of = |row: &Row| mean(&row.metrics, &["pdr"]).unwrap_or(0.0) * 100.0;
-    let what = if is_network(&best.metrics) {
+pub(crate) fn reading(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
+    let series = series_of_metric(&outcome.each(), "pdr");
+    let what = if rows.iter().any(|row| is_network(&row.metrics)) {
         "messages"
     } else {
         "notifications"
     };
-    vec![format!(
-        "The choice matters most with {}: {} delivers {:.1} % of the {what}, {} {:.1} %, \
-         {:.0} points less.",
-        label(rows, best),
-        best.algorithm,
-        of(best),
-        worst.algorithm,
-        of(worst),
-        apart * 100.0,
-    )]
+    let Some(widest) = widest(&series).filter(|widest| widest.by.least() > 0.0) else {
+        return vec![format!(
+            "No difference between the shares of {what} delivered is certain at 95 % with these seeds."
+        )];
+    };
+    let row = rows.iter().find(|row| row.scenario == widest.scenario);
+    let cell = row.map_or_else(String::new, |row| label(rows, row));
+    let points = |share: f64| format!("{:.1}", share * 100.0);
+    let mut sentences = vec![format!(
+        "With {cell}, {} delivers {} points more of the {what} than {} (95 % interval {} to {}, {} \
+         paired seeds).",
+        widest.more,
+        points(widest.by.mean.abs()),
+        widest.less,
+        points(widest.by.least()),
+        points(widest.by.most()),
+        widest.by.seeds,
+    )];
+    sentences.extend(chosen(widest.comparisons));
+    sentences
 }
 
 #[cfg(test)]
@@ -227,7 +231,7 @@ mod tests {
             metrics: [("pdr", one(pdr)), ("server_drop_ratio", one(dropped))].into(),
             scenario_hash: String::new(),
             trace_hash: String::new(),
-            compare_with: String::new(),
+            ..Row::default()
         }
     }
 
@@ -260,11 +264,6 @@ mod tests {
         assert!(
             line(3).contains("0.500") && line(3).contains("60.0 %"),
             "{text}"
-        );
-        let words = reading(&rows).join(" ");
-        assert!(
-            words.contains("default delivers 80.0 %") && words.contains("40 points less"),
-            "{words}"
         );
     }
 }

@@ -103,7 +103,7 @@ mod tests {
             metrics: BTreeMap::from([("fct_s", statistics), ("loss", statistics)]),
             scenario_hash: String::new(),
             trace_hash: String::new(),
-            compare_with: String::new(),
+            ..Row::default()
         };
         let table = papers::Table::read(&rows_csv(&[row])).expect("valid");
         assert_eq!(table.len(), 2);

@@ -15,7 +15,7 @@
 //! let scenario = Scenario::read(file.name, file.text, &["rto_max=32 s".to_owned()])?;
 //! assert_eq!(scenario.cells()[0].name, "long-1c-none-2500");
 //! assert_eq!(papers::expected("long-1c-none-2500", "default", Statistic::P50), Some(285.695));
-//! # Ok::<(), carob_lab::scenario::ScenarioError>(())
+//! # Ok::<(), carob_lab::scenario::ScenarioErrors>(())
 //! ```
 
 pub mod claims;
@@ -30,16 +30,20 @@ pub mod marks;
 pub mod medians;
 pub mod metrics;
 mod packed;
+mod paired;
 pub mod papers;
 pub mod pattern;
+pub mod reading;
 pub mod replay;
 pub mod report;
 pub mod reproduce;
 pub mod run;
 pub mod scenario;
+mod shares;
 pub mod statistics;
 pub mod summary;
 pub mod text;
 pub mod timer_log;
+mod transmission;
 
 pub use carob_sim::world;

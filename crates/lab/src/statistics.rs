@@ -181,6 +181,22 @@ fn t975(degrees: usize) -> f64 {
     f64::midpoint(low, high)
 }
 
+/// The t that bounds the `coverage` in the middle of Student's t with so many degrees of freedom (at
+/// least 1), such as 0.95; at most 1,000.
+pub(crate) fn t_two_sided(coverage: f64, degrees: usize) -> f64 {
+    let (mut low, mut high) = (0.0, 1_000.0);
+    // 80 halvings leave nothing of the interval that a double can hold.
+    for _ in 0..80 {
+        let middle = f64::midpoint(low, high);
+        if between(middle, degrees) < coverage {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    f64::midpoint(low, high)
+}
+
 /// P(-t < T < t) for Student's t with whole degrees of freedom.
 fn between(t: f64, degrees: usize) -> f64 {
     let v = degrees as f64;

@@ -1,15 +1,16 @@
 //! What a run says in short: a table for people, and the reading of it in words.
 
-use std::fmt::Write as _;
-
-use carob_sim::spec::{FlowRecord, RunSpec, Transport};
+use carob_sim::spec::{RunSpec, Transport};
 
 use crate::delivery;
 use crate::marks::mark;
 use crate::papers::{self, Expected};
-use crate::run::{EachRow, Outcome, Row};
+use crate::reading;
+use crate::run::{EachRow, Row};
+use crate::shares;
 use crate::statistics::{Statistic, Statistics};
 use crate::text::{Align, TextTable};
+use crate::transmission;
 
 /// Medians this near to each other are called the same.
 pub(crate) const SAME: f64 = 0.01;
@@ -53,6 +54,9 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
             .get("success_ratio")
             .is_some_and(|s| s.mean < 1.0)
     };
+    if reading::is_shared(rows) {
+        return shares::table(rows, hashes);
+    }
     let serves = serves(rows);
     // Where requests are counted, flows with a hole need no column.
     let any_unfinished = !serves && rows.iter().any(unfinished);
@@ -85,7 +89,7 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
         let cell = if row.scenario == before {
             ""
         } else {
-            &row.scenario
+            title(&row.title, &row.scenario)
         };
         before = &row.scenario;
         let mut cells = vec![cell.to_owned(), row.algorithm.clone(), row.runs.to_string()];
@@ -113,8 +117,44 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
         }
         table.add(cells);
     }
+    notes(&mut table, rows, print);
     mark(&mut table, "algorithm");
     table
+}
+
+/// A title, or a name where there is none.
+pub(crate) fn title<'a>(title: &'a str, name: &'a str) -> &'a str {
+    if title.is_empty() { name } else { title }
+}
+
+/// What published values are compared with, or why there are none; and transmission parameters that
+/// differ between algorithms.
+pub(crate) fn notes(table: &mut TextTable, rows: &[Row], print: &Print) {
+    let of_study = |row: &Row, with: &str| {
+        let published = print.find(with, &row.algorithm)?;
+        papers::study(published.study)
+    };
+    if let Some(study) = rows.iter().find_map(|row| of_study(row, &row.compare_with)) {
+        let (authors, year) = (study.authors.join(", "), study.year);
+        table.add_note(&format!(
+            "paper s: published medians of {authors}: “{}”, {year}; ratio: measured over published.",
+            study.title
+        ));
+    }
+    let left_out = rows.iter().find_map(|row| {
+        let (with, keys) = row.not_compared.as_ref()?;
+        Some((of_study(row, with)?, keys))
+    });
+    if let Some((study, keys)) = left_out {
+        table.add_note(&format!(
+            "Published values of {} are left out: --set changes {}.",
+            study.citation(),
+            listed(&keys.iter().map(String::as_str).collect::<Vec<_>>()),
+        ));
+    }
+    if let Some(note) = transmission::note(rows) {
+        table.add_note(&note);
+    }
 }
 
 /// One line per run, with its seed and trace hash.
@@ -150,7 +190,7 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
         let cell = if row.scenario == before {
             ""
         } else {
-            &row.scenario
+            title(&row.title, &row.scenario)
         };
         before = &row.scenario;
         table.add(vec![
@@ -170,6 +210,9 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
 
 /// What the columns of the [`table`] of these rows mean.
 pub fn columns(rows: &[Row]) -> &'static str {
+    if reading::is_shared(rows) {
+        return shares::COLUMNS;
+    }
     let delivered = rows.iter().find(|row| delivery::is_of(&row.metrics));
     delivered.map_or(COLUMNS, |row| delivery::legend(&row.metrics))
 }
@@ -187,100 +230,24 @@ pub fn serves(rows: &[Row]) -> bool {
     rows.iter().any(serves)
 }
 
-/// The outcome in a few sentences: where the choice of algorithm matters, and where it does not.
-pub fn reading(outcome: &Outcome<'_>) -> Vec<String> {
-    let rows = outcome.rows();
-    if rows.iter().any(|row| delivery::is_of(&row.metrics)) {
-        return delivery::reading(&rows);
-    }
-    let cells = by_cell(&rows);
-    let several: Vec<&Ranked<'_>> = cells.iter().filter(|ranked| ranked.len() > 1).collect();
-    let mut sentences = Vec::new();
-    let widest = several
-        .iter()
-        .max_by(|a, b| spread(a).total_cmp(&spread(b)));
-    if let Some(ranked) = widest.filter(|ranked| spread(ranked) > 1.0 + SAME) {
-        let ((best, fastest), (worst, slowest)) = (ranked[0], ranked[ranked.len() - 1]);
-        let mut text = format!(
-            "The choice matters most with {}: {} takes {} s (median), {} {} s, {:.0} % longer",
-            label(&rows, best),
-            best.algorithm,
-            seconds(fastest.p50),
-            worst.algorithm,
-            seconds(slowest.p50),
-            (slowest.p50 / fastest.p50 - 1.0) * 100.0,
-        );
-        let (wins, pairs) = paired(outcome, best, worst);
-        if pairs > 1 {
-            // Writing to a String cannot fail.
-            let _ = write!(
-                text,
-                "; {} is faster in {wins} of {pairs} runs with the same seed",
-                best.algorithm
-            );
-        }
-        sentences.push(text + ".");
-        // Medians hide tails: say so where another algorithm has the longest.
-        let tail = ranked.iter().max_by(|a, b| a.1.p90.total_cmp(&b.1.p90));
-        if let Some((tail, long)) = tail.filter(|(row, s)| {
-            row.algorithm != worst.algorithm && s.p90 > slowest.p90 * (1.0 + SAME)
-        }) {
-            sentences.push(format!(
-                "In the slowest tenth of those runs it is {} that takes longest: from {} s (p90), \
-                 {} from {} s.",
-                tail.algorithm,
-                seconds(long.p90),
-                worst.algorithm,
-                seconds(slowest.p90),
-            ));
-        }
-    }
-    let same: Vec<String> = several
-        .iter()
-        .filter(|ranked| spread(ranked) <= 1.0 + SAME)
-        .map(|ranked| label(&rows, ranked[0].0))
-        .collect();
-    if !same.is_empty() {
-        let same: Vec<&str> = same.iter().map(String::as_str).collect();
-        sentences.push(format!(
-            "With {} it makes no difference: all medians are within {:.0} %.",
-            listed(&same),
-            SAME * 100.0,
-        ));
-    }
-    let unfinished: Vec<String> = rows
-        .iter()
-        .filter_map(|row| {
-            let done = row.metrics.get("success_ratio")?.mean;
-            let (name, cell) = (&row.algorithm, label(&rows, row));
-            (done < 1.0).then(|| format!("{name} with {cell} ({:.1} % done)", done * 100.0))
-        })
-        .collect();
-    if !unfinished.is_empty() {
-        let unfinished: Vec<&str> = unfinished.iter().map(String::as_str).collect();
-        sentences.push(format!(
-            "Not every transfer completed: {}. Times are of those that did.",
-            listed(&unfinished)
-        ));
-    }
-    sentences
-}
-
 /// What sets a cell apart from the others, such as `error high`, or its name.
 pub(crate) fn label(rows: &[Row], of: &Row) -> String {
     let varies = |key: &str, value: &serde_json::Value| {
         rows.iter().any(|row| row.cell.get(key) != Some(value))
     };
+    let with_unit = |key: &str, value: &serde_json::Value| {
+        let mut texts = of.values.iter().filter(|(name, _)| name == key);
+        let bare = || {
+            let text = value.as_str().map(str::to_owned);
+            text.unwrap_or_else(|| value.to_string())
+        };
+        texts.next().map_or_else(bare, |(_, text)| text.clone())
+    };
     let parts: Vec<String> = of
         .cell
         .iter()
         .filter(|(key, value)| varies(key, value))
-        .map(|(key, value)| {
-            let text = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            format!("{key} {text}")
-        })
+        .map(|(key, value)| format!("{key} {}", with_unit(key, value)))
         .collect();
     if parts.is_empty() {
         of.cell_name().to_owned()
@@ -327,25 +294,6 @@ fn by_cell(rows: &[Row]) -> Vec<Ranked<'_>> {
     cells
 }
 
-/// In how many seeds `a` was done before `b`, of how many both completed.
-fn paired(outcome: &Outcome<'_>, a: &Row, b: &Row) -> (usize, usize) {
-    let times = |row: &Row| -> Vec<Option<u64>> {
-        outcome
-            .of(row.cell_name(), &row.algorithm)
-            .map(|(_, record)| {
-                let all = record.flows.iter().map(FlowRecord::completion);
-                all.map(|c| Some(c?.as_micros())).sum::<Option<u64>>()
-            })
-            .collect()
-    };
-    let pairs: Vec<(u64, u64)> = times(a)
-        .into_iter()
-        .zip(times(b))
-        .filter_map(|(a, b)| a.zip(b))
-        .collect();
-    (pairs.iter().filter(|(a, b)| a < b).count(), pairs.len())
-}
-
 /// Whether a body of a run crosses in several blocks (RFC 7959).
 pub fn in_blocks(spec: &RunSpec) -> bool {
     spec.transport == Transport::Datagrams && spec.workload.requests().has_blocks()
@@ -384,17 +332,18 @@ pub(crate) fn dash() -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use carob_cc::time::{Duration, Instant};
-    use carob_sim::spec::RunRecord;
+    use carob_sim::spec::{FlowRecord, RunRecord};
 
     use super::*;
     use crate::marks;
-    use crate::run::{Plan, Selection};
+    use crate::run::{Outcome, Plan, Selection};
     use crate::scenario::{Scenario, builtin};
 
     /// An outcome with completion times in seconds by algorithm and cell.
-    fn with_outcome<T>(
+    pub(crate) fn with_outcome<T>(
+        seeds: u64,
         fct: impl Fn(&str, f64) -> Option<u64> + Sync,
         look: impl FnOnce(&Outcome<'_>) -> T,
     ) -> T {
@@ -402,7 +351,7 @@ mod tests {
         let set = ["clients=1", "run.algorithms=default,cocoa-001"].map(str::to_owned);
         let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
         let selection = Selection {
-            seeds: Some(4),
+            seeds: Some(seeds),
             ..Selection::default()
         };
         let plan = Plan::new(&scenario, &selection).expect("a plan");
@@ -452,46 +401,59 @@ mod tests {
     }
 
     #[test]
-    fn the_reading_says_where_the_choice_matters_and_where_not() {
-        let fct = |name: &str, error: f64| {
-            let cocoa = name != "default";
-            Some(if error > 0.15 && cocoa { 500 } else { 600 })
+    fn a_changed_link_is_not_compared_with_published_values() {
+        let of = |set: &[&str]| {
+            let (file, _) = builtin::find("carob/default").expect("a scenario");
+            let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
+            let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
+            let selection = Selection {
+                seeds: Some(1),
+                ..Selection::default()
+            };
+            let plan = Plan::new(&scenario, &selection).expect("a plan");
+            let finished = Some(Instant::ZERO + Duration::from_secs(300));
+            let run = |_: &RunSpec| {
+                Ok(RunRecord {
+                    flows: vec![FlowRecord {
+                        finished,
+                        ..FlowRecord::default()
+                    }],
+                    ..RunRecord::default()
+                })
+            };
+            let outcome = plan.execute(run, |_, _| {}).expect("possible");
+            table(&outcome.rows(), &Print::all(), false).to_string()
         };
-        with_outcome(fct, |outcome| {
-            let text = reading(outcome).join(" ");
-            assert!(
-                text.starts_with(
-                    "The choice matters most with error high: cocoa-001 takes 500.00 s (median), \
-                     default 600.00 s, 20 % longer; cocoa-001 is faster in 4 of 4 runs"
-                ),
-                "{text}"
-            );
-            assert!(
-                text.contains("With error none, error low and error medium it makes no difference"),
-                "{text}"
-            );
-            assert_eq!(widest_cell(&outcome.rows()), Some("long-1c-high-2500"));
-        });
-    }
-
-    #[test]
-    fn transfers_that_did_not_complete_are_named() {
-        let fct = |name: &str, error: f64| (name != "default" || error < 0.15).then_some(300);
-        with_outcome(fct, |outcome| {
-            let text = reading(outcome).join(" ");
-            assert!(
-                text.contains("Not every transfer completed: default with error high (0.0 % done)"),
-                "{text}"
-            );
-            let table = table(&outcome.rows(), &Print::all(), false).to_string();
-            assert!(table.contains("done"), "{table}");
-        });
+        let usual = of(&[]);
+        assert!(
+            usual.contains("paper s") && usual.contains("Pesola: “"),
+            "{usual}"
+        );
+        let one_of_its_own = of(&["error=high"]);
+        assert!(one_of_its_own.contains("paper s"), "{one_of_its_own}");
+        let same = of(&["down.rate=30 kbit/s"]);
+        assert!(same.contains("paper s"), "{same}");
+        let changed = of(&["down.rate=60 kbit/s", "block=64 B", "cc.k_weak=4"]);
+        assert!(
+            !changed.contains("paper s") && !changed.contains("ratio"),
+            "{changed}"
+        );
+        let note = "Published values of Pesola 2020 are left out: --set changes link.down.rate and \
+                    workload.block.";
+        assert!(changed.contains(note), "{changed}");
+        let named = of(&["loss=5%", "error=none"]);
+        assert!(named.contains("carob/default-none, loss 5 %"), "{named}");
+        assert!(
+            named.contains(
+                "Transmission parameters differ: rto_max 60 s (default, cocoa-plus), 32 s"
+            )
+        );
     }
 
     #[test]
     fn the_table_shows_print_and_ratio() {
         let fct = |_: &str, _: f64| Some(300);
-        with_outcome(fct, |outcome| {
+        with_outcome(4, fct, |outcome| {
             let table = table(&outcome.rows(), &Print::all(), true).to_string();
             let line = table.lines().nth(2).expect("a first row");
             assert!(line.starts_with("thesis/long-1c-none-2500 "), "{table}");
@@ -507,7 +469,7 @@ mod tests {
     fn choices_of_this_project_are_marked() {
         let fct = |_: &str, _: f64| Some(300);
         let tables = || {
-            with_outcome(fct, |outcome| {
+            with_outcome(4, fct, |outcome| {
                 let all = table(&outcome.rows(), &Print::all(), false).to_string();
                 (all, each_table(&outcome.each()).to_string())
             })

@@ -18,7 +18,7 @@ use crate::metrics;
 use crate::papers;
 use crate::reproduce::{self, Ours, Tolerances};
 use crate::run::{Impossible, Plan, Selection};
-use crate::scenario::{Scenario, ScenarioError, builtin};
+use crate::scenario::{Scenario, ScenarioErrors, builtin};
 
 /// The verdicts on the claims of a part of a study, and what they were made from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ pub struct Making<'a> {
 
 impl Making<'_> {
     /// Whether all scenarios of a part take its settings.
-    pub fn check(&self, part: &Part) -> Result<(), ScenarioError> {
+    pub fn check(&self, part: &Part) -> Result<(), ScenarioErrors> {
         for (file, _) in part.scenarios.iter().filter_map(|file| builtin::find(file)) {
             Scenario::read(file.name, file.text, self.set)?;
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use carob_cc::TransmissionParameters;
 use carob_cc::constants::SetError;
 use carob_cc::ratio::Ratio;
-use carob_cc::registry::{Entry, entries};
+use carob_cc::registry::{self, Entry, UnknownController, canonical, entries};
 use carob_cc::time::Duration;
 use carob_sim::spec::{ControllerError, ControllerSpec};
 
@@ -65,10 +65,14 @@ impl fmt::Display for SubjectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name { typed, .. } if typed.contains('*') => {
-                write!(f, "--algorithm {typed}: no controller's name is like that")
+                write!(f, "--algorithm {typed}: unknown controller \"{typed}\"")
             }
             Self::Name { typed, .. } => {
-                write!(f, "--algorithm {typed}: no controller \"{typed}\"")
+                write!(
+                    f,
+                    "--algorithm {typed}: {}",
+                    UnknownController { name: typed }
+                )
             }
             Self::Set { typed, why } => write!(f, "--set {typed}: {why}"),
         }
@@ -167,7 +171,7 @@ fn choose(names: &[String]) -> Result<Vec<Entry>, SubjectError> {
     for typed in names {
         let pattern = if typed == "all" { "*" } else { typed };
         let mut found = entries()
-            .filter(|entry| fits(entry.name, pattern))
+            .filter(|entry| fits(entry.name, canonical(pattern)))
             .peekable();
         if found.peek().is_none() {
             return Err(SubjectError::Name {
@@ -182,19 +186,7 @@ fn choose(names: &[String]) -> Result<Vec<Entry>, SubjectError> {
 
 /// The names of controllers that are near to a wrong one, the nearest first.
 pub fn near(wrong: &str) -> Vec<&'static str> {
-    /// The most names to offer.
-    const OFFERED: usize = 3;
-    let wrong = wrong.to_lowercase();
-    let limit = wrong.chars().count().div_ceil(2);
-    let mut all: Vec<(usize, &str)> = entries()
-        .map(|entry| (distance(&wrong, entry.name), entry.name))
-        .filter(|(distance, _)| *distance <= limit)
-        .collect();
-    all.sort_by_key(|(distance, _)| *distance);
-    // Names twice as far away as the nearest are not what was meant.
-    let far = all.first().map_or(0, |(nearest, _)| nearest * 2);
-    let names = all.into_iter().filter(|(distance, _)| *distance <= far);
-    names.map(|(_, name)| name).take(OFFERED).collect()
+    registry::nearest(wrong, entries().map(|entry| entry.name)).collect()
 }
 
 fn unknown_constant(constant: &str, chosen: &[Entry]) -> String {
@@ -299,10 +291,11 @@ mod tests {
         assert!(near.len() <= 3);
         assert_eq!(
             error.to_string(),
-            "--algorithm cocoa-3: no controller \"cocoa-3\""
+            "--algorithm cocoa-3: unknown controller \"cocoa-3\"; did you mean \"cocoa-03\"? \
+             Others near: \"cocoa-s\", \"cocoa-e\""
         );
         assert_eq!(super::near("xyzzy-quux-frobnicate"), [""; 0]);
-        assert!(refused(&["zz*"], &[]).contains("no controller's name is like that"));
+        assert!(refused(&["zz*"], &[]).contains("unknown controller \"zz*\""));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::export;
 use crate::marks;
 use crate::medians;
 use crate::papers;
+use crate::reading;
 use crate::run::{Impossible, Outcome, Row};
 use crate::scenario::Cell;
 use crate::scenario::value::Value;
@@ -44,9 +45,15 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Imposs
     let scenario = outcome.plan().scenario();
     let rows = outcome.rows();
     let mut sections = Vec::new();
+    let is_shared = reading::is_shared(&rows);
     let times = Section {
-        heading: "Completion times".to_owned(),
-        text: summary::reading(outcome),
+        heading: if is_shared {
+            "Received rates"
+        } else {
+            "Completion times"
+        }
+        .to_owned(),
+        text: reading::reading(outcome),
         figures: if rows.iter().any(|row| fct_count(row) > 1) {
             box_plots(outcome, &rows, print)
         } else {
@@ -68,8 +75,8 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Imposs
     if rows.iter().any(|row| delivery::is_of(&row.metrics)) {
         sections.push(delivered(outcome, &rows)?);
     } else {
-        sections.push(times);
         sections.extend(mixes(&rows));
+        sections.push(times);
         sections.extend(
             by_number::figure(&by_number::CLIENTS, outcome, &rows).map(|figure| Section {
                 heading: "Requests".to_owned(),
@@ -77,7 +84,10 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Imposs
                 ..Section::default()
             }),
         );
-        sections.extend(transfers(outcome, &rows)?);
+        // Where no flow completes, no run is the typical one.
+        if !is_shared || rows.len() == 1 {
+            sections.extend(transfers(outcome, &rows)?);
+        }
     }
     let each = outcome.each();
     if each.len() > rows.len() && each.len() <= LISTED_MAX {
@@ -96,7 +106,7 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Imposs
         });
     }
     Ok(Report {
-        title: subject.name.to_owned(),
+        title: scenario.title(subject.name),
         lead: scenario.about().to_owned(),
         facts: facts(subject, &rows),
         command: subject.command.clone(),
@@ -174,7 +184,7 @@ fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, Impossible>
         } else {
             "Notifications".to_owned()
         },
-        text: summary::reading(outcome),
+        text: reading::reading(outcome),
         figures: carried
             .into_iter()
             .chain(pdr)
@@ -256,6 +266,15 @@ fn fct_count(row: &Row) -> usize {
     row.metrics.get("fct_s").map_or(0, |s| s.n)
 }
 
+/// The study of the published values that rows are compared with.
+fn compared_with(rows: &[Row]) -> Option<papers::Study> {
+    let mut studies = rows.iter().filter_map(|row| {
+        let (study, _) = row.compare_with.split_once('/')?;
+        papers::study(study)
+    });
+    studies.next()
+}
+
 fn facts(subject: &Subject<'_>, rows: &[Row]) -> Vec<(String, String)> {
     let jobs = subject.outcome.plan().jobs();
     let scenario = subject.outcome.plan().scenario();
@@ -263,6 +282,12 @@ fn facts(subject: &Subject<'_>, rows: &[Row]) -> Vec<(String, String)> {
     if let Some(study) = papers::study(scenario.study()) {
         let (authors, year) = (study.authors.join(", "), study.year);
         facts.push(("Study", format!("{authors}: “{}”, {year}", study.title)));
+    } else if let Some(study) = compared_with(rows) {
+        let (authors, year) = (study.authors.join(", "), study.year);
+        facts.push((
+            "Compared with",
+            format!("{authors}: “{}”, {year}", study.title),
+        ));
     }
     let mut algorithms: Vec<&str> = Vec::new();
     let mut cells: Vec<&str> = Vec::new();
@@ -274,6 +299,10 @@ fn facts(subject: &Subject<'_>, rows: &[Row]) -> Vec<(String, String)> {
             cells.push(&row.scenario);
         }
     }
+    let names: Vec<&str> = cells
+        .iter()
+        .filter_map(|cell| Some(cell.split_once('/')?.1))
+        .collect();
     let marked: Vec<String> = algorithms.iter().map(|name| marks::marked(name)).collect();
     facts.push(("Algorithms", marked.join(", ")));
     let seeds = jobs.iter().map(|job| job.seed);
@@ -288,9 +317,27 @@ fn facts(subject: &Subject<'_>, rows: &[Row]) -> Vec<(String, String)> {
     };
     facts.push(("Runs", format!("{} in {cells}", jobs.len())));
     facts.push(("Seeds", seeds));
-    if !subject.set.is_empty() {
-        facts.push(("Set", subject.set.join("; ")));
+    let changes: Vec<String> = scenario
+        .changes()
+        .iter()
+        .map(|change| match &change.before {
+            Some(before) => format!("{} (scenario: {before})", change.text()),
+            None => change.text(),
+        })
+        .collect();
+    if !changes.is_empty() {
+        facts.push(("Changed", changes.join("; ")));
     }
+    let simulated: Vec<&Cell> = names
+        .iter()
+        .filter_map(|name| scenario.cell(name))
+        .collect();
+    let network = scenario.network(&simulated);
+    facts.extend(
+        network
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.clone())),
+    );
     facts.push(("Scenario hash", format!("{:016x}", scenario.hash())));
     facts.push(("Version", env!("CARGO_PKG_VERSION").to_owned()));
     let owned = facts

@@ -76,9 +76,9 @@ pub(super) fn transfers(
     let mut text = Vec::new();
     if several_cells {
         text.push(format!(
-            "In {cell}, the cell in which the algorithms differ most. The other cells have \
-             reports of their own: carob lab run {}/CELL.",
-            plan.scenario().study()
+            "In {study}/{cell}, the cell in which medians differ most. `carob lab run \
+             {study}/NAME` reports any other cell.",
+            study = plan.scenario().study()
         ));
     }
     if !single {

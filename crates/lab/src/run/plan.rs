@@ -66,12 +66,12 @@ impl fmt::Display for PlanError {
                 name,
                 nearest: Some(nearest),
             } => {
-                write!(f, "no cell \"{name}\"; did you mean \"{nearest}\"?")
+                write!(f, "unknown cell \"{name}\"; did you mean \"{nearest}\"?")
             }
             Self::UnknownCell {
                 name,
                 nearest: None,
-            } => write!(f, "no cell \"{name}\""),
+            } => write!(f, "unknown cell \"{name}\""),
             Self::NothingToRun => f.write_str("no seeds, so nothing to run"),
             Self::OfOthers => f.write_str(
                 "these cells are named after other algorithms than those chosen (mix.first); \

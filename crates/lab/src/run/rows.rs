@@ -6,12 +6,13 @@ use carob_sim::hash::fnv1a;
 use serde::Serialize;
 
 use super::outcome::Outcome;
+use super::plan::Job;
 use crate::metrics::{self, Samples};
 use crate::scenario::Cell;
 use crate::statistics::Statistics;
 
 /// All runs of one cell and algorithm, as in the machine interface.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
     /// Full name of the cell, such as `thesis/long-1c-none-2500`.
     pub scenario: String,
@@ -32,6 +33,19 @@ pub struct Row {
     /// The study's cell whose printed values are comparable, as `<study>/<cell>`.
     #[serde(skip)]
     pub compare_with: String,
+    /// The same where a change of the link or the workload rules the comparison out, and the keys
+    /// that are changed.
+    #[serde(skip)]
+    pub not_compared: Option<(String, Vec<String>)>,
+    /// The cell's full name with what the command line changes, for people.
+    #[serde(skip)]
+    pub title: String,
+    /// The swept values with their units, for people.
+    #[serde(skip)]
+    pub values: Vec<(String, String)>,
+    /// The transmission parameters of the algorithm in the cell, as (name, value); none over TCP.
+    #[serde(skip)]
+    pub transmission: Vec<(&'static str, String)>,
 }
 
 /// A [`Row`] with the hashes that tell whether two programs did the same.
@@ -75,6 +89,9 @@ pub struct EachRow {
     pub trace_hash: String,
     /// Statistics by metric, over the run's flows.
     pub metrics: BTreeMap<&'static str, Statistics>,
+    /// The cell's full name with what the command line changes, for people.
+    #[serde(skip)]
+    pub title: String,
 }
 
 impl Outcome<'_> {
@@ -98,6 +115,10 @@ impl Outcome<'_> {
                     scenario_hash: format!("{:016x}", job.cell.hash),
                     trace_hash: trace_hash(&hashes),
                     compare_with: job.cell.compare_with.clone(),
+                    not_compared: job.cell.not_compared.clone(),
+                    title: self.title(job.cell),
+                    values: values(job.cell),
+                    transmission: self.transmission(job),
                 })
             })
             .collect()
@@ -116,14 +137,31 @@ impl Outcome<'_> {
                     seed: job.seed,
                     trace_hash: format!("{:016x}", record.trace_hash),
                     metrics: metrics::summarise(&samples),
+                    title: self.title(job.cell),
                 }
             })
             .collect()
     }
 
+    fn title(&self, cell: &Cell) -> String {
+        format!("{}/{}", self.plan().scenario().study(), cell.title())
+    }
+
+    fn transmission(&self, job: &Job<'_>) -> Vec<(&'static str, String)> {
+        let parameters = self.plan().scenario().transmission(job.cell, job.algorithm);
+        parameters.into_iter().map(|p| (p.name, p.value)).collect()
+    }
+
     fn full_name(&self, cell: &Cell) -> String {
         format!("{}/{}", self.plan().scenario().study(), cell.name)
     }
+}
+
+fn values(cell: &Cell) -> Vec<(String, String)> {
+    let values = cell.values.iter();
+    values
+        .map(|(key, value)| (key.clone(), value.to_string()))
+        .collect()
 }
 
 /// One hash of the runs' traces, in hexadecimal.

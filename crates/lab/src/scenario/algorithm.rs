@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use carob_cc::TransmissionProfile;
 use carob_cc::constants::SetError;
+use carob_cc::registry::{canonical, nearest};
 use carob_sim::spec::{ControllerError, ControllerSpec};
 use carob_sim::tcp::settings::{self, Named};
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
 use super::value::Value;
-use super::{Axis, Setting, impossible, keys, missing};
+use super::{Axis, Setting, impossible, missing};
 use crate::pattern::{fits, is_pattern};
 
 /// An algorithm of a scenario.
@@ -66,7 +67,7 @@ impl Algorithm {
     /// (`mix.first`) is of no other.
     pub fn may_run_in(&self, cell: &Cell) -> bool {
         cell.text("mix.first")
-            .map_or(true, |first| first == self.name)
+            .map_or(true, |first| canonical(first) == self.name)
     }
 }
 
@@ -131,6 +132,7 @@ pub(super) fn second(
     settings: &BTreeMap<String, Setting>,
     place: &Place,
 ) -> Result<Algorithm, ScenarioError> {
+    let name = canonical(name);
     Ok(Algorithm {
         name: name.to_owned(),
         protocol: protocol_of(name, settings, place, false)?,
@@ -226,10 +228,9 @@ fn protocol_of(
     let set = constants.iter().map(|(c, v, _)| (c.as_str(), v.as_str()));
     let controller = ControllerSpec::new(name, set).map_err(|why| {
         let hint = match &why {
-            ControllerError::UnknownController { name } => nearest_controller(name),
-            ControllerError::BadConstant { .. } => None,
+            ControllerError::UnknownController { name } => near(name),
+            ControllerError::BadConstant { .. } => String::new(),
         };
-        let hint = hint.map_or(String::new(), |h| format!("; did you mean \"{h}\"?"));
         impossible(place, format!("{why}{hint}"))
     })?;
     Ok(Protocol::Udp(controller))
@@ -243,6 +244,7 @@ pub fn every_name() -> impl Iterator<Item = &'static str> {
 
 /// Whether there is an algorithm of that name.
 pub fn is_known(name: &str) -> bool {
+    let name = canonical(name);
     every_name().any(|known| known == name) || profile(name).is_some()
 }
 
@@ -257,7 +259,8 @@ fn chosen(names: &[String]) -> Vec<String> {
             .map(str::to_owned)
             .collect();
         if fitting.is_empty() {
-            fitting.push(name.clone()); // a name, or a pattern to be complained about
+            // A name or an alias, or a pattern to be complained about.
+            fitting.push(canonical(name).to_owned());
         }
         for name in fitting {
             if !chosen.contains(&name) {
@@ -268,10 +271,15 @@ fn chosen(names: &[String]) -> Vec<String> {
     chosen
 }
 
-pub(super) fn nearest_controller(name: &str) -> Option<&'static str> {
-    every_name()
-        .map(|known| (keys::distance(name, known), known))
-        .min()
-        .filter(|(d, _)| *d <= name.chars().count().div_ceil(3))
-        .map(|(_, name)| name)
+/// The algorithms whose names are near to a wrong one, as the end of a message.
+pub(super) fn near(wrong: &str) -> String {
+    let near: Vec<String> = nearest(wrong, every_name())
+        .enumerate()
+        .map(|(k, near)| match k {
+            0 => format!("; did you mean \"{near}\"?"),
+            1 => format!(" Others near: \"{near}\""),
+            _ => format!(", \"{near}\""),
+        })
+        .collect();
+    near.concat()
 }

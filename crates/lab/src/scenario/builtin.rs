@@ -61,9 +61,20 @@ pub const ALL: &[BuiltIn] = built_in! {
 /// The scenario that runs when none is named.
 pub const DEFAULT: &str = "carob/default";
 
-/// The built-in scenario nearest to a wrong name, if one is near: at most a third of it changed.
+/// The built-in scenario nearest to a wrong name, if one is near: at most a third of it changed, or
+/// of what follows its study.
 pub fn nearest(wrong: &str) -> Option<&'static str> {
     let family = |name: &'static str| name.split_once('/').map_or(name, |(_, family)| family);
+    let (study, wrong_family) = wrong.split_once('/').unwrap_or(("", wrong));
+    let limit = |text: &str| text.chars().count().div_ceil(3);
+    let distance = super::keys::distance;
+    if has_study(study) {
+        return of_study(study)
+            .map(|name| (distance(wrong_family, family(name)), name))
+            .min()
+            .filter(|(d, _)| *d <= limit(wrong_family))
+            .map(|(_, name)| name);
+    }
     ALL.iter()
         .map(|b| {
             // The study may be left out.
@@ -72,11 +83,24 @@ pub fn nearest(wrong: &str) -> Option<&'static str> {
             } else {
                 family(b.name)
             };
-            (super::keys::distance(wrong, short), b.name)
+            (distance(wrong, short), b.name)
         })
         .min()
-        .filter(|(d, _)| *d <= wrong.chars().count().div_ceil(3))
+        .filter(|(d, _)| *d <= limit(wrong))
         .map(|(_, name)| name)
+}
+
+/// Whether there are built-in scenarios of this study.
+pub fn has_study(study: &str) -> bool {
+    of_study(study).next().is_some()
+}
+
+/// The built-in scenarios of a study, by name.
+pub fn of_study(study: &str) -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|b| b.name).filter(move |name| {
+        name.split_once('/')
+            .is_some_and(|(known, _)| known == study)
+    })
 }
 
 /// The built-in scenario `name`, or the one that has a cell of that name, such as

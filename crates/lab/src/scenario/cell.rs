@@ -14,6 +14,7 @@ use carob_sim::spec::{ControllerSpec, Group, Recording, RunSpec, Transport, Unti
 
 use super::algorithm::{self, Algorithm, Protocol};
 use super::cases::Cases;
+use super::changes::Change;
 use super::error::{Place, ScenarioError};
 use super::value::Value;
 use super::{
@@ -32,6 +33,11 @@ pub struct Cell {
     pub hash: u64,
     /// The study's cell whose printed values are comparable, as `<study>/<cell>`.
     pub compare_with: String,
+    /// The same where the command line changes the link or the workload, so that those values are
+    /// not comparable and `compare_with` is empty; with the keys that it changes.
+    pub not_compared: Option<(String, Vec<String>)>,
+    /// What the command line changes besides swept keys, as (short key, value).
+    pub changed: Vec<(String, Value)>,
     /// Whether it runs where no cell was named.
     pub is_default: bool,
     /// The algorithm of other clients that share the link, if there are any.
@@ -84,11 +90,45 @@ impl Cell {
             is_default: cases.is_default(&values),
             second: mix::second(&settings)?,
             own: BTreeMap::new(),
+            not_compared: None,
+            changed: Vec::new(),
             values,
             hash: fnv1a(text.as_bytes()),
             compare_with,
             settings,
         })
+    }
+
+    /// Takes note of what the command line changes.
+    pub(super) fn change(&mut self, changes: &[Change]) {
+        let is_swept = |change: &&Change| self.values.iter().any(|(key, _)| *key == change.key);
+        let fixed = changes.iter().filter(|change| !is_swept(change));
+        self.changed = fixed
+            .map(|change| (change.key.clone(), change.value.clone()))
+            .collect();
+        let rule_out = changes.iter().filter(|c| c.is_of_network_or_workload());
+        let keys: Vec<String> = rule_out.map(|change| change.path.clone()).collect();
+        if !keys.is_empty() {
+            self.not_compared = Some((std::mem::take(&mut self.compare_with), keys));
+        }
+    }
+
+    /// Its name with what the command line changes, such as `default-none, loss 5 %`.
+    pub fn title(&self) -> String {
+        const SHOWN_MAX: usize = 40;
+        let changes = self.changed.iter();
+        let texts: Vec<String> = changes
+            .map(|(key, value)| format!("{key} {value}"))
+            .collect();
+        let text = texts.join(", ");
+        match texts.len() {
+            0 => self.name.clone(),
+            n if text.chars().count() > SHOWN_MAX => match n {
+                1 => format!("{}, {} changed", self.name, self.changed[0].0),
+                _ => format!("{}, {n} keys changed", self.name),
+            },
+            _ => format!("{}, {text}", self.name),
+        }
     }
 
     /// The value of a swept key.
@@ -99,10 +139,11 @@ impl Cell {
             .map(|(_, value)| value)
     }
 
-    /// Its swept values for the machine interface.
+    /// Its swept values for the machine interface, and those that the command line changes.
     pub fn to_json(&self) -> serde_json::Map<String, serde_json::Value> {
         self.values
             .iter()
+            .chain(&self.changed)
             .map(|(key, value)| (key.clone(), value.to_json()))
             .collect()
     }
@@ -276,12 +317,17 @@ impl Cell {
         controller: &ControllerSpec,
     ) -> Result<TransmissionParameters, ScenarioError> {
         let suggested = controller.entry().suggested;
-        let mut parameters = algorithm::profile(algorithm).map_or_else(
+        let profile = algorithm::profile(algorithm);
+        let mut parameters = profile.map_or_else(
             || suggested.apply(TransmissionParameters::DEFAULT),
             TransmissionProfile::parameters,
         );
         for from_command_line in [false, true] {
             for table in ["transmission".to_owned(), format!("algorithm.{algorithm}")] {
+                // A profile is its parameters: what a file has for all algorithms is not for it.
+                if profile.is_some() && table == "transmission" && !from_command_line {
+                    continue;
+                }
                 for (path, setting) in &self.settings {
                     let typed = matches!(setting.place, Place::CommandLine(_));
                     let name = path

@@ -172,21 +172,25 @@ impl Scenario {
         };
         let parameters = self.spec(cell, algorithm, 0).transmission;
         let suggested = controller.entry().suggested;
+        let is_profile = algorithm::profile(&algorithm.name).is_some();
         keys::TRANSMISSION_KEYS
             .iter()
             .filter_map(|key| {
                 let own = format!("algorithm.{}.{}", algorithm.name, key.path);
                 let shared = format!("transmission.{}", key.path);
-                let set: Vec<&Setting> = [own, shared]
-                    .iter()
-                    .filter_map(|path| cell.settings.get(path))
-                    .collect();
                 // As in `Cell::transmission`: the command line goes over the file, then what is
-                // said of one algorithm over what is said of all.
+                // said of one algorithm over what is said of all, which a profile takes from the
+                // command line alone.
                 let typed = |s: &&&Setting| matches!(s.place, Place::CommandLine(_));
+                let shared = cell
+                    .settings
+                    .get(&shared)
+                    .filter(|setting| !is_profile || typed(&setting));
+                let set: Vec<&Setting> =
+                    cell.settings.get(&own).into_iter().chain(shared).collect();
                 let setting = set.iter().find(typed).or_else(|| set.first());
                 let profile = match key.path {
-                    _ if algorithm::profile(&algorithm.name).is_some() => true,
+                    _ if is_profile => true,
                     "max_retransmit" => suggested.max_retransmit.is_some(),
                     "rto_max" => suggested.rto_max.is_some(),
                     _ => false,

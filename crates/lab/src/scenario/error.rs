@@ -113,3 +113,57 @@ impl fmt::Display for ScenarioError {
 }
 
 impl std::error::Error for ScenarioError {}
+
+/// Everything that is wrong with a scenario, in the order of its text; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioErrors(Vec<ScenarioError>);
+
+impl ScenarioErrors {
+    /// Several errors, each once; nothing if there are none.
+    pub(super) fn of(mut all: Vec<ScenarioError>) -> Option<Self> {
+        let mut before: Vec<String> = Vec::new();
+        all.retain(|error| {
+            let text = error.to_string();
+            let is_new = !before.contains(&text);
+            before.push(text);
+            is_new
+        });
+        let line = |error: &ScenarioError| match &error.place {
+            Place::File { line, column, .. } => (*line, *column),
+            _ => (usize::MAX, 0),
+        };
+        all.sort_by_key(line);
+        (!all.is_empty()).then_some(Self(all))
+    }
+
+    /// Each error.
+    pub fn iter(&self) -> impl Iterator<Item = &ScenarioError> {
+        self.0.iter()
+    }
+
+    /// The first error.
+    pub fn first(&self) -> &ScenarioError {
+        &self.0[0]
+    }
+}
+
+impl From<ScenarioError> for ScenarioErrors {
+    fn from(error: ScenarioError) -> Self {
+        Self(vec![error])
+    }
+}
+
+impl fmt::Display for ScenarioErrors {
+    /// A line each.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (k, error) in self.0.iter().enumerate() {
+            if k > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ScenarioErrors {}

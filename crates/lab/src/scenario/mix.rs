@@ -28,8 +28,7 @@ pub(super) fn others(cell: &Cell) -> Result<Vec<Group>, ScenarioError> {
     if let Ok(first) = cell.text("mix.first")
         && !algorithm::is_known(first)
     {
-        let hint = algorithm::nearest_controller(first);
-        let hint = hint.map_or(String::new(), |name| format!("; did you mean \"{name}\"?"));
+        let hint = algorithm::near(first);
         let why = format!("mix.first: unknown controller \"{first}\"{hint}");
         return Err(impossible(cell.place("mix.first"), why));
     }

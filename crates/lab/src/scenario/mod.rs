@@ -13,25 +13,30 @@ pub mod value;
 mod algorithm;
 mod cases;
 mod cell;
+mod changes;
 mod describe;
 mod document;
 mod mesh;
 mod mix;
+mod network;
 mod notifications;
 mod queue;
+mod required;
 mod server;
 mod tcp;
 mod workload;
 
 use std::collections::BTreeMap;
 
+use carob_cc::registry::canonical;
 use carob_sim::hash::fnv1a;
 use carob_sim::spec::RunSpec;
 
 pub use algorithm::{Algorithm, every_name, is_known};
 pub use cell::Cell;
+pub use changes::Change;
 pub use describe::{Described, Origin, Parameter};
-pub use error::{Place, Problem, ScenarioError};
+pub use error::{Place, Problem, ScenarioError, ScenarioErrors};
 pub(crate) use mesh::lossy;
 pub use tcp::TcpSetting;
 
@@ -51,6 +56,8 @@ pub struct Scenario {
     algorithms: Vec<Algorithm>,
     cells: Vec<Cell>,
     hash: u64,
+    about: String,
+    changes: Vec<Change>,
 }
 
 /// A setting with its kind settled.
@@ -75,7 +82,7 @@ impl Scenario {
     /// Reads a scenario from TOML, with overrides such as `rto_max=32 s` in order.
     ///
     /// `name` is what errors call the file.
-    pub fn read(name: &str, text: &str, overrides: &[String]) -> Result<Self, ScenarioError> {
+    pub fn read(name: &str, text: &str, overrides: &[String]) -> Result<Self, ScenarioErrors> {
         Self::with_algorithms(name, text, overrides, None)
     }
 
@@ -85,10 +92,14 @@ impl Scenario {
         text: &str,
         overrides: &[String],
         algorithms: Option<&[String]>,
-    ) -> Result<Self, ScenarioError> {
+    ) -> Result<Self, ScenarioErrors> {
         let mut raw = document::parse(name, text)?;
-        for typed in overrides {
-            override_one(&mut raw, typed)?;
+        let own = changes::own(&raw, !overrides.is_empty());
+        let wrong = overrides
+            .iter()
+            .filter_map(|typed| override_one(&mut raw, typed).err());
+        if let Some(errors) = ScenarioErrors::of(wrong.collect()) {
+            return Err(errors);
         }
         if let Some(algorithms) = algorithms {
             raw.insert(
@@ -116,33 +127,49 @@ impl Scenario {
                     });
             }
         }
-        for required in [
-            "about",
-            "study",
-            "family",
-            "cell",
-            "run.algorithms",
-            "workload.kind",
-        ] {
-            if !settings.contains_key(required) {
-                return Err(missing(&whole, required));
-            }
+        let mut absent = required::absent(&whole, &settings);
+        if !absent.is_empty() {
+            // With something in their place, what else is missing shows up in the same run.
+            required::stand_in(&mut settings, &axes);
         }
-        let algorithms = algorithms_of(&settings, &axes, &only)?;
+        let changes = changes::of(&own, &settings, &axes);
+        let scenario = match Self::of(settings, axes, &only, &cases, changes) {
+            Ok(scenario) => scenario,
+            Err(error) if absent.is_empty() => return Err(error.into()),
+            // What stands in for a missing key may not fit the rest.
+            Err(_) => return Err(ScenarioErrors::of(absent).expect("some are absent")),
+        };
+        absent.extend(required::missing_in(&scenario, &whole));
+        if let Some(errors) = ScenarioErrors::of(absent) {
+            return Err(errors);
+        }
+        scenario.check(&whole)?;
+        Ok(scenario)
+    }
+
+    /// A scenario of settings that are of their kinds, not yet checked cell by cell.
+    fn of(
+        settings: BTreeMap<String, Setting>,
+        axes: Vec<Axis>,
+        only: &Only,
+        cases: &Cases,
+        changes: Vec<Change>,
+    ) -> Result<Self, ScenarioError> {
+        let algorithms = algorithms_of(&settings, &axes, only)?;
         cases.check(&axes)?;
-        let mut cells = cells_of(&settings, axes, &cases)?;
+        let mut cells = cells_of(&settings, axes, cases)?;
         for cell in &mut cells {
             cell.own = algorithm::own_of(&algorithms, cell, &settings)?;
+            cell.change(&changes);
         }
-        let hash = hash_of(&settings, &cells);
-        let scenario = Self {
+        Ok(Self {
+            hash: hash_of(&settings, &cells),
+            about: about(&settings, &cells)?,
             settings,
             algorithms,
             cells,
-            hash,
-        };
-        scenario.check(&whole)?;
-        Ok(scenario)
+            changes,
+        })
     }
 
     /// Its full name, `<study>/<family>`.
@@ -152,7 +179,23 @@ impl Scenario {
 
     /// What it asks, in a sentence.
     pub fn about(&self) -> &str {
-        self.text("about")
+        &self.about
+    }
+
+    /// The settings of the command line that differ from the scenario's own.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// A name with the settings of the command line that differ from the scenario's own.
+    pub fn title(&self, name: &str) -> String {
+        const LISTED_MAX: usize = 3;
+        let texts: Vec<String> = self.changes.iter().map(Change::text).collect();
+        match texts.len() {
+            0 => name.to_owned(),
+            n if n > LISTED_MAX => format!("{name} with {n} keys changed"),
+            _ => format!("{name} with {}", texts.join(", ")),
+        }
     }
 
     /// Short name of its study.
@@ -266,6 +309,33 @@ fn impossible(place: &Place, why: impl Into<String>) -> ScenarioError {
     }
 }
 
+/// The sentence about a scenario, with the values of the keys that it names in braces.
+fn about(settings: &BTreeMap<String, Setting>, cells: &[Cell]) -> Result<String, ScenarioError> {
+    let Some(Setting {
+        value: Value::Text(text),
+        place,
+    }) = settings.get("about")
+    else {
+        return Ok(String::new());
+    };
+    let mut parts = text.split('{');
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let Some((key, rest)) = part.split_once('}') else {
+            return Err(impossible(place, "about has an open brace"));
+        };
+        let found = keys::resolve(key).map_err(|why| not_found(place, key, why))?;
+        let mut texts: Vec<String> = Vec::new();
+        for cell in cells {
+            let value = cell.settings.get(&found.path).map(|s| s.value.rounded());
+            texts.extend(value.filter(|text| !texts.contains(text)));
+        }
+        filled += &texts.join(", ");
+        filled += rest;
+    }
+    Ok(filled)
+}
+
 /// Puts `key=value` of the command line in place of what the file says, sweep included.
 fn override_one(raw: &mut BTreeMap<String, Raw>, typed: &str) -> Result<(), ScenarioError> {
     let place = Place::CommandLine(typed.to_owned());
@@ -312,14 +382,36 @@ struct Settled {
 }
 
 /// Gives every setting its kind; sets apart what is about the sweep.
-fn settle(raw: BTreeMap<String, Raw>) -> Result<Settled, ScenarioError> {
-    let Settled {
-        mut settings,
-        mut axes,
-        mut only,
-        mut cases,
-    } = Settled::default();
-    for (path, Raw { place, written }) in raw {
+fn settle(raw: BTreeMap<String, Raw>) -> Result<Settled, ScenarioErrors> {
+    let mut settled = Settled::default();
+    let wrong = raw
+        .into_iter()
+        .filter_map(|(path, raw)| settled.add(path, raw).err());
+    match ScenarioErrors::of(wrong.collect()) {
+        Some(errors) => Err(errors),
+        None => Ok(settled),
+    }
+}
+
+/// A key with an alias of a controller in it (`algorithm.<name>`) as one with its registry id.
+fn with_registry_id(path: String) -> String {
+    let of_algorithm = path.strip_prefix("algorithm.");
+    match of_algorithm.and_then(|rest| rest.split_once('.')) {
+        Some((name, rest)) => format!("algorithm.{}.{rest}", canonical(name)),
+        None => path,
+    }
+}
+
+impl Settled {
+    fn add(&mut self, path: String, raw: Raw) -> Result<(), ScenarioError> {
+        let Self {
+            settings,
+            axes,
+            only,
+            cases,
+        } = self;
+        let Raw { place, written } = raw;
+        let path = with_registry_id(path);
         let Some(found) = keys::exact(&path) else {
             return Err(not_found(
                 &place,
@@ -404,13 +496,8 @@ fn settle(raw: BTreeMap<String, Raw>) -> Result<Settled, ScenarioError> {
                 settings.insert(path, Setting { value, place });
             }
         }
+        Ok(())
     }
-    Ok(Settled {
-        settings,
-        axes,
-        only,
-        cases,
-    })
 }
 
 /// The product of all axes, in the order in which the name of a cell mentions them.

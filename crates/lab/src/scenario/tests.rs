@@ -6,7 +6,7 @@ use carob_sim::spec::{Reconnect, RunSpec, Transport};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
 
-use super::{Scenario, builtin};
+use super::{Place, Scenario, builtin};
 
 const LONG: &str = include_str!("../../../../scenarios/thesis/long.toml");
 
@@ -601,4 +601,124 @@ fn what_holds_in_some_cells_must_fit_the_sweep() {
         let error = short(from, to);
         assert!(error.contains(says), "{to}: {error}");
     }
+}
+
+#[test]
+fn a_profile_keeps_its_parameters_unless_told_otherwise_for_it() {
+    let (file, _) = builtin::find("carob/default").expect("a scenario");
+    let of = |text: &str, set: &[&str]| {
+        let names = ["nb-iot".to_owned(), "default".to_owned()];
+        let set: Vec<String> = set.iter().map(|&typed| typed.to_owned()).collect();
+        let scenario = Scenario::with_algorithms(file.name, text, &set, Some(&names));
+        let scenario = scenario.expect("a valid one");
+        let count = |k: usize| {
+            let (cell, algorithm) = (&scenario.cells()[0], &scenario.algorithms()[k]);
+            let parameters = scenario.transmission(cell, algorithm);
+            let told = parameters.iter().find(|p| p.name == "max_retransmit");
+            let told = told.expect("a parameter").value.clone();
+            let spec = scenario.spec(cell, algorithm, 1);
+            assert_eq!(told, spec.transmission.max_retransmit.to_string());
+            spec.transmission.max_retransmit
+        };
+        (count(0), count(1))
+    };
+    let own: TransmissionProfile = "nb-iot".parse().expect("a profile");
+    let own = own.parameters().max_retransmit;
+    assert_ne!(own, 20);
+    // The file has 20 for all algorithms.
+    assert_eq!(of(file.text, &[]), (own, 20));
+    let explicit = format!("{}\n[algorithm.nb-iot]\nmax_retransmit = 7\n", file.text);
+    assert_eq!(of(&explicit, &[]), (7, 20));
+    assert_eq!(
+        of(file.text, &["algorithm.nb-iot.max_retransmit=8"]),
+        (8, 20)
+    );
+    assert_eq!(of(file.text, &["max_retransmit=9"]), (9, 9));
+}
+
+#[test]
+fn all_faults_of_a_file_are_reported_at_once() {
+    let text = "[workload]\nkind = \"blockwise-get\"\n";
+    let errors = Scenario::read("bare.toml", text, &[]).expect_err("a bare file");
+    let said = errors.to_string();
+    for key in ["about", "study", "family", "cell", "run.algorithms"] {
+        assert!(
+            said.contains(&format!("\"{key}\" must be set")),
+            "{key} in {said}"
+        );
+    }
+    for key in ["workload.response", "link.down.rate", "link.up.rate"] {
+        assert!(
+            said.contains(&format!("\"{key}\" must be set")),
+            "{key} in {said}"
+        );
+    }
+    let text = LONG
+        .replace("down.rate", "down.rat")
+        .replace("buffer = [\"2500 B\"", "buffer = [\"2500 furlongs\"")
+        .replace("seeds = 20", "seeds = \"many\"");
+    let errors = Scenario::read("long.toml", &text, &[]).expect_err("three faults");
+    assert!(errors.iter().count() >= 2, "{errors}");
+    let lines = errors.iter().map(|error| match error.place {
+        Place::File { line, .. } => line,
+        _ => usize::MAX,
+    });
+    assert!(lines.is_sorted(), "{errors}");
+}
+
+#[test]
+fn changes_of_the_command_line_show_in_titles_and_cells() {
+    let (file, _) = builtin::find("carob/default").expect("a scenario");
+    let of = |set: &[&str]| {
+        let set: Vec<String> = set.iter().map(|&typed| typed.to_owned()).collect();
+        Scenario::read(file.name, file.text, &set).expect("a valid one")
+    };
+    let plain = of(&[]);
+    assert!(
+        plain.about().contains("a download of 102.4 kB over"),
+        "{}",
+        plain.about()
+    );
+    assert_eq!(
+        (plain.title("a"), plain.changes().len()),
+        ("a".to_owned(), 0)
+    );
+    let changed = of(&["response=200 kB", "loss=5%", "error=none", "buffer=2500 B"]);
+    assert!(changed.about().contains("a download of 200 kB over"));
+    assert_eq!(
+        changed.title("carob/default"),
+        "carob/default with loss 5 %, response 200000 B, error none"
+    );
+    let cell = &changed.cells()[0];
+    assert_eq!(cell.name, "default-none");
+    assert_eq!(cell.title(), "default-none, loss 5 %, response 200000 B");
+    let json = serde_json::Value::Object(cell.to_json());
+    assert_eq!(
+        json,
+        serde_json::json!({"error": "none", "loss": 5.0, "response": 200_000})
+    );
+    assert_eq!(cell.compare_with, "");
+    assert_eq!(
+        of(&["error=high"]).cells()[0].compare_with,
+        "thesis/long-1c-high-2500"
+    );
+    assert_eq!(
+        of(&["cc.k_weak=4"]).cells()[0].compare_with,
+        "thesis/long-1c-none-2500"
+    );
+}
+
+#[test]
+fn an_alias_of_a_controller_is_a_name_of_it() {
+    let text = LONG.replace("[algorithm.default]", "[algorithm.cocoa]");
+    let names = ["cocoa".to_owned()];
+    let scenario = Scenario::with_algorithms("long.toml", &text, &[], Some(&names));
+    let scenario = scenario.expect("a valid one");
+    assert_eq!(scenario.algorithms()[0].name, "cocoa-03");
+    let names = ["bbr".to_owned()];
+    let error = Scenario::with_algorithms("long.toml", LONG, &[], Some(&names)).expect_err("none");
+    assert!(
+        error.to_string().contains("did you mean \"tcp-bbr1\"?"),
+        "{error}"
+    );
 }

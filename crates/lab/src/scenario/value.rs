@@ -170,6 +170,17 @@ impl Value {
         }
     }
 
+    /// For sentences: sizes from 10 kB on in kB where that is exact to 0.1 kB, the rest as it is.
+    pub fn rounded(&self) -> String {
+        match self {
+            Self::Bytes(n) if *n >= 10_000 && n % 1_000 == 0 => format!("{} kB", n / 1_000),
+            Self::Bytes(n) if *n >= 10_000 && n % 100 == 0 => {
+                format!("{}.{} kB", n / 1_000, n / 100 % 10)
+            }
+            other => other.to_string(),
+        }
+    }
+
     /// As in the machine interface: numbers as numbers, in bytes, seconds, bits per second, metres
     /// and per cent; everything else as text.
     pub fn to_json(&self) -> serde_json::Value {

@@ -20,7 +20,7 @@ Examples:
   carob lab run thesis/long-1c-none-28200 --algorithm tcp-newreno --set tcp.sack=true
   carob lab run thesis/long-1c-low-14100 --algorithm tcp-bbr1 --seed 1 --pcap bbr.pcapng
 
-`carob lab show NAME` tells every key that --set takes, with its value.";
+`carob lab keys` lists every key that --set takes, `carob lab show NAME` those of a scenario.";
 
 const EMULATE_EXAMPLES: &str = "\
 Examples:
@@ -79,8 +79,7 @@ pub(crate) enum LabCommand {
     /// Judge what the studies claim by our runs
     #[command(after_help = CLAIMS_EXAMPLES)]
     Claims(ClaimsArgs),
-    /// Print the reference of scenario keys
-    #[command(hide = true)]
+    /// List the keys of scenario files and --set
     Keys {
         /// As the document docs/scenario-keys.md
         #[arg(long)]

@@ -135,8 +135,13 @@ fn suggestions(
         Some(cell) if is_pattern(name) => format!("{study}/{cell}"),
         _ => name.to_owned(),
     };
+    let set: Vec<String> = args
+        .set
+        .iter()
+        .map(|set| format!(" --set {}", quoted(set)))
+        .collect();
     next.push((
-        format!("carob lab show {}", quoted(&one)),
+        format!("carob lab show {}{}", quoted(&one), set.concat()),
         "every setting and where it comes from",
     ));
     if rows

@@ -101,6 +101,63 @@ pub(super) fn report(
     Ok(())
 }
 
+/// The most characters of a report's name that the settings take.
+const SETTINGS_MAX: usize = 60;
+
+/// What a report is called: the scenario, its seed, and the settings of the command line, which
+/// are cut and told apart by a hash where they are long.
+pub(super) fn report_name(name: &str, seed: Option<u64>, set: &[String]) -> String {
+    let mut full = name.trim_end_matches(".toml").replace('*', "all");
+    if let Some(seed) = seed {
+        full = format!("{full}-seed{seed}");
+    }
+    let settings = set.join("-");
+    if settings.chars().count() > SETTINGS_MAX {
+        let start: String = settings.chars().take(SETTINGS_MAX).collect();
+        let hash = settings
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            });
+        full = format!("{full}-{start}-{hash:016x}");
+    } else if !settings.is_empty() {
+        full = format!("{full}-{settings}");
+    }
+    full
+}
+
+/// Text for a terminal, in lines of at most [`WIDTH_MAX`] characters; those after the first are
+/// indented, and commands stay whole. Elsewhere it is one line.
+pub(super) fn wrapped(text: &str) -> String {
+    if io::stdout().is_terminal() {
+        in_lines(text)
+    } else {
+        text.to_owned()
+    }
+}
+
+/// The widest line of running text.
+const WIDTH_MAX: usize = 80;
+
+fn in_lines(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    let mut in_command = false;
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("there is one");
+        let fits = last.chars().count() + 1 + word.chars().count() <= WIDTH_MAX;
+        if last.is_empty() {
+            last.push_str(word);
+        } else if fits || in_command {
+            last.push(' ');
+            last.push_str(word);
+        } else {
+            lines.push(format!("  {word}"));
+        }
+        in_command ^= word.matches('`').count() % 2 == 1;
+    }
+    lines.join("\n")
+}
+
 /// `reports/thesis-long.html` for `thesis/long`.
 pub(in crate::commands) fn default_file(name: &str, extension: &str) -> PathBuf {
     let plain = |c: char| {
@@ -140,6 +197,48 @@ mod tests {
             "reports/thesis-long-1c-none-2500.html"
         );
         assert_eq!(name("../links/My link.toml"), "reports/links-My-link.html");
+    }
+
+    #[test]
+    fn reports_of_different_settings_have_different_names_of_bounded_length() {
+        let name = |set: &[&str]| {
+            let set: Vec<String> = set.iter().map(|&typed| typed.to_owned()).collect();
+            let name = report_name("carob/default", None, &set);
+            default_file(&name, "html").display().to_string()
+        };
+        assert_eq!(name(&[]), "reports/carob-default.html");
+        assert_eq!(
+            name(&["down.rate=60 kbit/s", "block=64 B"]),
+            "reports/carob-default-down.rate-60-kbit-s-block-64-B.html"
+        );
+        let long = |last: &'static str| {
+            name(&[
+                "down.rate=60 kbit/s",
+                "up.rate=20 kbit/s",
+                "response=200 kB",
+                last,
+            ])
+        };
+        assert!(long("up.delay=750 ms").len() < 130);
+        assert_ne!(long("up.delay=750 ms"), long("up.delay=751 ms"));
+        assert_eq!(report_name("a/b-*", Some(7), &[]), "a/b-all-seed7");
+    }
+
+    #[test]
+    fn running_text_fits_a_terminal_and_keeps_commands_whole() {
+        let text = "word ".repeat(40) + "`carob lab run carob/default -a all` compares all.";
+        let lines = in_lines(&text);
+        assert!(lines.lines().count() > 2);
+        assert!(
+            lines.contains("`carob lab run carob/default -a all`"),
+            "{lines}"
+        );
+        let words = |text: &str| {
+            text.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(words(&lines), words(&text));
     }
 
     #[test]

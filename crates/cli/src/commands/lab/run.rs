@@ -10,14 +10,14 @@ use carob_lab::report::{
     load_figure, mix_figure, pdr_figure, timeouts_figure, timers_figure,
 };
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
-use carob_lab::scenario::builtin;
+use carob_lab::scenario::{Cell, builtin};
 use carob_lab::summary::{self, Print};
-use carob_lab::{export, medians, world};
+use carob_lab::{export, medians, reading, world};
 
 use super::args::{Figure, RunArgs};
 use super::capture;
 use super::next;
-use super::output::{self, json_lines, quoted, say};
+use super::output::{self, json_lines, quoted, say, wrapped};
 use super::source::Source;
 use crate::failure::{Failure, Kind, Outcome};
 
@@ -58,10 +58,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     if let Some(kind) = args.svg {
         say(drawn(kind, &runs, &print)?.trim_end());
     }
-    let report_name = match args.seed {
-        Some(seed) => format!("{name}-seed{seed}"),
-        None => name.replace('*', "all"),
-    };
+    let report_name = output::report_name(name, args.seed, &args.set);
     output::report(&args.report, &report_name, quiet, || {
         let subject = Subject {
             name,
@@ -199,7 +196,15 @@ pub(super) fn show(
         say(text.trim_end());
         return;
     }
-    say(format_args!("{}: {}", source.name, source.scenario.about()));
+    let scenario = &source.scenario;
+    say(wrapped(&format!(
+        "{}: {}",
+        scenario.title(&source.name),
+        scenario.about()
+    )));
+    for line in network(runs) {
+        say(wrapped(&line));
+    }
     let count = match runs.plan().jobs().len() {
         1 => "one run".to_owned(),
         n => format!("{n} runs"),
@@ -221,9 +226,40 @@ pub(super) fn show(
             say(medians);
         }
     }
-    for sentence in summary::reading(runs) {
-        say(sentence);
+    for sentence in reading::reading(runs) {
+        say(wrapped(&sentence));
     }
+}
+
+/// What was simulated, as far as it takes a line each.
+fn network(runs: &Runs<'_>) -> Vec<String> {
+    let mut cells: Vec<&Cell> = Vec::new();
+    for job in runs.plan().jobs() {
+        if cells
+            .last()
+            .is_none_or(|last| !std::ptr::eq(*last, job.cell))
+        {
+            cells.push(job.cell);
+        }
+    }
+    let facts = runs.plan().scenario().network(&cells);
+    let of = |name: &str| {
+        let found = facts.iter().find(|(fact, _)| fact == name)?;
+        Some(format!("{name}: {}", found.1))
+    };
+    let [buffer, mtu, loss] = ["Buffer", "MTU", "Packet loss"].map(of);
+    let queue: Vec<String> = [buffer, mtu, loss].into_iter().flatten().collect();
+    let lines = [
+        of("Link"),
+        of("Wireless network"),
+        Some(queue.join(". ")),
+        of("Workload"),
+    ];
+    lines
+        .into_iter()
+        .flatten()
+        .filter(|line| !line.is_empty())
+        .collect()
 }
 
 /// The command that repeats the run.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use carob_lab::pattern::is_pattern;
 use carob_lab::run::PlanError;
-use carob_lab::scenario::{Cell, Place, Scenario, ScenarioError, builtin};
+use carob_lab::scenario::{Cell, Place, Problem, Scenario, ScenarioErrors, builtin};
 
 use crate::failure::{Failure, Kind};
 
@@ -90,7 +90,19 @@ fn read_file(path: &Path) -> Result<String, Failure> {
 }
 
 fn unknown(name: &str) -> Failure {
-    let failure = Failure::new(Kind::Usage, format_args!("no scenario \"{name}\""));
+    let study = name.split('/').next().unwrap_or_default();
+    if builtin::has_study(study) && (name == study || builtin::nearest(name).is_none()) {
+        let problem = if name == study {
+            format!("\"{name}\" is a study, not a scenario")
+        } else {
+            format!("unknown scenario \"{name}\"")
+        };
+        let scenarios: Vec<&str> = builtin::of_study(study).collect();
+        let scenarios = scenarios.join(", ");
+        return Failure::new(Kind::Usage, problem)
+            .hint(format_args!("the scenarios of {study} are {scenarios}"));
+    }
+    let failure = Failure::new(Kind::Usage, format_args!("unknown scenario \"{name}\""));
     match builtin::nearest(name) {
         Some(near) => failure.hint(format_args!(
             "did you mean \"{near}\"? `carob lab list` names all"
@@ -99,12 +111,19 @@ fn unknown(name: &str) -> Failure {
     }
 }
 
-fn wrong(error: &ScenarioError) -> Failure {
-    let failure = Failure::new(Kind::Usage, error);
+fn wrong(errors: &ScenarioErrors) -> Failure {
+    let failure = Failure::new(Kind::Usage, errors);
+    let error = errors.first();
     if matches!(error.place, Place::Algorithms(_)) {
-        return failure.hint("`carob cc list` explains all");
+        return failure.hint(
+            "`carob cc list` explains all; tcp-newreno, tcp-cubic and tcp-bbr1 are over TCP",
+        );
     }
-    failure.hint(
-        "`carob lab show NAME` tells every key with its value; units are written, as in '400 ms'",
-    )
+    match error.problem {
+        Problem::BadValue { .. } => failure
+            .hint("`carob lab keys` lists every key; units are written, as in '400 ms'"),
+        _ => failure.hint(
+            "`carob lab keys` lists every key, `carob lab show NAME` those of a scenario with its values",
+        ),
+    }
 }

@@ -236,7 +236,11 @@ fn slow_without_arguments_it_compares_controllers_and_says_what_is_next() {
     let text = folder.says(&[]);
     for part in [
         "carob/default-high",
-        "The choice matters most with error high: ",
+        "With error high, ",
+        "(95 % interval ",
+        "3 of 32 controllers are compared",
+        "Link: down 30 kbit/s, 400 ms; up 60 kbit/s, 200 ms",
+        "low 2 %, medium 10 %, high 18 %",
         "Report: reports/carob-default.html\n",
         "Next:\n",
         "carob lab reproduce thesis",
@@ -299,7 +303,79 @@ fn patterns_run_several_cells_under_many_controllers_side_by_side() {
         "{error}"
     );
     let error = folder.refuses(&["lab", "run", "thesis/long-9c-*"]);
-    assert!(error.contains("no cell \"long-9c-*\""), "{error}");
+    assert!(error.contains("unknown cell \"long-9c-*\""), "{error}");
     let error = folder.refuses(&["lab", "run", cells, "-a", "kokoa-*"]);
     assert!(error.contains("unknown controller \"kokoa-*\""), "{error}");
+}
+
+#[test]
+fn changed_settings_show_in_heading_cells_report_and_its_name() {
+    let folder = Folder::new("changed");
+    let run = ["lab", "run", "carob/default", "--seeds", "2"];
+    let plain = folder.says(&run);
+    assert!(
+        plain.contains("paper s") && plain.contains("2 seeds: not enough to rank"),
+        "{plain}"
+    );
+    let set = ["--set", "response=20 kB", "--set", "down.rate=60 kbit/s"];
+    let text = folder.says(&[&run[..], &set].concat());
+    for part in [
+        "carob/default with down.rate 60 kbit/s, response 20000 B: ",
+        "a download of 20 kB over",
+        "carob/default-none, down.rate 60 kbit/s, response 20000 B",
+        "Published values of Pesola 2020 are left out",
+        "Report: reports/carob-default-response-20-kB-down.rate-60-kbit-s.html",
+        "Link: down 60 kbit/s, 400 ms",
+    ] {
+        assert!(text.replace("\n  ", " ").contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("paper s"), "{text}");
+    let report = "reports/carob-default-response-20-kB-down.rate-60-kbit-s.html";
+    let html = std::fs::read_to_string(folder.0.join(report)).expect("the report");
+    for part in [
+        "Published values of Pesola 2020 are left out",
+        "60 kbit/s, 400 ms",
+        "scenario: 102400 B",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("Pesola:"), "no diamonds of another link");
+    assert!(folder.0.join("reports/carob-default.html").exists());
+}
+
+#[test]
+fn a_profile_and_its_parameters_are_in_the_table() {
+    let folder = Folder::new("profile");
+    let run = [
+        "lab",
+        "run",
+        "carob/default",
+        "-a",
+        "default,nb-iot",
+        "--seeds",
+        "1",
+        "--no-report",
+    ];
+    let text = folder.says(&run);
+    assert!(text.contains("Transmission parameters differ: "), "{text}");
+    assert!(
+        text.contains("max_retransmit 20 (default), 5 (nb-iot)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn clients_that_share_a_link_have_rates_in_place_of_completion_times() {
+    let folder = Folder::new("fairness");
+    let text = folder.says(&["lab", "run", "carob/fairness", "--seeds", "1"]);
+    assert!(
+        text.contains("received bit/s") && !text.contains("median s"),
+        "{text}"
+    );
+    assert!(!text.contains("Not every transfer"), "{text}");
+    let html = std::fs::read_to_string(folder.0.join("reports/carob-fairness.html"));
+    let html = html.expect("the report");
+    assert!(!html.contains("Typical transfers"));
+    let [mix, rates] = ["Pairs of algorithms", "Received rates"].map(|h| html.find(h));
+    assert!(mix.is_some() && mix < rates, "the figure comes first");
 }

@@ -28,12 +28,26 @@ fn wrong_names_find_their_nearest() {
             &[NONE, "--set", "cc.k_week=1", "--algorithm", "cocoa-03"],
             "cocoa-03 has no constant \"k_week\"",
         ),
-        (&["zzz"], "no scenario \"zzz\""),
+        (&["zzz"], "unknown scenario \"zzz\""),
+        (&[NONE, "--algorithm", "bbr"], "did you mean \"tcp-bbr1\"?"),
+        (&["thesis"], "\"thesis\" is a study, not a scenario"),
+        (&["thesis"], "thesis/long, thesis/nstart-sweep"),
+        (&["thesis/zzz*"], "unknown scenario \"thesis/zzz*\""),
+        (
+            &["thesis/zzz*"],
+            "the scenarios of thesis are thesis/exchange-tcp",
+        ),
+        (
+            &[NONE, "--set", "donw.rate=3 kbit/s"],
+            "unknown key \"donw.rate\"; did you mean \"down.rate\"?",
+        ),
+        (&[NONE, "--set", "donw.rate=3 kbit/s"], "`carob lab keys`"),
     ] {
         let error = folder.refuses(&[&["lab", "run"], arguments].concat());
         assert!(error.contains(expected), "{arguments:?}: {error}");
     }
     let error = folder.refuses(&["lab", "reproduce", "thesys"]);
+    assert!(error.contains("unknown study \"thesys\""), "{error}");
     assert!(
         error.contains("there are: ") && error.contains("thesis"),
         "{error}"

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::metrics::{self, Samples};
 use crate::papers::PrintedMean;
 use crate::run::{Impossible, Plan, Selection};
-use crate::scenario::{Scenario, ScenarioError, builtin};
+use crate::scenario::{Scenario, ScenarioErrors, builtin};
 
 /// Seeds per cell and algorithm unless told otherwise. With fewer, gaps of a few per cent cannot be
 /// told from 0.
@@ -140,7 +140,7 @@ impl NetworkRuns {
 #[derive(Debug)]
 pub enum Undone {
     /// A scenario does not take the settings.
-    Set(ScenarioError),
+    Set(ScenarioErrors),
     /// A run is impossible.
     Run(Impossible),
 }

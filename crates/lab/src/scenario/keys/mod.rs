@@ -217,6 +217,22 @@ pub fn nearest(wrong: &str) -> Option<String> {
             .collect(),
         _ => fixed_paths().map(|(path, _)| path).collect(),
     };
+    // Some of the last segments may be meant, such as `down.rate`.
+    let ends = |candidate: &String| {
+        let parts: Vec<&str> = candidate.split('.').collect();
+        let end = parts
+            .get(parts.len().checked_sub(segments.len())?..)?
+            .join(".");
+        let full = |known: &&String| {
+            let before = known.strip_suffix(&*end);
+            before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        };
+        (candidates.iter().filter(full).count() == 1).then_some(end)
+    };
+    let ends: Vec<String> = match segments.len() {
+        2.. if !wrong.starts_with("sweep.") => candidates.iter().filter_map(ends).collect(),
+        _ => Vec::new(),
+    };
     let single = segments.len() == 1;
     let distance_to = |candidate: &str| {
         let whole = distance(wrong, candidate);
@@ -225,7 +241,9 @@ pub fn nearest(wrong: &str) -> Option<String> {
         last.map_or(whole, |last| whole.min(distance(wrong, last)))
     };
     candidates
-        .into_iter()
+        .iter()
+        .cloned()
+        .chain(ends)
         .map(|candidate| (distance_to(&candidate), candidate))
         .min()
         .filter(|(d, _)| *d <= wrong.chars().count().div_ceil(3))
@@ -289,6 +307,7 @@ mod tests {
             ("link.down.rat", "link.down.rate"),
             ("link.buffr", "link.buffer"),
             ("rto_mx", "transmission.rto_max"),
+            ("donw.rate", "down.rate"),
             (
                 "transmission.max_retransmits",
                 "transmission.max_retransmit",

@@ -48,7 +48,7 @@ const GENERAL: &[Key] = &[
         "about",
         Kind::Text,
         None,
-        "What the scenario asks, in a sentence.",
+        "What the scenario asks, in a sentence; `{key}` in it is the value of that key.",
     ),
     key(
         "study",
@@ -72,7 +72,7 @@ const GENERAL: &[Key] = &[
         "compare_with",
         Kind::Text,
         None,
-        "Cell of a study whose printed values are shown beside ours, as `<study>/<cell>` with sweep keys in braces; without it, the cell itself.",
+        "Cell of a study whose published values are compared with, as `<study>/<cell>` with sweep keys in braces; without it, the cell itself. A change of the link or the workload on the command line rules the comparison out.",
     ),
     key(
         "variant",

@@ -40,6 +40,11 @@ pub(super) fn is_one(settings: &BTreeMap<String, Setting>) -> bool {
     )
 }
 
+/// Whether a key is of wireless networks alone.
+pub(super) fn is_key(path: &str) -> bool {
+    is_of_mesh(path)
+}
+
 /// Whether a key means something to a run of a wireless network (`mesh`), or to another.
 pub(super) fn concerns(path: &str, mesh: bool) -> bool {
     let table = path.split('.').next().unwrap_or_default();

@@ -225,6 +225,6 @@ pub(super) fn unknown(name: &str) -> Failure {
         .into_iter()
         .map(|s| s.short_name)
         .collect();
-    Failure::new(Kind::Usage, format_args!("no study \"{name}\""))
+    Failure::new(Kind::Usage, format_args!("unknown study \"{name}\""))
         .hint(format_args!("there are: {}", names.join(", ")))
 }

@@ -1,0 +1,512 @@
+//! What runs show, in sentences: where the choice of algorithm matters, and where it does not.
+//!
+//! Algorithms are compared by paired differences, and ranked from [`SEEDS_MIN`] seeds on.
+
+use carob_sim::spec::{FlowRecord, RunRecord};
+
+use crate::delivery;
+use crate::paired::{Paired, SEEDS_MIN, pairs};
+use crate::run::{EachRow, Outcome, Row};
+use crate::scenario::builtin;
+use crate::summary::{SAME, label, seconds};
+
+/// Spurious retransmissions of a flow that are not called a difference.
+const SPURIOUS_SAME: f64 = 0.05;
+/// The most items that a sentence lists.
+const LISTED_MAX: usize = 4;
+
+/// The values of one algorithm in one cell, a seed each.
+pub(crate) struct Series {
+    scenario: String,
+    algorithm: String,
+    values: Vec<Option<f64>>,
+}
+
+/// The largest difference that is certain.
+pub(crate) struct Widest<'a> {
+    pub(crate) scenario: &'a str,
+    /// The algorithm with the smaller value.
+    pub(crate) less: &'a str,
+    /// That with the larger one.
+    pub(crate) more: &'a str,
+    /// How much larger it is.
+    pub(crate) by: Paired,
+    /// Differences that there are.
+    pub(crate) comparisons: usize,
+}
+
+/// The outcome in a few sentences.
+pub fn reading(outcome: &Outcome<'_>) -> Vec<String> {
+    let rows = outcome.rows();
+    let mut sentences = Vec::new();
+    if !has_several(&rows) {
+        sentences.extend(unfinished(&rows));
+        return sentences;
+    }
+    match too_few(&rows) {
+        Some(few) => sentences.push(few),
+        None if rows.iter().any(|row| delivery::is_of(&row.metrics)) => {
+            sentences.extend(delivery::reading(outcome, &rows));
+        }
+        None if is_shared(&rows) => sentences.extend(shares(outcome, &rows)),
+        None => sentences.extend(times(outcome, &rows)),
+    }
+    sentences.extend(unfinished(&rows));
+    sentences.extend(left_out(outcome, &rows));
+    sentences
+}
+
+/// Whether algorithms can be compared in a cell.
+fn has_several(rows: &[Row]) -> bool {
+    is_shared(rows)
+        || rows
+            .windows(2)
+            .any(|two| two[0].scenario == two[1].scenario)
+}
+
+/// Whether flows of two kinds share a link and none completes, so that rates are what counts.
+pub(crate) fn is_shared(rows: &[Row]) -> bool {
+    let completes = |row: &Row| row.metrics.contains_key("fct_s");
+    let has_rate = |row: &Row| row.metrics.contains_key("second_received_bps");
+    !rows.iter().any(completes) && rows.iter().any(has_rate)
+}
+
+fn too_few(rows: &[Row]) -> Option<String> {
+    let seeds = rows.iter().map(|row| row.runs).max().unwrap_or_default();
+    let seeds = match seeds {
+        0 => return None,
+        1 => "One seed".to_owned(),
+        n if n < SEEDS_MIN => format!("{n} seeds"),
+        _ => return None,
+    };
+    Some(format!(
+        "{seeds}: not enough to rank the algorithms. {SEEDS_MIN} are the least (--seeds {SEEDS_MIN})."
+    ))
+}
+
+/// A value of each run, where it has one.
+pub(crate) fn series(outcome: &Outcome<'_>, of: impl Fn(&RunRecord) -> Option<f64>) -> Vec<Series> {
+    let study = outcome.plan().scenario().study();
+    let mut all: Vec<Series> = Vec::new();
+    let mut before: Option<(&str, &str)> = None;
+    for (job, record) in outcome.runs() {
+        let this = (job.cell.name.as_str(), job.algorithm.name.as_str());
+        if before != Some(this) {
+            before = Some(this);
+            all.push(Series {
+                scenario: format!("{study}/{}", job.cell.name),
+                algorithm: job.algorithm.name.clone(),
+                values: Vec::new(),
+            });
+        }
+        if let Some(last) = all.last_mut() {
+            last.values.push(of(&record));
+        }
+    }
+    all
+}
+
+/// The same of a metric: its mean in each run.
+pub(crate) fn series_of_metric(each: &[EachRow], metric: &str) -> Vec<Series> {
+    let same =
+        |a: &EachRow, b: &EachRow| (&a.scenario, &a.algorithm) == (&b.scenario, &b.algorithm);
+    let one = |rows: &[EachRow]| Series {
+        scenario: rows[0].scenario.clone(),
+        algorithm: rows[0].algorithm.clone(),
+        values: rows
+            .iter()
+            .map(|row| row.metrics.get(metric).map(|s| s.mean))
+            .collect(),
+    };
+    each.chunk_by(same).map(one).collect()
+}
+
+/// The difference of which the least is largest, over every two algorithms of every cell.
+pub(crate) fn widest(series: &[Series]) -> Option<Widest<'_>> {
+    let cells: Vec<&[Series]> = series.chunk_by(|a, b| a.scenario == b.scenario).collect();
+    let comparisons = cells.iter().map(|cell| pairs(cell.len())).sum();
+    let mut widest: Option<Widest<'_>> = None;
+    for cell in cells {
+        for (k, a) in cell.iter().enumerate() {
+            for b in &cell[k + 1..] {
+                let Some(by) = Paired::of(&a.values, &b.values, comparisons) else {
+                    continue;
+                };
+                if widest.as_ref().is_some_and(|w| w.by.least() >= by.least()) {
+                    continue;
+                }
+                let (less, more) = if by.mean < 0.0 { (b, a) } else { (a, b) };
+                widest = Some(Widest {
+                    scenario: &a.scenario,
+                    less: &less.algorithm,
+                    more: &more.algorithm,
+                    by,
+                    comparisons,
+                });
+            }
+        }
+    }
+    widest
+}
+
+/// That a difference is the largest of several, and what was done about that.
+pub(crate) fn chosen(comparisons: usize) -> Option<String> {
+    (comparisons > 1).then(|| {
+        format!(
+            "It is the largest of {comparisons} differences; the interval holds for all of them \
+             together (Bonferroni)."
+        )
+    })
+}
+
+/// How completion times differ.
+fn times(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
+    let series = series(outcome, |record| Some(completion(record)?.ln()));
+    let mut sentences = Vec::new();
+    match widest(&series).filter(|w| w.by.least() > 0.0) {
+        Some(widest) => {
+            let row = rows.iter().find(|row| row.scenario == widest.scenario);
+            let cell = row.map_or_else(String::new, |row| label(rows, row));
+            sentences.push(format!(
+                "With {cell}, {} takes {} longer than {} (95 % interval {}, {} paired seeds).",
+                widest.more,
+                percent(widest.by.mean.abs()),
+                widest.less,
+                interval(&widest.by),
+                widest.by.seeds,
+            ));
+            sentences.extend(chosen(widest.comparisons));
+            sentences.extend(tail(rows, &widest));
+        }
+        None => sentences.push(
+            "No difference between completion times is certain at 95 % with these seeds."
+                .to_owned(),
+        ),
+    }
+    sentences.extend(equals(&series, rows));
+    sentences
+}
+
+/// The mean time of a run's flows in seconds, if all completed.
+fn completion(record: &RunRecord) -> Option<f64> {
+    let all = record.flows.iter().map(FlowRecord::completion);
+    let sum: u64 = all.map(|c| Some(c?.as_micros())).sum::<Option<u64>>()?;
+    (sum > 0).then(|| sum as f64 / 1e6 / record.flows.len() as f64)
+}
+
+/// A difference of logarithms as a percentage.
+fn percent(log: f64) -> String {
+    format!("{} %", bare_percent(log))
+}
+
+fn bare_percent(log: f64) -> String {
+    let percent = (log.exp() - 1.0) * 100.0;
+    if percent.abs() < 10.0 {
+        format!("{percent:.1}")
+    } else {
+        format!("{percent:.0}")
+    }
+}
+
+fn interval(by: &Paired) -> String {
+    format!("{} to {}", bare_percent(by.least()), percent(by.most()))
+}
+
+/// The algorithm with the longest tail, where it is not the slower one of a pair.
+fn tail(rows: &[Row], widest: &Widest<'_>) -> Option<String> {
+    let cell = rows.iter().filter(|row| row.scenario == widest.scenario);
+    let p95 = |row: &Row| row.metrics.get("fct_s").map_or(0.0, |s| s.p95);
+    let longest = cell.clone().max_by(|a, b| p95(a).total_cmp(&p95(b)))?;
+    let slower = cell.clone().find(|row| row.algorithm == widest.more)?;
+    let differs =
+        longest.algorithm != slower.algorithm && p95(longest) > p95(slower) * (1.0 + SAME);
+    differs.then(|| {
+        format!(
+            "The longest p95 there is that of {}: {} s ({}: {} s).",
+            longest.algorithm,
+            seconds(p95(longest)),
+            slower.algorithm,
+            seconds(p95(slower)),
+        )
+    })
+}
+
+/// Cells in which nothing differs, and those in which medians alone do not.
+fn equals(series: &[Series], rows: &[Row]) -> Vec<String> {
+    let (mut same, mut hidden) = (Vec::new(), Vec::new());
+    for cell in rows.chunk_by(|a, b| a.scenario == b.scenario) {
+        let theirs: Vec<&Series> = (series.iter())
+            .filter(|series| series.scenario == cell[0].scenario)
+            .collect();
+        let range = |of: &dyn Fn(&Row) -> Option<f64>| {
+            let values = cell.iter().map(of).collect::<Option<Vec<f64>>>()?;
+            let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = values.iter().copied().fold(0.0, f64::max);
+            Some((low, high))
+        };
+        let is_near = |(low, high): &(f64, f64)| *high <= low * (1.0 + SAME);
+        let median = range(&|row| row.metrics.get("fct_s").map(|s| s.p50));
+        if cell.len() < 2 || !median.is_some_and(|m| is_near(&m)) {
+            continue;
+        }
+        let p95 = range(&|row| row.metrics.get("fct_s").map(|s| s.p95));
+        let spurious = range(&|row| row.metrics.get("spurious").map(|s| s.mean));
+        let name = label(rows, &cell[0]);
+        match (
+            p95.filter(is_near),
+            spurious.filter(|(l, h)| h - l <= SPURIOUS_SAME),
+        ) {
+            (Some(_), Some(_)) if are_near(&theirs) => same.push(name),
+            (Some(_), Some(_)) => {}
+            _ => hidden.push(format!(
+                "{name} (p95 {} to {} s, spurious {:.2} to {:.2} a flow)",
+                seconds(p95.map_or(0.0, |p| p.0)),
+                seconds(p95.map_or(0.0, |p| p.1)),
+                spurious.map_or(0.0, |s| s.0),
+                spurious.map_or(0.0, |s| s.1),
+            )),
+        }
+    }
+    let mut sentences = Vec::new();
+    if !same.is_empty() {
+        sentences.push(format!(
+            "With {}, algorithms do not differ: paired times and p95 within 1 %, and spurious \
+             retransmissions.",
+            some(&same)
+        ));
+    }
+    if !hidden.is_empty() {
+        sentences.push(format!(
+            "Medians alone are within 1 % with {}.",
+            some(&hidden)
+        ));
+    }
+    sentences
+}
+
+/// Whether all paired differences are certainly within 1 %.
+fn are_near(series: &[&Series]) -> bool {
+    let comparisons = pairs(series.len());
+    series.iter().enumerate().all(|(k, a)| {
+        series[k + 1..].iter().all(|b| {
+            let by = Paired::of(&a.values, &b.values, comparisons);
+            by.is_some_and(|by| by.most() <= (1.0 + SAME).ln())
+        })
+    })
+}
+
+/// `a, b and c`, or the first of many and how many more there are.
+fn some(names: &[String]) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.len() <= LISTED_MAX {
+        return crate::summary::listed(&names);
+    }
+    let (first, others) = names.split_at(LISTED_MAX);
+    format!("{} and {} more", first.join(", "), others.len())
+}
+
+/// What a client receives beside clients of another algorithm.
+fn shares(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
+    let series = series_of_metric(&outcome.each(), "received_bps");
+    let second = |row: &Row| {
+        row.cell
+            .get("second")
+            .and_then(|s| Some(s.as_str()?.to_owned()))
+    };
+    let of = |first: &str, other: &str| {
+        let row = rows
+            .iter()
+            .find(|row| row.algorithm == first && second(row).as_deref() == Some(other))?;
+        let found = series.iter().find(|s| s.scenario == row.scenario)?;
+        let logs = found
+            .values
+            .iter()
+            .map(|v| v.filter(|v| *v > 0.0).map(f64::ln));
+        Some(logs.collect::<Vec<_>>())
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.algorithm.as_str()) {
+            names.push(&row.algorithm);
+        }
+    }
+    let comparisons = names.len() * names.len().saturating_sub(1);
+    let mut least: Option<(Paired, &str, &str)> = None;
+    for first in &names {
+        for other in names.iter().filter(|other| *other != first) {
+            let both = of(first, first).zip(of(first, other));
+            let by = both.and_then(|(alone, beside)| Paired::of(&alone, &beside, comparisons));
+            if let Some(by) = by.filter(|by| by.mean < 0.0 && by.least() > 0.0)
+                && least.is_none_or(|(before, ..)| by.least() > before.least())
+            {
+                least = Some((by, first, other));
+            }
+        }
+    }
+    let Some((by, first, other)) = least else {
+        return vec!["No algorithm certainly receives less beside another at 95 %.".to_owned()];
+    };
+    let share = |log: f64| format!("{:.0}", (-log).exp() * 100.0);
+    let mut sentences = vec![format!(
+        "A client of {first} beside clients of {other} receives {} % of what it receives among its \
+         own kind (95 % interval {} to {} %, {} paired seeds).",
+        share(-by.mean),
+        share(by.most()),
+        share(by.least()),
+        by.seeds,
+    )];
+    sentences.extend(chosen(comparisons));
+    sentences
+}
+
+/// Flows that did not complete, where they were to.
+fn unfinished(rows: &[Row]) -> Option<String> {
+    if is_shared(rows) {
+        return None;
+    }
+    let done = |row: &Row| row.metrics.get("success_ratio").map_or(1.0, |s| s.mean);
+    let mut rows_with: Vec<&Row> = rows.iter().filter(|row| done(row) < 1.0).collect();
+    rows_with.sort_by(|a, b| done(a).total_cmp(&done(b)));
+    let names: Vec<String> = rows_with
+        .iter()
+        .map(|row| {
+            let (name, cell) = (&row.algorithm, label(rows, row));
+            format!("{name} with {cell} ({:.1} % done)", done(row) * 100.0)
+        })
+        .collect();
+    (!names.is_empty()).then(|| {
+        let names = some(&names);
+        format!("Not every transfer completed: {names}. Times are of those that did.")
+    })
+}
+
+/// That the default comparison has few of all controllers, and recommends none.
+fn left_out(outcome: &Outcome<'_>, rows: &[Row]) -> Option<String> {
+    let all = carob_cc::registry::entries().count();
+    let compared = carob_cc::registry::entries()
+        .filter(|entry| rows.iter().any(|row| row.algorithm == entry.name))
+        .count();
+    let is_default = outcome.plan().scenario().name() == builtin::DEFAULT;
+    (is_default && compared < all).then(|| {
+        format!(
+            "{compared} of {all} controllers are compared, so none is recommended; \
+             `carob lab run {} -a all` compares all.",
+            builtin::DEFAULT
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Plan, Selection};
+    use crate::scenario::Scenario;
+    use crate::summary::tests::with_outcome;
+    use crate::summary::{Print, table, widest_cell};
+
+    #[test]
+    fn the_reading_says_where_the_choice_matters_and_where_not() {
+        let fct = |name: &str, error: f64| {
+            let cocoa = name != "default";
+            Some(if error > 0.15 && cocoa { 500 } else { 600 })
+        };
+        with_outcome(10, fct, |outcome| {
+            let text = reading(outcome).join(" ");
+            assert!(
+                text.starts_with(
+                    "With error high, default takes 20 % longer than cocoa-001 (95 % interval 20 to \
+                     20 %, 10 paired seeds). It is the largest of 4 differences;"
+                ),
+                "{text}"
+            );
+            assert!(
+                text.contains(
+                    "With error none, error low and error medium, algorithms do not differ"
+                ),
+                "{text}"
+            );
+            assert_eq!(widest_cell(&outcome.rows()), Some("long-1c-high-2500"));
+        });
+    }
+
+    #[test]
+    fn few_seeds_rank_nothing() {
+        let fct = |name: &str, _: f64| Some(if name == "default" { 600 } else { 300 });
+        for (seeds, expected) in [(1, "One seed: not enough"), (9, "9 seeds: not enough")] {
+            with_outcome(seeds, fct, |outcome| {
+                let text = reading(outcome).join(" ");
+                assert!(
+                    text.starts_with(expected) && !text.contains("longer"),
+                    "{text}"
+                );
+            });
+        }
+    }
+
+    #[test]
+    fn a_difference_that_chance_explains_is_not_stated() {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        // The second algorithm is faster as often as slower.
+        let run = AtomicU64::new(0);
+        let fct = |name: &str, _: f64| {
+            let odd = run.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+            Some(if name != "default" && odd { 900 } else { 600 })
+        };
+        with_outcome(12, fct, |outcome| {
+            let text = reading(outcome).join(" ");
+            assert!(!text.contains("algorithms do not differ"), "{text}");
+        });
+    }
+
+    #[test]
+    fn equal_medians_with_unequal_tails_are_no_equality() {
+        let (file, _) = builtin::find("thesis/long").expect("a scenario");
+        let set = [
+            "clients=1",
+            "error=none",
+            "run.algorithms=default,cocoa-001",
+        ];
+        let scenario = Scenario::read(file.name, file.text, &set.map(str::to_owned));
+        let scenario = scenario.expect("a valid one");
+        let selection = Selection {
+            cell: Some("long-1c-none-2500".to_owned()),
+            seeds: Some(20),
+            ..Selection::default()
+        };
+        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        let run = |spec: &carob_sim::spec::RunSpec| {
+            let late = spec.controller.entry().name != "default" && spec.seed > 17;
+            let seconds = if late { 900 } else { 300 };
+            let finished =
+                carob_cc::time::Instant::ZERO + carob_cc::time::Duration::from_secs(seconds);
+            Ok(RunRecord {
+                flows: vec![FlowRecord {
+                    finished: Some(finished),
+                    ..FlowRecord::default()
+                }],
+                ..RunRecord::default()
+            })
+        };
+        let outcome = plan.execute(run, |_, _| {}).expect("possible");
+        let text = reading(&outcome).join(" ");
+        assert!(
+            text.contains("Medians alone are within 1 % with long-1c-none-2500 (p95 300"),
+            "{text}"
+        );
+        assert!(!text.contains("do not differ"), "{text}");
+    }
+
+    #[test]
+    fn transfers_that_did_not_complete_are_named() {
+        let fct = |name: &str, error: f64| (name != "default" || error < 0.15).then_some(300);
+        with_outcome(10, fct, |outcome| {
+            let text = reading(outcome).join(" ");
+            assert!(
+                text.contains("Not every transfer completed: default with error high (0.0 % done)"),
+                "{text}"
+            );
+            let table = table(&outcome.rows(), &Print::all(), false).to_string();
+            assert!(table.contains("done"), "{table}");
+        });
+    }
+}

@@ -1,0 +1,201 @@
+//! The network and the workload of cells in numbers, for reports and tables.
+
+use super::keys::KEYS;
+use super::value::Value;
+use super::{Cell, Scenario, mesh};
+
+/// The most values of a swept key that are listed one by one.
+const LISTED_MAX: usize = 6;
+/// The longest value that is shown whole, in characters.
+const SHOWN_MAX: usize = 60;
+
+/// Tables of wireless networks, in the order in which they are told.
+const MESH_TABLES: [&str; 7] = ["mesh", "radio", "mac", "lowpan", "rpl", "node", "traffic"];
+
+impl Scenario {
+    /// What was simulated in these cells, as (name, value): the link or the wireless network, and the
+    /// workload. Values that differ between cells are listed.
+    pub fn network(&self, cells: &[&Cell]) -> Vec<(String, String)> {
+        let Some(first) = cells.first() else {
+            return Vec::new();
+        };
+        let mut facts = if mesh::is_one(&first.settings) {
+            let tables = MESH_TABLES.iter();
+            let told: Vec<String> = tables.flat_map(|table| changed(cells, table)).collect();
+            vec![("Wireless network".to_owned(), told.join(", "))]
+        } else {
+            self.link(cells)
+        };
+        facts.push(("Workload".to_owned(), changed(cells, "workload").join(", ")));
+        let server = changed(cells, "server").join(", ");
+        facts.push(("Server".to_owned(), server));
+        facts.retain(|(_, value)| !value.is_empty());
+        facts
+    }
+
+    fn link(&self, cells: &[&Cell]) -> Vec<(String, String)> {
+        let of = |path: &str| values(cells, path);
+        let direction = |name: &str| {
+            let [rate, delay] = ["rate", "delay"].map(|key| of(&format!("link.{name}.{key}")));
+            format!("{rate}, {delay}")
+        };
+        let kind = match &*of("link.delay_of") {
+            "round-trip" => " (delays are of a round trip)",
+            _ => "",
+        };
+        let link = format!("down {}; up {}{kind}", direction("down"), direction("up"));
+        let extra = match of("link.extra_delay") {
+            none if none.is_empty() || none == "0 s" => String::new(),
+            extra => format!("; {extra} more each way"),
+        };
+        let own = ["down", "up"].map(|name| of(&format!("link.{name}.buffer")));
+        let buffer = match own {
+            [down, up] if down.is_empty() && up.is_empty() => of("link.buffer"),
+            own => {
+                let or_shared = own.map(|b| if b.is_empty() { of("link.buffer") } else { b });
+                format!("down {}, up {}", or_shared[0], or_shared[1])
+            }
+        };
+        let mtu = format!("{}, headers {}", of("link.mtu"), of("link.header"));
+        vec![
+            ("Link".to_owned(), link + &extra),
+            ("Buffer".to_owned(), buffer),
+            ("MTU".to_owned(), mtu),
+            ("Packet loss".to_owned(), self.loss(cells)),
+        ]
+    }
+
+    /// The shares of packets lost in the long run, by the word that stands for them.
+    fn loss(&self, cells: &[&Cell]) -> String {
+        let mut shares: Vec<String> = Vec::new();
+        for cell in cells {
+            let mut algorithms = self.algorithms().iter();
+            let Some(algorithm) = algorithms.find(|a| a.may_run_in(cell)) else {
+                continue;
+            };
+            let link = self.spec(cell, algorithm, 0).link;
+            let [down, up] = [link.down, link.up].map(|d| percent(d.loss.mean_ratio()));
+            let share = if down == up {
+                down
+            } else {
+                format!("down {down}, up {up}")
+            };
+            let text = match cell.setting("link.error") {
+                Some(word) if word != "none" || share == "0 %" => format!("{word} {share}"),
+                _ => share,
+            };
+            if !shares.contains(&text) {
+                shares.push(text);
+            }
+        }
+        match &shares[..] {
+            [none] if none == "none 0 %" => "none".to_owned(),
+            _ => format!("{} (means)", shares.join(", ")),
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    let text = format!("{:.1}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// The values of a key in the cells, each once; nothing if none has it.
+fn values(cells: &[&Cell], path: &str) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for text in cells.iter().filter_map(|cell| cell.setting(path)) {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    if texts.len() > LISTED_MAX {
+        let last = texts.pop().unwrap_or_default();
+        return format!("{} to {last} ({} values)", texts[0], texts.len() + 1);
+    }
+    texts.join(", ")
+}
+
+fn has_kind(cells: &[&Cell], kind: &str) -> bool {
+    values(cells, "workload.kind").contains(kind)
+}
+
+/// The keys of a table that are not at their defaults, with their values.
+fn changed(cells: &[&Cell], table: &str) -> Vec<String> {
+    let of_table = |path: &&str| path.split('.').next() == Some(table);
+    let paths = KEYS.iter().map(|key| key.path).filter(of_table);
+    paths
+        .filter_map(|path| {
+            let is_default = |cell: &&&Cell| {
+                let key = KEYS.iter().find(|key| key.path == path);
+                let default = key.and_then(|key| Value::read(key.kind, key.default?));
+                cell.settings
+                    .get(path)
+                    .is_none_or(|s| Some(&s.value) == default.as_ref())
+            };
+            let is_told = match path {
+                "workload.clients" => has_kind(cells, "blockwise") || has_kind(cells, "exchanges"),
+                "workload.block" => has_kind(cells, "blockwise"),
+                _ => false,
+            };
+            if !is_told && cells.iter().all(|cell| is_default(&cell)) {
+                return None;
+            }
+            let name = path.rsplit('.').next().unwrap_or(path).replace('_', " ");
+            let value = values(cells, path);
+            let shown = if value.chars().count() > SHOWN_MAX {
+                let start: String = value.chars().take(SHOWN_MAX).collect();
+                format!("{start}...")
+            } else {
+                value
+            };
+            Some(format!("{name} {shown}"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::{Cell, Scenario, builtin};
+
+    fn network(name: &str, set: &[&str]) -> String {
+        let (file, _) = builtin::find(name).expect("a scenario");
+        let set: Vec<String> = set.iter().map(|&typed| typed.to_owned()).collect();
+        let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
+        let cells: Vec<&Cell> = scenario.cells().iter().collect();
+        let facts = scenario.network(&cells);
+        let lines: Vec<String> = facts.iter().map(|(k, v)| format!("{k}: {v}")).collect();
+        lines.join("\n")
+    }
+
+    #[test]
+    fn a_link_is_told_in_numbers() {
+        let text = network("carob/default", &[]);
+        for line in [
+            "Link: down 30 kbit/s, 400 ms; up 60 kbit/s, 200 ms; 15 ms more each way",
+            "Buffer: 2500 B",
+            "MTU: 296 B, headers 28 B",
+            "Packet loss: none 0 %, low 2 %, medium 10 %, high 18 % (means)",
+            "Workload: kind blockwise-get, clients 1",
+            "response 102400 B, block 256 B",
+        ] {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+        let text = network(
+            "carob/default",
+            &["error=none", "loss=5%", "up.rate=20 kbit/s"],
+        );
+        assert!(text.contains("Packet loss: 5 % (means)"), "{text}");
+        assert!(text.contains("up 20 kbit/s, 200 ms"), "{text}");
+        assert!(network("thesis/exchange-udp", &[]).contains("Packet loss: none"));
+    }
+
+    #[test]
+    fn every_scenario_names_its_network() {
+        for file in builtin::ALL {
+            let text = network(file.name, &[]);
+            let of_link = text.starts_with("Link: down ");
+            assert!(of_link || text.starts_with("Wireless network: "), "{text}");
+            assert!(text.contains("\nWorkload: "), "{text}");
+        }
+    }
+}

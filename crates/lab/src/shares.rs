@@ -1,0 +1,54 @@
+//! The table of algorithms that share a link and whose flows run until the time limit.
+
+use crate::marks::mark;
+use crate::run::Row;
+use crate::summary::{dash, title};
+use crate::text::{Align, TextTable};
+use crate::transmission;
+
+/// What the columns are.
+pub(crate) const COLUMNS: &str = "received is what a client of the first kind receives, beside that \
+of the second kind (medians); Jain's fairness index is of all clients of a run. Flows run until the \
+time limit.";
+
+/// One line per cell: what clients of both kinds receive, and how fairly.
+pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
+    let left = |name: &str| (name.to_owned(), Align::Left);
+    let right = |name: &str| (name.to_owned(), Align::Right);
+    let mut header = vec![left("cell"), left("algorithm"), right("runs")];
+    header.extend(["received bit/s", "second bit/s", "Jain"].map(right));
+    header.extend(["retransmissions", "spurious"].map(right));
+    if hashes {
+        header.push(left("trace hash"));
+    }
+    let mut table = TextTable::new(header);
+    for row in rows {
+        let median = |metric: &str, decimals: usize| {
+            let found = row.metrics.get(metric);
+            found.map_or_else(dash, |s| format!("{:.decimals$}", s.p50))
+        };
+        let mean = |metric: &str| {
+            let found = row.metrics.get(metric);
+            found.map_or_else(dash, |s| format!("{:.1}", s.mean))
+        };
+        let mut cells = vec![
+            title(&row.title, &row.scenario).to_owned(),
+            row.algorithm.clone(),
+            row.runs.to_string(),
+            median("received_bps", 0),
+            median("second_received_bps", 0),
+            median("jain_received", 2),
+            mean("retransmissions"),
+            mean("spurious"),
+        ];
+        if hashes {
+            cells.push(row.trace_hash.clone());
+        }
+        table.add(cells);
+    }
+    if let Some(note) = transmission::note(rows) {
+        table.add_note(&note);
+    }
+    mark(&mut table, "algorithm");
+    table
+}
