@@ -285,6 +285,20 @@ mod tests {
             .with_etag(tag);
         assert_eq!(response.max_age(), Duration::from_secs(1), "whole seconds");
         assert_eq!(response.etag(), Some(tag));
+        let mut full = Response::new(Code::CONTENT);
+        for length in [1_020, 1_020, 1_020, 1_022] {
+            let option = full
+                .options
+                .push(OptionNumber(65_000), &alloc::vec![0; length]);
+            option.expect("there is room");
+        }
+        let room = crate::codec::options::MAX_OPTIONS_LENGTH - full.options.encoded_len();
+        assert!(room < 6, "{room}");
+        assert_eq!(
+            full.clone().with_max_age(Duration::ZERO).max_age(),
+            Duration::ZERO
+        );
+        assert_eq!(full.with_etag(tag).etag(), Some(tag));
         let forever = Response::new(Code::CONTENT).with_max_age(Duration::MAX);
         assert_eq!(forever.max_age(), Duration::from_secs(u32::MAX.into()));
     }

@@ -15,6 +15,13 @@ pub const MAX_VALUE_LENGTH: usize = 1034;
 /// The most bytes a list takes in its encoded form; further options are refused.
 pub const MAX_OPTIONS_LENGTH: usize = 4096;
 
+/// Bytes beside those that options of at most [`SHORT_LENGTH`] bytes have which are [set](Options::set):
+/// so one can be added to any list that came from the network.
+const RESERVED_LENGTH: usize = 64;
+
+/// The longest value for which there is room reserved: that of an entity tag.
+const SHORT_LENGTH: usize = 8;
+
 const INLINE_LENGTH: usize = 48;
 
 /// Why an option could not be kept.
@@ -73,6 +80,16 @@ impl Options {
 
     /// Adds an option behind those of the same or a lower number.
     pub fn push(&mut self, number: OptionNumber, value: &[u8]) -> Result<(), OptionsError> {
+        self.insert(number, value, MAX_OPTIONS_LENGTH)
+    }
+
+    /// Adds an option if the list is no longer than this with it.
+    fn insert(
+        &mut self,
+        number: OptionNumber,
+        value: &[u8],
+        limit: usize,
+    ) -> Result<(), OptionsError> {
         if value.len() > MAX_VALUE_LENGTH {
             return Err(OptionsError::ValueTooLong);
         }
@@ -82,7 +99,7 @@ impl Options {
         let old_length = gap.next.map_or(0, |next| next.head_length);
         let new_length = next_head.as_ref().map_or(0, |head| head.as_slice().len());
         let added = head.as_slice().len() + value.len() + new_length - old_length;
-        if self.encoded.len() + added > MAX_OPTIONS_LENGTH {
+        if self.encoded.len() + added > limit {
             return Err(OptionsError::TooManyOptions);
         }
         match next_head {
@@ -108,14 +125,20 @@ impl Options {
 
     /// Makes this the only option of its number.
     ///
-    /// On an error the list is unchanged.
+    /// A list of [`MAX_OPTIONS_LENGTH`] bytes still takes a few options of at most 8 bytes, such as
+    /// Max-Age. On an error the list is unchanged.
     pub fn set(&mut self, number: OptionNumber, value: &[u8]) -> Result<(), OptionsError> {
+        let limit = if value.len() <= SHORT_LENGTH {
+            MAX_OPTIONS_LENGTH + RESERVED_LENGTH
+        } else {
+            MAX_OPTIONS_LENGTH
+        };
         if !self.contains(number) {
-            return self.push(number, value);
+            return self.insert(number, value, limit);
         }
         let mut replaced = self.clone();
         replaced.remove(number);
-        replaced.push(number, value)?;
+        replaced.insert(number, value, limit)?;
         *self = replaced;
         Ok(())
     }

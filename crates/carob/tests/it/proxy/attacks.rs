@@ -1,10 +1,12 @@
 //! What is done to abuse a proxy, and what comes of it.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::time::Duration;
 
 use carob::proxy::ProxyLimits;
 use carob::server::{Notifier, Request, get as resource};
-use carob::{CacheLimits, Code, OptionNumber, Proxy, Response, Server, Settings};
+use carob::{CacheLimits, Code, Error, OptionNumber, Proxy, Response, Server, Settings};
 
 use super::{Heard, forwarding, get, started};
 use crate::common::{client, limited, resources, start};
@@ -50,6 +52,90 @@ async fn nobody_is_asked_for_others_unless_allowed() {
         for group in ["224.0.1.187", "[ff02::fd]", "255.255.255.255"] {
             let reply = get(&client, &proxy, &format!("coap://{group}/")).await;
             assert_eq!(reply.code, Code::PROXYING_NOT_SUPPORTED, "{group}");
+        }
+    })
+    .await;
+}
+
+/// The port of an origin over TCP, for one connection, that answers every request with Observe, options of
+/// these lengths and a body.
+fn origin_with_options(lengths: &'static [usize]) -> u16 {
+    use carob_proto::codec::{FrameReader, Framing, MessageView};
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("it is bound").port();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the proxy connects");
+        let mut reader = FrameReader::new(Framing::Stream, 1 << 20);
+        // Max-Message-Size 1 MiB.
+        stream
+            .write_all(&[0x40, 0xe1, 0x23, 0x10, 0, 0])
+            .expect("sent");
+        let mut buffer = [0; 4_096];
+        while let Ok(length @ 1..) = stream.read(&mut buffer) {
+            reader.push(&buffer[..length]);
+            while let Ok(Some(message)) = reader.next() {
+                let view = MessageView::parse_long(message).expect("well formed");
+                if !view.code().is_request() {
+                    continue;
+                }
+                let token = view.token();
+                let mut message = vec![0; 8_192];
+                let id = carob_proto::codec::MessageId(0);
+                let kind = carob_proto::codec::Type::NonConfirmable;
+                let mut writer = carob_proto::codec::Writer::new(
+                    &mut message,
+                    kind,
+                    Code::CONTENT,
+                    id,
+                    token.as_slice(),
+                )
+                .expect("fits");
+                writer.option(OptionNumber::OBSERVE, &[1]).expect("fits");
+                for &length in lengths {
+                    let value = vec![0; length];
+                    writer.option(OptionNumber(65_000), &value).expect("fits");
+                }
+                writer.payload(b"state").expect("fits");
+                let length = writer.finish();
+                let mut frame = Vec::new();
+                let message = &message[..length];
+                carob_proto::codec::frame::write_frame(Framing::Stream, message, &mut frame);
+                if stream.write_all(&frame).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn options_of_an_observed_response_are_as_long_as_may_be_or_longer() {
+    limited(async {
+        // With Observe's 2 bytes and the 14 of their heads, 4,096; and one value that is too long.
+        for lengths in [&[1_020; 4][..], &[1_035]] {
+            let port = origin_with_options(lengths);
+            let server = Server::builder()
+                .without_datagrams()
+                .bind_tcp("127.0.0.1:0");
+            let proxy = forwarding().server(server).start().await.expect("a port");
+            let via = super::uri_of(&proxy, carob::Scheme::CoapTcp);
+            let client = client();
+            let uri = format!("coap+tcp://127.0.0.1:{port}/state");
+            let asked = client.get(uri).via(&via).deadline(Duration::from_secs(3));
+            let code = match asked.observe().await {
+                // With Max-Age they are longer than a client of ours takes.
+                Err(error) if lengths.len() > 1 => {
+                    assert!(matches!(error, Error::Failed { .. }), "{error:?}");
+                    continue;
+                }
+                Err(error) => panic!("{error:?}"),
+                Ok(mut observation) => match observation.next().await {
+                    Some(Ok(update)) => update.reply().expect("it has one").code,
+                    other => panic!("{other:?}"),
+                },
+            };
+            assert_eq!(code, Code::BAD_GATEWAY);
         }
     })
     .await;

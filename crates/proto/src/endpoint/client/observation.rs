@@ -512,7 +512,11 @@ impl Endpoint {
         };
         let last = matches!(
             failure,
-            Failure::DeadlinePassed | Failure::ShutDown | Failure::UnknownOption(_)
+            Failure::DeadlinePassed
+                | Failure::ShutDown
+                | Failure::UnknownOption(_)
+                // The next state would have them, too.
+                | Failure::Options(_)
         );
         if last || observation.newest.is_none() || observation.phase == Phase::Ending {
             return false;
