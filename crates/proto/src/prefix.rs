@@ -112,10 +112,19 @@ impl fmt::Debug for Prefix {
 /// it says it is gets at most three times the bytes of its datagram (RFC 7252 11.3, RFC 9175 2.4).
 ///
 /// Of several prefixes that an address has, the longest counts. By default it holds for global
-/// addresses, and not for loopback, link-local and private ones (RFC 1918, RFC 4193).
+/// addresses, and not for loopback, link-local and private ones (RFC 1918, RFC 4193). For requests to
+/// groups it holds for those, too, unless they were [set](Self::set): every member responds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AmplificationLimit {
-    rules: Vec<(Prefix, bool)>,
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rule {
+    prefix: Prefix,
+    on: bool,
+    /// It is not for requests to groups.
+    unicast: bool,
 }
 
 /// Where nobody beyond a site can be harmed: no limit.
@@ -135,7 +144,11 @@ impl Default for AmplificationLimit {
         let off = OFF.iter();
         let off = off.filter_map(|&(address, length)| Prefix::new(address, length));
         let mut limit = Self::everywhere(true);
-        limit.rules.extend(off.map(|prefix| (prefix, false)));
+        limit.rules.extend(off.map(|prefix| Rule {
+            prefix,
+            on: false,
+            unicast: true,
+        }));
         limit
     }
 }
@@ -144,29 +157,43 @@ impl AmplificationLimit {
     /// The same for all addresses.
     pub fn everywhere(on: bool) -> Self {
         Self {
-            rules: alloc::vec![(Prefix::ALL, on)],
+            rules: alloc::vec![Rule {
+                prefix: Prefix::ALL,
+                on,
+                unicast: false,
+            }],
         }
     }
 
     /// Says it of the addresses with this prefix; what was said of the same prefix before is void.
     pub fn set(&mut self, prefix: Prefix, on: bool) {
-        self.rules.retain(|(other, _)| *other != prefix);
-        self.rules.push((prefix, on));
+        self.rules.retain(|other| other.prefix != prefix);
+        self.rules.push(Rule {
+            prefix,
+            on,
+            unicast: false,
+        });
     }
 
     /// Whether it holds for an address. The time this takes grows with the number of prefixes.
     pub fn holds_for(&self, address: IpAddr) -> bool {
-        let own = self
-            .rules
-            .iter()
-            .filter(|(prefix, _)| prefix.contains(address));
-        let longest = own.max_by_key(|(prefix, _)| prefix.length);
-        longest.is_some_and(|(_, on)| *on)
+        Self::longest(self.rules.iter(), address)
+    }
+
+    /// Whether it holds for an address that sent its request to a group.
+    pub fn holds_for_group(&self, address: IpAddr) -> bool {
+        Self::longest(self.rules.iter().filter(|rule| !rule.unicast), address)
+    }
+
+    fn longest<'a>(rules: impl Iterator<Item = &'a Rule>, address: IpAddr) -> bool {
+        let own = rules.filter(|rule| rule.prefix.contains(address));
+        let longest = own.max_by_key(|rule| rule.prefix.length);
+        longest.is_some_and(|rule| rule.on)
     }
 
     /// What was said of which prefix, and by default.
     pub fn rules(&self) -> impl Iterator<Item = (Prefix, bool)> {
-        self.rules.iter().copied()
+        self.rules.iter().map(|rule| (rule.prefix, rule.on))
     }
 }
 
@@ -249,6 +276,13 @@ mod tests {
         for local in local {
             assert!(!limit.holds_for(address(local)), "{local}");
         }
+        assert!(
+            local
+                .iter()
+                .all(|text| limit.holds_for_group(address(text)))
+        );
+        limit.set(prefix("192.168.0.0/16"), false);
+        assert!(!limit.holds_for_group(address("192.168.1.1")));
         limit.set(prefix("10.0.0.0/8"), true);
         limit.set(prefix("10.9.0.0/16"), false);
         limit.set(prefix("127.0.0.0/8"), true);

@@ -13,6 +13,7 @@ use carob_proto::endpoint::{
     Config, Endpoint, Event, Failure, Gathering, Leisure, Output, RequestError, RequestId, Sending,
 };
 use carob_proto::message::Payload;
+use carob_proto::prefix::AmplificationLimit;
 use carob_proto::{Request, Response};
 
 const DELAY: Duration = Duration::from_millis(10);
@@ -369,6 +370,7 @@ fn the_rest_of_a_large_response_is_fetched_from_its_member_alone() {
         Some(response)
     }
     let mut config = Config::default();
+    config.amplification_limit = AmplificationLimit::everywhere(false);
     // Smaller blocks than the client would take: it keeps to their size (RFC 7959 2.8).
     config.block_size = carob_proto::codec::BlockSize::from_szx(4).unwrap();
     let mut wire = Wire::new(3, &config, answer);
@@ -389,6 +391,44 @@ fn the_rest_of_a_large_response_is_fetched_from_its_member_alone() {
             assert_eq!(seen.view().kind(), Type::Confirmable);
         }
     }
+}
+
+#[test]
+fn a_member_sends_three_times_the_bytes_at_most_to_a_private_address_too() {
+    fn answer(n: usize, _: &MessageView<'_>) -> Option<Response> {
+        Some(text(vec![n as u8; 500]))
+    }
+    let mut wire = Wire::new(3, &Config::default(), answer);
+    let end = wire.now + seconds(20);
+    wire.gather(get("large"));
+    wire.run(end);
+    let request = wire.seen.iter().find(|seen| seen.to == group()).unwrap();
+    let length = request.bytes.len();
+    for n in 0..3 {
+        let member = member_address(n);
+        let first = wire.seen.iter().find(|seen| seen.from == member).unwrap();
+        assert!(first.bytes.len() <= 3 * length, "{first:?}");
+        assert_eq!(first.view().code(), Code::CONTENT);
+    }
+    // The rest is fetched from each member alone.
+    let answers = wire.answers();
+    let whole = |body: &Bytes| body.len() == 500;
+    assert!(answers.len() == 3 && answers.values().all(whole));
+}
+
+#[test]
+fn a_member_sends_a_private_address_all_where_the_limit_is_off() {
+    fn answer(_: usize, _: &MessageView<'_>) -> Option<Response> {
+        Some(text(vec![0; 500]))
+    }
+    let mut config = Config::default();
+    let private = "10.0.0.0/8".parse().unwrap();
+    config.amplification_limit.set(private, false);
+    let mut wire = Wire::new(1, &config, answer);
+    let end = wire.now + seconds(20);
+    wire.gather(get("large"));
+    wire.run(end);
+    assert!(wire.members_said()[0].bytes.len() > 500);
 }
 
 #[test]

@@ -9,7 +9,9 @@
 //! - of a request that changes nothing, a challenge: 4.01 with an Echo value;
 //! - of one that may have changed something, its beginning in a smaller block, or its code alone: it
 //!   was carried out, and to say that it was not would have it carried out twice;
-//! - of an error, its code without what it says to people.
+//! - of an error, its code without what it says to people;
+//! - of a request to a group, its beginning in a smaller block, of which the client fetches the rest from
+//!   the member alone (RFC 7959 2.8), or nothing. Members are held to the limit on private addresses, too.
 
 use core::net::SocketAddr;
 
@@ -35,6 +37,7 @@ pub(super) struct Draft<'a> {
     pub(super) response: &'a Response,
     pub(super) wanted: Wanted,
     pub(super) block1: Option<BlockValue>,
+    pub(super) to_group: bool,
 }
 
 impl Endpoint {
@@ -48,9 +51,15 @@ impl Endpoint {
             && !self.validated.contains(now, source)
     }
 
-    /// The same of one that is sent something now.
-    fn limits(&mut self, now: Instant, source: SocketAddr) -> bool {
-        self.is_limited(now, source) && !self.validated.takes(now, source)
+    /// The same of one that is sent something now, in response to a request to it alone or to a group.
+    fn limits(&mut self, now: Instant, source: SocketAddr, to_group: bool) -> bool {
+        let limited = if to_group {
+            let limit = &self.config.amplification_limit;
+            !self.is_reliable() && !self.config.secured && limit.holds_for_group(source.ip())
+        } else {
+            self.is_limited(now, source)
+        };
+        limited && !self.validated.takes(now, source)
     }
 
     /// A source has shown that it is where it says it is: by a handshake, say.
@@ -129,15 +138,15 @@ impl Endpoint {
         now: Instant,
         source: SocketAddr,
         request: usize,
-        acknowledged: bool,
+        (acknowledged, to_group): (bool, bool),
     ) -> Option<usize> {
         let spent = if acknowledged { 4 } else { 0 };
-        self.limits(now, source)
+        self.limits(now, source, to_group)
             .then(|| (AMPLIFICATION_FACTOR * request).saturating_sub(spent))
     }
 
-    /// Writes what fits a budget in the place of a response that does not; its length, and whether
-    /// the rest of the body should be kept.
+    /// Writes what fits a budget in the place of a response that does not; its length, 0 if a group's
+    /// member sends nothing, and whether the rest of the body should be kept.
     pub(super) fn write_within(
         &mut self,
         now: Instant,
@@ -153,6 +162,7 @@ impl Endpoint {
             response,
             wanted,
             block1,
+            to_group,
         } = draft;
         let mut write = |response: &Response, wanted, block1| {
             let written = write_response(scratch, capacity, token, response, wanted, block1, None);
@@ -161,7 +171,7 @@ impl Endpoint {
                 .filter(|(length, _): &(usize, bool)| *length <= budget)
         };
         let succeeded = response.code.is_success();
-        if succeeded && method.is_safe() {
+        if succeeded && method.is_safe() && !to_group {
             let challenge = self.challenge_of(now, to);
             if let Some(written) = write(&challenge, wanted, None) {
                 return written;
@@ -174,6 +184,9 @@ impl Endpoint {
                     return written;
                 }
             }
+        }
+        if succeeded && to_group {
+            return (0, false);
         }
         let code = if succeeded && method.is_safe() {
             Code::UNAUTHORIZED

@@ -128,7 +128,7 @@ impl Endpoint {
         let acknowledged = acknowledgement == Acknowledgement::Sent;
         let long = length + SMALL_OPTION_BYTES > AMPLIFICATION_FACTOR * received;
         let budget = if (separate || long) && !observing {
-            self.budget(now, from, received, acknowledged)
+            self.budget(now, from, received, (acknowledged, to_group))
         } else {
             None
         };
@@ -143,8 +143,13 @@ impl Endpoint {
                     response,
                     wanted,
                     block1,
+                    to_group,
                 };
                 (length, keep) = self.write_within(now, from, &mut scratch, &draft, budget);
+                if length == 0 {
+                    self.scratch = scratch;
+                    return self.stay_silent(now, id);
+                }
             }
         }
         let Some(slot) = self.incoming.find(id) else {
