@@ -29,6 +29,7 @@ pub mod echo;
 pub mod endpoint;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+pub mod keyed_hash;
 pub mod link_format;
 pub mod message;
 pub mod message_id;

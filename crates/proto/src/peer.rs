@@ -14,13 +14,13 @@ use core::net::SocketAddr;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::time::{Duration, Instant};
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
 
 use crate::address;
 use crate::congestion::Congestion;
 use crate::endpoint::{NO_AGGREGATE, Queue, Session};
+use crate::keyed_hash::KeyedState;
 use crate::message_id::MessageIds;
 use crate::observe::freshness::SEQUENCE_MAX;
 use crate::recency::Ranked;
@@ -129,7 +129,7 @@ pub(crate) enum Echo {
 /// All peers, found by address in constant time, ordered by when we last sent to them.
 #[derive(Debug)]
 pub(crate) struct Peers {
-    state: FixedState,
+    state: KeyedState,
     index: HashTable<u32>,
     slots: Slab<Peer>,
     /// What was found last: one message asks for its peer several times, and a client has few.
@@ -153,7 +153,7 @@ impl Peers {
     pub(crate) fn new(seed: u64, limit: usize, sharing: Sharing) -> Self {
         let limit = limit.clamp(1, u32::MAX as usize - 1);
         Self {
-            state: FixedState::with_seed(seed),
+            state: KeyedState::with_seed(seed),
             index: HashTable::new(),
             slots: Slab::new(),
             last: Cell::new(0),

@@ -9,10 +9,10 @@
 //! table refuses nobody wrongly.
 
 use carob_cc::time::{Duration, Instant};
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
 
+use crate::keyed_hash::KeyedState;
 use crate::recency::Ranked;
 use crate::shares::Source;
 
@@ -60,7 +60,7 @@ struct Paced {
 /// The sources of requests, and how often they ask.
 #[derive(Debug)]
 pub struct Rates {
-    state: FixedState,
+    state: KeyedState,
     index: HashTable<u32>,
     slots: Slab<Paced>,
     /// By when they last asked.
@@ -79,7 +79,7 @@ impl Rates {
             return None;
         }
         Some(Self {
-            state: FixedState::with_seed(seed),
+            state: KeyedState::with_seed(seed),
             index: HashTable::new(),
             slots: Slab::new(),
             by_use: Ranked::default(),
@@ -94,7 +94,7 @@ impl Rates {
         self.slots.len()
     }
 
-    fn hash(state: &FixedState, source: Source) -> u64 {
+    fn hash(state: &KeyedState, source: Source) -> u64 {
         core::hash::BuildHasher::hash_one(state, source)
     }
 

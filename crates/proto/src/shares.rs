@@ -3,15 +3,24 @@
 //! A source is an IPv4 address, or the first bits of an IPv6 address: who has one address of a network
 //! has them all. Its port is no part of it; whoever has an address has 65,535 of those.
 
-use core::hash::BuildHasher as _;
+use core::hash::{BuildHasher as _, Hash, Hasher};
 use core::net::{IpAddr, SocketAddr};
 
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use crate::keyed_hash::KeyedState;
+
 /// Who is one and the same where tables are shared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source(u128);
+
+impl Hash for Source {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Two words cost less than the bytes of a wide one.
+        state.write_u64((self.0 >> 64) as u64);
+        state.write_u64(self.0 as u64);
+    }
+}
 
 impl Source {
     /// The source that an address belongs to; of IPv6 addresses, `prefix` bits count.
@@ -72,7 +81,7 @@ fn percent(of: usize, percent: u8) -> usize {
 /// larger than the table.
 #[derive(Debug)]
 pub struct Shares {
-    state: FixedState,
+    state: KeyedState,
     table: HashTable<(Source, usize)>,
 }
 
@@ -80,7 +89,7 @@ impl Shares {
     /// Nobody holds anything.
     pub fn new(seed: u64) -> Self {
         Self {
-            state: FixedState::with_seed(seed),
+            state: KeyedState::with_seed(seed),
             table: HashTable::new(),
         }
     }

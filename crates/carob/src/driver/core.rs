@@ -73,11 +73,12 @@ impl Core {
         endpoint: Endpoint,
         serving: Option<Serving>,
         ears: Ears,
+        seed: u64,
     ) -> Self {
         Self {
             clock,
             endpoint,
-            requests: Requests::default(),
+            requests: Requests::new(seed),
             serving,
             ears,
             deadline: None,

@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 
 use carob_cc::time::Instant;
 use carob_proto::codec::{FrameReader, Framing, Scheme};
+use carob_proto::keyed_hash::KeyedState;
 use carob_proto::trace::Trace;
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::spans::Spans;
@@ -21,7 +21,7 @@ pub(super) struct Ears {
     pub(super) local: SocketAddr,
     pub(super) scheme: Scheme,
     /// Puts messages together that come in pieces, as the engine does, for who wants to see them.
-    pub(super) pieces: HashMap<SocketAddr, FrameReader, FixedState>,
+    pub(super) pieces: HashMap<SocketAddr, FrameReader, KeyedState>,
 }
 
 /// Longer messages are not shown; the engine refuses most of them.

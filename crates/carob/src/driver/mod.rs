@@ -42,9 +42,9 @@ use carob_cc::time::Instant;
 use carob_proto::codec::Scheme;
 use carob_proto::congestion::Choice;
 use carob_proto::endpoint::{Config, Endpoint, IncomingId, Snapshot, Subject, Tracing, Usage};
+use carob_proto::keyed_hash::KeyedState;
 use carob_proto::message::Response;
 use carob_proto::shares::Source;
-use foldhash::fast::FixedState;
 use futures_util::future::try_join_all;
 use hashbrown::HashMap;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -437,7 +437,7 @@ fn run<T: Transport + 'static>(
 ) -> Result<Arc<Handle>, OpenError> {
     let mut entropy = Entropy::from_system().map_err(OpenError::Entropy)?;
     let seed = entropy.next_u64();
-    let spans = Spans::if_wanted();
+    let spans = Spans::if_wanted(seed);
     if spans.is_some() && config.trace == Tracing::Off {
         config.trace = Tracing::Exchanges;
     }
@@ -460,13 +460,19 @@ fn run<T: Transport + 'static>(
         spans,
         local,
         scheme,
-        pieces: HashMap::with_hasher(FixedState::with_seed(seed)),
+        pieces: HashMap::with_hasher(KeyedState::with_seed(seed)),
     };
     let (ending, ended) = watch::channel(None);
     let driver = Driver {
         ending,
         published: Published::new(scheme.name(), controller),
-        core: Core::new(Clock::start(settings.time_source), endpoint, serving, ears),
+        core: Core::new(
+            Clock::start(settings.time_source),
+            endpoint,
+            serving,
+            ears,
+            seed,
+        ),
         transport: transport(seed),
         commands: command_queue,
         notes: note_queue,

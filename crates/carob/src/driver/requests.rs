@@ -14,6 +14,7 @@ use super::shared::{Listener, Shared, Target};
 use super::updates::{Teller, Updates};
 use crate::client::Keeper;
 use crate::dtls::HandshakeError;
+use carob_proto::keyed_hash::KeyedState;
 use carob_proto::message::{Request, Response};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -165,7 +166,7 @@ pub(super) struct Requests {
     pending: HashMap<RequestId, Pending, FixedState>,
     ids: HashMap<u64, RequestId, FixedState>,
     /// What is observed. An observation that is being given back is not here any more.
-    observed: HashMap<Target, RequestId, FixedState>,
+    observed: HashMap<Target, RequestId, KeyedState>,
     /// The system's error number, while the engine is told of it.
     pub(super) os_error: Option<i32>,
     /// What is wrong, where no number says it.
@@ -174,21 +175,19 @@ pub(super) struct Requests {
     pub(super) handshake: Option<Arc<HandshakeError>>,
 }
 
-impl Default for Requests {
-    fn default() -> Self {
-        // The keys are our own numbers, so nobody can make them collide.
+impl Requests {
+    pub(super) fn new(seed: u64) -> Self {
+        // The other keys are our own numbers, so nobody can make them collide.
         Self {
             pending: HashMap::with_hasher(FixedState::default()),
             ids: HashMap::with_hasher(FixedState::default()),
-            observed: HashMap::with_hasher(FixedState::default()),
+            observed: HashMap::with_hasher(KeyedState::with_seed(seed)),
             os_error: None,
             explanation: None,
             handshake: None,
         }
     }
-}
 
-impl Requests {
     pub(super) fn begin(&mut self, endpoint: &mut Endpoint, now: Instant, new: NewRequest) {
         // Who dropped the request before it began told so already, and was not understood.
         if new.reply.head.is_closed() {

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use carob_cc::time::Instant;
 use carob_proto::codec::{Code, MessageView, OptionNumber, Options, OptionsError, Scheme, Uri};
 use carob_proto::endpoint::{Endpoint, Incoming, IncomingId};
+use carob_proto::keyed_hash::KeyedState;
 use carob_proto::message::Response;
 use carob_proto::shares::{Shares, Source};
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -79,7 +79,7 @@ pub(super) struct Serving {
     shares: Shares,
     tasks: JoinSet<()>,
     /// Streamed bodies on their way in, each with a handler; so `limit` bounds them.
-    uploads: HashMap<UploadKey, mpsc::Sender<PartOf>, FixedState>,
+    uploads: HashMap<UploadKey, mpsc::Sender<PartOf>, KeyedState>,
     stopping: bool,
     /// Where requests arrive, and how.
     place: (Scheme, SocketAddr),
@@ -109,7 +109,7 @@ impl Serving {
             begun: false,
             shares: Shares::new(seed.rotate_left(8)),
             tasks: JoinSet::new(),
-            uploads: HashMap::with_hasher(FixedState::with_seed(seed)),
+            uploads: HashMap::with_hasher(KeyedState::with_seed(seed)),
             stopping: false,
             place,
             path: Vec::new(),

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use foldhash::fast::FixedState;
+use carob_proto::keyed_hash::KeyedState;
 use hashbrown::HashMap;
 
 use crate::socket::is_group;
@@ -20,14 +20,14 @@ const PEERS: usize = 4_096;
 pub(super) struct Sources {
     /// Whose datagram is being handled, and where it went.
     current: Option<(SocketAddr, IpAddr)>,
-    remembered: HashMap<SocketAddr, IpAddr, FixedState>,
+    remembered: HashMap<SocketAddr, IpAddr, KeyedState>,
     /// The generation before.
-    before: HashMap<SocketAddr, IpAddr, FixedState>,
+    before: HashMap<SocketAddr, IpAddr, KeyedState>,
 }
 
 impl Sources {
     pub(super) fn new(seed: u64) -> Self {
-        let none = || HashMap::with_hasher(FixedState::with_seed(seed));
+        let none = || HashMap::with_hasher(KeyedState::with_seed(seed));
         Self {
             current: None,
             remembered: none(),

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 
 use carob_cc::time::Duration;
 use carob_proto::codec::{MessageId, Type};
+use carob_proto::keyed_hash::KeyedState;
 use carob_proto::trace::{Trace, What};
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use tracing::{Level, Span, debug, debug_span};
 
@@ -17,13 +17,13 @@ const TARGET: &str = "carob::exchange";
 
 /// The spans of exchanges under way, as many as the engine has such exchanges.
 #[derive(Debug)]
-pub(super) struct Spans(HashMap<(SocketAddr, MessageId), Span, FixedState>);
+pub(super) struct Spans(HashMap<(SocketAddr, MessageId), Span, KeyedState>);
 
 impl Spans {
     /// Spans, if a subscriber wants them now.
-    pub(super) fn if_wanted() -> Option<Self> {
+    pub(super) fn if_wanted(seed: u64) -> Option<Self> {
         tracing::enabled!(target: TARGET, Level::DEBUG)
-            .then(|| Self(HashMap::with_hasher(FixedState::default())))
+            .then(|| Self(HashMap::with_hasher(KeyedState::with_seed(seed))))
     }
 
     pub(super) fn hear(&mut self, trace: &Trace) {

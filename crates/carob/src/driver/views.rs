@@ -10,6 +10,7 @@ use bytes::Bytes;
 use carob_cc::time::Instant;
 use carob_proto::codec::{Code, OptionNumber, Options};
 use carob_proto::endpoint::{Endpoint, IncomingId, Observe, Subject};
+use carob_proto::keyed_hash::KeyedState;
 use carob_proto::message::Response;
 use carob_proto::shares::{Shares, Source};
 use foldhash::fast::FixedState;
@@ -87,7 +88,7 @@ enum State {
 /// those. At it, or at its share of it, who asks to observe gets the state and no notifications.
 pub(super) struct Views {
     notes: mpsc::UnboundedSender<Note>,
-    by_key: HashMap<Arc<ViewKey>, Subject, FixedState>,
+    by_key: HashMap<Arc<ViewKey>, Subject, KeyedState>,
     /// In order, so that one of thousands is forgotten at once.
     by_notifier: HashMap<u64, BTreeSet<Subject>, FixedState>,
     /// Boxed, because half of a table's places are empty.
@@ -110,7 +111,7 @@ pub(super) struct Answering {
 
 impl Views {
     pub(super) fn new(notes: mpsc::UnboundedSender<Note>, seed: u64) -> Self {
-        let state = FixedState::with_seed(seed);
+        let state = KeyedState::with_seed(seed);
         Self {
             notes,
             by_key: HashMap::with_hasher(state),

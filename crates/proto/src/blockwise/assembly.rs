@@ -10,12 +10,12 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use bytes::Bytes;
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
 
 use super::Key;
 use crate::codec::{BlockValue, MessageView, OptionNumber};
+use crate::keyed_hash::KeyedState;
 use crate::shares::{Shares, Sharing};
 use crate::timers::TimerId;
 
@@ -72,7 +72,7 @@ pub(crate) struct AssemblyLimits {
 /// Request bodies on their way in.
 #[derive(Debug)]
 pub(crate) struct Assemblies {
-    state: FixedState,
+    state: KeyedState,
     index: HashTable<u32>,
     slots: Slab<Body>,
     limits: AssemblyLimits,
@@ -86,7 +86,7 @@ pub(crate) struct Assemblies {
 impl Assemblies {
     pub(crate) fn new(seed: u64, limits: AssemblyLimits) -> Self {
         Self {
-            state: FixedState::with_seed(seed),
+            state: KeyedState::with_seed(seed),
             index: HashTable::new(),
             slots: Slab::new(),
             limits,

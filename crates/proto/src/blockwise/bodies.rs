@@ -18,6 +18,7 @@ use slab::Slab;
 
 use super::Key;
 use crate::codec::{Code, MessageView, Options};
+use crate::keyed_hash::KeyedState;
 use crate::recency::Recency;
 use crate::shares::{Shares, Sharing};
 
@@ -39,7 +40,9 @@ struct Entry {
 /// Response bodies being read.
 #[derive(Debug)]
 pub(crate) struct Bodies {
-    state: FixedState,
+    state: KeyedState,
+    /// Of entity tags; who writes bodies is no stranger.
+    tags: FixedState,
     index: HashTable<u32>,
     slots: Slab<Entry>,
     limit: usize,
@@ -55,7 +58,8 @@ pub(crate) struct Bodies {
 impl Bodies {
     pub(crate) fn new(seed: u64, (limit, bytes_limit): (usize, usize), sharing: Sharing) -> Self {
         Self {
-            state: FixedState::with_seed(seed),
+            state: KeyedState::with_seed(seed),
+            tags: FixedState::with_seed(seed),
             index: HashTable::new(),
             slots: Slab::new(),
             limit,
@@ -70,7 +74,7 @@ impl Bodies {
 
     /// An entity tag that tells states of a body apart, as an integer of four bytes.
     pub(crate) fn tag(&self, body: &[u8]) -> u32 {
-        (self.state.hash_one(body) >> 32) as u32 | 1 << 31
+        (self.tags.hash_one(body) >> 32) as u32 | 1 << 31
     }
 
     fn position(&self, key: &Key) -> Option<u32> {

@@ -17,9 +17,8 @@ use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::net::SocketAddr;
 
-use foldhash::fast::FixedState;
-
 use crate::codec::{BlockSize, Code, MessageView, OptionNumber};
+use crate::keyed_hash::KeyedState;
 
 /// The part of a response body a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +121,7 @@ impl Key {
         bytes
     }
 
-    pub(crate) fn hash(&self, state: &FixedState) -> u64 {
+    pub(crate) fn hash(&self, state: &KeyedState) -> u64 {
         let mut hasher = state.build_hasher();
         self.peer.hash(&mut hasher);
         hasher.write(&self.bytes);

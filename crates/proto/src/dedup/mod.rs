@@ -16,13 +16,13 @@ use alloc::collections::VecDeque;
 use core::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use crate::address;
 use crate::codec::header::HEADER_LENGTH;
 use crate::codec::view::token_end;
 use crate::codec::{BASE_TOKEN_LENGTH, MessageId};
+use crate::keyed_hash::KeyedState;
 use crate::shares::{Shares, Source};
 
 use recent::Ring;
@@ -98,7 +98,7 @@ struct Lasting {
 /// The messages received lately.
 #[derive(Debug)]
 pub struct Dedup {
-    state: FixedState,
+    state: KeyedState,
     index: HashTable<Place>,
     recent: Ring,
     lasting: VecDeque<Lasting>,
@@ -115,7 +115,7 @@ impl Dedup {
     /// more than 2^30 of either. Of IPv6 addresses, `prefix` bits make a [source](Source).
     pub fn new(seed: u64, recent_limit: usize, lasting_limit: usize, prefix: u8) -> Self {
         Self {
-            state: FixedState::with_seed(seed),
+            state: KeyedState::with_seed(seed),
             index: HashTable::new(),
             recent: Ring::new(recent_limit),
             lasting: VecDeque::new(),

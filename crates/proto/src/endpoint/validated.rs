@@ -3,11 +3,11 @@
 use core::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
 
 use crate::address;
+use crate::keyed_hash::KeyedState;
 use crate::recency::Recency;
 
 /// How long a source counts as validated. Addresses change hands: by then it must show it again.
@@ -23,7 +23,7 @@ struct Source {
 /// trip.
 #[derive(Debug)]
 pub(super) struct Validated {
-    state: FixedState,
+    state: KeyedState,
     index: HashTable<u32>,
     slots: Slab<Source>,
     by_use: Recency,
@@ -33,7 +33,7 @@ pub(super) struct Validated {
 impl Validated {
     pub(super) fn new(seed: u64, limit: usize) -> Self {
         Self {
-            state: FixedState::with_seed(seed),
+            state: KeyedState::with_seed(seed),
             index: HashTable::new(),
             slots: Slab::new(),
             by_use: Recency::default(),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::SessionEnd;
-use foldhash::fast::FixedState;
+use carob_proto::keyed_hash::KeyedState;
 use hashbrown::HashMap;
 
 use super::core::{Core, Out};
@@ -68,7 +68,7 @@ struct Leaving {
     server: Option<Server>,
     ended: Ended,
     /// By what name a peer was asked for.
-    names: HashMap<SocketAddr, Arc<str>, FixedState>,
+    names: HashMap<SocketAddr, Arc<str>, KeyedState>,
     /// Sessions that the engine asks for, and those that it doubts.
     wanted: Vec<SocketAddr>,
     doubted: Vec<SocketAddr>,
@@ -96,7 +96,7 @@ impl Secured {
                 client: sides::Client::new(settings.dtls.clone(), settings.tls.clone()),
                 server,
                 ended: Ended::default(),
-                names: HashMap::with_hasher(FixedState::with_seed(seed)),
+                names: HashMap::with_hasher(KeyedState::with_seed(seed)),
                 wanted: Vec::new(),
                 doubted: Vec::new(),
                 buffer: vec![0; SESSION_BUFFER],

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use carob_cc::time::Instant;
 use carob_proto::endpoint::Flight;
+use carob_proto::keyed_hash::KeyedState;
 use carob_proto::recency::Recency;
 use carob_proto::shares::{Shares, Source};
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use slab::Slab;
 
@@ -75,7 +75,7 @@ pub(super) struct Place {
 
 pub(super) struct Sessions {
     pub(super) slots: Slab<Session>,
-    index: HashMap<SocketAddr, Place, FixedState>,
+    index: HashMap<SocketAddr, Place, KeyedState>,
     /// Live ones by use, and handshakes by age.
     live: Recency,
     young: Recency,
@@ -90,7 +90,7 @@ impl Sessions {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             slots: Slab::new(),
-            index: HashMap::with_hasher(FixedState::with_seed(seed)),
+            index: HashMap::with_hasher(KeyedState::with_seed(seed)),
             live: Recency::default(),
             young: Recency::default(),
             lives: 0,

@@ -19,7 +19,7 @@ use bytes::{Bytes, BytesMut};
 use carob_cc::time::Instant;
 use carob_proto::codec::{Framing, Scheme};
 use carob_proto::endpoint::Disconnect;
-use foldhash::fast::FixedState;
+use carob_proto::keyed_hash::KeyedState;
 use hashbrown::HashMap;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
@@ -162,7 +162,7 @@ struct Began {
 pub(super) struct Streams {
     kind: Kind,
     dialer: Arc<Dialer>,
-    places: HashMap<SocketAddr, Place, FixedState>,
+    places: HashMap<SocketAddr, Place, KeyedState>,
     /// Peers with something staged.
     dirty: Vec<SocketAddr>,
     staged: usize,
@@ -172,7 +172,7 @@ pub(super) struct Streams {
     /// Taken from the queue while waiting.
     first: Option<Happening>,
     /// By what name a peer was asked for.
-    names: HashMap<SocketAddr, Arc<str>, FixedState>,
+    names: HashMap<SocketAddr, Arc<str>, KeyedState>,
     began: Began,
     /// Bytes that wait to be written, and how many may.
     unsent: Arc<AtomicUsize>,
@@ -206,14 +206,14 @@ impl Streams {
         Self {
             kind,
             dialer: Arc::new(Dialer::new(kind, settings)),
-            places: HashMap::with_hasher(FixedState::with_seed(seed)),
+            places: HashMap::with_hasher(KeyedState::with_seed(seed)),
             dirty: Vec::new(),
             staged: 0,
             next: 0,
             happenings,
             tell,
             first: None,
-            names: HashMap::with_hasher(FixedState::with_seed(seed)),
+            names: HashMap::with_hasher(KeyedState::with_seed(seed)),
             began: Began::default(),
             unsent: Arc::default(),
             unsent_limit: settings.config.limits.unsent_bytes,

@@ -10,12 +10,12 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::turns::resource_bytes;
 use crate::codec::Code;
 use crate::endpoint::{Endpoint, Owner};
+use crate::keyed_hash::KeyedState;
 use crate::message::{DEFAULT_MAX_AGE, Request};
 
 /// What a peer has had too many of: requests of a method to a resource.
@@ -24,14 +24,14 @@ type Similar = (SocketAddr, Code, Vec<u8>);
 /// What is not to be asked for before a time.
 #[derive(Debug)]
 pub(in crate::endpoint) struct Pauses {
-    until: HashMap<Similar, Instant, FixedState>,
+    until: HashMap<Similar, Instant, KeyedState>,
     limit: usize,
 }
 
 impl Pauses {
     pub(in crate::endpoint) fn new(seed: u64, limit: usize) -> Self {
         Self {
-            until: HashMap::with_hasher(FixedState::with_seed(seed)),
+            until: HashMap::with_hasher(KeyedState::with_seed(seed)),
             limit,
         }
     }

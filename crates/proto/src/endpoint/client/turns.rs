@@ -7,10 +7,10 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::codec::{OptionNumber, Options};
+use crate::keyed_hash::KeyedState;
 use crate::peer::PeerIndex;
 
 /// What names a resource: a peer, and the options that stand for a URI.
@@ -41,7 +41,7 @@ pub(super) fn resource_bytes(options: &Options) -> Vec<u8> {
 /// Who sends a body to a resource, and who waits to.
 #[derive(Debug)]
 pub(in crate::endpoint) struct Turns {
-    lines: HashMap<Resource, VecDeque<u32>, FixedState>,
+    lines: HashMap<Resource, VecDeque<u32>, KeyedState>,
     /// Those whose turn has come.
     ready: VecDeque<u32>,
     /// Somebody calls `next` already.
@@ -51,7 +51,7 @@ pub(in crate::endpoint) struct Turns {
 impl Turns {
     pub(in crate::endpoint) fn new(seed: u64) -> Self {
         Self {
-            lines: HashMap::with_hasher(FixedState::with_seed(seed)),
+            lines: HashMap::with_hasher(KeyedState::with_seed(seed)),
             ready: VecDeque::new(),
             served: false,
         }

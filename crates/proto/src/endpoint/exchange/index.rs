@@ -4,25 +4,25 @@
 
 use core::hash::{BuildHasher, Hash};
 
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
 
 use super::Exchange;
 use crate::codec::{MessageId, TokenKey};
+use crate::keyed_hash::KeyedState;
 use crate::peer::PeerIndex;
 
 /// Exchanges by (peer, Message ID) and by (peer, token).
 #[derive(Debug)]
 pub(in crate::endpoint) struct ExchangeIndex {
-    state: FixedState,
+    state: KeyedState,
     by_id: HashTable<u32>,
     by_token: HashTable<u32>,
 }
 
 impl ExchangeIndex {
     pub(in crate::endpoint) fn new(seed: u64) -> Self {
-        let state = FixedState::with_seed(seed);
+        let state = KeyedState::with_seed(seed);
         Self {
             state,
             by_id: HashTable::new(),

@@ -6,7 +6,6 @@ use core::cell::Cell;
 use core::net::SocketAddr;
 
 use carob_cc::time::Instant;
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use slab::Slab;
 use smallvec::SmallVec;
@@ -16,6 +15,7 @@ use crate::address;
 use crate::codec::signal::BASE_MESSAGE_SIZE;
 use crate::codec::{BASE_TOKEN_LENGTH, Code, FrameReader};
 use crate::endpoint::RequestId;
+use crate::keyed_hash::KeyedState;
 use crate::recency::Recency;
 use crate::shares::{Shares, Sharing};
 use crate::timers::TimerId;
@@ -113,7 +113,7 @@ impl Connection {
 /// All connections of an endpoint.
 #[derive(Debug)]
 pub(in crate::endpoint) struct Connections {
-    state: FixedState,
+    state: KeyedState,
     index: HashTable<u32>,
     pub(super) slots: Slab<Connection>,
     /// What was found last: one message asks for its connection several times, and a client has one.
@@ -133,7 +133,7 @@ pub(in crate::endpoint) struct Connections {
 impl Connections {
     pub(in crate::endpoint) fn new(seed: u64, limit: usize, sharing: Sharing) -> Self {
         Self {
-            state: FixedState::with_seed(seed),
+            state: KeyedState::with_seed(seed),
             index: HashTable::new(),
             slots: Slab::new(),
             last: Cell::new(0),
