@@ -179,26 +179,13 @@ fn is_of_hop(number: OptionNumber) -> bool {
     )
 }
 
-/// Whether an option is one of those of which the URI is made.
-pub fn is_of_uri(number: OptionNumber) -> bool {
-    matches!(
-        number,
-        OptionNumber::URI_HOST
-            | OptionNumber::URI_PORT
-            | OptionNumber::URI_PATH
-            | OptionNumber::URI_QUERY
-            | OptionNumber::PROXY_URI
-            | OptionNumber::PROXY_SCHEME
-    )
-}
-
 /// The options of a request that go on, apart from the URI's.
 ///
 /// Entity tags end here: they are for who has the representation, and that is the proxy's cache as
 /// well as the client. `counting` is the option that tells copies apart, which is of one hop.
 pub fn request_options(request: &Options, counting: OptionNumber) -> Result<Options, Refused> {
     forwarded(request, |number| {
-        is_of_uri(number)
+        number.is_of_uri()
             || is_of_hop(number)
             || number == OptionNumber::ETAG
             || number == counting

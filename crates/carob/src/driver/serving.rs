@@ -5,7 +5,9 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use bytes::Bytes;
 use carob_cc::time::Instant;
-use carob_proto::codec::{Code, MessageView, OptionNumber, Options, OptionsError, Scheme, Uri};
+use carob_proto::codec::{
+    CacheKey, Code, MessageView, OptionNumber, Options, OptionsError, Scheme, Uri,
+};
 use carob_proto::endpoint::{Endpoint, Incoming, IncomingId};
 use carob_proto::keyed_hash::KeyedState;
 use carob_proto::message::Response;
@@ -42,7 +44,7 @@ static LOST_TRACK: LazyLock<Response> = LazyLock::new(|| {
     Response::diagnostic(Code::REQUEST_ENTITY_INCOMPLETE, text)
 });
 
-/// What makes the blocks of a streamed body one upload: peer, method, and options that matter.
+/// The key of the blocks of one streamed body: the same as the engine's for what it puts together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UploadKey {
     peer: SocketAddr,
@@ -401,7 +403,7 @@ fn refuse_for_now(endpoint: &mut Endpoint, now: Instant, id: IncomingId, respons
 fn addressed(message: &MessageView<'_>, uri: &Uri) -> Result<Options, OptionsError> {
     let mut options = uri.options().clone();
     for option in message.options() {
-        if !carob_proto::proxy::is_of_uri(option.number) {
+        if !option.number.is_of_uri() {
             options.push(option.number, option.value)?;
         }
     }
@@ -423,24 +425,9 @@ fn span_of(request: &Request) -> Span {
 
 impl UploadKey {
     fn of(incoming: &Incoming<'_>) -> Self {
-        let mut bytes = vec![incoming.message.code().0];
-        for option in incoming.message.options() {
-            let number = option.number;
-            // If-None-Match comes with the first block alone (RFC 7959 2.10).
-            let of_block = matches!(
-                number,
-                OptionNumber::BLOCK1 | OptionNumber::BLOCK2 | OptionNumber::IF_NONE_MATCH
-            );
-            if !of_block && !number.is_no_cache_key() {
-                bytes.extend_from_slice(&number.0.to_be_bytes());
-                // No option is longer than a datagram.
-                bytes.extend_from_slice(&(option.value.len() as u16).to_be_bytes());
-                bytes.extend_from_slice(option.value);
-            }
-        }
         Self {
             peer: incoming.from,
-            bytes: bytes.into(),
+            bytes: CacheKey::of_transfer(&incoming.message).into(),
         }
     }
 }

@@ -5,8 +5,7 @@
 
 use std::net::SocketAddr;
 
-use bytes::Bytes;
-use carob_proto::codec::{Code, OptionNumber, Options};
+use carob_proto::codec::CacheKey;
 use carob_proto::message::Request;
 use tokio::sync::oneshot;
 
@@ -14,32 +13,19 @@ use super::requests::{Failed, Received};
 use super::updates::{Heard, Teller};
 use crate::client::Keeper;
 
-/// What makes two requests observe the same: whom they ask, and all that is part of the Cache-Key.
+/// The key of an observation: whom it asks, and the [Cache-Key](CacheKey::Observation) of its request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Target {
     to: SocketAddr,
-    method: Code,
-    options: Options,
-    payload: Bytes,
+    key: Box<[u8]>,
 }
 
 impl Target {
     pub(super) fn of(to: SocketAddr, request: &Request) -> Self {
-        let mut options = request.options.clone();
-        for option in &request.options {
-            // Which states one has already, and how blocks are wanted, is no part of the key
-            // (RFC 7252 5.6).
-            let number = option.number;
-            let apart = number == OptionNumber::ETAG || number == OptionNumber::BLOCK2;
-            if apart || number.is_no_cache_key() {
-                options.remove(number);
-            }
-        }
+        let key = CacheKey::Observation.of(request.code, &request.options, &request.payload);
         Self {
             to,
-            method: request.code,
-            options,
-            payload: request.payload.clone(),
+            key: key.into(),
         }
     }
 }

@@ -6,9 +6,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use carob_cc::time::Instant;
-use carob_proto::codec::{Code, OptionNumber, Options};
+use carob_proto::codec::{CacheKey, OptionNumber};
 use carob_proto::endpoint::{Endpoint, IncomingId, Observe, Subject};
 use carob_proto::keyed_hash::KeyedState;
 use carob_proto::message::Response;
@@ -26,38 +25,27 @@ use crate::server::{Changes, Follow, Frame, Handler, Notifier, Request};
 /// Handlers called at once for views that have changed; the others wait for them.
 const AT_ONCE: usize = 64;
 
-/// What makes requests one view: method, what they ask for, and a FETCH's body.
+/// The key of a view: the [Cache-Key](CacheKey::Observation) of the requests that are answered by it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ViewKey {
-    method: Code,
-    options: Options,
-    payload: Bytes,
+    request: Box<[u8]>,
     /// What one may know is not for another.
     identity: Option<Arc<PeerIdentity>>,
 }
 
 impl ViewKey {
     fn of(request: &Request) -> Self {
-        let mut options = request.options().clone();
-        // What the one who asks has already, and how it wants blocks, is not for the others.
-        for number in [
-            OptionNumber::OBSERVE,
-            OptionNumber::ETAG,
-            OptionNumber::BLOCK2,
-        ] {
-            options.remove(number);
-        }
+        let (method, options) = (request.method(), request.options());
+        let key = CacheKey::Observation.of(method, options, request.payload());
         Self {
-            method: request.method(),
-            options,
-            payload: request.payload().clone(),
+            request: key.into(),
             identity: request.identity.clone(),
         }
     }
 
     /// Bytes of it that its sender chose.
     fn bytes(&self) -> usize {
-        self.options.encoded_len() + self.payload.len()
+        self.request.len()
     }
 }
 
@@ -221,7 +209,12 @@ impl Views {
             frame,
         } = answering;
         let mut request = request.clone();
-        request.options = key.options.clone();
+        // What the one who asks has already, and how it wants blocks, is not for the others.
+        for option in &request.options.clone() {
+            if !CacheKey::Observation.has(option.number) {
+                request.options.remove(option.number);
+            }
+        }
         let key = Arc::new(key);
         self.by_key.insert(Arc::clone(&key), subject);
         let of_notifier = self.by_notifier.entry(notifier.id()).or_default();
@@ -351,5 +344,31 @@ impl Drop for Teller {
         if !self.told {
             let _ = self.notes.send(Note::View(self.subject, FAILED.clone()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::hash::BuildHasher as _;
+
+    use super::*;
+
+    #[test]
+    fn keys_that_are_made_to_collide_do_not() {
+        // What foldhash hashes to the same whatever its seed, with a number that it does not see.
+        let word = 0xc0ac_29b7_c97c_50dd_u64.to_le_bytes();
+        let key = |number: u32| {
+            let mut request = word.repeat(63);
+            request[420..424].copy_from_slice(&number.to_be_bytes());
+            ViewKey {
+                request: request.into(),
+                identity: None,
+            }
+        };
+        let views = Views::new(mpsc::unbounded_channel().0, 1);
+        let hash = |number| views.by_key.hasher().hash_one(key(number));
+        let hashes: HashSet<u64> = (0..1_000).map(hash).collect();
+        assert_eq!(hashes.len(), 1_000);
     }
 }

@@ -208,3 +208,21 @@ async fn a_reader_that_stops_early_stops_the_transfer() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_blocks_of_a_streamed_upload_are_one_body_whichever_has_observe() {
+    let (server, _) = start(resources()).await;
+    let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.connect(server.local_address()).await.unwrap();
+    // PUT /count with Observe and the first block of 16 bytes; then the last, without Observe.
+    let first = b"\x40\x03\x00\x01\x60\x55count\xd1\x03\x08\xff0123456789abcdef";
+    let last = b"\x40\x03\x00\x02\xb5count\xd1\x03\x10\xffghij";
+    let mut codes = Vec::new();
+    for block in [&first[..], last] {
+        socket.send(block).await.unwrap();
+        let mut answer = [0; 100];
+        limited(socket.recv(&mut answer)).await.unwrap();
+        codes.push(Code(answer[1]));
+    }
+    assert_eq!(codes, [Code::CONTINUE, Code::CHANGED]);
+}

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::net::SocketAddr;
 
-use crate::codec::{BlockSize, Code, MessageView, OptionNumber};
+use crate::codec::{BlockSize, CacheKey, MessageView};
 use crate::keyed_hash::KeyedState;
 
 /// The part of a response body a request asks for.
@@ -76,9 +76,8 @@ impl Wanted {
     }
 }
 
-/// What makes two block-wise requests parts of one: peer, method and cache key
-/// (RFC 7959 2.4, RFC 7252 5.4.2), the block and size options left out, and If-None-Match, which
-/// only the first block has (RFC 7959 2.10).
+/// The key of a block-wise transfer: the peer, and the [Cache-Key](CacheKey::Transfer) of its requests
+/// (RFC 7959 2.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     peer: SocketAddr,
@@ -87,38 +86,14 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn of(peer: SocketAddr, request: &MessageView<'_>) -> Self {
-        let bytes = Self::bytes_of(request);
+        let bytes = CacheKey::of_transfer(request);
         Self { peer, bytes }
     }
 
-    /// A key from its parts: a peer, and what [`bytes_of`](Self::bytes_of) said of its request.
+    /// A key from its parts: a peer, and the [`CacheKey`] of its request.
     pub(crate) fn from_parts(peer: SocketAddr, bytes: &[u8]) -> Self {
         let bytes = Vec::from(bytes);
         Self { peer, bytes }
-    }
-
-    /// What of a request makes its block-wise transfers one.
-    pub(crate) fn bytes_of(request: &MessageView<'_>) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(32);
-        bytes.push(request.code().0);
-        for option in request.options() {
-            let number = option.number;
-            let transfer = number == OptionNumber::BLOCK1
-                || number == OptionNumber::BLOCK2
-                || number == OptionNumber::OBSERVE
-                || number == OptionNumber::IF_NONE_MATCH
-                || number.is_no_cache_key();
-            if !transfer {
-                bytes.extend_from_slice(&number.0.to_be_bytes());
-                bytes.extend_from_slice(&(option.value.len() as u32).to_be_bytes());
-                bytes.extend_from_slice(option.value);
-            }
-        }
-        // FETCH says in its payload what it wants, with every block it asks for (RFC 8132 2.1).
-        if request.code() == Code::FETCH && request.option(OptionNumber::BLOCK1).is_none() {
-            bytes.extend_from_slice(request.payload());
-        }
-        bytes
     }
 
     pub(crate) fn hash(&self, state: &KeyedState) -> u64 {

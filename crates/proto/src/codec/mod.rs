@@ -28,6 +28,7 @@
 //! ```
 
 pub mod block;
+pub mod cache_key;
 pub(crate) mod edit;
 pub mod etag;
 pub mod frame;
@@ -43,6 +44,7 @@ pub mod view;
 pub mod writer;
 
 pub use block::{BlockError, BlockSize, BlockValue};
+pub use cache_key::CacheKey;
 pub use etag::ETag;
 pub use frame::{FrameError, FrameReader, Framing};
 pub use header::{Header, MessageId, Type};

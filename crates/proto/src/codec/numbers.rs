@@ -67,6 +67,19 @@ impl OptionNumber {
         self.0 & 0x1e == 0x1c
     }
 
+    /// Whether the option is one of those of which the URI of a request is made (RFC 7252 5.10.1, 5.10.2).
+    pub const fn is_of_uri(self) -> bool {
+        matches!(
+            self,
+            Self::URI_HOST
+                | Self::URI_PORT
+                | Self::URI_PATH
+                | Self::URI_QUERY
+                | Self::PROXY_URI
+                | Self::PROXY_SCHEME
+        )
+    }
+
     /// Whether the option is defined for requests; those of responses alone are not (RFC 7252 5.4).
     pub const fn is_for_requests(self) -> bool {
         !matches!(

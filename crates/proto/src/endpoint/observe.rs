@@ -18,7 +18,7 @@ use super::{Endpoint, Event, IncomingId};
 use crate::blockwise::bodies::Kept;
 use crate::blockwise::{Key, Wanted};
 use crate::codec::token::token_room;
-use crate::codec::{BlockSize, Code, EncodeError, MessageView, OptionNumber, TokenKey};
+use crate::codec::{BlockSize, CacheKey, Code, EncodeError, MessageView, OptionNumber, TokenKey};
 use crate::endpoint::tokens::bytes_of;
 use crate::message::{Payload, Response};
 use crate::observe::freshness::SEQUENCE_MAX;
@@ -56,7 +56,7 @@ impl Endpoint {
             incoming.wanted.size,
             incoming.message.token(),
         );
-        let key = Key::bytes_of(&incoming.message);
+        let key = CacheKey::of_transfer(&incoming.message);
         let (token, long_token) = {
             let key = self.token_key(token);
             (key, key.is_long().then(|| token.as_slice().to_vec()))

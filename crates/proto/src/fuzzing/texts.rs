@@ -184,7 +184,7 @@ pub fn proxy(data: &[u8]) {
     .into_iter()
     .flatten()
     {
-        let own = |number| proxy::is_of_uri(number) || number == counting;
+        let own = |number: OptionNumber| number.is_of_uri() || number == counting;
         assert!(!passed.iter().any(|option| own(option.number)));
         is_encodable(&passed);
     }

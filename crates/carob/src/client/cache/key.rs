@@ -2,17 +2,7 @@
 
 use std::sync::Arc;
 
-use carob_proto::codec::{Code, OptionNumber, Options};
-
-/// The options that make up the request's URI (RFC 7252 5.10.1, 5.10.2).
-const OF_URI: [OptionNumber; 6] = [
-    OptionNumber::URI_HOST,
-    OptionNumber::URI_PORT,
-    OptionNumber::URI_PATH,
-    OptionNumber::URI_QUERY,
-    OptionNumber::PROXY_URI,
-    OptionNumber::PROXY_SCHEME,
-];
+use carob_proto::codec::{CacheKey, Code, OptionNumber, Options};
 
 /// Options of requests that are not for a cache: they ask for a part of a representation, for more
 /// than one response or for none, or for something to be done under a condition; or the
@@ -49,7 +39,7 @@ impl Target {
     pub(super) fn new(authority: &str, options: &Options) -> Self {
         let mut bytes = Vec::with_capacity(64);
         push(&mut bytes, authority.as_bytes());
-        push_options(&mut bytes, options, |number| OF_URI.contains(&number));
+        CacheKey::Resource.write_options(options, &mut bytes);
         Self(bytes.into())
     }
 }
@@ -66,11 +56,7 @@ impl Key {
         if !method.is_safe() || NOT_FOR_CACHES.iter().any(excluded) {
             return None;
         }
-        let mut request = vec![method.0];
-        push_options(&mut request, options, |number| {
-            !OF_URI.contains(&number) && !number.is_no_cache_key()
-        });
-        request.extend_from_slice(body);
+        let request = CacheKey::Response.of(method, options, body);
         Some(Self {
             target,
             request: request.into(),
@@ -97,15 +83,6 @@ impl Key {
 fn push(bytes: &mut Vec<u8>, value: &[u8]) {
     bytes.extend_from_slice(&(value.len() as u32).to_be_bytes());
     bytes.extend_from_slice(value);
-}
-
-fn push_options(bytes: &mut Vec<u8>, options: &Options, of: impl Fn(OptionNumber) -> bool) {
-    for option in options.iter().filter(|option| of(option.number)) {
-        bytes.extend_from_slice(&option.number.0.to_be_bytes());
-        push(bytes, option.value);
-    }
-    // No option follows: what comes after them is told apart from them.
-    bytes.extend_from_slice(&[0, 0]);
 }
 
 #[cfg(test)]

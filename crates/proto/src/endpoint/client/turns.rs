@@ -9,32 +9,17 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
-use crate::codec::{OptionNumber, Options};
+use crate::codec::{CacheKey, Options};
 use crate::keyed_hash::KeyedState;
 use crate::peer::PeerIndex;
 
 /// What names a resource: a peer, and the options that stand for a URI.
 type Resource = (PeerIndex, Vec<u8>);
 
-/// The options that stand for a URI, each so that no two lists of them are the same.
+/// The Cache-Key of a resource.
 pub(super) fn resource_bytes(options: &Options) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(32);
-    for option in options {
-        let names = matches!(
-            option.number,
-            OptionNumber::URI_HOST
-                | OptionNumber::URI_PORT
-                | OptionNumber::URI_PATH
-                | OptionNumber::URI_QUERY
-                | OptionNumber::PROXY_URI
-                | OptionNumber::PROXY_SCHEME
-        );
-        if names {
-            bytes.extend_from_slice(&option.number.0.to_be_bytes());
-            bytes.extend_from_slice(&(option.value.len() as u32).to_be_bytes());
-            bytes.extend_from_slice(option.value);
-        }
-    }
+    CacheKey::Resource.write_options(options, &mut bytes);
     bytes
 }
 

@@ -1,0 +1,162 @@
+//! Cache-Keys (RFC 7252 5.4.2): what must be the same of two requests for one response, one
+//! observation or one block-wise transfer to be of both.
+
+use alloc::vec::Vec;
+
+use super::{Code, MessageView, OptionNumber, OptionView};
+
+/// Ends the options where a payload follows. No option has this number and this length.
+const PAYLOAD: [u8; 6] = [0xff; 6];
+
+/// The options that a key is made of. NoCacheKey options (RFC 7252 5.4.6) are part of none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheKey {
+    /// The key of a block-wise transfer: without Observe, Block1, Block2, and If-None-Match, which only
+    /// the first block has (RFC 7959 2.4, 2.10).
+    Transfer,
+    /// The key of an observation: without Observe, ETag, Block1 and Block2, as a notification goes to
+    /// all who observe the same (RFC 7641 2, 3.1).
+    Observation,
+    /// The key of a stored response, beside the URI: all options but the URI's.
+    Response,
+    /// The key of a resource: the options of the URI alone (RFC 7252 5.10.1, 5.10.2).
+    Resource,
+}
+
+impl CacheKey {
+    /// Whether options of this number are part of the key.
+    pub const fn has(self, number: OptionNumber) -> bool {
+        let left_out = match self {
+            Self::Transfer => matches!(
+                number,
+                OptionNumber::OBSERVE
+                    | OptionNumber::BLOCK1
+                    | OptionNumber::BLOCK2
+                    | OptionNumber::IF_NONE_MATCH
+            ),
+            Self::Observation => matches!(
+                number,
+                OptionNumber::OBSERVE
+                    | OptionNumber::ETAG
+                    | OptionNumber::BLOCK1
+                    | OptionNumber::BLOCK2
+            ),
+            Self::Response => number.is_of_uri(),
+            Self::Resource => !number.is_of_uri(),
+        };
+        !left_out && !number.is_no_cache_key()
+    }
+
+    /// Appends the options that are part of the key, each with its number and length, so that no two
+    /// lists of them are written the same.
+    pub fn write_options<'a>(
+        self,
+        options: impl IntoIterator<Item = OptionView<'a>>,
+        key: &mut Vec<u8>,
+    ) {
+        for option in options {
+            if self.has(option.number) {
+                key.extend_from_slice(&option.number.0.to_be_bytes());
+                key.extend_from_slice(&(option.value.len() as u32).to_be_bytes());
+                key.extend_from_slice(option.value);
+            }
+        }
+    }
+
+    /// The key of a request with this method, these options and this payload.
+    pub fn of<'a>(
+        self,
+        method: Code,
+        options: impl IntoIterator<Item = OptionView<'a>>,
+        payload: &[u8],
+    ) -> Vec<u8> {
+        let mut key = Vec::with_capacity(32);
+        key.push(method.0);
+        self.write_options(options, &mut key);
+        if !payload.is_empty() {
+            key.extend_from_slice(&PAYLOAD);
+            key.extend_from_slice(payload);
+        }
+        key
+    }
+
+    /// The key of the block-wise transfer that a request is part of. FETCH says in its payload what it
+    /// asks for, with every block (RFC 8132 2.1), unless that payload is a block itself.
+    pub fn of_transfer(request: &MessageView<'_>) -> Vec<u8> {
+        let asks = request.code() == Code::FETCH && request.option(OptionNumber::BLOCK1).is_none();
+        let payload = if asks { request.payload() } else { &[] };
+        Self::Transfer.of(request.code(), request.options(), payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::super::Options;
+    use super::*;
+
+    fn key(of: CacheKey, options: &[(OptionNumber, &[u8])], payload: &[u8]) -> Vec<u8> {
+        let mut all = Options::new();
+        for (number, value) in options {
+            all.push(*number, value).expect("they fit");
+        }
+        of.of(Code::FETCH, &all, payload)
+    }
+
+    #[test]
+    fn no_cache_key_options_are_part_of_none() {
+        let all = [
+            CacheKey::Transfer,
+            CacheKey::Observation,
+            CacheKey::Response,
+            CacheKey::Resource,
+        ];
+        for of in all {
+            for number in [OptionNumber::SIZE1, OptionNumber::SIZE2, OptionNumber::ECHO] {
+                assert_eq!(key(of, &[(number, b"1")], b""), key(of, &[], b""));
+            }
+        }
+    }
+
+    #[test]
+    fn each_key_has_its_options() {
+        use CacheKey::{Observation, Resource, Response, Transfer};
+        let rows = [
+            (
+                OptionNumber::URI_PATH,
+                vec![Transfer, Observation, Resource],
+            ),
+            (OptionNumber::ACCEPT, vec![Transfer, Observation, Response]),
+            (OptionNumber::ETAG, vec![Transfer, Response]),
+            (OptionNumber::BLOCK2, vec![Response]),
+            (OptionNumber::OBSERVE, vec![Response]),
+            (
+                OptionNumber::REQUEST_TAG,
+                vec![Transfer, Observation, Response],
+            ),
+            (OptionNumber::IF_NONE_MATCH, vec![Observation, Response]),
+        ];
+        for (number, keys) in rows {
+            for of in [Transfer, Observation, Response, Resource] {
+                assert_eq!(of.has(number), keys.contains(&of), "{number} {of:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn options_and_payload_are_told_apart() {
+        let (path, query) = (OptionNumber::URI_PATH, OptionNumber::URI_QUERY);
+        let all = [
+            key(CacheKey::Transfer, &[], b""),
+            key(CacheKey::Transfer, &[(path, b"ab")], b""),
+            key(CacheKey::Transfer, &[(path, b"a"), (path, b"b")], b""),
+            key(CacheKey::Transfer, &[(path, b"a"), (query, b"b")], b""),
+            key(CacheKey::Transfer, &[(path, b"a")], b"b"),
+            key(CacheKey::Transfer, &[], &[0, 11, 0, 0, 0, 2, b'a', b'b']),
+        ];
+        for (n, one) in all.iter().enumerate() {
+            assert!(!all[..n].contains(one), "{n}");
+        }
+    }
+}
