@@ -144,6 +144,33 @@ impl Settings {
         self
     }
 
+    /// Changes single transmission parameters of every peer that is not given its own. The others stay
+    /// those set before, or RFC 7252's defaults with what the controller suggests; so the controller or
+    /// profile is set first.
+    ///
+    /// A DTLS handshake may take as long as a request.
+    pub fn adjust_parameters(self, change: impl FnOnce(&mut TransmissionParameters)) -> Self {
+        let mut parameters = self.transmission_parameters();
+        change(&mut parameters);
+        self.with_handshakes(parameters).parameters(parameters)
+    }
+
+    /// The transmission parameters of every peer that is not given its own.
+    pub fn transmission_parameters(&self) -> TransmissionParameters {
+        self.parameters
+            .unwrap_or_else(|| match &self.config.controller {
+                Choice::Registered(entry) => entry.suggested.apply(self.config.parameters),
+                _ => self.config.parameters,
+            })
+    }
+
+    /// Handshakes that may take as long as a request.
+    fn with_handshakes(mut self, parameters: TransmissionParameters) -> Self {
+        let handshake = &mut self.sessions.handshake_time;
+        *handshake = (*handshake).max(parameters.max_transmit_wait().into());
+        self
+    }
+
     /// What a profile has for every peer that is not given its own: controller, parameters and the
     /// largest block, which is asked for in the first request already (RFC 7959 2.4). A DTLS handshake
     /// may take as long as a request. What is set after this goes over it.
@@ -155,9 +182,7 @@ impl Settings {
         self.config.controller = Choice::Registered(profile.controller());
         self.config.block_size = BlockSize::from_bytes_at_most(bytes).unwrap_or(BlockSize::MIN);
         self.config.negotiate_early = true;
-        let handshake = &mut self.sessions.handshake_time;
-        *handshake = (*handshake).max(parameters.max_transmit_wait().into());
-        self.parameters(parameters)
+        self.with_handshakes(parameters).parameters(parameters)
     }
 
     /// The same, by its name.
@@ -360,10 +385,7 @@ impl Settings {
     /// The engine's settings, with the parameters in place.
     pub(crate) fn finished_config(&self) -> Config {
         let mut config = self.config.clone();
-        config.parameters = self.parameters.unwrap_or_else(|| match &config.controller {
-            Choice::Registered(entry) => entry.suggested.apply(config.parameters),
-            _ => config.parameters,
-        });
+        config.parameters = self.transmission_parameters();
         config
     }
 }
