@@ -4,7 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use carob::{Code, Error, OpenError};
-use carob_proto::endpoint::RequestError;
+use carob_proto::endpoint::{Failure as RequestFailure, RequestError};
 
 /// The exit codes as `--help` explains them; [`Outcome::exit_code`] is where they are made.
 pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
@@ -61,7 +61,8 @@ impl Outcome {
     pub(crate) fn number(&self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::Response(code) if code.is_success() => 0,
+            // A final 2.31 carries nothing out: more blocks were expected (RFC 7959 2.9.1).
+            Self::Response(code) if code.is_success() && *code != Code::CONTINUE => 0,
             Self::Response(code) if code.class() == 5 => 5,
             Self::Response(_) => 1,
             Self::Failed(failure) => match failure.kind {
@@ -127,7 +128,7 @@ impl From<Error> for Failure {
         };
         let hint = match &error {
             Error::Uri { uri, .. } if !uri.contains("://") => {
-                Some(format!("did you mean coap://{uri}?"))
+                Some(format!("did you mean {}?", with_authority(uri)))
             }
             error => error.remedy().map(str::to_owned),
         };
@@ -137,6 +138,78 @@ impl From<Error> for Failure {
             hint,
         }
     }
+}
+
+/// A URI with the `//` that is missing, and `coap` unless it has a scheme of CoAP's.
+fn with_authority(uri: &str) -> String {
+    let (scheme, rest) = match uri.split_once(':') {
+        Some((scheme, rest)) if PORTS.iter().any(|(known, ..)| *known == scheme) => (scheme, rest),
+        _ => ("coap", uri),
+    };
+    format!("{scheme}://{}", rest.trim_start_matches('/'))
+}
+
+/// Schemes with their transport and default port (RFC 7252 6, RFC 8323 8).
+const PORTS: &[(&str, &str, u16)] = &[
+    ("coap", "UDP", 5683),
+    ("coaps", "UDP", 5684),
+    ("coap+tcp", "TCP", 5683),
+    ("coaps+tcp", "TCP", 5684),
+    ("coap+ws", "TCP", 80),
+    ("coaps+ws", "TCP", 443),
+];
+
+impl Failure {
+    /// The failure of a request to this URI, after so many transmissions of its last message.
+    pub(crate) fn of_request(error: Error, uri: &str, transmissions: u32) -> Self {
+        let scheme = uri
+            .split_once("://")
+            .map(|(scheme, _)| scheme.to_lowercase());
+        let known = PORTS
+            .iter()
+            .find(|(known, ..)| Some(*known) == scheme.as_deref());
+        let hint = match (&error, known) {
+            (Error::Unreachable { source, .. }, Some((scheme, transport, port)))
+                if source.kind() == std::io::ErrorKind::ConnectionRefused =>
+            {
+                Some(format!(
+                    "no server listens at that {transport} port; the usual one of {scheme}:// is {port}"
+                ))
+            }
+            (Error::NoAnswer { failure, .. }, _) => unanswered(*failure, uri, transmissions),
+            _ => None,
+        };
+        let failure = Self::from(error);
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// The hint for a host that sends nothing back.
+fn unanswered(failure: RequestFailure, uri: &str, transmissions: u32) -> Option<String> {
+    if transmissions == 0 || failure == RequestFailure::NoResponse {
+        return None;
+    }
+    let count = match transmissions {
+        1 => "1 transmission".to_owned(),
+        count => format!("{count} transmissions"),
+    };
+    let origin = match uri.split_once("://") {
+        Some((scheme, rest)) => {
+            let authority = rest.split(['/', '?']).next().unwrap_or(rest);
+            format!("{scheme}://{authority}")
+        }
+        None => uri.to_owned(),
+    };
+    let longer = match failure {
+        RequestFailure::DeadlinePassed => "; --deadline allows more time",
+        _ => "",
+    };
+    Some(format!(
+        "{count} went unanswered; `carob ping {origin}` checks the host, -v shows each message{longer}"
+    ))
 }
 
 impl From<OpenError> for Failure {
@@ -153,6 +226,18 @@ impl From<OpenError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_uri_without_slashes_keeps_its_scheme() {
+        for (given, meant) in [
+            ("coap:/localhost", "coap://localhost"),
+            ("coaps+tcp:host/a", "coaps+tcp://host/a"),
+            ("localhost:5683/a", "coap://localhost:5683/a"),
+            ("/localhost", "coap://localhost"),
+        ] {
+            assert_eq!(with_authority(given), meant);
+        }
+    }
 
     #[test]
     fn every_way_to_end_has_the_documented_exit_code() {

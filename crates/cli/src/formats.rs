@@ -5,7 +5,7 @@ use std::path::Path;
 use carob::ContentFormat;
 use carob_proto::codec::numbers::ContentFormatDefinition;
 
-use crate::args::nearest;
+use crate::args::did_you_mean;
 
 /// Names that do not follow from a media type.
 const ALIASES: &[(&str, ContentFormat)] = &[
@@ -73,12 +73,16 @@ fn names() -> impl Iterator<Item = (&'static str, ContentFormat)> {
 /// Says what there is, and what may have been meant.
 fn unknown(text: &str) -> String {
     let typed = text.rsplit('/').next().unwrap_or_default();
-    let near = nearest(typed, names().map(|(name, _)| name))
-        .map(|name| format!("; did you mean {name}?"))
-        .unwrap_or_default();
+    let near = did_you_mean(typed, names().map(|(name, _)| name));
+    let near = near.trim_end();
+    let near = if near.is_empty() {
+        String::new()
+    } else {
+        format!("; {near}")
+    };
     let all: Vec<_> = names().map(|(name, _)| name).collect();
     format!(
-        "no format has that name{near}\n\n\
+        "unknown format \"{text}\"{near}\n\n\
          A format is a number, a media type such as application/cbor, or one of\n{}",
         filled(&all)
     )
@@ -139,7 +143,7 @@ mod tests {
     #[test]
     fn an_unknown_format_is_told_its_neighbour_and_all_names() {
         let text = parse("application/jsn").unwrap_err();
-        assert!(text.contains("did you mean json?"), "{text}");
+        assert!(text.contains("did you mean \"json\""), "{text}");
         assert!(
             text.contains("senml+cbor") && text.contains("octets"),
             "{text}"

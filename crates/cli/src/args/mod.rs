@@ -22,11 +22,11 @@ pub(crate) use proxy::ProxyArgs;
 pub(crate) use request::{
     AskArgs, BodyArgs, ChoiceArgs, ConditionArgs, ContentArgs, DiscoverArgs, GroupArgs,
     MessageArgs, NetworkArgs, ObserveArgs, PingArgs, PskArgs, RequestArgs, SelectArgs, SendArgs,
-    TlsArgs, WatchArgs,
+    TlsArgs, TransmissionArgs, WatchArgs,
 };
 pub(crate) use values::{
-    Tag, aggregate, amplification_limit, authority, block_size, controller, count_option, duration,
-    limit, nearest, profile, timed, token_length,
+    Tag, aggregate, amplification_limit, at_least_one, authority, block_size, controller,
+    count_option, did_you_mean, duration, limit, profile, timed, token_length,
 };
 
 /// CoAP with congestion control you can choose: a client, a server, and a lab that measures.
@@ -110,22 +110,25 @@ pub(crate) struct ProfilesArgs {
 #[command(next_help_heading = "Connections (RFC 8323)")]
 pub(crate) struct ListenArgs {
     /// Take TCP connections (coap+tcp), too, here or at [::]:5683
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5683")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5683",
+          value_parser = values::coap_address)]
     pub(crate) tcp: Option<String>,
     /// Take TLS connections (coaps+tcp), too, here or at [::]:5684; needs --cert and --key
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5684",
-          requires = "cert")]
+          value_parser = values::coaps_address, requires = "cert")]
     pub(crate) tls: Option<String>,
     /// Take WebSockets (coap+ws), too, here or at [::]:80
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:80")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:80",
+          value_parser = values::http_address)]
     pub(crate) ws: Option<String>,
     /// Take WebSockets over TLS (coaps+ws), too, here or at [::]:443; needs --cert and --key
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:443",
-          requires = "cert")]
+          value_parser = values::https_address, requires = "cert")]
     pub(crate) wss: Option<String>,
     /// Take datagrams secured by DTLS (coaps), too, here or at [::]:5684; needs --psk-file, or --cert
     /// and --key
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5684")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5684",
+          value_parser = values::coaps_address)]
     pub(crate) dtls: Option<String>,
     /// The keys of clients over DTLS, a line IDENTITY:KEY for each; what begins with 0x is
     /// hexadecimal
@@ -191,11 +194,12 @@ pub(crate) struct ServeArgs {
     /// Serve dotfiles and folders such as .git, too
     #[arg(long, requires = "dir")]
     pub(crate) hidden: bool,
-    /// Where to listen; [::] takes IPv4 too, and port 0 any that is free
+    /// Where to listen, at port 5683 unless given; [::] takes IPv4 too, and port 0 any that is free
     #[arg(
         long,
         value_name = "ADDRESS",
         default_value = "[::]:5683",
+        value_parser = values::coap_address,
         help_heading = "Network"
     )]
     pub(crate) bind: String,

@@ -27,11 +27,12 @@ pub(crate) struct ProxyArgs {
     /// The Hop-Limit of requests that come without one
     #[arg(long, value_name = "HOPS", default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) hop_limit: u8,
-    /// Where to listen; [::] takes IPv4 too, and port 0 any that is free
+    /// Where to listen, at port 5683 unless given; [::] takes IPv4 too, and port 0 any that is free
     #[arg(
         long,
         value_name = "ADDRESS",
         default_value = "[::]:5683",
+        value_parser = super::values::coap_address,
         help_heading = "Side of the clients"
     )]
     pub(crate) bind: String,

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carob::{BlockSize, ContentFormat, NoResponse, OptionNumber, TransmissionProfile};
+use carob::{
+    BlockSize, ContentFormat, NoResponse, OptionNumber, TransmissionParameters, TransmissionProfile,
+};
 
 use super::values::{self, OptionValue, Tag};
 use crate::formats;
@@ -16,9 +18,32 @@ pub(crate) struct ChoiceArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) cc: Option<String>,
     /// What suits a kind of link: nb-iot, lte-m, thread or lan, each with a controller, timers and a block
-    /// size (`carob profiles` explains all); --cc and other options go over it
+    /// size (`carob profiles` explains all); --cc and other explicit options override it
     #[arg(long, value_name = "NAME", value_parser = values::profile)]
     pub(crate) profile: Option<TransmissionProfile>,
+}
+
+/// Transmission parameters (RFC 7252 4.8) that override those of the profile or controller.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct TransmissionArgs {
+    /// Allow this many outstanding exchanges with a peer (NSTART) [default: 1, or the profile's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) nstart: Option<u16>,
+    /// Set the first timeout without an RTT estimate (ACK_TIMEOUT) [default: 2s, or the profile's]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) ack_timeout: Option<Duration>,
+    /// Retransmit a message at most this often (MAX_RETRANSMIT) [default: 4, or the profile's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8)
+        .range(..=i64::from(TransmissionParameters::MAX_RETRANSMIT_LIMIT)))]
+    pub(crate) max_retransmit: Option<u8>,
+}
+
+impl TransmissionArgs {
+    /// Whether any is given.
+    pub(crate) fn any(&self) -> bool {
+        self.nstart.is_some() || self.ack_timeout.is_some() || self.max_retransmit.is_some()
+    }
 }
 
 /// How to reach the other side, whatever is asked of it.
@@ -27,6 +52,8 @@ pub(crate) struct ChoiceArgs {
 pub(crate) struct NetworkArgs {
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
+    #[command(flatten)]
+    pub(crate) transmission: TransmissionArgs,
     /// Give up after this long, such as 5s or 400ms
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) deadline: Option<Duration>,
@@ -264,7 +291,7 @@ pub(crate) struct ObserveArgs {
     #[arg(value_name = "URI")]
     pub(crate) uri: String,
     /// Stop after this many states
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = values::at_least_one)]
     pub(crate) count: Option<u64>,
     /// Stop after this long, such as 10s or 5min
     #[arg(long = "for", value_name = "TIME", value_parser = values::duration)]

@@ -1,13 +1,13 @@
 //! Values of arguments: what people may write, and what it means.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use carob::{
     BadPrefix, BlockSize, Choice, NoResponse, OptionNumber, Prefix, Scheme, Settings,
     TransmissionProfile, UnknownProfile,
 };
-use carob_lab::scenario::keys::distance;
+use carob_cc::registry::nearest;
 use carob_proto::codec::{OptionDefinition, OptionFormat};
 use carob_proto::endpoint::{TOKEN_BYTES_MAX, can_count_retransmissions};
 
@@ -52,6 +52,55 @@ pub(crate) fn token_length(text: &str) -> Result<u16, String> {
         .ok_or_else(|| format!("expected a length in bytes, 0 to {most}"))
 }
 
+/// A number of things of which there must be one.
+pub(crate) fn at_least_one(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|&number| number > 0);
+    number.ok_or_else(|| "expected a whole number of at least 1".into())
+}
+
+/// An address to listen at for coap and coap+tcp.
+pub(crate) fn coap_address(text: &str) -> Result<String, String> {
+    address(text, 5683)
+}
+
+/// An address to listen at for coaps and coaps+tcp.
+pub(crate) fn coaps_address(text: &str) -> Result<String, String> {
+    address(text, 5684)
+}
+
+/// An address to listen at for coap+ws.
+pub(crate) fn http_address(text: &str) -> Result<String, String> {
+    address(text, 80)
+}
+
+/// An address to listen at for coaps+ws.
+pub(crate) fn https_address(text: &str) -> Result<String, String> {
+    address(text, 443)
+}
+
+/// An address, or a name of one, with this port unless it has its own.
+fn address(text: &str, port: u16) -> Result<String, String> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, port).to_string());
+    }
+    let expected = || format!("expected ADDRESS[:PORT], such as 127.0.0.1:{port} or [::]:{port}");
+    if text.is_empty() {
+        return Err(expected());
+    }
+    if text.starts_with('[') && text.ends_with(']') {
+        return Ok(format!("{text}:{port}"));
+    }
+    match text.rsplit_once(':') {
+        None => Ok(format!("{text}:{port}")),
+        Some(("", _)) => Err(expected()),
+        Some((_, number)) if number.parse::<u16>().is_ok() => Ok(text.to_owned()),
+        Some((_, number)) => Err(format!(
+            "\"{number}\" is not a port (0 to 65535); {}",
+            expected()
+        )),
+    }
+}
+
 /// A prefix, or `all`.
 pub(crate) fn aggregate(text: &str) -> Result<Prefix, String> {
     if text == "all" {
@@ -74,6 +123,9 @@ pub(crate) fn amplification_limit(text: &str) -> Result<(Prefix, bool), String> 
     }
 }
 
+/// The highest rate that the engine's token buckets can tell from no limit, in requests a second.
+const RATE_MAX: usize = 1_000_000;
+
 /// `NAME=VALUE` of a limit.
 pub(crate) fn limit(text: &str) -> Result<(String, usize), String> {
     let (name, value) = text
@@ -82,13 +134,9 @@ pub(crate) fn limit(text: &str) -> Result<(String, usize), String> {
     let name = name.trim().replace('-', "_");
     let all = crate::commands::serve::limits::all();
     if !all.iter().any(|limit| limit.name == name) {
-        let names = all.iter().map(|limit| limit.name);
-        let near = nearest(&name, names.clone())
-            .map(|near| format!("; did you mean {near}?"))
-            .unwrap_or_default();
-        let known = names.collect::<Vec<_>>().join(", ");
+        let near = did_you_mean(&name, all.iter().map(|limit| limit.name));
         return Err(format!(
-            "no limit has the name \"{name}\"{near}; there are {known}"
+            "unknown limit \"{name}\"; {near}`carob serve --limits` lists all"
         ));
     }
     let (digits, unit) = [("KiB", 10), ("MiB", 20), ("GiB", 30)]
@@ -97,8 +145,21 @@ pub(crate) fn limit(text: &str) -> Result<(String, usize), String> {
         .unwrap_or((value, 0));
     let number: Option<usize> = digits.trim().parse().ok();
     let number = number.and_then(|number| number.checked_mul(1 << unit));
-    let wrong = || format!("{name} is a number: expected one such as 1000 or 64MiB");
-    Ok((name.clone(), number.ok_or_else(wrong)?))
+    let is_bytes = name.contains("bytes");
+    let example = if is_bytes { "65536 or 64MiB" } else { "1000" };
+    let wrong = || format!("{name} is a number: expected one such as {example}");
+    let number = number.ok_or_else(wrong)?;
+    if unit > 0 && !is_bytes {
+        return Err(format!(
+            "{name} is not in bytes: expected a number without a unit, such as 1000"
+        ));
+    }
+    if name == "request_rate" && number > RATE_MAX {
+        return Err(format!(
+            "{name}: expected at most {RATE_MAX}, or 0 for no limit"
+        ));
+    }
+    Ok((name, number))
 }
 
 /// Classes of responses that are not wanted, such as `2xx,5xx`, or `all`.
@@ -161,10 +222,8 @@ pub(super) fn option(text: &str) -> Result<OptionValue, String> {
             let names = OptionDefinition::ALL
                 .iter()
                 .map(|definition| definition.name);
-            let near = nearest(name, names)
-                .map(|near| format!("; did you mean {near}?"))
-                .unwrap_or_default();
-            format!("no option has the name or number \"{name}\"{near}")
+            let near = did_you_mean(name, names);
+            format!("unknown option \"{name}\"; {near}any number from 0 to 65535 is accepted")
         })?,
     };
     let is_uint = || {
@@ -218,11 +277,10 @@ pub(crate) fn timed(
 
 /// A transmission profile.
 pub(crate) fn profile(name: &str) -> Result<TransmissionProfile, String> {
-    name.parse().map_err(|unknown: UnknownProfile| {
+    name.parse().map_err(|_: UnknownProfile| {
         let names = TransmissionProfile::ALL.map(TransmissionProfile::name);
-        let near = nearest(name, names.into_iter());
-        let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-        format!("{unknown}{near}")
+        let near = did_you_mean(name, names.into_iter());
+        format!("unknown transmission profile \"{name}\"; {near}`carob profiles` lists all")
     })
 }
 
@@ -234,15 +292,21 @@ pub(crate) fn controller(name: &str) -> Result<Choice, Failure> {
     })
 }
 
-/// The name nearest to a wrong one, if any is near.
-pub(crate) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// `did you mean "a"? Others near: "b", "c". ` with the names nearest to a wrong one, as for
+/// controllers; empty if none is near.
+pub(crate) fn did_you_mean<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> String {
     let wrong = wrong.to_lowercase();
-    let limit = wrong.chars().count().div_ceil(2);
-    names
-        .map(|name| (distance(&wrong, &name.to_lowercase()), name))
-        .min()
-        .filter(|(distance, _)| *distance <= limit)
-        .map(|(_, name)| name)
+    let names: Vec<(String, &str)> = names.map(|name| (name.to_lowercase(), name)).collect();
+    let near = nearest(&wrong, names.iter().map(|(lower, _)| &**lower));
+    let quoted: Vec<String> = near
+        .filter_map(|near| names.iter().find(|(lower, _)| lower == near))
+        .map(|(_, name)| format!("\"{name}\""))
+        .collect();
+    match &*quoted {
+        [] => String::new(),
+        [one] => format!("did you mean {one}? "),
+        [one, others @ ..] => format!("did you mean {one}? Others near: {}. ", others.join(", ")),
+    }
 }
 
 /// A path on this server, without parameters.
@@ -260,14 +324,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_controller_finds_its_neighbour() {
+    fn a_misspelt_controller_finds_its_neighbours() {
         let near = |wrong| {
             let names = carob_cc::registry::entries().map(|entry| entry.name);
-            nearest(wrong, names)
+            did_you_mean(wrong, names)
         };
-        assert_eq!(near("cocoa-3"), Some("cocoa-03"));
-        assert_eq!(near("Defualt"), Some("default"));
-        assert_eq!(near("xyzzy-quux-frobnicate"), None);
+        assert!(near("cocoa-3").starts_with("did you mean \"cocoa-03\"?"));
+        assert!(near("cocoa").matches('"').count() <= 6, "at most three");
+        assert_eq!(near("Defualt"), "did you mean \"default\"? ");
+        assert_eq!(near("xyzzy-quux-frobnicate"), "");
+    }
+
+    #[test]
+    fn an_address_to_listen_at_has_a_port() {
+        for (given, read) in [
+            ("127.0.0.1", "127.0.0.1:5683"),
+            ("::1", "[::1]:5683"),
+            ("[::]", "[::]:5683"),
+            ("[fe80::1%2]", "[fe80::1%2]:5683"),
+            ("localhost", "localhost:5683"),
+            ("localhost:0", "localhost:0"),
+            ("[::]:7", "[::]:7"),
+        ] {
+            assert_eq!(coap_address(given).as_deref(), Ok(read));
+        }
+        for wrong in ["", ":5683", "[::]:70000", "127.0.0.1:coap", "127.0.0.1:"] {
+            assert!(coap_address(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(coaps_address("::").as_deref(), Ok("[::]:5684"));
+    }
+
+    #[test]
+    fn limits_in_bytes_alone_have_units() {
+        assert_eq!(
+            limit("upload-bytes=1KiB"),
+            Ok(("upload_bytes".into(), 1_024))
+        );
+        assert_eq!(limit("observers=10"), Ok(("observers".into(), 10)));
+        for wrong in [
+            "observers=10MiB",
+            "request_rate=1000001",
+            "upload_bytes=1MB",
+        ] {
+            assert!(limit(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
@@ -310,6 +410,6 @@ mod tests {
         assert!(option("65536=x").is_err() && option("Max-Age=soon").is_err());
         assert!(option("65000").is_err() && option("65000=0xf").is_err());
         let unknown = option("Max-Ege=1").unwrap_err();
-        assert!(unknown.contains("did you mean Max-Age?"), "{unknown}");
+        assert!(unknown.contains("did you mean \"Max-Age\"?"), "{unknown}");
     }
 }

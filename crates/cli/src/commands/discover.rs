@@ -29,6 +29,7 @@ pub(crate) async fn run(args: DiscoverArgs) -> Result<Outcome, Failure> {
 }
 
 async fn ask(uri: &str, args: &DiscoverArgs) -> Result<Outcome, Failure> {
+    super::check_keys(&args.network.psk, None, &[uri.to_owned()])?;
     let monitor = Monitor::open(&args.watch)?;
     let client = client(&args.network, &monitor, |settings| {
         super::to_groups(settings, &args.group)
@@ -45,7 +46,8 @@ async fn ask(uri: &str, args: &DiscoverArgs) -> Result<Outcome, Failure> {
     if let Some(deadline) = args.network.deadline {
         request = request.deadline(deadline);
     }
-    let reply = request.await?;
+    let reply = request.await;
+    let reply = reply.map_err(|error| Failure::of_request(error, uri, monitor.tally().of_last))?;
     if let Some(error) = reply.error_for_code() {
         if args.json {
             printer::failure_json(uri, &Failure::new(Kind::Network, error), None);
@@ -202,7 +204,7 @@ fn table(links: &[Link<'_>]) -> TextTable {
     let mut table = TextTable::new(header.collect());
     for row in &rows {
         // It comes from elsewhere and goes to a terminal.
-        let plain = |cell: &str| cell.replace(char::is_control, " ");
+        let plain = |cell: &str| cell.replace(printer::is_unprintable, " ");
         table.add(shown.iter().map(|&n| plain(&row[n])).collect());
     }
     table

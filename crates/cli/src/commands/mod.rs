@@ -17,11 +17,12 @@ mod tls;
 
 use std::future::Future;
 use std::io::IsTerminal as _;
+use std::time::Duration;
 
 use carob::client::RequestBuilder;
-use carob::{Client, Code, Error, OptionNumber, Settings, Uri};
+use carob::{Client, Code, Error, Finish, OptionNumber, Settings, Uri};
 
-use crate::args::{self, Command, GroupArgs, MessageArgs, NetworkArgs};
+use crate::args::{self, Command, GroupArgs, MessageArgs, NetworkArgs, PskArgs, TransmissionArgs};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
 use crate::printer;
@@ -100,10 +101,88 @@ fn client(
     settings: impl FnOnce(Settings) -> Settings,
 ) -> Result<Client, Failure> {
     let with_controller = args::timed(args.choice.profile, args.choice.cc.as_deref())?;
-    let settings = settings(monitor.of_client(with_controller))
+    let timed = adjusted(with_controller, &args.transmission);
+    monitor.begin(&timed, args.transmission.any());
+    let settings = settings(monitor.of_client(timed))
         .tls(tls::of_client(&args.tls)?)
         .dtls(tls::dtls_of_client(&args.psk)?);
     Ok(Client::builder().settings(settings).open()?)
+}
+
+/// Settings with the transmission parameters that were asked for.
+fn adjusted(settings: Settings, args: &TransmissionArgs) -> Settings {
+    if !args.any() {
+        return settings;
+    }
+    settings.adjust_parameters(|parameters| {
+        if let Some(nstart) = args.nstart {
+            parameters.nstart = nstart;
+        }
+        if let Some(timeout) = args.ack_timeout {
+            parameters.ack_timeout = micros(timeout);
+        }
+        if let Some(most) = args.max_retransmit {
+            parameters.max_retransmit = most;
+        }
+    })
+}
+
+/// A time as controllers have it.
+fn micros(time: Duration) -> carob_cc::time::Duration {
+    carob_cc::time::Duration::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// Refuses a pre-shared key for requests that use none of it: only `coaps` does.
+fn check_keys(psk: &PskArgs, proxy: Option<&str>, uris: &[String]) -> Result<(), Failure> {
+    let option = match psk {
+        PskArgs {
+            psk_identity: Some(_),
+            ..
+        } => "--psk-identity",
+        PskArgs {
+            psk_file: Some(_), ..
+        } => "--psk-file",
+        _ => return Ok(()),
+    };
+    let peers: Vec<&str> = match proxy {
+        Some(proxy) => vec![proxy],
+        None => uris.iter().map(String::as_str).collect(),
+    };
+    let secured = |uri: &&str| {
+        uri.get(..6)
+            .is_some_and(|text| text.eq_ignore_ascii_case("coaps:"))
+    };
+    match peers.iter().find(|uri| !secured(uri)) {
+        Some(uri) if !peers.iter().any(|uri| secured(&uri)) => {
+            let text = format!("{option} needs a coaps:// URI: {uri} uses no pre-shared key");
+            Err(Failure::new(Kind::Usage, text).hint("coaps:// is CoAP over DTLS, at port 5684"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a server that stopped cut off.
+fn cut_off(finish: &Finish) -> String {
+    let Finish::CutOff {
+        handlers,
+        requests,
+        exchanges,
+    } = finish
+    else {
+        return "stopped".to_owned();
+    };
+    let counted = [
+        (handlers + requests, "request"),
+        (*exchanges, "unacknowledged message"),
+    ];
+    let counted = counted.iter().filter(|(count, _)| *count > 0);
+    let counted: Vec<String> = counted
+        .map(|(count, name)| format!("{count} {name}{}", if *count == 1 { "" } else { "s" }))
+        .collect();
+    if counted.is_empty() {
+        return "stopped before everything was finished".to_owned();
+    }
+    format!("stopped with {} under way", counted.join(" and "))
 }
 
 /// Settings with groups asked as was told.

@@ -28,6 +28,8 @@ enum End {
 
 /// Observes until it is enough.
 pub(crate) async fn run(args: ObserveArgs) -> Result<Outcome, Failure> {
+    let uris = std::slice::from_ref(&args.uri);
+    super::check_keys(&args.network.psk, args.message.proxy.as_deref(), uris)?;
     let monitor = Monitor::open(&args.watch)?;
     let client = client(&args.network, &monitor, |settings| {
         messages(settings, &args.message)
@@ -46,7 +48,7 @@ pub(crate) async fn run(args: ObserveArgs) -> Result<Outcome, Failure> {
     };
     let mut observation = match registered {
         Ok(observation) => observation,
-        Err(error) => return Err(failed(&args, error)),
+        Err(error) => return Err(failed(&args, &monitor, error)),
     };
     let enough = async {
         match args.time {
@@ -56,7 +58,7 @@ pub(crate) async fn run(args: ObserveArgs) -> Result<Outcome, Failure> {
     };
     let end = tokio::select! {
         followed = follow(&client, &mut observation, &states, args.count) => {
-            followed.map_err(|error| failed(&args, error))?
+            followed.map_err(|error| failed(&args, &monitor, error))?
         }
         () = enough => End::Enough,
         () = stop.asked() => End::Interrupted,
@@ -135,13 +137,14 @@ fn ended_by_server(args: &ObserveArgs, states: &States<'_>, last: &Reply) -> Out
         printer::refusal(&args.uri, last, last.bytes());
         return Outcome::Response(last.code);
     }
-    let text = format!("{} is not, or not any more, observable", args.uri);
+    let text = format!("{} is not observable, or no longer", args.uri);
     let failure = Failure::new(Kind::Refused, text);
     failure.hint("`carob get` reads it once").into()
 }
 
-fn failed(args: &ObserveArgs, error: Error) -> Failure {
-    let failure = Failure::from(error);
+fn failed(args: &ObserveArgs, monitor: &Monitor, error: Error) -> Failure {
+    let peer = args.message.proxy.as_deref().unwrap_or(&args.uri);
+    let failure = Failure::of_request(error, peer, monitor.tally().of_last);
     if args.json {
         printer::failure_json(&args.uri, &failure, None);
     }

@@ -16,12 +16,16 @@ pub(crate) async fn run(args: PingArgs) -> Result<Outcome, Failure> {
         network,
         watch,
     } = args;
+    super::check_keys(&network.psk, None, &uris)?;
     let monitor = Monitor::open(&watch)?;
     let client = client(&network, &monitor, |settings| settings)?;
     let one = async |uri: &str| {
         monitor.reset_tally();
         let began = Instant::now();
-        let asked = async { Ok(client.ping(uri).await?) };
+        let asked = async {
+            let ping = client.ping(uri).await;
+            ping.map_err(|error| Failure::of_request(error, uri, monitor.tally().of_last))
+        };
         let outcome = match network.deadline {
             Some(deadline) => tokio::time::timeout(deadline, asked)
                 .await
@@ -29,12 +33,18 @@ pub(crate) async fn run(args: PingArgs) -> Result<Outcome, Failure> {
                     let seconds = deadline.as_secs_f64();
                     let text = format!("{uri} did not answer within {seconds:.1} s");
                     let failure = Failure::new(Kind::NoAnswer, text);
-                    Err(failure.hint("allow more time with --deadline"))
+                    let sent = match monitor.tally().of_last {
+                        1 => "1 ping".to_owned(),
+                        count => format!("{count} transmissions of the ping"),
+                    };
+                    Err(failure.hint(format_args!(
+                        "{sent} went unanswered; -v shows each message, --deadline allows more time"
+                    )))
                 }),
             None => asked.await,
         };
         let timing = if show.timing {
-            Some(Timing::gather(&client, &monitor.tally(), began.elapsed()).await)
+            Some(Timing::gather(&client, &monitor, began.elapsed()).await)
         } else {
             None
         };

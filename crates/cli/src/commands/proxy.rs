@@ -36,9 +36,8 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
     stop.asked_while(proxy.closed()).await?;
     tokio::select! {
         finish = proxy.shut_down(GRACE) => {
-            if let Finish::CutOff { handlers, requests, .. } = finish {
-                let cut = handlers + requests;
-                printer::remark(&format!("stopped with {cut} requests under way"));
+            if let Finish::CutOff { .. } = finish {
+                printer::remark(&super::cut_off(&finish));
             }
             Ok(Outcome::Done)
         }

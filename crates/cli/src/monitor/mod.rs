@@ -17,10 +17,11 @@ use carob_proto::trace::Trace;
 
 use crate::args::WatchArgs;
 use crate::failure::Failure;
+use crate::printer;
 
 use capture::Capture;
 use log::EventLog;
-pub(crate) use timing::{PeerState, Tally, Timing, millis};
+pub(crate) use timing::{Parameters, PeerState, Tally, Timing, millis};
 use wire::Wire;
 
 /// Watches one endpoint. Clones are one and the same.
@@ -34,6 +35,7 @@ pub(crate) struct Monitor {
 
 struct Watching {
     tally: Tally,
+    parameters: Option<Parameters>,
     log: Option<EventLog>,
     capture: Option<Capture>,
     wire: Option<Wire>,
@@ -44,6 +46,7 @@ impl Monitor {
     pub(crate) fn open(args: &WatchArgs) -> Result<Self, Failure> {
         let watching = Watching {
             tally: Tally::default(),
+            parameters: None,
             log: args.log.as_deref().map(EventLog::open).transpose()?,
             capture: args.pcap.as_deref().map(Capture::open).transpose()?,
             wire: (args.verbose > 0).then(|| Wire::new(args.verbose > 1)),
@@ -88,6 +91,20 @@ impl Monitor {
             });
         }
         settings
+    }
+
+    /// Keeps the transmission parameters of an endpoint; `explicit` ones are shown to people.
+    pub(crate) fn begin(&self, settings: &Settings, explicit: bool) {
+        let parameters = Parameters::new(settings.transmission_parameters(), explicit);
+        if self.shows && explicit {
+            printer::parameters(&parameters);
+        }
+        self.lock().parameters = Some(parameters);
+    }
+
+    /// The transmission parameters of the endpoint.
+    pub(crate) fn parameters(&self) -> Option<Parameters> {
+        self.lock().parameters
     }
 
     /// Begins to count anew.

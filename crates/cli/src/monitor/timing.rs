@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carob::Client;
+use carob::{Client, TransmissionParameters};
 use carob_cc::controller::Gauge;
 use carob_proto::trace::{Trace, What};
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use super::Monitor;
 
 /// Messages of ours that left.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +19,8 @@ pub(crate) struct Tally {
     /// Copies, the originals among them.
     pub(crate) copies: u32,
     pub(crate) retransmissions: u32,
+    /// Transmissions of the last message, the original among them.
+    pub(crate) of_last: u32,
     /// The first timer of the first exchange.
     first_timeout: Option<Duration>,
     /// To whom the last one went.
@@ -35,9 +39,11 @@ impl Tally {
         };
         self.peer = Some(trace.peer);
         self.copies += 1;
+        self.of_last += 1;
         if retransmissions > 0 {
             self.retransmissions += 1;
         } else {
+            self.of_last = 1;
             self.exchanges += 1;
             self.first_timeout = self.first_timeout.or(timeout.map(Into::into));
         }
@@ -55,8 +61,32 @@ pub(crate) struct Timing {
     pub(crate) retransmissions: u32,
     /// The first retransmission timer, dithering included; none of a NON.
     pub(crate) first_rto_ms: Option<f64>,
+    /// The transmission parameters of the endpoint.
+    pub(crate) parameters: Option<Parameters>,
     /// What is known of the peer afterwards, if anything is.
     pub(crate) peer: Option<PeerState>,
+}
+
+/// Transmission parameters of an endpoint (RFC 7252 4.8).
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Parameters {
+    pub(crate) nstart: u16,
+    pub(crate) ack_timeout_ms: f64,
+    pub(crate) max_retransmit: u8,
+    /// Some were given on the command line.
+    #[serde(skip)]
+    pub(crate) explicit: bool,
+}
+
+impl Parameters {
+    pub(super) fn new(parameters: TransmissionParameters, explicit: bool) -> Self {
+        Self {
+            nstart: parameters.nstart,
+            ack_timeout_ms: millis(parameters.ack_timeout.into()),
+            max_retransmit: parameters.max_retransmit,
+            explicit,
+        }
+    }
 }
 
 /// What is known of a peer.
@@ -73,8 +103,10 @@ pub(crate) struct PeerState {
 
 impl Timing {
     /// Asks what is known now.
-    pub(crate) async fn gather(client: &Client, tally: &Tally, total: Duration) -> Self {
+    pub(crate) async fn gather(client: &Client, monitor: &Monitor, total: Duration) -> Self {
+        let tally = &monitor.tally();
         Self {
+            parameters: monitor.parameters(),
             total_ms: millis(total),
             exchanges: tally.exchanges,
             attempts: tally.copies,

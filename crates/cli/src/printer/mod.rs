@@ -32,7 +32,7 @@ pub(crate) use observation::States;
 pub(crate) use profiles::{profile, profiles};
 pub(crate) use report::{Answer, Report, Silence};
 pub(crate) use response::{code, refusal, uri};
-pub(crate) use timing::{time, timing};
+pub(crate) use timing::{parameters, time, timing};
 pub(crate) use wire::message;
 
 /// Prints a line on stdout, in colour where that is wanted. Errors are kept for the command's end.
@@ -91,11 +91,18 @@ pub(crate) fn pong_json(uri: &str, round_trip: Duration, timing: Option<&Timing>
 pub(crate) fn links<'a>(links: impl Iterator<Item = &'a str>) {
     let all = links.collect::<Vec<_>>().join(",\n");
     if io::stdout().is_terminal() {
-        let control = |c: char| c.is_control() && c != '\n';
+        let control = |c: char| is_unprintable(c) && c != '\n';
         line(&all.replace(control, " "));
     } else {
         line(&all);
     }
+}
+
+/// Whether a character could change what else a terminal shows: control characters, and those that
+/// change the direction of text (Unicode Bidi_Control).
+pub(crate) fn is_unprintable(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns
 }
 
 /// Text that has its line breaks.
@@ -169,4 +176,16 @@ pub(crate) fn listening(
 /// A remark in passing.
 pub(crate) fn remark(text: &str) {
     note(&format!("carob: {text}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_that_change_the_direction_of_text_are_not_printed() {
+        let shown = |text: &str| text.replace(is_unprintable, " ");
+        assert_eq!(shown("a\u{202e}b\u{2066}c\u{61c}d"), "a b c d");
+        assert_eq!(shown("\x1b[31mé\u{5d0}"), " [31mé\u{5d0}");
+    }
 }

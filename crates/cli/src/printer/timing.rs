@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::note;
 use super::style::{FAINT, paint};
-use crate::monitor::{PeerState, Timing};
+use crate::monitor::{Parameters, PeerState, Timing};
 
 /// `416 us`, `9.9 ms`, `417 ms`, `2.37 s`: no more digits than mean something.
 pub(crate) fn time(time: Duration) -> String {
@@ -23,6 +23,17 @@ fn of_millis(millis: f64) -> String {
     time(Duration::try_from_secs_f64(millis / 1e3).unwrap_or_default())
 }
 
+/// Prints the transmission parameters of an endpoint.
+pub(crate) fn parameters(parameters: &Parameters) {
+    let text = format!(
+        "NSTART {}, ACK_TIMEOUT {}, MAX_RETRANSMIT {}",
+        parameters.nstart,
+        of_millis(parameters.ack_timeout_ms),
+        parameters.max_retransmit
+    );
+    note(&paint(FAINT, text));
+}
+
 /// Prints how a request went.
 pub(crate) fn timing(timing: &Timing) {
     let Timing {
@@ -30,6 +41,7 @@ pub(crate) fn timing(timing: &Timing) {
         exchanges,
         retransmissions,
         first_rto_ms,
+        parameters: used,
         peer,
         ..
     } = timing;
@@ -50,6 +62,9 @@ pub(crate) fn timing(timing: &Timing) {
         first.unwrap_or_default()
     );
     note(&paint(FAINT, text));
+    if let Some(used) = used.filter(|used| used.explicit) {
+        parameters(&used);
+    }
     if let Some(PeerState {
         address,
         rto_ms,

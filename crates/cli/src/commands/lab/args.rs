@@ -104,7 +104,7 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
     /// Runs per cell and algorithm
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// One run only, with this seed; the report draws it
     #[arg(long, value_name = "SEED", conflicts_with = "seeds")]
@@ -188,7 +188,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Runs per cell and algorithm; implies --fresh
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Change a setting of every scenario behind tables of wireless networks, as for `run`; implies
     /// --fresh
@@ -225,7 +225,7 @@ pub(crate) struct EmulateArgs {
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
     /// Runs per cell and algorithm, all at once, each with a link of its own [default: 20]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Change a setting, as for `run`
     #[arg(long, value_name = "KEY=VALUE")]
@@ -259,7 +259,7 @@ pub(crate) struct ClaimsArgs {
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Runs per cell and algorithm; implies --fresh
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Change a setting of all scenarios, as for `run`, and judge what comes of it
     #[arg(

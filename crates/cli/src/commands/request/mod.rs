@@ -33,6 +33,11 @@ pub(crate) async fn ask(method: Code, args: AskArgs) -> Result<Outcome, Failure>
         let failure = Failure::new(Kind::Usage, "several bodies do not fit one file");
         return Err(failure.hint("ask for one URI at a time with -o"));
     }
+    super::check_keys(
+        &request.network.psk,
+        request.message.proxy.as_deref(),
+        &uris,
+    )?;
     let requests = Requests::open(method, &request)?;
     each(&uris, !request.show.json, async |uri| {
         requests.run(uri, None).await
@@ -48,6 +53,8 @@ pub(crate) async fn send(method: Code, args: SendArgs) -> Result<Outcome, Failur
         content,
         request,
     } = args;
+    let uris = std::slice::from_ref(&uri);
+    super::check_keys(&request.network.psk, request.message.proxy.as_deref(), uris)?;
     let content = read(payload, content).await?;
     Requests::open(method, &request)?
         .run(&uri, Some(content))
@@ -141,7 +148,10 @@ impl<'a> Requests<'a> {
                 self.show_silence(uri, began, peer, after).await;
                 return Ok(Outcome::Done);
             }
-            Err(error) => error.into(),
+            Err(error) => {
+                let peer = self.args.message.proxy.as_deref().unwrap_or(uri);
+                Failure::of_request(error, peer, self.monitor.tally().of_last)
+            }
         };
         // People are told of the failure itself by whoever gets it.
         let timing = self.timing(began).await;
@@ -240,7 +250,7 @@ impl<'a> Requests<'a> {
             });
             return Ok(outcome);
         }
-        if head.code.is_success() {
+        if head.code.is_success() && head.code != Code::CONTINUE {
             let bytes = match file {
                 Some(path) => files::to_file(path, &mut body).await?,
                 None if std::io::stdout().is_terminal() && !raw => {
@@ -254,6 +264,12 @@ impl<'a> Requests<'a> {
             if bytes == 0 && watch.verbose == 0 {
                 printer::code(&head);
             }
+        } else if head.code == Code::CONTINUE {
+            let text = format!(
+                "{uri}: the server answered a complete request with {:?}",
+                head.code
+            );
+            return Err(Failure::new(Kind::Refused, text));
         } else {
             let text = files::whole(&mut body).await?;
             printer::refusal(uri, &head, &text);
@@ -270,6 +286,6 @@ impl<'a> Requests<'a> {
             return None;
         }
         let total = began.elapsed();
-        Some(Timing::gather(&self.client, &self.monitor.tally(), total).await)
+        Some(Timing::gather(&self.client, &self.monitor, total).await)
     }
 }

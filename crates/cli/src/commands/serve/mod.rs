@@ -109,9 +109,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     stop.asked_while(server.closed()).await?;
     tokio::select! {
         finish = server.shut_down(GRACE) => {
-            if let Finish::CutOff { handlers, requests, .. } = finish {
-                let cut = handlers + requests;
-                printer::remark(&format!("stopped with {cut} requests under way"));
+            if let Finish::CutOff { .. } = finish {
+                printer::remark(&super::cut_off(&finish));
             }
             Ok(Outcome::Done)
         }
@@ -162,6 +161,13 @@ pub(super) fn taking_connections(
         Some(path) => Some((tls::read(&path)?, path)),
         None => None,
     };
+    if dtls.is_some() && psk_file.is_none() && identity.is_none() {
+        let failure = Failure::new(
+            Kind::Usage,
+            "--dtls needs pre-shared keys, a certificate, or both",
+        );
+        return Err(failure.hint("give --psk-file FILE, or --cert FILE and --key FILE"));
+    }
     if let Some(address) = dtls {
         let mut secured = ServerDtls::new();
         if let Some(path) = psk_file {

@@ -16,4 +16,6 @@ mod secured;
 mod serving;
 mod stdout;
 mod terminal;
+mod transmission;
+mod usage;
 mod watching;

@@ -115,7 +115,7 @@ fn a_proxy_with_nothing_to_pass_on_or_nonsense_says_what_it_needs() {
     }
     let unknown = carob(&["proxy", "--allow", "h", "--origin-cc", "cocoa-3"]);
     assert!(
-        unknown.refused(2).contains("did you mean \"cocoa-03\"?"),
+        unknown.refused(2).contains("did you mean \"cocoa-03\""),
         "{unknown:?}"
     );
 }

@@ -75,7 +75,7 @@ fn a_format_nobody_knows_is_refused_with_those_that_are_known() {
     let ran = carob(&["get", "coap://127.0.0.1", "--accept", "jsno"]);
     let error = ran.refused(2);
     assert!(
-        error.contains("did you mean json?") && error.contains("senml+cbor"),
+        error.contains("did you mean \"json\"") && error.contains("senml+cbor"),
         "{error}"
     );
 }

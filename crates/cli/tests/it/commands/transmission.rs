@@ -1,0 +1,114 @@
+//! `--nstart`, `--ack-timeout` and `--max-retransmit`: what they change on the wire, and where they
+//! are shown.
+
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::commands::harness::{LIMIT, Server, carob};
+
+/// Runs a request to a host that never answers; the times at which its datagrams arrived.
+fn arrivals(arguments: &[&str]) -> Vec<Instant> {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    socket.set_read_timeout(Some(LIMIT)).unwrap();
+    let listener = thread::spawn(move || {
+        let mut arrivals = Vec::new();
+        let mut buffer = [0; 1_500];
+        loop {
+            match socket.recv_from(&mut buffer) {
+                // The test's own datagram ends it.
+                Ok((0, _)) => return arrivals,
+                Ok(_) => arrivals.push(Instant::now()),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    });
+    let uri = format!("coap://{address}/");
+    let [verb, others @ ..] = arguments else {
+        panic!("no command");
+    };
+    let ran = carob(&[&[*verb, &uri], others].concat());
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let end = UdpSocket::bind("127.0.0.1:0").unwrap();
+    end.send_to(&[], address).unwrap();
+    listener.join().unwrap()
+}
+
+#[test]
+fn requests_are_retransmitted_as_often_and_as_soon_as_asked_for() {
+    let timeout = ["--ack-timeout", "100ms", "--max-retransmit", "2"];
+    for verb in [
+        &["get"][..],
+        &["put", "x"],
+        &["post", "x"],
+        &["delete"],
+        &["observe"],
+        &["ping"],
+    ] {
+        let arrived = arrivals(&[verb, &timeout].concat());
+        assert_eq!(arrived.len(), 3, "{verb:?}");
+        let first = arrived[1] - arrived[0];
+        // Up to ACK_RANDOM_FACTOR (1.5) times ACK_TIMEOUT; a busy machine is late. By default it is
+        // 2 to 3 s.
+        let expected = Duration::from_millis(80)..Duration::from_millis(1_500);
+        assert!(expected.contains(&first), "{verb:?}: {first:?}");
+    }
+}
+
+#[test]
+fn explicit_options_override_the_profile_and_are_shown() {
+    let nb_iot = [
+        "--profile",
+        "nb-iot",
+        "--ack-timeout",
+        "100ms",
+        "--deadline",
+        "2s",
+    ];
+    let arrived = arrivals(&[&["get"][..], &nb_iot, &["--max-retransmit", "0"]].concat());
+    assert_eq!(arrived.len(), 1);
+    let server = Server::start();
+    let hello = server.path("hello");
+    let parameters = |arguments: &[&str]| {
+        let ran = carob(&[&["get", &hello, "--json", "--timing"], arguments].concat());
+        ran.json().remove(0)["timing"]["parameters"].clone()
+    };
+    let default = parameters(&[]);
+    assert_eq!(default["nstart"], 1);
+    assert_eq!(default["ack_timeout_ms"], 2_000.0);
+    assert_eq!(default["max_retransmit"], 4);
+    let profile = parameters(&["--profile", "nb-iot"]);
+    let changed = parameters(&["--profile", "nb-iot", "--nstart", "4"]);
+    assert_ne!(profile, default);
+    assert_eq!(changed["nstart"], 4);
+    assert_eq!(changed["ack_timeout_ms"], profile["ack_timeout_ms"]);
+    assert_eq!(changed["max_retransmit"], profile["max_retransmit"]);
+    let line = "NSTART 4, ACK_TIMEOUT 500 ms, MAX_RETRANSMIT 4";
+    for shown in ["-v", "--timing"] {
+        let ran = carob(&[
+            "get",
+            &hello,
+            "--nstart",
+            "4",
+            "--ack-timeout",
+            "500ms",
+            shown,
+        ]);
+        assert!(ran.stderr.contains(line), "{shown}: {ran:?}");
+        let ran = carob(&["get", &hello, shown]);
+        assert!(!ran.stderr.contains("NSTART"), "{shown}: {ran:?}");
+    }
+}
+
+#[test]
+fn parameters_out_of_range_are_refused() {
+    for wrong in [
+        ["--nstart", "0"],
+        ["--max-retransmit", "31"],
+        ["--ack-timeout", "5"],
+    ] {
+        let ran = carob(&[&["get", "coap://[::1]/"][..], &wrong].concat());
+        assert!(ran.refused(2).contains(wrong[0]), "{ran:?}");
+    }
+}

@@ -1,0 +1,148 @@
+//! Wrong usage: what failed, what is accepted, and what to try next.
+
+use std::net::{TcpListener, UdpSocket};
+
+use crate::commands::harness::{LIMIT, Scratch, carob};
+
+/// Runs a command that is refused with this code; its stderr.
+#[track_caller]
+fn refused(code: i32, arguments: &[&str]) -> String {
+    carob(arguments).refused(code).to_owned()
+}
+
+#[test]
+fn a_folder_that_cannot_be_served_is_an_error() {
+    let scratch = Scratch::new();
+    for path in [scratch.text("missing"), scratch.with("file", "x")] {
+        let said = refused(1, &["serve", "--bind", "127.0.0.1:0", "--dir", &path]);
+        let why = format!("cannot serve the folder {path}: ");
+        assert!(said.contains(&why), "{said}");
+    }
+}
+
+#[test]
+fn a_uri_without_slashes_is_corrected() {
+    let said = refused(2, &["get", "coap:/localhost"]);
+    assert!(said.contains("did you mean coap://localhost?"), "{said}");
+}
+
+#[test]
+fn a_refused_connection_names_transport_and_port() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    for (scheme, expected) in [
+        ("coap", "UDP port; the usual one of coap:// is 5683"),
+        ("coap+tcp", "TCP port; the usual one of coap+tcp:// is 5683"),
+        (
+            "coaps+tcp",
+            "TCP port; the usual one of coaps+tcp:// is 5684",
+        ),
+    ] {
+        let said = refused(4, &["get", &format!("{scheme}://{address}/")]);
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn a_wrong_port_to_listen_at_is_wrong_usage() {
+    for command in ["serve", "proxy"] {
+        for option in ["--bind", "--tcp", "--dtls"] {
+            let said = refused(2, &[command, option, "127.0.0.1:70000"]);
+            assert!(
+                said.contains("\"70000\" is not a port (0 to 65535)"),
+                "{said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn numbers_of_runs_and_states_are_at_least_one() {
+    for command in [
+        &["lab", "run", "--seeds", "0"][..],
+        &["observe", "coap://[::1]/", "--count", "0"],
+    ] {
+        let said = refused(2, command);
+        assert!(
+            said.contains("expected a whole number of at least 1"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_pre_shared_key_needs_coaps() {
+    for command in [
+        &["get", "coap://localhost/"][..],
+        &["put", "coap+tcp://localhost/", "x"],
+        &["observe", "coap://localhost/"],
+        &["ping", "coap://localhost"],
+        &["discover", "localhost"],
+    ] {
+        let said = refused(2, &[command, &["--psk-identity", "me"]].concat());
+        assert!(
+            said.contains("--psk-identity needs a coaps:// URI"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn unknown_names_are_refused_with_those_that_are_near() {
+    let said = refused(2, &["get", "coap://[::1]/", "--cc", "cocoa-3"]);
+    assert!(
+        said.contains("--cc: unknown controller \"cocoa-3\""),
+        "{said}"
+    );
+    assert!(said.contains("did you mean \"cocoa-03\"?"), "{said}");
+    assert!(said.matches('"').count() <= 8, "at most three: {said}");
+    assert!(
+        said.contains("hint: `carob cc list` explains all"),
+        "{said}"
+    );
+    let said = refused(2, &["get", "coap://[::1]/", "--option", "Hop-Limt=1"]);
+    assert!(
+        said.contains("unknown option \"Hop-Limt\"; did you mean \"Hop-Limit\""),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_silent_host_is_reported_with_the_transmissions_and_what_to_try() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let uri = format!("coap://{}", silent.local_addr().unwrap());
+    let times = ["--ack-timeout", "50ms", "--max-retransmit", "2"];
+    let said = refused(3, &[&["get", &format!("{uri}/a?b")][..], &times].concat());
+    let hint =
+        format!("3 transmissions went unanswered; `carob ping {uri}` checks the host, -v shows");
+    assert!(said.contains(&hint), "{said}");
+    assert!(!said.contains("--deadline"), "{said}");
+    let said = refused(3, &["get", &uri, "--deadline", "300ms"]);
+    assert!(said.contains("1 transmission went unanswered"), "{said}");
+    assert!(said.contains("--deadline allows more time"), "{said}");
+    let said = refused(3, &["ping", &uri, "--deadline", "300ms"]);
+    assert!(said.contains("1 ping went unanswered"), "{said}");
+}
+
+#[test]
+fn a_final_2_31_is_a_failure() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(LIMIT)).unwrap();
+    let uri = format!("coap://{}/", socket.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let mut buffer = [0; 1_500];
+        let (_, from) = socket.recv_from(&mut buffer).unwrap();
+        let token = usize::from(buffer[0] & 0xf);
+        // ACK with code 2.31, the same Message ID and Token.
+        let mut response = vec![0x60 | buffer[0] & 0xf, 0x5f];
+        response.extend_from_slice(&buffer[2..4 + token]);
+        socket.send_to(&response, from).unwrap();
+    });
+    let said = refused(1, &["put", &uri, "x"]);
+    assert!(
+        said.contains("answered a complete request with 2.31"),
+        "{said}"
+    );
+    server.join().unwrap();
+}
