@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 use dimpl::crypto::{CryptoProvider, Dtls12CipherSuite, HmacProvider, rust_crypto};
 use dimpl::{Config, CryptoError, Dtls, DtlsCertificate, HashAlgorithm, Output, PskResolver};
 
+use super::chain::Chain;
 use super::keys::{PreSharedKey, PskStore};
 use super::secure::{Broken, Said, SecureDatagram};
 use crate::driver::dtls::hello::Hello;
@@ -380,6 +381,7 @@ pub(crate) struct Library {
     connected: bool,
     not_proven: bool,
     server: bool,
+    chain: Chain,
     /// When the last flight was last sent again to who asked.
     again: Option<Instant>,
 }
@@ -403,6 +405,7 @@ impl Library {
             connected: false,
             not_proven: false,
             server,
+            chain: Chain::default(),
             again: None,
         }
     }
@@ -468,6 +471,7 @@ impl SecureDatagram for Library {
         }
         let mut proof = false;
         for record in record::records(datagram) {
+            self.chain.read(&record);
             self.changed |= record.epoch == 0 && record.is_change();
             proof |= record.epoch == 1 && record.is_handshake() && self.changed;
         }
@@ -507,6 +511,10 @@ impl SecureDatagram for Library {
     fn alert(&mut self, number: u8) -> Vec<u8> {
         self.last_sequence += 1;
         record::alert(self.last_sequence + self.shift, number)
+    }
+
+    fn chain(&self, own: &[u8]) -> &[Vec<u8>] {
+        self.chain.after(own)
     }
 
     fn poll<'a>(&mut self, buffer: &'a mut [u8]) -> Said<'a> {
@@ -550,6 +558,7 @@ impl SecureDatagram for Library {
                 Step::Connected if self.unknown => Said::NotProven,
                 Step::Connected => {
                     self.connected = true;
+                    self.chain = Chain::default();
                     self.not_proven = false;
                     Said::Connected
                 }

@@ -10,8 +10,9 @@
 //! What is not offered, because the library below has none of it: raw public keys and RSA keys,
 //! connection IDs, resumption, the suite TLS_ECDHE_ECDSA_WITH_AES_128_CCM_8, and names sent by a
 //! client (SNI). Of a chain of certificates only the first can be sent, so an identity with a longer one
-//! is refused; only the first is read, so its issuer must be trusted itself.
+//! is refused; a peer's chain is read.
 
+mod chain;
 mod error;
 mod keys;
 pub(crate) mod library;

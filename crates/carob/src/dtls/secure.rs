@@ -18,6 +18,9 @@ pub(crate) trait SecureDatagram: Send {
     fn close(&mut self);
     /// A fatal alert of ours, in the clear: there are no keys yet.
     fn alert(&mut self, number: u8) -> Vec<u8>;
+    /// The certificates that the peer has sent after this one, its own (DER); kept until
+    /// [`Said::Connected`].
+    fn chain(&self, own: &[u8]) -> &[Vec<u8>];
     /// What there is to do. The buffer must hold the longest datagram, message or certificate.
     fn poll<'a>(&mut self, buffer: &'a mut [u8]) -> Said<'a>;
 }

@@ -310,7 +310,8 @@ impl ClientSession {
                     let Some(verifier) = &self.verifier else {
                         continue;
                     };
-                    let checked = verifier.check(der, self.name.as_deref(), self.server);
+                    let chain = self.library.chain(der);
+                    let checked = verifier.check(der, chain, self.name.as_deref(), self.server);
                     let Err(NotTrusted { problem, alert }) = checked else {
                         continue;
                     };

@@ -41,10 +41,6 @@ impl From<rustls::Error> for NotTrusted {
             _ => 46,
         };
         let problem = match &error {
-            rustls::Error::InvalidCertificate(bad @ Bad::UnknownIssuer) => format!(
-                "{bad}: its issuer must be trusted itself, as further certificates of a chain are not \
-                 read over DTLS"
-            ),
             rustls::Error::InvalidCertificate(bad) => bad.to_string(),
             other => other.to_string(),
         };
@@ -58,10 +54,12 @@ impl ServerVerifier {
         verifier.map(Self).map_err(unusable)
     }
 
-    /// Checks the certificate of the server at this address, which was asked for by this name.
+    /// Checks the certificate of the server at this address, which was asked for by this name and sent
+    /// this chain after it.
     pub(crate) fn check(
         &self,
         der: &[u8],
+        chain: &[Vec<u8>],
         name: Option<&str>,
         peer: SocketAddr,
     ) -> Result<(), NotTrusted> {
@@ -75,7 +73,7 @@ impl ServerVerifier {
         let certificate = CertificateDer::from(der);
         let now = UnixTime::now();
         self.0
-            .verify_server_cert(&certificate, &[], &name, &[], now)?;
+            .verify_server_cert(&certificate, &intermediates(chain), &name, &[], now)?;
         Ok(())
     }
 }
@@ -86,12 +84,19 @@ impl ClientVerifier {
         verifier.map(Self).map_err(unusable)
     }
 
-    pub(crate) fn check(&self, der: &[u8]) -> Result<(), NotTrusted> {
+    pub(crate) fn check(&self, der: &[u8], chain: &[Vec<u8>]) -> Result<(), NotTrusted> {
         let certificate = CertificateDer::from(der);
         self.0
-            .verify_client_cert(&certificate, &[], UnixTime::now())?;
+            .verify_client_cert(&certificate, &intermediates(chain), UnixTime::now())?;
         Ok(())
     }
+}
+
+fn intermediates(chain: &[Vec<u8>]) -> Vec<CertificateDer<'_>> {
+    chain
+        .iter()
+        .map(|der| CertificateDer::from(&der[..]))
+        .collect()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]

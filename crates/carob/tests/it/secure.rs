@@ -369,3 +369,87 @@ async fn a_chain_that_dtls_cannot_send_is_refused_when_the_server_is_made() {
     })
     .await;
 }
+
+/// `openssl s_server` over DTLS with a certificate and those after it; killed when dropped.
+struct OpenSsl {
+    child: std::process::Child,
+    folder: std::path::PathBuf,
+}
+
+impl OpenSsl {
+    fn start(port: u16, chain: &str, key: &str) -> Option<Self> {
+        let folder = format!("{}/chain-{port}", env!("CARGO_TARGET_TMPDIR"));
+        let folder = std::path::PathBuf::from(folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        for (name, text) in [("chain.pem", chain), ("key.pem", key)] {
+            std::fs::write(folder.join(name), text).expect("a file");
+        }
+        let child = std::process::Command::new("openssl")
+            .args(["s_server", "-dtls1_2", "-quiet", "-mtu", "600", "-accept"])
+            .arg(port.to_string())
+            .args([
+                "-cert",
+                "chain.pem",
+                "-cert_chain",
+                "chain.pem",
+                "-key",
+                "key.pem",
+            ])
+            .current_dir(&folder)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn();
+        Some(Self {
+            child: child.ok()?,
+            folder,
+        })
+    }
+}
+
+impl Drop for OpenSsl {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[tokio::test]
+async fn a_servers_chain_is_read_whole_and_leads_to_the_root_that_is_trusted() {
+    limited(async {
+        let (authority, stranger) = (Authority::new(), Authority::new());
+        let (chain, key) = authority.by_intermediate("127.0.0.1");
+        let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        let address = free.local_addr().expect("bound");
+        drop(free);
+        let Some(_server) = OpenSsl::start(address.port(), &chain, &key) else {
+            eprintln!("skipped: needs openssl");
+            return;
+        };
+        let trusting = |authority: &Authority| {
+            let dtls = ClientDtls::new().certificates(authority.trust());
+            client_with(Settings::new().dtls(dtls).parameters(impatient()))
+        };
+        let asks = trusting(&authority);
+        let uri = format!("coaps://{address}/hello");
+        // It may not be there yet. Once it is there is a session, in which it speaks no CoAP.
+        loop {
+            match asks.get(&uri).await.expect_err("no CoAP") {
+                Error::NoAnswer { .. } => break,
+                Error::Handshake { why, .. } => {
+                    let untrusted = matches!(why, HandshakeError::NotTrusted { .. });
+                    assert!(!untrusted, "{why}");
+                }
+                _ => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+        let error = trusting(&stranger)
+            .get(&uri)
+            .await
+            .expect_err("not trusted");
+        let text = error.to_string();
+        assert!(text.contains("is not trusted"), "{text}");
+    })
+    .await;
+}

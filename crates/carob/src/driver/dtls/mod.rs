@@ -240,11 +240,11 @@ impl Leaving {
                         Role::Client {
                             verifier: Some(verifier),
                             ..
-                        } => verifier.check(der, name, peer),
+                        } => verifier.check(der, session.secure.chain(der), name, peer),
                         Role::Server {
                             verifier: Some(verifier),
                             ..
-                        } => verifier.check(der),
+                        } => verifier.check(der, session.secure.chain(der)),
                         // Nobody has asked for it, and it proves nothing.
                         _ => continue,
                     };

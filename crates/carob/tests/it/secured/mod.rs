@@ -121,6 +121,22 @@ impl Authority {
         (certificate.pem() + &self.pem, key.serialize_pem())
     }
 
+    /// A certificate by an intermediate authority, with that of the authority after it, and its key, as
+    /// PEM.
+    pub(crate) fn by_intermediate(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        let own_name = rcgen::DnType::CommonName;
+        params.distinguished_name.push(own_name, "an intermediate");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        let intermediate = Self {
+            issuer: Issuer::new(params, key),
+            pem: certificate.pem(),
+        };
+        intermediate.chain(name)
+    }
+
     pub(crate) fn server(&self) -> ServerDtls {
         ServerDtls::new().identity(self.issue("127.0.0.1", |_| {}))
     }
