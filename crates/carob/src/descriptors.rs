@@ -23,6 +23,8 @@ fn limit() -> Option<usize> {
 pub(crate) struct Share {
     pub(crate) connections: usize,
     pub(crate) handshakes: usize,
+    /// Closed connections that still have something to write; of the reserve.
+    pub(crate) closing: usize,
 }
 
 /// The share of each of so many endpoints that have connections. `begin_handshakes`: others begin TLS or
@@ -43,6 +45,7 @@ fn share_of(limit: usize, endpoints: usize, begin_handshakes: bool) -> Share {
     Share {
         connections,
         handshakes,
+        closing: (limit / 16 / endpoints.max(1)).max(1),
     }
 }
 
@@ -61,15 +64,13 @@ mod tests {
         let Share {
             connections,
             handshakes,
+            closing,
         } = share_of(1_024, 1, true);
-        assert_eq!((connections, handshakes), (576, 192));
+        assert_eq!((connections, handshakes, closing), (576, 192, 64));
         for limit in [0, 1, 64, 65, 1_000, usize::MAX] {
             for endpoints in 0..5 {
-                let Share {
-                    connections,
-                    handshakes,
-                } = share_of(limit, endpoints, true);
-                assert!(connections >= 1 && handshakes >= 1);
+                let share = share_of(limit, endpoints, true);
+                assert!(share.connections >= 1 && share.handshakes >= 1 && share.closing >= 1);
             }
         }
     }

@@ -218,6 +218,7 @@ pub fn scrape(head: &[u8]) {
         "400 Bad Request",
         "404 Not Found",
         "405 Method Not Allowed",
+        "421 Misdirected Request",
     ];
     assert!(known.contains(&status), "{status}");
     assert!(status != known[0] || head.windows(9).any(|part| part == b" /metrics"));

@@ -72,6 +72,8 @@ pub struct Settings {
     pub(crate) on_socket: Option<OnSocket>,
     /// Endpoints of the server that accept connections, among which file descriptors are shared.
     pub(crate) listeners: usize,
+    /// Closed connections that may still have something to write, where descriptors limit them.
+    pub(crate) closing: Option<usize>,
 }
 
 /// How long a connection may take to be made unless
@@ -105,6 +107,7 @@ impl Default for Settings {
             make_socket: None,
             on_socket: None,
             listeners: 0,
+            closing: None,
         }
     }
 }

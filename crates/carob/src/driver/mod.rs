@@ -377,6 +377,7 @@ pub(crate) fn start_streams(
             );
         }
         *connections = share.connections.min(*connections);
+        settings.closing = Some(share.closing);
         let handshakes = &mut settings.sessions.handshakes;
         *handshakes = share.handshakes.min(*handshakes);
     }

@@ -190,7 +190,7 @@ fn is_below(name: &str, suffix: &str) -> bool {
 
 /// Networks whose addresses mean something to this host, link or site only.
 const NEAR_V4: [(Ipv4Addr, u8); 8] = [
-    (Ipv4Addr::new(0, 0, 0, 0), 8),      // this network (RFC 791)
+    (Ipv4Addr::UNSPECIFIED, 8),          // this network (RFC 791)
     (Ipv4Addr::new(127, 0, 0, 0), 8),    // loopback
     (Ipv4Addr::new(169, 254, 0, 0), 16), // link-local, the metadata services of clouds (RFC 3927)
     (Ipv4Addr::new(10, 0, 0, 0), 8),     // private (RFC 1918)

@@ -179,6 +179,7 @@ pub(super) struct Streams {
     unsent_limit: usize,
     /// Connections that we have closed, oldest first.
     closing: VecDeque<Closing>,
+    closing_limit: usize,
     /// Writers were ended that have not yet run to give back what they hold.
     ended_writers: bool,
     _accepting: Option<AbortOnDrop>,
@@ -218,6 +219,7 @@ impl Streams {
             unsent: Arc::default(),
             unsent_limit: settings.config.limits.unsent_bytes,
             closing: VecDeque::new(),
+            closing_limit: settings.closing.map_or(CLOSING, |limit| limit.min(CLOSING)),
             ended_writers: false,
             _accepting: accepting,
         }
@@ -380,7 +382,7 @@ impl Streams {
         while self.closing.front().is_some_and(Closing::has_ended) {
             self.closing.pop_front();
         }
-        if self.closing.len() >= CLOSING
+        if self.closing.len() >= self.closing_limit
             && let Some(oldest) = self.closing.pop_front()
         {
             oldest.abort();

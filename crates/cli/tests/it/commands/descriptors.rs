@@ -18,6 +18,8 @@ fn can_limit() -> bool {
     there
 }
 
+/// GET /large, whose answer is longer than what the system takes of it.
+const GET: &[u8] = b"\x60\x01\xb5large";
 /// The empty CSM that begins a connection (RFC 8323 5.3).
 const CSM: [u8; 2] = [0x00, 0xe1];
 
@@ -64,7 +66,7 @@ fn connections_of_one_host_leave_others_connections_and_files() {
     for _ in 0..400 {
         let mut stream = connect_from([127, 0, 0, 2], at);
         // It may be refused already.
-        let _ = stream.write_all(&CSM);
+        let _ = stream.write_all(&[&CSM[..], GET].concat());
         held.push(stream);
     }
     let file = carob(&["get", &server.path("file"), "--deadline", "10s"]);
