@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::frame::{COLOURS, DrawKey, Frame, Key, WIDTH, left_margin, legend};
+use super::frame::{DrawKey, Frame, Key, WIDTH, left_margin, legend};
+use super::look::Look;
 use super::scale::{Mapping, Scale, number};
 use super::svg::{Svg, short};
 use crate::papers::Expected;
@@ -61,6 +62,8 @@ pub struct BoxPlot {
     pub y_label: String,
     /// Linear from zero, or logarithmic.
     pub mapping: Mapping,
+    /// The least and the largest value of all figures that share its axis; its own without.
+    pub shared: Option<(f64, f64)>,
     /// Groups of boxes from left to right: label, and a second-level label that neighbours share.
     pub groups: Vec<(String, String)>,
     /// Names of series, in the order of their colours.
@@ -74,6 +77,8 @@ pub struct BoxPlot {
 }
 
 const HEIGHT: f64 = 440.0;
+/// Radius of the marker at a median.
+const MARKER: f64 = 3.4;
 /// Above this ratio of largest to smallest value a plot is logarithmic.
 const LINEAR_UP_TO: f64 = 30.0;
 
@@ -90,6 +95,7 @@ impl BoxPlot {
         let high = boxes.iter().map(|b| b.statistics.max).fold(0.0, f64::max);
         Self {
             y_label: "Flow completion time (s)".to_owned(),
+            shared: None,
             mapping: if high > LINEAR_UP_TO * low {
                 Mapping::Logarithmic
             } else {
@@ -101,6 +107,18 @@ impl BoxPlot {
             whiskers: Whiskers::P10P90,
             printed_label,
         }
+    }
+
+    /// With the axis of several figures, whose values are from `low` to `high`.
+    #[must_use]
+    pub fn sharing(mut self, low: f64, high: f64) -> Self {
+        self.mapping = if high > LINEAR_UP_TO * low {
+            Mapping::Logarithmic
+        } else {
+            Mapping::Linear
+        };
+        self.shared = Some((low, high));
+        self
     }
 
     /// A sentence for the caption that says how to read the boxes.
@@ -155,8 +173,7 @@ impl BoxPlot {
     }
 
     fn range(&self) -> (f64, f64) {
-        let mut low = f64::INFINITY;
-        let mut high = 0.0_f64;
+        let (mut low, mut high) = self.shared.unwrap_or((f64::INFINITY, 0.0));
         for mark in &self.boxes {
             let p = mark.printed.unwrap_or_default();
             for value in [
@@ -178,11 +195,15 @@ impl BoxPlot {
 
     fn legend(&self, svg: &mut Svg) -> f64 {
         let mut draws: Vec<(String, Box<DrawKey>)> = Vec::new();
-        for (k, name) in self.series.iter().enumerate() {
-            let class = format!("box c{}", k % COLOURS);
+        for name in &self.series {
+            let look = Look::of(name);
+            let class = format!("box {}", look.class());
             draws.push((
                 name.clone(),
-                Box::new(move |svg, (x, y)| svg.rect(&class, x - 8.0, y - 5.5, 16.0, 11.0)),
+                Box::new(move |svg, (x, y)| {
+                    svg.rect(&class, x - 8.0, y - 5.5, 16.0, 11.0);
+                    look.mark(svg, (x, y), 3.0);
+                }),
             ));
         }
         if self.boxes.iter().any(|b| b.printed.is_some()) {
@@ -226,7 +247,8 @@ impl BoxPlot {
 
     fn draw(&self, svg: &mut Svg, scale: &Scale, mark: &BoxMark, x: f64, slot: f64) {
         let s = &mark.statistics;
-        let colour = format!("c{}", mark.series % COLOURS);
+        let look = Look::of(self.series.get(mark.series).map_or("", String::as_str));
+        let colour = look.class();
         // The box leaves the right third of its slot to the printed values.
         let shift = if mark.printed.is_some() {
             -slot * 0.13
@@ -255,6 +277,7 @@ impl BoxPlot {
             svg.rect(&format!("box {colour}"), x - half, top, 2.0 * half, height);
             let y = scale.at(s.p50);
             svg.line(&format!("median {colour}"), (x - half, y), (x + half, y));
+            look.mark(svg, (x, y), MARKER.min(half));
             if self.whiskers == Whiskers::P10P90 {
                 for end in [s.min, s.max] {
                     svg.circle(&format!("dot {colour}"), (x, scale.at(end)), 1.8);
@@ -329,6 +352,7 @@ mod tests {
     fn plot(values: &[f64], printed: Option<Printed>) -> BoxPlot {
         let statistics = Statistics::of(values).expect("values");
         BoxPlot {
+            shared: None,
             y_label: "Flow completion time (s)".to_owned(),
             mapping: Mapping::Linear,
             groups: vec![("none".to_owned(), "1 client".to_owned())],

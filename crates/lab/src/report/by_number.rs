@@ -3,6 +3,7 @@
 
 use super::comparison::varying;
 use super::frame::{COLOURS, DrawKey, Frame, Key, WIDTH, legend};
+use super::look::Look;
 use super::page::FigureBlock;
 use super::scale::{Mapping, Scale};
 use super::svg::Svg;
@@ -115,7 +116,7 @@ const AROUND: (f64, f64) = (28.0, 34.0);
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 struct Line {
-    series: usize,
+    look: Look,
     /// (number, mean, half of the 95 % interval)
     points: Vec<(f64, f64, f64)>,
 }
@@ -168,7 +169,7 @@ fn panels(axis: &Axis, outcome: &Outcome<'_>, rows: &[Row]) -> Option<(Vec<Panel
     }
     series.truncate(COLOURS);
     let lines = |(metric, _, unit): (&str, &str, f64), of: &dyn Fn(&Cell) -> bool| -> Vec<Line> {
-        let line = |(index, name): (usize, &String)| {
+        let line = |name: &String| {
             let own = cells.iter();
             let own = own.filter(|(row, cell)| row.algorithm == *name && of(cell));
             let points = own.filter_map(|(row, cell)| {
@@ -176,11 +177,11 @@ fn panels(axis: &Axis, outcome: &Outcome<'_>, rows: &[Row]) -> Option<(Vec<Panel
                 Some((axis.number(cell)?, mean / unit, ci95 / unit))
             });
             Line {
-                series: index,
+                look: Look::of(name),
                 points: points.collect(),
             }
         };
-        series.iter().enumerate().map(line).collect()
+        series.iter().map(line).collect()
     };
     if others.is_empty() {
         let panel = |metric: (&str, &str, f64)| Panel {
@@ -247,10 +248,15 @@ fn draw(axis: &Axis, panels: &[Panel], series: &[String]) -> String {
 fn keys(svg: &mut Svg, series: &[String]) -> f64 {
     let draws: Vec<(&str, Box<DrawKey>)> = series
         .iter()
-        .enumerate()
-        .map(|(index, name)| {
+        .map(|name| {
+            let look = Look::of(name);
             let draw = move |svg: &mut Svg, (x, y): (f64, f64)| {
-                svg.line(&format!("median c{index}"), (x - 9.0, y), (x + 9.0, y));
+                svg.line(
+                    &format!("median {}", look.class()),
+                    (x - 9.0, y),
+                    (x + 9.0, y),
+                );
+                look.mark(svg, (x, y), 3.4);
             };
             (name.as_str(), Box::new(draw) as Box<DrawKey>)
         })
@@ -295,8 +301,8 @@ impl Line {
     fn draw(&self, svg: &mut Svg, x: &Scale, y: &Scale, unit: &str) {
         let place = |(number, mean, _): &(f64, f64, f64)| (x.at(*number), y.at(*mean));
         let (line, whisker) = (
-            format!("median c{}", self.series),
-            format!("whisker c{}", self.series),
+            format!("median {}", self.look.class()),
+            format!("whisker {}", self.look.class()),
         );
         for pair in self.points.windows(2) {
             svg.line(&line, place(&pair[0]), place(&pair[1]));
@@ -309,7 +315,7 @@ impl Line {
             let title = format!("{number} {unit}: {mean:.3} \u{b1} {half:.3}");
             let at = (x.at(*number), y.at(*mean));
             svg.with_title(&title, |svg| {
-                svg.circle(&format!("dot c{}", self.series), at, 3.0);
+                self.look.mark(svg, at, 3.4);
             });
         }
     }
@@ -356,7 +362,7 @@ mod tests {
                 .expect("a figure")
                 .svg;
             // Between six numbers of clients, and one in the legend.
-            let lines = svg.matches("class=\"median c1\"").count();
+            let lines = svg.matches("class=\"median c6\"").count();
             assert_eq!(lines, CLIENTS.metrics.len() * 5 + 1);
             assert!(!svg.contains("NaN") && svg.contains(">Clients<"));
         });

@@ -387,6 +387,12 @@ fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> Vec<FigureBl
             algorithms.push(&row.algorithm);
         }
     }
+    // Figures of one run share their axis.
+    let completed = || rows.iter().filter_map(|row| row.metrics.get("fct_s"));
+    let low = completed().map(|s| s.min).fold(f64::INFINITY, f64::min);
+    let high = completed().map(|s| s.max).fold(0.0, f64::max);
+    let several = algorithms.len() > COLOURS && high > 0.0;
+    let shared = several.then_some((low, high));
     let mut blocks = Vec::new();
     for some in algorithms.chunks(COLOURS) {
         let theirs = |row: &&Row| some.contains(&row.algorithm.as_str());
@@ -394,13 +400,19 @@ fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> Vec<FigureBl
         blocks.extend(
             parts
                 .iter()
-                .map(|cells| box_plot(cells, &keys, &rows, print)),
+                .map(|cells| box_plot(cells, &keys, &rows, print, shared)),
         );
     }
     blocks
 }
 
-fn box_plot(cells: &[&Cell], keys: &[String], rows: &[Row], print: &Print) -> FigureBlock {
+fn box_plot(
+    cells: &[&Cell],
+    keys: &[String],
+    rows: &[Row],
+    print: &Print,
+    shared: Option<(f64, f64)>,
+) -> FigureBlock {
     let mut series: Vec<String> = Vec::new();
     let (mut groups, mut boxes) = (Vec::new(), Vec::new());
     let mut citation = String::new();
@@ -439,6 +451,10 @@ fn box_plot(cells: &[&Cell], keys: &[String], rows: &[Row], print: &Print) -> Fi
         }
     }
     let plot = BoxPlot::of_completion_times(groups, series, boxes, citation);
+    let plot = match shared {
+        Some((low, high)) => plot.sharing(low, high),
+        None => plot,
+    };
     FigureBlock {
         svg: plot.svg("Box plots of flow completion times"),
         title: "Flow completion time.".to_owned(),

@@ -14,6 +14,7 @@ mod explained;
 mod flows;
 mod frame;
 mod link_use;
+mod look;
 mod mix;
 mod multiples;
 mod network_reproduction;
@@ -22,6 +23,7 @@ mod page;
 mod printed;
 mod quiet;
 mod reproduction;
+mod resolved;
 mod scale;
 mod sequence;
 mod series;
@@ -56,13 +58,7 @@ const FIGURE_STYLE: &str = include_str!("figure.css");
 /// The style of pages around figures.
 const PAGE_STYLE: &str = include_str!("page.css");
 
-/// A figure as a file of its own: the SVG element with the style inside.
+/// A figure as a file of its own: an SVG element whose colours are attributes.
 pub fn standalone(svg: &str) -> String {
-    match svg.split_once('>') {
-        Some((open, rest)) => {
-            let style = FIGURE_STYLE.replace("svg.figure", "svg");
-            format!("{open}><style>\n{style}</style>{rest}")
-        }
-        None => svg.to_owned(),
-    }
+    resolved::resolved(svg)
 }

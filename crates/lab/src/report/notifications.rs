@@ -8,7 +8,8 @@ use carob_sim::notifications::Subscriber;
 use carob_sim::spec::{RunRecord, RunSpec, Workload};
 use carob_sim::world;
 
-use super::frame::{COLOURS, DrawKey, Frame, Key, WIDTH, left_margin, legend};
+use super::frame::{DrawKey, Frame, Key, WIDTH, left_margin, legend};
+use super::look::Look;
 use super::scale::{Mapping, Scale};
 use super::svg::{Svg, short};
 use crate::run::{Impossible, Outcome, Row};
@@ -42,8 +43,8 @@ pub(super) fn pdr_over_first(rows: &[Row]) -> Option<String> {
     }
     let mut svg = Svg::default();
     let draw = |index: usize| {
-        let class = format!("dot c{}", index % COLOURS);
-        move |svg: &mut Svg, at: (f64, f64)| svg.circle(&class, at, 5.0)
+        let look = Look::of(series[index]);
+        move |svg: &mut Svg, at: (f64, f64)| look.mark(svg, at, 4.6)
     };
     let draws: Vec<_> = (0..series.len()).map(draw).collect();
     let keys: Vec<Key<'_>> = series
@@ -106,7 +107,8 @@ pub(super) fn pdr_over_first(rows: &[Row]) -> Option<String> {
             series[index],
             pdr * 100.0
         );
-        let class = format!("c{}", index % COLOURS);
+        let look = Look::of(series[index]);
+        let class = look.class();
         let x = middle(group) + offset;
         svg.with_title(&title, |svg| {
             svg.line(
@@ -114,7 +116,7 @@ pub(super) fn pdr_over_first(rows: &[Row]) -> Option<String> {
                 (x, y.at(1.0)),
                 (x, y.at(ratio)),
             );
-            svg.circle(&format!("dot {class}"), (x, y.at(ratio)), 5.0);
+            look.mark(svg, (x, y.at(ratio)), 4.6);
         });
     }
     Some(svg.finish(

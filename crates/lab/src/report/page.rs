@@ -93,11 +93,22 @@ impl Report {
     }
 }
 
+/// A paragraph, with what stands between backticks as code.
+fn text_of(paragraph: &str) -> Markup {
+    html! {
+        p {
+            @for (k, part) in paragraph.split('`').enumerate() {
+                @if k % 2 == 1 { code { (part) } } @else { (part) }
+            }
+        }
+    }
+}
+
 fn section_of(section: &Section) -> Markup {
     html! {
         section {
             h2 { (section.heading) }
-            @for paragraph in &section.text { p { (paragraph) } }
+            @for paragraph in &section.text { (text_of(paragraph)) }
             @for figure in &section.figures {
                 figure {
                     (PreEscaped(&figure.svg))

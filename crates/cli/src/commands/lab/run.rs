@@ -265,7 +265,11 @@ fn network(runs: &Runs<'_>) -> Vec<String> {
 /// The command that repeats the run.
 fn command(args: &RunArgs) -> String {
     let mut words = vec!["carob".to_owned(), "lab".to_owned(), "run".to_owned()];
-    words.extend(args.name.clone());
+    words.push(
+        args.name
+            .clone()
+            .unwrap_or_else(|| builtin::DEFAULT.to_owned()),
+    );
     if !args.algorithm.is_empty() {
         words.extend(["--algorithm".to_owned(), args.algorithm.join(",")]);
     }
@@ -301,6 +305,6 @@ mod tests {
             command(&args),
             "carob lab run thesis/long --algorithm default,cocoa-03 --seeds 5 --set 'down.rate=60 kbit/s'"
         );
-        assert_eq!(command(&RunArgs::default()), "carob lab run");
+        assert_eq!(command(&RunArgs::default()), "carob lab run carob/default");
     }
 }

@@ -1,0 +1,127 @@
+//! One colour and one marker for each algorithm name, the same in every figure.
+
+use super::svg::{Svg, short};
+
+/// Shapes of markers.
+const MARKERS: usize = 6;
+/// Colours of the palette.
+const COLOURS: usize = 7;
+
+/// The looks of algorithms: name, colour, marker. Those that studies compare differ in colour.
+const LOOKS: &[(&str, usize, usize)] = &[
+    ("default", 0, 0),
+    ("cocoa-001", 1, 0),
+    ("cocoa-plus", 2, 0),
+    ("tcp-newreno", 3, 0),
+    ("tcp-bbr1", 4, 0),
+    ("cocoa-v0", 3, 1),
+    ("observe-static", 6, 0),
+    ("cocoa-03", 1, 1),
+    ("cocoa-002", 1, 2),
+    ("cocoa-004-text", 1, 3),
+    ("cocoa-004-as-run", 2, 1),
+    ("cocoa-californium", 5, 1),
+    ("cocoa-contiki", 6, 1),
+    ("cocoa-s", 4, 1),
+    ("cocoa-strong", 6, 5),
+    ("cocoa-fast", 2, 2),
+    ("cocoa-4state", 6, 2),
+    ("cocoa-e", 5, 2),
+    ("pcocoa", 3, 2),
+    ("cocoa-plus-plus", 4, 2),
+    ("default-fb1", 0, 1),
+    ("default-fb2", 0, 2),
+    ("cocoa-fb1", 1, 4),
+    ("cocoa-fb2", 1, 5),
+    ("fasor", 2, 3),
+    ("fasor-option", 2, 4),
+    ("fasor-token", 2, 5),
+    ("rtt-count", 6, 3),
+    ("rfc6298", 3, 3),
+    ("linux-rto", 4, 3),
+    ("linux-rto-kernel", 4, 4),
+    ("peak-hopper", 5, 3),
+    ("peak-hopper-cal", 5, 4),
+    ("basic-rto", 6, 4),
+    ("tcp-cubic", 3, 4),
+    ("nb-iot", 0, 3),
+    ("lte-m", 0, 4),
+    ("thread", 3, 5),
+    ("lan", 4, 5),
+];
+
+/// The colour and the marker of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    colour: usize,
+    marker: usize,
+}
+
+impl Look {
+    /// Of an algorithm, and of any other name. What follows a name, such as its mark, does not matter.
+    pub(super) fn of(name: &str) -> Self {
+        let name = name.split(' ').next().unwrap_or(name);
+        if let Some((_, colour, marker)) = LOOKS.iter().find(|(known, ..)| *known == name) {
+            let (colour, marker) = (*colour, *marker);
+            return Self { colour, marker };
+        }
+        let hash = carob_sim::hash::fnv1a(name.as_bytes()) as usize;
+        Self {
+            colour: hash % COLOURS,
+            marker: hash / COLOURS % MARKERS,
+        }
+    }
+
+    /// The class of its colour.
+    pub(super) fn class(self) -> String {
+        format!("c{}", self.colour)
+    }
+
+    /// Draws its marker around a point.
+    pub(super) fn mark(self, svg: &mut Svg, (x, y): (f64, f64), r: f64) {
+        let class = format!("mark c{}", self.colour);
+        let polygon = |points: &[(f64, f64)]| {
+            let points = points.iter().map(|(a, b)| (x + a * r, y + b * r));
+            let text: Vec<String> = points
+                .map(|(x, y)| format!("{} {}", short(x), short(y)))
+                .collect();
+            format!("M{}Z", text.join("L"))
+        };
+        match self.marker {
+            0 => svg.circle(&class, (x, y), r),
+            1 => svg.rect(&class, x - 0.9 * r, y - 0.9 * r, 1.8 * r, 1.8 * r),
+            2 => svg.path(
+                &class,
+                &polygon(&[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)]),
+            ),
+            3 => svg.path(&class, &polygon(&[(0.0, -1.2), (1.2, 1.0), (-1.2, 1.0)])),
+            4 => {
+                for (a, b) in [(-1.0, -1.0), (-1.0, 1.0)] {
+                    let (from, to) = ((x + a * r, y + b * r), (x - a * r, y - b * r));
+                    svg.line(&class, from, to);
+                }
+            }
+            _ => svg.path(&class, &polygon(&[(0.0, 1.2), (1.2, -1.0), (-1.2, -1.0)])),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::every_name;
+
+    #[test]
+    fn every_algorithm_has_a_look_that_no_other_has() {
+        for name in every_name() {
+            assert!(LOOKS.iter().any(|(known, ..)| *known == name), "{name}");
+        }
+        for (k, (name, ..)) in LOOKS.iter().enumerate() {
+            let others = LOOKS[k + 1..].iter().map(|(other, ..)| *other);
+            for other in others {
+                assert_ne!(Look::of(name), Look::of(other), "{name} {other}");
+            }
+        }
+        assert_eq!(Look::of("fasor *"), Look::of("fasor"));
+    }
+}
