@@ -349,7 +349,6 @@ impl Drop for Teller {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
     use std::hash::BuildHasher as _;
 
     use super::*;
@@ -368,7 +367,7 @@ mod tests {
         };
         let views = Views::new(mpsc::unbounded_channel().0, 1);
         let hash = |number| views.by_key.hasher().hash_one(key(number));
-        let hashes: HashSet<u64> = (0..1_000).map(hash).collect();
+        let hashes: BTreeSet<u64> = (0..1_000).map(hash).collect();
         assert_eq!(hashes.len(), 1_000);
     }
 }

@@ -118,7 +118,8 @@ async fn options_of_an_observed_response_are_as_long_as_may_be_or_longer() {
             let server = Server::builder()
                 .without_datagrams()
                 .bind_tcp("127.0.0.1:0");
-            let proxy = forwarding().server(server).start().await.expect("a port");
+            let proxy = Box::pin(forwarding().server(server).start()).await;
+            let proxy = proxy.expect("a port");
             let via = super::uri_of(&proxy, carob::Scheme::CoapTcp);
             let client = client();
             let uri = format!("coap+tcp://127.0.0.1:{port}/state");
