@@ -271,7 +271,7 @@ impl Client {
         controller: Option<Choice>,
         parameters: Option<TransmissionParameters>,
     ) -> Result<(), Error> {
-        if let Some((scheme, _)) = self.known(peer).await
+        if let Some((scheme, ..)) = self.known(peer).await
             && Kind::of(scheme).is_some()
         {
             return Err(Error::OverConnection { peer, scheme });
@@ -300,8 +300,7 @@ impl Client {
     /// TCP, TLS and WebSocket there are none. Of several transports as
     /// [`snapshot`](Self::snapshot).
     pub async fn gauges(&self, peer: SocketAddr) -> Option<Vec<(&'static str, Gauge)>> {
-        let (scheme, _) = self.known(peer).await?;
-        let handle = self.ways.started(scheme)?;
+        let (_, handle, _) = self.known(peer).await?;
         handle.ask(|reply| Command::Gauges(peer, reply)).await?
     }
 
@@ -311,23 +310,24 @@ impl Client {
     /// Of several transports that share this address, it is of the one most recently used. Over TCP,
     /// TLS and WebSocket there is no RTO and no round-trip time: they are the system's.
     pub async fn snapshot(&self, peer: SocketAddr) -> Option<Snapshot> {
-        self.known(peer).await.map(|(_, snapshot)| snapshot)
+        self.known(peer).await.map(|(.., snapshot)| snapshot)
     }
 
-    /// The transport by which a peer was last heard of or sent to, and its state there.
-    async fn known(&self, peer: SocketAddr) -> Option<(Scheme, Snapshot)> {
-        let mut known: Option<(Scheme, Snapshot)> = None;
+    /// The transport and the endpoint by which a peer was last heard of or sent to, and its state
+    /// there.
+    async fn known(&self, peer: SocketAddr) -> Option<(Scheme, Arc<Handle>, Snapshot)> {
+        let mut known: Option<(Scheme, Arc<Handle>, Snapshot)> = None;
         let age = |of: &Snapshot| of.heard.into_iter().chain(of.sent).min();
         for (scheme, handle) in self.ways.all_by_scheme() {
             let snapshot = handle.ask(|reply| Command::Snapshot(peer, reply)).await;
             let Some(snapshot) = snapshot.flatten() else {
                 continue;
             };
-            let newer = known.as_ref().is_none_or(|(_, other)| {
+            let newer = known.as_ref().is_none_or(|(.., other)| {
                 age(&snapshot).is_some_and(|own| age(other).is_none_or(|other| own < other))
             });
             if newer {
-                known = Some((scheme, snapshot));
+                known = Some((scheme, handle, snapshot));
             }
         }
         known

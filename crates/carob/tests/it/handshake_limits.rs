@@ -158,7 +158,7 @@ async fn a_source_begins_so_many_tls_handshakes_a_second_and_others_theirs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_handshakes_of_many_leave_time_to_who_has_a_connection() {
+async fn slow_tls_handshakes_of_many_leave_time_to_who_has_a_connection() {
     limited(async {
         let authority = Authority::new();
         let mut done_within_share = 0;

@@ -57,7 +57,7 @@ fn with_file<T>(masked: &[u8; LENGTH], make: impl FnOnce(&str) -> T) -> T {
 }
 
 #[test]
-fn a_key_that_was_dropped_is_nowhere_in_memory() {
+fn slow_a_key_that_was_dropped_is_nowhere_in_memory() {
     let one = masked(1);
     let key = with_file(&one, |file| PreSharedKey::read_all(file).expect("a key"));
     assert!(copies(&one) > 0, "the key is found while it is there");
