@@ -153,7 +153,7 @@ fn check_keys(psk: &PskArgs, proxy: Option<&str>, uris: &[String]) -> Result<(),
             .is_some_and(|text| text.eq_ignore_ascii_case("coaps:"))
     };
     match peers.iter().find(|uri| !secured(uri)) {
-        Some(uri) if !peers.iter().any(|uri| secured(&uri)) => {
+        Some(uri) if !peers.iter().any(secured) => {
             let text = format!("{option} needs a coaps:// URI: {uri} uses no pre-shared key");
             Err(Failure::new(Kind::Usage, text).hint("coaps:// is CoAP over DTLS, at port 5684"))
         }

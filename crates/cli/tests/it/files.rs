@@ -20,7 +20,7 @@ struct Serving {
     client: Client,
     uri: String,
     folder: PathBuf,
-    _running: Running,
+    running: Running,
     _scratch: Scratch,
 }
 
@@ -34,7 +34,7 @@ impl Serving {
             client: Client::open().unwrap(),
             uri,
             folder,
-            _running: running,
+            running,
             _scratch: scratch,
         }
     }
@@ -327,7 +327,7 @@ async fn requests_for_files_occupy_few_threads() {
     let served = codes.iter().filter(|code| **code == Code::CONTENT).count();
     assert!(served > 100, "{served}");
     // Threads that were started for blocking work stay for some seconds.
-    let status = format!("/proc/{}/status", serving._running.id());
+    let status = format!("/proc/{}/status", serving.running.id());
     let status = fs::read_to_string(status).unwrap();
     let threads = status
         .lines()

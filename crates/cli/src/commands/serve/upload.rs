@@ -349,7 +349,7 @@ mod tests {
                 let (synced, path) = (Arc::clone(&synced), path.clone());
                 move |file| {
                     let metadata = file.metadata()?;
-                    let size = metadata.is_file().then(|| metadata.len());
+                    let size = metadata.is_file().then_some(metadata.len());
                     let current = fs::read_to_string(&path)?;
                     synced.lock().unwrap().push((size, current));
                     Ok(())
