@@ -55,7 +55,13 @@ pub(super) async fn to_file(path: &Path, body: &mut BodyStream) -> Result<u64, F
         Some(partial_name(path))
     });
     let place = partial.0.as_deref().unwrap_or(path);
-    let mut file = File::create(place).await.map_err(failed)?;
+    let file = std::fs::File::create(place).map_err(failed)?;
+    if !special {
+        // The lock ends with the process: partial files without one belong to nobody.
+        let _ = file.try_lock();
+        remove_leftovers(path);
+    }
+    let mut file = File::from_std(file);
     let mut bytes = 0;
     while let Some(chunk) = body.chunk().await? {
         file.write_all(&chunk).await.map_err(failed)?;
@@ -71,6 +77,35 @@ fn partial_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.part", std::process::id()));
     name.into()
+}
+
+/// Removes partial files of this name that killed processes left.
+fn remove_leftovers(path: &Path) {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+        return;
+    };
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let Ok(entries) = std::fs::read_dir(folder.unwrap_or(Path::new("."))) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let candidate = entry.file_name();
+        let process = candidate.to_str().and_then(|candidate| {
+            let rest = candidate.strip_prefix(name)?.strip_prefix('.')?;
+            rest.strip_suffix(".part")?.parse::<u32>().ok()
+        });
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if process.is_none() || !is_file {
+            continue;
+        }
+        let unlocked = std::fs::File::open(entry.path()).and_then(|file| Ok(file.try_lock()?));
+        if unlocked.is_ok() {
+            // What cannot be removed stays; it is in nobody's way.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// A file that is removed unless it is completed.

@@ -283,6 +283,23 @@ fn a_file_is_written_whole_and_never_by_an_error() {
 }
 
 #[test]
+fn partial_files_of_killed_processes_are_removed() {
+    let (server, scratch) = (Server::start(), Scratch::new());
+    for left in ["out.1.part", "out.x.part", "other.1.part"] {
+        scratch.with(left, "left");
+    }
+    let running = std::fs::File::create(scratch.path("out.2.part")).unwrap();
+    running.try_lock().unwrap();
+    let ran = carob(&["get", &server.path("hello"), "-o", &scratch.text("out")]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scratch.read("out").len(), 32);
+    assert!(!scratch.path("out.1.part").exists());
+    for stays in ["out.2.part", "out.x.part", "other.1.part"] {
+        assert!(scratch.path(stays).exists(), "{stays}");
+    }
+}
+
+#[test]
 fn a_reader_that_has_had_enough_is_no_error() {
     let server = Server::start();
     let mut child = command(&["get", &server.path("large")])
