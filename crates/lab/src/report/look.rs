@@ -58,17 +58,20 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Of an algorithm, and of any other name. What follows a name, such as its mark, does not matter.
-    pub(super) fn of(name: &str) -> Self {
-        let name = name.split(' ').next().unwrap_or(name);
-        if let Some((_, colour, marker)) = LOOKS.iter().find(|(known, ..)| *known == name) {
-            let (colour, marker) = (*colour, *marker);
-            return Self { colour, marker };
-        }
+    /// Of an algorithm, and of any other name. A footnote mark does not matter; an algorithm with
+    /// constants after its name has its colour and another marker.
+    pub(super) fn of(label: &str) -> Self {
+        let (name, rest) = label.split_once(' ').unwrap_or((label, ""));
+        let with_constants = !rest.trim_matches(['*', ' ']).is_empty();
+        let known = LOOKS.iter().find(|(known, ..)| *known == name);
         let hash = carob_sim::hash::fnv1a(name.as_bytes()) as usize;
+        let (colour, marker) = known.map_or(
+            (hash % COLOURS, hash / COLOURS % MARKERS),
+            |(_, colour, marker)| (*colour, *marker),
+        );
         Self {
-            colour: hash % COLOURS,
-            marker: hash / COLOURS % MARKERS,
+            colour,
+            marker: (marker + 2 * usize::from(with_constants)) % MARKERS,
         }
     }
 
@@ -123,5 +126,8 @@ mod tests {
             }
         }
         assert_eq!(Look::of("fasor *"), Look::of("fasor"));
+        let (plain, other) = (Look::of("cocoa-001"), Look::of("cocoa-001 (cc.k_weak=4)"));
+        assert_eq!(plain.colour, other.colour);
+        assert_ne!(plain.marker, other.marker);
     }
 }
