@@ -95,6 +95,9 @@ const STEPS: &[Step] = &[
 pub(crate) const INTEROP_PREFIX: &str = "interop_";
 /// Tests that take seconds carry this in their path; `cargo xtask quick` leaves them to CI.
 pub(crate) const SLOW_PREFIX: &str = "::slow_";
+/// Tests that run side by side. Many wait for timers of the protocol, so they are more than the cores of a
+/// small machine.
+const THREADS: &str = "4";
 /// Names of failed tests, and reasons of skipped ones, in the summary.
 const LISTED_MAX: usize = 8;
 
@@ -277,7 +280,7 @@ fn test(workspace: &Workspace, tally: &mut Tally) -> Result<Outcome> {
     }
     let mut command = process::cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]);
-    command.args(["--", "--skip", INTEROP_PREFIX]);
+    command.args(["--", "--skip", INTEROP_PREFIX, "--test-threads", THREADS]);
     let (success, tests) = suite::run(command.current_dir(&workspace.root))?;
     tally.add(tests);
     Ok(Outcome::of(success))
