@@ -94,6 +94,11 @@ impl Journal {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(path).map_err(of)?;
+        if !file.metadata().map_err(of)?.is_file() {
+            // A device or a pipe may never come to an end.
+            let path = path.to_owned();
+            return Err(Error::Other { path });
+        }
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(of)?;
         let first = first_line().into_bytes();
@@ -228,6 +233,13 @@ mod tests {
         let outcome = outcome.expect("runs");
         let rows = serde_json::to_string(&(outcome.rows(), outcome.each())).expect("plain data");
         (rows, made.into_inner())
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_is_no_journal() {
+        let error = Journal::open(Path::new("/dev/full")).expect_err("it is a device");
+        assert!(matches!(error, Error::Other { .. }), "{error}");
     }
 
     #[test]

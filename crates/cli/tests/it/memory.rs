@@ -1,7 +1,7 @@
 //! Memory of a server whose clients ask for much over connections and read nothing.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 use std::thread;
@@ -80,6 +80,48 @@ fn connections_that_ask_for_much_and_read_nothing_take_no_more_than_unsent_bytes
     let tcp = format!("127.0.0.1:{port}");
     let server = start(&scratch, "serve", port, &["--tcp", &tcp]);
     let streams = ask_and_read_nothing(port, &["large"], 64);
+    is_within_its_limit(&server, port);
+    drop(streams);
+}
+
+/// WebSocket connections that ask for `/large` 32 times, and read only that they were let in.
+fn ask_over_websocket(port: u16, connections: usize) -> Vec<TcpStream> {
+    const UPGRADE: &str = "GET /.well-known/coap HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
+        Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+        Sec-WebSocket-Protocol: coap\r\nSec-WebSocket-Version: 13\r\n\r\n";
+    // Binary frames, masked with 0: Max-Message-Size 2^32 - 1 and Block-Wise-Transfer, then requests.
+    let frame = |message: &[u8]| {
+        let head = [0x82, 0x80 | message.len() as u8, 0, 0, 0, 0];
+        [&head, message].concat()
+    };
+    let mut bytes = frame(&[0, 0xe1, 0x24, 0xff, 0xff, 0xff, 0xff, 0x20]);
+    for _ in 0..32 {
+        bytes.extend(frame(b"\x00\x01\xb5large"));
+    }
+    let connect = |_| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        stream.write_all(UPGRADE.as_bytes()).expect("it takes that");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("an answer");
+            answer.extend(byte);
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 101"));
+        // A connection may have been ended before it has asked.
+        let _ = stream.write_all(&bytes);
+        stream
+    };
+    (0..connections).map(connect).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn connections_over_websocket_take_no_more_than_unsent_bytes_either() {
+    let (scratch, port) = (Scratch::new(), free_port());
+    let address = format!("127.0.0.1:{port}");
+    let server = start(&scratch, "serve", port, &["--ws", &address]);
+    let streams = ask_over_websocket(port, 150);
     is_within_its_limit(&server, port);
     drop(streams);
 }

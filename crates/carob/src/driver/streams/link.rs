@@ -14,6 +14,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::tungstenite::{self, Message};
 
 use super::{AbortOnDrop, Happening, QUEUE_HIGH};
@@ -329,6 +331,28 @@ async fn read_messages(mut stream: Messages<Box<dyn Duplex>>, teller: Teller) {
     teller.ended(why).await;
 }
 
+/// Bytes of a frame. The library keeps a buffer as long as the longest frame for each connection, so longer
+/// messages are sent in several frames (RFC 6455 5.4, RFC 8323 4.2).
+const FRAME_BYTES: usize = 64 << 10;
+
+/// Writes a message. Its last frame may wait in the library's buffer until that is flushed.
+async fn write_message(
+    stream: &mut MessageSink<Box<dyn Duplex>>,
+    mut bytes: Bytes,
+) -> Result<(), tungstenite::Error> {
+    if bytes.len() <= FRAME_BYTES {
+        return stream.feed(Message::Binary(bytes)).await;
+    }
+    let mut data = Data::Binary;
+    while bytes.len() > FRAME_BYTES {
+        let frame = Frame::message(bytes.split_to(FRAME_BYTES), OpCode::Data(data), false);
+        stream.send(Message::Frame(frame)).await?;
+        data = Data::Continue;
+    }
+    let last = Frame::message(bytes, OpCode::Data(data), true);
+    stream.feed(Message::Frame(last)).await
+}
+
 async fn write_messages(
     mut stream: MessageSink<Box<dyn Duplex>>,
     mut queue: mpsc::UnboundedReceiver<Bytes>,
@@ -336,7 +360,7 @@ async fn write_messages(
 ) {
     while let Some(bytes) = queue.recv().await {
         let length = bytes.len();
-        let mut written = stream.feed(Message::Binary(bytes)).await;
+        let mut written = write_message(&mut stream, bytes).await;
         // What the library holds counts as waiting.
         if written.is_ok() && (length > QUEUE_HIGH / 4 || queue.is_empty()) {
             written = stream.flush().await;
