@@ -63,11 +63,11 @@ fn is_within_its_limit(running: &Running, port: u16) {
     assert!(highest < HIGHEST, "{} MiB", highest >> 10);
 }
 
-/// Whether a request over UDP is answered within a second.
+/// Whether a request over UDP is answered within ten seconds, on whatever busy machine.
 fn is_served(port: u16) -> bool {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     socket.connect(("127.0.0.1", port)).expect("loopback");
-    let limit = Some(Duration::from_secs(1));
+    let limit = Some(Duration::from_secs(10));
     socket.set_read_timeout(limit).expect("a time");
     let get = [0x40, 0x01, 0, 1, 0xb5, b'h', b'e', b'l', b'l', b'o'];
     socket.send(&get).is_ok() && socket.recv(&mut [0; 1_500]).is_ok()
