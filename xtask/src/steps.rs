@@ -5,7 +5,7 @@ mod dependencies;
 mod features;
 mod quick;
 pub(crate) mod suite;
-mod watch;
+pub(crate) mod watch;
 
 use std::{
     fmt::Write as _,

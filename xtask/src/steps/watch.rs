@@ -20,7 +20,7 @@ const SILENCE: Duration = Duration::from_secs(8);
 ///
 /// # Errors
 /// When the command cannot be started.
-pub(super) fn lines(
+pub(crate) fn lines(
     command: &mut Command,
     mut line: impl FnMut(&str) -> Option<String>,
 ) -> Result<bool> {
@@ -58,7 +58,7 @@ pub(super) fn lines(
 }
 
 /// Runs a command and prints all of its lines.
-pub(super) fn succeeds(command: &mut Command) -> Result<bool> {
+pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     lines(command, |line| Some(line.to_owned()))
 }
 

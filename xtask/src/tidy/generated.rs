@@ -7,12 +7,12 @@ mod stamps;
 
 use std::{fs, time::Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use stamps::Stamps;
 
 use super::{Finding, tree::Tree};
-use crate::{process, workspace::Workspace};
+use crate::{process, steps::watch, workspace::Workspace};
 
 /// A committed file and the arguments of `carob` that print it.
 struct Document {
@@ -290,12 +290,16 @@ figures! {
 pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let mut stamps = Stamps::load(workspace, tree)?;
-    let mut unchanged = 0;
+    let (mut unchanged, mut built) = (0, false);
     for document in DOCUMENTS.iter().chain(FIGURES) {
         let committed = tree.text(document.path);
         if stamps.is_fresh(document, committed) {
             unchanged += 1;
             continue;
+        }
+        if !built {
+            build(workspace)?;
+            built = true;
         }
         let fresh = contents(workspace, document)?;
         let finding = compare(document.path, committed, &fresh);
@@ -311,6 +315,7 @@ pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Result<Vec<Finding>> 
 
 /// Rewrites every generated document.
 pub(crate) fn generate(workspace: &Workspace) -> Result<()> {
+    build(workspace)?;
     for document in DOCUMENTS.iter().chain(FIGURES) {
         let path = workspace.root.join(document.path);
         if let Some(folder) = path.parent() {
@@ -319,6 +324,15 @@ pub(crate) fn generate(workspace: &Workspace) -> Result<()> {
         let fresh = contents(workspace, document)?;
         fs::write(&path, fresh).with_context(|| format!("cannot write {}", path.display()))?;
     }
+    Ok(())
+}
+
+/// Builds `carob`, so that no document seems to take as long as that.
+fn build(workspace: &Workspace) -> Result<()> {
+    let mut command = process::cargo();
+    command.args(["build", "--package", "carob-cli"]);
+    let built = watch::succeeds(command.current_dir(&workspace.root))?;
+    ensure!(built, "`carob` does not build");
     Ok(())
 }
 
