@@ -65,6 +65,7 @@ fn first_cell(file: &builtin::BuiltIn) -> String {
     format!("{}/{}", scenario.study(), cell.name)
 }
 
+// Of every scenario a cell is run: whole families take many minutes, and suggest the same settings.
 #[test]
 fn every_suggestion_is_valid_after_a_cell_of_every_scenario() {
     let folder = Folder::new("next");
@@ -92,15 +93,6 @@ fn suggestions_keep_the_settings_and_algorithms_of_the_run() {
         lines[0].contains(&"down.rate=60 kbit/s".to_owned()),
         "{text}"
     );
-}
-
-#[test]
-fn slow_every_suggestion_is_valid_after_every_scenario() {
-    let folder = Folder::new("next-all");
-    let mut done = BTreeSet::new();
-    for file in builtin::ALL {
-        execute(&folder, file.name, &["--no-report"], &mut done);
-    }
 }
 
 #[test]
