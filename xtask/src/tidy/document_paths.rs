@@ -1,6 +1,6 @@
 //! Paths of Markdown documents in comments, strings and inline code name files and headings of
 //! the repository, and so do paths of source files in inline code. Links of Markdown files are the
-//! subject of [`links`](super::links).
+//! subject of [`super::links`].
 
 use super::{
     Finding, links,

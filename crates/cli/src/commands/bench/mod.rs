@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use carob::Error;
+use carob::{Error, Uri};
 
 use control::Control;
 use handshakes::Handshakes;
@@ -80,7 +80,7 @@ async fn load(args: &BenchArgs) -> Result<Outcome, Failure> {
     socket::raise_socket_limit();
     let config = plan.config();
     let fresh = SourcePorts::new(config.parameters.exchange_lifetime().into());
-    let fresh = fresh.map_err(cannot)?;
+    let fresh = fresh.map_err(|error| cannot(error, &plan.target.uri))?;
     let control = Arc::new(Control::new(plan.threads, fresh, args.server_pid));
     let mut stop = Stop::listen()?;
     let mut interrupted = false;
@@ -97,7 +97,7 @@ async fn load(args: &BenchArgs) -> Result<Outcome, Failure> {
             }
         };
         let started = started.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-        started.map_err(cannot)?
+        started.map_err(|error| cannot(error, &plan.target.uri))?
     };
     interrupted |= watch(&plan, &control, &threads, &mut stop).await;
     let mut measured: Option<Measured> = None;
@@ -105,7 +105,7 @@ async fn load(args: &BenchArgs) -> Result<Outcome, Failure> {
         let of_thread = thread
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            .map_err(cannot)?;
+            .map_err(|error| cannot(error, &plan.target.uri))?;
         match &mut measured {
             Some(all) => all.add(of_thread),
             None => measured = Some(of_thread),
@@ -252,10 +252,10 @@ fn wrong_answers(plan: &Plan, tally: &Tally) -> Failure {
     }
 }
 
-/// A socket, a session or a thread that cannot be had.
-fn cannot(error: io::Error) -> Failure {
+/// The failure to get a socket, a session or a thread for a load on `uri`.
+fn cannot(error: io::Error, uri: &Uri) -> Failure {
     let error = match error.downcast::<Error>() {
-        Ok(no_session) => return no_session.into(),
+        Ok(no_session) => return Failure::of_request(no_session, &uri.to_string(), 0),
         Err(error) => error,
     };
     let failure = Failure::new(
