@@ -1,6 +1,6 @@
 //! What runs show, in sentences: where the choice of algorithm matters, and where it does not.
 //!
-//! Algorithms are compared by paired differences, and ranked from [`SEEDS_MIN`] seeds on.
+//! Algorithms are compared by paired differences, and ranked from `SEEDS_MIN` seeds on.
 
 use carob_sim::spec::{FlowRecord, RunRecord};
 

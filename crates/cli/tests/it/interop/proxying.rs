@@ -108,6 +108,15 @@ fn through_ours(peer: Peer) {
         assert!(Client::Carob.ask(&scratch, server.to(), &put).is_success());
         server.paths.store.to_owned()
     };
+    if peer == Peer::GoCoap {
+        // It asks for the second block of a separate response in an Acknowledgement of code 0.01 (go-coap 3.3.6), so
+        // the proxy must have the body in its cache and answer at once.
+        let uri = server.to().uri(&path);
+        run(
+            carob().args(["get", &uri, "--proxy", &proxy, "--raw"]),
+            &scratch,
+        );
+    }
     if peer != Peer::Aiocoap {
         let got = their_get(peer, &scratch, &proxy, &server.to().uri(&path));
         assert_same(&got, &body);
