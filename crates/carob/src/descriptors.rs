@@ -1,4 +1,4 @@
-//! How many connections the process's file descriptors allow.
+//! The number of connections that the process's file descriptors allow.
 //!
 //! Each connection takes one. Were all taken, the server could open no file, and no connection of
 //! another host would be accepted. So connections get what RLIMIT_NOFILE leaves after a reserve.

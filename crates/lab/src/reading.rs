@@ -1,4 +1,4 @@
-//! What runs show, in sentences: where the choice of algorithm matters, and where it does not.
+//! Results in sentences: where the choice of algorithm matters, and where it does not.
 //!
 //! Algorithms are compared by paired differences, and ranked from `SEEDS_MIN` seeds on.
 
@@ -29,7 +29,7 @@ pub(crate) struct Widest<'a> {
     pub(crate) less: &'a str,
     /// That with the larger one.
     pub(crate) more: &'a str,
-    /// How much larger it is.
+    /// The relative difference.
     pub(crate) by: Paired,
     /// Differences that there are.
     pub(crate) comparisons: usize,
@@ -56,7 +56,7 @@ pub fn reading(outcome: &Outcome<'_>) -> Vec<String> {
     sentences
 }
 
-/// Whether algorithms can be compared in a cell.
+/// Returns whether algorithms can be compared in a cell.
 fn has_several(rows: &[Row]) -> bool {
     is_shared(rows)
         || rows
@@ -64,7 +64,7 @@ fn has_several(rows: &[Row]) -> bool {
             .any(|two| two[0].scenario == two[1].scenario)
 }
 
-/// Whether flows of two kinds share a link and none completes, so that rates are what counts.
+/// Returns whether flows of two kinds share a link and none completes, so that rates are what counts.
 pub(crate) fn is_shared(rows: &[Row]) -> bool {
     let completes = |row: &Row| row.metrics.contains_key("fct_s");
     let has_rate = |row: &Row| row.metrics.contains_key("second_received_bps");
@@ -159,7 +159,7 @@ pub(crate) fn chosen(comparisons: usize) -> Option<String> {
     })
 }
 
-/// How completion times differ.
+/// Sentences on differences between completion times.
 fn times(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
     let series = series(outcome, |record| Some(completion(record)?.ln()));
     let mut sentences = Vec::new();
@@ -284,7 +284,7 @@ fn equals(series: &[Series], rows: &[Row]) -> Vec<String> {
     sentences
 }
 
-/// Whether all paired differences are certainly within 1 %.
+/// Returns whether all paired differences are certainly within 1 %.
 fn are_near(series: &[&Series]) -> bool {
     let comparisons = pairs(series.len());
     series.iter().enumerate().all(|(k, a)| {
@@ -305,7 +305,7 @@ fn some(names: &[String]) -> String {
     format!("{} and {} more", first.join(", "), others.len())
 }
 
-/// What a client receives beside clients of another algorithm.
+/// Sentences on the rate that a client receives beside clients of another algorithm.
 fn shares(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
     let series = series_of_metric(&outcome.each(), "received_bps");
     let second = |row: &Row| {

@@ -6,7 +6,7 @@ use crate::summary::{dash, title};
 use crate::text::{Align, TextTable};
 use crate::transmission;
 
-/// What the columns are.
+/// The legend of the columns.
 pub(crate) const COLUMNS: &str = "received is what a client of the first kind receives, beside that \
 of the second kind (medians); Jain's fairness index is of all clients of a run. Flows run until the \
 time limit.";

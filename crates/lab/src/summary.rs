@@ -127,7 +127,7 @@ pub(crate) fn title<'a>(title: &'a str, name: &'a str) -> &'a str {
     if title.is_empty() { name } else { title }
 }
 
-/// What published values are compared with, or why there are none; and transmission parameters that
+/// The source of published values, or why there are none; and transmission parameters that
 /// differ between algorithms.
 pub(crate) fn notes(table: &mut TextTable, rows: &[Row], print: &Print) {
     let of_study = |row: &Row, with: &str| {
@@ -294,7 +294,7 @@ fn by_cell(rows: &[Row]) -> Vec<Ranked<'_>> {
     cells
 }
 
-/// Whether a body of a run crosses in several blocks (RFC 7959).
+/// Returns whether a body of a run crosses in several blocks (RFC 7959).
 pub fn in_blocks(spec: &RunSpec) -> bool {
     spec.transport == Transport::Datagrams && spec.workload.requests().has_blocks()
 }

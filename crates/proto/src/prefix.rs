@@ -123,7 +123,7 @@ pub struct AmplificationLimit {
 struct Rule {
     prefix: Prefix,
     on: bool,
-    /// It is not for requests to groups.
+    /// Excludes requests to groups.
     unicast: bool,
 }
 
@@ -180,7 +180,7 @@ impl AmplificationLimit {
         Self::longest(self.rules.iter(), address)
     }
 
-    /// Whether it holds for an address that sent its request to a group.
+    /// Returns whether it holds for an address that sent its request to a group.
     pub fn holds_for_group(&self, address: IpAddr) -> bool {
         Self::longest(self.rules.iter().filter(|rule| !rule.unicast), address)
     }

@@ -336,7 +336,7 @@ fn build(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// What `carob` prints for a document; a line tells how long that took.
+/// Returns what `carob` prints for a document; a line tells how long that took.
 fn contents(workspace: &Workspace, document: &Document) -> Result<String> {
     let start = Instant::now();
     let mut command = process::cargo();

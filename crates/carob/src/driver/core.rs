@@ -24,7 +24,7 @@ struct Ending {
 pub(super) trait Out {
     /// Whether it has enough to send for one turn.
     fn is_full(&self) -> bool;
-    /// Whether what it has is to be sent before anything else is taken that may be answered. Datagrams
+    /// Returns whether what it has is to be sent before anything else is taken that may be answered. Datagrams
     /// are short, and each that comes is answered by few.
     fn holds_back(&self) -> bool {
         false
@@ -102,7 +102,7 @@ impl Core {
         }
     }
 
-    /// Whether what there is to send comes first, before more is taken that may be answered.
+    /// Returns whether what there is to send comes first, before more is taken that may be answered.
     pub(super) fn holds_back(&self, out: &impl Out) -> bool {
         out.holds_back()
             || (self.endpoint.config().reliable.is_some() && self.endpoint.queued_bytes() > 0)

@@ -5,7 +5,7 @@ use std::time::Duration as Span;
 
 use carob_cc::time::{Duration, Instant};
 
-/// What handshakes may take at once before their share counts. Meanwhile nobody else is served if they come
+/// Processor time of handshakes at once before their share counts. Meanwhile nobody else is served if they come
 /// as fast as they can.
 pub(super) const AT_ONCE: Span = Span::from_millis(250);
 
@@ -29,7 +29,7 @@ impl HandshakeWork {
         Duration::from_micros(micros.saturating_mul(100) / self.percent)
     }
 
-    /// Whether another handshake may begin.
+    /// Returns whether another handshake may begin.
     pub(super) fn has_room(&self, now: Instant) -> bool {
         self.percent == 100 || self.full.since(now) < self.refill(AT_ONCE)
     }

@@ -155,7 +155,7 @@ pub(crate) struct Handle {
     ended: watch::Receiver<Ended>,
 }
 
-/// How a driver ended; nothing while it runs.
+/// The end of a driver; `None` while it runs.
 type Ended = Option<Result<(), Arc<io::Error>>>;
 
 /// Waits until a driver has ended. Error: the one that ended it.

@@ -214,7 +214,7 @@ const EMBEDDING: [(Ipv6Addr, u8); 4] = [
     (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), // 6to4 (RFC 3056)
 ];
 
-/// How many bits of an address must be named for it to be asked, if names and larger networks do not
+/// Bits of an address that must be named for it to be asked, if names and larger networks do not
 /// allow it; nothing for an address that anybody can reach.
 fn near_bits(address: IpAddr, is_own: &dyn Fn(IpAddr) -> bool) -> Option<u8> {
     let near = match address {
@@ -244,7 +244,7 @@ fn near_bits_v6(address: Ipv6Addr, is_own: &dyn Fn(IpAddr) -> bool) -> Option<u8
     near_bits(embedded.into(), is_own).map(|near| bits + near)
 }
 
-/// Whether an address is one of this host: nobody but its owner can bind it. If it cannot be found out,
+/// Returns whether an address is one of this host: nobody but its owner can bind it. If it cannot be found out,
 /// for want of a descriptor, say, it counts as one.
 fn is_own(address: IpAddr) -> bool {
     match UdpSocket::bind((address, 0)) {
@@ -385,7 +385,7 @@ mod tests {
         }
     }
 
-    /// What a host with these addresses of its own does.
+    /// The rules of a host with these addresses of its own.
     fn admits_with(own: &[&str], pattern: &str, address: &str) -> bool {
         let pattern: Allow = pattern.parse().expect(pattern);
         let own: Vec<IpAddr> = own.iter().map(|own| own.parse().expect(own)).collect();

@@ -1,4 +1,4 @@
-//! What a client knows of its peers, and what it is told of them, over every transport.
+//! State and settings of a client's peers, over every transport.
 
 use std::net::SocketAddr;
 

@@ -16,7 +16,7 @@ fn masked(seed: u8) -> [u8; LENGTH] {
     std::array::from_fn(|n| byte(n) ^ MASK)
 }
 
-/// How often a key stands in the memory that this process may write.
+/// Counts occurrences of a key in the memory that this process may write.
 fn copies(masked: &[u8; LENGTH]) -> usize {
     // An allocator writes into the beginning of what it gets back.
     let wanted = &masked[24..LENGTH];

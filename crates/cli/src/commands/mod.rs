@@ -161,7 +161,7 @@ fn check_keys(psk: &PskArgs, proxy: Option<&str>, uris: &[String]) -> Result<(),
     }
 }
 
-/// What a server that stopped cut off.
+/// Requests and messages that a server cut off when it stopped.
 fn cut_off(finish: &Finish) -> String {
     let Finish::CutOff {
         handlers,

@@ -98,7 +98,7 @@ pub(crate) fn links<'a>(links: impl Iterator<Item = &'a str>) {
     }
 }
 
-/// Whether a character could change what else a terminal shows: control characters, and those that
+/// Returns whether a character could change what else a terminal shows: control characters, and those that
 /// change the direction of text (Unicode Bidi_Control).
 pub(crate) fn is_unprintable(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

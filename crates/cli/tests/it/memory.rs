@@ -63,7 +63,7 @@ fn is_within_its_limit(running: &Running, port: u16) {
     assert!(highest < HIGHEST, "{} MiB", highest >> 10);
 }
 
-/// Whether a request over UDP is answered within ten seconds, on whatever busy machine.
+/// Returns whether a request over UDP is answered within ten seconds, on whatever busy machine.
 fn is_served(port: u16) -> bool {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     socket.connect(("127.0.0.1", port)).expect("loopback");

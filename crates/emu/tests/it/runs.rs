@@ -52,7 +52,7 @@ fn tcp() -> Transport {
     Transport::Connections(profile("kernel").expect("a profile").settings)
 }
 
-/// Whether links can be emulated; says so where not.
+/// Returns whether links can be emulated; says so where not.
 fn able() -> bool {
     let report = carob_emu::check();
     if !report.can_run() {

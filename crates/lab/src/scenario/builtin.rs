@@ -90,7 +90,7 @@ pub fn nearest(wrong: &str) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// Whether there are built-in scenarios of this study.
+/// Returns whether there are built-in scenarios of this study.
 pub fn has_study(study: &str) -> bool {
     of_study(study).next().is_some()
 }

@@ -36,7 +36,7 @@ pub struct Cell {
     /// The same where the command line changes the link or the workload, so that those values are
     /// not comparable and `compare_with` is empty; with the keys that it changes.
     pub not_compared: Option<(String, Vec<String>)>,
-    /// What the command line changes besides swept keys, as (short key, value).
+    /// Changes by the command line besides swept keys, as (short key, value).
     pub changed: Vec<(String, Value)>,
     /// Whether it runs where no cell was named.
     pub is_default: bool,

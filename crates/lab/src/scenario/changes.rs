@@ -25,7 +25,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether results no longer compare with those published for the scenario: a setting of the
+    /// Returns whether results no longer compare with those published for the scenario: a setting of the
     /// network, the workload or the length of a run.
     pub fn is_of_network_or_workload(&self) -> bool {
         let table = self.path.split('.').next().unwrap_or_default();
@@ -41,7 +41,7 @@ impl Change {
     }
 }
 
-/// What the scenario itself says, before the command line changes it; empty where it is faulty,
+/// The scenario's own values, before the command line changes them; empty where it is faulty,
 /// since its faults are reported with the changes in place.
 pub(super) fn own(raw: &BTreeMap<String, Raw>, has_changes: bool) -> Settled {
     if has_changes {

@@ -13,7 +13,7 @@ const SHOWN_MAX: usize = 60;
 const MESH_TABLES: [&str; 7] = ["mesh", "radio", "mac", "lowpan", "rpl", "node", "traffic"];
 
 impl Scenario {
-    /// What was simulated in these cells, as (name, value): the link or the wireless network, and the
+    /// The simulated network of these cells, as (name, value): the link or the wireless network, and the
     /// workload. Values that differ between cells are listed.
     pub fn network(&self, cells: &[&Cell]) -> Vec<(String, String)> {
         let Some(first) = cells.first() else {

@@ -41,7 +41,7 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Bodies {
     state: KeyedState,
-    /// Of entity tags; who writes bodies is no stranger.
+    /// Hasher of entity tags; bodies are written by the application.
     tags: FixedState,
     index: HashTable<u32>,
     slots: Slab<Entry>,

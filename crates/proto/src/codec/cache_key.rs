@@ -24,7 +24,7 @@ pub enum CacheKey {
 }
 
 impl CacheKey {
-    /// Whether options of this number are part of the key.
+    /// Returns whether options of this number are part of the key.
     pub const fn has(self, number: OptionNumber) -> bool {
         let left_out = match self {
             Self::Transfer => matches!(

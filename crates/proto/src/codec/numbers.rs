@@ -67,7 +67,7 @@ impl OptionNumber {
         self.0 & 0x1e == 0x1c
     }
 
-    /// Whether the option is one of those of which the URI of a request is made (RFC 7252 5.10.1, 5.10.2).
+    /// Returns whether the option is one of those of which the URI of a request is made (RFC 7252 5.10.1, 5.10.2).
     pub const fn is_of_uri(self) -> bool {
         matches!(
             self,

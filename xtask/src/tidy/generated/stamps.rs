@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use super::{Document, Tree};
 use crate::workspace::Workspace;
 
-/// What documents of the lab are made from: the simulator, the lab, its command, and their data.
+/// Inputs of the lab's documents: the simulator, the lab, its command, and their data.
 const LAB: &[&str] = &[
     "Cargo.lock",
     "Cargo.toml",
@@ -28,7 +28,7 @@ const LAB: &[&str] = &[
     "papers/",
     "scenarios/",
 ];
-/// What all others are made from, beside that.
+/// Further inputs of all other documents.
 const OTHERS: &[&str] = &["crates/carob/src/", "crates/cli/src/", "crates/emu/src/"];
 
 pub(super) struct Stamps {
@@ -59,7 +59,7 @@ impl Stamps {
         }
     }
 
-    /// Whether a document was found fresh before, with the same inputs and contents.
+    /// Returns whether a document was found fresh before, with the same inputs and contents.
     pub(super) fn is_fresh(&self, document: &Document, committed: Option<&str>) -> bool {
         committed.is_some_and(|text| self.known.contains(&self.stamp(document, text)))
     }

@@ -128,7 +128,7 @@ struct Place {
     link_or_try: LinkOrTry,
     /// Written by the engine and not yet handed over.
     staged: BytesMut,
-    /// It has grown beyond [`STAGED_KEPT`].
+    /// Set when the buffer has grown beyond [`STAGED_KEPT`].
     was_large: bool,
     /// Where each message ends in it, if that matters.
     ends: Vec<usize>,

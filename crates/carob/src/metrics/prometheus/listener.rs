@@ -17,9 +17,9 @@ use super::Prometheus;
 const CONNECTIONS: usize = 32;
 /// Bytes of a request's head; a longer one is answered 431.
 const HEAD_BYTES: usize = 8 << 10;
-/// How long a connection may take to send its request; then it is closed.
+/// Time limit for a request; then its connection is closed.
 const HEAD_TIME: Duration = Duration::from_secs(2);
-/// How long a connection may take altogether; then it is closed.
+/// Time limit for a whole connection; then it is closed.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 /// How long to wait after the system has refused a connection, for want of descriptors, say.
 const REST: Duration = Duration::from_millis(100);
@@ -145,7 +145,7 @@ fn host(head: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether a request for this host is for us. A page of a browser that has its own name lead here (DNS
+/// Returns whether a request for this host is for us. A page of a browser that has its own name lead here (DNS
 /// rebinding) cannot choose what the browser writes in Host.
 fn is_own(host: Option<&[u8]>, prometheus: &Prometheus) -> bool {
     let Some(host) = host else {

@@ -57,7 +57,7 @@ fn notifies(_: &Runs<'_>, rows: &[Row]) -> bool {
     rows.iter().any(|row| row.metrics.contains_key("con_ratio"))
 }
 
-/// Whether a body crosses in several blocks (RFC 7959) in any run.
+/// Returns whether a body crosses in several blocks (RFC 7959) in any run.
 fn in_blocks(runs: &Runs<'_>, _: &[Row]) -> bool {
     let mut jobs = runs.plan().jobs().iter();
     jobs.any(|job| summary::in_blocks(&runs.plan().spec(job)))

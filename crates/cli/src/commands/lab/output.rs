@@ -104,7 +104,7 @@ pub(super) fn report(
 /// The most characters of a report's name that the settings take.
 const SETTINGS_MAX: usize = 60;
 
-/// What a report is called: the scenario, its seed, and the settings of the command line, which
+/// The name of a report: the scenario, its seed, and the settings of the command line, which
 /// are cut and told apart by a hash where they are long.
 pub(super) fn report_name(name: &str, seed: Option<u64>, set: &[String]) -> String {
     let mut full = name.trim_end_matches(".toml").replace('*', "all");

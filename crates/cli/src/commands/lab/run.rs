@@ -231,7 +231,7 @@ pub(super) fn show(
     }
 }
 
-/// What was simulated, as far as it takes a line each.
+/// The network and workload that were simulated, a line each.
 fn network(runs: &Runs<'_>) -> Vec<String> {
     let mut cells: Vec<&Cell> = Vec::new();
     for job in runs.plan().jobs() {

@@ -136,7 +136,7 @@ impl Folder {
         Ok(OsStr::from_bytes(segment))
     }
 
-    /// Whether a name is there for clients: dotfiles only if asked for, uploads under way never.
+    /// Returns whether a name is there for clients: dotfiles only if asked for, uploads under way never.
     fn shows(&self, name: &[u8]) -> bool {
         let hidden = name.starts_with(b".") && !self.store.hidden;
         !hidden && !name.starts_with(PARTIAL.as_bytes())

@@ -201,7 +201,7 @@ pub(super) fn taking_connections(
     Ok(builder)
 }
 
-/// How files are served.
+/// Settings of served files.
 #[cfg_attr(not(unix), allow(dead_code, reason = "files are served on Unix only"))]
 struct Files {
     writable: bool,

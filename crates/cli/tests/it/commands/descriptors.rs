@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::commands::harness::{Scratch, Server, carob};
 
-/// Whether there is a `prlimit` here.
+/// Returns whether there is a `prlimit` here.
 fn can_limit() -> bool {
     let ran = Command::new("prlimit").arg("--version").output();
     let there = ran.is_ok_and(|ran| ran.status.success());

@@ -53,7 +53,7 @@ fn commands(uri: &str) -> Vec<Vec<String>> {
     all.iter().map(owned).collect()
 }
 
-/// How a command ends whose stdout is this: exit code and stderr.
+/// Runs a command with this stdout; its exit code and stderr.
 fn ends(arguments: &[String], stdout: Stdio) -> (Option<i32>, String) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut command = command(&arguments);

@@ -40,7 +40,7 @@ pub(super) fn is_one(settings: &BTreeMap<String, Setting>) -> bool {
     )
 }
 
-/// Whether a key is of wireless networks alone.
+/// Returns whether a key is of wireless networks alone.
 pub(super) fn is_key(path: &str) -> bool {
     is_of_mesh(path)
 }

@@ -100,7 +100,7 @@ impl Endpoint {
             .expect("only endpoints over reliable transports have connections")
     }
 
-    /// Whether messages are parts of a stream, of which any may be taken later. A WebSocket's are taken as
+    /// Returns whether messages are parts of a stream, of which any may be taken later. A WebSocket's are taken as
     /// they come.
     fn is_stream(&self) -> bool {
         self.reliable().framing == Framing::Stream

@@ -103,7 +103,7 @@ impl Connection {
         self.released || self.leaving.is_some()
     }
 
-    /// Whether the next message is a request that waits until the peer has read what it asked for.
+    /// Returns whether the next message is a request that waits until the peer has read what it asked for.
     pub(super) fn is_to_wait(&self, reader: &FrameReader) -> bool {
         let asks = || reader.next_code().is_some_and(Code::is_request);
         self.congested && self.unread_bytes > UNREAD_BYTES && asks()
