@@ -9,7 +9,8 @@ use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::frame::write_frame;
 use carob_proto::codec::{Code, FrameReader, Framing};
 use carob_proto::endpoint::{
-    Config, Disconnect, Endpoint, Event, IncomingId, Output, Reliable, RequestId, Sending, Subject,
+    Config, Disconnect, Endpoint, Event, IncomingId, Output, RequestConfig, RequestId,
+    StreamConfig, Subject,
 };
 use carob_proto::{Request, Response};
 
@@ -37,7 +38,7 @@ struct Run {
 }
 
 fn config(first: u8) -> Config {
-    let mut reliable = Reliable::default();
+    let mut reliable = StreamConfig::default();
     reliable.framing = if first & 1 == 0 {
         Framing::Stream
     } else {
@@ -91,7 +92,7 @@ impl Run {
                 if method != Code::GET {
                     request = request.with_payload(vec![7; bytes.len() * 64]);
                 }
-                let mut sending = Sending::default();
+                let mut sending = RequestConfig::default();
                 sending.observe = what & 32 != 0;
                 self.asked
                     .extend(self.end.request(now, peer, request, sending));

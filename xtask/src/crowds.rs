@@ -1,4 +1,4 @@
-//! What the thesis leaves open about crowds of clients, and what becomes of its claims.
+//! Parameters that the thesis leaves open about crowds of clients, and their effect on its claims.
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use crate::{
     workspace::Workspace,
 };
 
-/// What is open (`papers/thesis`), and its readings; the first row is the scenario's own.
+/// Open parameters (`papers/thesis`) and their interpretations; the first row is the scenario's
+/// own.
 const READINGS: &[Reading] = &[
     ("as in `thesis/short`", &[]),
     ("the client reconnects at once", &["reconnect=at-once"]),

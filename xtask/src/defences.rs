@@ -1,8 +1,7 @@
-//! Defences that no setting turns off, taken out of the code one after the other: the test that makes the
-//! attack must then fail.
+//! Removal of the defences that no setting disables, one at a time: the test of the attack must then fail.
 //!
-//! A copy of the repository is changed, never the repository. Each change is written here as what stands
-//! in a file and what is put in its place; an ordinary test sees to it that it still stands there, once.
+//! The changes apply to a copy of the repository. Each is a text in a file and its replacement; an
+//! ordinary test checks that the text occurs in the file exactly once.
 
 use std::{fmt::Write as _, fs, path::Path, process::Stdio};
 
@@ -10,12 +9,12 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{process, workspace::Workspace};
 
-/// A defence taken out.
+/// A defence and the change that removes it.
 struct Defence {
     attack: &'static str,
     without: &'static str,
     file: &'static str,
-    /// What stands there, and what is put in its place.
+    /// Text to replace, and its replacement.
     changes: &'static [(&'static str, &'static str)],
     /// Package, module of its integration tests and test.
     test: [&'static str; 3],
@@ -23,17 +22,16 @@ struct Defence {
 
 const DEFENCES: [Defence; 7] = [
     Defence {
-        attack: "whole bodies that wait in slow handlers",
-        without: "a body stops to count when it is complete",
-        file: "crates/proto/src/blockwise/assembly.rs",
+        attack: "complete bodies held by slow handlers",
+        without: "a body stops counting when it is complete",
+        file: "crates/proto/src/blockwise/reassembly.rs",
         changes: &[
             (
-                "        let body = &mut self.slots[index as usize];\n        Assembled::Whole(",
-                "        let all = self.slots[index as usize].bytes.len();\n        self.give_back(peer, all);\n        \
-                 let body = &mut self.slots[index as usize];\n        Assembled::Whole(",
+                "        // The bytes count until the request has its response.\n",
+                "        self.release_bytes(peer, end as usize);\n",
             ),
             (
-                "(&mut self, peer: SocketAddr, bytes: usize) {\n        self.give_back(peer, bytes);",
+                "(&mut self, peer: SocketAddr, bytes: usize) {\n        self.release_bytes(peer, bytes);",
                 "(&mut self, _: SocketAddr, _: usize) {",
             ),
         ],
@@ -44,12 +42,12 @@ const DEFENCES: [Defence; 7] = [
         ],
     },
     Defence {
-        attack: "a copy of a challenged POST kept back, and sent when it was carried out",
-        without: "who has shown where it is needs no Echo value",
-        file: "crates/proto/src/endpoint/server/overload.rs",
+        attack: "a challenged POST is captured and replayed after its execution",
+        without: "a validated source needs no Echo value",
+        file: "crates/proto/src/admission/mod.rs",
         changes: &[(
-            "        !shown && !self.is_reliable() && !self.config.secured\n",
-            "        let _ = shown;\n        false\n",
+            "        !validated && !cx.proves_addresses()\n",
+            "        let _ = validated;\n        false\n",
         )],
         test: [
             "carob-proto",
@@ -58,9 +56,9 @@ const DEFENCES: [Defence; 7] = [
         ],
     },
     Defence {
-        attack: "messages that mean nothing, so that Resets are sent",
-        without: "every one is answered",
-        file: "crates/proto/src/endpoint/mod.rs",
+        attack: "unexpected messages that elicit Resets",
+        without: "every one elicits a Reset",
+        file: "crates/proto/src/message_layer/input.rs",
         changes: &[(
             "if *count < REJECTIONS_A_SECOND {",
             "if *count < u32::MAX {",
@@ -72,9 +70,9 @@ const DEFENCES: [Defence; 7] = [
         ],
     },
     Defence {
-        attack: "TLS handshakes that say nothing",
-        without: "at the limit, who comes is not let in",
-        file: "crates/carob/src/driver/streams/listen.rs",
+        attack: "silent TLS handshakes",
+        without: "at the limit, the newest is rejected",
+        file: "crates/carob/src/transport/tcp/listen.rs",
         changes: &[(
             "let oldest = if running.shares.of(source) >= share {",
             "let oldest = if running.tasks.len() >= self.limit.min(share) {\n            return;\n        } else if \
@@ -87,9 +85,9 @@ const DEFENCES: [Defence; 7] = [
         ],
     },
     Defence {
-        attack: "DTLS hellos from forged sources",
-        without: "no cookie is asked for",
-        file: "crates/carob/src/driver/dtls/handshakes.rs",
+        attack: "ClientHellos from spoofed sources",
+        without: "no cookie exchange",
+        file: "crates/carob/src/transport/dtls/handshakes.rs",
         changes: &[(
             "= server.cookies.check(now, from, own, hello) else {",
             "= server.cookies.check(now, from, own, hello).or(Some([0; 32])) else {",
@@ -101,8 +99,8 @@ const DEFENCES: [Defence; 7] = [
         ],
     },
     Defence {
-        attack: "a proxy's places taken for one slow origin",
-        without: "an origin may have all places",
+        attack: "one slow origin occupies a proxy",
+        without: "no limit per origin",
         file: "crates/carob/src/proxy/passing.rs",
         changes: &[(
             "if for_origin >= self.limits.requests_of_origin\n            ||",
@@ -115,8 +113,8 @@ const DEFENCES: [Defence; 7] = [
         ],
     },
     Defence {
-        attack: "a proxy's places taken by one client",
-        without: "a client may have all places",
+        attack: "one client occupies a proxy",
+        without: "no limit per client",
         file: "crates/carob/src/proxy/passing.rs",
         changes: &[(
             "\n            || waiting.clients.of(client) >= self.limits.requests_of_client",
@@ -130,7 +128,7 @@ const DEFENCES: [Defence; 7] = [
     },
 ];
 
-/// What became of a test.
+/// Result of a test.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Passed,
@@ -142,10 +140,11 @@ pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
     let (tree, build) = (place.join("tree"), place.join("build"));
     copy(&workspace.root, &tree)?;
     let mut text = String::from(
-        "# Tests without the defences that they are about\n\n\
-         `cargo xtask long defences` takes each of these defences out of a copy of the code and makes the attack again. Of the\n\
-         other attacks of [overload.md](overload.md) a setting turns the defence off, and their tests do so themselves.\n\n\
-         | attack | what is taken out | its test, with the defence | without |\n|---|---|---|---|\n",
+        "# Attack tests without the defence\n\n\
+         For reviewers of the defences in [overload.md](overload.md). `cargo xtask long defences` removes each of these defences from a\n\
+         copy of the code and runs the test of its attack, which must then fail. A setting disables each of the other defences, and\n\
+         their tests use it.\n\n\
+         | attack | change that removes the defence | test with the defence | without |\n|---|---|---|---|\n",
     );
     let mut sound = true;
     for defence in &DEFENCES {

@@ -29,8 +29,8 @@ use crate::{
 const SOURCES: u32 = 1_000_000;
 /// The first of them, 127.16.0.0.
 const FIRST: u32 = 0x7f10_0000;
-/// What the server may hold at any time, in MiB: its own 20, and what its limits allow of what this flood
-/// sends. The sum is in docs/overload.md.
+/// Limit of the server's memory at any time, in MiB: its own 20, and the sum of its limits for this
+/// flood. The sum is in docs/overload.md.
 const LINE: u64 = 320;
 /// Requests a second of each client that asks meanwhile.
 const HONEST: &str = "200/s";
@@ -41,11 +41,11 @@ const CLIENTS: [(&str, &[&str]); 2] = [
     ("client meanwhile, `--profile lan`", &["--profile", "lan"]),
 ];
 
-/// How a flood is met.
+/// Configuration of the server and result expected of a flood.
 struct Setting {
     name: &'static str,
     options: &'static [&'static str],
-    /// It is held to the line, and to serve others meanwhile and afterwards.
+    /// True if the memory limit applies, and others must be served during and after the flood.
     held: bool,
 }
 
@@ -82,7 +82,7 @@ const SETTINGS: [Setting; 4] = [
     },
 ];
 
-/// What each source sends, and where: to the port of `coap`, or of `coaps`.
+/// Datagrams of each source and their port: that of `coap`, or of `coaps`.
 fn datagrams() -> Vec<(&'static str, bool, Vec<u8>)> {
     // Each with a Message ID of its own, or it would be taken for a copy of another.
     let mut id = 0;
@@ -130,7 +130,7 @@ fn hello() -> Vec<u8> {
     record
 }
 
-/// What one flood has shown.
+/// Result of one flood.
 struct Outcome {
     sent: u64,
     took: Duration,
@@ -152,7 +152,7 @@ pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
         "# A flood from {SOURCES} sources\n\n\
         Each source, an address of 127.0.0.0/8, sends one datagram of each kind to `carob serve`, and closes its\n\
         socket. Two clients at 127.0.0.1 ask {HONEST} each for `/hello` (`carob bench`) before, during and after; the\n\
-        worst of their runs of 10 s is shown. Memory is VmRSS in MiB. Written by `cargo xtask long flood`; docs/overload.md says what follows.\n\n\
+        worst of their runs of 10 s is shown. Memory is VmRSS in MiB. Written by `cargo xtask long flood`; docs/overload.md discusses the results.\n\n\
         Kinds: {}.\n",
         datagrams()
             .iter()
@@ -261,7 +261,7 @@ fn send(ports: [u16; 2]) -> Result<u64> {
     Ok(sent)
 }
 
-/// How a client fares that asks until the flood is over; the last run that was wholly within it.
+/// Load of a client during the flood; the last run that was wholly within it.
 fn bench(program: &Path, port: u16, options: &[&str], over: &AtomicBool) -> Result<Value> {
     let mut all: Vec<Value> = Vec::new();
     while !over.load(Ordering::Relaxed) {
@@ -281,7 +281,7 @@ fn bench(program: &Path, port: u16, options: &[&str], over: &AtomicBool) -> Resu
         .context("nothing was measured")
 }
 
-/// What is asked for when the flood is over, and how long each takes; nothing for what fails.
+/// Requests after the flood and the time of each; `None` for those that fail.
 fn serve_all(
     program: &Path,
     port: u16,

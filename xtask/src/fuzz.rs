@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{process, workspace::Workspace};
 
-/// How long each target runs unless it is said, in seconds.
+/// Default duration of each target, in seconds.
 const SECONDS: u64 = 600;
 /// Bytes of one target's corpus that are kept: ordinary tests replay it, and it is in the repository.
 const CORPUS_BYTES: usize = 40 << 10;
@@ -52,7 +52,7 @@ impl Options {
     }
 }
 
-/// What a target's run has shown.
+/// Result of a target's run.
 struct Outcome {
     executed: u64,
     /// Places of the code that inputs lead to, as libFuzzer counts them.
@@ -196,7 +196,7 @@ fn fuzz(workspace: &Workspace, name: &str, seconds: u64) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Runs a target; what it tells.
+/// Runs a target. Returns its result.
 fn libfuzzer(
     workspace: &Workspace,
     name: &str,

@@ -26,12 +26,12 @@ use crate::{
 
 /// Hellos with cookies that are gathered before, and then sent in turns.
 const HELLOS: u32 = 6_000;
-/// How many of them a second.
+/// Hellos per second.
 const RATE: u64 = 20_000;
 /// Sent at a time.
 const AT_ONCE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What the client does that has sessions.
+/// Command of the client that has sessions.
 const CLIENT: [&str; 8] = [
     "--ports",
     "4",
@@ -80,10 +80,10 @@ pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
     fs::write(folder.join("key.pem"), made.signing_key.serialize_pem())?;
     fs::write(folder.join("keys"), "me:secret\n")?;
     let mut text = format!(
-        "# A host that begins handshakes\n\n\
+        "# Handshake flood\n\n\
         127.0.0.2 has gathered {HELLOS} cookies and sends hellos with them, up to {RATE} a second, to `carob serve` with an\n\
         ECDSA certificate. A client at 127.0.0.1 has four sessions with a key and asks 200 times a second (`carob bench {}`).\n\
-        Written by `cargo xtask long handshakes`; docs/overload.md says what follows.\n\n\
+        Written by `cargo xtask long handshakes`; docs/overload.md discusses the results.\n\n\
         | | hellos a second | of the server's processor | requests answered | p50, p99, longest ms | repeated |\n\
         |---|---|---|---|---|---|\n",
         CLIENT.join(" ")

@@ -13,11 +13,11 @@ use crate::{
     workspace::Workspace,
 };
 
-/// A document with a table, and how the tests are told where to write it.
+/// A document with a table, and the variable with the path where tests write it.
 struct Document {
     path: &'static str,
     variable: &'static str,
-    /// What the lines around the table call it.
+    /// Its name in the lines around the table.
     name: &'static str,
 }
 
@@ -110,7 +110,8 @@ fn table_file(workspace: &Workspace, document: &Document) -> Result<PathBuf> {
         .join(format!("{}.md", document.variable)))
 }
 
-/// Whether a document has this table, which it has afterwards when it is to be updated.
+/// Compares the table with the document's, or writes it when it is to be updated. Returns true if
+/// they are equal afterwards.
 fn is_current(
     workspace: &Workspace,
     document: &Document,

@@ -1,4 +1,4 @@
-//! What the thesis quotes from studies over other networks, and what becomes of it on other links.
+//! Statements that the thesis quotes from studies over other networks, tested on other links.
 
 use std::path::Path;
 

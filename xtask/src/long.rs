@@ -10,9 +10,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    aggregate, crowds, defences, fairness, flood, fuzz, handshakes, literature, memory, networks,
-    notifications, profiles, properties, sensitivity, slow_server, soak, wireless,
-    workspace::Workspace,
+    aggregate, crowds, defences, flood, fuzz, handshakes, literature, memory, networks,
+    notifications, profiles, properties, sensitivity, slow_server, soak, workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -25,12 +24,28 @@ struct Long {
 }
 
 enum Work {
-    /// What the command prints is written to the results as it comes.
+    /// A command whose output is written to the results as it comes.
     Command(&'static [&'static str]),
-    /// It writes the results itself.
+    /// A function that writes the results itself.
     Function(fn(&Workspace, &Path) -> Result<bool>),
     /// Likewise, and it takes options.
     WithOptions(fn(&Workspace, &Path, &[String]) -> Result<bool>),
+}
+
+/// The command that runs a sweep file.
+const fn sweep(file: &'static str) -> [&'static str; 10] {
+    [
+        "cargo",
+        "run",
+        "--release",
+        "--quiet",
+        "--package",
+        "carob-cli",
+        "--",
+        "lab",
+        "sweep",
+        file,
+    ]
 }
 
 const RUNS: &[Long] = &[
@@ -113,8 +128,8 @@ const CROWD_SENSITIVITY: Long = Long {
 
 const FAIRNESS_SENSITIVITY: Long = Long {
     name: "fairness-sensitivity",
-    about: "who gives way to whom on other links (five minutes)",
-    work: Work::Function(fairness::run),
+    about: "fairness between algorithms on other links (five minutes)",
+    work: Work::Command(&sweep("crates/lab/results/fairness-sensitivity.toml")),
     results: "crates/lab/results/fairness-sensitivity.md",
 };
 
@@ -212,7 +227,7 @@ const HANDSHAKES: Long = Long {
 const IOTLAB_SENSITIVITY: Long = Long {
     name: "iotlab-sensitivity",
     about: "what the study of NON and Observe leaves open about its testbed (three minutes)",
-    work: Work::Function(wireless::iotlab),
+    work: Work::Command(&sweep("crates/lab/results/iotlab-sensitivity.toml")),
     results: "crates/lab/results/iotlab-sensitivity.md",
 };
 
@@ -233,7 +248,7 @@ const PROPERTIES: Long = Long {
 const RPL_SENSITIVITY: Long = Long {
     name: "rpl-sensitivity",
     about: "what the study of RPL leaves open, and its central result (ten minutes)",
-    work: Work::Function(wireless::rpl),
+    work: Work::Command(&sweep("crates/lab/results/rpl-sensitivity.toml")),
     results: "crates/lab/results/rpl-sensitivity.md",
 };
 

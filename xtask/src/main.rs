@@ -12,7 +12,6 @@ mod bench;
 mod carob;
 mod crowds;
 mod defences;
-mod fairness;
 mod flood;
 mod fuzz;
 mod handshakes;
@@ -33,7 +32,6 @@ mod slow_server;
 mod soak;
 mod steps;
 mod tidy;
-mod wireless;
 mod workspace;
 
 use std::process::ExitCode;
@@ -44,10 +42,10 @@ use workspace::Workspace;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test [STEP...]      the full test suite; steps: fmt clippy features tidy test interop doc no-std deny
+  test [STEP...]      the full test suite; steps: fmt clippy features tidy test interop doc no-std wasm deny
   quick [CRATE...]    format, check and fast tests of the crates named, or of those with uncommitted changes
-  tidy                layering, dead files, links, stale documents, markers, words,
-                      requirements of the RFCs and their tests
+  tidy [CHECK...]     layering, dead files, links, stale documents, markers, words and names, calls between
+                      layers, requirements of the RFCs and their tests
   generate            rewrite the generated documents
   interop             the tests with other implementations, and their tables in
                       docs/interoperability.md and docs/plugtest.md
@@ -81,10 +79,7 @@ fn run(arguments: &[String]) -> Result<bool> {
     match command.as_str() {
         "test" => steps::run(&workspace, rest),
         "quick" => steps::quick(&workspace, rest),
-        "tidy" => {
-            no_arguments(command, rest)?;
-            tidy::run(&workspace)
-        }
+        "tidy" => tidy::run(&workspace, rest),
         "generate" => {
             no_arguments(command, rest)?;
             tidy::generate(&workspace)?;

@@ -1,5 +1,5 @@
-//! How much memory a server takes when what others can fill is full, held to what the unit for systemd
-//! allows (`MemoryMax` of packaging/carob.service).
+//! Memory of a server whose tables are full, held to the limit of the systemd unit (`MemoryMax` of
+//! packaging/carob.service).
 //!
 //! A few clients fill the tables that clients of UDP fill, the shares that keep few from doing so turned
 //! off. The unit starts two endpoints, of UDP and of DTLS, whose tables have the same code and the same
@@ -24,7 +24,7 @@ use crate::{
     workspace::Workspace,
 };
 
-/// How long an answer may take before a message is sent again, and how often it is.
+/// Timeout of a response before a message is sent again, and the number of attempts.
 const PATIENCE: Duration = Duration::from_millis(500);
 const COPIES: u32 = 20;
 /// Messages of one client on their way at a time.
@@ -32,11 +32,11 @@ const WINDOW: usize = 16;
 /// Bytes of a block, and what says so (RFC 7959 2.2).
 const BLOCK: usize = 1_024;
 const SZX: u32 = 6;
-/// How long requests are made whose responses nobody acknowledges: they are given up after 93 s.
+/// Time for which requests without acknowledged responses are sent; these are given up after 93 s.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(85);
 /// Clients that do so: as many as there may be handlers.
 const HANDLERS: u32 = 1_024;
-/// Metrics are told this long after at the latest, with time to spare.
+/// Largest age of metrics, with time to spare.
 const TOLD: Duration = Duration::from_secs(3);
 const SESSIONS: &str = "10000";
 
@@ -44,10 +44,10 @@ const SESSIONS: &str = "10000";
 struct Table {
     name: &'static str,
     fill: fn(&Filler) -> Result<()>,
-    /// What tells how full it is, and its limit.
+    /// Metric of the table's use, and its limit.
     metric: &'static str,
     limit: u64,
-    /// It is of DTLS alone, and counts once.
+    /// True for a table of DTLS alone, which counts once.
     of_dtls: bool,
 }
 
@@ -177,7 +177,7 @@ fn max_of(unit: &str) -> Option<u64> {
     value.strip_suffix('M')?.parse().ok()
 }
 
-/// Who fills the tables of a server, and the server's command.
+/// A program that fills the tables of a server, and the server's command.
 struct Filler {
     program: PathBuf,
     keys: PathBuf,
@@ -256,7 +256,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Asks for what takes 1.5 s, and does not acknowledge the responses.
+    /// Requests a resource that takes 1.5 s, and does not acknowledge the responses.
     fn leave_unacknowledged(&self) -> Result<()> {
         let clients = self.clients(HANDLERS)?;
         let began = Instant::now();

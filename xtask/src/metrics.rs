@@ -1,4 +1,4 @@
-//! What a server says of itself to Prometheus.
+//! A server's metrics for Prometheus.
 
 use std::{
     io::{Read as _, Write as _},
@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// How long a server has to tell.
+/// Timeout of a scrape.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Metrics as a server prints them: name with labels, and value.
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Metrics(Vec<(String, f64)>);
 
 impl Metrics {
-    /// Asks the server that tells them at this port of loopback.
+    /// Scrapes the server at this port of loopback.
     pub(crate) fn read(port: u16) -> Result<Self> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(PATIENCE))?;

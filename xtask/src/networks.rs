@@ -1,4 +1,5 @@
-//! What the study of CoCoA+ leaves open about its networks, and who is before whom under each reading.
+//! Parameters that the study of CoCoA+ leaves open about its networks, and the order of algorithms
+//! under each interpretation.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -25,10 +26,11 @@ const ROWS: [(&str, &str); 8] = [
 ];
 const ALGORITHMS: [&str; 3] = ["default", "cocoa-v0", "cocoa-plus"];
 
-/// What is open (`scenarios/cocoaplus`), and its readings; the first row is the scenarios' own.
+/// Open parameters (`scenarios/cocoaplus`) and their interpretations; the first row is the
+/// scenarios' own.
 const READINGS: &[Reading] = &[
     ("as in the scenarios", &[]),
-    // Who is where.
+    // Positions.
     ("the root is the sink", &["mesh.sink=root"]),
     (
         "root and sink in opposite corners",
@@ -108,7 +110,7 @@ pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// What stands above the rows.
+/// The text above the rows.
 fn head() -> String {
     let mut text = format!(
         "# What the study of CoCoA+ leaves open about its networks, and who is before whom\n\n\
@@ -180,7 +182,7 @@ fn find<'a>(
     found.with_context(|| format!("no {algorithm} in {topology} {link} of Table {table}"))
 }
 
-/// Of the gap to default CoAP: 1 or -1 where its interval excludes 0.
+/// Sign of the gap to default CoAP: 1 or -1 where its interval excludes 0.
 fn sign(line: &Value) -> i32 {
     let number = |name: &str| line[name].as_f64();
     match number("ours_gap").zip(number("ours_gap_ci95")) {
@@ -190,7 +192,7 @@ fn sign(line: &Value) -> i32 {
     }
 }
 
-/// How long messages around bursts take.
+/// Delays of messages around bursts.
 fn delays(workspace: &Workspace) -> Result<String> {
     let mut text = format!(
         "\n## Delays around bursts\n\n\

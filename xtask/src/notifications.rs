@@ -1,4 +1,5 @@
-//! What the study of NON and Observe leaves open about GPRS and UMTS, and what becomes of its claims.
+//! Parameters that the study of NON and Observe leaves open about GPRS and UMTS, and their effect
+//! on its claims.
 
 use std::path::Path;
 
@@ -37,7 +38,7 @@ const CLAIMS: &[&str] = &[
     "nonobserve-15",
 ];
 
-/// What is open (`scenarios/nonobserve`), and its readings.
+/// Open parameters (`scenarios/nonobserve`) and their interpretations.
 const READINGS: &[Reading] = &[
     ("as in the scenarios", &[]),
     (

@@ -31,7 +31,7 @@ pub(crate) fn californium(workspace: &Workspace) -> Option<PathBuf> {
     peer.is_current(root).then(|| peer.built(root))
 }
 
-/// Installs whatever is missing or out of date and says what it did.
+/// Installs peers that are missing or out of date, and prints its actions.
 ///
 /// # Errors
 /// When a peer could not be installed; the others are all the same.

@@ -24,7 +24,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Runs a command with this tool's own streams and says whether it succeeded.
+/// Runs a command with this tool's own streams. Returns true if it succeeded.
 pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     let status = command
         .stdin(Stdio::null())
@@ -83,7 +83,7 @@ pub(crate) fn compile_c(source: &Path, directory: &Path, libraries: &[&str]) -> 
     Ok(program)
 }
 
-/// A line of /proc/PID/status that tells of memory, such as VmRSS, in KiB.
+/// A line of /proc/PID/status about memory, such as VmRSS, in KiB.
 pub(crate) fn memory(id: u32, name: &str) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
     let line = status.lines().find(|line| line.starts_with(name));

@@ -10,10 +10,10 @@ use crate::{carob, workspace::Workspace};
 
 const PROFILES: [&str; 4] = ["nb-iot", "lte-m", "thread", "lan"];
 
-/// What is changed of a profile, in words, and its settings.
+/// A change of a profile, in words, and its settings.
 type Change = (&'static str, &'static [&'static str]);
 
-/// Of each profile: the cells its values are tried in, and its values.
+/// Cells of each profile and the values tried in them.
 const CHANGES: [(&str, &[&str], &[Change]); 4] = [
     (
         "nb-iot",

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{process, workspace::Workspace};
 
-/// How many seeds unless it is said, and the first of them.
+/// Default number of seeds, and the first of them.
 const SEEDS: u64 = 200;
 const FIRST: u64 = 1;
 /// Where properties begin in a source file. Not as one word: this file holds none.
@@ -98,7 +98,7 @@ impl Program {
         }
     }
 
-    /// Of a file of the repository, if it can hold tests.
+    /// The test file of a path, if it can hold tests.
     fn of(path: &str) -> Option<Self> {
         let (package, rest) = path.strip_prefix("crates/")?.split_once('/')?;
         let tests = match rest.split_once('/')? {
@@ -178,7 +178,7 @@ fn failing(
         .args(["--format=pretty"])
         .args(properties)
         .env("PROPTEST_RNG_SEED", seed.to_string())
-        // A failure is told by its seed: it is not to be tried again by every run after it.
+        // The seed identifies a failure: later runs need not try it again.
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
         .current_dir(&workspace.root)
         .stdin(Stdio::null())
@@ -203,7 +203,7 @@ fn failing(
     Ok(failed)
 }
 
-/// How many tests ran by what a program of tests printed, and which failed.
+/// Reads the number of tests from a test program's output, and the names of those that failed.
 fn read(told: &str) -> (usize, Vec<String>) {
     let mut ran = 0;
     let mut failed = Vec::new();

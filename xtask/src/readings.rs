@@ -1,4 +1,4 @@
-//! Readings of what a study leaves open, and what becomes of its claims under each: a table.
+//! Interpretations of what a study leaves open, and the results of its claims under each: a table.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -15,7 +15,7 @@ pub(crate) type Number = (&'static str, usize, &'static str);
 /// One row per reading: how many claims come out how, and the numbers that the text prints.
 pub(crate) struct Sweep {
     pub(crate) title: &'static str,
-    /// What stands above the table, up to what each row adds its settings to.
+    /// The text above the table, up to the point where each row adds its settings.
     pub(crate) about: &'static str,
     pub(crate) study: &'static str,
     pub(crate) part: &'static str,
@@ -43,7 +43,7 @@ impl Sweep {
         Ok(true)
     }
 
-    /// What stands above the rows.
+    /// The text above the rows.
     fn head(&self) -> String {
         let mut text = format!(
             "# {}\n\n{} each row adds its settings to\n`carob lab claims {} --part {} --seeds {}`.\n\n\

@@ -1,4 +1,4 @@
-//! What each reading of TCP does to the cells where a real kernel leaves the thesis.
+//! Effect of each interpretation of TCP on the cells where a real kernel deviates from the thesis.
 //!
 //! One row per setting, or pair of settings, and one column per cell, with the ratio to the
 //! thesis's median; beside them the cells that fit and must not be moved.
@@ -21,9 +21,9 @@ struct Table {
     algorithm: &'static str,
     /// Where the thesis's numbers are missed.
     asked: &'static [&'static str],
-    /// What fits.
+    /// Cells that fit.
     held: &'static [&'static str],
-    /// What is set in each row.
+    /// Settings of each row.
     rows: &'static [&'static [&'static str]],
 }
 

@@ -1,5 +1,5 @@
-//! What the study of retransmission counts leaves open about its server and the rest, and what
-//! becomes of its claims.
+//! Parameters that the study of retransmission counts leaves open about its server and the rest,
+//! and their effect on its claims.
 
 use std::path::Path;
 

@@ -5,6 +5,7 @@ mod dependencies;
 mod features;
 mod quick;
 pub(crate) mod suite;
+mod wasm;
 pub(crate) mod watch;
 
 use std::{
@@ -23,10 +24,10 @@ use crate::{interop, process, tidy, workspace::Workspace};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
-    /// It ran, and a part of it could not be checked here; the text says which and why.
+    /// Passed, but a part could not be checked here; the text names it and the reason.
     PassedExcept(String),
     Failed,
-    /// It did not run; the text says what is missing and how to get it.
+    /// Not run; the text names the missing tool and its installation.
     Skipped(String),
 }
 
@@ -62,7 +63,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "tidy",
         about: "layering, links, stale documents, requirements",
-        run: |workspace, _| tidy::run(workspace).map(Outcome::of),
+        run: |workspace, _| tidy::run(workspace, &[]).map(Outcome::of),
     },
     Step {
         name: "test",
@@ -83,6 +84,11 @@ const STEPS: &[Step] = &[
         name: "no-std",
         about: "a build for a bare Cortex-M4",
         run: |workspace, _| bare_metal::run(workspace),
+    },
+    Step {
+        name: "wasm",
+        about: "the lab in WebAssembly: the same numbers in Node",
+        run: |workspace, _| wasm::run(workspace),
     },
     Step {
         name: "deny",
@@ -107,7 +113,7 @@ struct Line {
     took: Duration,
 }
 
-/// Runs the named steps, or all, prints a summary and says whether nothing failed.
+/// Runs the named steps, or all, and prints a summary. Returns true if nothing failed.
 pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<bool> {
     let steps = select(names)?;
     let mut lines = Vec::with_capacity(steps.len());

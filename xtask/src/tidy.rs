@@ -5,23 +5,32 @@
 
 mod adr;
 mod book;
+mod calls;
 mod changelog;
 mod dead_files;
+mod doc_openers;
 mod document_paths;
+mod functions;
 mod generated;
+mod items;
 mod layering;
 mod length;
 mod links;
 mod markers;
+mod names;
+mod phrases;
+mod prose;
+mod ratchet;
 mod requirements;
 mod rust_source;
 mod tree;
 mod words;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 pub(crate) use dead_files::MACRO_DECLARED;
 pub(crate) use generated::generate;
+use ratchet::place_of;
 use tree::Tree;
 
 use crate::workspace::Workspace;
@@ -33,7 +42,7 @@ struct Finding {
     path: String,
     /// Line counted from 1, where the finding has one.
     line: Option<usize>,
-    /// What is wrong and what to do about it.
+    /// The problem and its remedy.
     message: String,
 }
 
@@ -75,31 +84,78 @@ const CHECKS: &[(&str, Check)] = &[
     ("book", book::check),
     ("markers", markers::check),
     ("words", words::check),
+    ("doc comments", doc_openers::check),
+    ("phrases", phrases::check),
+    ("names", names::check),
+    ("calls", calls::check),
+    ("functions", functions::check),
     ("decision records", adr::check),
     ("changelog", changelog::check),
     ("requirements", requirements::check),
 ];
 
-/// Runs every check, prints the findings and says whether there were none.
-pub(crate) fn run(workspace: &Workspace) -> Result<bool> {
+/// The check that builds and runs the command line.
+const GENERATED: &str = "generated documents";
+
+/// Findings of one check printed for one place, unless the check was named.
+const PRINTED_MAX: usize = 11;
+
+/// Runs the checks named, or all, and prints the findings; `false` where there are some.
+///
+/// Names are those in the output, with hyphens instead of spaces. All findings of a check that was
+/// named are printed; otherwise the first of each place.
+pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<bool> {
+    let names: Vec<_> = names.iter().map(|name| name.replace('-', " ")).collect();
+    let known = || CHECKS.iter().map(|(name, _)| *name).chain([GENERATED]);
+    if let Some(name) = names
+        .iter()
+        .find(|name| known().all(|known| known != **name))
+    {
+        let known: Vec<_> = known().map(|name| name.replace(' ', "-")).collect();
+        bail!("unknown check `{name}`; there are {}", known.join(", "));
+    }
+    let is_wanted = |name: &str| names.is_empty() || names.iter().any(|known| known == name);
+    let most = if names.is_empty() {
+        PRINTED_MAX
+    } else {
+        usize::MAX
+    };
     let tree = Tree::load(&workspace.root)?;
     let mut clean = true;
-    for (name, check) in CHECKS {
-        clean &= report(name, check(&tree));
+    for (name, check) in CHECKS.iter().filter(|(name, _)| is_wanted(name)) {
+        clean &= report(name, check(&tree), most);
     }
-    clean &= report("generated documents", generated::check(workspace, &tree)?);
-    let longest = length::longest(&tree, 5);
-    println!("longest files: {}", longest.join(", "));
-    for line in requirements::summary(&tree) {
-        println!("{line}");
+    if is_wanted(GENERATED) {
+        clean &= report(GENERATED, generated::check(workspace, &tree)?, most);
+    }
+    if names.is_empty() {
+        summary(&tree);
     }
     Ok(clean)
 }
 
-fn report(name: &str, mut findings: Vec<Finding>) -> bool {
+fn summary(tree: &Tree) {
+    println!("longest files: {}", length::longest(tree, 5).join(", "));
+    println!(
+        "most fields: {}",
+        functions::most_fields(tree, 5).join(", ")
+    );
+    for line in requirements::summary(tree) {
+        println!("{line}");
+    }
+}
+
+fn report(name: &str, mut findings: Vec<Finding>, most: usize) -> bool {
     findings.sort();
-    for finding in &findings {
-        println!("{finding}");
+    for of_place in findings.chunk_by(|a, b| place_of(&a.path) == place_of(&b.path)) {
+        for finding in of_place.iter().take(most) {
+            println!("{finding}");
+        }
+        let left = of_place.len().saturating_sub(most);
+        if left > 0 {
+            let check = name.replace(' ', "-");
+            println!("... and {left} more; `cargo xtask tidy {check}` prints all");
+        }
     }
     println!(
         "{name}: {}",

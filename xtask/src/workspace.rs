@@ -30,7 +30,7 @@ impl Workspace {
         Ok(Self { root })
     }
 
-    /// What git tracks or would track, by path from `root`: files that are ignored are nobody's business.
+    /// Files that git tracks or would track, by path from `root`; ignored files are left out.
     pub(crate) fn files(root: &Path) -> Result<Vec<String>> {
         let mut list = Command::new("git");
         list.args([

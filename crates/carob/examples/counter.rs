@@ -1,6 +1,6 @@
 //! A server with a resource of one's own: a counter that can be read, set, advanced and observed.
 //!
-//! `cargo run --example counter -- 127.0.0.1:5683`, then from another terminal
+//! `cargo run -p carob --example counter -- 127.0.0.1:5683`, then from another terminal
 //! `carob observe coap://127.0.0.1/count` and `carob post coap://127.0.0.1/count 5`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -1,29 +1,30 @@
-//! A congestion controller of one's own: timers that follow the slowest answer seen so far.
+//! A custom congestion controller: timers of twice the longest round-trip time so far.
 //!
-//! `cargo run --example custom_controller -- coap://HOST/PATH` asks ten times and shows how the
-//! timer comes down. It is an illustration of the interface, not a controller to use.
+//! `cargo run -p carob --example custom_controller -- coap://127.0.0.1/count`, with
+//! `cargo run -p carob --example counter -- 127.0.0.1:5683` in another terminal, sends ten requests and
+//! prints the RTO. It illustrates the interface and is not a controller to use.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::sync::Arc;
 
-use carob::{Choice, Client, Settings};
+use carob::{Client, Config, CongestionControl};
 use carob_cc::contract::{Breach, Lcg, Trial};
 use carob_cc::controller::{Controller, Gauge, Timer};
 use carob_cc::evidence::{Answered, Expired, Start};
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
 
-/// Waits for twice the longest round trip of the exchanges without retransmission.
+/// Controller with an RTO of twice the longest round-trip time of exchanges without retransmission.
 #[derive(Debug)]
 struct SlowestSoFar {
     slowest: Option<Duration>,
 }
 
 impl SlowestSoFar {
-    /// Never sooner than this, however fast the path.
+    /// Minimum RTO.
     const SHORTEST: Duration = Duration::from_millis(50);
 
-    /// Never later, whatever was once seen.
+    /// Maximum RTO.
     const LONGEST: Duration = Duration::from_secs(60);
 
     fn rto(&self) -> Option<Duration> {
@@ -42,7 +43,7 @@ impl Controller for SlowestSoFar {
     }
 
     fn on_answered(&mut self, answered: &Answered<'_>) {
-        // With one copy sent, it is clear which copy was answered (Karn's rule).
+        // Karn's rule: a retransmitted message gives no sample.
         if answered.transmissions.len() == 1 {
             self.slowest = self.slowest.max(Some(answered.since_original()));
         }
@@ -55,7 +56,7 @@ impl Controller for SlowestSoFar {
     }
 }
 
-/// A hundred thousand random steps against what the engine relies on.
+/// Runs 100,000 random steps of the contract suite.
 fn keeps_the_contract() -> Result<(), Breach> {
     let fresh = || SlowestSoFar { slowest: None };
     let mut trial = Trial::new(fresh(), fresh(), false);
@@ -69,9 +70,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .nth(1)
         .unwrap_or_else(|| "coap://localhost/hello".into());
     keeps_the_contract()?;
-    let choice = Choice::Custom(Arc::new(|_peer| Box::new(SlowestSoFar { slowest: None })));
+    let choice =
+        CongestionControl::Custom(Arc::new(|_peer| Box::new(SlowestSoFar { slowest: None })));
     let client = Client::builder()
-        .settings(Settings::new().controller(choice))
+        .config(Config::new().controller(choice))
         .open()?;
     for _ in 0..10 {
         let reply = client.get(&uri).await?;

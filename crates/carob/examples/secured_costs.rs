@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use carob::server::fixed;
-use carob::{Client, ClientDtls, ClientTls, PreSharedKey, PskStore, Server, ServerDtls, Settings};
+use carob::{Client, ClientDtls, ClientTls, Config, PreSharedKey, PskStore, Server, ServerDtls};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -82,13 +82,11 @@ async fn main() -> Result<(), Failure> {
     let [plain, secured] = [0, 1].map(|place: usize| server.addresses()[place].1.port());
     let with_key = || -> Result<Client, Failure> {
         let psk = PreSharedKey::from_text("device", "secret")?;
-        let settings = Settings::new().dtls(ClientDtls::new().psk(psk));
-        Ok(Client::builder().settings(settings).open()?)
+        let settings = Config::new().dtls(ClientDtls::new().psk(psk));
+        Ok(Client::builder().config(settings).open()?)
     };
     let tls = ClientTls::new().trust_pem(chain.as_bytes())?;
-    let with_certificate = Client::builder()
-        .settings(Settings::new().tls(tls))
-        .open()?;
+    let with_certificate = Client::builder().config(Config::new().tls(tls)).open()?;
     let client = with_key()?;
     for _ in 0..2 {
         requests(&client, &format!("coap://127.0.0.1:{plain}/hello")).await?;

@@ -1,4 +1,4 @@
-//! The wall clock and the chance that the engine below does without.
+//! Clock and random numbers for the engine.
 
 use std::time::Duration;
 
@@ -7,23 +7,22 @@ use carob_cc::time::Instant;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// What an endpoint's time is read from.
+/// Clock of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimeSource {
-    /// The system's clock that goes on while the system is suspended: CLOCK_BOOTTIME on Linux.
+    /// System clock that includes suspension: CLOCK_BOOTTIME on Linux. Elsewhere as
+    /// [`Tokio`](Self::Tokio).
     ///
-    /// Message IDs, copies and Max-Age are bound to times that pass for both ends of an exchange
-    /// (RFC 7252 4.8.2). A clock that stops in suspension lets a device that has slept in the middle
-    /// of an exchange send a copy when its receiver has forgotten the first, and a POST is executed
-    /// twice. Timers are of the same clock: what has run out meanwhile is heard of on waking, and
-    /// the system is not woken for it.
-    ///
-    /// On other systems it is as [`Tokio`](Self::Tokio); there, that may happen.
+    /// Message IDs, retransmissions and Max-Age rely on times that pass for both ends of an
+    /// exchange (RFC 7252 section 4.8.2). With a clock that stops during suspension, a device could
+    /// send a retransmission after its receiver has forgotten the first transmission, and a POST
+    /// would be executed again. Timers use the same clock; those that expired meanwhile are
+    /// processed on waking, and do not wake the system.
     #[default]
     System,
-    /// The runtime's clock, [`tokio::time`]: for tests that pause and advance it. It is the system's
-    /// monotonic clock, which stops in suspension on Linux.
+    /// Clock of the runtime, `tokio::time`, for tests that pause and advance it. It is the system's
+    /// monotonic clock, which stops during suspension on Linux.
     Tokio,
 }
 
@@ -76,12 +75,13 @@ impl Clock {
     }
 
     /// `at` as what the DTLS library takes for a time. Only differences matter to it.
+    #[cfg(feature = "dtls")]
     pub(crate) fn as_std(&self, at: Instant) -> std::time::Instant {
         added(self.tokio, Duration::from_micros(at.as_micros())).into_std()
     }
 }
 
-/// What has passed from `origin` to `reading` of a clock.
+/// Time from `origin` to `reading` of a clock.
 ///
 /// The kernel's clocks do not go back; one that does stands still here until it is where it was
 /// at the origin, since the engine's time begins there.
@@ -95,8 +95,8 @@ fn added(at: tokio::time::Instant, later: Duration) -> tokio::time::Instant {
     at.checked_add(later).unwrap_or_else(|| at + YEAR)
 }
 
-/// What CLOCK_BOOTTIME says: the time since the system was started, suspensions included. It is read
-/// without a system call, as CLOCK_MONOTONIC is (vdso(7)).
+/// Time of CLOCK_BOOTTIME: since the system was started, suspensions included. It is read without a
+/// system call, as CLOCK_MONOTONIC is (vdso(7)).
 #[cfg(target_os = "linux")]
 fn boot_time() -> Duration {
     use nix::time::{ClockId, clock_gettime};
@@ -115,8 +115,8 @@ pub(crate) fn processor_time() -> Duration {
     #[cfg(target_os = "linux")]
     {
         use nix::time::{ClockId, clock_gettime};
-        let told = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
-        told.map_or(Duration::ZERO, Duration::from)
+        let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+        time.map_or(Duration::ZERO, Duration::from)
     }
     #[cfg(not(target_os = "linux"))]
     {

@@ -1,4 +1,4 @@
-//! What can go wrong, in words that name the place and, where there is one, the remedy.
+//! Errors of endpoints and requests.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -9,71 +9,75 @@ use carob_proto::codec::{Code, Scheme, UriError};
 use carob_proto::endpoint::{Disconnect, Failure, RequestError};
 use carob_proto::message::Response;
 
-use crate::dtls::HandshakeError;
-use crate::tls::TlsError;
+#[cfg(feature = "dtls")]
+use crate::transport::dtls::HandshakeError;
+#[cfg(any(feature = "dtls", feature = "tls"))]
+use crate::transport::tls::TlsError;
 
-/// Why an endpoint could not be opened.
+/// Error on opening a client, server or proxy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The address cannot be bound.
-    #[error("cannot bind {address}: {source}")]
+    #[error("cannot bind {address}")]
     Bind {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The socket cannot be in a group, or write to groups as it was told to.
-    #[error("no groups at {address}: {source}")]
+    /// The socket cannot join a multicast group, or has not the settings for outgoing multicast
+    /// messages.
+    #[error("no groups at {address}")]
     Groups {
         /// The socket's address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The text is no address and no name of one.
-    #[error("cannot bind \"{text}\": {source}")]
+    /// The text is neither an address nor a name with one.
+    #[error("cannot bind \"{text}\"")]
     Address {
         /// The text.
         text: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A resource cannot be served as it was described.
+    /// A resource is invalid: its path or an attribute.
     #[error("cannot serve {path}: {problem}")]
     Resource {
-        /// Its path.
+        /// Path of the resource.
         path: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// The system has no randomness to give.
-    #[error("cannot start: {0}")]
-    Entropy(io::Error),
-    /// Certificates or keys cannot be used.
-    #[error("cannot serve {address}: {source}")]
+    /// The system provides no random numbers.
+    #[error("cannot start")]
+    Entropy(#[source] io::Error),
+    /// Certificates or keys are unusable.
+    #[cfg(any(feature = "dtls", feature = "tls"))]
+    #[error("cannot serve {address}")]
     Tls {
-        /// Where it was to listen.
+        /// Address to listen on.
         address: SocketAddr,
-        /// What is wrong.
+        /// The problem.
         source: TlsError,
     },
-    /// Several sockets cannot share what comes to one port.
+    /// Several sockets cannot share the port.
     #[error("{count} sockets at one port: {problem}")]
     Sockets {
-        /// How many were asked for.
+        /// Number requested.
         count: usize,
-        /// Why not.
+        /// The reason.
         problem: &'static str,
     },
-    /// A server without anything to listen on.
+    /// The server has no address.
     #[error("nothing to listen on")]
     Nowhere,
 }
 
 impl OpenError {
-    /// What may help.
+    /// Returns a remedy as text for people, if one is known.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Bind { source, .. } => match source.kind() {
@@ -93,152 +97,176 @@ impl OpenError {
             Self::Address { .. } => Some("write it as IP:PORT, such as [::]:5683"),
             Self::Nowhere => Some("give it an address, or a socket"),
             Self::Sockets { .. } => Some("take one socket"),
+            #[cfg(any(feature = "dtls", feature = "tls"))]
             Self::Tls { .. } => Some("give the chain of certificates and its key as PEM"),
             Self::Resource { .. } | Self::Entropy(_) => None,
         }
     }
 }
 
-/// Why a request got no response, or not the one that was hoped for.
+/// Error of a request: no usable response.
 ///
-/// A response with an error code (4.xx, 5.xx) is a response like any other, until
-/// [`Reply::success`](crate::Reply::success) makes an error of it.
+/// [`kind`](Self::kind) classifies the error for decisions of a program; [`report`](Self::report)
+/// and [`remedy`](Self::remedy) are for people. A response with an error code (4.xx, 5.xx) is not
+/// an error until [`Reply::success`](crate::Reply::success) converts it into [`Error::Response`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use carob::{Client, ErrorKind};
+/// use std::time::Duration;
+///
+/// // A socket that never responds.
+/// let silent = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let uri = format!("coap://{}/", silent.local_addr()?);
+/// let error = Client::new()?
+///     .get(uri)
+///     .timeout(Duration::from_millis(50))
+///     .await
+///     .expect_err("it is silent");
+/// assert_eq!(error.kind(), ErrorKind::Timeout);
+/// println!("{}: {}", error.report(), error.remedy().unwrap_or_default());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The URI cannot be understood.
-    #[error("bad URI \"{uri}\": {source}")]
+    /// The URI is invalid.
+    #[error("bad URI \"{uri}\"")]
     Uri {
         /// The URI as given.
         uri: String,
-        /// What is wrong, and where.
+        /// Problem and its position.
         source: UriError,
     },
-    /// The scheme needs a transport that is not here.
-    #[error(
-        "{scheme}:// is not supported here; coap://, coaps://, coap+tcp://, coaps+tcp://, coap+ws:// and coaps+ws:// are"
-    )]
-    Scheme {
+    /// The transport of the scheme is not compiled in.
+    #[error("{scheme}:// needs the feature `{feature}` of the crate `carob`, which is not enabled")]
+    Disabled {
         /// The scheme.
-        scheme: String,
+        scheme: Scheme,
+        /// The Cargo feature.
+        feature: &'static str,
     },
-    /// What is to be secure would have to be asked for in the clear.
+    /// A secure URI would be requested through a proxy over an insecure connection (RFC 7252
+    /// section 5.7).
     #[error("{proxy} is not asked for a secure URI: the way to it is not secure")]
     InsecureProxy {
-        /// The proxy's URI.
+        /// URI of the proxy.
         proxy: String,
     },
-    /// No address of the host may be asked.
+    /// A proxy must not contact any address of the host.
     #[error("no address of \"{host}\" may be asked")]
     NotAdmitted {
         /// The host.
         host: String,
     },
-    /// The transport that the scheme needs cannot be had.
-    #[error("cannot open an endpoint for this scheme: {0}")]
-    Open(io::Error),
-    /// The host name has no address.
-    #[error("cannot resolve host \"{host}\": {source}")]
+    /// The endpoint for the scheme cannot be opened.
+    #[error("cannot open an endpoint for this scheme")]
+    Open(#[source] io::Error),
+    /// The host name cannot be resolved.
+    #[error("cannot resolve host \"{host}\"")]
     Resolve {
         /// The host.
         host: String,
-        /// What the resolver said.
+        /// The resolver's error.
         source: io::Error,
     },
-    /// The socket is of the wrong address family for every address of the host.
+    /// No address of the host has the address family of the socket.
     #[error("no address of \"{host}\" can be reached from a socket bound to {local}")]
     Family {
         /// The host.
         host: String,
-        /// Our address.
+        /// Local address.
         local: SocketAddr,
     },
-    /// The network, or the system, says that the peer cannot be reached.
-    #[error("{peer} cannot be reached: {source}")]
+    /// The peer is unreachable, as reported by the network or the system, or no connection can be
+    /// established.
+    #[error("{peer} cannot be reached")]
     Unreachable {
         /// The peer.
         peer: SocketAddr,
-        /// What it said.
+        /// The cause.
         source: io::Error,
     },
-    /// There is no DTLS session with the peer.
-    #[error("no secure session with {peer}: {why}")]
+    /// No DTLS session can be established.
+    #[cfg(feature = "dtls")]
+    #[error("no secure session with {peer}")]
     Handshake {
         /// The peer.
         peer: SocketAddr,
-        /// Why not.
-        why: HandshakeError,
+        /// The reason.
+        source: HandshakeError,
     },
-    /// No answer came.
+    /// No response arrived.
     #[error("{peer} did not answer within {:.1} s: {failure}", .after.as_secs_f64())]
-    NoAnswer {
+    Timeout {
         /// The peer.
         peer: SocketAddr,
         /// Time since the request was made.
         after: Duration,
-        /// How the waiting ended.
+        /// Reason of the engine to give up.
         failure: Failure,
     },
-    /// The deadline passed before the request had left.
+    /// The [timeout](crate::RequestBuilder::timeout) passed before the request was sent.
     #[error("no response within {:.1} s: the host was still being resolved or the body read", .deadline.as_secs_f64())]
     DeadlinePassed {
-        /// The deadline.
+        /// Timeout of the request.
         deadline: Duration,
     },
-    /// The request failed in another way.
+    /// The exchange failed: a reset, the end of a connection, an invalid body.
     #[error("request to {peer} failed: {failure}")]
     Failed {
         /// The peer.
         peer: SocketAddr,
-        /// How.
+        /// The failure.
         failure: Failure,
     },
-    /// The request was not taken.
-    #[error("request to {peer} not sent: {source}")]
+    /// The engine rejected the request, for example at a limit.
+    #[error("request to {peer} not sent")]
     NotSent {
         /// The peer.
         peer: SocketAddr,
-        /// Why.
+        /// Reason.
         source: RequestError,
     },
-    /// An option does not fit a message.
-    #[error("option {number} of the request: {source}")]
+    /// An option does not fit into a message.
+    #[error("option {number} of the request")]
     Option {
-        /// Its number.
+        /// Number of the option.
         number: u16,
-        /// Why not.
+        /// The reason.
         source: carob_proto::codec::OptionsError,
     },
     /// The source of the request's body failed.
-    #[error("reading the request's body: {0}")]
-    Body(io::Error),
-    /// The server refused, with a code of class 4 or 5 (RFC 7252 5.9.2, 5.9.3).
+    #[error("reading the request's body")]
+    Body(#[source] io::Error),
+    /// The response has a code of class 4 or 5 (RFC 7252 sections 5.9.2, 5.9.3).
     #[error("{}", Refused(*.code, .diagnostic.as_deref(), *.retry_after))]
     Response {
-        /// The code.
+        /// Code of the response.
         code: Code,
-        /// What the server says about it, for people (RFC 7252 5.5.2); at most
-        /// [`DIAGNOSTIC_BYTES`] of it.
+        /// Diagnostic payload (RFC 7252 section 5.5.2), up to [`DIAGNOSTIC_BYTES`].
         diagnostic: Option<String>,
-        /// After how long it is worth trying again: with 5.03 (RFC 7252 5.9.3.4) and 4.29
-        /// (RFC 8516 4), whose Max-Age is 60 s where it is not given.
+        /// Time after which to try again: Max-Age of a 5.03 (RFC 7252 section 5.9.3.4) or 4.29 (RFC
+        /// 8516 section 4), 60 s if absent. `None` with other codes.
         retry_after: Option<Duration>,
     },
-    /// The request was made, and no response came because none was wanted, or none of its class
+    /// The request was sent, and its response was suppressed
     /// ([`no_response`](crate::client::RequestBuilder::no_response), RFC 7967).
     #[error("{peer} was asked for no response, and sent none")]
-    Unanswered {
+    ResponseSuppressed {
         /// The peer.
         peer: SocketAddr,
         /// Time since the request was made.
         after: Duration,
     },
-    /// The peer is known by a connection only, whose congestion control is the system's.
+    /// The peer is known by a connection only, whose congestion control is that of the system.
     #[error("{peer} is connected over {scheme}: controllers and parameters apply to UDP and DTLS")]
     OverConnection {
         /// The peer.
         peer: SocketAddr,
-        /// The transport.
+        /// Transport.
         scheme: Scheme,
     },
     /// The endpoint has stopped.
@@ -246,7 +274,7 @@ pub enum Error {
     Closed,
 }
 
-/// Bytes kept of a diagnostic payload; it is meant to be brief, and longer ones are cut.
+/// Maximum of a diagnostic payload in [`Error::Response`], 1024 bytes; longer ones are truncated.
 pub const DIAGNOSTIC_BYTES: usize = 1_024;
 
 /// Writes a refusal: code, name, and what the server says.
@@ -271,6 +299,17 @@ impl fmt::Display for Refused<'_> {
 }
 
 impl Error {
+    /// The error of a URI whose transport was left out of this build.
+    pub(crate) fn disabled(scheme: Scheme) -> Self {
+        let feature = match scheme {
+            Scheme::Coaps => "dtls",
+            Scheme::CoapWs => "websocket",
+            Scheme::CoapsWs if cfg!(feature = "tls") => "websocket",
+            _ => "tls",
+        };
+        Self::Disabled { scheme, feature }
+    }
+
     /// The error that a response is; nothing if its code is not of class 4 or 5.
     pub(crate) fn of_response(response: &Response) -> Option<Self> {
         let code = response.code;
@@ -292,7 +331,7 @@ impl Error {
         })
     }
 
-    /// What may help.
+    /// Returns a remedy as text for people, if one is known.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Uri { .. } => Some("write it as coap://HOST[:PORT]/PATH[?QUERY]"),
@@ -305,18 +344,19 @@ impl Error {
             {
                 Some("no CoAP server listens on that port (the usual one is 5683)")
             }
-            Self::Unreachable { source, .. } if source.to_string().contains("certificate") => Some(
+            Self::Unreachable { source, .. } if is_untrusted(source) => Some(
                 "the server's certificate must be for this name, not a CA's own, and issued by who \
                  is trusted here",
             ),
-            Self::Handshake { why, .. } => Some(why.remedy()),
+            #[cfg(feature = "dtls")]
+            Self::Handshake { source, .. } => Some(source.remedy()),
             Self::Unreachable { .. } => Some("check the address and the route to it"),
-            Self::NoAnswer {
+            Self::Timeout {
                 failure: Failure::DeadlinePassed,
                 ..
             }
             | Self::DeadlinePassed { .. } => Some("allow more time with a longer deadline"),
-            Self::NoAnswer { .. } => {
+            Self::Timeout { .. } => {
                 Some("the host may be off, filtered or asleep, or the path very lossy")
             }
             Self::Failed {
@@ -351,8 +391,132 @@ impl Error {
         }
     }
 
-    /// Whether time passed without the answer.
-    pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::NoAnswer { .. } | Self::DeadlinePassed { .. })
+    /// Returns the kind of the error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Uri { .. }
+            | Self::Disabled { .. }
+            | Self::InsecureProxy { .. }
+            | Self::Option { .. } => ErrorKind::Request,
+            // What is full may have room later; all else is wrong with the request itself.
+            Self::NotSent { source, .. } => match source {
+                RequestError::QueueFull | RequestError::RequestsFull | RequestError::PeersFull => {
+                    ErrorKind::Full
+                }
+                _ => ErrorKind::Request,
+            },
+            Self::Body(_) => ErrorKind::Body,
+            Self::NotAdmitted { .. } | Self::Resolve { .. } | Self::Family { .. } => {
+                ErrorKind::Resolve
+            }
+            Self::Open(_) | Self::Unreachable { .. } => ErrorKind::Connect,
+            #[cfg(feature = "dtls")]
+            Self::Handshake { .. } => ErrorKind::Connect,
+            Self::Timeout { .. } | Self::DeadlinePassed { .. } => ErrorKind::Timeout,
+            Self::Failed { .. } => ErrorKind::Exchange,
+            Self::Response { .. } => ErrorKind::Response,
+            Self::ResponseSuppressed { .. } => ErrorKind::ResponseSuppressed,
+            Self::OverConnection { .. } => ErrorKind::Unsupported,
+            Self::Closed => ErrorKind::Closed,
+        }
     }
+
+    /// Returns whether no response arrived in time. The server may have executed the request.
+    pub fn is_timeout(&self) -> bool {
+        self.kind() == ErrorKind::Timeout
+    }
+
+    /// Returns whether the peer could not be reached, so that the request was not executed: the
+    /// network rejected it, or no connection or session could be established.
+    pub fn is_connect(&self) -> bool {
+        self.kind() == ErrorKind::Connect
+    }
+
+    /// Returns the peer's address, if the request got that far.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Unreachable { peer, .. }
+            | Self::Timeout { peer, .. }
+            | Self::Failed { peer, .. }
+            | Self::NotSent { peer, .. }
+            | Self::ResponseSuppressed { peer, .. }
+            | Self::OverConnection { peer, .. } => Some(*peer),
+            #[cfg(feature = "dtls")]
+            Self::Handshake { peer, .. } => Some(*peer),
+            _ => None,
+        }
+    }
+
+    /// Returns the message and that of its [`source`](std::error::Error::source) in one line.
+    pub fn report(&self) -> impl fmt::Display {
+        Report(self)
+    }
+}
+
+impl OpenError {
+    /// Returns the message and that of its [`source`](std::error::Error::source) in one line.
+    pub fn report(&self) -> impl fmt::Display {
+        Report(self)
+    }
+}
+
+/// Kind of an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The request is invalid: its URI, an option, or a setting.
+    Request,
+    /// The source of the request's body failed.
+    Body,
+    /// The host has no usable address.
+    Resolve,
+    /// The peer is unreachable, or no connection or session can be established.
+    Connect,
+    /// No response arrived in time.
+    Timeout,
+    /// A limit on requests was reached; try again later.
+    Full,
+    /// The exchange failed: a reset, the end of a connection or session, an invalid body.
+    Exchange,
+    /// The response has a code of class 4 or 5 (RFC 7252 sections 5.9.2, 5.9.3).
+    Response,
+    /// The request was sent, and its response was suppressed (RFC 7967).
+    ResponseSuppressed,
+    /// The transport does not support the operation.
+    Unsupported,
+    /// The endpoint was shut down.
+    Closed,
+}
+
+/// An error and its source in one line.
+struct Report<'a, E>(&'a E);
+
+impl<E: std::error::Error> fmt::Display for Report<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(error) = self;
+        match error.source() {
+            Some(source) => write!(f, "{error}: {source}"),
+            None => write!(f, "{error}"),
+        }
+    }
+}
+
+/// Returns whether a TLS handshake failed because the peer's certificate is missing or not trusted.
+#[cfg_attr(
+    not(feature = "tls"),
+    expect(unused_variables, reason = "there is no TLS")
+)]
+fn is_untrusted(error: &io::Error) -> bool {
+    #[cfg(feature = "tls")]
+    {
+        let shared = error.get_ref().and_then(|inner| inner.downcast_ref());
+        let shared: Option<&std::sync::Arc<io::Error>> = shared;
+        let inner = shared.map_or(error, |error| error).get_ref();
+        matches!(
+            inner.and_then(|inner| inner.downcast_ref()),
+            Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented)
+        )
+    }
+    #[cfg(not(feature = "tls"))]
+    false
 }

@@ -1,6 +1,6 @@
-//! What is done with any bytes at all, for each part of this crate that reads them before a library or the
-//! engine does: the fuzz targets (`fuzz/`) and the tests here call the same functions. A function panics if
-//! what must hold does not.
+//! Functions over arbitrary bytes, for each part of this crate that parses input before a library
+//! or the engine does. The fuzz targets (`fuzz/`) and the tests call the same functions. A function
+//! panics if an invariant is violated.
 //!
 //! There only for tests and with `--cfg fuzzing`, which `cargo fuzz` sets.
 
@@ -22,13 +22,13 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::driver::dtls::{hello::Cookies, hello::Hello, record};
-use crate::driver::streams::accept_websocket;
-use crate::dtls::{
-    ClientSession, ClientSessions, Credential, PreSharedKey, SESSION_BUFFER, SessionOutput,
-};
 use crate::proxy::Allow;
 use crate::server::{Router, fixed};
+use crate::transport::dtls::{
+    ClientSession, ClientSessions, Credential, PreSharedKey, SESSION_BUFFER, SessionOutput,
+};
+use crate::transport::dtls::{hello::Cookies, hello::Hello, record};
+use crate::transport::websocket;
 
 fn from(port: u16) -> SocketAddr {
     ([192, 0, 2, 1], port).into()
@@ -60,8 +60,8 @@ fn heard_by_a_client(datagram: &[u8]) {
     assert!(session.send(b"in the clear?").is_err());
 }
 
-/// Datagrams as DTLS has them: records follow each other, and a client's first message is asked for a
-/// cookie in fewer bytes, which is good for it and no other address.
+/// Parses a datagram as DTLS records. The reply to a ClientHello is a HelloVerifyRequest of fewer
+/// bytes, whose cookie is valid for that client and no other address.
 pub fn dtls(datagram: &[u8]) {
     let mut length = 0;
     for record in record::records(datagram) {
@@ -151,8 +151,8 @@ pub fn allow(data: &[u8]) {
     }
 }
 
-/// Paths of resources, a line each, and after an empty line paths that are asked for: a path without
-/// parameters finds its own resource.
+/// Routes request paths. The input holds one path of a resource a line and, after an empty line,
+/// the requested paths; a path without parameters finds its own resource.
 pub fn paths(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else {
         return;
@@ -225,7 +225,7 @@ pub fn scrape(head: &[u8]) {
     assert!(body.len() < 100_000);
 }
 
-/// What a peer sends, and nowhere to write to.
+/// Input of a peer, without an output.
 struct Wire(Cursor<Vec<u8>>);
 
 impl AsyncRead for Wire {
@@ -278,7 +278,7 @@ pub fn websocket(data: &[u8]) {
     bytes.extend_from_slice(rest);
     let stream = Wire(Cursor::new(bytes));
     let taken = async {
-        let Ok(mut stream) = accept_websocket(stream, MAX_MESSAGE).await else {
+        let Ok(mut stream) = websocket::accept(stream, MAX_MESSAGE).await else {
             return;
         };
         let mut reader = FrameReader::new(Framing::WebSocket, MAX_MESSAGE as u32);

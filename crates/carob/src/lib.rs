@@ -1,148 +1,205 @@
-//! An asynchronous CoAP client and server whose congestion control you choose.
+//! An asynchronous CoAP client, server and proxy with congestion control that you choose for each
+//! peer.
 //!
-//! An endpoint is one UDP socket and one task that drives the protocol engine
-//! ([`carob_proto`]); [`Client`] and [`Server`] are two ways to it, and a server's endpoint can
-//! send requests too ([`Server::client`]). Everything runs on tokio.
+//! The transport follows the URI scheme: UDP (`coap`), DTLS (`coaps`), TCP (`coap+tcp`), TLS
+//! (`coaps+tcp`) and WebSocket (`coap+ws`, `coaps+ws`). Block-wise transfer (RFC 7959),
+//! retransmission and congestion control need no code of the application. Runs on tokio.
+//!
+//! | task | start with |
+//! |---|---|
+//! | send requests | [`Client`], [`RequestBuilder`] |
+//! | observe a resource (RFC 7641) | [`RequestBuilder::observe`], [`Observation`] |
+//! | serve resources | [`Server`], [`Resource`] |
+//! | notify observers | [`Notifier`](server::Notifier) |
+//! | use DTLS or TLS | [`dtls`](dtls/index.html), [`tls`](tls/index.html) |
+//! | choose a controller or a profile, for all peers or for one | [`Config`], [`PeerConfig`] |
+//! | write a controller | [`CongestionControl::Custom`], [`carob_cc::Controller`] |
+//! | send or receive a body block by block | [`RequestBuilder::send_streaming`], [`Body`], [`Upload`](server::Upload) |
+//! | run a proxy | [`Proxy`] |
+//! | set limits | [`limits`], [`Limits`] |
+//! | measure | [`Client::snapshot`], [`Config::on_trace`], [metrics](#metrics) |
+//!
+//! # A client
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use carob::{Client, Settings};
+//! use carob::{Client, Config};
 //!
-//! let settings = Settings::new().controller_named("cocoa-plus")?;
-//! let client = Client::builder().settings(settings).open()?;
+//! let config = Config::new().controller_named("cocoa-plus")?;
+//! let client = Client::builder().config(config).open()?;
 //! let reply = client.get("coap://example.org/sensors/temperature").await?;
 //! println!("{} {:?}", reply.code, reply.text());
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! ```no_run
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use carob::Server;
+//! # A server
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use carob::server::{Request, fixed, get};
+//! use carob::{Client, Server};
+//! use std::time::Duration;
 //!
 //! let server = Server::builder()
-//!     .bind("[::]:5683")
+//!     .bind("127.0.0.1:0")
 //!     .resource("/hello", fixed("hello, world"))
 //!     .resource("/slow", get(|_: Request| async {
-//!         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-//!         "at last"
+//!         tokio::time::sleep(Duration::from_millis(20)).await;
+//!         "done"
 //!     }))
 //!     .start()
 //!     .await?;
-//! tokio::time::sleep(std::time::Duration::from_secs(3_600)).await;
-//! server.shut_down(std::time::Duration::from_secs(5)).await;
+//! let reply = Client::new()?.get(format!("coap://{}/slow", server.local_address())).await?;
+//! assert_eq!(reply.text(), Some("done"));
+//! server.shutdown(Duration::from_secs(5)).await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A resource has a path, which may have parameters; formats, of which Accept chooses; a state,
-//! which conditional requests ask about; and handlers that refuse with `?`:
+//! # Observe
+//!
+//! An [`Observation`] is a stream of states. It registers again by itself when the server restarts
+//! or falls silent.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use carob::server::{Refusal, Request, Resource};
-//! use carob::{Code, ContentFormat, ETag, Response, Server};
+//! use carob::Client;
+//! use carob::client::Update;
 //!
-//! async fn read(request: Request) -> Result<Response, Refusal> {
-//!     let id: u32 = request.parameter("id").unwrap_or_default().parse()?;
-//!     if id > 7 {
-//!         return Err(Refusal::not_found("no such sensor"));
+//! let mut observation = Client::new()?.get("coap://example.org/temperature").observe().await?;
+//! while let Some(update) = observation.next().await {
+//!     match update? {
+//!         Update::State(reply) => println!("{:?}", reply.text()),
+//!         Update::Stale(_) => println!("no notification within Max-Age"),
+//!         Update::Ended(reply) => println!("ended: {}", reply.code),
+//!         _ => {}
 //!     }
-//!     let unit = request.query_value("unit").unwrap_or("C");
-//!     let text = format!("{{\"sensor\":{id},\"unit\":\"{unit}\"}}");
-//!     // Whoever names this tag gets 2.03 without the body.
-//!     Ok(Response::new(Code::CONTENT).with_etag(ETag::of(text.as_bytes())).with_payload(text))
 //! }
-//!
-//! let sensor = Resource::new()
-//!     .get_as(ContentFormat::JSON, read)
-//!     .put(|_: Request| async { Code::CHANGED })
-//!     .takes(Code::PUT, [ContentFormat::JSON])
-//!     // If-Match and If-None-Match are checked with it before the PUT.
-//!     .state_tag(|_: Request| async { ETag::from(1) });
-//! let server = Server::builder().resource("/sensors/{id}", sensor).start().await?;
-//! # drop(server);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A client may keep what it gets, and then asks only when it must:
+//! # DTLS with a pre-shared key
 //!
 //! ```no_run
+//! # #[cfg(feature = "dtls")]
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use carob::{CacheLimits, Client, Origin};
+//! use carob::{Client, ClientDtls, Config, PreSharedKey};
 //!
-//! let client = Client::builder().cache(CacheLimits::default()).open()?;
-//! let uri = "coap://[::1]/sensors/7";
-//! let reply = client.get(uri).await?.success()?;
-//! let again = client.get(uri).await?.success()?;
-//! assert_eq!(again.origin, Origin::Fresh);
+//! let key = PreSharedKey::from_text("device-7", "secret")?;
+//! let config = Config::new().dtls(ClientDtls::new().psk(key));
+//! let client = Client::builder().config(config).open()?;
+//! let reply = client.get("coaps://example.org/hello").await?;
+//! # drop(reply);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Over TCP, TLS and WebSocket (RFC 8323) all of this is the same; the URI's scheme says which:
+//! # Examples
 //!
-//! ```no_run
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use carob::{Client, Identity, Server, ServerTls, server};
+//! In the repository, `cargo run -p carob --example NAME`; the head of each file shows its arguments.
 //!
-//! let identity = Identity::from_pem(&std::fs::read("chain.pem")?, &std::fs::read("key.pem")?)?;
-//! let server = Server::builder()
-//!     .bind_tcp("[::]:5683")
-//!     .bind_tls("[::]:5684", ServerTls::new(identity))
-//!     .resource("/hello", server::fixed(carob::Response::new(carob::Code::CONTENT)))
-//!     .start()
-//!     .await?;
-//! let reply = Client::open()?.get("coap+tcp://[::1]/hello").await?;
-//! # drop((server, reply));
-//! # Ok(())
-//! # }
-//! ```
+//! | NAME | content |
+//! |---|---|
+//! | `client` | a request with its response and the state of the controller |
+//! | `counter` | a server with an observable resource |
+//! | `observe` | an observation |
+//! | `dtls` | a server and a client with pre-shared keys |
+//! | `proxy` | a forward- and reverse-proxy with a cache |
+//! | `custom_controller` | a congestion controller outside the registry |
 //!
-//! Reading order: [`client`], [`server`], [`proxy`], [`Settings`], [`tls`], [`Error`]; inside, `ways` (one
-//! endpoint for each transport), `driver` (the task of one), `socket`, `clock`.
+//! # Metrics
 //!
-//! What it refuses to do: block its task on an application, retry what the application did not
-//! ask for, or let any queue grow without a limit.
-// This crate is a driver: it reads the clock and draws the seed for everything below it.
+//! With the feature `metrics`, every endpoint publishes counters, gauges and histograms to the recorder
+//! of the `metrics` facade. The feature `prometheus` adds a recorder with an HTTP listener. The
+//! module `metrics` lists all metrics with their meaning.
+#![cfg_attr(
+    feature = "metrics",
+    doc = "\nSee the [list of metrics](crate::metrics).\n"
+)]
+//!
+//! # Features
+//!
+//! - `dtls` (default): `coaps`, CoAP over DTLS 1.2.
+//! - `tls` (default): `coaps+tcp`, CoAP over TLS.
+//! - `websocket` (default): `coap+ws`, and with `tls` `coaps+ws`.
+//! - `metrics`: metrics for any recorder of the `metrics` facade.
+//! - `prometheus`: a recorder with an HTTP listener for Prometheus; includes `metrics`.
+//!
+//! # Layers
+//!
+//! From the bottom: `transport` (UDP, DTLS, TCP, TLS, WebSocket), `runtime` (the task of each
+//! endpoint, with its transport and its [`carob_proto`] engine), [`client`] and [`server`],
+//! [`proxy`]. A layer calls the layer below, and is called back through a trait of that layer.
+//!
+//! An endpoint's task never blocks on a handler, requests are retransmitted only as RFC 7252
+//! specifies, and every queue has a limit.
+// This crate reads the clock and draws the seed for everything below it.
 #![allow(clippy::disallowed_methods)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod client;
 mod clock;
+mod config;
 mod descriptors;
-mod driver;
-pub mod dtls;
 mod error;
-#[cfg(any(test, fuzzing))]
+#[cfg(all(any(test, fuzzing), feature = "dtls", feature = "websocket"))]
 pub mod fuzzing;
 pub mod limits;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod proxy;
+mod runtime;
 pub mod server;
-mod settings;
-mod socket;
-pub mod tls;
-mod ways;
+mod transport;
 
+pub use carob_cc::controller::Gauge;
 pub use carob_cc::profile::UnknownProfile;
+pub use carob_cc::registry::UnknownController;
 pub use carob_cc::{TransmissionParameters, TransmissionProfile};
+pub use carob_proto::blockwise::RequestedBlock;
 pub use carob_proto::codec::{
-    BlockSize, Code, ContentFormat, ETag, NoResponse, OptionNumber, Options, Scheme, Uri,
+    BlockSize, Code, ContentFormat, ETag, NoResponse, OptionNumber, Options, OptionsError, Scheme,
+    Uri, UriError,
 };
-pub use carob_proto::congestion::Choice;
+pub use carob_proto::congestion::CongestionControl;
+pub use carob_proto::endpoint::{
+    Config as EngineConfig, Disconnect, Failure, Leisure, Limits, RequestError, SessionEnd,
+    Snapshot, StreamConfig, Usage,
+};
 pub use carob_proto::link_format;
 pub use carob_proto::message::{Payload, Response};
 pub use carob_proto::prefix::{AmplificationLimit, BadPrefix, Prefix};
-pub use client::{Body, CacheLimits, CacheUsage, Client, Origin, Reply, StreamedReply};
+pub use carob_proto::trace::Trace;
+pub use client::{
+    Body, CacheLimits, CacheUsage, Client, Observation, Origin, Reply, RequestBuilder,
+    StreamedReply,
+};
 pub use clock::TimeSource;
-pub use driver::Finish;
-pub use dtls::{ClientDtls, PeerIdentity, PreSharedKey, PskStore, ServerDtls, SessionLimits};
-pub use error::{DIAGNOSTIC_BYTES, Error, OpenError};
+pub use config::{CONNECT_TIMEOUT, Config, PeerConfig};
+pub use error::{DIAGNOSTIC_BYTES, Error, ErrorKind, OpenError};
 pub use proxy::Proxy;
+pub use runtime::ShutdownOutcome;
 pub use server::{Resource, Server};
-pub use settings::{CONNECT_TIMEOUT, Datagram, Settings};
-pub use socket::{Group, GroupError};
-pub use tls::{ClientTls, Identity, ServerTls};
+pub use transport::capture::Datagram;
+#[cfg(feature = "dtls")]
+pub use transport::dtls;
+#[cfg(feature = "dtls")]
+pub use transport::dtls::{ClientDtls, PreSharedKey, PskStore, ServerDtls};
+pub use transport::identity::PeerIdentity;
+pub use transport::limits::SessionLimits;
+pub use transport::socket::{Group, GroupError};
+pub use transport::tcp::BorrowedSocket;
+#[cfg(any(feature = "dtls", feature = "tls"))]
+pub use transport::tls;
+#[cfg(feature = "tls")]
+pub use transport::tls::ServerTls;
+#[cfg(any(feature = "dtls", feature = "tls"))]
+pub use transport::tls::{ClientTls, Identity};
+
+/// The example of the README.
+#[cfg(all(doctest, feature = "dtls"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

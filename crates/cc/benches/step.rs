@@ -1,4 +1,4 @@
-//! What a step of each controller costs: `cargo bench -p carob-cc --bench step`.
+//! Cost of a step of each controller: `cargo bench -p carob-cc --bench step`.
 //!
 //! A step is one call of the engine. Of eight exchanges seven are answered at once (first timer,
 //! sent, answered) and one after a retransmission (and next timer, sent); round trips vary from
@@ -33,10 +33,10 @@ struct Peer {
 impl Peer {
     fn send(&mut self, copies: u8) -> Transmission {
         let sent = Sent::new(self.now, &self.parameters, 60).with_retransmissions(copies);
-        let stamp = self.controller.on_sent(&sent, &mut self.random);
+        let state = self.controller.on_sent(&sent, &mut self.random);
         Transmission {
             at: self.now,
-            stamp,
+            state,
         }
     }
 
@@ -48,15 +48,15 @@ impl Peer {
         let mut copies = [self.send(0); 2];
         if lose {
             self.now += timer.timeout;
-            let (memo, timeout) = (timer.memo, timer.timeout);
-            let expired = Expired::new(self.now, &self.parameters, memo, 0, timeout);
+            let (state, timeout) = (timer.state, timer.timeout);
+            let expired = Expired::new(self.now, &self.parameters, state, 0, timeout);
             timer = self.controller.next_timeout(&expired, &mut self.random);
             copies[1] = self.send(1);
         }
         self.now += Duration::from_micros(100_000 + u64::from(self.random.next_u32() % 800_000));
         let copies = &copies[..=usize::from(lose)];
-        let (memo, timeout) = (timer.memo, timer.timeout);
-        let answered = Answered::new(self.now, &self.parameters, memo, copies, timeout);
+        let (state, timeout) = (timer.state, timer.timeout);
+        let answered = Answered::new(self.now, &self.parameters, state, copies, timeout);
         self.controller.on_answered(black_box(&answered));
     }
 }

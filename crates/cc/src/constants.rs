@@ -1,4 +1,4 @@
-//! Constants of a controller family: declared once, settable by name, described to people.
+//! Constants of a controller family: declared once, settable by name, with descriptions.
 
 use core::fmt;
 use core::str::FromStr;
@@ -6,20 +6,20 @@ use core::str::FromStr;
 use crate::ratio::Ratio;
 use crate::time::Duration;
 
-/// One constant as people see it.
+/// One constant as shown to users.
 #[derive(Clone, Copy)]
 pub struct Constant<'a> {
-    /// The name `--set cc.<name>=<value>` takes.
+    /// The name in `--set cc.<name>=<value>`.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// Description in a sentence.
     pub about: &'static str,
     /// Its value.
     pub value: &'a dyn fmt::Display,
-    /// What values it takes.
+    /// Accepted values.
     pub kind: &'static str,
 }
 
-/// Why a constant could not be set.
+/// Error of [`Constants::set`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SetError {
@@ -27,7 +27,7 @@ pub enum SetError {
     UnknownName,
     /// The value is not of this kind.
     BadValue {
-        /// What the constant takes.
+        /// The accepted values.
         expected: &'static str,
     },
 }
@@ -43,11 +43,20 @@ impl fmt::Display for SetError {
 
 impl core::error::Error for SetError {}
 
-/// A type a constant may have.
+/// Type of a constant. The macro [`variants!`](crate::variants!) implements it for enums.
+///
+/// ```
+/// use carob_cc::constants::Value;
+/// use carob_cc::time::Duration;
+///
+/// assert_eq!(Duration::read("400 ms"), Some(Duration::from_millis(400)));
+/// assert_eq!(Duration::read("soon"), None);
+/// assert_eq!(<Duration as Value>::KIND, "a time such as \"400 ms\"");
+/// ```
 pub trait Value: Sized + Copy + fmt::Display {
-    /// What a value looks like, for messages.
+    /// The form of a value, for messages.
     const KIND: &'static str;
-    /// Reads a value.
+    /// Parses a value.
     fn read(text: &str) -> Option<Self>;
 }
 
@@ -79,18 +88,47 @@ impl Value for bool {
     }
 }
 
-/// A family's set of constants.
+/// Set of constants of a controller family. The macro [`constants!`](crate::constants!) implements
+/// it.
+///
+/// ```
+/// use carob_cc::constants::Constants;
+/// use carob_cc::{ratio::Ratio, registry, time::Duration};
+///
+/// carob_cc::constants! {
+///     /// Constants of a controller of the application.
+///     pub struct Tuning {
+///         /// weight of a new sample
+///         gain: Ratio,
+///         /// minimum RTO
+///         floor: Duration,
+///     }
+/// }
+///
+/// let mut tuning = Tuning { gain: Ratio::new(1, 8), floor: Duration::from_millis(50) };
+/// tuning.set("floor", "200 ms")?;
+/// assert_eq!(tuning.floor, Duration::from_millis(200));
+/// assert!(tuning.set("ceiling", "1 s").is_err());
+///
+/// // Those of a registered controller, as `--set cc.NAME=VALUE` changes them.
+/// let mut settings = registry::find("cocoa-plus").unwrap().settings();
+/// settings.describe(&mut |constant| println!("{} = {}", constant.name, constant.value));
+/// # Ok::<(), carob_cc::constants::SetError>(())
+/// ```
 pub trait Constants: Copy + fmt::Debug + 'static {
-    /// Sets one by name from text.
+    /// Sets a constant by name from text.
+    ///
+    /// # Errors
+    ///
+    /// [`SetError`].
     fn set(&mut self, name: &str, value: &str) -> Result<(), SetError>;
-    /// Names every one with its value.
+    /// Visits every constant with its value.
     fn describe(&self, visit: &mut dyn FnMut(Constant<'_>));
 }
 
-/// Declares a struct of constants; each field's doc comment is what people read about it.
+/// Declares a struct of constants; each field's doc comment is its description for users.
 ///
-/// `..base: BaseConstants` at the end takes in the constants of another struct: they are set and
-/// described as if they stood here.
+/// `..base: BaseConstants` at the end includes the constants of another struct.
 #[macro_export]
 macro_rules! constants {
     ($(#[$meta:meta])* pub struct $name:ident {
@@ -102,7 +140,7 @@ macro_rules! constants {
         pub struct $name {
             $(#[doc = $about] pub $field: $type,)*
             $(
-                /// What it shares with others.
+                /// The constants shared with other families.
                 pub $base: $base_type,
             )?
         }
@@ -141,9 +179,9 @@ macro_rules! constants {
     }};
 }
 
-/// Declares an enum of named readings, usable as a constant.
+/// Declares an enum of named variants, usable as a constant.
 #[macro_export]
-macro_rules! readings {
+macro_rules! variants {
     ($(#[$meta:meta])* pub enum $name:ident { $(#[doc = $about:literal] $variant:ident = $text:literal,)* }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +196,7 @@ macro_rules! readings {
         }
 
         impl $crate::constants::Value for $name {
-            const KIND: &'static str = $crate::readings!(@list $($text)*);
+            const KIND: &'static str = $crate::variants!(@list $($text)*);
             fn read(text: &str) -> Option<Self> {
                 match text.trim() { $($text => Some(Self::$variant),)* _ => None }
             }

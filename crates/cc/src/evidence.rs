@@ -1,63 +1,75 @@
-//! Evidence: the facts a controller hears, each with its time.
+//! Events of a peer that a controller receives, each with its time.
 //!
-//! Every struct states what happened and leaves the verdict to the controller: CoCoA calls a
+//! Every struct states facts and leaves their interpretation to the controller: CoCoA calls a
 //! sample strong or weak, FASOR unambiguous or not, from the same [`Answered`]. The structs are
 //! `#[non_exhaustive]`: a new fact breaks no controller.
 
 use crate::parameters::TransmissionParameters;
 use crate::time::{Duration, Instant};
 
+/// Declares setters of a builder: `with_field(field: Type)` sets `field`.
+macro_rules! setters {
+    ($(#[doc = $about:literal] $setter:ident($field:ident: $type:ty);)*) => {$(
+        #[doc = $about]
+        #[must_use]
+        pub const fn $setter(mut self, $field: $type) -> Self {
+            self.$field = $field;
+            self
+        }
+    )*};
+}
+
 /// Eight opaque bytes a controller keeps with one exchange, from its first timer to its end.
 ///
 /// FASOR keeps the dithered start of its series here; draft-03 CoCoA, its factor class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memo(pub u64);
+pub struct ExchangeState(pub u64);
 
-/// Eight opaque bytes a controller keeps with one transmission and gets back with its fate.
+/// Eight opaque bytes a controller keeps with one transmission and gets back with its outcome.
 ///
 /// A rate controller stores its delivered counter here; one that only sets timers, nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stamp(pub u64);
+pub struct PacketState(pub u64);
 
-/// One copy that left: when, and what the controller stamped on it.
+/// One transmission of a message: its time, and the controller's state for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transmission {
-    /// When it left.
+    /// Time of the transmission.
     pub at: Instant,
-    /// What [`on_sent`](crate::Controller::on_sent) returned for it.
-    pub stamp: Stamp,
+    /// The state that [`on_sent`](crate::Controller::on_sent) returned for it.
+    pub state: PacketState,
 }
 
-/// What a message is for, as congestion control cares.
+/// The purpose of a message, as far as congestion control distinguishes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A request of ours.
+    /// A request to the peer.
     #[default]
     Request,
-    /// A separate response of ours.
+    /// A separate response to the peer.
     Response,
-    /// A notification to an observer of a resource of ours (RFC 7641). As NON it is never
-    /// answered, so only its departure can be governed (RFC 7641 4.5.1).
+    /// A notification to an observer (RFC 7641). A NON notification is never acknowledged, so only
+    /// its departure can be controlled (RFC 7641 4.5.1).
     Notification,
 }
 
-/// An exchange is about to send its first copy and asks for the timer of that copy.
+/// The start of an exchange: its first transmission needs a timer.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Start<'a> {
-    /// When.
+    /// Current time.
     pub now: Instant,
     /// The exchange's transmission parameters.
     pub parameters: &'a TransmissionParameters,
-    /// Exchanges already outstanding with this peer, this one not counted.
+    /// Exchanges already outstanding with this peer, this one excluded.
     pub running: u16,
-    /// What the message is for.
+    /// The message's purpose.
     pub kind: Kind,
 }
 
 impl<'a> Start<'a> {
-    /// A request with nothing else outstanding.
+    /// Creates the start of a request with no other exchange outstanding.
     pub const fn new(now: Instant, parameters: &'a TransmissionParameters) -> Self {
         Self {
             now,
@@ -67,93 +79,83 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// The same with `running` exchanges already outstanding.
-    #[must_use]
-    pub const fn with_running(mut self, running: u16) -> Self {
-        self.running = running;
-        self
-    }
-
-    /// The same for a message of another kind.
-    #[must_use]
-    pub const fn with_kind(mut self, kind: Kind) -> Self {
-        self.kind = kind;
-        self
+    setters! {
+        /// Sets the exchanges already outstanding.
+        with_running(running: u16);
+        /// Sets the message's purpose.
+        with_kind(kind: Kind);
     }
 }
 
-/// A timer ran out, another copy is about to leave, and asks for its timer.
+/// The expiry of a timer: the next transmission needs one.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Expired<'a> {
-    /// When.
+    /// Current time.
     pub now: Instant,
     /// The exchange's transmission parameters.
     pub parameters: &'a TransmissionParameters,
-    /// What the controller kept with the exchange.
-    pub memo: Memo,
-    /// Retransmissions sent so far: 0 when the timer of the original ran out.
+    /// The controller's state of the exchange.
+    pub state: ExchangeState,
+    /// Retransmissions sent so far: 0 at the expiry of the first timer.
     pub retransmissions: u8,
-    /// The timer that ran out, after capping.
+    /// The expired timer, after capping.
     pub timeout: Duration,
-    /// Nothing at all was heard from the peer while that timer ran.
+    /// True if nothing was received from the peer while that timer ran.
     pub silent: bool,
 }
 
 impl<'a> Expired<'a> {
-    /// The timer `timeout`, advised with `memo`, ran out after `retransmissions` copies more
-    /// than the original.
+    /// Creates the expiry of the timer `timeout` with the exchange state `state`, after
+    /// `retransmissions` retransmissions.
     pub const fn new(
         now: Instant,
         parameters: &'a TransmissionParameters,
-        memo: Memo,
+        state: ExchangeState,
         retransmissions: u8,
         timeout: Duration,
     ) -> Self {
         Self {
             now,
             parameters,
-            memo,
+            state,
             retransmissions,
             timeout,
             silent: true,
         }
     }
 
-    /// The same, with whether nothing was heard meanwhile.
-    #[must_use]
-    pub const fn with_silent(mut self, silent: bool) -> Self {
-        self.silent = silent;
-        self
+    setters! {
+        /// Sets whether nothing was received from the peer meanwhile.
+        with_silent(silent: bool);
     }
 }
 
-/// A copy leaves.
+/// A transmission.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Sent<'a> {
-    /// When.
+    /// Time of the transmission.
     pub now: Instant,
     /// The exchange's transmission parameters.
     pub parameters: &'a TransmissionParameters,
     /// Size of the datagram's payload (the CoAP message) in bytes.
     pub bytes: u32,
-    /// Size expected of the answer in bytes; what fills the bottleneck when a client pulls
-    /// blocks. 0 if unknown.
+    /// Expected size of the response in bytes, which fills the bottleneck in downloads; 0 if
+    /// unknown.
     pub answer_bytes: u32,
-    /// 0 for the original, k for the k-th retransmission.
+    /// 0 for the first transmission, k for the k-th retransmission.
     pub retransmissions: u8,
-    /// What the message is for.
+    /// The message's purpose.
     pub kind: Kind,
-    /// Sent as CON.
+    /// True for CON, false for NON.
     pub confirmable: bool,
-    /// Nothing else waited for this peer when it left: the application, not the controller, set
-    /// the pace.
+    /// Application-limited: no other message for this peer was queued when it was sent.
     pub application_limited: bool,
 }
 
 impl<'a> Sent<'a> {
-    /// The original copy of a confirmable request of `bytes` bytes.
+    /// Creates the first transmission of a confirmable request of `bytes` bytes.
     pub const fn new(now: Instant, parameters: &'a TransmissionParameters, bytes: u32) -> Self {
         Self {
             now,
@@ -167,101 +169,80 @@ impl<'a> Sent<'a> {
         }
     }
 
-    /// The same as the `retransmissions`-th retransmission.
-    #[must_use]
-    pub const fn with_retransmissions(mut self, retransmissions: u8) -> Self {
-        self.retransmissions = retransmissions;
-        self
-    }
-
-    /// The same for a message of another kind.
-    #[must_use]
-    pub const fn with_kind(mut self, kind: Kind) -> Self {
-        self.kind = kind;
-        self
-    }
-
-    /// The same as CON or NON.
-    #[must_use]
-    pub const fn with_confirmable(mut self, confirmable: bool) -> Self {
-        self.confirmable = confirmable;
-        self
-    }
-
-    /// The same with an expected size of the answer.
-    #[must_use]
-    pub const fn with_answer_bytes(mut self, answer_bytes: u32) -> Self {
-        self.answer_bytes = answer_bytes;
-        self
-    }
-
-    /// The same with whether the application set the pace.
-    #[must_use]
-    pub const fn with_application_limited(mut self, application_limited: bool) -> Self {
-        self.application_limited = application_limited;
-        self
+    setters! {
+        /// Makes it the `retransmissions`-th retransmission.
+        with_retransmissions(retransmissions: u8);
+        /// Sets the message's purpose.
+        with_kind(kind: Kind);
+        /// Sets the type: CON or NON.
+        with_confirmable(confirmable: bool);
+        /// Sets the expected size of the answer in bytes.
+        with_answer_bytes(answer_bytes: u32);
+        /// Sets whether the application limits the rate.
+        with_application_limited(application_limited: bool);
     }
 }
 
-/// How an answer arrived.
+/// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answer {
-    /// The response came inside the ACK.
+    /// A response piggybacked in the ACK.
     Piggybacked,
     /// An empty ACK; a response, if any, is still to come.
     Empty,
-    /// A response as a message of its own, to a request whose ACK was never seen or never due.
+    /// A separate response to a request whose ACK was never received or never due.
     Separate,
 }
 
-/// Which copy an answer answers, and how sure that is.
+/// The transmissions that an answer can belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Matched {
-    /// This copy (0 = the original), without doubt: only one was sent, or the wire said so.
+    /// This transmission (0 = the first) for certain: the only one, or named on the wire.
     Exact(u8),
-    /// One of these copies, both ends included; the wire does not say which.
+    /// One of these transmissions, both ends included; the wire does not name it.
     Ambiguous {
-        /// The earliest copy it can be.
+        /// The earliest possible transmission.
         earliest: u8,
-        /// The latest copy it can be.
+        /// The latest possible transmission.
         latest: u8,
     },
 }
 
-/// An exchange was answered.
+/// The answer to an exchange.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Answered<'a> {
-    /// When.
+    /// Time of its arrival.
     pub now: Instant,
     /// The exchange's transmission parameters.
     pub parameters: &'a TransmissionParameters,
-    /// What the controller kept with the exchange.
-    pub memo: Memo,
-    /// Every copy sent, the original first; never empty.
+    /// The controller's state of the exchange.
+    pub state: ExchangeState,
+    /// All transmissions, the first one first; never empty.
     pub transmissions: &'a [Transmission],
-    /// Which of them was answered.
+    /// The transmissions that the answer can belong to.
     pub matched: Matched,
     /// The form of the answer.
     pub answer: Answer,
-    /// The timer that was running.
+    /// The running timer.
     pub timeout: Duration,
     /// Size of the answer in bytes (the CoAP message).
     pub bytes: u32,
-    /// The copies were CON; an answer to a NON request says less about timers.
+    /// True for CON transmissions; an answer to a NON request carries less information about
+    /// timers.
     pub confirmable: bool,
 }
 
 impl<'a> Answered<'a> {
-    /// A piggybacked answer at `now` to the copies in `transmissions`.
+    /// Creates a piggybacked answer at `now` to the exchange with these `transmissions`.
     ///
-    /// One copy makes the match exact, several make it ambiguous.
+    /// One transmission makes the match exact, several make it ambiguous.
     pub fn new(
         now: Instant,
         parameters: &'a TransmissionParameters,
-        memo: Memo,
+        state: ExchangeState,
         transmissions: &'a [Transmission],
         timeout: Duration,
     ) -> Self {
@@ -276,7 +257,7 @@ impl<'a> Answered<'a> {
         Self {
             now,
             parameters,
-            memo,
+            state,
             transmissions,
             matched,
             answer: Answer::Piggybacked,
@@ -286,14 +267,14 @@ impl<'a> Answered<'a> {
         }
     }
 
-    /// The same with what the wire says about the match.
-    #[must_use]
-    pub const fn with_matched(mut self, matched: Matched) -> Self {
-        self.matched = matched;
-        self
+    setters! {
+        /// Sets the transmissions that the answer can belong to.
+        with_matched(matched: Matched);
+        /// Sets the type: CON or NON.
+        with_confirmable(confirmable: bool);
     }
 
-    /// The same with the form and size of the answer.
+    /// Sets the form of the answer and its size in bytes.
     #[must_use]
     pub const fn with_answer(mut self, answer: Answer, bytes: u32) -> Self {
         self.answer = answer;
@@ -301,26 +282,20 @@ impl<'a> Answered<'a> {
         self
     }
 
-    /// The same for copies sent as CON or NON.
-    #[must_use]
-    pub const fn with_confirmable(mut self, confirmable: bool) -> Self {
-        self.confirmable = confirmable;
-        self
-    }
-
-    /// Retransmissions sent (`n` of `docs/algorithms.md#notation`).
+    /// Returns the number of retransmissions (`n` of `docs/algorithms.md#notation`).
     pub fn retransmissions(&self) -> u8 {
         u8::try_from(self.transmissions.len().saturating_sub(1)).unwrap_or(u8::MAX)
     }
 
-    /// Time since the ORIGINAL copy, which is how CoCoA and FASOR time an ambiguous answer.
+    /// Returns the time since the first transmission, which CoCoA and FASOR use for ambiguous
+    /// answers.
     pub fn since_original(&self) -> Duration {
         self.transmissions
             .first()
             .map_or(Duration::ZERO, |t| self.now.since(t.at))
     }
 
-    /// Time since the copy that was answered, where that is known.
+    /// Returns the time since the answered transmission, if that is known.
     pub fn round_trip(&self) -> Option<Duration> {
         match self.matched {
             Matched::Exact(index) => self
@@ -332,32 +307,32 @@ impl<'a> Answered<'a> {
     }
 }
 
-/// Why a copy is taken for lost.
+/// The reason for presuming a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// Its timer ran out.
+    /// The retransmission timer expired.
     Timer,
 }
 
-/// A copy is taken for lost.
+/// A transmission presumed lost.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Lost {
-    /// When that was found.
+    /// Time of the detection.
     pub now: Instant,
-    /// The copy.
+    /// The transmission.
     pub transmission: Transmission,
     /// Its size in bytes (the CoAP message).
     pub bytes: u32,
-    /// Why.
+    /// The reason.
     pub reason: LossReason,
-    /// Nothing at all was heard from the peer since it left.
+    /// True if nothing was received from the peer since the transmission.
     pub silent: bool,
 }
 
 impl Lost {
-    /// A copy of `bytes` bytes whose timer ran out at `now`.
+    /// Creates the loss of a transmission of `bytes` bytes whose timer expired at `now`.
     pub const fn new(now: Instant, transmission: Transmission, bytes: u32, silent: bool) -> Self {
         Self {
             now,
@@ -369,24 +344,25 @@ impl Lost {
     }
 }
 
-/// Another answer to an exchange that had ended: a proof that a copy was spurious.
+/// A further answer to a completed exchange, which proves a spurious retransmission.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LateAnswer {
-    /// When.
+    /// Time of its arrival.
     pub now: Instant,
-    /// Copies that had been sent in all.
+    /// Total transmissions.
     pub sent: u8,
-    /// Answers seen so far, this one included.
+    /// Answers so far, this one included.
     pub answers: u8,
-    /// Time since the original copy.
+    /// Time since the first transmission.
     pub since_original: Duration,
-    /// The exchange had been given up; this answer came too late for it.
+    /// True if the exchange had been given up before.
     pub abandoned: bool,
 }
 
 impl LateAnswer {
-    /// The `answers`-th answer to an exchange of `sent` copies, `since_original` after its first.
+    /// Creates the `answers`-th answer to an exchange of `sent` transmissions, `since_original`
+    /// after the first.
     pub const fn new(now: Instant, sent: u8, answers: u8, since_original: Duration) -> Self {
         Self {
             now,
@@ -397,52 +373,50 @@ impl LateAnswer {
         }
     }
 
-    /// The same with whether the exchange had been given up.
-    #[must_use]
-    pub const fn with_abandoned(mut self, abandoned: bool) -> Self {
-        self.abandoned = abandoned;
-        self
+    setters! {
+        /// Sets whether the exchange had been given up.
+        with_abandoned(abandoned: bool);
     }
 }
 
-/// Why an exchange ended without an answer.
+/// The reason for the end of an exchange without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The last timer ran out.
+    /// The last timer expired.
     TimedOut,
     /// The peer sent RST.
     Reset,
-    /// The application lost interest.
+    /// The application cancelled the exchange.
     Cancelled,
-    /// The network said the peer cannot be reached.
+    /// The network reported the peer unreachable.
     Unreachable,
 }
 
-/// An exchange ended without an answer.
+/// The end of an exchange without an answer.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Abandoned<'a> {
-    /// When.
+    /// Current time.
     pub now: Instant,
     /// The exchange's transmission parameters.
     pub parameters: &'a TransmissionParameters,
-    /// What the controller kept with the exchange.
-    pub memo: Memo,
-    /// Why.
+    /// The controller's state of the exchange.
+    pub state: ExchangeState,
+    /// The reason.
     pub reason: Reason,
-    /// Copies sent beyond the original.
+    /// Retransmissions sent.
     pub retransmissions: u8,
-    /// The timer that was running or had just run out.
+    /// The timer that was running or had just expired.
     pub timeout: Duration,
 }
 
 impl<'a> Abandoned<'a> {
-    /// An exchange ended for `reason` after `retransmissions` retransmissions.
+    /// Creates the end of an exchange for `reason` after `retransmissions` retransmissions.
     pub const fn new(
         now: Instant,
         parameters: &'a TransmissionParameters,
-        memo: Memo,
+        state: ExchangeState,
         reason: Reason,
         retransmissions: u8,
         timeout: Duration,
@@ -450,7 +424,7 @@ impl<'a> Abandoned<'a> {
         Self {
             now,
             parameters,
-            memo,
+            state,
             reason,
             retransmissions,
             timeout,
@@ -458,34 +432,34 @@ impl<'a> Abandoned<'a> {
     }
 }
 
-/// Something a peer or the network said that is not an answer.
+/// A signal of the peer or the network that is not an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Signal {
-    /// 4.29 or 5.03: ask again no earlier than this (RFC 8516, RFC 7252 5.9.3.4).
+    /// 4.29 or 5.03: no request before this time (RFC 8516, RFC 7252 5.9.3.4).
     SlowDown(Duration),
     /// The network reports the peer unreachable (ICMP).
     Unreachable,
 }
 
-/// A message asks when it may leave.
+/// A message that may be sent, for the departure decision.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Departure<'a> {
-    /// When it asks.
+pub struct SendCandidate<'a> {
+    /// Current time.
     pub now: Instant,
     /// The peer's transmission parameters.
     pub parameters: &'a TransmissionParameters,
     /// Size in bytes (the CoAP message).
     pub bytes: u32,
-    /// What the message is for.
+    /// The message's purpose.
     pub kind: Kind,
-    /// Would leave as CON.
+    /// True for CON, false for NON.
     pub confirmable: bool,
 }
 
-impl<'a> Departure<'a> {
-    /// A confirmable request of `bytes` bytes asks at `now`.
+impl<'a> SendCandidate<'a> {
+    /// A confirmable request of `bytes` bytes, ready at `now`.
     pub const fn new(now: Instant, parameters: &'a TransmissionParameters, bytes: u32) -> Self {
         Self {
             now,
@@ -496,18 +470,11 @@ impl<'a> Departure<'a> {
         }
     }
 
-    /// The same for a message of another kind.
-    #[must_use]
-    pub const fn with_kind(mut self, kind: Kind) -> Self {
-        self.kind = kind;
-        self
-    }
-
-    /// The same as CON or NON.
-    #[must_use]
-    pub const fn with_confirmable(mut self, confirmable: bool) -> Self {
-        self.confirmable = confirmable;
-        self
+    setters! {
+        /// Sets the message's purpose.
+        with_kind(kind: Kind);
+        /// Sets the type: CON or NON.
+        with_confirmable(confirmable: bool);
     }
 }
 
@@ -524,7 +491,15 @@ mod tests {
         };
         let copies = [at(0), at(2), at(6)];
         let now = Instant::ZERO + Duration::from_secs(7);
-        let answered = |n| Answered::new(now, &p, Memo::default(), &copies[..n], Duration::ZERO);
+        let answered = |n| {
+            Answered::new(
+                now,
+                &p,
+                ExchangeState::default(),
+                &copies[..n],
+                Duration::ZERO,
+            )
+        };
         assert_eq!(answered(1).round_trip(), Some(Duration::from_secs(7)));
         assert_eq!(answered(3).round_trip(), None);
         assert_eq!(answered(3).since_original(), Duration::from_secs(7));

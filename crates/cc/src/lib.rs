@@ -1,14 +1,20 @@
-//! Congestion control for CoAP: evidence in, advice out.
+//! Congestion control for CoAP: one [`Controller`] per peer receives events and returns decisions.
 //!
-//! A [`Controller`] hears facts about one peer (sent, answered, timed out, abandoned, signalled)
-//! and gives advice (first timer, next timer, how much may be outstanding, when the next message
-//! may leave, whether it must be confirmable). It reads no clock, opens no socket and draws no
-//! randomness of its own: time and chance are arguments. There is no heap, no float and no
-//! dependency, so a controller measured in the simulator is the one that runs on a class-1 device.
+//! Events are transmissions, answers, timeouts, losses, abandoned exchanges and signals. Decisions
+//! are the first timer, the next timer, the window of outstanding messages, departure times
+//! (pacing), and CON in place of NON. A controller reads no clock and draws no random numbers of
+//! its own: both are arguments. There is no heap, no floating point and no dependency, so the code
+//! that the simulator measures runs on class-1 devices (RFC 7228).
 //!
-//! Reading order: [`time`], [`random`], [`evidence`], [`controller`], then
-//! [`algorithms::default`] as the smallest complete example, and
-//! [`registry`] for how a name becomes a controller.
+//! | task | start with |
+//! |---|---|
+//! | choose a controller by name | [`registry::find`], [`registry::entries`], [`algorithms`] |
+//! | change its constants | [`registry::Entry::settings`], [`constants`](mod@constants) |
+//! | choose parameters, controller and block size for a kind of link | [`TransmissionProfile`] |
+//! | write a controller | [`Controller`] (with an example), [`evidence`] |
+//! | test a controller | [`contract`] |
+//! | set RFC 7252's transmission parameters | [`TransmissionParameters`] |
+//! | share a budget between peers behind one bottleneck | [`bottleneck_group`] |
 //!
 //! ```
 //! use carob_cc::{evidence::Start, random::Fixed, registry, time::Instant, Controller};
@@ -20,13 +26,15 @@
 //! let timer = controller.first_timeout(&start, &mut Fixed::low());
 //! assert_eq!(timer.timeout, parameters.ack_timeout);
 //! ```
+//!
+//! The smallest controller of the registry is [`algorithms::default`].
 #![no_std]
 #![warn(clippy::float_arithmetic, clippy::as_conversions)]
 
 #[macro_use]
 pub mod constants;
-pub mod aggregate;
 pub mod algorithms;
+pub mod bottleneck_group;
 pub mod contract;
 pub mod controller;
 pub mod evidence;

@@ -5,8 +5,8 @@ use crate::time::Duration;
 
 /// Transmission parameters under their RFC names (RFC 7252 4.8).
 ///
-/// What follows from them (MAX_TRANSMIT_SPAN, EXCHANGE_LIFETIME, ...) is computed by methods and
-/// never stored, so that no two of them can disagree.
+/// Derived times (MAX_TRANSMIT_SPAN, EXCHANGE_LIFETIME, ...) are computed by methods and never
+/// stored, so that they cannot disagree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransmissionParameters {
@@ -14,14 +14,14 @@ pub struct TransmissionParameters {
     pub ack_timeout: Duration,
     /// ACK_RANDOM_FACTOR: the longest first timer is this times ACK_TIMEOUT. Default 1.5.
     pub ack_random_factor: Ratio,
-    /// MAX_RETRANSMIT: copies sent after the first. Default 4, at most
+    /// MAX_RETRANSMIT: retransmissions of a message. Default 4, at most
     /// [`MAX_RETRANSMIT_LIMIT`](Self::MAX_RETRANSMIT_LIMIT).
     pub max_retransmit: u8,
     /// NSTART: interactions that may be outstanding with one peer. Default 1.
     pub nstart: u16,
-    /// DEFAULT_LEISURE: span over which a multicast request is answered. Default 5 s.
+    /// DEFAULT_LEISURE: span over which responses to a multicast request are spread. Default 5 s.
     pub default_leisure: Duration,
-    /// PROBING_RATE in bytes per second: average rate to a peer that does not answer. Default 1.
+    /// PROBING_RATE in bytes per second: average rate to a peer that does not respond. Default 1.
     pub probing_rate: u32,
     /// MAX_LATENCY: assumed longest one-way transit time of a datagram. Default 100 s.
     pub max_latency: Duration,
@@ -33,7 +33,7 @@ pub struct TransmissionParameters {
 }
 
 impl TransmissionParameters {
-    /// The most retransmissions any setting may ask for; the engine keeps every copy's time.
+    /// The maximum of MAX_RETRANSMIT; the engine keeps the time of every transmission.
     pub const MAX_RETRANSMIT_LIMIT: u8 = 30;
 
     /// RFC 7252 4.8 defaults.
@@ -62,33 +62,35 @@ impl TransmissionParameters {
         sum
     }
 
-    /// MAX_TRANSMIT_SPAN: from the first copy to the last (RFC 7252 4.8.2). Default 45 s.
+    /// Returns MAX_TRANSMIT_SPAN: the time from the first transmission to the last (RFC 7252
+    /// section 4.8.2). Default 45 s.
     pub fn max_transmit_span(&self) -> Duration {
         self.longest(self.max_retransmit)
     }
 
-    /// MAX_TRANSMIT_WAIT: from the first copy to giving up. Default 93 s.
+    /// Returns MAX_TRANSMIT_WAIT: the time from the first transmission to giving up. Default 93 s.
     pub fn max_transmit_wait(&self) -> Duration {
         self.longest(self.max_retransmit.saturating_add(1))
     }
 
-    /// PROCESSING_DELAY: a node's time from a request to its ACK. Equals ACK_TIMEOUT.
+    /// Returns PROCESSING_DELAY: a node's time from a request to its ACK. Equals ACK_TIMEOUT.
     pub fn processing_delay(&self) -> Duration {
         self.ack_timeout
     }
 
-    /// MAX_RTT: 2 x MAX_LATENCY + PROCESSING_DELAY. Default 202 s.
+    /// Returns MAX_RTT: 2 x MAX_LATENCY + PROCESSING_DELAY. Default 202 s.
     pub fn max_rtt(&self) -> Duration {
         self.max_latency.times(2) + self.processing_delay()
     }
 
-    /// EXCHANGE_LIFETIME: from the first copy until its Message ID may be used again.
-    /// Default 247 s. A cap on the timers shortens it.
+    /// Returns EXCHANGE_LIFETIME: the time from the first transmission until its Message ID may be
+    /// reused. Default 247 s. A cap on the timers shortens it.
     pub fn exchange_lifetime(&self) -> Duration {
         self.max_transmit_span() + self.max_latency.times(2) + self.processing_delay()
     }
 
-    /// NON_LIFETIME: from sending a NON until its Message ID may be used again. Default 145 s.
+    /// Returns NON_LIFETIME: the time from sending a NON until its Message ID may be reused.
+    /// Default 145 s.
     pub fn non_lifetime(&self) -> Duration {
         self.max_transmit_span() + self.max_latency
     }

@@ -1,16 +1,16 @@
-//! Named transmission profiles: what to set for one kind of link, and why.
+//! Named transmission profiles: parameters, controller and block size for one kind of link.
 //!
 //! RFC 7252's defaults suit any link, and so none well. A [`TransmissionProfile`] has the
-//! [`TransmissionParameters`], a controller of the [`registry`] and a block size for
-//! one kind of link, each value with its reason and, where there is one, its source. How the profiles
-//! do beside the defaults on links that stand for theirs is in `docs/profiles.md`.
+//! [`TransmissionParameters`], a controller of the [`registry`] and a block size for one kind of
+//! link, each value with its reason and its source, if any. `docs/profiles.md` compares the
+//! profiles with the defaults on simulated links of each kind.
 //!
-//! Both ends need not have the same profile, though RFC 7252 4.8.1 recommends the same parameters.
-//! Every one keeps within what a peer with the RFC's remembers: MAX_TRANSMIT_SPAN is 147 s at most, so
-//! that the last copy is known as one however long it travels (MAX_LATENCY), and no Message ID is
-//! used again within 247 s. A controller whose timers stay backed off from one exchange to the next can send
-//! a copy later, up to 245.5 s after the first: that one is known, too, unless it travels for more
-//! than 1.5 s.
+//! Both ends may have different profiles, although RFC 7252 4.8.1 recommends the same parameters.
+//! Every profile respects the deduplication time of a peer with the RFC's parameters.
+//! MAX_TRANSMIT_SPAN is at most 147 s, so that the last transmission is recognised with any latency
+//! up to MAX_LATENCY, and no Message ID is reused within 247 s. A controller whose timers stay
+//! backed off between exchanges can retransmit later, up to 245.5 s after the first transmission:
+//! that one is recognised, too, with a latency up to 1.5 s.
 //!
 //! ```
 //! use carob_cc::TransmissionProfile;
@@ -31,7 +31,7 @@ use crate::ratio::Ratio;
 use crate::registry::{self, Entry};
 use crate::time::Duration;
 
-/// What to set for one kind of link.
+/// A profile for one kind of link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransmissionProfile {
@@ -45,15 +45,15 @@ pub enum TransmissionProfile {
     Lan,
 }
 
-/// One value of a profile, and why it is what it is.
+/// Reason for one value of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reason {
-    /// What it is a value of: a parameter under its RFC name, `controller` or `block size`.
+    /// The parameter under its RFC name, `controller` or `block size`.
     pub of: &'static str,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
-    /// Where the fact is found that it follows from; none if it is this project's choice alone.
+    /// The source of the underlying fact; none for a choice of this project.
     pub source: Option<&'static str>,
 }
 
@@ -85,7 +85,7 @@ const fn chosen(of: &'static str, why: &'static str) -> Reason {
 
 /// The cap on backed-off timers of every profile.
 ///
-/// With it there is time for more copies within what a peer remembers.
+/// With it there is time for more retransmissions within a peer's deduplication time.
 const RTO_MAX: Duration = Duration::from_secs(32);
 
 const NB_IOT: Values = Values {
@@ -190,7 +190,7 @@ const LAN: Values = Values {
     reasons: &[
         sourced(
             "ACK_TIMEOUT",
-            "the least that is allowed to who knows nothing of a path",
+            "the minimum without knowledge of the path",
             "RFC 7252 4.8.1; RFC 8085 3.1.1",
         ),
         chosen(
@@ -203,34 +203,34 @@ const LAN: Values = Values {
             "its timers are 200 ms at least, more than the 100 ms after which servers send an empty ACK, so that an \
              answer that takes its time now and then makes no copies; where none does, cocoa-03 recovers sooner",
         ),
-        chosen("block size", "the default, and the largest there is"),
+        chosen("block size", "the default and the maximum"),
     ],
 };
 
-/// What every profile has in common.
+/// The values common to all profiles.
 const OF_ALL: [Reason; 5] = [
     sourced(
         "ACK_RANDOM_FACTOR",
-        "the default: it keeps those apart who begin together",
+        "the default: it desynchronizes clients that start together",
         "RFC 7252 4.8",
     ),
     chosen(
         "cap on timers",
-        "32 s, CoCoA's, for all: with it more copies leave within what a peer with RFC 7252's parameters remembers",
+        "32 s, as in CoCoA, for all controllers: more retransmissions leave while a peer with RFC 7252's parameters still deduplicates",
     ),
     sourced(
         "NSTART",
-        "the default; more at once is for whoever knows that the link carries it",
+        "the default; a larger value needs knowledge of the link's capacity",
         "RFC 7252 4.7",
     ),
     sourced(
         "PROBING_RATE, DEFAULT_LEISURE",
-        "the defaults: no source has others for these links",
+        "the defaults: no source has other values for these links",
         "RFC 7252 4.8",
     ),
     sourced(
         "MAX_LATENCY",
-        "the default: it is the Internet's, whatever the last link is",
+        "the default: a value of the Internet, independent of the last link",
         "RFC 7252 4.8.2",
     ),
 ];
@@ -248,17 +248,17 @@ impl TransmissionProfile {
         }
     }
 
-    /// Its name, as people write it.
+    /// Returns the name in configurations and on the command line.
     pub const fn name(self) -> &'static str {
         self.values().name
     }
 
-    /// What it is for, in a sentence.
+    /// Returns the description in a sentence.
     pub const fn about(self) -> &'static str {
         self.values().about
     }
 
-    /// Its transmission parameters. They go before what the controller suggests.
+    /// Returns the transmission parameters. They override those that the controller suggests.
     pub const fn parameters(self) -> TransmissionParameters {
         let values = self.values();
         TransmissionParameters {
@@ -270,17 +270,18 @@ impl TransmissionProfile {
         }
     }
 
-    /// Its controller.
+    /// Returns the controller.
     pub fn controller(self) -> Entry {
         registry::find(self.values().controller).expect("a test looks all of them up")
     }
 
-    /// The largest block to send or ask for, in bytes (RFC 7959).
+    /// Returns the largest block to send or request, in bytes (RFC 7959).
     pub const fn block_bytes(self) -> u16 {
         self.values().block_bytes
     }
 
-    /// Why its values are what they are: its own first, then those that all profiles share.
+    /// Returns the reasons for the values: the profile's own first, then those that all profiles
+    /// share.
     pub fn reasons(self) -> impl Iterator<Item = &'static Reason> {
         self.values().reasons.iter().chain(&OF_ALL)
     }
@@ -303,7 +304,7 @@ impl FromStr for TransmissionProfile {
     }
 }
 
-/// No profile has this name.
+/// Error of a profile name: no profile has this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownProfile;
 
@@ -350,8 +351,8 @@ mod tests {
         }
     }
 
-    /// RFC 7252 4.4, 4.5: the last copy must come before the peer has forgotten the first, and a
-    /// Message ID be used again only after it has.
+    /// RFC 7252 4.4, 4.5: the last transmission must arrive within the peer's EXCHANGE_LIFETIME,
+    /// and a Message ID be reused only after it.
     #[test]
     fn a_peer_with_the_rfcs_parameters_knows_every_copy_and_no_message_id_twice() {
         for profile in TransmissionProfile::ALL {
@@ -361,7 +362,7 @@ mod tests {
             let again = own.exchange_lifetime();
             assert!(again >= RFC.exchange_lifetime(), "{profile}: {again}");
             assert!(own.non_lifetime() >= RFC.non_lifetime(), "{profile}");
-            // The engine lets no copy leave later than this, however long its timers are.
+            // The engine sends no retransmission later than this, with any timers.
             let latest = own.exchange_lifetime().saturating_sub(own.max_latency);
             assert!(latest < RFC.exchange_lifetime(), "{profile}: {latest}");
         }

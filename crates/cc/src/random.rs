@@ -1,12 +1,33 @@
-//! Chance as an argument: the stream a driver hands to controllers.
+//! Randomness as an argument: the stream that a driver passes to controllers.
 
 use crate::time::Duration;
 
-/// A stream of random bits, supplied by the driver.
+/// Stream of random bits, supplied by the driver.
 ///
 /// The simulator derives one per (seed, label); a real endpoint passes a cryptographic one.
+///
+/// ```
+/// use carob_cc::random::{Random, uniform};
+/// use carob_cc::time::Duration;
+///
+/// /// A short xorshift generator, for tests only.
+/// struct XorShift(u32);
+///
+/// impl Random for XorShift {
+///     fn next_u32(&mut self) -> u32 {
+///         self.0 ^= self.0 << 13;
+///         self.0 ^= self.0 >> 17;
+///         self.0 ^= self.0 << 5;
+///         self.0
+///     }
+/// }
+///
+/// let (low, high) = (Duration::from_secs(2), Duration::from_secs(3));
+/// let timeout = uniform(&mut XorShift(1), low, high);
+/// assert!((low..=high).contains(&timeout));
+/// ```
 pub trait Random {
-    /// The next 32 uniformly distributed bits.
+    /// Returns the next 32 uniformly distributed bits.
     fn next_u32(&mut self) -> u32;
 }
 
@@ -28,12 +49,12 @@ pub fn uniform(random: &mut dyn Random, low: Duration, high: Duration) -> Durati
 pub struct Fixed(pub u32);
 
 impl Fixed {
-    /// Every draw from a range is its low end.
+    /// Returns a stream in which every draw from a range is its low end.
     pub const fn low() -> Self {
         Self(0)
     }
 
-    /// Every draw from a range is its high end.
+    /// Returns a stream in which every draw from a range is its high end.
     pub const fn high() -> Self {
         Self(u32::MAX)
     }

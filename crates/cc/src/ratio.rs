@@ -14,7 +14,7 @@ impl Ratio {
     /// One.
     pub const ONE: Self = Self::new(1, 1);
 
-    /// `numerator / denominator`; a zero denominator is a bug of the caller.
+    /// Creates `numerator / denominator`. A zero denominator is a bug of the caller.
     pub const fn new(numerator: u32, denominator: u32) -> Self {
         assert!(denominator > 0, "a ratio needs a denominator");
         Self {
@@ -23,7 +23,7 @@ impl Ratio {
         }
     }
 
-    /// The ratio of `value`, rounded to nearest (half up), saturating.
+    /// Multiplies `value` by the ratio, rounded to nearest (half up), saturating.
     pub fn of(self, value: u64) -> u64 {
         let (n, d) = (u64::from(self.numerator), u64::from(self.denominator));
         // Whole and rest apart, so that no product overflows before it must.
@@ -31,13 +31,22 @@ impl Ratio {
         (value / d).saturating_mul(n).saturating_add(rest / d)
     }
 
-    /// The ratio of `value`, rounded down, saturating.
+    /// Multiplies `value` by the ratio, rounded down, saturating.
     pub fn down(self, value: u32) -> u32 {
         let product = u64::from(value) * u64::from(self.numerator);
         u32::try_from(product / u64::from(self.denominator)).unwrap_or(u32::MAX)
     }
 
-    /// `(1 - self) x old + self x new`: one step of an exponentially weighted mean.
+    /// The reciprocal; that of zero is zero.
+    #[must_use]
+    pub const fn inverse(self) -> Self {
+        if self.numerator == 0 {
+            return self;
+        }
+        Self::new(self.denominator, self.numerator)
+    }
+
+    /// Computes `(1 - self) x old + self x new`: one step of an exponentially weighted mean.
     ///
     /// Rounded to nearest once, on the sum. `self` must be at most one.
     pub fn blend(self, old: u32, new: u32) -> u32 {
@@ -71,7 +80,7 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// A text that is no ratio.
+/// Error of a text that is not a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RatioError;
 

@@ -1,8 +1,8 @@
-//! Time as the protocol counts it: whole microseconds in a `u64`.
+//! Time in whole microseconds, as a `u64`.
 //!
-//! One choice for controllers, protocol engine and simulator alike: a microsecond resolves the
-//! 16 us symbols of IEEE 802.15.4 and loopback round trips, and a `u64` of them lasts 584,000
-//! years. Arithmetic saturates; rounding, where there is any, is to nearest (half up).
+//! Controllers, protocol engine and simulator share this choice: a microsecond resolves the 16 us
+//! symbols of IEEE 802.15.4 and loopback round trips, and a `u64` of them lasts 584,000 years.
+//! Arithmetic saturates; rounding, where there is any, is to nearest (half up).
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -28,17 +28,17 @@ impl Instant {
     /// Later than any event; stands for "never".
     pub const FAR_FUTURE: Self = Self { micros: u64::MAX };
 
-    /// The instant `micros` microseconds after the epoch.
+    /// Creates the instant `micros` microseconds after the epoch.
     pub const fn from_micros(micros: u64) -> Self {
         Self { micros }
     }
 
-    /// Microseconds since the epoch.
+    /// Returns the microseconds since the epoch.
     pub const fn as_micros(self) -> u64 {
         self.micros
     }
 
-    /// Time passed since `earlier`; zero if `earlier` is later.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration {
             micros: self.micros.saturating_sub(earlier.micros),
@@ -47,84 +47,84 @@ impl Instant {
 }
 
 impl Duration {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self { micros: 0 };
     /// The longest representable duration.
     pub const MAX: Self = Self { micros: u64::MAX };
 
-    /// `micros` microseconds.
+    /// Creates a duration of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self { micros }
     }
 
-    /// `millis` milliseconds.
+    /// Creates a duration of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self {
             micros: millis.saturating_mul(1_000),
         }
     }
 
-    /// `secs` seconds.
+    /// Creates a duration of `secs` seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self {
             micros: secs.saturating_mul(1_000_000),
         }
     }
 
-    /// Whole microseconds.
+    /// Returns whole microseconds.
     pub const fn as_micros(self) -> u64 {
         self.micros
     }
 
-    /// Microseconds in 32 bits, as controllers keep them; saturates at 71.6 minutes.
+    /// Returns microseconds in 32 bits, as controllers keep them; saturates at 71.6 minutes.
     pub fn as_micros_u32(self) -> u32 {
         u32::try_from(self.micros).unwrap_or(u32::MAX)
     }
 
-    /// Whole milliseconds, rounded down.
+    /// Returns whole milliseconds, rounded down.
     pub const fn as_millis(self) -> u64 {
         self.micros / 1_000
     }
 
-    /// Whole seconds, rounded down.
+    /// Returns whole seconds, rounded down.
     pub const fn as_secs(self) -> u64 {
         self.micros / 1_000_000
     }
 
-    /// Whether this is no time at all.
+    /// Returns whether the duration is zero.
     pub const fn is_zero(self) -> bool {
         self.micros == 0
     }
 
-    /// `self x factor`, rounded to the nearest microsecond.
+    /// Multiplies by a ratio, rounded to the nearest microsecond.
     pub fn scale(self, factor: Ratio) -> Self {
         Self {
             micros: factor.of(self.micros),
         }
     }
 
-    /// `self x factor` for a whole factor.
+    /// Multiplies by a whole factor.
     pub const fn times(self, factor: u64) -> Self {
         Self {
             micros: self.micros.saturating_mul(factor),
         }
     }
 
-    /// Half of it, rounded down.
+    /// Returns half of the duration, rounded down.
     pub const fn half(self) -> Self {
         Self {
             micros: self.micros / 2,
         }
     }
 
-    /// `self - other`, or zero.
+    /// Subtracts; zero if `other` is longer.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self {
             micros: self.micros.saturating_sub(other.micros),
         }
     }
 
-    /// The distance between two durations, whichever is longer.
+    /// Returns the absolute difference of two durations.
     pub const fn abs_diff(self, other: Self) -> Self {
         Self {
             micros: self.micros.abs_diff(other.micros),
@@ -186,8 +186,8 @@ impl AddAssign for Duration {
 }
 
 impl fmt::Display for Duration {
-    /// `1.5 s`, `400 ms`, `16 us`: the largest unit that needs no more than it must, and text
-    /// that [`FromStr`] reads back exactly.
+    /// `1.5 s`, `400 ms`, `16 us`: the largest suitable unit, in text that [`FromStr`] parses back
+    /// exactly.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.micros {
             0 => return f.write_str("0 s"),
@@ -210,7 +210,7 @@ impl fmt::Display for Duration {
     }
 }
 
-/// A text that is no duration.
+/// Error of a text that is not a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurationError;
 

@@ -1,17 +1,17 @@
-//! How a command ends, and the exit code that says so.
+//! Outcomes of commands, and their exit codes.
 
 use std::fmt;
 use std::process::ExitCode;
 
-use carob::{Code, Error, OpenError};
-use carob_proto::endpoint::{Failure as RequestFailure, RequestError};
+use carob::{Code, Error, ErrorKind, OpenError};
+use carob_proto::endpoint::Failure as RequestFailure;
 
 /// The exit codes as `--help` explains them; [`Outcome::exit_code`] is where they are made.
 pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (0, "success (response 2.xx)"),
     (
         1,
-        "the response was 4.xx, or a file of yours could not be read or written",
+        "the response was 4.xx, or a local file could not be read or written",
     ),
     (2, "wrong usage"),
     (3, "no answer in time"),
@@ -20,19 +20,19 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (130, "interrupted"),
 ];
 
-/// How a command ended.
+/// The outcome of a command.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Done,
     /// A response arrived; its code decides.
     Response(Code),
     Failed(Failure),
-    /// Everything has been said; this is the exit code.
+    /// All output is printed; this is the exit code.
     Told(u8),
     Interrupted,
 }
 
-/// What went wrong: one line, and one that helps.
+/// A failure: one line, and one with a remedy.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: Kind,
@@ -40,7 +40,7 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
 }
 
-/// What kind of thing went wrong.
+/// Kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A file of the user's.
@@ -48,7 +48,7 @@ pub(crate) enum Kind {
     Usage,
     NoAnswer,
     Network,
-    /// The server does not do what was asked, without calling it an error.
+    /// The server did not do what was requested, without an error response.
     Refused,
 }
 
@@ -108,22 +108,10 @@ impl From<Failure> for Outcome {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let kind = match &error {
-            Error::Uri { .. }
-            | Error::Scheme { .. }
-            | Error::InsecureProxy { .. }
-            | Error::Option { .. } => Kind::Usage,
-            Error::Body(_) => Kind::File,
-            // What is full may have room later; all else is wrong with the request itself.
-            Error::NotSent { source, .. }
-                if !matches!(
-                    source,
-                    RequestError::RequestsFull | RequestError::QueueFull | RequestError::PeersFull
-                ) =>
-            {
-                Kind::Usage
-            }
-            error if error.is_timeout() => Kind::NoAnswer,
+        let kind = match error.kind() {
+            ErrorKind::Request => Kind::Usage,
+            ErrorKind::Body => Kind::File,
+            ErrorKind::Timeout => Kind::NoAnswer,
             _ => Kind::Network,
         };
         let hint = match &error {
@@ -134,7 +122,7 @@ impl From<Error> for Failure {
         };
         Self {
             kind,
-            message: error.to_string(),
+            message: error.report().to_string(),
             hint,
         }
     }
@@ -176,7 +164,7 @@ impl Failure {
                     "no server listens at that {transport} port; the usual one of {scheme}:// is {port}"
                 ))
             }
-            (Error::NoAnswer { failure, .. }, _) => unanswered(*failure, uri, transmissions),
+            (Error::Timeout { failure, .. }, _) => unanswered(*failure, uri, transmissions),
             _ => None,
         };
         let failure = Self::from(error);
@@ -217,7 +205,7 @@ impl From<OpenError> for Failure {
         let hint = error.remedy().map(str::to_owned);
         Self {
             kind: Kind::Network,
-            message: error.to_string(),
+            message: error.report().to_string(),
             hint,
         }
     }

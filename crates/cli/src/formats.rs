@@ -37,7 +37,7 @@ const EXTENSIONS: &[(&str, ContentFormat)] = &[
     ("gif", ContentFormat::IMAGE_GIF),
 ];
 
-/// The format of a file by its name's extension, if that says.
+/// The format of a file by its extension, if that is known.
 pub(crate) fn of_file(name: &Path) -> Option<ContentFormat> {
     let extension = name.extension()?.to_str()?;
     let known = EXTENSIONS
@@ -62,7 +62,7 @@ pub(crate) fn parse(text: &str) -> Result<ContentFormat, String> {
 fn names() -> impl Iterator<Item = (&'static str, ContentFormat)> {
     let rows = ContentFormatDefinition::ALL;
     let derived = rows.iter().filter_map(|row| {
-        // What a parameter tells apart needs the whole media type, or the number.
+        // Formats that differ in a parameter need the whole media type, or the number.
         let plain = row.coding.is_empty() && !row.media_type.contains(';');
         let (_, name) = row.media_type.split_once('/')?;
         plain.then_some((name, row.format))
@@ -70,7 +70,7 @@ fn names() -> impl Iterator<Item = (&'static str, ContentFormat)> {
     ALIASES.iter().copied().chain(derived)
 }
 
-/// Says what there is, and what may have been meant.
+/// An error with the known formats, and those with a similar name.
 fn unknown(text: &str) -> String {
     let typed = text.rsplit('/').next().unwrap_or_default();
     let near = did_you_mean(typed, names().map(|(name, _)| name));

@@ -28,7 +28,7 @@ pub(crate) fn bytes() -> Output<StdoutLock<'static>> {
     Output(io::stdout().lock())
 }
 
-/// Standard output for text with colours, which are taken out where they are not wanted.
+/// Standard output for text with colours, which are taken out where they are off.
 pub(crate) fn coloured() -> Output<anstream::AutoStream<StdoutLock<'static>>> {
     Output(anstream::stdout().lock())
 }

@@ -1,11 +1,11 @@
-//! The initial retransmission timeout, which only a program in the kernel can set.
+//! Initial retransmission timeout of TCP, set by a BPF program.
 //!
-//! No sysctl has it. A program of the kind `BPF_PROG_TYPE_SOCK_OPS` is asked for it when a SYN or
-//! its answer is sent (`BPF_SOCK_OPS_TIMEOUT_INIT`), so one is attached to the cgroup that this
-//! program is in already. It answers for sockets of the run's namespaces only, told by their
-//! cookies, and leaves every other socket of the cgroup to whoever else answers. A link, and not
-//! an attachment, holds it there: it goes when its descriptor does, so no cgroup has to be made
-//! and nothing is left behind however the program ends.
+//! There is no sysctl for it. A program of the kind `BPF_PROG_TYPE_SOCK_OPS` is called for it when
+//! a SYN or SYN-ACK is sent (`BPF_SOCK_OPS_TIMEOUT_INIT`), so one is attached to the current
+//! cgroup. It applies only to sockets of the run's namespaces, identified by their cookies; all
+//! other sockets of the cgroup are left to other programs. The attachment is a link, which ends
+//! with its descriptor. So no cgroup is created, and nothing is left behind however the process
+//! ends.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,7 +18,7 @@ use crate::namespace::Namespace;
 use crate::sys::{self, BpfAttributes};
 use crate::{Error, kernel};
 
-/// The program at work; dropping it ends it.
+/// The attached program; dropping it detaches it.
 #[derive(Debug)]
 pub(crate) struct InitialTimeout {
     _link: OwnedFd,
@@ -51,7 +51,7 @@ impl InitialTimeout {
     }
 }
 
-/// What tells the calling thread's namespace from all others for as long as the machine runs.
+/// The cookie of the calling thread's namespace, unique until the next boot.
 fn cookie() -> io::Result<u64> {
     const SO_NETNS_COOKIE: i32 = 71;
     let socket = UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?;
@@ -73,9 +73,10 @@ fn instruction(operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> u
     u64::from_ne_bytes([operation, registers, low, high, a, b, c, d])
 }
 
-/// If the kernel asks for the initial timeout of a socket of these namespaces, `ticks`.
+/// The program: if the kernel asks for the initial timeout of a socket of these namespaces, it
+/// replies `ticks`.
 ///
-/// The context is a `struct bpf_sock_ops`: the question at offset 0, the answer at offset 4.
+/// The context is a `struct bpf_sock_ops`: the operation at offset 0, the reply at offset 4.
 fn program(ticks: i32, cookies: &[u64]) -> Vec<u64> {
     const LOAD: u8 = 0x61;
     const STORE: u8 = 0x63;
@@ -115,7 +116,7 @@ fn program(ticks: i32, cookies: &[u64]) -> Vec<u64> {
     code
 }
 
-/// Two halves of 32 bits as they lie in the kernel's structure.
+/// Two halves of 32 bits in the order of the kernel's structure.
 fn pair(first: u32, second: u32) -> u64 {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&first.to_ne_bytes());
@@ -143,7 +144,7 @@ fn attach(program: &OwnedFd, cgroup: &File) -> io::Result<OwnedFd> {
     sys::bpf(BPF_LINK_CREATE, &attributes)
 }
 
-/// Where the cgroup of this program is in the file system.
+/// The current cgroup's path in the file system.
 fn own_cgroup() -> io::Result<PathBuf> {
     let absent = |what: &str| io::Error::new(io::ErrorKind::NotFound, what.to_owned());
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
@@ -162,7 +163,7 @@ fn own_cgroup() -> io::Result<PathBuf> {
     Ok(Path::new(mount).join(below.strip_prefix("/").unwrap_or(below)))
 }
 
-/// What part of the tree of cgroup v2 is mounted, and where, if this line of mountinfo says so.
+/// The mounted part of the cgroup v2 tree and its mount point, from a line of mountinfo.
 fn cgroup_mount(line: &str) -> Option<(&str, &str)> {
     let (before, after) = line.split_once(" - ")?;
     let mut fields = before.split(' ');
@@ -184,7 +185,7 @@ mod tests {
                 let offset = i16::from_ne_bytes([bytes[2], bytes[3]]);
                 if matches!(bytes[0], 0x05 | 0x55 | 0x1d) {
                     let target = at as i16 + 1 + offset;
-                    // Only the two instructions that set the answer, or the end.
+                    // Only the two instructions that set the reply, or the end.
                     let end = code.len() as i16 - 2;
                     assert!(
                         target == end || target == end - 2,

@@ -1,8 +1,8 @@
-//! The capture: packets at both ends of links, in a pcapng file as Wireshark reads it.
+//! Packet capture at both ends of links, as a pcapng file for Wireshark.
 //!
-//! Each link has two interfaces, `<label> server` and `<label> client`. What an end sends is
-//! noted when it is read from the device, before queue, delay and loss; what it receives, when it
-//! is handed over. So a packet that the link dropped or lost is at one interface only.
+//! Each link has two interfaces, `<label> server` and `<label> client`. An outgoing packet is
+//! captured when it is read from the device, before queue, delay and loss; an incoming one when it
+//! is delivered. So a packet that the link dropped or lost is at one interface only.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -23,10 +23,10 @@ use pcap_file::{DataLink, PcapError};
 use crate::Error;
 use crate::engine::{Side, now_ns};
 
-/// Packets that wait for the file; what comes when so many do is left out, and counted.
+/// Queue limit of packets for the file; further packets are left out and counted.
 pub const CAPTURE_QUEUE_PACKETS: usize = 1 << 16;
 
-/// The resolution of times: 10^-9 s, which is the only one the writer knows.
+/// The resolution of times: 10^-9 s, the only one the writer supports.
 const NANOSECONDS: u8 = 9;
 /// The directions of a packet (pcapng, epb_flags).
 const INBOUND: u32 = 1;
@@ -36,17 +36,17 @@ const REMEDY: &str = "choose another path for the capture";
 
 /// A packet for the file.
 #[derive(Debug)]
-struct Seen {
+struct TappedPacket {
     interface: u32,
     direction: u32,
     at_ns: u64,
     packet: Box<[u8]>,
 }
 
-/// The engine's end: never waits for the file.
+/// The engine's end of the capture: never waits for the file.
 #[derive(Debug)]
 pub(crate) struct Tap {
-    queue: SyncSender<Seen>,
+    queue: SyncSender<TappedPacket>,
     left_out: u64,
 }
 
@@ -60,7 +60,7 @@ impl Tap {
     }
 
     fn see(&mut self, link: usize, side: Side, direction: u32, at_ns: u64, packet: &[u8]) {
-        let seen = Seen {
+        let seen = TappedPacket {
             interface: 2 * link as u32 + u32::from(side == Side::Client),
             direction,
             at_ns,
@@ -74,9 +74,10 @@ impl Tap {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        // The writer counts what it got; what it did not get is told in the same way.
+        // The writer counts received packets; the number of those left out travels in the same
+        // queue.
         if self.left_out > 0 {
-            let _ = self.queue.send(Seen {
+            let _ = self.queue.send(TappedPacket {
                 interface: u32::MAX,
                 direction: 0,
                 at_ns: self.left_out,
@@ -86,16 +87,16 @@ impl Drop for Tap {
     }
 }
 
-/// What became of a capture.
+/// The results of a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
     /// Packets in the file.
     pub packets: u64,
-    /// Packets that came too fast for it.
+    /// Packets left out because the queue was full.
     pub left_out: u64,
 }
 
-/// The file's end, on a thread of its own.
+/// The writer of the file, on a thread of its own.
 #[derive(Debug)]
 pub(crate) struct Capture {
     thread: JoinHandle<Result<Captured, PcapError>>,
@@ -103,7 +104,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Begins a file for links of these labels.
+    /// Starts a file for links of these labels.
     pub(crate) fn start<'a>(
         path: &Path,
         labels: impl Iterator<Item = &'a str>,
@@ -112,7 +113,7 @@ impl Capture {
         let file = File::create(path).map_err(|error| failed(PcapError::IoError(error)))?;
         let writer = begin(file, labels).map_err(failed)?;
         let (queue, seen) = sync_channel(CAPTURE_QUEUE_PACKETS);
-        // What time of day the monotonic clock's zero was.
+        // The time of day at the monotonic clock's zero.
         let epoch = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
@@ -128,7 +129,7 @@ impl Capture {
         Ok((capture, Tap { queue, left_out: 0 }))
     }
 
-    /// Waits until everything is in the file. The tap must be gone.
+    /// Waits until all packets are in the file. The tap must have been dropped.
     pub(crate) fn finish(self) -> Result<Captured, Error> {
         self.thread
             .join()
@@ -172,7 +173,7 @@ fn begin<'a>(file: File, labels: impl Iterator<Item = &'a str>) -> Result<Writer
 fn write(
     mut writer: Writer,
     epoch: Duration,
-    queue: &Receiver<Seen>,
+    queue: &Receiver<TappedPacket>,
 ) -> Result<Captured, PcapError> {
     let mut captured = Captured::default();
     while let Ok(seen) = queue.recv() {

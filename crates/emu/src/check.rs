@@ -1,4 +1,4 @@
-//! Whether this machine can emulate links, by trying each thing that is needed.
+//! Requirements of link emulation on this machine, each tested by use.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use crate::report::{Item, Report};
 use crate::sys;
 use crate::tun::{self, Ends, Tun};
 
-/// The capabilities, by number, that are not tried but looked up.
+/// Capabilities, by number, that are looked up rather than tested by use.
 const CAP_IPC_LOCK: u32 = 14;
 
 pub(crate) fn check() -> Report {
@@ -140,7 +140,7 @@ mod tests {
             let why = item.missing.as_deref().unwrap_or_default();
             assert!(why.len() > 10, "{item:?}");
         }
-        // What the tests that need rights go by.
+        // The tests that need privileges depend on this.
         eprintln!("{report}");
     }
 }

@@ -1,4 +1,4 @@
-//! Links between two namespaces, from making them to the verdict on the run.
+//! The emulator: links between two namespaces, from their creation to the verdict on the run.
 
 use std::fs;
 use std::io;
@@ -29,23 +29,23 @@ use crate::{Error, Refusal};
 /// (`docs/emulation.md#emulator-limits`).
 pub const LINKS_MAX: usize = 2_000;
 
-/// Descriptors kept for everything but devices.
+/// Descriptors reserved for other purposes than devices.
 const DESCRIPTORS_SPARE: u64 = 256;
 
-/// What to emulate.
+/// Configuration of an emulator.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The links, at most [`LINKS_MAX`].
     pub links: Vec<LinkConfig>,
     /// The largest packet of all devices in bytes, IP header included; 68 to 9216.
     pub mtu_bytes: u32,
-    /// Segments a connection begins with.
+    /// Initial congestion window in segments.
     pub initial_window: u32,
-    /// The timeout of a SYN and of its answer; `None` leaves the kernel's 1 s.
+    /// The initial timeout of SYN and SYN-ACK; `None` leaves the kernel's 1 s.
     pub initial_timeout: Option<Duration>,
     /// The kernel's settings in both namespaces.
     pub sysctls: Vec<Sysctl>,
-    /// What one packet in a hundred may exceed being late; beyond it the run is refused.
+    /// Limit of the 99th percentile of packet lateness; a run above it is refused.
     pub lateness_p99_max: Duration,
     /// A pcapng file for the packets at both ends of all links.
     pub capture: Option<PathBuf>,
@@ -97,10 +97,10 @@ impl Config {
     }
 }
 
-/// One link and the streams its losses and delays come from, as in the simulator.
+/// One link with the streams of its losses and delays, as in the simulator.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
-    /// What it is like.
+    /// The link's parameters.
     pub spec: LinkSpec,
     /// The seed its streams derive from.
     pub seed: u64,
@@ -109,7 +109,7 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
-    /// The link that a simulated run has, losses and delays included.
+    /// The link of a simulated run, losses and delays included.
     pub fn of_run(run: &RunSpec) -> Self {
         Self {
             spec: run.link,
@@ -119,7 +119,7 @@ impl LinkConfig {
     }
 }
 
-/// Links at work. Dropping it ends them, with whatever sockets still use them.
+/// Running links. Dropping it ends them, regardless of open sockets.
 #[derive(Debug)]
 pub struct Emulator {
     server: Namespace,
@@ -139,21 +139,21 @@ struct EngineHandle {
     thread: JoinHandle<Ended>,
 }
 
-/// What a run was like.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How late packets were.
+    /// Lateness of packets.
     pub lateness: Lateness,
-    /// What each link did since it began or was last restarted.
+    /// Counters of each link since it began or was last restarted.
     pub links: Vec<LinkRecord>,
-    /// Packets the kernel sent that were not IPv4, which no link takes; 0 with IPv6 off.
+    /// Non-IPv4 packets sent by the kernel, which no link carries; 0 with IPv6 off.
     pub foreign: u64,
-    /// What became of the capture, if there was one.
+    /// The results of the capture, if there was one.
     pub captured: Option<Captured>,
 }
 
 impl Emulator {
-    /// Makes namespaces and devices, sets the kernel and begins.
+    /// Creates namespaces and devices, configures the kernel and starts the engine.
     pub fn start(config: &Config) -> Result<Self, Error> {
         config.check()?;
         let descriptors = realtime::raise_descriptors();
@@ -219,7 +219,7 @@ impl Emulator {
             .name("emulator".into())
             .spawn(move || {
                 let real_time = RealTime::enter();
-                // If nobody waits for it, nobody will want the run either.
+                // Without a receiver, nothing needs the run either.
                 let _ = ready.send(real_time.settings.clone());
                 engine.run(&real_time)
             })
@@ -241,16 +241,16 @@ impl Emulator {
         })
     }
 
-    /// How many links there are.
+    /// The number of links.
     pub fn links(&self) -> usize {
         self.links
     }
 
-    /// One of them.
+    /// One of the links.
     ///
     /// # Panics
     ///
-    /// If there are not so many.
+    /// If there is no such link.
     pub fn link(&self, index: usize) -> EmulatedLink<'_> {
         assert!(index < self.links, "link {index} of {}", self.links);
         EmulatedLink {
@@ -259,7 +259,7 @@ impl Emulator {
         }
     }
 
-    /// Every setting of the kernel, as wanted and as it is.
+    /// Every kernel setting, as requested and as it is.
     pub fn settings(&self) -> &[Setting] {
         &self.settings
     }
@@ -272,14 +272,14 @@ impl Emulator {
         }
     }
 
-    /// How late packets have been so far.
+    /// Lateness of packets so far.
     pub fn lateness(&self) -> Result<Lateness, Error> {
         let (reply, answer) = sync_channel(1);
         self.tell(Command::Lateness(reply))?;
         answer.recv().map_err(|_| ended())
     }
 
-    /// Whether the engine still runs; it ends by itself only if the run is refused.
+    /// Returns whether the engine is running; it ends by itself only if the run is refused.
     pub fn is_running(&self) -> bool {
         self.engine
             .as_ref()
@@ -331,7 +331,7 @@ impl Emulator {
     }
 
     fn stop(&mut self) -> Option<Ended> {
-        // If it has ended by itself, telling it fails, and joining says why.
+        // If it has ended by itself, the command fails, and joining returns the reason.
         let _ = self.tell(Command::Stop);
         let engine = self.engine.take()?;
         engine.thread.join().ok()
@@ -358,7 +358,7 @@ pub struct EmulatedLink<'a> {
 }
 
 impl EmulatedLink<'_> {
-    /// Its place among the emulator's links.
+    /// Its index among the emulator's links.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -368,7 +368,7 @@ impl EmulatedLink<'_> {
         address(self.index, side)
     }
 
-    /// What it has done since it began or was last restarted.
+    /// Its counters since it began or was last restarted.
     pub fn record(&self) -> Result<LinkRecord, Error> {
         let (reply, answer) = sync_channel(1);
         let link = self.index;
@@ -376,9 +376,9 @@ impl EmulatedLink<'_> {
         answer.recv().map_err(|_| ended())
     }
 
-    /// Forgets whatever is queued or on its way and begins the link anew, with other streams, for
-    /// another use. [`reset`](crate::flow::reset) all connections before, or what they send again
-    /// takes from the next use.
+    /// Discards all queued packets and restarts the link with other streams, for another use. First
+    /// [`reset`](crate::flow::reset) all connections, or their retransmissions consume capacity of
+    /// the next use.
     pub fn restart(&self, seed: u64, label: &str) -> Result<(), Error> {
         let (done, answer) = sync_channel(1);
         self.emulator.tell(Command::Restart {
@@ -406,7 +406,7 @@ fn address(index: usize, side: Side) -> Ipv4Addr {
     Ipv4Addr::new(10, side, high, low)
 }
 
-/// All devices of one side, in the namespace of the calling thread.
+/// Creates all devices of one side, in the namespace of the calling thread.
 fn make_devices(config: &Config, side: Side) -> Result<Vec<Tun>, Error> {
     let other = match side {
         Side::Server => Side::Client,
@@ -441,7 +441,7 @@ fn device_drops(namespace: &Namespace) -> Result<Option<Refusal>, Error> {
         }))
 }
 
-/// A device and what it dropped either way, of a line of `/proc/net/dev`.
+/// A device and its drops in both directions, from a line of `/proc/net/dev`.
 fn drops(line: &str) -> Option<(&str, u64)> {
     let (device, counts) = line.split_once(':')?;
     let counts: Vec<&str> = counts.split_whitespace().collect();

@@ -1,8 +1,8 @@
-//! The engine: one thread between all devices, on the link model's time.
+//! The engine: one thread between all devices, in the link model's time.
 //!
-//! What the kernel sends is taken from its device at once and offered to the link; what the link
-//! delivers waits in one heap until its time and is written to the device at the other end. The
-//! queue of the bottleneck is the model's own, and the devices' queues stay empty.
+//! Packets from the kernel are read from their device at once and offered to the link. Delivered
+//! packets wait in one heap until their time and are written to the device at the other end. The
+//! bottleneck's queue is the model's own, and the devices' queues stay empty.
 //!
 //! Times are nanoseconds of the system's monotonic clock; a link's own time is microseconds since
 //! it began, rounded down.
@@ -32,27 +32,27 @@ use crate::lateness::Lateness;
 use crate::realtime::RealTime;
 use crate::tun::Tun;
 
-/// Packets between sender and receiver on all links together; with more the run is refused.
+/// Maximum packets in flight on all links together; with more the run is refused.
 ///
 /// Half a million full segments of 296 bytes take some 200 MB.
-pub const UNDER_WAY_MAX: usize = 1 << 19;
+pub const IN_FLIGHT_MAX: usize = 1 << 19;
 
-/// The largest packet a device hands over, in bytes.
+/// The largest packet from a device, in bytes.
 pub(crate) const PACKET_BYTES_MAX: usize = 9_216;
 
-/// Packets taken from one device, or delivered, before the others have their turn.
+/// Packets read from one device, or delivered, before other devices are served.
 const BATCH: usize = 64;
-/// Devices told of in one call.
+/// Maximum epoll events per call.
 const EVENTS: usize = 256;
 
-/// Links that one thread closes, in the end.
+/// Links that one thread closes at the end.
 const CLOSED_TOGETHER: usize = 32;
 
-/// What epoll says for the timer and for commands; anything below is a device.
+/// epoll data of the timer and of commands; anything below is a device.
 const TIMER: u64 = u64::MAX;
 const COMMANDS: u64 = u64::MAX - 1;
 
-/// An end of a link.
+/// One side of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The fixed host.
@@ -66,9 +66,9 @@ pub enum Side {
 pub(crate) struct Port {
     spec: LinkSpec,
     link: Link,
-    /// When the link's own time began.
+    /// Beginning of the link's own time.
     began_ns: u64,
-    /// Packets of earlier uses are not delivered.
+    /// Packets of earlier generations are not delivered.
     generation: u32,
     server: Tun,
     client: Tun,
@@ -117,8 +117,8 @@ impl Ports {
 }
 
 impl Drop for Ports {
-    /// Closes the devices on several threads: for each the kernel waits some 15 ms until nobody
-    /// looks at it any more, and it waits for many as long as for one.
+    /// Closes the devices on several threads: for each the kernel waits some 15 ms for a grace
+    /// period, and the waits of several threads overlap.
     fn drop(&mut self) {
         let ports = &mut self.0;
         thread::scope(|scope| {
@@ -130,10 +130,10 @@ impl Drop for Ports {
     }
 }
 
-/// What the engine can be told.
+/// Commands to the engine.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Forget everything on a link and begin it anew.
+    /// Discard all packets of a link and restart it.
     Restart {
         link: usize,
         seed: u64,
@@ -148,22 +148,22 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// What the engine leaves behind; the devices live as long as this does.
+/// The engine's final state; the devices live as long as this does.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) ports: Ports,
     pub(crate) lateness: Lateness,
     pub(crate) scheduled: bool,
-    /// Packets the kernel would not take, and what it said of the last.
+    /// Packets rejected by the kernel, and the last error.
     pub(crate) undelivered: Option<(u64, io::Error)>,
-    /// Packets that were not IPv4, which nothing here sends.
+    /// Non-IPv4 packets, which are ignored.
     pub(crate) foreign: u64,
     pub(crate) failed: Option<Refusal>,
 }
 
-/// A packet on its way.
+/// A packet in flight.
 #[derive(Debug)]
-struct UnderWay {
+struct InFlight {
     due_ns: u64,
     /// Packets due at the same time arrive in the order they were sent.
     number: u64,
@@ -173,27 +173,27 @@ struct UnderWay {
     packet: Box<[u8]>,
 }
 
-impl UnderWay {
+impl InFlight {
     fn key(&self) -> (u64, u64) {
         (self.due_ns, self.number)
     }
 }
 
-impl PartialEq for UnderWay {
+impl PartialEq for InFlight {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for UnderWay {}
+impl Eq for InFlight {}
 
-impl PartialOrd for UnderWay {
+impl PartialOrd for InFlight {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for UnderWay {
+impl Ord for InFlight {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key().cmp(&other.key())
     }
@@ -215,7 +215,7 @@ pub(crate) struct Engine {
     epoll: Epoll,
     timer: TimerFd,
     armed_ns: Option<u64>,
-    under_way: BinaryHeap<Reverse<UnderWay>>,
+    in_flight: BinaryHeap<Reverse<InFlight>>,
     numbered: u64,
     buffer: Vec<u8>,
     lateness: Lateness,
@@ -250,7 +250,7 @@ impl Engine {
             epoll,
             timer,
             armed_ns: None,
-            under_way: BinaryHeap::new(),
+            in_flight: BinaryHeap::new(),
             numbered: 0,
             buffer: vec![0; PACKET_BYTES_MAX],
             lateness: Lateness::default(),
@@ -259,7 +259,7 @@ impl Engine {
         })
     }
 
-    /// Runs until it is told to stop, or cannot go on.
+    /// Runs until a stop command or a failure.
     pub(crate) fn run(mut self, real_time: &RealTime) -> Ended {
         let failed = match self.serve() {
             Ok(()) => None,
@@ -313,8 +313,8 @@ impl Engine {
         }
     }
 
-    /// Takes what the kernel has sent at one end and offers it to the link; whether there may be
-    /// more.
+    /// Reads packets from the kernel at one end and offers them to the link. Returns whether there
+    /// may be more.
     fn take(&mut self, index: usize, from: Side) -> Result<bool, Failure> {
         for _ in 0..BATCH {
             let port = &mut self.ports.0[index];
@@ -339,12 +339,12 @@ impl Engine {
             let Verdict::Deliver { at, .. } = verdict else {
                 continue;
             };
-            if self.under_way.len() >= UNDER_WAY_MAX {
-                let limit = UNDER_WAY_MAX;
+            if self.in_flight.len() >= IN_FLIGHT_MAX {
+                let limit = IN_FLIGHT_MAX;
                 return Err(Failure::Refused(Refusal::Overflow { limit }));
             }
             self.numbered += 1;
-            self.under_way.push(Reverse(UnderWay {
+            self.in_flight.push(Reverse(InFlight {
                 due_ns: port
                     .began_ns
                     .saturating_add(at.as_micros().saturating_mul(1_000)),
@@ -358,18 +358,18 @@ impl Engine {
         Ok(true)
     }
 
-    /// Hands over what is due.
+    /// Delivers packets that are due.
     fn deliver(&mut self) {
         let mut now = now_ns();
         for _ in 0..BATCH {
             if self
-                .under_way
+                .in_flight
                 .peek()
                 .is_none_or(|Reverse(first)| first.due_ns > now)
             {
                 break;
             }
-            let Some(Reverse(first)) = self.under_way.pop() else {
+            let Some(Reverse(first)) = self.in_flight.pop() else {
                 break;
             };
             let index = first.link as usize;
@@ -391,16 +391,16 @@ impl Engine {
         }
     }
 
-    /// Sets the timer to when the next packet is due.
+    /// Sets the timer to the next delivery.
     fn arm(&mut self) -> Result<(), Failure> {
-        let Some(Reverse(first)) = self.under_way.peek() else {
-            // A timer that still runs wakes us once in vain.
+        let Some(Reverse(first)) = self.in_flight.peek() else {
+            // An earlier timer leads to one useless wake-up.
             return Ok(());
         };
         if self.armed_ns == Some(first.due_ns) {
             return Ok(());
         }
-        // A time of 0 would switch it off.
+        // A time of 0 would disable it.
         let at = TimeSpec::from_duration(Duration::from_nanos(first.due_ns.max(1)));
         self.timer.set(
             Expiration::OneShot(at),
@@ -410,11 +410,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Does what it is told; whether that was to stop.
+    /// Executes pending commands. Returns whether one was to stop.
     fn obey(&mut self) -> Result<bool, Failure> {
         self.wake.read()?;
         while let Ok(command) = self.commands.try_recv() {
-            // Whoever asked may have gone meanwhile, and then there is nobody to tell.
+            // The sender may have gone meanwhile; then the reply is dropped.
             match command {
                 Command::Stop => return Ok(true),
                 Command::Record { link, reply } => {
@@ -429,8 +429,8 @@ impl Engine {
                     label,
                     done,
                 } => {
-                    // What sockets said before they went belongs to the use that ends. Bounded,
-                    // because a socket that is still there may send on and on.
+                    // Packets that sockets sent before they were closed belong to the use that
+                    // ends. Bounded, because an open socket may send on and on.
                     for side in [Side::Server, Side::Client] {
                         for _ in 0..1_000 {
                             if !self.take(link, side)? {
@@ -450,7 +450,7 @@ impl Engine {
     }
 }
 
-/// Why the engine stops by itself.
+/// The reason why the engine stops by itself.
 enum Failure {
     System(io::Error),
     Refused(Refusal),
@@ -475,7 +475,7 @@ mod tests {
     #[test]
     fn packets_leave_the_heap_by_time_and_then_in_order() {
         let packet = |due_ns, number| {
-            Reverse(UnderWay {
+            Reverse(InFlight {
                 due_ns,
                 number,
                 link: 0,

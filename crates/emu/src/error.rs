@@ -1,44 +1,44 @@
-//! What can go wrong, each with the place and the remedy.
+//! Errors, each with the place and the remedy.
 
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// Why an emulation could not begin, go on, or be believed.
+/// An error that prevents or ends an emulation, or invalidates its results.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A call to the system failed.
     #[error("cannot {action}: {source}; {remedy}")]
     System {
-        /// What was to be done, with the device or file.
+        /// The action, with the device or file.
         action: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
-        /// What may help.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// More was asked for than the emulator takes.
+    /// A requested number exceeds a limit of the emulator.
     #[error("{asked} {what} are more than {limit}; {remedy}")]
     Limit {
-        /// What there are too many of.
+        /// The limited items.
         what: &'static str,
-        /// How many were asked for.
+        /// The requested number.
         asked: u64,
-        /// How many there may be.
+        /// The limit.
         limit: u64,
-        /// What may help.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// The configuration describes nothing that exists.
+    /// An invalid configuration.
     #[error("{what}: {why}")]
     Configuration {
         /// The place.
         what: String,
-        /// What is wrong with it.
+        /// The error.
         why: &'static str,
     },
-    /// It ran, but its numbers are not those of the link model.
+    /// The run completed, but its results do not follow the link model.
     #[error("the run is refused: {0}")]
     Refused(#[from] Refusal),
 }
@@ -58,41 +58,41 @@ impl Error {
     }
 }
 
-/// Why a run is not believed.
+/// The reason for refusing a run's results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
     /// Packets were delivered too late.
     Late {
-        /// What one packet in a hundred exceeded.
+        /// The 99th percentile of lateness.
         p99: Duration,
-        /// What it may be.
+        /// Its limit.
         limit: Duration,
-        /// Whether the engine's thread had real-time priority.
+        /// True if the engine's thread had real-time priority.
         real_time: bool,
     },
     /// A device dropped packets, which only the link model may do.
     DeviceDrops {
         /// The device, with its side.
         device: String,
-        /// How many packets.
+        /// Number of packets.
         packets: u64,
     },
-    /// The kernel took no packet at a device's far end.
+    /// The kernel rejected packets at a device.
     Undelivered {
-        /// How many packets.
+        /// Number of packets.
         packets: u64,
-        /// What the system said of the last.
+        /// The last error.
         error: String,
     },
-    /// More packets were under way than the emulator holds.
+    /// More packets were in flight than the emulator holds.
     Overflow {
-        /// How many it holds.
+        /// The limit.
         limit: usize,
     },
     /// The engine's thread ended by itself.
     Ended {
-        /// What it said.
+        /// The reason.
         why: String,
     },
 }

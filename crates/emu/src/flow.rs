@@ -1,4 +1,4 @@
-//! What runs on top of a link: sockets of either side, and what the kernel knows of them.
+//! Sockets on a link, and the kernel's information about them.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -12,14 +12,14 @@ use crate::emulator::EmulatedLink;
 use crate::engine::Side;
 use crate::{Error, kernel, sys};
 
-/// Connections that wait to be accepted on one link.
+/// Listen backlog of one link.
 const BACKLOG: i32 = 1_024;
 
 impl EmulatedLink<'_> {
     /// A TCP listener of the server. Accepted connections use the congestion module `congestion`
     /// (`reno`, `bbr`, `cubic`; [`congestion_modules`](crate::kernel::congestion_modules)).
     ///
-    /// Port 0 has the kernel choose one. The socket is blocking; for tokio set it non-blocking.
+    /// With port 0 the kernel chooses one. The socket is blocking; for tokio set it non-blocking.
     pub fn listen(&self, port: u16, congestion: &str) -> Result<TcpListener, Error> {
         self.make(Side::Server, |address| {
             let socket = tcp_socket(congestion)?;
@@ -32,7 +32,7 @@ impl EmulatedLink<'_> {
 
     /// A TCP socket of the client, bound and not connected.
     ///
-    /// It may be connected anywhere: by [`Socket::connect`], or, non-blocking, by
+    /// To connect it, use [`Socket::connect`], or, non-blocking,
     /// `tokio::net::TcpSocket::from_std_stream(socket.into())`.
     pub fn client_tcp(&self, congestion: &str) -> Result<Socket, Error> {
         self.make(Side::Client, |address| {
@@ -42,7 +42,7 @@ impl EmulatedLink<'_> {
         })
     }
 
-    /// Connects the client to a port of the server, waiting no longer than `limit`.
+    /// Connects the client to a port of the server, with a time limit.
     pub fn connect(
         &self,
         port: u16,
@@ -93,19 +93,19 @@ fn tcp_socket(congestion: &str) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Ends a connection at once: a reset instead of a farewell, and nothing is sent again.
+/// Resets a connection, without retransmissions or a FIN.
 ///
 /// Between two uses of a link reset both ends of every connection, then
-/// [`restart`](EmulatedLink::restart) it. During a use keep connections open until all flows
-/// are done: late acknowledgements and retransmissions belong to what other flows meet.
+/// [`restart`](EmulatedLink::restart) it. During a use keep connections open until all flows are
+/// complete: late acknowledgements and retransmissions affect other flows.
 pub fn reset(connection: TcpStream) -> io::Result<()> {
     let socket = Socket::from(connection);
     socket.set_linger(Some(Duration::ZERO))
 }
 
-/// What the kernel knows of a connection (`struct tcp_info` in `linux/tcp.h`).
+/// The kernel's information about a connection (`struct tcp_info` in `linux/tcp.h`).
 ///
-/// Read it while the connection is open: of a closed one it has forgotten most.
+/// Read it while the connection is open: of a closed one most is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// The retransmission timeout.
@@ -122,9 +122,9 @@ pub struct TcpInfo {
     pub window: u32,
     /// The slow start threshold, in segments.
     pub threshold: u32,
-    /// How far segments may overtake each other before one is taken for lost.
+    /// Reordering threshold in segments: further displacement counts as loss.
     pub reordering: u32,
-    /// Segments that were sent again.
+    /// Retransmitted segments.
     pub retransmitted: u32,
     /// Segments sent, those without data included; of kernels since 4.2.
     pub segments_out: u32,
@@ -144,7 +144,7 @@ impl TcpInfo {
         Ok(Self::parse(&bytes[..length.min(bytes.len())]))
     }
 
-    /// The structure has only ever grown at its end; what a kernel does not have is 0.
+    /// The structure grows only at its end; fields unknown to a kernel are 0.
     fn parse(bytes: &[u8]) -> Self {
         let number = |at: usize| {
             bytes
@@ -172,7 +172,7 @@ impl TcpInfo {
     }
 }
 
-/// The congestion modules a run needs and the kernel lacks.
+/// The congestion modules that a run needs and the kernel lacks.
 pub fn missing_modules<'a>(wanted: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let there = kernel::congestion_modules();
     wanted

@@ -1,7 +1,7 @@
-//! Kernel settings for TCP, as near to the thesis as the kernel allows, and a report of the rest.
+//! Kernel settings for TCP, as close to the thesis as the kernel allows, and a report of the rest.
 //!
 //! `docs/emulation.md#kernel-settings` has the reasons. All settings belong to the run's two
-//! namespaces: the machine's other connections keep theirs.
+//! namespaces: other connections of the machine keep theirs.
 
 use std::fs;
 use std::io;
@@ -12,14 +12,14 @@ use nix::time::{ClockId, clock_getres};
 
 use crate::report::Setting;
 
-/// A file below `/proc/sys/net`, the value it is given, and what for.
+/// A file below `/proc/sys/net`, its value, and the purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sysctl {
     /// The file, from `/proc/sys/net` on.
     pub file: &'static str,
-    /// What is written to it.
+    /// The value.
     pub value: &'static str,
-    /// What for, and what to know if it cannot be.
+    /// The purpose, and the effect of a failure.
     pub note: &'static str,
 }
 
@@ -27,7 +27,7 @@ const fn sysctl(file: &'static str, value: &'static str, note: &'static str) -> 
     Sysctl { file, value, note }
 }
 
-/// What the thesis says of its hosts (4.2 and 4.3), and what keeps the link to the flows.
+/// The thesis's settings of its hosts (4.2 and 4.3), and those that reserve the link for the flows.
 pub const THESIS: &[Sysctl] = &[
     sysctl("ipv6/conf/all/disable_ipv6", "1", "no solicitations"),
     sysctl("ipv6/conf/default/disable_ipv6", "1", "no solicitations"),
@@ -76,10 +76,10 @@ pub const THESIS: &[Sysctl] = &[
     ),
 ];
 
-/// The timeout of a SYN and of its answer in the thesis (4.3); RFC 6298 2.1 has 1 s.
+/// The initial timeout of SYN and SYN-ACK in the thesis (4.3); RFC 6298 2.1 has 1 s.
 pub const INITIAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The segments a connection begins with in the thesis (4.3).
+/// Initial congestion window in the thesis, in segments (4.3).
 pub const INITIAL_WINDOW: u32 = 4;
 
 /// Writes each setting in the namespace of the calling thread, and reads it back.
@@ -106,7 +106,7 @@ pub(crate) fn apply(sysctls: &[Sysctl], side: &str) -> Vec<Setting> {
     sysctls.iter().map(apply_one).collect()
 }
 
-/// What the thesis had and no kernel of today can be told.
+/// Settings of the thesis that a current kernel does not offer.
 pub(crate) fn not_to_be_had() -> Vec<Setting> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let release = release.trim();
@@ -146,7 +146,7 @@ pub(crate) fn not_to_be_had() -> Vec<Setting> {
     settings
 }
 
-/// The length of a kernel tick, which sets how fine its timers are: 1 / CONFIG_HZ.
+/// The duration of a kernel tick, the resolution of its timers: 1 / CONFIG_HZ.
 pub(crate) fn tick() -> Duration {
     clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_or(Duration::from_millis(4), Duration::from)
 }
@@ -156,14 +156,14 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// The congestion modules that sockets may ask for.
+/// The congestion modules available to sockets.
 pub fn congestion_modules() -> Vec<String> {
     let file = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let text = fs::read_to_string(file).unwrap_or_default();
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// No solicitations on devices that the calling thread's namespace will have.
+/// Disables router solicitations on devices created later in the calling thread's namespace.
 #[cfg(test)]
 pub(crate) fn quiet_ipv6() {
     apply(&THESIS[..2], "test");

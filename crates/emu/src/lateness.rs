@@ -1,19 +1,19 @@
-//! How late packets were.
+//! Lateness of packets.
 
 use std::fmt;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// A run is refused when one packet in a hundred is later than this.
+/// Limit of the 99th percentile of lateness; a run above it is refused.
 ///
-/// It is 1/40 of the time a full segment takes on the thesis's downlink (79 ms).
+/// It is 1/40 of the transmission time of a full segment on the thesis's downlink (79 ms).
 pub const LATENESS_P99_MAX: Duration = Duration::from_millis(2);
 
-/// The longest that is told apart: 60 s.
+/// The longest distinguished lateness: 60 s.
 const LONGEST_NS: u64 = 60_000_000_000;
 
-/// From when the link model wanted packets to arrive until the kernel had them.
+/// Delays from the link model's delivery times to the actual deliveries to the kernel.
 #[derive(Clone, Debug)]
 pub struct Lateness {
     nanoseconds: Histogram<u64>,
@@ -29,7 +29,7 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Notes one packet.
+    /// Records one packet.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) fn note(&mut self, nanoseconds: u64) {
         self.nanoseconds.saturating_record(nanoseconds.max(1));
@@ -45,7 +45,7 @@ impl Lateness {
         Duration::from_nanos(self.nanoseconds.mean() as u64)
     }
 
-    /// What a fraction of packets, such as 0.99, did not exceed; to two digits.
+    /// The quantile of a fraction of packets, such as 0.99, to two digits.
     pub fn quantile(&self, fraction: f64) -> Duration {
         Duration::from_nanos(self.nanoseconds.value_at_quantile(fraction))
     }

@@ -1,18 +1,17 @@
-//! Carob's modelled links in real time, under the kernel's own TCP and UDP.
+//! Real-time emulation of Carob's modelled links, under the kernel's own TCP and UDP.
 //!
-//! Two network namespaces, one for servers and one for clients, are joined by links. Each end of
-//! a link is a TUN device; every packet the kernel sends through it goes to *the simulator's link
-//! model* ([`carob_sim::link::Direction::offer`]), with the same seeds and labels, and is handed
-//! to the other end when the model says. So the kernel's TCP, and `carob`'s own UDP, meet
-//! the link that simulated flows meet.
+//! Two network namespaces, one for servers and one for clients, are joined by links. Each end of a
+//! link is a TUN device. Every packet the kernel sends through it goes to *the simulator's link
+//! model* ([`carob_sim::link::Direction::offer`]), with the same seeds and labels, and is delivered
+//! to the other end at the model's time. So the kernel's TCP, and `carob`'s own UDP, use the same
+//! link as simulated flows.
 //!
-//! It needs Linux and rights ([`check`] says which are missing). Namespaces have no names, devices
-//! live as long as their descriptors, and the one program given to the kernel as long as its own:
-//! however this one ends, nothing is left behind.
+//! Requirements: Linux and privileges ([`check`] lists missing ones). Namespaces have no names, and
+//! devices and the BPF program live as long as their descriptors: nothing is left behind however
+//! the process ends.
 //!
-//! Reading order: `namespace` (where), `tun` and `netlink` (the devices), `engine` (the packets'
-//! way), `kernel` and `bpf` (how TCP is set, and what cannot be), `emulator` (all together),
-//! `flow` (what runs on top).
+//! Reading order: `namespace`, `tun` and `netlink` (devices), `engine` (packets), `kernel` and
+//! `bpf` (TCP settings), `emulator` (all together), `flow` (sockets).
 //!
 //! ```no_run
 //! # #[cfg(target_os = "linux")]
@@ -79,13 +78,13 @@ pub use capture::{CAPTURE_QUEUE_PACKETS, Captured};
 #[cfg(target_os = "linux")]
 pub use emulator::{Config, EmulatedLink, Emulator, LINKS_MAX, LinkConfig, Outcome};
 #[cfg(target_os = "linux")]
-pub use engine::{Side, UNDER_WAY_MAX};
+pub use engine::{IN_FLIGHT_MAX, Side};
 #[cfg(target_os = "linux")]
 pub use namespace::Namespace;
 #[cfg(target_os = "linux")]
 pub use tun::DEVICE_QUEUE_PACKETS;
 
-/// What this machine has of what the emulator needs. Nothing it tries outlives the call.
+/// Checks this machine for the emulator's requirements. Nothing it tries outlives the call.
 pub fn check() -> Report {
     #[cfg(target_os = "linux")]
     let report = check::check();

@@ -1,8 +1,8 @@
 //! Network namespaces without names.
 //!
-//! A namespace lives as long as something refers to it: a descriptor, a socket, a device's
-//! packet queue. One that is made here has nothing else, so that nothing is left behind however
-//! the program ends, and nothing appears in `/run/netns`.
+//! A namespace lives as long as something refers to it: a descriptor, a socket, a device's packet
+//! queue. One that is created here has no other reference, so nothing is left behind however the
+//! process ends, and nothing appears in `/run/netns`.
 
 use std::fs::File;
 use std::io;
@@ -13,10 +13,10 @@ use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::Error;
 
-/// What to say to somebody who may not.
+/// The remedy for missing privileges.
 const REMEDY: &str = "run it as root or with CAP_SYS_ADMIN and CAP_NET_ADMIN";
 
-/// A network namespace of its own, with no device but a loopback that is down.
+/// A network namespace whose only device is a disabled loopback.
 #[derive(Debug)]
 pub struct Namespace {
     handle: File,
@@ -24,7 +24,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// A new namespace; `name` is for messages only.
+    /// Creates a namespace; `name` is for messages only.
     pub fn create(name: &'static str) -> Result<Self, Error> {
         let make = || -> io::Result<File> {
             unshare(CloneFlags::CLONE_NEWNET)?;
@@ -37,11 +37,10 @@ impl Namespace {
         Ok(Self { handle, name })
     }
 
-    /// Does `work` in the namespace, on a thread of its own.
+    /// Runs `work` in the namespace, on a thread of its own.
     ///
-    /// What decides a socket's namespace is where it is made; it may be used anywhere. A
-    /// runtime that is made and run inside (tokio's on the current thread) opens all its sockets
-    /// there.
+    /// A socket belongs to the namespace in which it is created, and may be used anywhere. A
+    /// runtime created inside (tokio's on the current thread) opens all its sockets there.
     pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R, Error> {
         let inside = || {
             setns(&self.handle, CloneFlags::CLONE_NEWNET)?;
@@ -58,7 +57,7 @@ impl Namespace {
             })
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub fn name(&self) -> &'static str {
         self.name
     }

@@ -1,4 +1,4 @@
-//! The kernel's configuration of a device: its size and queue, its address, the way to its peer.
+//! Kernel configuration of a device: size, queue, address, route to its peer.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -19,26 +19,26 @@ use nix::sys::socket::{
     sendto, socket,
 };
 
-/// A socket to the kernel's routing family, of the namespace it was made in.
+/// A socket to the kernel's routing family, of the namespace it was created in.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     socket: OwnedFd,
     sequence: u32,
 }
 
-/// What a device is told.
+/// Settings of a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceSettings {
     /// The largest packet in bytes.
     pub(crate) mtu_bytes: u32,
-    /// Packets that wait in the kernel for us to read them.
+    /// Queue of packets in the kernel until the engine reads them.
     pub(crate) queue_packets: u32,
-    /// Segments the kernel hands down in one go.
+    /// Maximum segments that the kernel passes down at once.
     pub(crate) gso_max_segments: u32,
 }
 
 impl Netlink {
-    /// Opens one in the namespace of the calling thread.
+    /// Opens a socket in the namespace of the calling thread.
     pub(crate) fn open() -> io::Result<Self> {
         let socket = socket(
             Family::Netlink,
@@ -81,8 +81,8 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewAddress(message), flags)
     }
 
-    /// Sends what is for `peer` through a device, from `source`, with an initial congestion
-    /// window of so many segments.
+    /// Adds a route to `peer` through a device, from `source`, with an initial congestion window in
+    /// segments.
     pub(crate) fn add_route(
         &mut self,
         index: u32,
@@ -110,7 +110,7 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewRoute(message), flags)
     }
 
-    /// Sends one request and waits for the kernel's word on it.
+    /// Sends one request and waits for the kernel's reply.
     fn ask(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_kernels_refusal_is_an_error() {
-        // Device 1 << 30 exists nowhere; without rights the refusal is another.
+        // Device 1 << 30 exists nowhere; without privileges the error is another.
         let mut netlink = Netlink::open().unwrap();
         let address = Ipv4Addr::new(10, 0, 0, 1);
         let error = netlink.add_address(1 << 30, address).unwrap_err();

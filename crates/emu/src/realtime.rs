@@ -1,4 +1,4 @@
-//! Priority and memory for a thread that must not be late.
+//! Real-time priority and locked memory for the engine's thread.
 
 use std::fs;
 
@@ -9,20 +9,20 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use crate::report::Setting;
 use crate::sys;
 
-/// The priority asked for: above everything that asks for none, below the kernel's own threads.
+/// The requested priority: above ordinary threads, below the kernel's own.
 const PRIORITY: i32 = 40;
 
-/// That of threads that run clients and servers: hosts of their own would not wait for this
-/// machine's other programs, but no packet waits for them.
+/// The priority of threads that run clients and servers: they emulate hosts of their own, so other
+/// programs must not delay them, but no packet waits for them.
 const HOST_PRIORITY: i32 = 20;
 
-/// Lets the calling thread go before this machine's other programs, if it may.
+/// Raises the calling thread above this machine's other programs, if permitted.
 pub(crate) fn enter_as_host() {
-    // Where it may not, flows take longer when the machine is busy.
+    // Without permission, flows take longer when the machine is busy.
     let _ = sys::schedule_first_in_first_out(HOST_PRIORITY);
 }
 
-/// What the calling thread was given. The program's memory is unlocked when it is dropped.
+/// The granted privileges of the calling thread. Dropping it unlocks the program's memory.
 #[derive(Debug)]
 pub(crate) struct RealTime {
     pub(crate) scheduled: bool,
@@ -31,7 +31,7 @@ pub(crate) struct RealTime {
 }
 
 impl RealTime {
-    /// Asks for all of it.
+    /// Requests all of them.
     pub(crate) fn enter() -> Self {
         let mut settings = Vec::new();
         let mut note = |name: &str, wanted: &str, result: Result<(), String>, note: &str| {
@@ -51,8 +51,8 @@ impl RealTime {
             result.map_err(|error| format!("as any thread: {error}")),
             "needs root or CAP_SYS_NICE",
         );
-        // What is not there yet is locked when it is touched: with stacks and buffers of all
-        // threads locked at once the program would not fit.
+        // Pages are locked when they are touched: with stacks and buffers of all threads locked at
+        // once the program would not fit.
         let on_fault = MlockAllFlags::from_bits_retain(nix::libc::MCL_ONFAULT);
         let flags = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | on_fault;
         let locked = note(
@@ -78,14 +78,13 @@ impl RealTime {
 impl Drop for RealTime {
     fn drop(&mut self) {
         if self.locked {
-            // It was there before, so that it works cannot be in question.
+            // It was set before, so it works.
             let _ = munlockall();
         }
     }
 }
 
-/// Raises the number of descriptors this program may have as far as it is allowed to, and says
-/// how many these are.
+/// Raises the descriptor limit of this program to the permitted maximum. Returns that maximum.
 pub(crate) fn raise_descriptors() -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return 1_024;
@@ -96,7 +95,7 @@ pub(crate) fn raise_descriptors() -> u64 {
     }
 }
 
-/// Whether this program has a capability (`man 7 capabilities`), by its number.
+/// Returns whether this program has a capability (`man 7 capabilities`), by its number.
 pub(crate) fn has_capability(number: u32) -> bool {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     status

@@ -1,22 +1,22 @@
-//! What was wanted, what was got, and what is missing.
+//! Reports of kernel settings and of the machine's capabilities.
 
 use std::fmt;
 
-/// A setting, as wanted and as it is.
+/// A setting, as requested and as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Its name: a file below `/proc/sys`, or words.
+    /// Its name: a file below `/proc/sys`, or a description.
     pub name: String,
-    /// What was wanted.
+    /// The requested value.
     pub wanted: String,
-    /// What there is.
+    /// The actual value.
     pub got: String,
-    /// Why it differs, or why it matters little; may be empty.
+    /// The reason for a difference, or its effect; may be empty.
     pub note: String,
 }
 
 impl Setting {
-    /// Whether there is what was wanted.
+    /// Returns whether the actual value is the requested one.
     pub fn holds(&self) -> bool {
         self.wanted == self.got
     }
@@ -36,33 +36,33 @@ impl fmt::Display for Setting {
     }
 }
 
-/// Whether the machine can emulate links.
+/// The machine's suitability for link emulation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What was looked for.
+    /// The checked items.
     pub items: Vec<Item>,
 }
 
-/// One thing that the emulator uses.
+/// One feature that the emulator uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// What it is.
+    /// Description.
     pub what: &'static str,
-    /// Whether there is no emulation without it.
+    /// True if emulation is impossible without it.
     pub required: bool,
-    /// Why it is not there and what helps; `None` if it is.
+    /// The reason for its absence and a remedy; `None` if it is present.
     pub missing: Option<String>,
 }
 
 impl Report {
-    /// Whether nothing is missing that an emulation cannot do without.
+    /// Returns whether all required items are present.
     pub fn can_run(&self) -> bool {
         self.items
             .iter()
             .all(|item| !item.required || item.missing.is_none())
     }
 
-    /// What is missing, if anything.
+    /// The missing items.
     pub fn missing(&self) -> impl Iterator<Item = &Item> {
         self.items.iter().filter(|item| item.missing.is_some())
     }

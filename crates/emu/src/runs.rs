@@ -1,8 +1,8 @@
 //! The simulator's runs with real sockets: the same [`RunSpec`] in, a [`RunRecord`] out.
 //!
 //! Clients and servers are `carob`'s own, over its UDP sockets or over the kernel's TCP, each in
-//! its namespace; the link between them is the run's, with the run's losses. All runs go at once,
-//! in real time. What the kernel does not allow of a run's TCP settings, it does its own way; see
+//! its namespace; the link between them is the run's, with the run's losses. All runs execute at
+//! once, in real time. TCP settings that the kernel does not offer keep the kernel's values; see
 //! [`Emulator::settings`].
 
 use std::net::{SocketAddr, TcpStream};
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use carob::server::fixed;
-use carob::{BlockSize, Client, Code, Payload, Response, Server, Settings};
+use carob::{BlockSize, Client, Code, Config as EndpointConfig, Payload, Response, Server};
 use carob_cc::time::{Duration as Span, Instant as Moment};
 use carob_proto::codec::BASE_TOKEN_LENGTH;
-use carob_proto::trace::{Trace, What};
+use carob_proto::trace::{Trace, TraceEvent};
 use carob_sim::random::Stream;
 use carob_sim::spec::{AfterFailure, FlowRecord, RunRecord, RunSpec, Transport, Until, Workload};
 use carob_sim::tcp::TcpSettings;
@@ -31,28 +31,28 @@ const PORT: u16 = 5683;
 /// Threads that run clients and servers; the links have one of their own.
 const THREADS: usize = 2;
 
-/// How runs are made.
+/// Options of runs.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Flows that are not done by then are cut off; the run's own limit if that is shorter.
+    /// Time limit of flows; the run's own limit if that is shorter.
     pub limit: Option<Duration>,
     /// A pcapng file for the packets at both ends of all links.
     pub capture: Option<PathBuf>,
 }
 
-/// What came of runs.
+/// The results of runs.
 #[derive(Debug)]
 pub struct Emulated {
-    /// One for each specification, in order. Times are microseconds since all began; there is no
-    /// trace.
+    /// One for each specification, in order. Times are microseconds since the common beginning;
+    /// there is no trace.
     pub records: Vec<RunRecord>,
-    /// How late packets were.
+    /// Lateness of packets.
     pub lateness: Lateness,
-    /// Every setting of the kernel, as wanted and as it was.
+    /// Every kernel setting, as requested and as it was.
     pub settings: Vec<Setting>,
 }
 
-/// The kernel's congestion module that does what the model's algorithm does.
+/// The kernel's congestion module for the model's algorithm.
 pub const fn congestion_module(settings: &TcpSettings) -> &'static str {
     match settings.congestion {
         Algorithm::NewReno => "reno",
@@ -61,13 +61,12 @@ pub const fn congestion_module(settings: &TcpSettings) -> &'static str {
     }
 }
 
-/// Makes all runs at once. `progress` hears (flows done, of all), from any thread.
+/// Executes all runs at once. `progress` is called with (flows complete, of all), from any thread.
 ///
 /// # Errors
 ///
-/// If links cannot be emulated here, if the specifications differ in what namespaces have in
-/// common (MTU, the initial window and timeout of TCP), or if the run is
-/// [refused](Error::Refused).
+/// If links cannot be emulated here, if the specifications differ in what namespaces have in common
+/// (MTU, the initial window and timeout of TCP), or if the run is [refused](Error::Refused).
 pub fn run(
     specs: &[RunSpec],
     options: &Options,
@@ -85,7 +84,7 @@ pub fn run(
     let done = AtomicUsize::new(0);
     let hear = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
     let flows = runtime.block_on(flows(&emulator, specs, options, &hear))?;
-    // Nothing of ours is on the way any more when the links end.
+    // None of our packets is in flight any more when the links end.
     runtime.shutdown_timeout(Duration::from_secs(1));
     let outcome = emulator.finish()?;
     let records = flows.into_iter().zip(outcome.links).map(|(flows, link)| {
@@ -104,7 +103,7 @@ pub fn run(
     })
 }
 
-/// What all runs together ask of the emulator.
+/// The emulator's configuration for all runs together.
 fn config(specs: &[RunSpec], options: &Options) -> Result<Config, Error> {
     let differ = |what: &str| Error::Configuration {
         what: what.to_owned(),
@@ -140,7 +139,7 @@ fn config(specs: &[RunSpec], options: &Options) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// What no emulation does.
+/// Rejects features that only the simulator has.
 fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
     let refuse = |what: &str, why| {
         Err(Error::Configuration {
@@ -151,20 +150,25 @@ fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
     if spec.server.is_used() {
         return refuse("server.service", "requests cost time in the simulator only");
     }
-    match &spec.workload {
-        Workload::Notifications(_) => {
-            let why = "notifications are told in the simulator only";
-            return refuse("workload.kind", why);
-        }
-        Workload::Mesh(_) => {
-            let why = "wireless networks have no link to emulate; they are of the simulator only";
-            return refuse("workload.kind", why);
-        }
-        _ => {}
+    if spec.mesh.is_some() {
+        let why = "wireless networks have no link to emulate; they are of the simulator only";
+        return refuse("workload.kind", why);
     }
-    if spec.workload.requests().after_failure != AfterFailure::Stop {
+    if !matches!(spec.workload, Workload::Requests(_)) {
+        let why = "notifications run in the simulator only";
+        return refuse("workload.kind", why);
+    }
+    let requests = spec.workload.requests();
+    if requests.after_failure != AfterFailure::Stop {
         let why = "clients go on after a failure in the simulator only";
         return refuse("workload.after_failure", why);
+    }
+    if requests.periodic.is_some() {
+        let why = "periodic requests run in the simulator only";
+        return refuse("workload.request_period", why);
+    }
+    if !requests.poll.is_zero() {
+        return refuse("workload.poll", "clients sleep in the simulator only");
     }
     Ok(())
 }
@@ -177,24 +181,24 @@ async fn flows(
     done: &(impl Fn() + Sync),
 ) -> Result<Vec<Vec<FlowRecord>>, Error> {
     let mut servers = Vec::with_capacity(specs.len());
-    let mut asking = Vec::new();
+    let mut ready = Vec::new();
     for (index, spec) in specs.iter().enumerate() {
         let link = emulator.link(index);
         let (server, connections) = serve(link, spec).await?;
         servers.push(server);
         for number in 0..spec.clients {
-            asking.push((index, Asking::new(link, spec, number, &connections)?));
+            ready.push((index, ReadyClient::new(link, spec, number, &connections)?));
         }
     }
-    // Everything is there: now time begins.
+    // Everything is ready: now time begins.
     let began = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
-    for (place, (index, asking)) in asking.into_iter().enumerate() {
+    for (place, (index, ready)) in ready.into_iter().enumerate() {
         let spec_limit = Duration::from_micros(specs[index].time_limit.as_micros());
         let limit = options
             .limit
             .map_or(spec_limit, |limit| limit.min(spec_limit));
-        tasks.spawn(async move { (place, index, asking.ask(began, limit).await) });
+        tasks.spawn(async move { (place, index, ready.run(began, limit).await) });
     }
     let mut ended = Vec::new();
     let mut tick = tokio::time::interval(Duration::from_secs(1));
@@ -211,14 +215,14 @@ async fn flows(
                 }
                 None => break,
             },
-            // If the links have ended, finishing says why.
+            // If the links have ended, finishing returns the reason.
             _ = tick.tick() => if !emulator.is_running() { break },
         }
     }
     ended.sort_by_key(|(place, ..)| *place);
     let mut flows: Vec<Vec<FlowRecord>> = specs.iter().map(|_| Vec::new()).collect();
-    // Clients and servers live until all flows are done: late acknowledgements and
-    // retransmissions belong to what other flows meet.
+    // Clients and servers live until all flows are complete: late acknowledgements and
+    // retransmissions affect other flows.
     let mut clients = Vec::new();
     for (_, index, (flow, client)) in ended {
         flows[index].push(flow);
@@ -239,18 +243,18 @@ fn path(spec: &RunSpec) -> &str {
     &spec.workload.requests().path
 }
 
-/// What both ends of a run are told.
-fn settings(spec: &RunSpec) -> Settings {
+/// The settings of both ends of a run.
+fn settings(spec: &RunSpec) -> EndpointConfig {
     let requests = spec.workload.requests();
     let size = BlockSize::from_bytes_at_most(usize::from(requests.block_bytes));
     let token = requests.token_bytes;
-    let settings = Settings::new()
+    let settings = EndpointConfig::new()
         .controller(spec.controller.choice())
         .parameters(spec.transmission)
         .block_size(size.unwrap_or(BlockSize::MAX))
         .engine(|config| {
             config.token_length = token.into();
-            // As in the simulator, whose CSMs these are held against.
+            // As in the simulator, whose CSMs are compared with these.
             config.limits.token_bytes = BASE_TOKEN_LENGTH;
         });
     let message = u32::try_from(body_bytes(spec))
@@ -272,7 +276,7 @@ async fn serve(link: EmulatedLink<'_>, spec: &RunSpec) -> Result<(Server, Connec
     let connections = Connections::default();
     let kept = Arc::clone(&connections);
     let settings = settings(spec).on_tcp_socket(move |peer, socket| {
-        if let Ok(copy) = socket.try_clone() {
+        if let Ok(copy) = socket.try_clone_to_owned() {
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.push((peer, copy.into()));
         }
@@ -280,7 +284,7 @@ async fn serve(link: EmulatedLink<'_>, spec: &RunSpec) -> Result<(Server, Connec
     let body: Vec<u8> = (0..body_bytes(spec)).map(|i| i as u8).collect();
     let mut response = Response::new(Code::CONTENT);
     response.payload = Payload::Fixed(body.into());
-    let builder = Server::builder().settings(settings);
+    let builder = Server::builder().config(settings);
     let builder = match &spec.transport {
         Transport::Datagrams => builder.socket(link.udp(Side::Server, PORT)?),
         Transport::Connections(settings) => {
@@ -300,14 +304,14 @@ async fn serve(link: EmulatedLink<'_>, spec: &RunSpec) -> Result<(Server, Connec
     Ok((server, connections))
 }
 
-/// What a client's endpoint has told, and when.
+/// The events of a client's endpoint, with times.
 #[derive(Debug, Default)]
-struct Told {
-    /// Since when the connection is there.
+struct EndpointEvents {
+    /// Time at which the connection was established.
     connected: Option<Instant>,
-    /// When the first request left.
+    /// Time of the first request.
     sent: Option<Instant>,
-    /// When the last response was complete.
+    /// Time of the last complete response.
     answered: Option<Instant>,
     exchanges: u32,
     transmissions: u64,
@@ -316,12 +320,12 @@ struct Told {
     copies: Vec<u8>,
 }
 
-impl Told {
-    fn hear(&mut self, trace: &Trace) {
+impl EndpointEvents {
+    fn record(&mut self, trace: &Trace) {
         let now = Instant::now();
-        match trace.what {
-            What::Connected => self.connected = Some(now),
-            What::Sent {
+        match trace.event {
+            TraceEvent::Connected => self.connected = Some(now),
+            TraceEvent::Sent {
                 retransmissions, ..
             } => {
                 self.sent.get_or_insert(now);
@@ -332,41 +336,41 @@ impl Told {
                     self.exchanges += 1;
                 }
             }
-            What::Answered {
+            TraceEvent::Answered {
                 retransmissions, ..
             } => {
                 self.answered = Some(now);
                 self.copies.push(retransmissions.saturating_add(1));
             }
-            What::Abandoned { .. } => self.failed += 1,
+            TraceEvent::Abandoned { .. } => self.failed += 1,
             _ => {}
         }
     }
 }
 
-/// A client that is ready to ask.
-struct Asking {
+/// A connected client before its first request.
+struct ReadyClient {
     client: Client,
     uri: String,
     requests: u32,
     wait: Duration,
-    /// The port that its TCP connection comes from.
+    /// The source port of its TCP connection.
     port: Option<u16>,
-    told: Arc<Mutex<Told>>,
+    events: Arc<Mutex<EndpointEvents>>,
     connections: Connections,
 }
 
-impl Asking {
+impl ReadyClient {
     fn new(
         link: EmulatedLink<'_>,
         spec: &RunSpec,
         number: u32,
         connections: &Connections,
     ) -> Result<Self, Error> {
-        let told = Arc::new(Mutex::new(Told::default()));
-        let hears = Arc::clone(&told);
+        let events = Arc::new(Mutex::new(EndpointEvents::default()));
+        let sink = Arc::clone(&events);
         let mut settings = settings(spec)
-            .on_trace(move |trace| lock(&hears).hear(trace))
+            .on_trace(move |trace| lock(&sink).record(trace))
             .connect_timeout(Duration::from_micros(spec.time_limit.as_micros()));
         let (mut scheme, mut port) = ("coap", None);
         if let Transport::Connections(tcp) = &spec.transport {
@@ -382,7 +386,7 @@ impl Asking {
         }
         let client = Client::builder()
             .socket(link.udp(Side::Client, 0)?)
-            .settings(settings)
+            .config(settings)
             .open()
             .map_err(|error| {
                 let remedy = "raise the number of open files (ulimit -n)";
@@ -410,13 +414,13 @@ impl Asking {
             requests: requests.count,
             wait: Duration::from_micros(wait.as_micros()),
             port,
-            told,
+            events,
             connections: Arc::clone(connections),
         })
     }
 
-    /// Asks, and what came of it; the client lives on.
-    async fn ask(self, began: Instant, limit: Duration) -> (FlowRecord, Client) {
+    /// Sends the requests and returns the results; the client lives on.
+    async fn run(self, began: Instant, limit: Duration) -> (FlowRecord, Client) {
         tokio::time::sleep(self.wait).await;
         let asked = Instant::now();
         let mut body_bytes = 0;
@@ -431,33 +435,33 @@ impl Asking {
             true
         };
         let complete = tokio::time::timeout(limit, all).await.unwrap_or(false);
-        let told = std::mem::take(&mut *lock(&self.told));
+        let events = std::mem::take(&mut *lock(&self.events));
         let since = |at: Instant| Moment::from_micros(micros(at.duration_since(began)));
         let mut flow = FlowRecord {
-            started: since(told.sent.unwrap_or(asked)),
-            finished: told.answered.filter(|_| complete).map(since),
-            setup: told
+            started: since(events.sent.unwrap_or(asked)),
+            finished: events.answered.filter(|_| complete).map(since),
+            setup: events
                 .connected
                 .map(|at| Span::from_micros(micros(at.duration_since(asked)))),
             body_bytes,
-            exchanges: told.exchanges,
-            failed: told.failed,
-            transmissions: told.transmissions,
-            retransmissions: told.retransmissions,
-            timeouts: told.retransmissions + u64::from(told.failed),
+            exchanges: events.exchanges,
+            failed: events.failed,
+            transmissions: events.transmissions,
+            retransmissions: events.retransmissions,
+            timeouts: events.retransmissions + u64::from(events.failed),
             ..FlowRecord::default()
         };
         if self.port.is_some() {
             self.read_kernel(&mut flow);
         } else {
-            for copies in told.copies {
+            for copies in events.copies {
                 flow.count_exchange(copies);
             }
         }
         (flow, self.client)
     }
 
-    /// What the server's kernel knows of this client's connection. Now: later it has forgotten.
+    /// Reads the server kernel's information about this client's connection, before it is lost.
     fn read_kernel(&self, flow: &mut FlowRecord) {
         // One link has one address at the client's side, so clients differ in their ports.
         let kept = lock(&self.connections);

@@ -1,7 +1,7 @@
-//! The few system calls for which no crate in use has a safe wrapper.
+//! The few system calls for which no dependency has a safe wrapper.
 //!
-//! Everything unsafe of this crate is here: four calls, each with one pointer into memory that
-//! the caller owns and whose length is known.
+//! Everything unsafe of this crate is here: four calls, each with one pointer into memory that the
+//! caller owns and whose length is known.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 use nix::errno::Errno;
 use nix::libc;
 
-/// Makes `file`, an open `/dev/net/tun`, the packet queue of a TUN device of that name: raw IP
+/// Turns `file`, an open `/dev/net/tun`, into the packet queue of a TUN device of that name: raw IP
 /// packets, without a header before them.
 #[allow(unsafe_code, reason = "an ioctl that no wrapper knows")]
 pub(crate) fn become_tun(file: impl AsFd, name: &str) -> io::Result<()> {
@@ -32,12 +32,12 @@ pub(crate) fn become_tun(file: impl AsFd, name: &str) -> io::Result<()> {
     Errno::result(result).map(drop).map_err(Into::into)
 }
 
-/// The bytes of a `union bpf_attr` that we use, and zeros that the kernel ignores.
+/// The used bytes of a `union bpf_attr`, and zeros that the kernel ignores.
 pub(crate) type BpfAttributes = [u64; 18];
 
-/// A command of bpf(2) that makes a descriptor.
+/// A command of bpf(2) that creates a descriptor.
 ///
-/// What the attributes point at must live until the call returns; the kernel only reads it.
+/// Memory that the attributes point at must live until the call returns; the kernel only reads it.
 #[allow(unsafe_code, reason = "no wrapper has bpf(2)")]
 pub(crate) fn bpf(command: u32, attributes: &BpfAttributes) -> io::Result<OwnedFd> {
     // SAFETY: the kernel reads `size_of_val(attributes)` bytes and, through pointers in them,
@@ -51,11 +51,11 @@ pub(crate) fn bpf(command: u32, attributes: &BpfAttributes) -> io::Result<OwnedF
         )
     };
     let descriptor = Errno::result(result)?;
-    // SAFETY: the commands used give a new descriptor that nobody else owns.
+    // SAFETY: the commands used give a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
 }
 
-/// Reads a socket option into `bytes`; how many bytes the kernel wrote.
+/// Reads a socket option into `bytes`. Returns the number of bytes the kernel wrote.
 #[allow(
     unsafe_code,
     reason = "the wrappers refuse options whose length depends on the kernel"

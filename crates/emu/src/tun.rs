@@ -1,4 +1,5 @@
-//! TUN devices: what the kernel sends comes out of a descriptor, what is written goes in.
+//! TUN devices: the kernel's outgoing packets are read from a descriptor, incoming ones written to
+//! it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,16 +14,16 @@ use crate::Error;
 use crate::netlink::{DeviceSettings, Netlink};
 use crate::sys;
 
-/// The device that makes devices.
+/// The device that creates TUN devices.
 pub(crate) const CLONE_DEVICE: &str = "/dev/net/tun";
 
-/// Packets that may wait in a device until the engine reads them; more would be dropped by the
-/// kernel, which is found at the end of a run.
+/// Queue of a device until the engine reads it; the kernel drops further packets, which is detected
+/// at the end of a run.
 ///
 /// A flow sends at most its window at once, 402 packets in the thesis's longest transfer.
 pub const DEVICE_QUEUE_PACKETS: u32 = 5_000;
 
-/// One end of a link: the kernel's network device and our side of it.
+/// One end of a link: the kernel's network device and its descriptor.
 ///
 /// The device vanishes with the descriptor.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(crate) struct Tun {
     file: File,
 }
 
-/// Where a device is and where it leads.
+/// The addresses and settings of a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     pub(crate) own: Ipv4Addr,
@@ -41,7 +42,8 @@ pub(crate) struct Ends {
 }
 
 impl Tun {
-    /// A device in the namespace of the calling thread, with its address and the way to its peer.
+    /// Creates a device in the namespace of the calling thread, with its address and the route to
+    /// its peer.
     pub(crate) fn create(netlink: &mut Netlink, name: &str, ends: &Ends) -> Result<Self, Error> {
         let make = || -> io::Result<File> {
             let file = open_clone_device()?;
@@ -74,7 +76,7 @@ impl Tun {
         Ok(Self { file })
     }
 
-    /// Takes the next packet the kernel has sent; `None` if there is none.
+    /// Reads the next packet the kernel has sent; `None` if there is none.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match nix::unistd::read(&self.file, buffer) {
             Ok(length) => Ok(Some(length)),
@@ -83,7 +85,7 @@ impl Tun {
         }
     }
 
-    /// Hands the kernel a packet as if it had come over the wire.
+    /// Passes a packet to the kernel as if it had come over the wire.
     pub(crate) fn write(&self, packet: &[u8]) -> io::Result<()> {
         nix::unistd::write(&self.file, packet)?;
         Ok(())
@@ -138,7 +140,7 @@ mod tests {
         assert_eq!(length, 20 + 8 + 5);
         assert_eq!(&buffer[12..20], &[10, 1, 0, 1, 10, 2, 0, 1]);
 
-        // The same packet back: addresses and ports change places, which leaves both checksums.
+        // The same packet back: addresses and ports are swapped, which leaves both checksums.
         let mut back = buffer[..length].to_vec();
         back[12..16].copy_from_slice(&buffer[16..20]);
         back[16..20].copy_from_slice(&buffer[12..16]);

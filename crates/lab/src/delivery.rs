@@ -1,9 +1,9 @@
-//! What became of notifications, and of messages in wireless networks, in short: a table for people,
-//! and where the choice of algorithm matters.
+//! Delivery of notifications, and of messages in wireless networks: a table, and a summary of where
+//! the choice of algorithm matters.
 
 use std::collections::BTreeMap;
 
-use crate::marks::mark;
+use crate::footnotes::mark;
 use crate::reading::{chosen, series_of_metric, widest};
 use crate::run::{EachRow, Outcome, Row};
 use crate::statistics::Statistics;
@@ -11,19 +11,19 @@ use crate::summary::{dash, label, title};
 use crate::text::{Align, TextTable};
 use crate::transmission;
 
-/// What the columns of the tables of notifications mean.
+/// Legend of the columns for notifications.
 const TOLD_COLUMNS: &str = "PDR is notifications received over generated, ratio that to the first \
 algorithm's; then the shares that the server dropped or replaced by newer ones, that it had not \
 sent in the end or whose subscribers it had taken off its list, and copies lost at the link's \
 buffer and at random. CON is of those sent, delay the mean of those received.";
 
-/// What the columns of the tables of wireless networks mean.
+/// Legend of the columns for wireless networks.
 const NETWORK_COLUMNS: &str = "PDR is messages received over made, ratio that to the first \
 algorithm's; busy is the share that applications dropped, given up that of confirmable messages; \
 copies are of each message sent. Frames dropped by MACs, packets without a route and changes of \
 parents are of a run, delay the mean of what was received.";
 
-/// What the columns of the tables of these metrics mean.
+/// The legend of the columns for these metrics.
 pub(crate) fn legend(metrics: &Metrics) -> &'static str {
     if is_network(metrics) {
         NETWORK_COLUMNS
@@ -34,12 +34,12 @@ pub(crate) fn legend(metrics: &Metrics) -> &'static str {
 
 type Metrics = BTreeMap<&'static str, Statistics>;
 
-/// Whether these are metrics of notifications or of a wireless network.
+/// Returns true for metrics of notifications or of a wireless network.
 pub(crate) fn is_of(metrics: &Metrics) -> bool {
     metrics.contains_key("pdr") || is_network(metrics)
 }
 
-/// Whether they are of a wireless network.
+/// Returns true for metrics of a wireless network.
 pub(crate) fn is_network(metrics: &Metrics) -> bool {
     metrics.contains_key("nodes")
 }
@@ -49,7 +49,7 @@ fn mean(metrics: &Metrics, names: &[&str]) -> Option<f64> {
     all.sum()
 }
 
-/// How a value is shown.
+/// Format of a value.
 #[derive(Clone, Copy)]
 enum Show {
     /// As a share in per cent.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::papers;
+use crate::csv;
 use crate::run::{EachRow, Row};
 use crate::statistics::{Statistic, Statistics};
 
@@ -21,7 +21,7 @@ pub fn rows_csv(rows: &[Row]) -> String {
         let own = [row.algorithm.clone(), row.runs.to_string()];
         lines(&row.scenario, &row.cell, own, &row.metrics)
     });
-    papers::csv_text(std::iter::once(header).chain(lines))
+    csv::text(std::iter::once(header).chain(lines))
 }
 
 /// Single runs with seed and trace hash.
@@ -41,7 +41,7 @@ pub fn each_csv(rows: &[EachRow]) -> String {
         ];
         lines(&row.scenario, &row.cell, own, &row.metrics)
     });
-    papers::csv_text(std::iter::once(header).chain(lines))
+    csv::text(std::iter::once(header).chain(lines))
 }
 
 /// A line for each metric: the cell, the row's own columns, the statistics.
@@ -105,7 +105,7 @@ mod tests {
             trace_hash: String::new(),
             ..Row::default()
         };
-        let table = papers::Table::read(&rows_csv(&[row])).expect("valid");
+        let table = csv::Table::read(&rows_csv(&[row])).expect("valid");
         assert_eq!(table.len(), 2);
         assert_eq!(table.cell(0, "scenario"), Some("carob/a, b"));
         assert_eq!(table.cell(0, "error"), Some("none"));

@@ -1,5 +1,5 @@
-//! What is done with any bytes at all, for each part of this crate that reads files people write: the
-//! fuzz targets (`fuzz/`) and the tests here call the same functions.
+//! Fuzzing entry points: one function for each parser of files. The fuzz targets (`fuzz/`) and the
+//! tests here call the same functions.
 //!
 //! There only for tests and with `--cfg fuzzing`, which `cargo fuzz` sets.
 

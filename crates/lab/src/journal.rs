@@ -15,10 +15,10 @@ use std::sync::Mutex;
 use carob_sim::hash::fnv1a;
 use carob_sim::spec::RunRecord;
 
-use crate::packed::{self, Packed};
+use crate::record_codec::{self, EncodedRecord};
 use crate::run::Job;
 
-/// How the first line of every journal begins; [`first_line`] has the rest.
+/// Beginning of the first line of every journal; [`first_line`] has the rest.
 const JOURNAL: &str = "carob journal ";
 /// The largest record, in bytes; a run has at most 4,096 flows of some 200 bytes.
 const RECORD_MAX: usize = 16 << 20;
@@ -29,9 +29,9 @@ const RECORD_MAX: usize = 16 << 20;
 pub enum Error {
     /// The file cannot be read or written.
     File { path: PathBuf, error: io::Error },
-    /// It is no journal.
+    /// The file is no journal.
     Other { path: PathBuf },
-    /// It is one, but of a program whose records are others.
+    /// The journal was written by a version with another record layout.
     Version { path: PathBuf },
     /// A run of it comes out differently now.
     Changed { path: PathBuf, run: String },
@@ -70,15 +70,15 @@ pub struct Journal {
     path: PathBuf,
     file: Mutex<File>,
     /// Records of runs that were done before, by key.
-    done: BTreeMap<u64, Packed>,
+    done: BTreeMap<u64, EncodedRecord>,
 }
 
 /// The first line: the format, and the layout of its records.
 fn first_line() -> String {
-    format!("{JOURNAL}2 {:016x}\n", packed::layout())
+    format!("{JOURNAL}2 {:016x}\n", record_codec::layout())
 }
 
-/// What a run is known by: everything that decides its outcome.
+/// Key of a run: a hash of all inputs that decide its outcome.
 fn key(job: &Job<'_>) -> u64 {
     let text = format!("{:016x} {} {}", job.cell.hash, job.algorithm.name, job.seed);
     fnv1a(text.as_bytes())
@@ -117,7 +117,7 @@ impl Journal {
         let mut done = BTreeMap::new();
         let mut whole = first.len();
         while let Some((key, record, length)) = text.get(whole..).and_then(frame) {
-            let Some(packed) = Packed::from_bytes(record) else {
+            let Some(packed) = EncodedRecord::from_bytes(record) else {
                 break;
             };
             done.insert(key, packed);
@@ -132,23 +132,23 @@ impl Journal {
         })
     }
 
-    /// How many runs it had when it was opened.
+    /// Number of runs in the journal when it was opened.
     pub fn len(&self) -> usize {
         self.done.len()
     }
 
-    /// Whether it had none.
+    /// Returns true if the journal had no runs when it was opened.
     pub fn is_empty(&self) -> bool {
         self.done.is_empty()
     }
 
     /// The record of a run that was done before.
-    pub(crate) fn find(&self, job: &Job<'_>) -> Option<&Packed> {
+    pub(crate) fn find(&self, job: &Job<'_>) -> Option<&EncodedRecord> {
         self.done.get(&key(job))
     }
 
     /// Keeps the record of a run.
-    pub(crate) fn keep(&self, job: &Job<'_>, record: &Packed) -> Result<(), Error> {
+    pub(crate) fn keep(&self, job: &Job<'_>, record: &EncodedRecord) -> Result<(), Error> {
         let bytes = record.bytes();
         let mut frame = Vec::with_capacity(bytes.len() + 20);
         frame.extend(key(job).to_le_bytes());
@@ -193,7 +193,7 @@ fn frame(text: &[u8]) -> Option<(u64, &[u8], usize)> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use carob_sim::world;
+    use carob_sim::engine;
 
     use super::*;
     use crate::run::{Plan, Selection};
@@ -227,7 +227,7 @@ mod tests {
         let made = AtomicUsize::new(0);
         let run = |spec: &_| {
             made.fetch_add(1, Ordering::Relaxed);
-            world::run(spec)
+            engine::run(spec)
         };
         let outcome = plan.execute_with(journal.as_ref(), run, |_, _| {});
         let outcome = outcome.expect("runs");
@@ -311,7 +311,7 @@ mod tests {
         let outcome = plan.execute_with(
             Some(&journal),
             |spec| {
-                let mut record = world::run(spec)?;
+                let mut record = engine::run(spec)?;
                 record.trace_hash ^= 1;
                 Ok(record)
             },

@@ -1,6 +1,6 @@
 //! Medians of many algorithms side by side.
 
-use crate::marks::mark;
+use crate::footnotes::mark;
 use crate::run::Row;
 use crate::summary::{SAME, dash, label, seconds};
 use crate::text::{Align, TextTable};

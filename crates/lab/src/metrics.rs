@@ -22,13 +22,33 @@ pub use table::METRICS;
 /// per run; all runs of a cell are pooled, as the thesis pools its four clients.
 pub type Samples = BTreeMap<&'static str, Vec<f64>>;
 
-/// What a metric is, for tables and documentation.
+/// Description of a metric, for tables and documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// Its name, unit last.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// Description, one sentence.
     pub about: &'static str,
+}
+
+impl Metric {
+    /// Its unit, by the name's end; `1` for counts and shares.
+    pub fn unit(&self) -> &'static str {
+        // Shares of what lies within a limit, which the name states.
+        let is_share = ["within_", "_above_", "_below_"];
+        if is_share.iter().any(|part| self.name.contains(part)) {
+            return "1";
+        }
+        let (_, end) = self.name.rsplit_once('_').unwrap_or_default();
+        match end {
+            "s" => "s",
+            "bps" => "bit/s",
+            "Bps" => "B/s",
+            "rps" => "1/s",
+            "bytes" => "B",
+            _ => "1",
+        }
+    }
 }
 
 /// Metrics that are made of a run's events.
@@ -39,7 +59,7 @@ const OF_EVENTS: [&str; 4] = [
     "success_bend",
 ];
 
-/// What runs must keep for these metrics.
+/// The recording that runs need for these metrics.
 pub fn recording(wanted: &BTreeSet<String>) -> Recording {
     let of_events = wanted.iter().any(|name| OF_EVENTS.contains(&name.as_str()));
     Recording {
@@ -178,7 +198,7 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
     }
 }
 
-/// What became of a run's requests.
+/// Metrics of a run's requests.
 fn of_requests(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
     let sum = |of: fn(&FlowRecord) -> u32| -> f64 {
         record.flows.iter().map(|flow| f64::from(of(flow))).sum()
@@ -206,7 +226,7 @@ fn of_requests(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
     }
 }
 
-/// What a run's server did.
+/// Metrics of a run's server.
 fn of_server(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
     let Some(server) = record.server else {
         return;
@@ -224,7 +244,7 @@ fn of_server(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
     }
 }
 
-/// What became of a run's timers, if its events were recorded.
+/// Metrics of a run's timers, if its events were recorded.
 fn of_timers(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
     let log = timer_log::of(record);
     if log.is_empty() {
@@ -246,7 +266,7 @@ fn seconds(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e6
 }
 
-/// What flows received, and how clients of two kinds shared it.
+/// Bytes received by flows, and the shares of two kinds of clients.
 fn collect_shares(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
     let rate = |flow: &FlowRecord| {
         let ended = if flow.ended == Instant::ZERO {
@@ -273,6 +293,9 @@ fn collect_shares(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
         if let Some(completion) = flow.completion() {
             add("second_fct_s", seconds(completion));
         }
+    }
+    if record.flows.is_empty() {
+        return; // the measured clients are notified
     }
     let bytes = |flows: &[FlowRecord]| flows.iter().map(|f| f.received_bytes).sum::<u64>() as f64;
     let (own, others) = (bytes(&record.flows), bytes(&record.others));

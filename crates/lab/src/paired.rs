@@ -18,7 +18,8 @@ pub(crate) struct Paired {
 }
 
 impl Paired {
-    /// Of two algorithms with a value a seed each, if at least [`SEEDS_MIN`] seeds have both.
+    /// Compares two algorithms with one value for each seed; `None` if fewer than [`SEEDS_MIN`]
+    /// seeds have both.
     pub(crate) fn of(a: &[Option<f64>], b: &[Option<f64>], comparisons: usize) -> Option<Self> {
         let both = a.iter().zip(b).filter_map(|(a, b)| a.zip(*b));
         let differences: Vec<f64> = both.map(|(a, b)| b - a).collect();

@@ -1,6 +1,6 @@
 //! Patterns of names: `*` stands for any text.
 
-/// Whether a text is what a pattern says.
+/// Returns true if a text matches a pattern.
 pub fn fits(text: &str, pattern: &str) -> bool {
     match pattern.split_once('*') {
         None => text == pattern,
@@ -11,7 +11,7 @@ pub fn fits(text: &str, pattern: &str) -> bool {
     }
 }
 
-/// Whether it is a pattern, not a name.
+/// Returns true for a pattern, false for a name.
 pub fn is_pattern(text: &str) -> bool {
     text.contains('*')
 }

@@ -1,6 +1,6 @@
 //! The table of algorithms that share a link and whose flows run until the time limit.
 
-use crate::marks::mark;
+use crate::footnotes::mark;
 use crate::run::Row;
 use crate::summary::{dash, title};
 use crate::text::{Align, TextTable};

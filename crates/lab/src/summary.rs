@@ -1,35 +1,41 @@
-//! What a run says in short: a table for people, and the reading of it in words.
+//! Summary of a run: a table, and its interpretation in words.
 
 use carob_sim::spec::{RunSpec, Transport};
 
 use crate::delivery;
-use crate::marks::mark;
-use crate::papers::{self, Expected};
+use crate::expected::Expected;
+use crate::footnotes::mark;
 use crate::reading;
 use crate::run::{EachRow, Row};
 use crate::shares;
 use crate::statistics::{Statistic, Statistics};
+use crate::study::Study;
 use crate::text::{Align, TextTable};
 use crate::transmission;
 
 /// Medians this near to each other are called the same.
 pub(crate) const SAME: f64 = 0.01;
 
-/// The studies' printed rows, to look ours up in.
-#[derive(Clone, Debug)]
+/// The studies' published rows, for look-up by a measured one.
+#[derive(Clone, Debug, Default)]
 pub struct Print {
     rows: Vec<Expected>,
+    studies: Vec<Study>,
 }
 
 impl Print {
-    /// Every printed row there is.
-    pub fn all() -> Self {
-        Self {
-            rows: papers::thesis_fct(),
-        }
+    /// Published rows, and the studies that they and scenarios are of.
+    pub fn new(rows: Vec<Expected>, studies: Vec<Study>) -> Self {
+        Self { rows, studies }
     }
 
-    /// What is printed for `<study>/<cell>` and an algorithm.
+    /// The study of that short name.
+    pub fn study(&self, short_name: &str) -> Option<&Study> {
+        let is_it = |study: &&Study| study.short_name == short_name;
+        self.studies.iter().find(is_it)
+    }
+
+    /// The published row of `<study>/<cell>` and an algorithm.
     pub fn find(&self, cell: &str, algorithm: &str) -> Option<&Expected> {
         let (study, cell) = cell.split_once('/')?;
         self.rows
@@ -48,7 +54,7 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
             .find(&row.compare_with, &row.algorithm)?
             .value(Statistic::P50)
     };
-    let any_printed = rows.iter().any(|row| printed(row).is_some());
+    let any_published = rows.iter().any(|row| printed(row).is_some());
     let unfinished = |row: &Row| {
         row.metrics
             .get("success_ratio")
@@ -64,7 +70,7 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
     let right = |name: &str| (name.to_owned(), Align::Right);
     let mut header = left.to_vec();
     header.extend(["runs", "p10 s", "median s", "p90 s"].map(right));
-    if any_printed {
+    if any_published {
         header.extend(["paper s", "ratio"].map(right));
     }
     header.extend(["retransmissions", "spurious"].map(right));
@@ -94,7 +100,7 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
         before = &row.scenario;
         let mut cells = vec![cell.to_owned(), row.algorithm.clone(), row.runs.to_string()];
         cells.extend([Statistic::P10, Statistic::P50, Statistic::P90].map(time));
-        if any_printed {
+        if any_published {
             let paper = printed(row);
             let ratio = fct.zip(paper).map(|(ours, paper)| ours.p50 / paper);
             cells.push(paper.map_or_else(dash, seconds));
@@ -132,7 +138,7 @@ pub(crate) fn title<'a>(title: &'a str, name: &'a str) -> &'a str {
 pub(crate) fn notes(table: &mut TextTable, rows: &[Row], print: &Print) {
     let of_study = |row: &Row, with: &str| {
         let published = print.find(with, &row.algorithm)?;
-        papers::study(published.study)
+        print.study(&published.study)
     };
     if let Some(study) = rows.iter().find_map(|row| of_study(row, &row.compare_with)) {
         let (authors, year) = (study.authors.join(", "), study.year);
@@ -208,7 +214,7 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
     table
 }
 
-/// What the columns of the [`table`] of these rows mean.
+/// Legend of the columns of the [`table`] of these rows.
 pub fn columns(rows: &[Row]) -> &'static str {
     if reading::is_shared(rows) {
         return shares::COLUMNS;
@@ -220,17 +226,17 @@ pub fn columns(rows: &[Row]) -> &'static str {
 const COLUMNS: &str = "p10, median and p90 are of flow completion times; retransmissions and \
 spurious are per flow, spurious being those whose earlier copy and answer were not lost.";
 
-/// What the columns of [`table`] are that it has where requests take the server time.
+/// Legend of the columns that [`table`] adds where requests take the server time.
 pub const SERVED_COLUMNS: &str = "answers/s are requests answered per second of a run; answered and \
 at once are the shares of requests that were answered, and before anything was sent again.";
 
-/// Whether requests take the server time.
+/// Returns true if requests take the server time.
 pub fn serves(rows: &[Row]) -> bool {
     let serves = |row: &Row| row.metrics.contains_key("server_handled");
     rows.iter().any(serves)
 }
 
-/// What sets a cell apart from the others, such as `error high`, or its name.
+/// The distinction of a cell from the others, such as `error high`, or its name.
 pub(crate) fn label(rows: &[Row], of: &Row) -> String {
     let varies = |key: &str, value: &serde_json::Value| {
         rows.iter().any(|row| row.cell.get(key) != Some(value))
@@ -299,7 +305,7 @@ pub fn in_blocks(spec: &RunSpec) -> bool {
     spec.transport == Transport::Datagrams && spec.workload.requests().has_blocks()
 }
 
-/// What the report of one run shows of it.
+/// Title of the report of one run.
 pub fn item_by_item(spec: &RunSpec) -> &'static str {
     match (&spec.transport, spec.workload.requests().has_blocks()) {
         (Transport::Datagrams, true) => "one transfer, block by block",
@@ -327,7 +333,8 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-pub(crate) fn dash() -> String {
+/// The dash of a cell without a value.
+pub fn dash() -> String {
     "–".to_owned()
 }
 
@@ -337,14 +344,42 @@ pub(crate) mod tests {
     use carob_sim::spec::{FlowRecord, RunRecord};
 
     use super::*;
-    use crate::marks;
+    use crate::footnotes;
     use crate::run::{Outcome, Plan, Selection};
     use crate::scenario::{Scenario, builtin};
 
     /// An outcome with completion times in seconds by algorithm and cell.
+    /// The thesis with its published completion times.
+    pub(crate) fn thesis() -> Print {
+        let files = [
+            include_str!("../../../papers/thesis/table06_fct.csv"),
+            include_str!("../../../papers/thesis/table10_fct.csv"),
+        ];
+        let rows = files.iter().flat_map(|text| {
+            let table = crate::csv::Table::read(text).expect("a table");
+            let row = |row: usize| {
+                let text = |column| table.cell(row, column).unwrap_or_default().to_owned();
+                let (clients, error, buffer) =
+                    (text("clients"), text("error"), text("buffer_bytes"));
+                let median = table.number(row, "median_s").expect("a median");
+                Expected {
+                    study: "thesis".to_owned(),
+                    cell: format!("long-{clients}c-{error}-{buffer}"),
+                    algorithm: text("algorithm"),
+                    metric: "fct_s".to_owned(),
+                    values: vec![(Statistic::P50, median)],
+                    ..Expected::default()
+                }
+            };
+            (0..table.len()).map(row).collect::<Vec<_>>()
+        });
+        let study = Study::read(include_str!("../../../papers/thesis/study.toml"));
+        Print::new(rows.collect(), vec![study.expect("a study")])
+    }
+
     pub(crate) fn with_outcome<T>(
         seeds: u64,
-        fct: impl Fn(&str, f64) -> Option<u64> + Sync,
+        fct: impl Fn(&str, f64, u64) -> Option<u64> + Sync,
         look: impl FnOnce(&Outcome<'_>) -> T,
     ) -> T {
         let (file, _) = builtin::find("thesis/long").expect("a scenario");
@@ -359,7 +394,7 @@ pub(crate) mod tests {
             .execute(
                 |spec| {
                     let error = spec.link.down.loss.mean_ratio();
-                    let seconds = fct(spec.controller.entry().name, error);
+                    let seconds = fct(spec.controller.entry().name, error, spec.seed);
                     let finished = seconds.map(|s| Instant::ZERO + Duration::from_secs(s));
                     Ok(RunRecord {
                         flows: vec![FlowRecord {
@@ -422,7 +457,7 @@ pub(crate) mod tests {
                 })
             };
             let outcome = plan.execute(run, |_, _| {}).expect("possible");
-            table(&outcome.rows(), &Print::all(), false).to_string()
+            table(&outcome.rows(), &thesis(), false).to_string()
         };
         let usual = of(&[]);
         assert!(
@@ -452,9 +487,9 @@ pub(crate) mod tests {
 
     #[test]
     fn the_table_shows_print_and_ratio() {
-        let fct = |_: &str, _: f64| Some(300);
+        let fct = |_: &str, _: f64, _: u64| Some(300);
         with_outcome(4, fct, |outcome| {
-            let table = table(&outcome.rows(), &Print::all(), true).to_string();
+            let table = table(&outcome.rows(), &thesis(), true).to_string();
             let line = table.lines().nth(2).expect("a first row");
             assert!(line.starts_with("thesis/long-1c-none-2500 "), "{table}");
             assert!(line.contains("  285.69  1.050  "), "{table}");
@@ -467,20 +502,20 @@ pub(crate) mod tests {
 
     #[test]
     fn choices_of_this_project_are_marked() {
-        let fct = |_: &str, _: f64| Some(300);
+        let fct = |_: &str, _: f64, _: u64| Some(300);
         let tables = || {
             with_outcome(4, fct, |outcome| {
-                let all = table(&outcome.rows(), &Print::all(), false).to_string();
+                let all = table(&outcome.rows(), &thesis(), false).to_string();
                 (all, each_table(&outcome.each()).to_string())
             })
         };
         let (all, each) = tables();
         assert!(!all.contains('*') && !each.contains('*'));
-        let (all, each) = marks::tests::pretending("cocoa-001", tables);
+        let (all, each) = footnotes::tests::pretending("cocoa-001", tables);
         for text in [all, each] {
             assert!(text.contains("  cocoa-001 *  ") && !text.contains("default *"));
             assert!(
-                text.ends_with(&format!("\n{}\n", marks::FOOTNOTE)),
+                text.ends_with(&format!("\n{}\n", footnotes::FOOTNOTE)),
                 "{text}"
             );
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How a column is aligned.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Align {
@@ -50,7 +50,7 @@ impl TextTable {
         }
     }
 
-    /// Whether there is no row.
+    /// Returns true if there is no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -2,7 +2,7 @@
 //! retransmission counts (Lee et al. 2016, Figure 6) logs as transactions.
 //!
 //! A line of the log is a copy of a request: a request that is sent three times has three. The study
-//! logs 1,500 for 1,000 requests, and tells first, second and third timers apart. A line is a
+//! logs 1,500 for 1,000 requests, and distinguishes first, second and third timers. A line is a
 //! success if the answer came before its timer ran out.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use carob_cc::time::{Duration, Instant};
 use carob_sim::NO_ITEM;
 use carob_sim::spec::RunRecord;
-use carob_sim::trace::{Event, What};
+use carob_sim::trace::{Event, SimEvent};
 
 /// Lines of a log that are looked at, as the study has it.
 pub const LOGGED_MAX: usize = 1_500;
@@ -21,16 +21,16 @@ pub const WINDOW: usize = 100;
 /// The most timers of a [`WINDOW`] that may run out too early where timers suit.
 pub const EARLY_MAX: usize = 10;
 
-/// What became of a timer.
+/// The end of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The exchange was answered before it ran out.
     Answered,
-    /// It ran out, and of the copies sent until then no answer came: each, or its answer, was lost.
+    /// The timer expired, and no copy sent until then was answered: each, or its answer, was lost.
     Lost,
-    /// It ran out although an answer was to come, to this copy or an earlier one.
+    /// The timer expired although an answer to this copy or an earlier one was to arrive.
     Early,
-    /// It ran when the run ended.
+    /// The timer was running when the run ended.
     Open,
 }
 
@@ -39,11 +39,11 @@ pub enum Fate {
 pub struct Entry {
     /// When it began.
     pub at: Instant,
-    /// How long it was to run.
+    /// Timeout that was set.
     pub timeout: Duration,
     /// Which copy it guarded: 0 is the first.
     pub copy: u8,
-    /// What became of it.
+    /// Its end.
     pub fate: Fate,
 }
 
@@ -52,7 +52,7 @@ pub struct Entry {
 struct Exchange {
     /// Its lines.
     lines: Vec<usize>,
-    /// How many of its timers ran out.
+    /// Number of its timers that expired.
     expired: usize,
     /// The copy whose answer arrived first.
     first_answer: Option<u8>,
@@ -65,7 +65,7 @@ pub fn of(record: &RunRecord) -> Vec<Entry> {
     let mut exchanges: BTreeMap<(u32, u32), Exchange> = BTreeMap::new();
     for Event { at, host, what } in &record.events {
         match *what {
-            What::Armed {
+            SimEvent::Armed {
                 item,
                 attempt,
                 timeout,
@@ -79,18 +79,18 @@ pub fn of(record: &RunRecord) -> Vec<Entry> {
                     fate: Fate::Open,
                 });
             }
-            What::Arrived { item, attempt } => {
+            SimEvent::Arrived { item, attempt } => {
                 // Of a client's exchange nothing but answers arrives there.
                 if let Some(exchange) = exchanges.get_mut(&(*host, item)) {
                     exchange.first_answer.get_or_insert(attempt);
                 }
             }
-            What::TimedOut { item, .. } | What::Abandoned { item } => {
+            SimEvent::TimedOut { item, .. } | SimEvent::Abandoned { item } => {
                 if let Some(exchange) = exchanges.get_mut(&(*host, item)) {
                     exchange.expired += 1;
                 }
             }
-            What::Answered { item, .. } => {
+            SimEvent::Answered { item, .. } => {
                 if let Some(exchange) = exchanges.get_mut(&(*host, item)) {
                     exchange.is_answered = true;
                 }
@@ -137,9 +137,9 @@ pub fn suitable_after(entries: &[Entry]) -> usize {
     }
 }
 
-/// How far the successes after the first [`SETTLING`] lines are from coming evenly: the largest
-/// distance of their cumulative number from a straight line, over their number. Nothing if there are
-/// none, or no more lines than that.
+/// Deviation from evenly spaced successes after the first [`SETTLING`] lines: the largest distance
+/// of their cumulative number from a straight line, over their number. `None` without successes, or
+/// with no more lines than that.
 pub fn bend(entries: &[Entry]) -> Option<f64> {
     let rest = entries.get(SETTLING..)?;
     let is_success = |entry: &&Entry| entry.fate == Fate::Answered;
@@ -160,7 +160,7 @@ pub fn bend(entries: &[Entry]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const fn event(at_s: u64, host: u32, what: What) -> Event {
+    const fn event(at_s: u64, host: u32, what: SimEvent) -> Event {
         Event {
             at: Instant::from_micros(at_s * 1_000_000),
             host,
@@ -170,7 +170,7 @@ mod tests {
 
     const fn armed(at_s: u64, attempt: u8) -> Event {
         let timeout = Duration::from_secs(2 << attempt);
-        let what = What::Armed {
+        let what = SimEvent::Armed {
             item: 7,
             attempt,
             timeout,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     const fn out(at_s: u64, attempt: u8) -> Event {
-        event(at_s, 0, What::TimedOut { item: 7, attempt })
+        event(at_s, 0, SimEvent::TimedOut { item: 7, attempt })
     }
 
     fn fates(events: Vec<Event>) -> Vec<Fate> {
@@ -193,11 +193,11 @@ mod tests {
     #[test]
     fn a_timer_is_early_if_an_answer_was_to_come_and_right_if_none_was() {
         // The first copy is lost; the second is answered after the third was sent.
-        let arrived = What::Arrived {
+        let arrived = SimEvent::Arrived {
             item: 7,
             attempt: 1,
         };
-        let answered = What::Answered {
+        let answered = SimEvent::Answered {
             item: 7,
             attempts: 3,
         };
@@ -221,9 +221,9 @@ mod tests {
         let given_up = vec![armed(0, 0), out(2, 0), armed(2, 1)];
         assert_eq!(fates(given_up.clone()), [Fate::Lost, Fate::Open]);
         let mut given_up = given_up;
-        given_up.push(event(6, 0, What::Abandoned { item: 7 }));
+        given_up.push(event(6, 0, SimEvent::Abandoned { item: 7 }));
         assert_eq!(fates(given_up.clone()), [Fate::Lost, Fate::Lost]);
-        let arrived = What::Arrived {
+        let arrived = SimEvent::Arrived {
             item: 7,
             attempt: 0,
         };

@@ -98,7 +98,8 @@ fn notifications() {
     let mut buffer = [0; 64];
     let length = registration(&mut buffer);
     let mut config = Config::default();
-    // Nobody here would acknowledge the CON that asks who is still there.
+    // The benchmark acknowledges no CON notification, so none must be sent to check for the
+    // observer.
     config.unconfirmed_max = u16::MAX;
     let mut endpoint = Endpoint::new(config, Fixed(7));
     let mut now = Instant::ZERO;

@@ -1,9 +1,13 @@
-//! Hashing of peer addresses, which happens for every datagram.
+//! Hashing of peer addresses, once for every datagram.
 
 use core::hash::{BuildHasher, Hasher};
 use core::net::{IpAddr, SocketAddr};
 
+use crate::bounded_map::MapKey;
 use crate::keyed_hash::KeyedState;
+
+/// The index of a peer in its table.
+pub(crate) type PeerIndex = u32;
 
 /// A hash of address, port and scope, and of `extra`.
 ///
@@ -25,6 +29,12 @@ pub(crate) fn hash(state: &KeyedState, address: SocketAddr, extra: u64) -> u64 {
     hasher.finish()
 }
 
+impl MapKey for SocketAddr {
+    fn keyed_hash(&self, state: &KeyedState) -> u64 {
+        hash(state, *self, 0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,7 +42,7 @@ mod tests {
     #[test]
     fn addresses_that_are_made_to_collide_do_not() {
         let state = KeyedState::with_seed(1);
-        // What foldhash hashes to the same whatever its seed.
+        // Words that foldhash maps to the same hash regardless of the seed.
         let prefix = 0xc0ac_29b7_c97c_50dd_u128 << 64;
         let address = |host: u16| {
             let ip = core::net::Ipv6Addr::from(prefix | u128::from(host));

@@ -1,35 +1,71 @@
-//! Which controller a peer gets, and the box it lives in.
+//! The choice of a peer's congestion controller.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::net::SocketAddr;
 
+use carob_cc::registry::SmallController;
 use carob_cc::registry::{Entry, Settings};
 use carob_cc::{AnyController, Controller};
 
-/// A choice of controller, from which each peer's own is built.
+/// Choice of a congestion controller, from which each peer's own instance is built. Default:
+/// `default`, that of RFC 7252.
+///
+/// ```
+/// use std::sync::Arc;
+/// use carob_cc::evidence::{Expired, Start};
+/// use carob_cc::{Controller, controller::Timer, random::Random};
+/// use carob_proto::congestion::CongestionControl;
+///
+/// // By name in the registry, with the constants of its profile.
+/// let registered = CongestionControl::named("cocoa-plus")?;
+///
+/// // A controller of the application. See `Controller` for a complete one.
+/// #[derive(Debug)]
+/// struct Fixed;
+///
+/// impl Controller for Fixed {
+///     fn first_timeout(&mut self, start: &Start<'_>, _: &mut dyn Random) -> Timer {
+///         start.parameters.ack_timeout.into()
+///     }
+///
+///     fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
+///         expired.timeout.times(2).into()
+///     }
+/// }
+///
+/// let custom = CongestionControl::Custom(Arc::new(|_peer| Box::new(Fixed)));
+/// assert_eq!((registered.name(), custom.name()), ("cocoa-plus", "custom"));
+/// # Ok::<(), carob_cc::registry::UnknownController<'_>>(())
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
-pub enum Choice {
-    /// A profile of the registry.
+pub enum CongestionControl {
+    /// Profile of the registry, with its own constants.
     Registered(Entry),
-    /// A registered family with other constants.
+    /// Family of the registry with other constants ([`Entry::settings`]).
     Tuned(&'static Settings),
-    /// One from outside the registry.
+    /// Controller from outside the registry.
     Custom(Arc<Build>),
 }
 
-/// Builds a controller of one's own for a peer.
+/// Function that builds a custom controller for the peer with this address.
 pub type Build = dyn Fn(SocketAddr) -> Box<dyn Controller + Send> + Send + Sync;
 
-impl Choice {
-    /// The registered controller of that name.
+impl CongestionControl {
+    /// Returns the registered controller with this name or alias.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownController`](carob_cc::registry::UnknownController), whose text has the nearest
+    /// names.
     pub fn named(name: &str) -> Result<Self, carob_cc::registry::UnknownController<'_>> {
         carob_cc::registry::find(name).map(Self::Registered)
     }
 
-    /// Its name in the registry, that of its family if it has other constants, or `custom`.
+    /// Returns the name in the registry, that of the family for [`Tuned`](Self::Tuned), or
+    /// `custom`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Registered(entry) => entry.name,
@@ -41,14 +77,14 @@ impl Choice {
     /// A controller for `peer`.
     pub(crate) fn build(&self, peer: SocketAddr) -> Congestion {
         match self {
-            Self::Registered(entry) => Congestion::Registered(entry.build()),
-            Self::Tuned(settings) => Congestion::Registered(settings.build()),
-            Self::Custom(build) => Congestion::Custom(build(peer)),
+            Self::Registered(entry) => entry.build().into(),
+            Self::Tuned(settings) => settings.build().into(),
+            Self::Custom(build) => Congestion::Boxed(build(peer)),
         }
     }
 }
 
-impl fmt::Debug for Choice {
+impl fmt::Debug for CongestionControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Registered(entry) => f.write_str(entry.name),
@@ -58,7 +94,7 @@ impl fmt::Debug for Choice {
     }
 }
 
-impl Default for Choice {
+impl Default for CongestionControl {
     /// `default`, RFC 7252's own.
     fn default() -> Self {
         Self::named("default").expect("the registry has RFC 7252's controller")
@@ -68,22 +104,32 @@ impl Default for Choice {
 /// One peer's controller.
 #[derive(Debug)]
 pub(crate) enum Congestion {
-    Registered(AnyController),
-    Custom(Box<dyn Controller + Send>),
+    Small(SmallController),
+    /// A custom controller, or a large one of the registry: peers without one have no room for it.
+    Boxed(Box<dyn Controller + Send>),
+}
+
+impl From<AnyController> for Congestion {
+    fn from(controller: AnyController) -> Self {
+        match controller {
+            AnyController::Small(controller) => Self::Small(controller),
+            large @ AnyController::Carob(_) => Self::Boxed(Box::new(large)),
+        }
+    }
 }
 
 impl Congestion {
     pub(crate) fn controller(&mut self) -> &mut dyn Controller {
         match self {
-            Self::Registered(controller) => controller,
-            Self::Custom(controller) => controller.as_mut(),
+            Self::Small(controller) => controller,
+            Self::Boxed(controller) => controller.as_mut(),
         }
     }
 
     pub(crate) fn as_ref(&self) -> &dyn Controller {
         match self {
-            Self::Registered(controller) => controller,
-            Self::Custom(controller) => controller.as_ref(),
+            Self::Small(controller) => controller,
+            Self::Boxed(controller) => controller.as_ref(),
         }
     }
 }

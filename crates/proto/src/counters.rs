@@ -1,8 +1,8 @@
-//! What an endpoint has done so far, in plain numbers, for whoever watches it.
+//! Counters of an endpoint, for monitoring.
 //!
-//! They only grow, and nothing in the engine reads them. A driver looks at them now and then and
-//! publishes by how much they have grown. Each costs an addition where it is counted, and nothing
-//! is kept of single peers, paths or options: their number does not depend on what comes in.
+//! Counters only grow, and the engine does not read them. A driver samples them and publishes the
+//! differences. Each costs one addition. No counter is per peer, path or option, so their number
+//! does not depend on the input.
 
 use alloc::boxed::Box;
 
@@ -15,29 +15,29 @@ use crate::codec::Code;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Messages that came in, malformed ones and duplicates included.
+    /// Messages received, including malformed ones and duplicates.
     pub received: Traffic,
-    /// Messages that went out: copies of our own, and answers.
+    /// Messages sent: transmissions and replies.
     pub sent: Traffic,
-    /// Requests received, by method and the code they were answered with.
+    /// Received requests, by method and response code.
     pub requests: Requests,
-    /// Responses to requests of ours, by code; each block of a body has its own.
+    /// Responses to requests of this endpoint, by code; each block of a body counts.
     pub responses: Answers,
-    /// Messages of our own, by what they are.
+    /// Exchanges of this endpoint, by purpose.
     pub exchanges: [Exchanges; 3],
-    /// Round-trip times that are certain (RFC 6298 3: of exchanges without retransmissions, or whose
-    /// answer names its copy).
+    /// Unambiguous round-trip times (RFC 6298 3): of exchanges without retransmissions, or whose
+    /// reply identifies its transmission.
     pub round_trips: Times,
-    /// The timers that first copies of confirmable messages left with: the controller's RTO, dithered.
+    /// Initial retransmission timeouts of confirmable messages: the controller's RTO, dithered.
     pub timeouts: Times,
-    /// Messages that came again and were answered from memory or ignored.
+    /// Duplicates received, answered from memory or ignored.
     pub duplicates: u64,
-    /// What was refused, by reason.
+    /// Refusals, by reason.
     pub refusals: Refusals,
 }
 
 impl Counters {
-    /// Of messages of one kind.
+    /// Returns the exchanges with one purpose.
     pub fn of(&self, kind: Kind) -> &Exchanges {
         &self.exchanges[kind as usize]
     }
@@ -54,9 +54,9 @@ impl Counters {
 /// Messages and their bytes, without those of the layers below CoAP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Messages.
+    /// Number of messages.
     pub messages: u64,
-    /// Their bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
@@ -67,29 +67,29 @@ impl Traffic {
     }
 }
 
-/// What became of messages that we originate: requests, separate responses, notifications.
+/// Outcomes of exchanges of this endpoint: requests, separate responses, notifications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Exchanges {
-    /// Copies that left.
+    /// Transmissions, including retransmissions.
     pub transmissions: u64,
-    /// Those after the first of their exchange.
+    /// Retransmissions.
     pub retransmissions: u64,
     /// Exchanges that were answered.
     pub answered: u64,
-    /// Retransmission timers that ran out. The last one of an exchange ends it.
+    /// Retransmission timeouts. The last one of an exchange ends it.
     pub expired: u64,
-    /// Further answers to exchanges that had an answer: as many copies were spurious, or were
-    /// duplicated on the way.
+    /// Further replies to answered exchanges: so many retransmissions were spurious, or duplicated
+    /// by the network.
     pub answered_again: u64,
-    /// Answers that came when their exchange had been given up.
+    /// Replies received after their exchange was given up.
     pub answered_late: u64,
     /// Exchanges given up, by reason, as [`given_up`](Self::given_up) reads them.
     ended: [u64; 5],
 }
 
 impl Exchanges {
-    /// Exchanges that ended without an answer for this reason.
+    /// Returns the number of exchanges that ended without a reply for this reason.
     pub fn given_up(&self, why: Reason) -> u64 {
         self.ended[place(why)]
     }
@@ -105,34 +105,33 @@ const fn place(why: Reason) -> usize {
         Reason::Reset => 1,
         Reason::Cancelled => 2,
         Reason::Unreachable => 3,
-        // None of those that there are.
+        // Unreachable for the existing reasons.
         _ => 4,
     }
 }
 
-/// Why something that came in, or was to go out, was not treated as its sender would have it.
+/// Reasons a message was rejected, shortened or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// A request got no place: as many wait for their responses, or are remembered, as may.
+    /// A request exceeded the limit of pending responses or of stored duplicates.
     Overload,
-    /// A source asks more often than it may: 4.29, or nothing.
+    /// A source exceeded its rate limit: 4.29, or no reply.
     Rate,
-    /// A source was asked to show where it is: 4.01 with an Echo value.
+    /// A source was challenged to validate its address: 4.01 with an Echo value.
     Challenge,
-    /// A response, or a copy of one, was shortened or withheld because its source has not shown where
-    /// it is.
+    /// A response or its retransmission was truncated or withheld by the anti-amplification limit.
     Amplification,
-    /// A message that means nothing here was rejected with a Reset.
+    /// An unexpected message was rejected with a Reset.
     Reset,
-    /// The same without a Reset, because there were too many.
+    /// An unexpected message was ignored, because of the limit on Resets.
     ResetWithheld,
-    /// What came was no CoAP message.
+    /// A datagram was not a CoAP message.
     Malformed,
 }
 
 impl Refusal {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 7] = [
         Self::Overload,
         Self::Rate,
@@ -143,7 +142,7 @@ impl Refusal {
         Self::Malformed,
     ];
 
-    /// Its name, as metrics have it.
+    /// Returns the name used in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Overload => "overload",
@@ -157,18 +156,18 @@ impl Refusal {
     }
 }
 
-/// How often each [`Refusal`] happened.
+/// Counts of each [`Refusal`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refusals([u64; Refusal::ALL.len()]);
 
 impl Refusals {
-    /// How often this happened.
+    /// Returns the count of this reason.
     pub fn of(&self, why: Refusal) -> u64 {
         self.0[why as usize]
     }
 }
 
-/// Codes 2.xx, 4.xx and 5.xx, each with a place, then all others, then no response at all.
+/// Codes 2.xx, 4.xx and 5.xx, each with an index, then all others, then no response.
 const PLACES: usize = 3 * DETAILS + 2;
 const DETAILS: usize = 32;
 const OTHER: usize = 3 * DETAILS;
@@ -191,7 +190,7 @@ impl Answers {
         self.0.get_or_insert_with(|| Box::new([0; PLACES]))[place] += 1;
     }
 
-    /// How many there were with each code, where there were any.
+    /// Returns the codes that occurred, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Answer, u64)> + '_ {
         let counts = self.0.iter().flat_map(|counts| counts.iter().enumerate());
         counts
@@ -209,29 +208,29 @@ impl Answers {
             })
     }
 
-    /// How many there were with this code; those of no assigned class are not told apart.
+    /// Returns the count of this code; codes of unassigned classes share one count.
     pub fn of(&self, code: Code) -> u64 {
         let found = self.iter().find(|(of, _)| *of == Answer::Code(code));
         found.map_or(0, |(_, count)| count)
     }
 }
 
-/// What a request was answered with.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// A response with this code.
     Code(Code),
-    /// A response with a code that is none of success or error.
+    /// A response with a code outside the success and error classes.
     Other,
-    /// No response: none was wanted, or there was no room for a request that need not have one.
+    /// No response: suppressed, or dropped at a limit where none is required.
     None,
 }
 
-/// Requests received, by method and by what they were answered with.
+/// Received requests, by method and outcome.
 #[derive(Clone, Debug, Default)]
 pub struct Requests([Answers; METHODS.len() + 1]);
 
-/// Methods that are told apart.
+/// Methods with counts of their own.
 const METHODS: [Code; 7] = [
     Code::GET,
     Code::POST,
@@ -244,40 +243,40 @@ const METHODS: [Code; 7] = [
 
 impl Requests {
     pub(crate) fn add(&mut self, method: Code, answer: Option<Code>) {
-        // Methods are 0.01 to 0.07; all others share the last place.
+        // Methods are 0.01 to 0.07; all others share the last index.
         let place = usize::from(method.0.wrapping_sub(1)).min(METHODS.len());
         self.0[place].add(answer);
     }
 
-    /// Those with each method; nothing for all that are not assigned.
+    /// Returns the counts of each method; `None` stands for all unassigned methods.
     pub fn iter(&self) -> impl Iterator<Item = (Option<Code>, &Answers)> {
         let methods = METHODS.into_iter().map(Some).chain([None]);
         methods.zip(&self.0)
     }
 
-    /// How many there were of this method that were answered with this code.
+    /// Requests with this method answered with this code.
     pub fn of(&self, method: Code, answer: Code) -> u64 {
         let found = self.iter().find(|(of, _)| *of == Some(method));
         found.map_or(0, |(_, answers)| answers.of(answer))
     }
 
-    /// How many there were.
+    /// Returns the total of all requests.
     pub fn total(&self) -> u64 {
         let answers = self.0.iter().flat_map(Answers::iter);
         answers.map(|(_, count)| count).sum()
     }
 }
 
-/// Times by size: in powers of two from 256 us to 67 s.
+/// A histogram of times, with bounds at powers of two from 256 us to 67 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times([Bucket; Self::BUCKETS]);
 
-/// The times of one size.
+/// One bucket of the histogram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
-    /// How many there were.
+    /// Number of times.
     pub count: u64,
-    /// All of them together, in microseconds.
+    /// Sum of the times in microseconds.
     pub sum: u64,
 }
 
@@ -288,7 +287,7 @@ impl Default for Times {
 }
 
 impl Times {
-    /// Buckets; the last has what is above all bounds.
+    /// Number of buckets; the last has no upper bound.
     pub const BUCKETS: usize = 20;
     const SHORTEST: u64 = 256;
 
@@ -301,12 +300,12 @@ impl Times {
         bucket.sum = bucket.sum.saturating_add(micros);
     }
 
-    /// The times of each size, the shortest first.
+    /// Returns the buckets, the shortest times first.
     pub fn buckets(&self) -> &[Bucket; Self::BUCKETS] {
         &self.0
     }
 
-    /// The longest time that belongs to a bucket, in microseconds; nothing for the last.
+    /// Returns the upper bound of a bucket, in microseconds; `None` for the last.
     pub const fn bound(bucket: usize) -> Option<u64> {
         if bucket + 1 < Self::BUCKETS {
             Some(Self::SHORTEST << bucket)
@@ -315,7 +314,7 @@ impl Times {
         }
     }
 
-    /// How many there were.
+    /// Total number of times.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|bucket| bucket.count).sum()
     }

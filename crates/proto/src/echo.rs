@@ -1,15 +1,13 @@
-//! Echo values: what a server gives a client to prove, by giving it back, that it is where it says
-//! it is, and that its request is fresh (RFC 9175 2).
+//! Echo values: address validation and request freshness (RFC 9175 2).
 //!
-//! A value is a MAC over the client's address and the time, so a server keeps nothing of those it
-//! has challenged. The time is cut into epochs of half a value's lifetime and is not in the value:
-//! the server tries the present epoch and the one before. A value is good for half its lifetime at
-//! least and for its lifetime at most; it may be used again within that time.
+//! A value is a MAC over the client's address and the time, so a challenge needs no state. Time is
+//! divided into epochs of half a value's lifetime. The epoch is not in the value: the server tries
+//! the present and the previous one. A value is therefore valid for half its lifetime at least, and
+//! for its lifetime at most. It may be used more than once within that time.
 //!
-//! Eight bytes, so that a challenge is no longer than three times any request with a token or a
-//! path; who guesses needs 2^63 tries on the average, each of them a datagram. The MAC is
-//! SipHash-2-4, keyed with 128 bits of the endpoint's random numbers; a server that was restarted
-//! has another key, and challenges anew.
+//! With eight bytes, a challenge is at most three times as long as any request with a token or a
+//! path. Guessing a value takes 2^63 datagrams on average. The MAC is SipHash-2-4 with a random
+//! 128-bit key. A restarted server has another key and challenges again.
 
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
@@ -18,18 +16,18 @@ use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
 use siphasher::sip::SipHasher24;
 
-/// Bytes of an Echo value of ours; those of others have up to 40.
-pub const ECHO_BYTES: usize = 8;
+/// Bytes of an Echo value of this endpoint; those of others have up to 40.
+pub(crate) const ECHO_BYTES: usize = 8;
 
-/// An Echo value of a server's, of at most 40 bytes.
+/// An Echo value of a server, of at most 40 bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Given {
+pub(crate) struct PeerEcho {
     bytes: [u8; 40],
     length: u8,
 }
 
-impl Given {
-    /// The value of an option; nothing if it has no length that one may have.
+impl PeerEcho {
+    /// Stores an option value; `None` if its length is not permitted.
     pub(crate) fn new(value: &[u8]) -> Option<Self> {
         let mut bytes = [0; 40];
         bytes.get_mut(..value.len())?.copy_from_slice(value);
@@ -44,10 +42,10 @@ impl Given {
     }
 }
 
-/// Makes Echo values and knows them again.
+/// Creates and verifies Echo values.
 #[derive(Clone, Default)]
 pub(crate) struct Challenges {
-    /// Drawn when it is first needed, so that endpoints which challenge nobody draw nothing.
+    /// The key, drawn on first use, so that endpoints without challenges draw none.
     key: Option<[u8; 16]>,
 }
 
@@ -58,7 +56,7 @@ impl core::fmt::Debug for Challenges {
 }
 
 impl Challenges {
-    /// A value for a peer, good for `lifetime` at most.
+    /// A value for a peer, valid for `lifetime` at most.
     pub(crate) fn value(
         &mut self,
         random: &mut dyn Random,
@@ -76,7 +74,7 @@ impl Challenges {
         code(&key, epoch(now, lifetime), peer).to_be_bytes()
     }
 
-    /// Whether a value is one of ours for this peer, and still good.
+    /// Returns whether a value is a valid one of this endpoint for this peer.
     pub(crate) fn check(
         &self,
         now: Instant,
@@ -88,7 +86,7 @@ impl Challenges {
             return false;
         };
         let (value, epoch) = (u64::from_be_bytes(value), epoch(now, lifetime));
-        // Both, and as one number each: how long it takes tells nothing.
+        // Compares both as integers: constant time reveals nothing.
         let mut wrong = value ^ code(key, epoch, peer);
         if let Some(before) = epoch.checked_sub(1) {
             let other = value ^ code(key, before, peer);

@@ -1,7 +1,7 @@
-//! Keyed hashing of what peers choose: addresses, options, tokens.
+//! Keyed hashing of keys chosen by peers: addresses, options, tokens.
 //!
-//! Tables of such keys are hashed with SipHash-1-3 under a secret key, so that nobody can find inputs
-//! that collide. A hash function that is merely seeded does not keep them from that.
+//! Such tables use SipHash-1-3 under a secret key, so that collisions cannot be constructed. A hash
+//! function that is merely seeded does not prevent them.
 
 use core::hash::{BuildHasher, Hasher as _};
 
@@ -16,7 +16,7 @@ pub struct KeyedState {
 }
 
 impl KeyedState {
-    /// The key from a seed that peers do not know.
+    /// Returns the key from a seed that peers do not know.
     pub fn with_seed(seed: u64) -> Self {
         let other = SipHasher13::new_with_keys(seed, !seed).finish();
         Self {

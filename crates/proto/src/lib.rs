@@ -1,18 +1,24 @@
-//! CoAP without sockets, clocks or threads.
+//! A CoAP engine without sockets, clocks or threads.
 //!
-//! [`Endpoint`] is both client and server. A driver feeds it datagrams, requests and the passing
-//! of time, and after each of these drains [`Endpoint::poll`] until it says
-//! [`Output::Wait`](endpoint::Output::Wait). The same code runs under tokio, in the simulator and
-//! in the emulator.
+//! [`Endpoint`] is client and server at once: message layer (RFC 7252), block-wise transfer (RFC
+//! 7959), observations (RFC 7641), framing over TCP and WebSocket (RFC 8323), Echo and Request-Tag
+//! (RFC 9175). A driver feeds it datagrams, requests and the time; after each input it drains
+//! [`Endpoint::poll`] until that returns [`Output::Wait`](endpoint::Output::Wait). The same code
+//! runs under tokio, in the simulator and in the emulator.
 //!
-//! Reading order: [`codec`] (the wire), [`message`] (owned requests and responses),
-//! [`endpoint`] (the engine), then its parts: [`congestion`] (who decides who may send when),
-//! [`message_id`], [`dedup`], [`echo`], [`prefix`], [`timers`], [`blockwise`], [`observe`]. Apart
-//! from these, [`link_format`] is what a server says about its resources, and [`proxy`] what is done
-//! to messages that are passed on.
+//! | task | start with |
+//! |---|---|
+//! | run an endpoint | [`endpoint`] (with an example), [`endpoint::Config`] |
+//! | read its events | [`endpoint::Event`], [`trace`], [`counters`] |
+//! | set limits | [`endpoint::Limits`] |
+//! | choose a congestion controller | [`congestion`] |
+//! | parse and write messages | [`codec`], [`codec::MessageView`], [`message`] |
+//! | parse and write URIs, options, blocks | [`codec::Uri`], [`codec::Options`], [`codec::BlockValue`] |
+//! | list resources (RFC 6690) | [`link_format`] |
+//! | forward messages as a proxy does | [`proxy`] |
 //!
-//! What it refuses to do: read a clock, open a socket, draw randomness of its own, or keep
-//! anything without a named limit.
+//! The crate never reads a clock, opens a socket or draws random numbers of its own, and has no
+//! state without a named limit. Applications on tokio use the crate `carob`.
 #![no_std]
 
 extern crate alloc;
@@ -20,28 +26,44 @@ extern crate alloc;
 extern crate std;
 
 mod address;
+mod admission;
 pub mod blockwise;
+mod bounded_map;
+mod capacity;
+mod carrier;
+mod client;
 pub mod codec;
+mod config;
 pub mod congestion;
+mod context;
 pub mod counters;
-pub mod dedup;
-pub mod echo;
+mod dedup;
+mod echo;
 pub mod endpoint;
+mod event;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod keyed_hash;
+mod limits;
 pub mod link_format;
+pub mod lru;
 pub mod message;
-pub mod message_id;
-pub mod observe;
-mod peer;
+mod message_id;
+mod message_layer;
+mod observe;
+mod option_rules;
 pub mod prefix;
 pub mod proxy;
-pub mod rates;
-pub mod recency;
-pub mod shares;
-pub mod timers;
+pub mod quota;
+pub mod rate_limit;
+mod retransmission_count;
+mod seeds;
+mod server;
+mod stream_config;
+mod stream_layer;
+mod timers;
 pub mod trace;
+mod writing;
 
 pub use endpoint::Endpoint;
 pub use message::{Request, Response};

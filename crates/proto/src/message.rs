@@ -1,8 +1,8 @@
 //! Requests and responses as owned values.
 
-use bytes::Bytes;
-
 use core::time::Duration;
+
+use bytes::Bytes;
 
 use crate::codec::{
     Code, ContentFormat, ETag, MessageView, NoResponse, OptionNumber, Options, OptionsError,
@@ -14,16 +14,16 @@ use crate::codec::{
 /// only with [`BlockMode::Manual`](crate::endpoint::BlockMode::Manual).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The method.
+    /// The request method.
     pub code: Code,
-    /// Its options.
+    /// The request options.
     pub options: Options,
-    /// Its whole body; split into blocks as needed.
+    /// The whole body; split into blocks as needed.
     pub payload: Bytes,
 }
 
 impl Request {
-    /// A request without options or body.
+    /// Creates a request without options or body.
     pub fn new(method: Code) -> Self {
         debug_assert!(method.is_request(), "{method} is no method");
         Self {
@@ -33,12 +33,16 @@ impl Request {
         }
     }
 
-    /// A GET.
+    /// Creates a GET.
     pub fn get() -> Self {
         Self::new(Code::GET)
     }
 
-    /// The same with Uri-Path options for the segments of `path` (`"a/b"`; no percent-decoding).
+    /// Adds Uri-Path options for the segments of `path` (`"a/b"`; no percent-decoding).
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] if a segment is too long, or the options become too large.
     pub fn with_path(mut self, path: &str) -> Result<Self, OptionsError> {
         for segment in path.split('/').filter(|s| !s.is_empty()) {
             self.options
@@ -47,10 +51,10 @@ impl Request {
         Ok(self)
     }
 
-    /// The same, saying which classes of responses are not wanted (RFC 7967). A server that knows the
-    /// option answers with nothing, or with an empty ACK, where its response would be of such a class.
+    /// Sets the classes of responses that are not wanted (RFC 7967). A server that supports the
+    /// option suppresses responses of these classes, or sends only an empty ACK.
     ///
-    /// Observations, and bodies that need blocks, are answered as if they did not say so.
+    /// The option has no effect on observations and on bodies that need blocks.
     pub fn with_no_response(mut self, unwanted: NoResponse) -> Self {
         self.options
             .set_uint(OptionNumber::NO_RESPONSE, unwanted.value())
@@ -58,24 +62,24 @@ impl Request {
         self
     }
 
-    /// The same with a body.
+    /// Sets the body.
     pub fn with_payload(mut self, payload: impl Into<Bytes>) -> Self {
         self.payload = payload.into();
         self
     }
 }
 
-/// How long a response counts as fresh unless it says otherwise: 60 s (RFC 7252 5.10.5).
-pub const DEFAULT_MAX_AGE: Duration = Duration::from_secs(60);
+/// The default Max-Age of a response: 60 s (RFC 7252 5.10.5).
+pub(crate) const DEFAULT_MAX_AGE: Duration = Duration::from_secs(60);
 
 /// A response: to be sent by a server, or received by a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// The response code.
     pub code: Code,
-    /// Its options.
+    /// The response options.
     pub options: Options,
-    /// Its body.
+    /// The response body.
     pub payload: Payload,
 }
 
@@ -83,17 +87,16 @@ pub struct Response {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Payload {
-    /// The whole representation. If it needs several blocks, the engine keeps it for the peer
-    /// that is reading it, so that all blocks are of one state, and a 2.05 without an entity tag
-    /// gets one that tells states apart. Such a tag means nothing in If-Match.
+    /// The whole representation. If it needs several blocks, the engine stores it in the response
+    /// cache while the peer reads it, so that all blocks are of one state. A 2.05 without an entity
+    /// tag gets one. Such a tag does not match an If-Match.
     Whole(Bytes),
-    /// The whole representation, which every request for it will produce alike; the engine
-    /// keeps nothing.
+    /// The whole representation, identical for every request; the engine does not store it.
     Fixed(Bytes),
-    /// The part that was asked for (see [`Wanted`](crate::blockwise::Wanted)), for
-    /// representations too large or too lively to be held whole.
+    /// The requested part (see [`RequestedBlock`](crate::blockwise::RequestedBlock)), for
+    /// representations too large or too variable to be held whole.
     Part {
-        /// Where it begins in the whole, in bytes; what was asked for.
+        /// The requested offset in the whole, in bytes.
         offset: u64,
         /// The bytes; of one block's size unless it is the end.
         bytes: Bytes,
@@ -105,7 +108,7 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// The bytes at hand.
+    /// Returns the bytes of the body or the part.
     pub fn bytes(&self) -> &Bytes {
         match self {
             Self::Whole(bytes) | Self::Fixed(bytes) | Self::Part { bytes, .. } => bytes,
@@ -114,7 +117,7 @@ impl Payload {
 }
 
 impl Response {
-    /// A response without options or body.
+    /// Creates a response without options or body.
     pub fn new(code: Code) -> Self {
         Self {
             code,
@@ -123,7 +126,7 @@ impl Response {
         }
     }
 
-    /// 2.05 Content with a body of the given format.
+    /// Creates a 2.05 Content with a body of the given format.
     pub fn content(format: ContentFormat, payload: impl Into<Bytes>) -> Self {
         let mut response = Self::new(Code::CONTENT);
         response.payload = Payload::Whole(payload.into());
@@ -131,27 +134,27 @@ impl Response {
         response
     }
 
-    /// An error with a diagnostic payload for people (RFC 7252 5.5.2).
+    /// Creates an error with a diagnostic payload for people (RFC 7252 5.5.2).
     pub fn diagnostic(code: Code, text: &str) -> Self {
         let mut response = Self::new(code);
         response.payload = Payload::Whole(Bytes::copy_from_slice(text.as_bytes()));
         response
     }
 
-    /// 4.29: the client asks too often, and is to wait this long, in whole seconds, before it asks
-    /// again (RFC 8516 3).
+    /// Creates a 4.29 Too Many Requests: the client is to wait this long, in whole seconds, before
+    /// the next request (RFC 8516 3).
     pub fn too_many_requests(wait: Duration) -> Self {
         Self::new(Code::TOO_MANY_REQUESTS).with_max_age(wait)
     }
 
-    /// The same with a body, of no stated format.
+    /// Sets the body, without a Content-Format.
     pub fn with_payload(mut self, payload: impl Into<Bytes>) -> Self {
         self.payload = Payload::Whole(payload.into());
         self
     }
 
-    /// The text in which an error explains itself: the payload of a response of class 4 or 5, if
-    /// that has no Content-Format, is UTF-8, and is there (RFC 7252 5.5.2).
+    /// Returns the diagnostic payload of an error: the payload of a response of class 4 or 5, if it
+    /// is UTF-8, not empty and without a Content-Format (RFC 7252 5.5.2).
     pub fn diagnostic_text(&self) -> Option<&str> {
         if !matches!(self.code.class(), 4 | 5)
             || self.options.contains(OptionNumber::CONTENT_FORMAT)
@@ -169,14 +172,14 @@ impl Response {
             .expect("one short option always fits");
     }
 
-    /// The same with a Content-Format.
+    /// Sets the Content-Format.
     pub fn with_format(mut self, format: ContentFormat) -> Self {
         self.set_format(format);
         self
     }
 
-    /// The same with an entity tag: that of the representation, or of what Location-Path names
-    /// (RFC 7252 5.10.6.1).
+    /// Sets the entity tag: that of the representation, or of the resource in Location-Path (RFC
+    /// 7252 5.10.6.1).
     pub fn with_etag(mut self, tag: ETag) -> Self {
         self.options
             .set(OptionNumber::ETAG, tag.as_slice())
@@ -184,8 +187,7 @@ impl Response {
         self
     }
 
-    /// The same with how long it counts as fresh, in whole seconds (RFC 7252 5.10.5); zero keeps
-    /// caches from answering with it.
+    /// Sets Max-Age, in whole seconds (RFC 7252 5.10.5). Zero keeps caches from using the response.
     pub fn with_max_age(mut self, age: Duration) -> Self {
         let seconds = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
         self.options
@@ -194,8 +196,12 @@ impl Response {
         self
     }
 
-    /// The same with where something was created (`"a/b"`; no percent-decoding), for 2.01
+    /// Sets Location-Path, the path of a created resource (`"a/b"`; no percent-decoding), for 2.01
     /// (RFC 7252 5.10.7). No segment may be `.` or `..`.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] if a segment is too long, or the options become too large.
     pub fn with_location_path(mut self, path: &str) -> Result<Self, OptionsError> {
         for segment in path.split('/').filter(|s| !s.is_empty()) {
             self.options
@@ -204,20 +210,23 @@ impl Response {
         Ok(self)
     }
 
-    /// The same with one more argument of the query of where something was created
-    /// (RFC 7252 5.10.7).
+    /// Adds a Location-Query argument (RFC 7252 5.10.7).
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] if the argument is too long, or the options become too large.
     pub fn with_location_query(mut self, argument: &str) -> Result<Self, OptionsError> {
         self.options
             .push(OptionNumber::LOCATION_QUERY, argument.as_bytes())?;
         Ok(self)
     }
 
-    /// The entity tag, if the response has one.
+    /// Returns the entity tag, if the response has one.
     pub fn etag(&self) -> Option<ETag> {
         ETag::new(self.options.first(OptionNumber::ETAG)?)
     }
 
-    /// How long it counts as fresh: what it says, or [`DEFAULT_MAX_AGE`].
+    /// Returns the freshness lifetime: Max-Age, or 60 s without it (RFC 7252 5.10.5).
     pub fn max_age(&self) -> Duration {
         self.options
             .uint(OptionNumber::MAX_AGE)
@@ -226,8 +235,8 @@ impl Response {
             })
     }
 
-    /// What says that this response is still the right one: 2.03 with its options but without its
-    /// body (RFC 7252 5.9.1.3). Nothing if it has no entity tag.
+    /// Returns the validation response: 2.03 with the options but without the body (RFC 7252
+    /// 5.9.1.3). `None` without an entity tag.
     pub fn validated(&self) -> Option<Self> {
         self.etag()?;
         let mut options = self.options.clone();
@@ -239,20 +248,24 @@ impl Response {
         })
     }
 
-    /// The Content-Format, if the response has one.
+    /// Returns the Content-Format, if the response has one.
     pub fn format(&self) -> Option<ContentFormat> {
         let number = self.options.uint(OptionNumber::CONTENT_FORMAT)?;
         u16::try_from(number).ok().map(ContentFormat)
     }
 
-    /// Its body's bytes.
+    /// Returns the bytes of the body.
     pub fn bytes(&self) -> &Bytes {
         self.payload.bytes()
     }
 
-    /// The owned form of a message received, without a payload that its code does not provide
-    /// for (RFC 7252 5.5).
-    pub fn from_view(view: &MessageView<'_>) -> Result<Self, OptionsError> {
+    /// Returns the owned form of a received message. The payload is dropped if the code does not
+    /// permit one (RFC 7252 5.5).
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] if the options do not fit [`Options`].
+    pub(crate) fn from_view(view: &MessageView<'_>) -> Result<Self, OptionsError> {
         let payload = if view.code().has_payload() {
             view.payload()
         } else {

@@ -28,17 +28,17 @@ const FOR_GROUPS: u16 = (SEGMENTS as u16 - 1) * SEGMENT;
 
 /// The Message IDs of one peer.
 #[derive(Debug)]
-pub struct MessageIds {
+pub(crate) struct MessageIds {
     next: u16,
-    /// Whether `next` may be used: set when its segment was found free on entering it.
+    /// `next` may be used: its segment was free on entry.
     entered: bool,
-    /// When each segment was last left; none before the first was.
+    /// The time at which each segment was last left; `None` before the first was.
     left: Option<Box<[Option<Instant>; SEGMENTS]>>,
 }
 
 impl MessageIds {
-    /// IDs beginning with `first`, which should be random.
-    pub const fn starting_at(first: u16) -> Self {
+    /// IDs starting with `first`, which should be random.
+    pub(crate) const fn starting_at(first: u16) -> Self {
         Self {
             next: first,
             entered: true,
@@ -46,9 +46,9 @@ impl MessageIds {
         }
     }
 
-    /// The next free ID, or when there will be one; with `groups`, none of those that are kept for
-    /// groups.
-    pub fn next(
+    /// The next free ID, or the time of the next one. With `groups`, IDs reserved for multicast are
+    /// skipped.
+    pub(crate) fn next(
         &mut self,
         now: Instant,
         lifetime: Duration,
@@ -79,23 +79,23 @@ impl MessageIds {
 ///
 /// At most 1,024 in an EXCHANGE_LIFETIME, some four a second.
 #[derive(Debug)]
-pub struct GroupIds {
+pub(crate) struct GroupIds {
     next: u16,
-    /// When those in use were handed out, the oldest first.
+    /// The times at which the IDs in use were assigned, the oldest first.
     used: VecDeque<Instant>,
 }
 
 impl GroupIds {
     /// IDs beginning with any of the segment, which should be random.
-    pub const fn starting_at(first: u16) -> Self {
+    pub(crate) const fn starting_at(first: u16) -> Self {
         Self {
             next: first % SEGMENT,
             used: VecDeque::new(),
         }
     }
 
-    /// The next free ID, or when there will be one.
-    pub fn next(&mut self, now: Instant, lifetime: Duration) -> Result<MessageId, Instant> {
+    /// The next free ID, or the time of the next one.
+    pub(crate) fn next(&mut self, now: Instant, lifetime: Duration) -> Result<MessageId, Instant> {
         while self.used.front().is_some_and(|at| *at + lifetime <= now) {
             self.used.pop_front();
         }

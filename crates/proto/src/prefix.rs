@@ -1,26 +1,26 @@
-//! Address prefixes, and for which of them something is on.
+//! Address prefixes, and settings by prefix.
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
-/// The first bits of addresses, such as `192.0.2.0/24` or `2001:db8::/32`.
+/// An address prefix, such as `192.0.2.0/24` or `2001:db8::/32`.
 ///
-/// An IPv4 address and its form in IPv6 (`::ffff:192.0.2.1`) are the same here.
+/// An IPv4 address and its IPv4-mapped IPv6 form (`::ffff:192.0.2.1`) are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Prefix {
-    /// As an IPv6 address; bits past the length are zero.
+    /// The prefix as an IPv6 address; bits past the length are zero.
     bits: u128,
-    /// Of 128 bits.
+    /// The length, of 128 bits.
     length: u8,
 }
 
-/// The bits that IPv4 addresses begin with in IPv6.
+/// The prefix of IPv4-mapped IPv6 addresses.
 const MAPPED: u128 = 0xffff_0000_0000;
 const MAPPED_LENGTH: u8 = 96;
 
-/// Why a text is no prefix.
+/// An invalid text form of a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadPrefix;
 
@@ -46,7 +46,7 @@ fn mask(length: u8) -> u128 {
 }
 
 impl Prefix {
-    /// The first `length` bits of an address; nothing if it has fewer.
+    /// Returns the first `length` bits of an address; `None` if it has fewer.
     pub fn new(address: IpAddr, length: u8) -> Option<Self> {
         let length = match address {
             IpAddr::V4(_) => length.checked_add(MAPPED_LENGTH)?,
@@ -61,12 +61,12 @@ impl Prefix {
     /// Every address.
     pub const ALL: Self = Self { bits: 0, length: 0 };
 
-    /// How many bits of an address it fixes, of the 128 of IPv6.
+    /// Returns the prefix length, of the 128 bits of IPv6.
     pub fn bits(&self) -> u8 {
         self.length
     }
 
-    /// Whether an address begins with it.
+    /// Returns whether the prefix contains an address.
     pub fn contains(&self, address: IpAddr) -> bool {
         bits_of(address) & mask(self.length) == self.bits
     }
@@ -108,12 +108,12 @@ impl fmt::Debug for Prefix {
     }
 }
 
-/// For which addresses the amplification limit holds: a source that has not shown that it is where
-/// it says it is gets at most three times the bytes of its datagram (RFC 7252 11.3, RFC 9175 2.4).
+/// Addresses to which the anti-amplification limit applies: an unvalidated source receives at most
+/// three times the bytes of its datagram (RFC 7252 11.3, RFC 9175 2.4).
 ///
-/// Of several prefixes that an address has, the longest counts. By default it holds for global
-/// addresses, and not for loopback, link-local and private ones (RFC 1918, RFC 4193). For requests to
-/// groups it holds for those, too, unless they were [set](Self::set): every member responds.
+/// The longest matching prefix counts. By default the limit applies to global addresses, and not to
+/// loopback, link-local and private ones (RFC 1918, RFC 4193). For multicast requests it applies to
+/// those, too, unless they were [set](Self::set), because every member responds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AmplificationLimit {
     rules: Vec<Rule>,
@@ -127,7 +127,7 @@ struct Rule {
     unicast: bool,
 }
 
-/// Where nobody beyond a site can be harmed: no limit.
+/// Prefixes without the limit, where only the own site could be harmed.
 const OFF: [(IpAddr, u8); 8] = [
     (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),
     (IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), 16),
@@ -154,7 +154,7 @@ impl Default for AmplificationLimit {
 }
 
 impl AmplificationLimit {
-    /// The same for all addresses.
+    /// Creates a limit with the same setting for all addresses.
     pub fn everywhere(on: bool) -> Self {
         Self {
             rules: alloc::vec![Rule {
@@ -165,7 +165,7 @@ impl AmplificationLimit {
         }
     }
 
-    /// Says it of the addresses with this prefix; what was said of the same prefix before is void.
+    /// Sets the value for a prefix, replacing any earlier value for the same prefix.
     pub fn set(&mut self, prefix: Prefix, on: bool) {
         self.rules.retain(|other| other.prefix != prefix);
         self.rules.push(Rule {
@@ -175,13 +175,13 @@ impl AmplificationLimit {
         });
     }
 
-    /// Whether it holds for an address. The time this takes grows with the number of prefixes.
+    /// Returns whether the limit applies to an address. Linear in the number of prefixes.
     pub fn holds_for(&self, address: IpAddr) -> bool {
         Self::longest(self.rules.iter(), address)
     }
 
-    /// Returns whether it holds for an address that sent its request to a group.
-    pub fn holds_for_group(&self, address: IpAddr) -> bool {
+    /// Returns whether the limit applies to the source of a multicast request.
+    pub(crate) fn holds_for_group(&self, address: IpAddr) -> bool {
         Self::longest(self.rules.iter().filter(|rule| !rule.unicast), address)
     }
 
@@ -191,7 +191,7 @@ impl AmplificationLimit {
         longest.is_some_and(|rule| rule.on)
     }
 
-    /// What was said of which prefix, and by default.
+    /// Returns the prefixes and their settings, including the defaults.
     pub fn rules(&self) -> impl Iterator<Item = (Prefix, bool)> {
         self.rules.iter().map(|rule| (rule.prefix, rule.on))
     }

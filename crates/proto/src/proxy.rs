@@ -1,14 +1,13 @@
-//! What a proxy does to messages on their way (RFC 7252 5.7, RFC 8768): which URI is asked for,
-//! which options go on and which end here, and how the other side is told what went wrong.
+//! Proxying (RFC 7252 5.7, RFC 8768): the target URI, the options forwarded or consumed, and error
+//! responses.
 //!
-//! Pure functions of options. Sockets, caches and controllers are a driver's; the engine lets
-//! through what these judge once [`Config::forwards`](crate::endpoint::Config::forwards) is set.
+//! Pure functions of options. Sockets, caches and controllers belong to a driver. The engine passes
+//! such messages once [`Config::forwards`](crate::endpoint::Config::forwards) is set.
 //!
-//! Options fall into four kinds. Those that say what is asked for (Uri-*, Proxy-*) become the URI.
-//! Those of one hop (Observe, Block1, Block2, Size1, Size2, ETag, Hop-Limit, No-Response,
-//! Request-Tag, and the one that counts copies) end here, and each side has its own. Others that
-//! are known, and those that are safe to forward, go on as they are. What is unsafe and not known
-//! refuses the message.
+//! Options fall into four kinds. Those of the request target (Uri-*, Proxy-*) become the URI. Those
+//! of one hop (Observe, Block1, Block2, Size1, Size2, ETag, Hop-Limit, No-Response, Request-Tag,
+//! and the retransmission count) are consumed; each side has its own. Other known options, and
+//! those safe to forward, are forwarded unchanged. An unknown unsafe option causes an error.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,29 +19,30 @@ use crate::codec::uri::UriErrorKind;
 use crate::codec::{Code, Host, OptionNumber, Options, OptionsError, Scheme, Uri};
 use crate::message::Response;
 
-/// The Hop-Limit of requests that come without one (RFC 8768 3).
+/// The initial Hop-Limit of requests that arrive without one (RFC 8768 3).
 pub const HOP_LIMIT: u8 = 16;
-/// The longest diagnostic payload of a 5.08 that is made longer, in bytes; beyond, it goes on as it
-/// is (RFC 8768 4).
-pub const HOPS_BYTES: usize = 512;
+/// The longest diagnostic payload of a 5.08 to which the proxy's name is added, in bytes; longer
+/// ones are forwarded unchanged (RFC 8768 4).
+pub(crate) const HOPS_BYTES: usize = 512;
 
-/// Why a request is not passed on, or a response not passed back.
+/// Reasons a request or a response is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// An option that may not be forwarded by who does not know it (RFC 7252 5.7.1).
+    /// An unrecognized option that is unsafe to forward (RFC 7252 5.7.1).
     Option(OptionNumber),
-    /// An option whose value makes no sense.
+    /// An option with an invalid value.
     Malformed(OptionNumber),
-    /// A scheme that is not spoken here (RFC 7252 5.10.2).
+    /// An unsupported scheme (RFC 7252 5.10.2).
     Scheme,
-    /// As many proxies as may be have passed it on (RFC 8768 3).
+    /// The Hop-Limit is exhausted (RFC 8768 3).
     HopLimit,
     /// The options do not fit a message.
     TooLong,
 }
 
 impl Refused {
-    /// What the client is told; `name` is ours, for who looks for a loop (RFC 8768 4).
+    /// Returns the error response; `name` is the proxy's, which helps to locate a loop (RFC 8768
+    /// 4).
     pub fn response(self, name: &str) -> Response {
         let (code, text) = match self {
             Self::Option(number) => {
@@ -67,17 +67,16 @@ impl From<OptionsError> for Refused {
     }
 }
 
-/// Whether a request is one for a proxy (RFC 7252 5.10.2).
-pub fn is_for_proxy(request: &Options) -> bool {
-    request.contains(OptionNumber::PROXY_URI) || request.contains(OptionNumber::PROXY_SCHEME)
-}
-
-/// The URI that a request asks a proxy for; nothing if it is not one for a proxy.
+/// Returns the URI that a request asks a proxy for; `None` if it is not for a proxy.
 ///
-/// Proxy-Uri takes precedence over all else (RFC 7252 5.10.2). With Proxy-Scheme, a Uri-Host that is
-/// not there means `local`, where the request arrived, and with it its port. Where there is a
-/// Uri-Host, a Uri-Port that is not there means the scheme's own port: by RFC 7252 6.5 it would be
-/// the proxy's, but nobody who leaves it out means that (docs/adr/0022).
+/// Proxy-Uri takes precedence over all other options (RFC 7252 5.10.2). With Proxy-Scheme, a
+/// missing Uri-Host means `local`, the request's destination address and port. With a Uri-Host, a
+/// missing Uri-Port means the scheme's default port. RFC 7252 6.5 would make it the proxy's port,
+/// which no client intends (docs/adr/0022).
+///
+/// # Errors
+///
+/// [`Refused`]: the scheme is not supported, or Proxy-Uri or Proxy-Scheme is malformed.
 pub fn requested(request: &Options, local: SocketAddr) -> Result<Option<Uri>, Refused> {
     if let Some(value) = request.first(OptionNumber::PROXY_URI) {
         let malformed = Refused::Malformed(OptionNumber::PROXY_URI);
@@ -102,13 +101,17 @@ pub fn requested(request: &Options, local: SocketAddr) -> Result<Option<Uri>, Re
     Ok(Some(uri))
 }
 
-/// The options in which a proxy whose port is `port` is asked for a URI, by Proxy-Scheme and Uri-*:
-/// so it has nothing to parse, and the request is shorter (RFC 7252 5.10.2). The port is named
-/// whenever it could be taken for another.
+/// Returns the options that request a URI from a proxy at `port`, by Proxy-Scheme and Uri-*. The
+/// proxy then has no URI to parse, and the request is shorter (RFC 7252 5.10.2). The port is
+/// included whenever it is ambiguous.
+///
+/// # Errors
+///
+/// [`OptionsError`] if the options become too large.
 pub fn ask_for(target: &Uri, port: u16) -> Result<Options, OptionsError> {
     let mut options = target.options().clone();
     let mut literal = String::new();
-    // A zone means something on this host only, so that it is not sent.
+    // A zone has a meaning on this host only, so it is not sent.
     let written = match target.host() {
         Host::Name(_) => Ok(()),
         Host::Ipv4(address) => write!(literal, "{address}"),
@@ -128,7 +131,12 @@ pub fn ask_for(target: &Uri, port: u16) -> Result<Options, OptionsError> {
     Ok(options)
 }
 
-/// The Hop-Limit with which a request goes on: one less, or `initial` if it had none (RFC 8768 3).
+/// Returns the Hop-Limit of the forwarded request: one less, or `initial` if it had none (RFC 8768
+/// 3).
+///
+/// # Errors
+///
+/// [`Refused::HopLimit`] if it is exhausted, [`Refused::Malformed`] if it is invalid.
 pub fn hop_limit(request: &Options, initial: u8) -> Result<u8, Refused> {
     if !request.contains(OptionNumber::HOP_LIMIT) {
         return Ok(initial);
@@ -141,8 +149,8 @@ pub fn hop_limit(request: &Options, initial: u8) -> Result<u8, Refused> {
     }
 }
 
-/// What a 5.08 that is passed back says: our name before those of who sent it, as long as there is
-/// room (RFC 8768 4).
+/// Returns the diagnostic payload of a forwarded 5.08: this proxy's name before those of earlier
+/// ones, if it fits (RFC 8768 4).
 pub fn hops_passed(name: &str, diagnostic: &[u8]) -> Vec<u8> {
     if name.len() + 1 + diagnostic.len() > HOPS_BYTES {
         return diagnostic.into();
@@ -156,15 +164,15 @@ pub fn hops_passed(name: &str, diagnostic: &[u8]) -> Vec<u8> {
     text
 }
 
-/// How long what is this old still counts as fresh (RFC 7252 5.7.1, RFC 7641 5): Max-Age less the
-/// age, in whole seconds, and never more than it was.
+/// Returns the remaining freshness (RFC 7252 5.7.1, RFC 7641 5): Max-Age less the age, in whole
+/// seconds, never above Max-Age.
 pub fn aged(max_age: Duration, age: Duration) -> Duration {
-    // What is 0.1 s old has less than its Max-Age left.
+    // Partial seconds of age count: after 0.1 s, less than Max-Age remains.
     let seconds = age.as_secs() + u64::from(age.subsec_nanos() > 0);
     max_age.saturating_sub(Duration::from_secs(seconds))
 }
 
-/// Options of one hop: they end here, and each side has its own.
+/// Returns whether an option is for one hop; such options are consumed, and each side has its own.
 fn is_of_hop(number: OptionNumber) -> bool {
     matches!(
         number,
@@ -179,29 +187,38 @@ fn is_of_hop(number: OptionNumber) -> bool {
     )
 }
 
-/// The options of a request that go on, apart from the URI's.
+/// Returns the options of a request to forward, without those of the URI.
 ///
-/// Entity tags end here: they are for who has the representation, and that is the proxy's cache as
-/// well as the client. `counting` is the option that tells copies apart, which is of one hop.
+/// Entity tags are consumed, because they concern the proxy's cache as well as the client's.
+/// `counting` is the retransmission count option, which is for one hop.
+///
+/// # Errors
+///
+/// [`Refused`]: an option is unsafe to forward, or the options are too large.
 pub fn request_options(request: &Options, counting: OptionNumber) -> Result<Options, Refused> {
     forwarded(request, |number| {
         number.is_of_uri()
             || is_of_hop(number)
             || number == OptionNumber::ETAG
             || number == counting
-            // Known, and without a meaning here.
+            // Known, but without a meaning in requests.
             || !number.is_for_requests()
     })
 }
 
-/// The options of a response that go back.
+/// Returns the options of a response to forward.
+///
+/// # Errors
+///
+/// [`Refused`]: an option is unsafe to forward, or the options are too large.
 pub fn response_options(response: &Options, counting: OptionNumber) -> Result<Options, Refused> {
     forwarded(response, |number| {
         is_of_hop(number) || number == counting || !number.is_for_responses()
     })
 }
 
-/// Options that go on: all but those that `end` here, unless one is not to be forwarded.
+/// The options to forward: all but those for which `ends` holds. Fails on an option that is unsafe
+/// to forward.
 fn forwarded(from: &Options, ends: impl Fn(OptionNumber) -> bool) -> Result<Options, Refused> {
     let mut options = Options::new();
     let mut last = None;
@@ -212,8 +229,8 @@ fn forwarded(from: &Options, ends: impl Fn(OptionNumber) -> bool) -> Result<Opti
             continue;
         }
         match number.definition() {
-            // One too many, or too long: not recognized, and so left out if it is elective. The
-            // engine has refused critical ones (RFC 7252 5.4.3, 5.4.5).
+            // Repeated or too long: not recognized, and so left out if elective. The engine has
+            // rejected critical ones (RFC 7252 5.4.3, 5.4.5).
             Some(known)
                 if !number.is_critical()
                     && ((repeated && !known.repeatable)
@@ -230,12 +247,12 @@ fn forwarded(from: &Options, ends: impl Fn(OptionNumber) -> bool) -> Result<Opti
     Ok(options)
 }
 
-/// A part of a proxy's paths, and the origin that has what is there (RFC 7252 5.7.3).
+/// A path prefix of a reverse proxy, and its origin server (RFC 7252 5.7.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The segments that paths there begin with.
+    /// The segments of the path prefix.
     pub prefix: Vec<String>,
-    /// What takes their place.
+    /// The URI that replaces the prefix.
     pub origin: Uri,
 }
 
@@ -250,7 +267,11 @@ impl Route {
         segments.into_iter().take(length)
     }
 
-    /// The URI at the origin of what a request asks for.
+    /// Returns the URI at the origin for a request.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Malformed`] if path or query cannot be part of a URI.
     pub fn target(&self, request: &Options) -> Result<Uri, Refused> {
         let rest = request
             .values(OptionNumber::URI_PATH)
@@ -260,8 +281,12 @@ impl Route {
         joined.map_err(|_| Refused::Malformed(OptionNumber::URI_PATH))
     }
 
-    /// Where something that was created is on this side; of what is elsewhere, nothing is told
-    /// (RFC 7252 5.10.7).
+    /// Translates Location-* options to this side; a location elsewhere is removed (RFC 7252
+    /// 5.10.7).
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] if the options become too large.
     pub fn locate(&self, response: &mut Options) -> Result<(), OptionsError> {
         if !response.contains(OptionNumber::LOCATION_PATH) {
             return Ok(());
@@ -289,8 +314,8 @@ impl Route {
         Ok(())
     }
 
-    /// The path on this side of a target in the origin's list of links (RFC 6690): nothing for what
-    /// the route does not lead to, and a whole URI as it is.
+    /// Returns the path on this side of a target in the origin's list of links (RFC 6690). `None`
+    /// outside the route; an absolute URI is unchanged.
     pub fn link(&self, target: &str) -> Option<String> {
         let Some(path) = target.strip_prefix('/') else {
             return target.contains("://").then(|| target.into());
@@ -351,7 +376,7 @@ mod tests {
             uri_of(&[(proxy_uri, b"coap://EXAMPLE.org:61616/a%2fb?c=d")]),
             Ok(Some("coap://example.org:61616/a%2Fb?c=d".into()))
         );
-        // It takes precedence over all Uri-* (RFC 7252 5.10.2).
+        // Proxy-Uri takes precedence over all Uri-* (RFC 7252 5.10.2).
         assert_eq!(
             uri_of(&[
                 (OptionNumber::URI_HOST, b"other"),
@@ -479,7 +504,7 @@ mod tests {
         ] {
             request.push(number, b"x").unwrap();
         }
-        // One too many, and one too long.
+        // One repeated, and one too long.
         request.push(OptionNumber::CONTENT_FORMAT, &[1]).unwrap();
         let forwarded = request_options(&request, COUNT).unwrap();
         assert_eq!(forwarded, options(&kept));

@@ -9,12 +9,12 @@ use core::num::NonZeroU32;
 
 use carob_cc::time::Instant;
 
-/// Where an owner's timer stands; the owner keeps it, the heap moves it.
+/// A handle of an owner's timer, stable while the heap moves the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimerId(NonZeroU32);
+pub(crate) struct TimerId(NonZeroU32);
 
 impl TimerId {
-    /// Not 0, so that an owner without a timer pays nothing to say so.
+    /// Not 0, so that `Option<TimerId>` takes no additional space.
     fn new(index: u32) -> Self {
         Self(NonZeroU32::MIN.saturating_add(index))
     }
@@ -35,7 +35,7 @@ const UNSET: u32 = u32::MAX;
 
 /// Deadlines keyed by owner.
 #[derive(Debug)]
-pub struct Timers<O> {
+pub(crate) struct Timers<O> {
     slots: Vec<Slot<O>>,
     free: Vec<u32>,
     heap: Vec<(Instant, u64, u32)>,
@@ -55,7 +55,7 @@ impl<O> Default for Timers<O> {
 
 impl<O: Copy> Timers<O> {
     /// A timer for `owner`, not running yet.
-    pub fn add(&mut self, owner: O) -> TimerId {
+    pub(crate) fn add(&mut self, owner: O) -> TimerId {
         if let Some(index) = self.free.pop() {
             self.slots[index as usize] = Slot {
                 owner,
@@ -71,19 +71,19 @@ impl<O: Copy> Timers<O> {
         TimerId::new(index)
     }
 
-    /// Gives a timer to another owner.
-    pub fn give(&mut self, id: TimerId, owner: O) {
+    /// Transfers a timer to another owner.
+    pub(crate) fn give(&mut self, id: TimerId, owner: O) {
         self.slots[id.index()].owner = owner;
     }
 
-    /// Ends the life of a timer.
-    pub fn remove(&mut self, id: TimerId) {
+    /// Removes a timer.
+    pub(crate) fn remove(&mut self, id: TimerId) {
         self.cancel(id);
         self.free.push(id.index() as u32);
     }
 
     /// Starts or moves a timer.
-    pub fn set(&mut self, id: TimerId, at: Instant) {
+    pub(crate) fn set(&mut self, id: TimerId, at: Instant) {
         self.cancel(id);
         self.sequence += 1;
         let position = self.heap.len();
@@ -93,7 +93,7 @@ impl<O: Copy> Timers<O> {
     }
 
     /// Stops a timer, running or not.
-    pub fn cancel(&mut self, id: TimerId) {
+    pub(crate) fn cancel(&mut self, id: TimerId) {
         let position = self.slots[id.index()].position;
         if position == UNSET {
             return;
@@ -102,19 +102,19 @@ impl<O: Copy> Timers<O> {
         self.detach(position as usize);
     }
 
-    /// When a timer will fire, if it runs.
-    pub fn deadline(&self, id: TimerId) -> Option<Instant> {
+    /// The deadline of a timer, if it runs.
+    pub(crate) fn deadline(&self, id: TimerId) -> Option<Instant> {
         let position = self.slots[id.index()].position;
         (position != UNSET).then(|| self.heap[position as usize].0)
     }
 
     /// The earliest deadline.
-    pub fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         self.heap.first().map(|&(at, ..)| at)
     }
 
     /// Takes one timer that is due at `now`, earliest first.
-    pub fn expire(&mut self, now: Instant) -> Option<O> {
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<O> {
         let &(at, _, index) = self.heap.first()?;
         if at > now {
             return None;

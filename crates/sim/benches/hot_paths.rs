@@ -9,7 +9,7 @@ use carob_cc::time::{Duration, Instant};
 use carob_sim::link::{Direction, DirectionSpec, LossProfile, profile};
 use carob_sim::queue::EventQueue;
 use carob_sim::random::Stream;
-use carob_sim::trace::{Trace, What};
+use carob_sim::trace::{SimEvent, Trace};
 
 const OPERATIONS: u32 = 1_000_000;
 const ROUNDS: usize = 9;
@@ -83,7 +83,7 @@ fn main() {
     measure("trace event, hash only", || {
         let mut trace = Trace::hashing();
         for k in 0..OPERATIONS {
-            let what = What::Sent {
+            let what = SimEvent::Sent {
                 item: k,
                 attempt: 0,
                 bytes: 296,

@@ -14,13 +14,13 @@ use std::time::Instant as Clock;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
+use carob_sim::engine;
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
     ControllerSpec, Recording, Requests, RunSpec, ServerSpec, Span, Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
-use carob_sim::world;
 
 fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
     let loss = profile(error)
@@ -50,6 +50,7 @@ fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
             down: direction(30_000, 400),
             up: direction(60_000, 200),
         },
+        mesh: None,
         header_bytes: 28,
         mtu_bytes: 296,
         transport: Transport::Datagrams,
@@ -101,7 +102,7 @@ fn main() {
                 let mut events = 0;
                 for seed in 0..runs {
                     let spec = &specs(clients, error, seed)[k].1;
-                    let record = world::run(spec).expect("a run");
+                    let record = engine::run(spec).expect("a run");
                     events += record.events_handled;
                 }
                 let micros = began.elapsed().as_secs_f64() * 1e6 / runs as f64;

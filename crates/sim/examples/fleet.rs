@@ -14,13 +14,13 @@ use carob_cc::time::Duration;
 use carob_sim::fleet::spec::{Clocks, Damage, FleetRecord, FleetSpec};
 use carob_sim::fleet::{self};
 
-/// A run as it is asked for.
+/// The options of the command line.
 #[derive(Clone, Debug)]
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is an option of its own"
 )]
-struct Asked {
+struct Options {
     seeds: (u64, u64),
     sizes: [u32; 4],
     gap: u64,
@@ -30,9 +30,9 @@ struct Asked {
     every_mode: bool,
 }
 
-impl Asked {
+impl Options {
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
-        let mut asked = Self {
+        let mut options = Self {
             seeds: (1, 1),
             sizes: [200, 20, 2, 2],
             gap: 600,
@@ -48,17 +48,17 @@ impl Asked {
                 "--seeds" => {
                     let value = value()?;
                     let (first, last) = value.split_once('-').unwrap_or((&value, &value));
-                    asked.seeds = (first.parse()?, last.parse()?);
+                    options.seeds = (first.parse()?, last.parse()?);
                 }
-                "--clients" => asked.sizes[0] = value()?.parse()?,
-                "--servers" => asked.sizes[1] = value()?.parse()?,
-                "--proxies" => asked.sizes[2] = value()?.parse()?,
-                "--days" => asked.sizes[3] = value()?.parse()?,
-                "--gap" => asked.gap = value()?.parse()?,
-                "--tight" => asked.tight = true,
-                "--unnoticed" => asked.unnoticed = true,
-                "--stopping" => asked.stopping = true,
-                "--every-mode" => asked.every_mode = true,
+                "--clients" => options.sizes[0] = value()?.parse()?,
+                "--servers" => options.sizes[1] = value()?.parse()?,
+                "--proxies" => options.sizes[2] = value()?.parse()?,
+                "--days" => options.sizes[3] = value()?.parse()?,
+                "--gap" => options.gap = value()?.parse()?,
+                "--tight" => options.tight = true,
+                "--unnoticed" => options.unnoticed = true,
+                "--stopping" => options.stopping = true,
+                "--every-mode" => options.every_mode = true,
                 _ => {
                     let known = "--seeds, --clients, --servers, --proxies, --days, --gap, --tight, \
                                  --unnoticed, --stopping and --every-mode";
@@ -66,10 +66,10 @@ impl Asked {
                 }
             }
         }
-        Ok(asked)
+        Ok(options)
     }
 
-    /// The runs of a seed: as asked for, or that, one with small tables, and one with damage.
+    /// The runs of a seed: as specified, or that, one with small tables, and one with damage.
     fn modes(&self) -> Vec<Self> {
         let mut modes = vec![self.clone()];
         if self.every_mode {
@@ -99,7 +99,7 @@ impl Asked {
         spec
     }
 
-    /// What makes one run of these again.
+    /// The command that repeats one of these runs.
     fn command(&self, seed: u64) -> String {
         let [clients, servers, proxies, days] = self.sizes;
         let mut line = format!(
@@ -120,7 +120,7 @@ impl Asked {
     }
 }
 
-fn print(asked: &Asked, seed: u64, record: &FleetRecord, took: f64) {
+fn print(options: &Options, seed: u64, record: &FleetRecord, took: f64) {
     let millions = |n: u64| n as f64 / 1e6;
     println!(
         "seed {seed}{}{}: {} breaches; {} requests ({} answered, {} denied, {} failed, {} cancelled, {} \
@@ -128,8 +128,8 @@ fn print(asked: &Asked, seed: u64, record: &FleetRecord, took: f64) {
          observers, {} of them up to date at dawn; {:.2} M datagrams ({:.2} M lost, {:.2} M doubled, \
          {} damaged); {} restarts, {} stalls, {} suspensions; {} remembered at most; digest {:016x}; \
          {took:.0} s",
-        if asked.tight { ", tight" } else { "" },
-        if asked.unnoticed { ", unnoticed" } else { "" },
+        if options.tight { ", tight" } else { "" },
+        if options.unnoticed { ", unnoticed" } else { "" },
         record.breaches.values().sum::<u64>(),
         record.requests,
         record.answered,
@@ -159,16 +159,16 @@ fn print(asked: &Asked, seed: u64, record: &FleetRecord, took: f64) {
         for finding in &record.findings {
             println!("  {finding}");
         }
-        println!("  replay: {}", asked.command(seed));
+        println!("  replay: {}", options.command(seed));
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let asked = Asked::parse(std::env::args().skip(1))?;
-    let [clients, servers, proxies, days] = asked.sizes;
+    let options = Options::parse(std::env::args().skip(1))?;
+    let [clients, servers, proxies, days] = options.sizes;
     println!("{clients} clients, {servers} servers, {proxies} proxies, {days} days");
-    let all = (asked.seeds.0..=asked.seeds.1)
-        .flat_map(|seed| asked.modes().into_iter().map(move |mode| (seed, mode)));
+    let all = (options.seeds.0..=options.seeds.1)
+        .flat_map(|seed| options.modes().into_iter().map(move |mode| (seed, mode)));
     let runs = Mutex::new(all);
     let unsound = Mutex::new(Vec::new());
     let work = || {

@@ -1,20 +1,20 @@
-//! Packets as a sniffer at a host sees them: each when it is sent, and again where it arrives.
+//! Packet capture at hosts: each packet when it is sent, and again when it arrives.
 //!
-//! Hosts have IPv4 addresses here, so that packets have the length they had on the link: client
-//! `n` is 10.0.0.0 + 2 + `n`, the server 10.255.0.1. All use CoAP's port, 5683, since every host
-//! has one endpoint; a client that starts or connects anew does so from the next port up.
+//! Hosts have IPv4 addresses here, so that packets have the length they had on the link: client `n`
+//! is 10.0.0.0 + 2 + `n`, the server 10.255.0.1. All use CoAP's port, 5683, since every host has
+//! one endpoint; a client that restarts or reconnects uses the next port up.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
 use carob_cc::time::Instant;
 
-use crate::host::PORT;
+use crate::engine::host::PORT;
 use crate::tcp::Segment;
 use crate::tcp::wire;
 
 const UDP: u8 = 17;
-/// Hop limit of the packets made here, as TCP's have.
+/// Hop limit of captured packets, as of TCP's.
 const TTL: u8 = 64;
 /// The largest UDP payload that an IPv4 packet holds.
 const PAYLOAD_MAX: usize = 65_535 - 28;
@@ -22,21 +22,21 @@ const PAYLOAD_MAX: usize = 65_535 - 28;
 /// A packet that a host sent or received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// When.
+    /// Time.
     pub at: Instant,
-    /// The host that saw it: its sender, or the one it reached.
+    /// The capturing host: its sender, or its receiver.
     pub host: u32,
-    /// The host that sent it; clients come first, the server last.
+    /// The sending host; clients come first, the server last.
     pub from: u32,
-    /// The host it is for.
+    /// The destination host.
     pub to: u32,
-    /// How often its client had started or connected anew before.
+    /// Restarts or reconnections of its client before.
     pub restarts: u32,
-    /// What it carries.
+    /// Its content.
     pub content: Content,
 }
 
-/// What a packet carries.
+/// The content of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A UDP datagram.
@@ -46,7 +46,7 @@ pub enum Content {
 }
 
 impl Captured {
-    /// Whether it was seen as it was sent.
+    /// Returns whether it was captured at its sender.
     pub fn is_outgoing(&self) -> bool {
         self.host == self.from
     }
@@ -96,7 +96,7 @@ fn datagram(from: SocketAddrV4, to: SocketAddrV4, payload: &[u8]) -> Vec<u8> {
     }
     packet.extend_from_slice(payload);
     let over = wire::pseudo_header_of(UDP, *from.ip(), *to.ip(), usize::from(length));
-    // A sum of 0 would say that there is none (RFC 768).
+    // A checksum of 0 would mean that there is none (RFC 768).
     let sum = match wire::checksum(over, &packet[20..]) {
         0 => u16::MAX,
         sum => sum,

@@ -48,7 +48,7 @@ impl Default for Words {
 }
 
 impl Words {
-    /// Takes in one word.
+    /// Adds a word.
     #[inline]
     pub fn add(&mut self, word: u64) {
         const MULTIPLIER: u128 = 0xd6e8_feb8_6659_fd93;
@@ -58,7 +58,7 @@ impl Words {
         self.state = (product as u64 ^ (product >> 64) as u64).wrapping_add(self.state);
     }
 
-    /// The hash of everything taken in so far.
+    /// The hash of all words so far.
     pub fn finish(&self) -> u64 {
         mix(self.state ^ mix(self.count))
     }

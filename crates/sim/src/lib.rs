@@ -1,16 +1,16 @@
 //! Deterministic network simulator that runs Carob's own protocol code.
 //!
-//! Nothing in here reads a clock, starts a thread, opens a socket or draws randomness that was
-//! not handed to it: a run is a pure function of its [`spec::RunSpec`], and its
-//! [`trace`] hash says so. Times are whole microseconds, probabilities 32-bit thresholds; the one
-//! floating-point function in the path of a packet is the logarithm behind exponential draws
-//! ([`random::Stream::exponential`]), taken from the `libm` crate so that it rounds alike everywhere.
+//! This crate reads no clock, starts no thread, opens no socket and draws only from the streams it
+//! is given. A run is a pure function of its [`spec::RunSpec`], proven by its [`trace`] hash. Times
+//! are whole microseconds, probabilities 32-bit thresholds. The one floating-point function in the
+//! path of a packet is the logarithm of exponential draws ([`random::Stream::exponential`]), from
+//! the `libm` crate, so that it rounds alike on every machine.
 //!
-//! Reading order: [`random`] (streams that do not disturb each other), [`link`] (what happens to
-//! a packet on a constrained link), [`queue`] (what happens next), [`trace`] (what happened),
-//! [`spec`] (what a run is told and what it tells), [`world`] (a run), [`notifications`] (a run in which
-//! clients observe), [`mesh`] (wireless networks), [`script`] (what is said),
-//! [`tcp`] (what CoAP over TCP runs on), [`capture`] (packets as a sniffer sees them).
+//! Reading order: [`random`] (independent streams), [`link`] (a packet on a constrained link),
+//! [`queue`] (event queue), [`trace`] (events of a run), [`spec`] (specification and record of a
+//! run), [`engine`] (the event loop of a run), `net` (networks: [`link`] and [`mesh`]), `app`
+//! (applications: requests, [`notifications`], traffic of a mesh), [`tcp`] (TCP model for CoAP over
+//! TCP), [`capture`] (packet capture), [`script`] (scripted exchanges).
 //!
 //! ```
 //! use carob_cc::time::Instant;
@@ -21,23 +21,20 @@
 //! assert_eq!(at.as_micros(), 78_933); // 296 x 8 / 30000 s, rounded down
 //! ```
 
-mod alarm;
+mod app;
 pub mod capture;
+mod client_groups;
+pub mod engine;
 pub mod fleet;
-mod fragments;
-mod groups;
 pub mod hash;
-mod host;
-pub mod link;
-pub mod mesh;
-pub mod notifications;
+mod net;
 pub mod queue;
 pub mod random;
 pub mod script;
 pub mod spec;
-mod store;
 pub mod tcp;
 pub mod trace;
-pub mod world;
 
-pub use host::NO_ITEM;
+pub use app::notifications;
+pub use engine::NO_ITEM;
+pub use net::{link, mesh};

@@ -1,25 +1,26 @@
-//! What happens next: events ordered by time, and by insertion where times are equal.
+//! Event queue, ordered by time, and by insertion where times are equal.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
 use carob_cc::time::Instant;
 
-/// The most events that may be pending. More means a bug in the model, not a large network: even
-/// a thousand hosts keep a few timers and packets each.
+/// The maximum number of pending events. More would be a bug in the model: even a thousand hosts
+/// have a few timers and packets each.
 pub const EVENTS_MAX: usize = 1 << 24;
 
-/// Lanes for events that mostly come in order ([`EventQueue::push_in_order`]).
+/// Lanes for events that are mostly pushed in order ([`EventQueue::push_in_order`]).
 pub const LANES: usize = 2;
 
 /// A queue of events keyed by (time, insertion number).
 ///
-/// Equal times come out in the order they went in, so a run does not depend on the heap's shape.
+/// Events of equal times are popped in their order of insertion, so a run does not depend on the
+/// heap's shape.
 #[derive(Clone, Debug)]
 pub struct EventQueue<E> {
     heap: BinaryHeap<Entry<E>>,
-    /// Events that came in order, each lane by itself: the next of all is the first of a lane, or
-    /// the top of the heap.
+    /// Events pushed in order, by lane: the next event is the first of a lane, or the top of the
+    /// heap.
     lanes: [VecDeque<Entry<E>>; LANES],
     next_number: u64,
     now: Instant,
@@ -64,7 +65,7 @@ impl<E> Default for EventQueue<E> {
 }
 
 impl<E> EventQueue<E> {
-    /// An empty queue at time zero.
+    /// Creates an empty queue at time zero.
     pub const fn new() -> Self {
         Self {
             heap: BinaryHeap::new(),
@@ -74,7 +75,7 @@ impl<E> EventQueue<E> {
         }
     }
 
-    /// Schedules an event. One in the past happens at once, after those already due.
+    /// Schedules an event. One in the past is due at once, after those already due.
     ///
     /// # Panics
     ///
@@ -84,9 +85,8 @@ impl<E> EventQueue<E> {
         self.heap.push(entry);
     }
 
-    /// The same, for events of which each mostly happens after the one pushed to this lane before,
-    /// as packets arrive from a link: what comes in order needs no sorting. When events happen does
-    /// not depend on it.
+    /// The same, for events that mostly come after the previous one of this lane, as arrivals from
+    /// a link do: in-order events need no sorting. The result does not depend on the lane.
     ///
     /// # Panics
     ///
@@ -124,7 +124,7 @@ impl<E> EventQueue<E> {
         next
     }
 
-    /// Takes the next event and moves the clock to it.
+    /// Pops the next event and advances the clock to it.
     pub fn pop(&mut self) -> Option<(Instant, E)> {
         let Entry { key, event } = match self.next()?.1 {
             Some(lane) => self.lanes[lane].pop_front()?,
@@ -134,7 +134,7 @@ impl<E> EventQueue<E> {
         Some((self.now, event))
     }
 
-    /// Takes the next event if it happens no later than `until`.
+    /// Pops the next event if it is due no later than `until`.
     pub fn pop_until(&mut self, until: Instant) -> Option<(Instant, E)> {
         if self.next_at()? > until {
             return None;
@@ -142,22 +142,22 @@ impl<E> EventQueue<E> {
         self.pop()
     }
 
-    /// When the next event happens.
+    /// The time of the next event.
     pub fn next_at(&self) -> Option<Instant> {
         self.next().map(|(key, _)| time_of(key))
     }
 
-    /// The time of the last event taken.
+    /// The time of the last popped event.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Events pending.
+    /// The number of pending events.
     pub fn len(&self) -> usize {
         self.heap.len() + self.lanes.iter().map(VecDeque::len).sum::<usize>()
     }
 
-    /// Whether nothing is pending.
+    /// Returns whether no event is pending.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,8 +1,8 @@
-//! Random streams derived from a seed and a label, and draws that are the same on every machine.
+//! Random streams derived from a seed and a label, with draws that are the same on every machine.
 //!
-//! A run has one seed and as many streams as it has purposes. A stream depends on nothing but the
-//! seed, its label and its index, so a draw added in one place shifts no other, and two algorithms
-//! run with one seed meet the same losses packet by packet (paired comparisons).
+//! A run has one seed and a stream for each purpose. A stream depends only on the seed, its label
+//! and its index, so an added draw shifts no other stream. Two algorithms run with one seed meet
+//! the same losses packet by packet (paired comparisons).
 
 use carob_cc::random::Random;
 use carob_cc::time::Duration;
@@ -46,22 +46,23 @@ impl Stream {
         self.generator.next_u64()
     }
 
-    /// Whether an event of this probability happens. Draws once, whatever the probability.
+    /// Draws an event of this probability. One draw, regardless of the probability.
     #[inline]
     pub fn happens(&mut self, probability: Probability) -> bool {
         u64::from(self.next_u32()) < probability.threshold
     }
 
-    /// Uniform over `[low, high]`, both ends included; `low` if the range is empty.
+    /// A uniform draw from `[low, high]`, both ends included; `low` if the range is empty.
     pub fn uniform(&mut self, low: Duration, high: Duration) -> Duration {
         carob_cc::random::uniform(self, low, high)
     }
 
-    /// Exponentially distributed with the given mean, by inverse transform: `-mean x ln(u)`.
+    /// An exponentially distributed draw with the given mean, by inverse transform: `-mean x
+    /// ln(u)`.
     ///
-    /// `u` has 53 random bits and is never 0, so a draw is at most 36.7 means. The logarithm is
-    /// the `libm` crate's (FreeBSD msun in Rust), not the platform's, so that every machine
-    /// rounds alike.
+    /// `u` has 53 random bits and is never 0, so a draw is at most 36.7 means. The logarithm is the
+    /// `libm` crate's (FreeBSD msun in Rust), not the platform's, so that every machine rounds
+    /// alike.
     pub fn exponential(&mut self, mean: Duration) -> Duration {
         let u = ((self.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         Duration::from_micros((-libm::log(u) * mean.as_micros() as f64 + 0.5) as u64)
@@ -105,17 +106,17 @@ impl Probability {
         }
     }
 
-    /// So many parts per million.
+    /// A probability in parts per million.
     pub const fn ppm(parts: u32) -> Self {
         Self::of(parts as u64, 1_000_000)
     }
 
-    /// Draws of 32 bits below it are hits.
+    /// The threshold: draws of 32 bits below it are hits.
     pub(crate) const fn threshold(self) -> u64 {
         self.threshold
     }
 
-    /// As a float, for printing.
+    /// The probability as a float, for printing.
     pub fn as_f64(self) -> f64 {
         self.threshold as f64 / (1_u64 << 32) as f64
     }

@@ -1,8 +1,8 @@
-//! A script: one client and one server across a link, made to do one thing after the other.
+//! Scripted exchanges: one client and one server across a link, one step after the other.
 //!
-//! Where a [run](crate::world) measures how long flows take, a script shows what is said: every
-//! protocol event of both endpoints, in order. The same script can be played over real sockets, and
-//! the events, times aside, must be the same.
+//! A [run](crate::engine) measures how long flows take; a script records every protocol event of
+//! both endpoints, in order. The same script can be played over real sockets, and its events must
+//! be the same except for times.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv6Addr, SocketAddr};
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, MessageView, OptionNumber};
 use carob_proto::endpoint::{
-    Config, Endpoint, Event, IncomingId, Output, RequestId, Sending, Subject, Tracing,
+    Config, Endpoint, Event, IncomingId, Output, RequestConfig, RequestId, Subject, Tracing,
 };
 use carob_proto::message::Payload;
 use carob_proto::trace::Trace;
@@ -21,11 +21,11 @@ use crate::link::{Link, LinkSpec, Verdict};
 use crate::queue::EventQueue;
 use crate::random::Stream;
 
-/// One thing to do. The next begins when this one is over and nothing is under way.
+/// A step. The next one begins when this one is complete and nothing is outstanding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// The client makes a request.
+    /// The client sends a request.
     Request {
         /// Its method.
         method: Code,
@@ -33,7 +33,7 @@ pub enum Step {
         path: String,
         /// Its body.
         payload: Vec<u8>,
-        /// As CON or NON.
+        /// True for CON, false for NON.
         confirmable: bool,
     },
     /// The client observes a path.
@@ -41,64 +41,64 @@ pub enum Step {
         /// The path.
         path: String,
     },
-    /// A resource of the server's gets a new state, of which its observers are told.
+    /// A resource of the server changes, and its observers are notified.
     Change {
         /// Its path.
         path: String,
-        /// The state.
+        /// The new state.
         payload: Vec<u8>,
-        /// Tell them in CON messages.
+        /// True for CON notifications.
         confirmable: bool,
     },
-    /// The client forgets its observation of a path, and tells nobody.
+    /// The client drops its observation of a path silently.
     Forget {
         /// The path.
         path: String,
     },
-    /// The client gives its observation of a path back.
+    /// The client cancels its observation of a path.
     Stop {
         /// The path.
         path: String,
     },
-    /// The client asks whether the server is there.
+    /// The client pings the server.
     Ping,
-    /// The next datagrams of one end are lost on the way.
+    /// The next datagrams of one end are lost.
     Lose {
-        /// Those of the client, or those of the server.
+        /// True for those of the client, false for those of the server.
         from_client: bool,
-        /// How many.
+        /// The number of datagrams.
         datagrams: u32,
     },
 }
 
-/// A script and what its outcome depends on.
+/// A script with its network and settings.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// What is done.
+    /// The steps.
     pub steps: Vec<Step>,
     /// The seed all streams derive from.
     pub seed: u64,
     /// The link between client and server.
     pub link: LinkSpec,
-    /// The settings of both endpoints; what they trace is the script's business.
+    /// The settings of both endpoints; the script sets the trace level.
     pub config: Config,
-    /// The server answers requests for paths that begin with `slow` after this long.
+    /// Delay of responses to paths that begin with `slow`.
     pub slow: Duration,
-    /// When the script is cut off.
+    /// Time limit of the script.
     pub time_limit: Duration,
 }
 
-/// What came of a script.
+/// The results of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Played {
     /// The client's protocol events.
     pub client: Vec<Trace>,
     /// The server's protocol events.
     pub server: Vec<Trace>,
-    /// What the client's application was told, in words: `2.05 5 bytes`, `state 5 bytes`,
-    /// `pong`, or how something failed.
-    pub told: Vec<String>,
-    /// Every step was done within the time limit.
+    /// Events of the client's application in text: `2.05 5 bytes`, `state 5 bytes`, `pong`, or the
+    /// text of a failure.
+    pub outcomes: Vec<String>,
+    /// True if every step was complete within the time limit.
     pub complete: bool,
 }
 
@@ -106,7 +106,7 @@ const CLIENT: usize = 0;
 const SERVER: usize = 1;
 
 #[derive(Debug)]
-enum Happening {
+enum ScriptEvent {
     Arrival { to: usize, bytes: Vec<u8> },
     Wake { host: usize },
     Answer { id: IncomingId },
@@ -114,7 +114,7 @@ enum Happening {
 
 struct Stage {
     now: Instant,
-    queue: EventQueue<Happening>,
+    queue: EventQueue<ScriptEvent>,
     hosts: [Endpoint; 2],
     link: Link,
     /// Datagrams still to be lost, of either end.
@@ -159,11 +159,11 @@ pub fn play(script: &Script) -> Played {
             stage.drain(SERVER);
             continue;
         }
-        let Some((now, happening)) = stage.queue.pop_until(end) else {
+        let Some((now, event)) = stage.queue.pop_until(end) else {
             return stage.played;
         };
         stage.now = now;
-        stage.handle(happening);
+        stage.handle(event);
     }
 }
 
@@ -182,7 +182,7 @@ fn path_of(message: &MessageView<'_>) -> String {
 }
 
 impl Stage {
-    /// Whether nothing is under way: no exchange, no request, no datagram.
+    /// Returns whether nothing is outstanding: no exchange, no request, no datagram.
     fn is_quiet(&self) -> bool {
         let idle = |host: &Endpoint| {
             let usage = host.usage();
@@ -201,15 +201,15 @@ impl Stage {
                 payload,
                 confirmable,
             } => {
-                let mut sending = Sending::default();
+                let mut sending = RequestConfig::default();
                 sending.confirmable = confirmable;
                 let request = Request::new(method).with_payload(payload);
-                self.ask(&path, request, sending);
+                self.send_request(&path, request, sending);
             }
             Step::Observe { path } => {
-                let mut sending = Sending::default();
+                let mut sending = RequestConfig::default();
                 sending.observe = true;
-                if let Some(id) = self.ask(&path, Request::get(), sending) {
+                if let Some(id) = self.send_request(&path, Request::get(), sending) {
                     self.observations.push((path, id));
                 }
             }
@@ -223,8 +223,8 @@ impl Stage {
                 let mut response = Response::new(Code::CONTENT);
                 response.payload = Payload::Whole(payload);
                 let subject = self.subject(path);
-                let told = self.hosts[SERVER].notify(now, subject, &response, confirmable);
-                debug_assert!(told.is_ok(), "a state without options fits a message");
+                let notified = self.hosts[SERVER].notify(now, subject, &response, confirmable);
+                debug_assert!(notified.is_ok(), "a state without options fits a message");
             }
             Step::Forget { path } => {
                 if let Some(id) = self.take_observation(&path) {
@@ -238,7 +238,7 @@ impl Stage {
             }
             Step::Ping => {
                 if let Err(error) = self.hosts[CLIENT].ping(now, server) {
-                    self.played.told.push(error.to_string());
+                    self.played.outcomes.push(error.to_string());
                 }
             }
             Step::Lose {
@@ -248,14 +248,19 @@ impl Stage {
         }
     }
 
-    fn ask(&mut self, path: &str, request: Request, sending: Sending) -> Option<RequestId> {
-        let asked = request.with_path(path).map_err(|error| error.to_string());
-        let asked = asked.and_then(|request| {
+    fn send_request(
+        &mut self,
+        path: &str,
+        request: Request,
+        sending: RequestConfig,
+    ) -> Option<RequestId> {
+        let sent = request.with_path(path).map_err(|error| error.to_string());
+        let sent = sent.and_then(|request| {
             self.hosts[CLIENT]
                 .request(self.now, address(SERVER), request, sending)
                 .map_err(|error| error.to_string())
         });
-        asked.map_err(|error| self.played.told.push(error)).ok()
+        sent.map_err(|error| self.played.outcomes.push(error)).ok()
     }
 
     fn subject(&mut self, path: String) -> Subject {
@@ -272,18 +277,18 @@ impl Stage {
         Some(self.observations.swap_remove(place).1)
     }
 
-    fn handle(&mut self, happening: Happening) {
-        match happening {
-            Happening::Arrival { to, bytes } => {
+    fn handle(&mut self, event: ScriptEvent) {
+        match event {
+            ScriptEvent::Arrival { to, bytes } => {
                 self.flying -= 1;
                 self.hosts[to].handle_datagram(self.now, address(1 - to), &bytes);
                 self.drain(to);
             }
-            Happening::Wake { host } => {
+            ScriptEvent::Wake { host } => {
                 self.hosts[host].handle_timeout(self.now);
                 self.drain(host);
             }
-            Happening::Answer { id } => {
+            ScriptEvent::Answer { id } => {
                 self.answer(id);
                 self.drain(SERVER);
             }
@@ -305,10 +310,11 @@ impl Stage {
                     log.push(trace);
                 }
                 Output::Event(Event::Request(id)) => self.take(id),
-                Output::Event(event) => self.tell(event),
+                Output::Event(event) => self.record(event),
                 Output::Wait(at) => {
                     if let Some(at) = at {
-                        self.queue.push(at.max(self.now), Happening::Wake { host });
+                        self.queue
+                            .push(at.max(self.now), ScriptEvent::Wake { host });
                     }
                     return;
                 }
@@ -329,11 +335,11 @@ impl Stage {
         if let Verdict::Deliver { at, .. } = direction.offer(self.now, bytes.len() as u32) {
             self.flying += 1;
             let to = 1 - from;
-            self.queue.push(at, Happening::Arrival { to, bytes });
+            self.queue.push(at, ScriptEvent::Arrival { to, bytes });
         }
     }
 
-    /// Takes a request at the server.
+    /// Accepts a request at the server.
     fn take(&mut self, id: IncomingId) {
         let Some(incoming) = self.hosts[SERVER].incoming(id) else {
             return;
@@ -349,11 +355,11 @@ impl Stage {
         if wait.is_zero() {
             self.answer(id);
         } else {
-            self.queue.push(self.now + wait, Happening::Answer { id });
+            self.queue.push(self.now + wait, ScriptEvent::Answer { id });
         }
     }
 
-    /// GET and FETCH read, PUT writes, DELETE deletes, every other method is an echo.
+    /// Responds: GET and FETCH read, PUT writes, DELETE deletes, every other method is an echo.
     fn answer(&mut self, id: IncomingId) {
         let Some(incoming) = self.hosts[SERVER].incoming(id) else {
             return;
@@ -381,8 +387,8 @@ impl Stage {
         self.hosts[SERVER].respond(self.now, id, &response);
     }
 
-    /// Notes what the client's application is told.
-    fn tell(&mut self, event: Event) {
+    /// Records an event of the client's application.
+    fn record(&mut self, event: Event) {
         let words = match event {
             Event::Response { response, .. } => {
                 format!("{} {} bytes", response.code, response.bytes().len())
@@ -395,7 +401,7 @@ impl Stage {
             Event::Pong(_) => "pong".to_owned(),
             _ => return,
         };
-        self.played.told.push(words);
+        self.played.outcomes.push(words);
     }
 }
 
@@ -446,14 +452,14 @@ mod tests {
             Step::Ping,
         ]));
         assert!(played.complete);
-        let told = [
+        let expected = [
             "4.04 0 bytes",
             "state 3 bytes",
             "state 4 bytes",
             "2.05 4 bytes",
             "pong",
         ];
-        assert_eq!(played.told, told);
+        assert_eq!(played.outcomes, expected);
     }
 
     #[test]
@@ -466,9 +472,9 @@ mod tests {
         let sent = played
             .client
             .iter()
-            .filter(|trace| trace.what.name() == "sent");
+            .filter(|trace| trace.event.name() == "sent");
         assert_eq!(sent.count(), 3);
-        assert_eq!(played.told, ["4.04 0 bytes"]);
+        assert_eq!(played.outcomes, ["4.04 0 bytes"]);
     }
 
     #[test]

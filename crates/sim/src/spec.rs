@@ -1,4 +1,4 @@
-//! What a run is told ([`RunSpec`]) and what it tells ([`RunRecord`]).
+//! Specification ([`RunSpec`]) and results ([`RunRecord`]) of a run.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -7,114 +7,118 @@ use carob_cc::constants::SetError;
 use carob_cc::registry::{self, Entry, Settings};
 use carob_cc::time::{Duration, Instant};
 use carob_cc::{AnyController, TransmissionParameters};
-use carob_proto::congestion::Choice;
+use carob_proto::congestion::CongestionControl;
 use carob_proto::trace::Trace;
 
 use crate::capture::Captured;
-pub use crate::groups::Group;
+pub use crate::client_groups::ClientGroup;
+pub use crate::engine::server_queue::{Copies, SERVER_QUEUE_MAX, ServerRecord, ServerSpec};
 use crate::link::{Counters, LinkSpec};
 pub use crate::mesh::record::{MeshBin, MeshRecord, NodeRecord};
 pub use crate::mesh::spec::MeshSpec;
 pub use crate::notifications::{
     NotificationBin, NotificationRecord, Notifications, Sends, Subscriber,
 };
+use crate::random::Probability;
 use crate::tcp::TcpSettings;
 use crate::trace::Event;
-pub use crate::world::server::{Copies, SERVER_QUEUE_MAX, ServerRecord, ServerSpec};
 
-/// One run: everything its outcome depends on.
+/// A run: everything its results depend on.
 #[derive(Clone, Debug)]
 pub struct RunSpec {
-    /// The seed all streams derive from.
+    /// The seed of all streams.
     pub seed: u64,
     /// Clients behind the link, each with its own flow; 1 to [`CLIENTS_MAX`], `others` included.
     pub clients: u32,
-    /// When clients begin: each draws from this span, uniformly, on the stream
-    /// (`"client/start"`, client).
+    /// The span of the clients' start times, drawn uniformly on the stream (`"client/start"`,
+    /// client).
     pub start: Span,
-    /// The constrained link shared by all clients.
+    /// The constrained link shared by all clients; unused in a wireless network.
     pub link: LinkSpec,
-    /// Bytes of IP and UDP headers each datagram adds on the link.
+    /// The wireless network; none for a run over the link.
+    pub mesh: Option<Box<MeshSpec>>,
+    /// Size of the IP and UDP headers of each datagram in bytes.
     pub header_bytes: u32,
-    /// The largest packet on the link in bytes, headers included; at least 68. A larger datagram
-    /// crosses in fragments, as IPv4 makes them; TCP's segments must fit.
+    /// The largest packet on the link in bytes, headers included; at least 68. A larger datagram is
+    /// fragmented as in IPv4; TCP's segments must fit.
     pub mtu_bytes: u32,
-    /// What carries messages.
+    /// The transport.
     pub transport: Transport,
-    /// What clients do.
+    /// The clients' workload.
     pub workload: Workload,
     /// Transmission parameters of both ends, with profile, scenario and command line applied.
-    /// Of datagrams; over connections they mean nothing.
+    /// Datagrams only.
     pub transmission: TransmissionParameters,
-    /// The congestion controller of clients and server. Of datagrams, likewise.
+    /// The congestion controller of clients and server. Datagrams only.
     pub controller: ControllerSpec,
-    /// What requests cost the server. By default nothing.
+    /// The server's service time. Default: none.
     pub server: ServerSpec,
-    /// Other clients on the same link, of other kinds; none in most runs.
-    pub others: Vec<Group>,
-    /// When the run is over.
+    /// Other client groups on the same link; none in most runs.
+    pub others: Vec<ClientGroup>,
+    /// The condition that ends the run.
     pub until: Until,
-    /// When the run is cut off; flows not done by then have no completion time.
+    /// Time limit of the run; flows not complete by then have no completion time.
     pub time_limit: Duration,
-    /// What to keep besides the counts.
+    /// Data to record besides the counters.
     pub record: Recording,
 }
 
-/// What carries messages.
+/// The transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a run has one")]
 pub enum Transport {
-    /// UDP: the stack's message layer repeats what is lost (RFC 7252 4).
+    /// UDP: the stack's message layer retransmits (RFC 7252 4).
     Datagrams,
     /// TCP with these settings at both ends (RFC 8323). Each client connects first, which is not
-    /// part of its flow: its first request is handed over when the connection is there.
+    /// part of its flow: its first request is sent on the established connection.
     Connections(TcpSettings),
 }
 
-/// The most clients a run may have.
+/// The maximum number of clients of a run.
 pub const CLIENTS_MAX: u32 = 4_096;
 
-/// A span of time to draw from uniformly, both ends included.
+/// A span of time for uniform draws, both ends included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// Shortest.
+    /// Lower end.
     pub low: Duration,
-    /// Longest.
+    /// Upper end.
     pub high: Duration,
 }
 
-/// What clients do.
+/// The workload of clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Workload {
-    /// Each client makes requests, one after the other or so many at once.
+    /// Each client sends requests, sequentially or in parallel.
     Requests(Requests),
-    /// Each client observes resources of the server, which tells it of rounds of new states. The
+    /// Each client observes resources of the server, which sends rounds of notifications. The
     /// server is on the constrained side of the link then.
     Notifications(Notifications),
-    /// Nodes of a wireless network send messages to its sinks. Of the run's other settings, only
-    /// seed, transmission parameters, controller, time limit and recording mean something then.
-    Mesh(Box<MeshSpec>),
+    /// Nodes of a wireless network send messages to its sinks, as [`MeshSpec::traffic`] says. Of
+    /// the run's other settings, only seed, transmission parameters, controller, time limit and
+    /// recording apply then.
+    Mesh,
 }
 
 impl Workload {
-    /// The requests that clients make; none if they observe.
+    /// The requests of clients; none for other workloads.
     pub fn requests(&self) -> &Requests {
         static NONE: LazyLock<Requests> = LazyLock::new(Requests::default);
         match self {
             Self::Requests(requests) => requests,
-            Self::Notifications(_) | Self::Mesh(_) => &NONE,
+            Self::Notifications(_) | Self::Mesh => &NONE,
         }
     }
 }
 
-/// Requests of a client, the next when one was answered: a GET where it has no body, else a POST.
+/// Requests of a client, each sent after the previous response: a GET without a body, else a POST.
 ///
-/// Over datagrams a body goes in blocks if it is larger than one (RFC 7959), over connections in
-/// one message, if it has no more than 32 MiB.
+/// Over datagrams a body larger than a block is transferred block-wise (RFC 7959), over connections
+/// in one message of up to 32 MiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
-    /// How many.
+    /// Number of requests.
     pub count: u32,
     /// Size of each request's body in bytes.
     pub request_bytes: u32,
@@ -126,67 +130,99 @@ pub struct Requests {
     pub path: String,
     /// Length of the token in bytes, 0 to 8.
     pub token_bytes: u8,
-    /// How many of them it makes at once, at least 1; how many are on their way is up to NSTART.
+    /// Number of requests passed to the endpoint at once, at least 1; NSTART limits those
+    /// outstanding.
     pub parallel: u32,
-    /// Whether the client starts anew between them.
+    /// Batches with client restarts in between, if any.
     pub batches: Option<Batches>,
-    /// What the client does after a request that failed.
+    /// The client's reaction to a failed request.
     pub after_failure: AfterFailure,
+    /// Periodic requests; none to send each after the previous response.
+    pub periodic: Option<Periodic>,
+    /// Interval at which a sleepy client polls: datagrams for it wait until then. Zero for a client
+    /// that always receives. A client's first poll is drawn uniformly from the first interval, on
+    /// the stream (`"client/poll"`, client). Datagrams only.
+    pub poll: Duration,
+}
+
+/// Periodic requests of a client that keeps its state, as of a device that reports: whatever became
+/// of earlier requests, the next ones are due by the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Periodic {
+    /// Time from one nominal time to the next, the first being the client's start; above zero.
+    pub period: Duration,
+    /// The most that a request comes after its nominal time, drawn uniformly (stream
+    /// `"client/period"`, client).
+    pub jitter: Duration,
+    /// Requests at once in a burst, at least 1.
+    pub burst: u32,
+    /// Probability that a time brings a burst instead of a single request, on the same stream.
+    pub burst_probability: Probability,
 }
 
 impl Requests {
-    /// Whether a body is larger than a block, so that over datagrams it goes in several.
+    /// Returns whether a body is larger than a block, so that it is transferred block-wise over
+    /// datagrams.
     pub fn has_blocks(&self) -> bool {
         self.request_bytes.max(self.response_bytes) > u32::from(self.block_bytes)
     }
+
+    /// Size of the largest message over datagrams in bytes, at most: a block with its options.
+    pub(crate) fn largest_message(&self) -> u16 {
+        /// Header, Block2, Size2, marker, and the lengths of options.
+        const AROUND: usize = 16;
+        let body = self.request_bytes.max(self.response_bytes);
+        let block = body.min(self.block_bytes.into()) as usize;
+        let message = AROUND + usize::from(self.token_bytes) + self.path.len() + block;
+        u16::try_from(message).unwrap_or(u16::MAX)
+    }
 }
 
-/// What a client does after a request that failed: one that was given up, or whose response is no
-/// success.
+/// A client's reaction to a failed request: one that was given up, or whose response is no success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterFailure {
-    /// Nothing more: its flow ends.
+    /// Ends its flow.
     #[default]
     Stop,
-    /// It makes the next.
+    /// Sends the next request.
     Next,
 }
 
-/// Requests in batches: after each the client starts anew, as a device does that sleeps or
-/// restarts. It comes back from another port and knows nothing of the server: its controller is
-/// new, and a connection is closed and another one made.
+/// Requests in batches with a restart of the client after each, as of a device that sleeps or
+/// reboots. It returns from another port without any state: its controller is new, and a connection
+/// is closed and another one made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batches {
-    /// The fewest requests of a batch, at least 1. Each draws its number uniformly, on the stream
-    /// (`"client/batch"`, client).
+    /// Minimum requests of a batch, at least 1. Each batch draws its number uniformly, on the
+    /// stream (`"client/batch"`, client).
     pub least: u32,
-    /// The most.
+    /// Maximum requests of a batch.
     pub most: u32,
-    /// Time between the end of a batch and the next, drawn on the same stream.
+    /// Pause between the end of a batch and the next, drawn on the same stream.
     pub pause: Span,
-    /// Over connections, when that time begins.
+    /// Beginning of the pause, over connections.
     pub reconnect: Reconnect,
 }
 
-/// When a client that has left a connection makes another.
+/// The time at which a client that has left a connection makes another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reconnect {
     /// At once; the old one closes on its own.
     #[default]
     AtOnce,
-    /// When it has the server's FIN, too: a client that waits for its connection to close.
+    /// After the server's FIN as well: the client waits for its connection to close.
     Closed,
 }
 
-/// When a run is over.
+/// The condition that ends a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Until {
-    /// When every client has its last response.
+    /// Every client has its last response.
     #[default]
     Answered,
-    /// When, besides, every connection was closed by both ends.
+    /// Also, every connection was closed by both ends.
     Closed,
-    /// At the time limit, whoever is done or not.
+    /// The time limit, regardless of completion.
     TimeLimit,
 }
 
@@ -200,8 +236,8 @@ pub struct ControllerSpec {
 impl Default for ControllerSpec {
     /// The stack's default controller.
     fn default() -> Self {
-        let entry = match Choice::default() {
-            Choice::Registered(entry) => entry,
+        let entry = match CongestionControl::default() {
+            CongestionControl::Registered(entry) => entry,
             _ => registry::entries().next().expect("there are controllers"),
         };
         Self {
@@ -214,8 +250,8 @@ impl Default for ControllerSpec {
 impl ControllerSpec {
     /// The controller `name` with `constants` set in order, each a (name, value in text).
     ///
-    /// Changed constants live as long as the program, since controllers refer to them: make one
-    /// of these per algorithm of a scenario and copy it, not one per run.
+    /// Changed constants are leaked, since controllers refer to them for the life of the program.
+    /// Create one specification per algorithm of a scenario and copy it, not one per run.
     pub fn new<'a>(
         name: &str,
         constants: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -241,13 +277,15 @@ impl ControllerSpec {
         })
     }
 
-    /// The choice an endpoint builds each peer's controller from.
-    pub fn choice(&self) -> Choice {
-        self.changed
-            .map_or(Choice::Registered(self.entry), Choice::Tuned)
+    /// The specification from which an endpoint builds each peer's controller.
+    pub fn choice(&self) -> CongestionControl {
+        self.changed.map_or(
+            CongestionControl::Registered(self.entry),
+            CongestionControl::Tuned,
+        )
     }
 
-    /// A controller for one peer.
+    /// Builds a controller for one peer.
     pub fn build(&self) -> AnyController {
         self.changed
             .map_or_else(|| self.entry.build(), Settings::build)
@@ -265,12 +303,12 @@ impl ControllerSpec {
     }
 }
 
-/// Why a controller could not be had.
+/// An invalid controller specification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControllerError {
     /// The registry has no controller of that name.
     UnknownController {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
     /// A constant is unknown to the controller, or its value is of the wrong kind.
@@ -281,7 +319,7 @@ pub enum ControllerError {
         constant: String,
         /// The value in text.
         value: String,
-        /// What is wrong.
+        /// The error.
         why: SetError,
     },
 }
@@ -312,211 +350,214 @@ impl fmt::Display for ControllerError {
 
 impl std::error::Error for ControllerError {}
 
-/// What to keep besides the counts. No choice changes what happens or the trace hash.
+/// Data to record besides the counters. Recording changes neither results nor the trace hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
-    /// How many trace events to keep; 0 for none
-    /// (at most [`EVENTS_RECORDED_MAX`](crate::trace::EVENTS_RECORDED_MAX)).
+    /// Maximum trace events; 0 for none (at most
+    /// [`EVENTS_RECORDED_MAX`](crate::trace::EVENTS_RECORDED_MAX)).
     pub events: u32,
-    /// Of the events, only those at this client, and those of segments that its server sends it or
-    /// has from it; `None` for those of all hosts.
+    /// Restricts events to those at this client, and those of segments between it and its server;
+    /// `None` for all hosts.
     pub events_of: Option<u32>,
-    /// How many round-trip and timer samples to keep per flow; 0 for none.
+    /// Maximum round-trip and timer samples per flow; 0 for none.
     pub samples: u32,
-    /// How many protocol events of all endpoints to keep; 0 for none
-    /// (at most [`LOG_MAX`](Self::LOG_MAX)).
+    /// Maximum protocol events of all endpoints; 0 for none (at most [`LOG_MAX`](Self::LOG_MAX)).
     pub log: u32,
-    /// How many packets to keep, as they are sent and as they arrive; 0 for none
-    /// (at most [`PACKETS_MAX`](Self::PACKETS_MAX)).
+    /// Maximum packets, each captured when sent and when it arrives; 0 for none (at most
+    /// [`PACKETS_MAX`](Self::PACKETS_MAX)).
     pub packets: u32,
-    /// Spans of time to count what crosses the link in; zero for none.
+    /// Bin width of the link's time series; zero for none.
     pub bin: Duration,
 }
 
 impl Recording {
-    /// The most protocol events a run keeps, whatever it asks for (80 MB).
+    /// The maximum number of recorded protocol events (80 MB).
     pub const LOG_MAX: u32 = 1 << 20;
-    /// The most packets a run keeps, whatever it asks for (some 400 MB of 300 bytes each).
+    /// The maximum number of recorded packets (some 400 MB of 300 bytes each).
     pub const PACKETS_MAX: u32 = 1 << 20;
-    /// The most bins a run keeps; what comes later counts in the last.
+    /// The maximum number of bins; later traffic counts in the last.
     pub const BINS_MAX: usize = 1 << 16;
 }
 
-/// What crossed the link towards the clients in a span of time.
+/// Traffic towards the clients in a bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bin {
     /// Bytes that left the bottleneck, lost after it or not.
     pub carried: u64,
-    /// Of those, the ones of copies nobody needed ([`LinkRecord::useless_down`]).
+    /// Bytes of spurious retransmissions among them ([`LinkRecord::useless_down`]).
     pub useless: u64,
     /// Responses that clients completed.
     pub answered: u32,
-    /// The longest that a packet had spent in the queue when it left, its own transmission included.
+    /// The longest queueing delay of a packet that left in this bin, its own transmission included.
     pub wait: Duration,
 }
 
-/// The outcome of a run.
+/// The results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunRecord {
     /// One per client, in order.
     pub flows: Vec<FlowRecord>,
-    /// Those of the other clients that shared the link, group by group.
+    /// Flows of the other groups, group by group.
     pub others: Vec<FlowRecord>,
-    /// What the link did.
+    /// Counters of the link.
     pub link: LinkRecord,
-    /// What the server did, if requests cost it time.
+    /// Counters of the server, if it has a service time.
     pub server: Option<ServerRecord>,
-    /// What became of notifications, if there were any. There are no flows then.
+    /// Results of a notification workload, which has no flows.
     pub notifications: Option<NotificationRecord>,
-    /// What a wireless network did, if there was one. There are no flows and no link then.
+    /// Results of a wireless network, which has no flows and no link.
     pub mesh: Option<Box<MeshRecord>>,
-    /// When the run ended: the last flow's end or the time limit.
+    /// The end of the run: the last flow's end or the time limit.
     pub ended: Instant,
-    /// Simulator events handled, for speed figures.
+    /// Simulator events handled, for performance figures.
     pub events_handled: u64,
-    /// The hash of everything that happened.
+    /// The hash of all events.
     pub trace_hash: u64,
     /// The recorded events.
     pub events: Vec<Event>,
-    /// Events that were not recorded for lack of room.
+    /// Events beyond the recording limit.
     pub events_unrecorded: u64,
     /// Protocol events, each with the number of its host: clients come first, the server last.
     pub log: Vec<(u32, Trace)>,
     /// The recorded packets, in order.
     pub packets: Vec<Captured>,
-    /// The link towards the clients over time, one after the other from the beginning.
+    /// The time series of the link towards the clients, from the beginning of the run.
     pub bins: Vec<Bin>,
 }
 
-/// What both directions of the link did.
+/// Counters of both directions of the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkRecord {
     /// Towards the clients.
     pub down: Counters,
     /// Towards the server.
     pub up: Counters,
-    /// Of the bytes that used the link towards the clients, those of copies nobody needed: of
-    /// answers after the first that arrived, and of TCP's spurious copies.
+    /// Redundant bytes on the link towards the clients: responses after the first that arrived, and
+    /// TCP's spurious retransmissions.
     pub useless_down: u64,
-    /// The same towards the server: of copies sent although an earlier one was answered.
+    /// The same towards the server: retransmissions sent although an earlier transmission got a
+    /// response.
     pub useless_up: u64,
 }
 
 /// One client's flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowRecord {
-    /// When its first request was handed to the endpoint; over connections, as soon as it was
+    /// The time its first request was passed to the endpoint; over connections, the time it was
     /// connected.
     pub started: Instant,
-    /// When its last response was complete; `None` if that never happened, or if a request failed.
+    /// The time its last response was complete; `None` without completion, or after a failed
+    /// request.
     pub finished: Option<Instant>,
-    /// When it ended, complete or not; [`Instant::ZERO`] if it never did.
+    /// The end of the flow, complete or not; [`Instant::ZERO`] if it never ended.
     pub ended: Instant,
     /// Connection set-up, for transports that have one. Not part of the completion time.
     pub setup: Option<Duration>,
-    /// Requests answered with success.
+    /// Requests with a successful response.
     pub answered: u32,
     /// Requests that failed.
     pub unanswered: u32,
-    /// Exchanges answered before anything was sent again. Of datagrams only.
+    /// Exchanges without a retransmission. Datagrams only.
     pub answered_at_once: u32,
-    /// Bytes of bodies that were received whole.
+    /// Bytes of completely received bodies.
     pub body_bytes: u64,
-    /// Bytes of messages that were new to the client, headers of CoAP included: over datagrams the
-    /// first answers to its exchanges, over TCP all that it read.
+    /// Bytes of messages new to the client, CoAP headers included: over datagrams the first
+    /// responses to its exchanges, over TCP all that it read.
     pub received_bytes: u64,
-    /// Exchanges begun; with TCP, segments that carried new data, of the ends counted below.
+    /// Exchanges begun; with TCP, segments with new data, of the ends counted below.
     pub exchanges: u32,
     /// Exchanges given up or reset.
     pub failed: u32,
-    /// Copies sent by the client, first ones included; with TCP, segments with data of the server,
-    /// and where requests have bodies, too, of the client.
+    /// Transmissions by the client, initial ones included; with TCP, data segments of the server,
+    /// and of the client where requests have bodies.
     pub transmissions: u64,
-    /// Copies after the first of their exchange; with TCP, those of the segments counted above.
+    /// Retransmissions; with TCP, of the segments counted above.
     pub retransmissions: u64,
-    /// Copies sent although an earlier copy and its answer were not lost. With TCP, of the segments
-    /// counted above those sent again although all their bytes had been sent in copies that were
-    /// not lost: acknowledgments are cumulative, so no single one of them answers a copy.
+    /// Spurious retransmissions: sent although an earlier transmission and its response were not
+    /// lost. With TCP, segments sent again although all their bytes had been sent in transmissions
+    /// that were not lost: acknowledgments are cumulative, so none of them belongs to a single
+    /// transmission.
     pub spurious: u64,
-    /// Timers that ran out; with TCP, retransmission timers of the ends counted above.
+    /// Timeouts; with TCP, of the retransmission timers of the ends counted above.
     pub timeouts: u64,
-    /// SYNs and SYN-ACKs sent again; `None` over datagrams.
+    /// Retransmitted SYNs and SYN-ACKs; `None` over datagrams.
     pub handshake_retransmissions: Option<u64>,
-    /// Segments with data that were counted, retransmissions included; `None` over datagrams.
+    /// Data segments, retransmissions included; `None` over datagrams.
     pub segments: Option<u64>,
     /// Packets that both ends sent until the last response was complete, set-up included.
     pub packets: u64,
     /// Bytes of IP and UDP or TCP headers in them.
     pub header_bytes: u64,
-    /// How the last connection was closed, where the run went on until it was ([`Until::Closed`]).
+    /// The closing of the last connection, if the run included it ([`Until::Closed`]).
     pub closing: Option<Closing>,
-    /// What its TCP did about losses; `None` over datagrams.
+    /// Loss recovery of its TCP; `None` over datagrams.
     pub recovery: Option<Recovery>,
-    /// The longest time without anything new of the response.
+    /// The longest time without progress in a response.
     pub stall: Duration,
-    /// Exchanges answered, and the sum of their round-trip times, each from the copy that was
-    /// answered first to that answer. What the network took, whatever the controller knew of it.
-    /// Of datagrams only.
+    /// Count and sum of round-trip times, each from the transmission whose response came first to
+    /// that response: the network's delay, independent of the controller's knowledge. Datagrams
+    /// only.
     pub round_trips: RoundTrips,
-    /// Median of the first timers of its exchanges, dithering included. Of datagrams only.
+    /// Median of the initial timeouts of its exchanges, dithering included. Datagrams only.
     pub rto_median: Option<Duration>,
-    /// Over datagrams, `transmissions_per_exchange[n]` exchanges ended after `n` copies; index 0 stays 0.
+    /// Over datagrams, `transmissions_per_exchange[n]` exchanges ended after `n` transmissions;
+    /// index 0 stays 0.
     pub transmissions_per_exchange: Vec<u32>,
-    /// Round-trip times as the controller heard them, if samples were asked for. Of datagrams only.
+    /// Round-trip times as reported to the controller, if samples are recorded. Datagrams only.
     pub rtt: Vec<Sample>,
-    /// First timers of exchanges, dithering included, if samples were asked for. Of datagrams only.
+    /// Initial timeouts of exchanges, dithering included, if samples are recorded. Datagrams only.
     pub rto_init: Vec<Sample>,
-    /// The controller's retransmission timeout before dithering, whenever it changed, if samples
-    /// were asked for and the controller has such a gauge; with TCP the server's, backoff included.
+    /// The controller's retransmission timeout before dithering, at each change, if samples are
+    /// recorded and the controller has such a gauge; with TCP the server's, backoff included.
     pub rto: Vec<Sample>,
 }
 
 /// Round-trip times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrips {
-    /// How many.
+    /// Number of samples.
     pub count: u32,
-    /// Their sum.
+    /// Sum of samples.
     pub sum: Duration,
 }
 
 impl RoundTrips {
-    /// Their mean, if there are any.
+    /// The mean, if there are samples.
     pub fn mean(&self) -> Option<Duration> {
         let mean = self.sum.as_micros().checked_div(self.count.into())?;
         Some(Duration::from_micros(mean))
     }
 }
 
-/// The end of a connection.
+/// The closing of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closing {
     /// Packets of both ends from the first FIN on, that included.
     pub packets: u64,
-    /// From the first FIN until both ends had closed and the last packet had arrived.
+    /// Time from the first FIN until both ends had closed and the last packet had arrived.
     pub time: Duration,
 }
 
-/// What a server's TCP did about the losses of one flow.
+/// Loss recovery of a server's TCP in one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// Fast recoveries entered.
     pub entered: u64,
     /// Time spent in them.
     pub time: Duration,
-    /// When the first retransmission timer ran out, since the request.
+    /// The first retransmission timeout, since the request.
     pub first_timeout: Option<Duration>,
     /// The longest retransmission timer.
     pub rto_peak: Duration,
 }
 
 impl FlowRecord {
-    /// Flow completion time: from handing over the first request to the complete last response.
+    /// Flow completion time: from the first request to the complete last response.
     pub fn completion(&self) -> Option<Duration> {
         Some(self.finished?.since(self.started))
     }
 
-    /// Notes that an exchange ended after `copies` copies.
+    /// Counts an exchange that ended after `copies` transmissions.
     pub fn count_exchange(&mut self, copies: u8) {
         let index = usize::from(copies);
         if self.transmissions_per_exchange.len() <= index {
@@ -526,13 +567,13 @@ impl FlowRecord {
     }
 }
 
-/// A length of time measured or chosen at a moment.
+/// A time measured or chosen at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// When.
+    /// Time of the sample.
     pub at: Instant,
     /// The value.
     pub value: Duration,
-    /// Copies of its exchange sent by then, at least 1.
+    /// Transmissions of its exchange by then, at least 1.
     pub attempts: u8,
 }

@@ -1,157 +1,157 @@
-//! What happened: events that always feed a hash, and on request a list for figures.
+//! Simulator events: they always feed a hash, and on request are recorded for figures.
 
 use carob_cc::time::{Duration, Instant};
 
 use crate::hash::Words;
 
-/// The most events a recorded list may hold, whatever a run asks for (40 MB).
+/// The maximum number of recorded events (40 MB).
 pub const EVENTS_RECORDED_MAX: u32 = 1 << 20;
 
-/// One thing that happened at a host.
+/// An event at a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// Time.
     pub at: Instant,
-    /// Where: the host's number in its world; clients come first.
+    /// The host's number in its world; clients come first.
     pub host: u32,
-    /// What.
-    pub what: What,
+    /// The event.
+    pub what: SimEvent,
 }
 
 impl Event {
-    /// Whether it is about a client: at its host, or of a segment whose other end it is.
+    /// Returns whether it concerns a client: at its host, or about a segment whose other end it is.
     fn is_about(&self, client: u32) -> bool {
         let peer = match self.what {
-            What::Segment { segment, .. }
-            | What::SegmentDropFull { segment }
-            | What::SegmentLost { segment }
-            | What::SegmentArrived { segment } => Some(segment.peer),
+            SimEvent::Segment { segment, .. }
+            | SimEvent::SegmentDropFull { segment }
+            | SimEvent::SegmentLost { segment }
+            | SimEvent::SegmentArrived { segment } => Some(segment.peer),
             _ => None,
         };
         self.host == client || peer == Some(client)
     }
 }
 
-/// What happened. `item` is a block, exchange or segment number, counted from 0 per flow.
+/// A simulator event. `item` is a block, exchange or segment number, counted from 0 per flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum What {
-    /// A copy of an item left this host; attempt 0 is the first.
+pub enum SimEvent {
+    /// A transmission of an item left this host; attempt 0 is the initial one.
     Sent {
-        /// Which item.
+        /// The item.
         item: u32,
-        /// How many copies went before it.
+        /// The number of earlier transmissions.
         attempt: u8,
         /// Size in bytes, headers included.
         bytes: u32,
     },
-    /// A copy met a full buffer.
+    /// A transmission was dropped at a full buffer.
     DropFull {
-        /// Which item.
+        /// The item.
         item: u32,
-        /// Which copy.
+        /// The transmission.
         attempt: u8,
     },
-    /// A copy was lost after the bottleneck.
+    /// A transmission was lost after the bottleneck.
     Lost {
-        /// Which item.
+        /// The item.
         item: u32,
-        /// Which copy.
+        /// The transmission.
         attempt: u8,
     },
-    /// A copy arrived at this host.
+    /// A transmission arrived at this host.
     Arrived {
-        /// Which item.
+        /// The item.
         item: u32,
-        /// Which copy, if the receiver can tell; else 0.
+        /// The transmission, if the receiver can tell; else 0.
         attempt: u8,
     },
-    /// An exchange was answered after so many copies.
+    /// An exchange got its response.
     Answered {
-        /// Which item.
+        /// The item.
         item: u32,
-        /// Copies sent until then.
+        /// Transmissions until then.
         attempts: u8,
     },
-    /// A timer ran out.
+    /// A timer expired.
     TimedOut {
-        /// Which item.
+        /// The item.
         item: u32,
-        /// The copy whose timer it was.
+        /// The transmission whose timer it was.
         attempt: u8,
     },
     /// An exchange was given up.
     Abandoned {
-        /// Which item.
+        /// The item.
         item: u32,
     },
-    /// The controller's retransmission timeout before dithering, when it changed.
+    /// The controller's retransmission timeout before dithering changed.
     Rto {
         /// Its value.
         rto: Duration,
     },
     /// A timer was armed.
     Armed {
-        /// Which item.
+        /// The item.
         item: u32,
-        /// The copy it guards.
+        /// The transmission it guards.
         attempt: u8,
-        /// How long it runs.
+        /// Its duration.
         timeout: Duration,
     },
-    /// A round-trip time was measured, from the first copy.
+    /// A round-trip time was measured, from the initial transmission.
     Rtt {
         /// Its value.
         rtt: Duration,
-        /// Copies sent until the answer: 1 is a strong sample of the CoCoA family.
+        /// Transmissions until the response: 1 is a strong sample of the CoCoA family.
         attempts: u8,
     },
     /// A TCP segment left this host.
     Segment {
-        /// Which.
+        /// The segment.
         segment: SegmentTag,
-        /// Its data were sent before, or it is a SYN that was.
+        /// True for a retransmission of its data, or of a SYN.
         again: bool,
     },
-    /// A TCP segment met a full buffer, or was dropped before it was full.
+    /// A TCP segment was dropped at a full buffer, or earlier by the queue's discipline.
     SegmentDropFull {
-        /// Which.
+        /// The segment.
         segment: SegmentTag,
     },
     /// A TCP segment was lost after the bottleneck.
     SegmentLost {
-        /// Which.
+        /// The segment.
         segment: SegmentTag,
     },
     /// A TCP segment arrived at this host.
     SegmentArrived {
-        /// Which.
+        /// The segment.
         segment: SegmentTag,
     },
-    /// A server's receive queue was full when a copy arrived.
+    /// A server's receive queue was full when a transmission arrived.
     ServerFull {
-        /// Which item.
+        /// The item.
         item: u32,
-        /// Which copy.
+        /// The transmission.
         attempt: u8,
     },
-    /// A server has done its work on a copy.
+    /// A server has served a transmission.
     Served {
-        /// Which item.
+        /// The item.
         item: u32,
-        /// Which copy.
+        /// The transmission.
         attempt: u8,
     },
-    /// The host's flow began: its first request was handed over.
+    /// The host's flow began: its first request was passed to its endpoint.
     Began,
     /// The host's flow ended, complete or not.
     Ended {
-        /// Whether it was complete.
+        /// True if it was complete.
         complete: bool,
     },
 }
 
-/// What tells TCP segments apart.
+/// The identity of a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentTag {
     /// The host at the other end of its connection.
@@ -179,7 +179,7 @@ impl SegmentTag {
     }
 }
 
-impl What {
+impl SimEvent {
     /// (code, first word, second word) for the hash. Codes are never reused.
     fn words(self) -> (u8, u64, u64) {
         let item_copy = |item: u32, attempt: u8| u64::from(item) << 8 | u64::from(attempt);
@@ -217,25 +217,25 @@ impl What {
 
 /// The trace of a run.
 ///
-/// Two runs with equal hashes did the same things at the same times; a test compares the hash of
-/// a run across machines and numbers of threads.
+/// Runs with equal hashes had the same events at the same times; a test compares the hash of a run
+/// across machines and numbers of threads.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     hash: Words,
     events: Vec<Event>,
     limit: u32,
-    /// Only events that are about this client.
+    /// Restricts the recording to events about this client.
     of: Option<u32>,
     unrecorded: u64,
 }
 
 impl Trace {
-    /// A trace that keeps its hash only.
+    /// A trace with a hash only.
     pub fn hashing() -> Self {
         Self::default()
     }
 
-    /// A trace that also keeps the first `limit` events, at most [`EVENTS_RECORDED_MAX`].
+    /// A trace that also records the first `limit` events, at most [`EVENTS_RECORDED_MAX`].
     ///
     /// Later events still reach the hash and are counted by [`unrecorded`](Self::unrecorded).
     pub fn recording(limit: u32) -> Self {
@@ -245,7 +245,7 @@ impl Trace {
         }
     }
 
-    /// The same, but only of events about one client.
+    /// Restricts the recording to events about one client.
     #[must_use]
     pub fn about(mut self, client: Option<u32>) -> Self {
         self.of = client;
@@ -254,7 +254,7 @@ impl Trace {
 
     /// Adds an event: four words to the hash, and the event to the list if there is room.
     #[inline]
-    pub fn add(&mut self, at: Instant, host: u32, what: What) {
+    pub fn add(&mut self, at: Instant, host: u32, what: SimEvent) {
         let (code, first, second) = what.words();
         self.hash.add(at.as_micros());
         self.hash.add(u64::from(host) << 8 | u64::from(code));
@@ -281,7 +281,7 @@ impl Trace {
         &self.events
     }
 
-    /// The recorded events, taken out.
+    /// Returns the recorded events.
     pub fn into_events(self) -> Vec<Event> {
         self.events
     }
@@ -298,7 +298,7 @@ mod tests {
 
     const AT: Instant = Instant::from_micros(7);
 
-    fn hash_of(at: Instant, host: u32, what: What) -> u64 {
+    fn hash_of(at: Instant, host: u32, what: SimEvent) -> u64 {
         let mut trace = Trace::hashing();
         trace.add(at, host, what);
         trace.hash()
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn time_place_kind_and_detail_each_change_the_hash() {
-        let sent = What::Sent {
+        let sent = SimEvent::Sent {
             item: 1,
             attempt: 0,
             bytes: 42,
@@ -318,7 +318,7 @@ mod tests {
             hash_of(
                 AT,
                 0,
-                What::Sent {
+                SimEvent::Sent {
                     item: 1,
                     attempt: 1,
                     bytes: 42,
@@ -327,7 +327,7 @@ mod tests {
             hash_of(
                 AT,
                 0,
-                What::Sent {
+                SimEvent::Sent {
                     item: 1,
                     attempt: 0,
                     bytes: 43,
@@ -336,7 +336,7 @@ mod tests {
             hash_of(
                 AT,
                 0,
-                What::Lost {
+                SimEvent::Lost {
                     item: 1,
                     attempt: 0,
                 },
@@ -344,7 +344,7 @@ mod tests {
             hash_of(
                 AT,
                 0,
-                What::DropFull {
+                SimEvent::DropFull {
                     item: 1,
                     attempt: 0,
                 },
@@ -369,17 +369,17 @@ mod tests {
         for trace in [&mut all, &mut of_one] {
             for _ in 0..2 {
                 for (host, what) in [
-                    (0, What::Began),
-                    (1, What::Began),
+                    (0, SimEvent::Began),
+                    (1, SimEvent::Began),
                     (
                         2,
-                        What::SegmentArrived {
+                        SimEvent::SegmentArrived {
                             segment: segment(0),
                         },
                     ),
                     (
                         2,
-                        What::SegmentArrived {
+                        SimEvent::SegmentArrived {
                             segment: segment(1),
                         },
                     ),
@@ -397,8 +397,8 @@ mod tests {
     fn recording_does_not_change_the_hash() {
         let (mut plain, mut recorded) = (Trace::hashing(), Trace::recording(3));
         for item in 0..10 {
-            plain.add(AT, 0, What::Abandoned { item });
-            recorded.add(AT, 0, What::Abandoned { item });
+            plain.add(AT, 0, SimEvent::Abandoned { item });
+            recorded.add(AT, 0, SimEvent::Abandoned { item });
         }
         assert_eq!(plain.hash(), recorded.hash());
         assert_eq!((recorded.events().len(), recorded.unrecorded()), (3, 7));

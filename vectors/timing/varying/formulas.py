@@ -1595,6 +1595,104 @@ class BasicRto(WholeMillis):
         return r + r // 2
 
 
+# ---------------------------------------------------------------------------------------------
+# A controller of our own
+
+
+class Carob(Controller):
+    """Single exchanges of `carob`: certain samples, and back-off that carries over with a queue."""
+
+    name = "carob"
+    source = "docs/adr/0033-carob-controller.md; docs/algorithms.md#carob"
+    cap = Fraction(60)
+    knows_copies = True
+    length = 210
+    losses = 36
+    memory = Fraction(60)
+    coverage = {
+        "failed": 2, "copy known": 8, "copy unknown": 4, "kept": 4, "carried": 1, "latest": 3,
+        "deviation": 10, "least margin": 3, "forgotten": 2,
+    }
+
+    def __init__(self, dither, exact=True):
+        super().__init__(dither, exact)
+        self.mean = None
+        self.deviation = None
+        self.latest = None
+        self.least = [None, None]
+        self.since = None
+        self.carry = 0
+        self.kept = 0
+
+    # -- timers
+
+    def rto(self):
+        margin = 4 * self.deviation
+        least = self.mean / 4
+        self.seen["least margin" if margin < least else "deviation"] += 1
+        rto = self.mean + max(margin, least)
+        self.seen["latest"] += self.latest * 5 / 4 > rto
+        return max(rto, self.latest * 5 / 4)
+
+    def first_timer(self, now, running):
+        if self.mean is None:
+            drawn = self.draw(Fraction(2), Fraction(3))
+        else:
+            rto = self.keep(self.rto())
+            drawn = self.keep(self.draw(rto, rto * 5 / 4))
+        doublings = max(self.carry, self.kept)
+        self.seen["carried"] += self.carry > self.kept
+        self.seen["kept"] += self.kept > 0
+        return min(drawn * 2**doublings, max(drawn, self.cap), self.cap)
+
+    def next_timer(self):
+        return self.timer * (Fraction(5, 2) if self.mean is None else 2)
+
+    # -- answers
+
+    def answered(self, now, n, since_original, copy_answered):
+        known = 0 if n == 0 else copy_answered
+        if known is None:
+            self.kept = min(self.kept + n, 6)
+            return
+        self.sample(now, now - self.sent[known])
+        self.kept = 0
+        base = min(value for value in self.least if value is not None)
+        queued = less(base * 5 / 4, self.latest)
+        chance = 1 if queued else 3
+        if known > chance:
+            self.carry = min(self.carry + known - chance, 4)
+        elif known == 0:
+            self.carry = max(self.carry - 1, 0) if queued else 0
+        if less(self.memory, now - self.since):
+            self.seen["forgotten"] += 1
+            self.since = now
+            self.least = [self.latest, self.least[0]]
+
+    def sample(self, now, r):
+        if self.mean is None:
+            self.mean = r
+            self.deviation = self.keep(r / 4)
+            self.least = [r, None]
+            self.since = now
+        else:
+            error = abs(self.mean - r)
+            self.deviation = self.keep(Fraction(3, 4) * self.deviation + error / 4)
+            self.mean = self.keep(Fraction(7, 8) * self.mean + r / 8)
+        self.latest = r
+        self.least[0] = min(self.least[0], r)
+
+    def failed(self, now):
+        self.kept = min(self.kept + self.retransmissions, 6)
+
+    def settled(self, now):
+        return None if self.mean is None else self.rto()
+
+    def may_notify(self):
+        """Notifications depend on the window, which these vectors do not open."""
+        return False
+
+
 CONTROLLERS = [
     Default, ObserveStatic, DefaultFb1, DefaultFb2,
     CocoaV0, CocoaPlus, Cocoa03, Cocoa001, Cocoa002, Cocoa004Text, Cocoa004AsRun,
@@ -1603,6 +1701,7 @@ CONTROLLERS = [
     CocoaFb1, CocoaFb2, RttCount,
     Fasor, FasorOption, FasorToken,
     Rfc6298, LinuxRto, LinuxRtoKernel, PeakHopper, PeakHopperCal, BasicRto,
+    Carob,
 ]
 
 
@@ -1640,6 +1739,7 @@ EVENTS = {
     "peak-hopper": 0,
     "peak-hopper-cal": 0,
     "basic-rto": 6,
+    "carob": 236,
 }
 
 

@@ -1,4 +1,4 @@
-//! All budgets of the stack in one run, ours beside libcoap's and Californium's figures.
+//! All budgets of the stack in one run, with the figures of libcoap and Californium.
 //!
 //! Each line is one of the other benchmarks, with its programs in turns. The budgets are this project's
 //! (docs/performance.md says why they are what they are); nothing is asserted, because machines differ.

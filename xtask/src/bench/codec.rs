@@ -1,7 +1,7 @@
 //! Codec times: our `codec` benchmark and libcoap's codec, in turns.
 //!
 //! Both programs print one measurement a line, `PROGRAM OPERATION NUMBER ns`, where the operation
-//! begins with `decode` or `encode`. Each figure is set against ours of the same kind and round.
+//! begins with `decode` or `encode`. Each figure is relative to Carob's of the same kind and round.
 
 use std::{fmt::Write as _, path::PathBuf, process::Command};
 
@@ -15,7 +15,7 @@ const ROUNDS: usize = 5;
 /// The static library: encoding a header is not among what the shared one exports.
 const LIBRARY: &str = "-l:libcoap-3-notls.a";
 
-/// The two kinds of operation, and ours that the others of the kind are set against.
+/// The two kinds of operation, and Carob's as the baseline of each.
 pub(super) const KINDS: &[(&str, &str)] = &[
     ("decode", "carob decode (parse, token, every option)"),
     ("encode", "carob encode"),
@@ -35,7 +35,7 @@ pub(super) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Measures decoding and encoding, ours and libcoap's, in turns.
+/// Measures decoding and encoding, Carob's and libcoap's, in turns.
 pub(super) fn measure(workspace: &Workspace) -> Result<Vec<Row>> {
     let libcoap = compile_libcoap(workspace)?;
     if libcoap.is_none() {

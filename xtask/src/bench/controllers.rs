@@ -1,4 +1,5 @@
-//! What each controller costs: state, flash on a Cortex-M4, time a step; `docs/controller-costs.md`.
+//! Cost of each controller: state, flash on a Cortex-M4, time for a step;
+//! `docs/controller-costs.md`.
 //!
 //! State is the size of its type, here and on the Cortex-M4. Flash is that of a program that is
 //! nothing but calls to it (`tools/flash`), less that of the same program without a controller.
@@ -23,7 +24,7 @@ struct Controller {
     state_bytes: u64,
 }
 
-/// What one program for the bare machine takes.
+/// Sizes of one program for the bare machine.
 #[derive(Clone, Copy)]
 struct Program {
     /// Code and constants.

@@ -1,4 +1,4 @@
-//! What the load generators themselves cost: `carob bench` and `tools/coapload`, in turns.
+//! Cost of the load generators themselves: `carob bench` and `tools/coapload`, in turns.
 //!
 //! Server and generator run on a core each, and every slice has a server of its own, because
 //! libcoap's cost grows with the source ports that it has seen.
@@ -33,7 +33,7 @@ struct Options {
     seconds: f64,
 }
 
-/// What one slice gave.
+/// Results of one slice.
 #[derive(Clone, Copy)]
 struct Slice {
     rate: f64,

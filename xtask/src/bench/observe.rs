@@ -1,7 +1,7 @@
-//! A crowd of observers on one resource, told of changes: `carob serve`, libcoap and Californium in turns.
+//! Notification of a crowd of observers on one resource: `carob serve`, libcoap and Californium in turns.
 //!
-//! Every slice is a server of its own: it hears the observers register, each from a port of its own,
-//! and then changes the resource some times. What counts is the time until all were told, and the
+//! Every slice is a server of its own: the observers register, each from a port of its own,
+//! and then changes the resource some times. What counts is the time until all are notified, and the
 //! server's CPU time per notification; of its memory, what an observer costs beyond the message
 //! that registered it. That is a slope, between a crowd and one eight times as large: what a server
 //! takes for its first peers, and the steps in which it takes more, would else be counted, too.
@@ -50,7 +50,7 @@ impl Default for Options {
     }
 }
 
-/// How many times as many observers the second crowd has, by which memory is measured.
+/// Ratio of the second crowd's size to the first, by which memory is measured.
 const LARGER: u32 = 8;
 
 /// A server under test: how it is started, if it is there, which resource changes and how it is made to.
@@ -99,7 +99,7 @@ const KINDS: [Kind; 3] = [
     },
 ];
 
-/// What was found of one server, a figure a slice.
+/// Results for one server, a figure a slice.
 #[derive(Default)]
 pub(super) struct Figures {
     pub(super) name: &'static str,

@@ -6,12 +6,12 @@ use anyhow::{Context, Result, bail};
 
 /// An option as it was given.
 #[derive(Clone, Copy)]
-pub(super) struct Given<'a> {
+pub(super) struct Argument<'a> {
     pub(super) name: &'a str,
     pub(super) value: &'a str,
 }
 
-impl Given<'_> {
+impl Argument<'_> {
     /// Its value as a number.
     pub(super) fn number<T>(self) -> Result<T>
     where
@@ -25,11 +25,11 @@ impl Given<'_> {
     }
 }
 
-/// Hands each option to `set`, which says whether it knows it; false if help was asked for.
+/// Passes each option to `set`, which returns true if it knows it. Returns false if help was requested.
 pub(super) fn read(
     benchmark: &str,
     arguments: &[String],
-    mut set: impl FnMut(Given<'_>) -> Result<bool>,
+    mut set: impl FnMut(Argument<'_>) -> Result<bool>,
 ) -> Result<bool> {
     let mut rest = arguments.iter();
     while let Some(name) = rest.next() {
@@ -39,7 +39,7 @@ pub(super) fn read(
         let value = rest
             .next()
             .with_context(|| format!("`{name}` needs a value"))?;
-        if !set(Given { name, value })? {
+        if !set(Argument { name, value })? {
             bail!("unknown option `{name}`; `cargo xtask bench {benchmark} --help` lists them");
         }
     }

@@ -164,7 +164,7 @@ fn measure(generator: &Path, options: &Options, subject: &mut Subject) -> Result
     Ok(())
 }
 
-/// What a reader of the figure must know: requests that got no answer in time.
+/// A note for the figure: requests without a response in time.
 fn trouble(slice: &Value) -> String {
     let lost = number(slice, "lost");
     if lost > 0.0 {

@@ -22,7 +22,7 @@ pub(super) struct Subject {
     pub(super) name: &'static str,
     pub(super) server: Server,
     pub(super) port: u16,
-    /// What is asked for, of five letters.
+    /// Path of the requests, of five letters.
     path: &'static str,
     next_source_port: u64,
     pub(super) slices: Vec<Value>,
@@ -144,7 +144,7 @@ pub(super) fn carob(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.target()?.join("release/carob"))
 }
 
-/// What pins the programs to cores, and the cores.
+/// The program that pins others to cores, and the cores.
 pub(super) fn need_two_cores() -> Result<()> {
     ensure!(
         process::find("taskset").is_some(),

@@ -32,14 +32,14 @@ use sample::Sample;
 /// Observers of a resource that changes [`POSTS`] times a second.
 const OBSERVERS: u32 = 1_000;
 const POSTS: u32 = 20;
-/// Of datagrams, in each direction.
+/// Loss of datagrams, in each direction.
 const LOSS: f64 = 0.01;
 /// Tables have so long to become empty when the load has ended: EXCHANGE_LIFETIME (RFC 7252 4.8.2), and
 /// more.
 const EMPTYING: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_secs(5);
 
-/// What was asked for.
+/// Options of the command.
 struct Options {
     minutes: u64,
     seed: u64,

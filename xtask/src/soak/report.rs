@@ -11,7 +11,7 @@ use super::{OBSERVERS, POSTS, Soak};
 /// Rows of the table over time, at most.
 const ROWS: usize = 16;
 
-/// Gauges whose highest values are told.
+/// Gauges whose highest values are reported.
 const GAUGES: [&str; 7] = [
     "carob_remembered_messages",
     "carob_peers",
@@ -133,7 +133,7 @@ pub(super) fn write(soak: &Soak, checks: &[Check]) -> Result<String> {
     Ok(text)
 }
 
-/// What else the machine had to do.
+/// The machine's other load.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let average = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How the server is at a moment: its memory, its CPU time, and what it says of itself.
+//! The server's state at a moment: memory, CPU time, and metrics.
 
 use std::{fmt::Write as _, fs};
 
@@ -25,8 +25,8 @@ pub(super) const EMPTIED: [&str; 9] = [
 pub(super) struct Sample {
     /// Since the load began.
     pub(super) seconds: f64,
-    /// What the server has allocated and touched (RssAnon), in KiB: without its program, whose pages come and
-    /// go with what else the machine does.
+    /// Memory that the server has allocated and touched (RssAnon), in KiB: without its program,
+    /// whose pages come and go with the machine's other load.
     pub(super) rss: u64,
     /// The server's CPU time, in seconds.
     pub(super) cpu: f64,
@@ -54,12 +54,12 @@ impl Sample {
         self.metrics.sum(name, labels)
     }
 
-    /// Nothing is under way or kept for anybody.
+    /// Nothing is in progress or kept for a client.
     pub(super) fn is_empty(&self) -> bool {
         self.left().is_none()
     }
 
-    /// What is not empty.
+    /// Tables that are not empty.
     pub(super) fn left(&self) -> Option<String> {
         let mut text = String::new();
         for name in EMPTIED {
@@ -71,7 +71,7 @@ impl Sample {
         (!text.is_empty()).then(|| text.trim_end().to_owned())
     }
 
-    /// In a line, for whoever watches.
+    /// One line of progress.
     pub(super) fn line(&self) -> String {
         format!(
             "{:>6.0} s  {:>11} answers  {:>6.1} MiB  {:>7.1} s of CPU",

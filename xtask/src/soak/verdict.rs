@@ -1,4 +1,4 @@
-//! What must hold of a soak: each line with what was seen.
+//! Criteria of a soak: each line with its measured value.
 
 use serde_json::Value;
 
@@ -7,12 +7,12 @@ use super::{LOSS, OBSERVERS, Soak};
 
 /// MAX_RETRANSMIT is 4 (RFC 7252 4.8): a message is lost when five copies are.
 const COPIES: i32 = 5;
-/// What is less probable than this did not happen by chance.
+/// Significance level: results less probable than this are not by chance.
 const CHANCE: f64 = 1e-3;
 /// The longest time without any answer that passes for the machine's, in milliseconds.
 const STALL_MS: f64 = 1_000.0;
-/// What the server's memory may grow by after its first third, in KiB: a page here and there. A leak of
-/// one byte in a thousand requests is more than that in 30 minutes.
+/// Growth of the server's memory allowed after its first third, in KiB: a page here and there. A
+/// leak of one byte in a thousand requests is more than that in 30 minutes.
 const GROWTH: u64 = 2 << 10;
 /// And by this for each message more that it remembers, with its answer of up to 1,232 bytes, in KiB: in
 /// a run whose first third is shorter than EXCHANGE_LIFETIME, their number still grows.

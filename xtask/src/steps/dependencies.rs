@@ -8,7 +8,7 @@ use super::{Outcome, watch};
 use crate::{process, workspace::Workspace};
 
 const INSTALL: &str = "cargo install cargo-deny --locked";
-/// How cargo-deny begins its complaint when the advisory database cannot be had.
+/// Beginning of cargo-deny's complaint when the advisory database cannot be had.
 const NO_DATABASE: &str = "failed to fetch advisory database";
 
 /// Runs cargo-deny if it is installed.

@@ -1,5 +1,5 @@
-//! The library as its users compile it: with default features alone, with none, with each, and with the
-//! declared minimum version of Rust.
+//! The library as its users compile it: with default features alone, with none, with each, with all, and
+//! with the declared minimum version of Rust.
 
 use std::process::Command;
 
@@ -9,6 +9,8 @@ use super::{Outcome, watch};
 use crate::{process, workspace::Workspace};
 
 const PACKAGE: &str = "carob";
+/// Features that add something together.
+const TOGETHER: [&str; 1] = ["tls,websocket"];
 
 /// Checks every set of features; with the minimum version of Rust too, if it is installed.
 pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
@@ -51,7 +53,7 @@ fn check(workspace: &Workspace, set: &[String]) -> Command {
     command
 }
 
-/// The arguments of each check: defaults alone, none, and each feature by itself.
+/// The arguments of each check: defaults alone, none, each feature by itself, TLS with WebSocket, and all.
 fn sets(features: &[String]) -> Vec<Vec<String>> {
     let none = "--no-default-features".to_owned();
     let mut sets = vec![Vec::new(), vec![none.clone()]];
@@ -61,6 +63,10 @@ fn sets(features: &[String]) -> Vec<Vec<String>> {
             .filter(|name| *name != "default")
             .map(|name| vec![none.clone(), "--features".to_owned(), name.clone()]),
     );
+    sets.extend(
+        TOGETHER.map(|names| vec![none.clone(), "--features".to_owned(), names.to_owned()]),
+    );
+    sets.push(vec!["--all-features".to_owned()]);
     sets
 }
 
@@ -102,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_feature_is_checked_alone_beside_defaults_and_none() {
+    fn every_feature_is_checked_alone_beside_defaults_none_and_all() {
         let features = ["default", "metrics", "dtls"].map(str::to_owned);
         let sets: Vec<_> = sets(&features).iter().map(|set| set.join(" ")).collect();
         let expected = [
@@ -110,6 +116,8 @@ mod tests {
             "--no-default-features",
             "--no-default-features --features metrics",
             "--no-default-features --features dtls",
+            "--no-default-features --features tls,websocket",
+            "--all-features",
         ];
         assert_eq!(sets, expected);
     }

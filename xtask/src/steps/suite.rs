@@ -17,7 +17,7 @@ pub(crate) struct Tally {
     pub(super) skipped: BTreeMap<String, usize>,
 }
 
-/// A line by which a test says that it could not run: `skipped: REASON`.
+/// Line of a test that could not run: `skipped: REASON`.
 const SKIPPED: &str = "skipped: ";
 
 impl Tally {

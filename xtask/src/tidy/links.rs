@@ -19,7 +19,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with a link from `path` to `target`, if anything.
+/// The problem of a link from `path` to `target`, if there is one.
 fn broken(tree: &Tree, path: &str, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;

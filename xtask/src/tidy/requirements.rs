@@ -34,10 +34,10 @@ const LEVELS: &[&str] = &[
     "NOT RECOMMENDED",
 ];
 
-/// What became of a requirement. `open` is for what is still being worked on.
+/// States of a requirement; `open` is for work in progress.
 const STATUSES: &[&str] = &["met", "departed", "not-applicable", "open"];
 
-/// How well an RFC's text was known to who wrote its entries.
+/// Knowledge of an RFC's text on which its entries are based.
 const TEXTS: &[&str] = &["read in full", "from knowledge"];
 
 const KEYS: &[&str] = &[
@@ -92,7 +92,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// How many entries there are of each RFC, level and status, for people; loud about open ones.
+/// Entries of each RFC by level and status, with open ones marked.
 pub(super) fn summary(tree: &Tree) -> Vec<String> {
     let ledger: toml::Table = match tree.text(LEDGER).map(str::parse) {
         Some(Ok(ledger)) => ledger,
@@ -196,7 +196,7 @@ fn place(id: &str) -> Option<(&'static str, Vec<u32>, u32)> {
     Some((rfc, section?, number.parse().ok()?)).filter(|_| plain)
 }
 
-/// What is met has tests, and what is not has a reason.
+/// Checks that an entry that is met has tests, and another has a reason.
 fn check_status(
     entry: &toml::Table,
     status: &str,

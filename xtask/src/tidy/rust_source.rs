@@ -1,53 +1,62 @@
 //! Enough of Rust's lexing to tell code from comments and strings, and to read `mod` lines.
 
-/// The code of a file with comments blanked out and strings emptied; lines keep their numbers.
-///
-/// A string's text stays where `keep_strings` is set, as paths in attributes need it.
-pub(super) fn code(text: &str, keep_strings: bool) -> String {
+/// A kind of text in a source file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Code,
+    Comment,
+    Text,
+    Character,
+}
+
+/// The file cut into code, comments, string literals and character literals, in order and without gaps.
+pub(super) fn pieces(text: &str) -> Vec<(Kind, &str)> {
     let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
+    let mut found: Vec<(Kind, &str)> = Vec::new();
+    let (mut at, mut code_from) = (0, 0);
     while at < bytes.len() {
         let rest = &bytes[at..];
-        let length = if rest.starts_with(b"//") {
-            blank(&mut out, &rest[..line_length(rest)])
+        let before = at.checked_sub(1).map(|last| &bytes[last]);
+        let (kind, length) = if rest.starts_with(b"//") {
+            (Kind::Comment, line_length(rest))
         } else if rest.starts_with(b"/*") {
-            blank(&mut out, &rest[..block_comment_length(rest)])
-        } else if let Some(hashes) = raw_string_hashes(rest, out.last()) {
-            string(
-                &mut out,
-                &rest[..raw_string_length(rest, hashes)],
-                keep_strings,
-            )
+            (Kind::Comment, block_comment_length(rest))
+        } else if let Some(hashes) = raw_string_hashes(rest, before) {
+            (Kind::Text, raw_string_length(rest, hashes))
         } else if rest[0] == b'"' {
-            string(&mut out, &rest[..string_length(rest)], keep_strings)
+            (Kind::Text, string_length(rest))
         } else if let Some(length) = character_length(rest) {
-            blank(&mut out, &rest[..length])
+            (Kind::Character, length)
         } else {
-            out.push(rest[0]);
-            1
+            at += 1;
+            continue;
         };
+        if code_from < at {
+            found.push((Kind::Code, &text[code_from..at]));
+        }
+        found.push((kind, &text[at..at + length]));
         at += length;
+        code_from = at;
     }
-    // Only whole characters were blanked or copied, so this loses nothing.
-    String::from_utf8_lossy(&out).into_owned()
+    if code_from < text.len() {
+        found.push((Kind::Code, &text[code_from..]));
+    }
+    found
 }
 
-fn blank(out: &mut Vec<u8>, part: &[u8]) -> usize {
-    out.extend(
-        part.iter()
-            .map(|byte| if *byte == b'\n' { b'\n' } else { b' ' }),
-    );
-    part.len()
-}
-
-fn string(out: &mut Vec<u8>, part: &[u8], keep: bool) -> usize {
-    if keep {
-        out.extend_from_slice(part);
-        part.len()
-    } else {
-        blank(out, part)
+/// The code of a file with comments blanked out and strings emptied; lines keep their numbers.
+///
+/// String literals stay where `keep_strings` is set, as paths in attributes need it.
+pub(super) fn code(text: &str, keep_strings: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (kind, piece) in pieces(text) {
+        if kind == Kind::Code || (kind == Kind::Text && keep_strings) {
+            out.push_str(piece);
+        } else {
+            out.extend(piece.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        }
     }
+    out
 }
 
 fn line_length(rest: &[u8]) -> usize {
@@ -186,10 +195,25 @@ fn unquoted(token: &str) -> Option<String> {
 
 /// Words, strings and single punctuation marks, in order.
 pub(super) fn tokens(code: &str) -> Vec<String> {
+    let located = located_tokens(code).into_iter();
+    located.map(|token| token.text.to_owned()).collect()
+}
+
+/// A token and its line, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Token<'a> {
+    pub(super) text: &'a str,
+    pub(super) line: usize,
+}
+
+/// The [`tokens`] with their lines.
+pub(super) fn located_tokens(code: &str) -> Vec<Token<'_>> {
     let mut found = Vec::new();
+    let mut line = 1;
     let mut characters = code.char_indices().peekable();
     while let Some((start, character)) = characters.next() {
         if character.is_whitespace() {
+            line += usize::from(character == '\n');
             continue;
         }
         let mut end = start + character.len_utf8();
@@ -203,14 +227,19 @@ pub(super) fn tokens(code: &str) -> Vec<String> {
                 end = at + more.len_utf8();
             }
         }
-        found.push(code[start..end].to_owned());
+        let text = &code[start..end];
+        found.push(Token { text, line });
+        line += text.matches('\n').count();
     }
     found
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        Kind::{Character, Code, Comment, Text},
+        *,
+    };
 
     #[test]
     fn comments_strings_and_characters_are_no_code() {
@@ -227,6 +256,23 @@ mod tests {
             code("fn f<'a>(x: &'a str, y: &'a str) {}", false),
             "fn f<'a>(x: &'a str, y: &'a str) {}"
         );
+    }
+
+    #[test]
+    fn a_token_knows_its_line() {
+        let code = "a\n\n\"b\nc\" d";
+        let lines: Vec<_> = located_tokens(code).iter().map(|t| t.line).collect();
+        assert_eq!(lines, [1, 3, 4]);
+    }
+
+    #[test]
+    fn the_pieces_make_up_the_file() {
+        let text = "fn é() { /* a */ \"b\" 'c' } // d";
+        let whole: String = pieces(text).iter().map(|(_, piece)| *piece).collect();
+        assert_eq!(whole, text);
+        let kinds: Vec<_> = pieces(text).iter().map(|(kind, _)| *kind).collect();
+        let expected = [Code, Comment, Code, Text, Code, Character, Code, Comment];
+        assert_eq!(kinds, expected);
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Tree {
         self.files.contains_key(path)
     }
 
-    /// Whether a file lies below `path`.
+    /// Returns true if a file lies below `path`.
     pub(super) fn has_directory(&self, path: &str) -> bool {
         let prefix = format!("{path}/");
         path.is_empty()
@@ -84,7 +84,7 @@ pub(super) fn normalised(path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Whether the file's name ends in `.extension`, written in exactly this case.
+/// Returns true if the file's name ends in `.extension`, written in exactly this case.
 pub(super) fn has_extension(path: &str, extension: &str) -> bool {
     path.rsplit_once('.')
         .is_some_and(|(_, found)| found == extension)

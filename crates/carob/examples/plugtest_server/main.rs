@@ -11,7 +11,7 @@ mod stored;
 
 use std::time::Duration;
 
-use carob::{BlockSize, Server, Settings};
+use carob::{BlockSize, Config, Server};
 
 const TICK: Duration = Duration::from_secs(5);
 
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let size = BlockSize::from_bytes_at_most(64).unwrap_or(BlockSize::MAX);
     let builder = Server::builder()
         .bind(address.unwrap_or_else(|| "[::]:5683".into()))
-        .settings(Settings::new().block_size(size));
+        .config(Config::new().block_size(size));
     let (builder, _ticking) = resources::all(builder, TICK);
     let server = builder.start().await?;
     println!("listening on coap://{}", server.local_address());

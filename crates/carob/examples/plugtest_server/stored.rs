@@ -25,7 +25,9 @@ impl Content {
     /// A request's body; text if it does not say.
     pub(crate) fn of(request: &Request) -> Self {
         Self {
-            format: request.format().unwrap_or(ContentFormat::TEXT_PLAIN),
+            format: request
+                .content_format()
+                .unwrap_or(ContentFormat::TEXT_PLAIN),
             bytes: request.payload().clone(),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Instant;
 use carob_proto::codec::Code;
-use carob_proto::endpoint::{Config, Event, Failure, RequestId, Sending};
+use carob_proto::endpoint::{Config, Event, Failure, RequestConfig, RequestId};
 use carob_proto::message::{Request, Response};
 
 use crate::port::{Exchanged, Port, Traffic};
@@ -92,7 +92,7 @@ impl Load {
         self.used.retain(|_, since| now.since(*since) < lifetime);
         let mut config = Config::default();
         config.parameters.nstart = u16::MAX;
-        config.limits.recent = 1;
+        config.limits.dedup_idempotent = 1;
         // A port that the system gives us again too early is held until there is another.
         let mut early = Vec::new();
         loop {
@@ -164,7 +164,8 @@ impl Load {
         self.last_answer = Some(now);
     }
 
-    /// Gaps without an answer are no stalls once nothing more is asked for.
+    /// Ends the measurement of gaps: a gap without a response is no stall once no more requests are
+    /// sent.
     pub(crate) fn stop_timing(&mut self) {
         self.last_answer = None;
     }
@@ -217,7 +218,7 @@ impl Lane {
             };
             let request = request.expect("a short path");
             // If the engine has no place for it, the answers that come make one.
-            let Ok(id) = self.port.request(now, request, Sending::default()) else {
+            let Ok(id) = self.port.request(now, request, RequestConfig::default()) else {
                 break;
             };
             let active = true;

@@ -78,7 +78,7 @@ struct Tally {
     posts_failed: u64,
     /// Sums told to more than one POST.
     told_twice: u64,
-    /// Every sum up to this was told to some POST.
+    /// Every sum up to this one was in the response to some POST.
     told_all_to: i64,
     /// The sum in the end.
     sum: Option<i64>,
@@ -94,7 +94,7 @@ struct Tally {
     exchanged: Exchanged,
 }
 
-/// Kinds of wrong answers that are told apart; what is beyond is counted as `other`.
+/// Kinds of wrong responses counted by their text; further kinds are counted as `other`.
 const WRONG_KINDS: usize = 16;
 
 impl Tally {

@@ -9,7 +9,7 @@ use carob_cc::random::Random;
 use carob_cc::time::Instant;
 use carob_proto::counters::Exchanges;
 use carob_proto::endpoint::{
-    Config, Endpoint, Event, Output, RequestError, RequestId, Sending, Usage,
+    Config, Endpoint, Event, Output, RequestConfig, RequestError, RequestId, Usage,
 };
 use carob_proto::message::Request;
 use rand_chacha::ChaCha8Rng;
@@ -125,7 +125,7 @@ impl Port {
         &mut self,
         now: Instant,
         request: Request,
-        sending: Sending,
+        sending: RequestConfig,
     ) -> Result<RequestId, RequestError> {
         let id = self.endpoint.request(now, self.server, request, sending);
         self.drain();

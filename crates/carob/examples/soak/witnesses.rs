@@ -6,7 +6,7 @@ use std::io;
 
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::Code;
-use carob_proto::endpoint::{Config, Event, Failure, RequestId, Sending};
+use carob_proto::endpoint::{Config, Event, Failure, RequestConfig, RequestId};
 use carob_proto::message::{Request, Response};
 
 use crate::port::Port;
@@ -25,12 +25,12 @@ const SLOW_EVERY: Duration = Duration::from_millis(250);
 
 /// What a request is for.
 enum Purpose {
-    /// It adds one, and is told the sum.
+    /// POST that adds one; the response carries the sum.
     Count,
-    /// It sends bytes, and is told them.
+    /// Request with a body, which the response repeats.
     Body(Vec<u8>),
     Slow,
-    /// It asks for the sum.
+    /// GET of the sum.
     Sum,
 }
 
@@ -56,7 +56,7 @@ impl Every {
     }
 }
 
-/// Who observes, and what it knows.
+/// A client that observes the sum, and the newest sum it received.
 struct Observer {
     port: Port,
     id: Option<RequestId>,
@@ -74,9 +74,9 @@ pub(crate) struct Witnesses {
     posts: Every,
     bodies: Every,
     slow: Every,
-    /// Sums that were told; each may be told once.
+    /// Sums in responses; each may occur once.
     sums: BTreeSet<i64>,
-    /// All up to this one were told, so that only what is beyond it is kept.
+    /// Every sum up to this one has occurred, so that only larger ones are kept.
     told: i64,
     tally: Tally,
 }
@@ -88,7 +88,7 @@ impl Witnesses {
             place += 1;
             let mut config = Config::default();
             config.parameters.nstart = 64;
-            config.limits.recent = 256; // a thousand of them are to fit into memory
+            config.limits.dedup_idempotent = 256; // a thousand of them are to fit into memory
             Port::open(plan.server, config, plan.loss, plan.seed, place)
         };
         Ok(Self {
@@ -159,7 +159,7 @@ impl Witnesses {
     fn register(&mut self, now: Instant) {
         let new = (self.observers.iter_mut()).filter(|observer| observer.id.is_none());
         for observer in new.take(REGISTERING) {
-            let mut sending = Sending::default();
+            let mut sending = RequestConfig::default();
             sending.observe = true;
             let request = Request::get().with_path("/count").expect("a short path");
             observer.id = observer.port.request(now, request, sending).ok();
@@ -195,7 +195,10 @@ impl Witnesses {
     }
 
     fn begin(&mut self, now: Instant, index: usize, request: Request, purpose: Purpose) -> bool {
-        match self.port(index).request(now, request, Sending::default()) {
+        match self
+            .port(index)
+            .request(now, request, RequestConfig::default())
+        {
             Ok(id) => {
                 self.waiting.insert((index, id), purpose);
                 true

@@ -1,4 +1,4 @@
-//! A request's body: bytes, or a source that is read as it is sent.
+//! Request bodies: bytes, or a source that is read while it is sent.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,37 @@ pub(super) const FIRST: usize = 1_025;
 /// Pieces a [`BodySender`] may be ahead of the network.
 const PIECES: usize = 16;
 
-/// A request's body.
+/// Body of a request: bytes, a reader, or a channel. Converts from anything that converts into
+/// `bytes::Bytes`, such as `&'static str`, `String` and `Vec<u8>`.
+///
+/// A body of at most one block is one message; longer ones are sent in blocks (RFC 7959). The body
+/// of a reader or channel has an unknown length and is not held in memory as a whole.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use carob::server::{Request, Resource};
+/// use carob::{Body, Client, Code, Response, Server};
+///
+/// let store = Resource::new().put(|request: Request| async move {
+///     Response::new(Code::CHANGED).with_payload(request.payload().len().to_string())
+/// });
+/// let server = Server::builder().bind("127.0.0.1:0").resource("/log", store).start().await?;
+/// let uri = format!("coap://{}/log", server.local_address());
+///
+/// let (sender, body) = Body::channel();
+/// tokio::spawn(async move {
+///     for line in 0..100 {
+///         if sender.send(format!("line {line:03}\n")).await.is_err() {
+///             break; // the request has ended
+///         }
+///     }
+/// });
+/// let reply = Client::new()?.put(uri).body(body).await?;
+/// assert_eq!(reply.text(), Some("900"));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Body(pub(super) Source);
 
 pub(super) enum Source {
@@ -42,29 +72,35 @@ impl<T: Into<Bytes>> From<T> for Body {
 }
 
 impl Body {
-    /// A body read from `reader` as it is sent, however large.
+    /// Creates a body that is read from `reader` while it is sent. A read error fails the request
+    /// with [`Error::Body`](crate::Error::Body).
     pub fn reader(reader: impl AsyncRead + Send + 'static) -> Self {
         Self(Source::Reader(Box::pin(reader)))
     }
 
-    /// A body that is pushed piece by piece; it ends when the sender is dropped.
+    /// Creates a body whose pieces are sent through a [`BodySender`]. It ends when the last clone
+    /// of the sender is dropped.
     pub fn channel() -> (BodySender, Self) {
         let (sender, receiver) = mpsc::channel(PIECES);
         (BodySender(sender), Self(Source::Channel(receiver)))
     }
 }
 
-/// Pushes a body's pieces.
+/// Sender of the pieces of a body, from [`Body::channel`]. Up to 16 pieces are queued.
 #[derive(Clone, Debug)]
 pub struct BodySender(mpsc::Sender<Bytes>);
 
-/// Nobody takes the body any more: the request has ended.
+/// Error of [`BodySender::send`]: the request has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the request has ended")]
 pub struct BodySenderClosed;
 
 impl BodySender {
-    /// Adds a piece; waits while the network is behind.
+    /// Queues a piece of the body; waits while the queue is full.
+    ///
+    /// # Errors
+    ///
+    /// [`BodySenderClosed`] if the request has ended.
     pub async fn send(&self, bytes: impl Into<Bytes>) -> Result<(), BodySenderClosed> {
         self.0
             .send(bytes.into())

@@ -1,8 +1,19 @@
-//! Asking: the client, its requests, their bodies and replies, and a cache of these.
+//! The client: requests, bodies, observations, multicast requests and the response cache.
+//!
+//! | type | task |
+//! |---|---|
+//! | [`Client`], [`ClientBuilder`] | open an endpoint |
+//! | [`RequestBuilder`] | describe and send a request |
+//! | [`Reply`], [`StreamedReply`] | read a response, whole or block by block |
+//! | [`Body`], [`BodySender`] | send a body that is read or produced while it is sent |
+//! | [`Observation`], [`Update`] | observe a resource (RFC 7641) |
+//! | [`MulticastResponses`] | read the responses to a multicast request |
+//! | [`CacheLimits`], [`Origin`] | cache responses (RFC 7252 section 5.6) |
 
+mod answer;
 mod body;
 mod cache;
-mod gathered;
+mod multicast;
 mod observation;
 mod range;
 mod reply;
@@ -16,109 +27,157 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carob_cc::controller::Gauge;
-use carob_cc::{TransmissionParameters, TransmissionProfile};
 use carob_proto::codec::{Code, Scheme, Uri};
-use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Failure, Snapshot, Usage};
+use carob_proto::endpoint::{Snapshot, Usage};
 use carob_proto::message::Response;
 use tokio::sync::oneshot;
 
 use crate::clock::TimeSource;
-use crate::driver::streams::Kind;
-use crate::driver::{self, Command, Failed, Finish, Handle, Note, Ping, Why};
-use crate::dtls::PeerIdentity;
+use crate::config::{Config, PeerConfig};
 use crate::error::{Error, OpenError};
-use crate::settings::Settings;
-use crate::socket::Socket;
-use crate::ways::Ways;
+use crate::runtime::TransportSet;
+use crate::runtime::{self, Command, Handle, Ping, ShutdownOutcome};
+use crate::transport::identity::PeerIdentity;
+use crate::transport::socket::Socket;
+use crate::transport::tcp::StreamKind;
 
+use answer::Answer;
 use cache::SharedCache;
 
 pub use body::{Body, BodySender, BodySenderClosed};
-pub(crate) use cache::Keeper;
 pub use cache::{CacheLimits, CacheUsage};
-pub use gathered::Gathered;
+pub use multicast::MulticastResponses;
 pub use observation::{Observation, Update};
 pub use reply::{BodyStream, Origin, Reply, StreamedReply};
 pub use request::RequestBuilder;
 
-/// For how long the responses of a group are usefully gathered, unless its members are known to need
-/// longer: a leisure of 5 s and 3 s for processing and both ways
-/// ([`Gathering`](carob_proto::endpoint::Gathering)).
-pub const GATHERING: Duration = Duration::from_secs(8);
-
-/// Sends requests. Clones share one endpoint: its socket, its peers' controllers.
+/// Duration to wait for multicast responses, 8 s: a leisure of 5 s, and 3 s for processing and for
+/// the transmission in both directions.
 ///
-/// When the last of them is dropped, the socket closes.
+/// A group whose members use a longer leisure needs a longer wait; see
+/// [`MulticastRequest`](carob_proto::endpoint::MulticastRequest).
+pub const MULTICAST_WAIT: Duration = Duration::from_secs(8);
+
+/// Client for all URI schemes.
+///
+/// Cloning is cheap: clones share one endpoint with its sockets, its table of peers with their
+/// controllers, and its cache. A UDP socket is opened at once, the endpoint of another scheme with
+/// the first request that needs it. The sockets close when the last clone is dropped.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use carob::{Client, Code};
+///
+/// let client = Client::new()?;
+/// let reply = client.get("coap://example.org/sensors/temperature").await?;
+/// if reply.code == Code::CONTENT {
+///     println!("{:?} after {:?}", reply.text(), reply.after);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Client {
-    ways: Arc<Ways>,
+    transports: Arc<TransportSet>,
     cache: Option<Arc<SharedCache>>,
 }
 
-/// A client to be opened.
+/// Builder of a [`Client`], from [`Client::builder`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use carob::{CacheLimits, Client, Config};
+///
+/// let client = Client::builder()
+///     .bind("127.0.0.1:0".parse()?)
+///     .config(Config::new().controller_named("fasor")?)
+///     .cache(CacheLimits::default())
+///     .open()?;
+/// assert!(client.local_address().ip().is_loopback());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct ClientBuilder {
     bind: Option<SocketAddr>,
     socket: Option<UdpSocket>,
-    settings: Settings,
+    config: Config,
     cache: Option<CacheLimits>,
 }
 
 impl ClientBuilder {
-    /// The address to send from; without it any, on IPv6 and IPv4.
+    /// Sets the local address of the UDP socket. Default: any address and port, for IPv6 and IPv4.
     pub fn bind(mut self, address: SocketAddr) -> Self {
         self.bind = Some(address);
         self
     }
 
-    /// Sends from this UDP socket, which is bound already: to a device, say, or in another network
-    /// namespace.
+    /// Sets a bound UDP socket to send from, for example one bound to a device or opened in another
+    /// network namespace. The socket takes precedence over [`bind`](Self::bind).
     pub fn socket(mut self, socket: UdpSocket) -> Self {
         self.socket = Some(socket);
         self
     }
 
-    /// The endpoint's settings.
-    pub fn settings(mut self, settings: Settings) -> Self {
-        self.settings = settings;
+    /// Sets the configuration of the endpoint. Default: [`Config::new`].
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
         self
     }
 
-    /// Keeps responses to GET and FETCH within these limits, for all clones of the client
-    /// together, and answers with them as long as they are fresh; after that they are sent only if
-    /// they have changed (RFC 7252 5.6).
+    /// Enables the response cache (RFC 7252 section 5.6), shared by all clones of the client.
+    /// Default: no cache.
     ///
-    /// A request that changes a resource through this client makes what is kept of it stale; what
-    /// others change is noticed when freshness ends, or with
-    /// [`reload`](RequestBuilder::reload). What is [observed](RequestBuilder::observe) is kept up
-    /// to date by its notifications (RFC 7641 3.3). [`Reply::origin`] tells where a response came
-    /// from.
+    /// Responses to GET and FETCH are cached. A fresh response answers a request without a message.
+    /// A stale response with an entity tag is revalidated. Error responses are cached only if they
+    /// carry Max-Age.
+    ///
+    /// A request of another method through this client makes the cached responses of its resource
+    /// stale. Changes by other clients are noticed when the freshness lifetime ends, or with
+    /// [`reload`](RequestBuilder::reload). The notifications of an
+    /// [observation](RequestBuilder::observe) keep a cached response up to date (RFC 7641 section
+    /// 3.3). [`Reply::origin`] is the source of a response.
     pub fn cache(mut self, limits: CacheLimits) -> Self {
         self.cache = Some(limits);
         self
     }
 
-    /// Opens the client on the current tokio runtime.
+    /// Opens the client and starts its task on the current tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] if the socket cannot be bound, or the [interface](Config::group_interface) for
+    /// multicast messages is unknown.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
     pub fn open(self) -> Result<Client, OpenError> {
         let handle = match self.socket {
-            Some(socket) => driver::start_on(socket_of(socket)?, &self.settings, None)?,
-            None => driver::start(self.bind, &self.settings, None)?,
+            Some(socket) => runtime::start_on(socket_of(socket)?, &self.config, None)?,
+            None => runtime::start(self.bind, &self.config, None)?,
         };
-        let time = self.settings.time_source;
+        let time = self.config.time_source;
         let cache = self.cache.map(|limits| SharedCache::new(limits, time));
         let cache = cache.map(Arc::new);
-        let ways = Arc::new(Ways::new(self.settings, (Scheme::Coap, handle), Vec::new()));
-        Ok(Client { ways, cache })
+        let transports = Arc::new(TransportSet::new(
+            self.config,
+            (Scheme::Coap, handle),
+            Vec::new(),
+        ));
+        Ok(Client { transports, cache })
     }
 }
 
-/// What a request is sent to: a URI, read or still to be read.
+/// Target of a request: a URI, parsed or as text. Request methods take anything that converts into
+/// it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Target {
-    /// Text; an error in it is reported when the request is sent.
+    /// URI as text; a parse error is reported when the request is sent ([`Error::Uri`]).
     Text(String),
-    /// A URI.
+    /// Parsed URI.
     Uri(Uri),
 }
 
@@ -147,40 +206,47 @@ impl From<Uri> for Target {
 }
 
 impl Client {
-    /// A client with default settings, on the current tokio runtime.
-    pub fn open() -> Result<Self, OpenError> {
+    /// Opens a client with the default configuration on the current tokio runtime. Errors and
+    /// panics: as [`ClientBuilder::open`].
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`], as for [`ClientBuilder::open`].
+    pub fn new() -> Result<Self, OpenError> {
         Self::builder().open()
     }
 
-    /// A client to be described.
+    /// Returns a builder with the default configuration.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
-    pub(crate) fn over(ways: Arc<Ways>) -> Self {
-        Self { ways, cache: None }
+    pub(crate) fn over(transports: Arc<TransportSet>) -> Self {
+        Self {
+            transports,
+            cache: None,
+        }
     }
 
-    /// The same client with a cache of its own, or without one: they share the endpoint, its
-    /// sockets and controllers, and nothing of what is kept.
+    /// Returns a client on the same endpoint with an empty cache of its own, or with no cache.
     pub fn with_cache(&self, limits: Option<CacheLimits>) -> Self {
         let time = self.time_source();
         Self {
-            ways: Arc::clone(&self.ways),
+            transports: Arc::clone(&self.transports),
             cache: limits.map(|limits| Arc::new(SharedCache::new(limits, time))),
         }
     }
 
-    /// What its time is read from.
+    /// Clock from which its time is read.
     pub(crate) fn time_source(&self) -> TimeSource {
-        self.ways.time_source()
+        self.transports.time_source()
     }
 
-    /// A request that did not go through this client has changed what is at a URI, as its response
-    /// says: what the cache has of it is not fresh any more.
+    /// Makes the cached responses of a URI stale after a request of another client has changed the
+    /// resource.
     pub(crate) fn changed(&self, uri: &Uri, response: &Response) {
         if let Some(cache) = &self.cache {
-            let asked = cache::Asked {
+            let asked = cache::CacheRequest {
                 uri,
                 to: None,
                 options: uri.options(),
@@ -189,64 +255,72 @@ impl Client {
         }
     }
 
-    /// What its cache holds; nothing without one.
+    /// Returns the usage of the cache; zero without a cache.
     pub fn cache_usage(&self) -> CacheUsage {
         let cache = self.cache.as_ref();
         cache.map(|cache| cache.usage()).unwrap_or_default()
     }
 
-    /// The address it sends datagrams from; of a server without any, where it listens.
+    /// Returns the local address of the UDP socket. For the client of a server without UDP: the
+    /// first address of the server.
     pub fn local_address(&self) -> SocketAddr {
-        self.ways.first().local()
+        self.transports.first().local()
     }
 
-    /// A request with any method.
+    /// Builds a request with any method.
     pub fn request(&self, method: Code, target: impl Into<Target>) -> RequestBuilder {
-        let (ways, cache) = (Arc::clone(&self.ways), self.cache.clone());
-        RequestBuilder::new(ways, cache, method, target.into())
+        let (transports, cache) = (Arc::clone(&self.transports), self.cache.clone());
+        RequestBuilder::new(transports, cache, method, target.into())
     }
 
-    /// A GET.
+    /// Builds a GET request.
     pub fn get(&self, target: impl Into<Target>) -> RequestBuilder {
         self.request(Code::GET, target)
     }
 
-    /// A PUT.
+    /// Builds a PUT request.
     pub fn put(&self, target: impl Into<Target>) -> RequestBuilder {
         self.request(Code::PUT, target)
     }
 
-    /// A POST.
+    /// Builds a POST request.
     pub fn post(&self, target: impl Into<Target>) -> RequestBuilder {
         self.request(Code::POST, target)
     }
 
-    /// A DELETE.
+    /// Builds a DELETE request.
     pub fn delete(&self, target: impl Into<Target>) -> RequestBuilder {
         self.request(Code::DELETE, target)
     }
 
-    /// A FETCH: what a query in the body asks for (RFC 8132 2).
+    /// Builds a FETCH request, whose body selects parts of the resource (RFC 8132 section 2).
     pub fn fetch(&self, target: impl Into<Target>) -> RequestBuilder {
         self.request(Code::FETCH, target)
     }
 
-    /// A PATCH: a change of a part; done twice, it may be another than done once (RFC 8132 3).
+    /// Builds a PATCH request: a partial update that need not be idempotent (RFC 8132 section 3).
     pub fn patch(&self, target: impl Into<Target>) -> RequestBuilder {
         self.request(Code::PATCH, target)
     }
 
-    /// An iPATCH: a change of a part that is the same done twice as done once (RFC 8132 3).
+    /// Builds an iPATCH request: an idempotent partial update (RFC 8132 section 3).
     pub fn ipatch(&self, target: impl Into<Target>) -> RequestBuilder {
         self.request(Code::IPATCH, target)
     }
 
-    /// Asks a host whether a CoAP endpoint is there (RFC 7252 4.3); the round-trip time.
+    /// Sends a CoAP ping (RFC 7252 section 4.3) and returns the round-trip time.
     ///
-    /// Of several addresses, the first that can be reached is asked.
+    /// Of several addresses of the host, up to 8 are tried in turn until one can be reached. The
+    /// timeouts of the transmission parameters apply; wrap the future in `tokio::time::timeout` for
+    /// a shorter one. Dropping the future cancels the ping.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Uri`], [`Error::Resolve`], [`Error::Timeout`], [`Error::Unreachable`] and the other
+    /// errors of a request.
     pub async fn ping(&self, target: impl Into<Target>) -> Result<Duration, Error> {
         let uri = resolve::read(target.into())?;
-        let handle = self.ways.of(uri.scheme())?;
+        let handle = self.transports.of(uri.scheme())?;
         let name = resolve::name(&uri);
         let peers = resolve::addresses(&uri, handle.local()).await?;
         let mut outcome = Err(Error::Closed);
@@ -259,66 +333,50 @@ impl Client {
         outcome
     }
 
-    /// Gives a peer its own controller and parameters from now on, where given, for datagrams over UDP
-    /// and DTLS. A peer that is known already keeps its controller until it is forgotten.
+    /// Sets the controller and the transmission parameters of one peer, for UDP and DTLS. A peer
+    /// with state keeps its controller until that state is evicted.
     ///
-    /// Over TCP, TLS and WebSocket congestion control is the system's. Error:
-    /// [`Error::OverConnection`] for a peer that is known by a connection and by no datagram;
-    /// [`Error::Closed`].
-    pub async fn set_peer(
-        &self,
-        peer: SocketAddr,
-        controller: Option<Choice>,
-        parameters: Option<TransmissionParameters>,
-    ) -> Result<(), Error> {
+    /// # Errors
+    ///
+    /// [`Error::OverConnection`] if the peer is known only by a TCP, TLS or WebSocket connection,
+    /// whose congestion control is that of the system. [`Error::Closed`] if the endpoint has
+    /// stopped.
+    pub async fn set_peer(&self, peer: SocketAddr, config: PeerConfig) -> Result<(), Error> {
         if let Some((scheme, ..)) = self.known(peer).await
-            && Kind::of(scheme).is_some()
+            && StreamKind::of(scheme).is_some()
         {
             return Err(Error::OverConnection { peer, scheme });
         }
-        let settings = (peer, controller, parameters);
         let mut taken = false;
-        for (_, handle) in self.ways.set_peer(&settings) {
-            let command = Command::SetPeer(Box::new(settings.clone()));
+        for (_, handle) in self.transports.set_peer(peer, &config) {
+            let command = Command::SetPeer(Box::new((peer, config.clone())));
             taken |= handle.command(command).await;
         }
         if taken { Ok(()) } else { Err(Error::Closed) }
     }
 
-    /// Gives one peer a profile's controller and parameters; as [`set_peer`](Self::set_peer).
-    pub async fn set_peer_profile(
-        &self,
-        peer: SocketAddr,
-        profile: TransmissionProfile,
-    ) -> Result<(), Error> {
-        let controller = Choice::Registered(profile.controller());
-        self.set_peer(peer, Some(controller), Some(profile.parameters()))
-            .await
-    }
-
-    /// The readings of a peer's controller, such as its RTO; nothing if the peer is not known. Over
-    /// TCP, TLS and WebSocket there are none. Of several transports as
+    /// Returns the readings of a peer's controller by name, such as its RTO; `None` for an unknown
+    /// peer. Empty over TCP, TLS and WebSocket. With several transports to one address: as
     /// [`snapshot`](Self::snapshot).
     pub async fn gauges(&self, peer: SocketAddr) -> Option<Vec<(&'static str, Gauge)>> {
         let (_, handle, _) = self.known(peer).await?;
         handle.ask(|reply| Command::Gauges(peer, reply)).await?
     }
 
-    /// The state of a peer: its RTO and round-trip time, retransmissions, the length of its queue;
-    /// nothing if the peer is not known.
+    /// Returns the state of a peer: RTO, round-trip time, retransmissions, length of its queue;
+    /// `None` for an unknown peer.
     ///
-    /// Of several transports that share this address, it is of the one most recently used. Over TCP,
-    /// TLS and WebSocket there is no RTO and no round-trip time: they are the system's.
+    /// With several transports to one address, the most recently used counts. Over TCP, TLS and
+    /// WebSocket there is no RTO and no round-trip time: congestion control is that of the system.
     pub async fn snapshot(&self, peer: SocketAddr) -> Option<Snapshot> {
         self.known(peer).await.map(|(.., snapshot)| snapshot)
     }
 
-    /// The transport and the endpoint by which a peer was last heard of or sent to, and its state
-    /// there.
+    /// Finds the transport on which a peer was used most recently, with its endpoint and its state.
     async fn known(&self, peer: SocketAddr) -> Option<(Scheme, Arc<Handle>, Snapshot)> {
         let mut known: Option<(Scheme, Arc<Handle>, Snapshot)> = None;
         let age = |of: &Snapshot| of.heard.into_iter().chain(of.sent).min();
-        for (scheme, handle) in self.ways.all_by_scheme() {
+        for (scheme, handle) in self.transports.all_by_scheme() {
             let snapshot = handle.ask(|reply| Command::Snapshot(peer, reply)).await;
             let Some(snapshot) = snapshot.flatten() else {
                 continue;
@@ -333,16 +391,20 @@ impl Client {
         known
     }
 
-    /// Who is at the other end of the DTLS session with this peer; nothing if there is none.
+    /// Returns the authenticated identity of a peer with a DTLS session; `None` without a session.
     pub async fn peer_identity(&self, peer: SocketAddr) -> Option<Arc<PeerIdentity>> {
-        let handle = self.ways.started(Scheme::Coaps)?;
+        let handle = self.transports.started(Scheme::Coaps)?;
         handle.ask(|reply| Command::Identity(peer, reply)).await?
     }
 
-    /// The peers that messages were sent to, over all transports, each once.
+    /// Returns the addresses of the peers with state on any transport, each once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`].
     pub async fn peers(&self) -> Result<Vec<SocketAddr>, Error> {
         let mut peers = Vec::new();
-        for handle in self.ways.all() {
+        for handle in self.transports.all() {
             peers.extend(handle.ask(Command::Peers).await.ok_or(Error::Closed)?);
         }
         let mut known = BTreeSet::new();
@@ -350,25 +412,33 @@ impl Client {
         Ok(peers)
     }
 
-    /// The entries in the tables of all transports together.
+    /// Returns the number of entries in the endpoint's tables, summed over all transports.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`].
     pub async fn usage(&self) -> Result<Usage, Error> {
         let mut usage = Usage::default();
-        for handle in self.ways.all() {
+        for handle in self.transports.all() {
             usage += handle.ask(Command::Usage).await.ok_or(Error::Closed)?;
         }
         Ok(usage)
     }
 
-    /// Waits until the endpoints that have been started have stopped. Error: the first that ended one
-    /// of them.
+    /// Waits until all endpoints of the client have stopped. Dropping the future has no effect on
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// The first error that stopped an endpoint.
     pub async fn closed(&self) -> io::Result<()> {
-        self.ways.closed().await
+        self.transports.closed().await
     }
 
-    /// Stops the endpoint for all clones: no new requests, those under way are finished, and
-    /// after `limit` at the latest everything is cut off.
-    pub async fn shut_down(self, limit: Duration) -> Finish {
-        driver::shut_down_all(self.ways.all(), limit).await
+    /// Stops the endpoint for all clones. New requests fail with [`Error::Closed`]; pending
+    /// requests may finish until `limit` has passed, then they are aborted.
+    pub async fn shutdown(self, limit: Duration) -> ShutdownOutcome {
+        runtime::shutdown_all(self.transports.all(), limit).await
     }
 }
 
@@ -398,98 +468,4 @@ async fn ping_address(
 pub(crate) fn socket_of(socket: UdpSocket) -> Result<Socket, OpenError> {
     let address = socket.local_addr().unwrap_or(([0, 0, 0, 0], 0).into());
     Socket::of(socket).map_err(|source| OpenError::Bind { address, source })
-}
-
-/// An answer to come; dropping it cancels what it is the answer to.
-#[derive(Debug)]
-struct Answer<T> {
-    receiver: Option<oneshot::Receiver<T>>,
-    cancel: Cancel,
-}
-
-/// Cancels a request when dropped, unless it has ended.
-#[derive(Debug)]
-struct Cancel {
-    handle: Arc<Handle>,
-    ticket: u64,
-    ended: bool,
-}
-
-impl<T> Answer<T> {
-    fn new(handle: &Arc<Handle>, ticket: u64, receiver: oneshot::Receiver<T>) -> Self {
-        let cancel = Cancel {
-            handle: Arc::clone(handle),
-            ticket,
-            ended: false,
-        };
-        Self {
-            receiver: Some(receiver),
-            cancel,
-        }
-    }
-
-    /// The answer, and with it the end of what it is the answer to.
-    async fn wait(mut self) -> Option<T> {
-        let answer = self.receive().await;
-        self.cancel.ended = true;
-        answer
-    }
-
-    /// The answer; nothing if the driver has stopped.
-    async fn receive(&mut self) -> Option<T> {
-        self.receiver.as_mut()?.await.ok()
-    }
-
-    /// Keeps only the duty to cancel.
-    fn into_cancel(mut self) -> Cancel {
-        self.receiver = None;
-        let Self { cancel, .. } = self;
-        cancel
-    }
-}
-
-impl Drop for Cancel {
-    fn drop(&mut self) {
-        if !self.ended {
-            // A driver that has stopped has nothing left to cancel.
-            let _ = self.handle.notes.send(Note::Cancel(self.ticket));
-        }
-    }
-}
-
-impl Failed {
-    /// The error an application gets.
-    fn for_people(self, peer: SocketAddr) -> Error {
-        let failure = match self.why {
-            Why::Refused(source) => return Error::NotSent { peer, source },
-            Why::Failure(failure) => failure,
-            Why::Unanswered => {
-                let after = self.after;
-                return Error::Unanswered { peer, after };
-            }
-        };
-        if let (Failure::Unreachable, Some(why)) = (failure, self.handshake) {
-            let why = Arc::unwrap_or_clone(why);
-            return Error::Handshake { peer, why };
-        }
-        match failure {
-            Failure::Unreachable => {
-                let source = match (self.os_error, self.explanation) {
-                    (Some(number), _) => io::Error::from_raw_os_error(number),
-                    (None, Some(text)) => io::Error::other(text.to_string()),
-                    (None, None) => io::Error::other("the network says so"),
-                };
-                Error::Unreachable { peer, source }
-            }
-            Failure::TimedOut { .. } | Failure::NoResponse | Failure::DeadlinePassed => {
-                Error::NoAnswer {
-                    peer,
-                    after: self.after,
-                    failure,
-                }
-            }
-            Failure::ShutDown => Error::Closed,
-            _ => Error::Failed { peer, failure },
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! A resource that is observed: a stream of its states.
+//! Observations (RFC 7641): streams of the states of a resource.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -8,29 +8,49 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use super::{Cancel, Origin, Reply};
-use crate::driver::{Heard, Note, Received, Updates};
+use super::answer::Cancel;
+use super::{Origin, Reply};
 use crate::error::Error;
+use crate::runtime::{ObservationUpdate, Received, RequestControl, Updates};
 
-/// A resource that is observed (RFC 7641).
+/// Observation of a resource (RFC 7641): a `Stream` (of the crate `futures-core`) of [`Update`]s,
+/// from [`RequestBuilder::observe`](super::RequestBuilder::observe).
 ///
-/// It is a [`Stream`] of updates, and has [`next`](Self::next) for those who need no more. Its
-/// first update is the state that the registration was answered with.
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use carob::client::Update;
+/// use carob::server::{Notifier, Request, get};
+/// use carob::{Client, Server};
 ///
-/// It goes on for as long as it is held. When what it knows grows older than the server promised
-/// (Max-Age), or a try to renew it fails, it says so with [`Update::Stale`] and registers again by
-/// itself, less and less often; so it survives a restart of the server, and any length of silence.
-/// It ends when the server ends it ([`Update::Ended`]), or with an error when the endpoint is shut
-/// down.
+/// let changes = Notifier::new();
+/// let clock = get(|_: Request| async { "12:00" }).observable(&changes);
+/// let server = Server::builder().bind("127.0.0.1:0").resource("/clock", clock).start().await?;
+/// let uri = format!("coap://{}/clock", server.local_address());
+/// let mut observation = Client::new()?.get(uri).observe().await?;
+/// assert!(observation.is_observed());
+/// for _ in 0..2 {
+///     let Some(Ok(Update::State(reply))) = observation.next().await else { panic!() };
+///     assert_eq!(reply.text(), Some("12:00"));
+///     changes.changed();
+/// }
+/// # Ok(())
+/// # }
+/// ```
 ///
-/// Dropping it sends nothing: the server learns of it with its next notification, which is refused
-/// (RFC 7641 3.6). [`stop`](Self::stop) tells the server at once.
-///
-/// Observations of the same thing by one client and its clones share one registration: the server
-/// knows one observer (RFC 7641 3.1). Each is told everything, and the last of them ends it.
-///
-/// An application that takes updates more slowly than they come gets the newest; the states
-/// between are [skipped](Self::skipped).
+/// - **Start**: the first update is the response to the registration.
+/// - **Renewal**: when a representation is older than its Max-Age, or an attempt to renew it fails,
+///   the stream yields [`Update::Stale`] and registers again, at growing intervals. It thus
+///   survives a restart of the server, and any length of silence.
+/// - **End**: [`Update::Ended`] if the server ends the observation, an error if the endpoint is
+///   shut down. Then the stream yields `None`.
+/// - **Dropping** it sends nothing. The server's next notification is rejected, which ends the
+///   registration (RFC 7641 section 3.6). [`stop`](Self::stop) deregisters at once.
+/// - **Sharing**: observations of one resource with equal requests, by a client and its clones,
+///   share one registration (RFC 7641 section 3.1). Each receives every update; the registration
+///   ends with the last of them.
+/// - **Backpressure**: at most 64 updates are kept for the application. At the limit the oldest is
+///   dropped and counted ([`skipped`](Self::skipped)).
 #[derive(Debug)]
 pub struct Observation {
     first: Option<Received>,
@@ -40,22 +60,22 @@ pub struct Observation {
     observed: bool,
 }
 
-/// What an observation tells.
+/// Update of an [`Observation`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Update {
-    /// A new state.
+    /// New state of the resource.
     State(Reply),
-    /// What was told last is older than the server promised it to be. With an error if it is a try
-    /// to renew the observation that failed; more follow.
+    /// The last representation is older than its Max-Age. The error is set if an attempt to
+    /// register again failed. Further updates follow.
     Stale(Option<Error>),
-    /// The server's last word: an error such as 4.04, or a state of a resource that it does not,
-    /// or not any more, let us observe.
+    /// Last update. Either a final response of the server, such as 4.04, or a representation of a
+    /// resource for which the server has no registration (any more).
     Ended(Reply),
 }
 
 impl Update {
-    /// The response, if it is one.
+    /// Returns the reply of the update; `None` for [`Stale`](Self::Stale).
     pub fn reply(&self) -> Option<&Reply> {
         match self {
             Self::State(reply) | Self::Ended(reply) => Some(reply),
@@ -81,36 +101,43 @@ impl Observation {
         }
     }
 
-    /// Whether the server has put us on its list. If not, the first update is the last.
+    /// Returns whether the server registered the client. If not, the first update is the last.
     pub fn is_observed(&self) -> bool {
         self.observed
     }
 
-    /// Who is observed.
+    /// Returns the address of the server.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// States that were skipped because newer ones had come before they were taken.
+    /// Returns the number of updates dropped because the application did not take them in time.
     pub fn skipped(&self) -> u64 {
         self.updates.skipped()
     }
 
-    /// The next update; nothing after the end.
+    /// Returns the next update, or `None` after the end.
     ///
-    /// Dropping this future loses no update.
+    /// Cancel safe: dropping the future loses no update.
     pub async fn next(&mut self) -> Option<Result<Update, Error>> {
         poll_fn(|context| self.poll_update(context)).await
     }
 
-    /// Tells the server that we are not interested any more (RFC 7641 3.6), and waits for its
-    /// answer, which is the resource's state.
+    /// Deregisters at the server (RFC 7641 section 3.6) and returns its response, the current state
+    /// of the resource. `None` if the observation has ended already.
+    ///
+    /// While others [share](Observation) the registration, it remains, and the newest known state
+    /// is returned.
+    ///
+    /// # Errors
+    ///
+    /// The error with which the observation ended; [`Error::Closed`].
     pub async fn stop(mut self) -> Result<Option<Reply>, Error> {
         if self.cancel.ended {
             return Ok(None);
         }
-        let stop = Note::StopObserving(self.cancel.ticket);
-        if self.cancel.handle.notes.send(stop).is_err() {
+        let stop = RequestControl::StopObserving(self.cancel.ticket);
+        if self.cancel.handle.control.send(stop).is_err() {
             return Err(Error::Closed);
         }
         loop {
@@ -148,16 +175,16 @@ impl Observation {
             return Poll::Pending;
         };
         let update = match heard {
-            Some(Heard::State(received)) => Ok(Update::State(self.reply(received))),
-            Some(Heard::Stale(failed)) => {
+            Some(ObservationUpdate::State(received)) => Ok(Update::State(self.reply(received))),
+            Some(ObservationUpdate::Stale(failed)) => {
                 let error = failed.map(|failed| failed.for_people(self.peer));
                 Ok(Update::Stale(error))
             }
-            Some(Heard::Ended(received)) => {
+            Some(ObservationUpdate::Ended(received)) => {
                 self.cancel.ended = true;
                 Ok(Update::Ended(self.reply(received)))
             }
-            Some(Heard::Failed(failed)) => {
+            Some(ObservationUpdate::Failed(failed)) => {
                 self.cancel.ended = true;
                 Err(failed.for_people(self.peer))
             }

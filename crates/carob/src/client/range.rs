@@ -3,15 +3,15 @@
 use std::time::Instant;
 
 use bytes::BytesMut;
-use carob_proto::blockwise::download::DownloadError;
+use carob_proto::blockwise::DownloadError;
 use carob_proto::codec::{BlockSize, BlockValue, OptionNumber};
 use carob_proto::endpoint::{BlockMode, BodyMode, Failure};
-use carob_proto::message::{Payload, Response};
+use carob_proto::message::Payload;
 
 use super::reply::{Origin, Reply};
 use super::request::RequestBuilder;
-use crate::driver::Received;
 use crate::error::Error;
+use crate::runtime::Received;
 
 impl RequestBuilder {
     /// Reads block after block, beginning with the one that holds `offset`.
@@ -23,17 +23,10 @@ impl RequestBuilder {
     ) -> Result<Reply, Error> {
         self.sending.blocks = BlockMode::Manual;
         let own_options = self.options.len();
-        let mut size = BlockSize::MAX;
-        let mut position = offset - offset % size.bytes() as u64;
-        let mut bytes = BytesMut::new();
-        let mut first: Option<Reply> = None;
+        let mut range = RangeReader::new(offset, length);
         loop {
-            let number = position / size.bytes() as u64;
-            let block = u32::try_from(number)
-                .ok()
-                .and_then(|n| BlockValue::new(n, false, size).ok());
-            let Some(block) = block else {
-                let peer = first.map_or(self.handle.local(), |reply| reply.peer);
+            let Some(block) = range.next_block() else {
+                let peer = range.first.map_or(self.handle.local(), |reply| reply.peer);
                 let failure = Failure::Body(DownloadError::TooManyBlocks);
                 return Err(Error::Failed { peer, failure });
             };
@@ -45,71 +38,104 @@ impl RequestBuilder {
             drop(answer);
             // Later blocks come from where the first came from.
             self.to = Some(peer);
-            let failed = |failure| Error::Failed { peer, failure };
-            if !response.code.is_success() {
-                if first.is_some() {
-                    return Err(failed(Failure::Interrupted(response.code)));
-                }
-                return Ok(Reply {
-                    response,
-                    peer,
-                    after: began.elapsed(),
-                    origin: Origin::Network,
-                });
-            }
-            let etag = response.options.first(OptionNumber::ETAG);
-            if first
-                .as_ref()
-                .is_some_and(|first| first.options.first(OptionNumber::ETAG) != etag)
-            {
-                let changed = DownloadError::Changed;
-                return Err(failed(Failure::Body(changed)));
-            }
-            let answered = response.options.first(OptionNumber::BLOCK2);
-            let answered = answered.map(BlockValue::decode).transpose();
-            let answered = answered.map_err(|_| failed(Failure::BadBlock))?;
-            // Without the option, it is the whole representation.
-            let start = answered.map_or(0, |block| block.offset() as u64);
-            let more = answered.is_some_and(|block| block.more);
-            let wanted = offset + bytes.len() as u64;
-            let skip = wanted.saturating_sub(start);
-            if start > wanted {
-                let wrong = DownloadError::WrongBlock { offset: start };
-                return Err(failed(Failure::Body(wrong)));
-            }
-            let part = response.bytes();
-            let skip = usize::try_from(skip).unwrap_or(usize::MAX).min(part.len());
-            let rest = usize::try_from(length - bytes.len() as u64).unwrap_or(usize::MAX);
-            let take = (part.len() - skip).min(rest);
-            bytes.extend_from_slice(&part[skip..skip + take]);
-            let end = start + part.len() as u64;
-            if let Some(block) = answered {
-                size = size.min(block.szx);
-            }
             let reply = Reply {
                 response,
                 peer,
                 after: began.elapsed(),
                 origin: Origin::Network,
             };
-            let first = first.get_or_insert(reply);
-            if !more || bytes.len() as u64 >= length || part_is_stuck(end, position) {
-                let mut response: Response = first.response.clone();
-                response.options.remove(OptionNumber::BLOCK2);
-                response.payload = Payload::Whole(bytes.freeze());
-                return Ok(Reply {
-                    response,
-                    peer,
-                    after: began.elapsed(),
-                    origin: Origin::Network,
-                });
+            let read = range.on_response(reply);
+            let read = read.map_err(|failure| Error::Failed { peer, failure })?;
+            if let Some(reply) = read {
+                let after = began.elapsed();
+                return Ok(Reply { after, ..reply });
             }
-            position = end - end % size.bytes() as u64;
         }
     }
 }
 
-/// Whether a block brought nothing new, which no server should do while there is more.
-fn part_is_stuck(end: u64, position: u64) -> bool {
-    end <= position
+/// The part of a representation that is being read.
+struct RangeReader {
+    offset: u64,
+    length: u64,
+    /// Offset of the next block.
+    position: u64,
+    size: BlockSize,
+    bytes: BytesMut,
+    /// The first response, whose options are those of the whole.
+    first: Option<Reply>,
+}
+
+impl RangeReader {
+    fn new(offset: u64, length: u64) -> Self {
+        let size = BlockSize::MAX;
+        Self {
+            offset,
+            length,
+            position: offset - offset % size.bytes() as u64,
+            size,
+            bytes: BytesMut::new(),
+            first: None,
+        }
+    }
+
+    /// The next block to request; nothing if its number is beyond those of Block2.
+    fn next_block(&self) -> Option<BlockValue> {
+        let number = self.position / self.size.bytes() as u64;
+        let number = u32::try_from(number).ok()?;
+        BlockValue::new(number, false, self.size).ok()
+    }
+
+    /// Takes the response to a block. Returns the reply once the part is complete or refused.
+    fn on_response(&mut self, reply: Reply) -> Result<Option<Reply>, Failure> {
+        let response = &reply.response;
+        if !response.code.is_success() {
+            return match self.first {
+                Some(_) => Err(Failure::Interrupted(response.code)),
+                None => Ok(Some(reply)),
+            };
+        }
+        let etag = response.options.first(OptionNumber::ETAG);
+        let first = self.first.as_ref();
+        if first.is_some_and(|first| first.options.first(OptionNumber::ETAG) != etag) {
+            return Err(Failure::Body(DownloadError::Changed));
+        }
+        let answered = response.options.first(OptionNumber::BLOCK2);
+        let answered = answered.map(BlockValue::decode).transpose();
+        let answered = answered.map_err(|_| Failure::BadBlock)?;
+        // Without the option, it is the whole representation.
+        let start = answered.map_or(0, |block| block.offset() as u64);
+        let more = answered.is_some_and(|block| block.more);
+        let end = self.add(start, response.bytes())?;
+        if let Some(block) = answered {
+            self.size = self.size.min(block.szx);
+        }
+        let first = self.first.get_or_insert(reply);
+        // No server should send a block that brings nothing new while there is more.
+        let stuck = end <= self.position;
+        if more && (self.bytes.len() as u64) < self.length && !stuck {
+            self.position = end - end % self.size.bytes() as u64;
+            return Ok(None);
+        }
+        let mut whole = first.clone();
+        whole.response.options.remove(OptionNumber::BLOCK2);
+        whole.response.payload = Payload::Whole(std::mem::take(&mut self.bytes).freeze());
+        Ok(Some(whole))
+    }
+
+    /// Adds what belongs to the part of a block that begins at `start`. Returns the block's end.
+    fn add(&mut self, start: u64, block: &[u8]) -> Result<u64, Failure> {
+        let wanted = self.offset + self.bytes.len() as u64;
+        if start > wanted {
+            let wrong = DownloadError::WrongBlock { offset: start };
+            return Err(Failure::Body(wrong));
+        }
+        let skip = usize::try_from(wanted - start).unwrap_or(usize::MAX);
+        let skip = skip.min(block.len());
+        let rest = self.length - self.bytes.len() as u64;
+        let rest = usize::try_from(rest).unwrap_or(usize::MAX);
+        let take = (block.len() - skip).min(rest);
+        self.bytes.extend_from_slice(&block[skip..skip + take]);
+        Ok(start + block.len() as u64)
+    }
 }

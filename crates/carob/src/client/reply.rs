@@ -1,4 +1,4 @@
-//! What comes back.
+//! Replies to requests.
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -9,41 +9,52 @@ use bytes::Bytes;
 use carob_proto::message::{Payload, Response};
 use tokio::sync::mpsc;
 
-use super::Cancel;
-use crate::driver::{Failed, Handle, Note};
+use super::answer::Cancel;
 use crate::error::Error;
+use crate::runtime::{Handle, RequestControl, RequestFailure};
 
-/// Where a response came from.
+/// Source of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Origin {
-    /// From the server, just now.
+    /// The network: the server's response to this request.
     Network,
-    /// From the client's cache: it is fresh, and nothing was sent (RFC 7252 5.6.1).
+    /// A fresh response of the client's cache; no message was sent (RFC 7252 section 5.6.1).
     Fresh,
-    /// From the client's cache, after the server had found it valid (RFC 7252 5.6.2).
+    /// A stale response of the client's cache that the server confirmed with 2.03 (RFC 7252 section
+    /// 5.6.2).
     Validated,
 }
 
-/// A response with what is known about how it came. It can be used like a [`Response`].
+/// Response with its sender, its time and its origin. Dereferences to [`Response`].
+///
+/// ```no_run
+/// # async fn example(client: carob::Client) -> Result<(), carob::Error> {
+/// let reply = client.get("coap://example.org/sensors/7").await?.success()?;
+/// println!("{:?} from {} after {:?}", reply.format(), reply.peer, reply.after);
+/// println!("{}", reply.text().unwrap_or("not UTF-8"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The response.
+    /// Code, options and body.
     pub response: Response,
-    /// Who sent it; of a fresh one from the cache, at the time.
+    /// Sender; of a cached response, the original sender.
     pub peer: SocketAddr,
-    /// Time from the request to the response, its whole body included.
+    /// Time from the request to the end of the response.
     pub after: Duration,
-    /// Where it came from.
+    /// Source of the response.
     pub origin: Origin,
 }
 
 impl Reply {
-    /// The body as text, if it is.
+    /// Returns the body as text; `None` if it is not UTF-8.
     pub fn text(&self) -> Option<&str> {
         core::str::from_utf8(self.bytes()).ok()
     }
 
-    /// The reply if its code is of class 2; the error that it is otherwise.
+    /// Returns the reply if its code is not of class 4 or 5.
     ///
     /// ```no_run
     /// # async fn example(client: carob::Client) -> Result<(), carob::Error> {
@@ -51,6 +62,10 @@ impl Reply {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Response`] for codes 4.xx and 5.xx, with the diagnostic payload.
     pub fn success(self) -> Result<Self, Error> {
         match self.error_for_code() {
             Some(error) => Err(error),
@@ -58,7 +73,7 @@ impl Reply {
         }
     }
 
-    /// The error that the reply is, if its code is of class 4 or 5: [`Error::Response`].
+    /// Returns [`Error::Response`] for codes 4.xx and 5.xx, else `None`.
     pub fn error_for_code(&self) -> Option<Error> {
         Error::of_response(&self.response)
     }
@@ -72,20 +87,21 @@ impl Deref for Reply {
     }
 }
 
-/// The beginning of a response whose body is read as it arrives.
+/// First part of a response whose body is read as it arrives
+/// ([`RequestBuilder::send_streaming`](super::RequestBuilder::send_streaming)).
 #[derive(Debug)]
 pub struct StreamedReply {
-    /// Code and options; the payload is empty.
+    /// Code and options, with an empty payload.
     pub head: Response,
-    /// Size of the body, if the server told.
+    /// Size of the body in bytes, if known: from Size2, or of a body that has arrived completely.
     pub size: Option<u64>,
-    /// Who sends it.
+    /// Sender; of a cached response, the original sender.
     pub peer: SocketAddr,
-    /// Time from the request to this beginning.
+    /// Time from the request to this first part.
     pub after: Duration,
-    /// Where it came from.
+    /// Source of the response.
     pub origin: Origin,
-    /// The body.
+    /// Body, block by block.
     pub body: BodyStream,
 }
 
@@ -125,18 +141,23 @@ impl StreamedReply {
     }
 }
 
-/// A response's body as it arrives. Dropping it ends the transfer.
+/// Body of a response, block by block. Blocks are requested as they are read. Dropping it ends the
+/// transfer.
 #[derive(Debug)]
 pub struct BodyStream {
-    pub(super) parts: mpsc::UnboundedReceiver<Result<(Bytes, bool), Failed>>,
+    pub(super) parts: mpsc::UnboundedReceiver<Result<(Bytes, bool), RequestFailure>>,
     pub(super) cancel: Cancel,
     pub(super) peer: SocketAddr,
 }
 
 impl BodyStream {
-    /// The next part; nothing after the last. A slow reader slows the transfer down.
+    /// Returns the next part, or `None` after the last. A slow reader slows the transfer down.
     ///
-    /// Dropping this future loses no part.
+    /// Cancel safe: dropping the future loses no part.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] or [`Error::Timeout`] if the transfer breaks off; afterwards `None`.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         if self.cancel.ended {
             return Ok(None);
@@ -150,8 +171,8 @@ impl BodyStream {
                     let _ = self
                         .cancel
                         .handle
-                        .notes
-                        .send(Note::ReadOn(self.cancel.ticket));
+                        .control
+                        .send(RequestControl::ReadOn(self.cancel.ticket));
                 }
                 Ok(Some(bytes))
             }

@@ -12,22 +12,23 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use carob_cc::TransmissionParameters;
 use carob_proto::codec::{Code, ContentFormat, ETag, EncodeError, NoResponse, OptionNumber};
-use carob_proto::endpoint::{Gathering, RequestError, Sending};
+use carob_proto::endpoint::{MulticastRequest, RequestConfig, RequestError};
 use carob_proto::message::Request;
 use tokio::sync::mpsc;
 
+use super::answer::Cancel;
 use super::body::{Body, FIRST};
-use super::cache::{Looked, SharedCache};
-use super::gathered::Gathered;
+use super::cache::{Lookup, SharedCache};
+use super::multicast::MulticastResponses;
 use super::observation::Observation;
 use super::reply::{Reply, StreamedReply};
-use super::{Cancel, Target, resolve};
-use crate::driver::{Command, Handle, NewGathering, Updates};
+use super::{Target, resolve};
 use crate::error::Error;
-use crate::ways::Ways;
-use sending::{fresh, option_error};
+use crate::runtime::TransportSet;
+use crate::runtime::{Command, Handle, NewMulticast, Updates};
+use sending::{Resolved, fresh, option_error};
 
-/// Whether an address may be asked.
+/// Decides whether an address may be contacted.
 pub(crate) type Admit = Arc<dyn Fn(SocketAddr) -> bool + Send + Sync>;
 
 /// Which addresses may be asked; all if nothing is said.
@@ -40,50 +41,78 @@ impl fmt::Debug for Admitted {
     }
 }
 
-/// A request to be described and sent; awaiting it sends it.
+/// Builder of a request. Awaiting it sends the request, as [`send`](Self::send) does.
 ///
-/// Dropping the pending future cancels the request: no further copies leave.
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use carob::server::{Request, Resource};
+/// use carob::{Client, Code, ContentFormat, Server};
+/// use std::time::Duration;
+///
+/// let lamp = Resource::new().put(|_: Request| async { Code::CHANGED });
+/// let server = Server::builder().bind("127.0.0.1:0").resource("/lamp", lamp).start().await?;
+/// let reply = Client::new()?
+///     .put(format!("coap://{}/lamp", server.local_address()))
+///     .content_format(ContentFormat::JSON)
+///     .body("{\"on\":true}")
+///     .timeout(Duration::from_secs(5))
+///     .await?
+///     .success()?;
+/// assert_eq!(reply.code, Code::CHANGED);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Transmission parameters come from the request, else from the [peer](crate::PeerConfig), else
+/// from the [endpoint](crate::Config).
+///
+/// Dropping the future cancels the request: there are no further retransmissions, and a late
+/// response is ignored. The server may have executed the request.
 #[derive(Debug)]
 #[must_use = "a request is sent when it is awaited"]
 pub struct RequestBuilder {
-    ways: Arc<Ways>,
+    transports: Arc<TransportSet>,
     /// The endpoint it goes through, once the scheme of its URI has been looked at.
     pub(super) handle: Arc<Handle>,
     cache: Option<Arc<SharedCache>>,
-    /// What is fresh must be validated all the same.
+    /// Fresh responses must be validated, too.
     reload: bool,
     method: Code,
     target: Target,
-    /// The proxy that is asked for it.
+    /// The target as parsed, once the request is sent.
+    resolved: Option<Arc<Resolved>>,
+    /// The forward-proxy that receives the request.
     via: Option<Target>,
     pub(super) to: Option<SocketAddr>,
-    /// Which of the host's addresses may be asked.
+    /// The host's addresses that requests may be sent to.
     admitted: Admitted,
-    /// What whoever asks for this has already, besides the cache.
+    /// Entity tags that the requester holds, besides the cache.
     known: Vec<ETag>,
     pub(super) options: Vec<(OptionNumber, Vec<u8>)>,
     body: Body,
     range: Option<(u64, u64)>,
-    pub(super) sending: Sending,
+    pub(super) sending: RequestConfig,
     deadline: Option<Duration>,
-    /// Of an observation, what the last try to begin it has it hear.
+    /// For an observation, the queue of updates of the latest attempt to register.
     updates: Option<Arc<Updates>>,
 }
 
 impl RequestBuilder {
     pub(super) fn new(
-        ways: Arc<Ways>,
+        transports: Arc<TransportSet>,
         cache: Option<Arc<SharedCache>>,
         method: Code,
         target: Target,
     ) -> Self {
         Self {
-            handle: Arc::clone(ways.first()),
-            ways,
+            handle: Arc::clone(transports.first()),
+            transports,
             cache,
             reload: false,
             method,
             target,
+            resolved: None,
             via: None,
             to: None,
             admitted: Admitted(None),
@@ -91,30 +120,36 @@ impl RequestBuilder {
             options: Vec::new(),
             body: Body::from(Bytes::new()),
             range: None,
-            sending: Sending::default(),
+            sending: RequestConfig::default(),
             deadline: None,
             updates: None,
         }
     }
 
-    /// Sends to this address instead of the URI's host; a host that is a name need not resolve.
-    pub fn to(mut self, address: SocketAddr) -> Self {
+    /// Sets the address to send to, instead of an address of the URI's host. The host name is then
+    /// not resolved, and is sent as Uri-Host.
+    pub fn address(mut self, address: SocketAddr) -> Self {
         self.to = Some(address);
         self
     }
 
-    /// Asks the forward-proxy at this URI, which has no path, for the resource (RFC 7252 5.7.2).
+    /// Sends the request through the forward-proxy at this URI, which has no path (RFC 7252 section
+    /// 5.7.2).
     ///
-    /// It is asked with Proxy-Scheme for URIs of schemes known here, and with Proxy-Uri for any
-    /// other, such as `http://` ([`carob_proto::proxy::ask_for`]). What is to be secure (`coaps` and its like,
-    /// `https`) is asked for over a secure connection only, unless the proxy is on this host: others
-    /// are [`Error::InsecureProxy`] (RFC 7252 5.7).
+    /// The request carries Proxy-Scheme for a URI with a CoAP scheme
+    /// ([`carob_proto::proxy::ask_for`]), and Proxy-Uri for any other, such as `http://`.
+    ///
+    /// # Errors
+    ///
+    /// When sent: [`Error::InsecureProxy`] if the target's scheme is secure (`coaps`, `coaps+tcp`,
+    /// `coaps+ws`, `https`), the proxy's is not, and the proxy is not on this host (RFC 7252
+    /// section 5.7).
     pub fn via(mut self, proxy: impl Into<Target>) -> Self {
         self.via = Some(proxy.into());
         self
     }
 
-    /// Asks only those of the host's addresses that this admits.
+    /// Sends the request only to those of the host's addresses that `admit` accepts.
     pub(crate) fn admit(mut self, admit: Admit) -> Self {
         self.admitted = Admitted(Some(admit));
         self
@@ -127,164 +162,228 @@ impl RequestBuilder {
         self
     }
 
-    /// What the cache has, if that is fresh; nothing is sent.
-    pub(crate) fn if_fresh(&self) -> Result<Option<Reply>, Error> {
+    /// The cached response, if that is fresh; nothing is sent.
+    pub(crate) fn if_fresh(&mut self) -> Result<Option<Reply>, Error> {
         #[allow(
             clippy::disallowed_methods,
             reason = "this crate is the driver that reads the clock"
         )]
         let began = Instant::now();
         match self.look_up()? {
-            Looked::Fresh(response, peer) => Ok(Some(fresh(response, peer, began))),
+            Lookup::Fresh(response, peer) => Ok(Some(fresh(response, peer, began))),
             _ => Ok(None),
         }
     }
 
-    /// The body: bytes, or [`Body::reader`] or [`Body::channel`] for what is read as it is sent.
+    /// Sets the body: bytes, or a [`Body::reader`] or [`Body::channel`] that is read while it is
+    /// sent. Default: empty.
+    ///
+    /// A body that exceeds the block size is sent in blocks (RFC 7959).
     pub fn body(mut self, body: impl Into<Body>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// Adds an option.
+    /// Adds an option with an opaque or string value. Several calls with one number repeat the
+    /// option. A value that does not fit is reported when the request is sent ([`Error::Option`]).
     pub fn option(mut self, number: OptionNumber, value: impl Into<Vec<u8>>) -> Self {
         self.options.push((number, value.into()));
         self
     }
 
-    /// Adds an option that is a number.
+    /// Adds an option with an unsigned integer value, in its shortest encoding (RFC 7252 section
+    /// 3.2).
     pub fn uint_option(self, number: OptionNumber, value: u32) -> Self {
         let value = value.to_be_bytes();
         let zeros = value.iter().take_while(|byte| **byte == 0).count();
         self.option(number, &value[zeros..])
     }
 
-    /// The format of the body.
-    pub fn format(self, format: ContentFormat) -> Self {
+    /// Adds the Content-Format of the body (RFC 7252 section 5.10.3).
+    pub fn content_format(self, format: ContentFormat) -> Self {
         self.uint_option(OptionNumber::CONTENT_FORMAT, format.0.into())
     }
 
-    /// The format that is wanted.
+    /// Adds the Accept option: the Content-Format requested (RFC 7252 section 5.10.4).
     pub fn accept(self, format: ContentFormat) -> Self {
         self.uint_option(OptionNumber::ACCEPT, format.0.into())
     }
 
-    /// Sends as CON (the default) or as NON, which is not repeated if it is lost.
+    /// Sets the message type over UDP and DTLS: CON (default), or NON, which is not retransmitted.
     pub fn confirmable(mut self, confirmable: bool) -> Self {
         self.sending.confirmable = confirmable;
         self
     }
 
-    /// Says which classes of responses are not wanted (RFC 7967), for [`send_quietly`](Self::send_quietly).
+    /// Adds the No-Response option: the classes of responses to suppress (RFC 7967). Send the
+    /// request with [`send_no_response`](Self::send_no_response).
     ///
-    /// A server that knows the option answers a CON with an empty ACK, and a NON with nothing. One
-    /// that does not answers as ever. A body that needs blocks is answered all the same.
+    /// A server with support for the option acknowledges a CON request with an empty ACK and does
+    /// not reply to a NON request. Other servers respond as usual. A request with a body in several
+    /// blocks always gets responses.
     pub fn no_response(mut self, unwanted: NoResponse) -> Self {
         self.options
             .retain(|(number, _)| *number != OptionNumber::NO_RESPONSE);
         self.uint_option(OptionNumber::NO_RESPONSE, unwanted.value())
     }
 
-    /// With [`no_response`](Self::no_response): how long to wait for a response of a class that is
-    /// wanted still, once the request was acknowledged, or as NON sent. Default: not at all if no
-    /// response is wanted, else ACK_TIMEOUT.
-    pub fn unanswered_after(mut self, wait: Duration) -> Self {
-        self.sending.unanswered_after = Some(wait.into());
+    /// Sets the time to wait for a response of a class that is not suppressed, with
+    /// [`no_response`](Self::no_response). It starts when a CON request is acknowledged or a NON
+    /// request is sent. Default: zero if all classes are suppressed, else ACK_TIMEOUT.
+    pub fn suppressed_after(mut self, wait: Duration) -> Self {
+        self.sending.suppressed_after = Some(wait.into());
         self
     }
 
-    /// Gives up after this long, resolving the host and all blocks included.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = Some(deadline);
+    /// Sets the timeout of the whole request, including name resolution and all blocks. Default:
+    /// none; the retransmission timeouts of the transmission parameters apply.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.deadline = Some(timeout);
         self
     }
 
-    /// Transmission parameters of this request alone.
+    /// Sets the transmission parameters of this request.
     pub fn parameters(mut self, parameters: TransmissionParameters) -> Self {
         self.sending.parameters = Some(parameters);
         self
     }
 
-    /// Bytes expected in answer, for controllers that plan with them.
+    /// Sets the expected size of the response in bytes, for controllers that count bytes in flight.
+    /// Default: 0, unknown.
     pub fn answer_bytes(mut self, bytes: u32) -> Self {
         self.sending.answer_bytes = bytes;
         self
     }
 
-    /// Asks for `length` bytes of the representation from `offset` on, and for no blocks but
-    /// those that hold them. The reply's body is that part, shorter at the representation's end.
+    /// Requests `length` bytes of the representation from byte `offset` on, with the blocks that
+    /// hold them (RFC 7959 section 2.4). The reply's body is that part; it is shorter if the
+    /// representation ends before.
     pub fn range(mut self, offset: u64, length: u64) -> Self {
         self.range = Some((offset, length));
         self
     }
 
-    /// Asks the server in any case, even if the client's cache has a fresh response.
+    /// Sends the request even if the cache has a fresh response. A cached response with an entity
+    /// tag is revalidated.
     pub fn reload(mut self) -> Self {
         self.reload = true;
         self
     }
 
-    /// Sends the request and waits for the whole response.
+    /// Sends the request and waits for the complete response, at most `download_bytes` (64 MiB,
+    /// [`Limits`](crate::Limits)) long.
     ///
-    /// With a [cache](super::ClientBuilder::cache), what that has may answer instead.
+    /// Of several addresses of the host, up to 8 are tried in turn until one can be reached. With a
+    /// [cache](super::ClientBuilder::cache), a fresh response is returned without a message;
+    /// [`Reply::origin`] tells them apart. Dropping the future cancels the request.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]; [`Error::kind`] is for decisions, [`Error::remedy`] for people. A response with a
+    /// code of class 4 or 5 is a reply, not an error; [`Reply::success`] converts it.
     pub async fn send(self) -> Result<Reply, Error> {
         let deadline = self.deadline;
         within(deadline, |began| self.send_whole(began)).await
     }
 
-    /// Sends a request that [does not want](Self::no_response) every response: waits until it has
-    /// been acknowledged, or as NON has left, and no response is to come any more. If one came all
-    /// the same, it is here.
+    /// Sends a request with [`no_response`](Self::no_response). Waits until the request is
+    /// acknowledged, or sent as NON, and until no response is due any more
+    /// ([`suppressed_after`](Self::suppressed_after)). Returns the response if there is one.
     ///
     /// ```no_run
     /// # use carob::NoResponse;
     /// # async fn example(client: carob::Client) -> Result<(), carob::Error> {
     /// let update = client.put("coap://[::1]/lamp").body("on").no_response(NoResponse::SUCCESS);
-    /// if let Some(reply) = update.send_quietly().await? {
+    /// if let Some(reply) = update.send_no_response().await? {
     ///     reply.success()?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn send_quietly(self) -> Result<Option<Reply>, Error> {
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Self::send), but not [`Error::ResponseSuppressed`].
+    pub async fn send_no_response(self) -> Result<Option<Reply>, Error> {
         match self.send().await {
-            Err(Error::Unanswered { .. }) => Ok(None),
+            Err(Error::ResponseSuppressed { .. }) => Ok(None),
             sent => sent.map(Some),
         }
     }
 
-    /// Sends the request and waits for the beginning of the response, whose body is then read as
-    /// it arrives, however large.
+    /// Sends the request and returns once the first block of the response has arrived; the rest of
+    /// the body is read from [`StreamedReply::body`] and is not held in memory as a whole.
     ///
-    /// With [`range`](Self::range), the part is read before this returns. What a
-    /// [cache](super::ClientBuilder::cache) has may answer this too, but what arrives as a stream
-    /// is not kept.
+    /// ```no_run
+    /// # async fn example(client: carob::Client) -> Result<(), carob::Error> {
+    /// let mut reply = client.get("coap://example.org/firmware").send_streaming().await?;
+    /// let mut bytes = 0;
+    /// while let Some(chunk) = reply.body.chunk().await? {
+    ///     bytes += chunk.len();
+    /// }
+    /// println!("{bytes} of {:?} bytes", reply.size);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// With [`range`](Self::range), the whole part is read first. The cache may supply the
+    /// response, but a streamed body is not cached.
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Self::send); later errors are those of
+    /// [`BodyStream::chunk`](super::BodyStream::chunk).
     pub async fn send_streaming(self) -> Result<StreamedReply, Error> {
         let deadline = self.deadline;
         within(deadline, |began| self.send_streamed(began)).await
     }
 
-    /// Observes the resource (RFC 7641): waits for its first state, and gives a stream of this and
-    /// all that follow.
+    /// Registers an observation (RFC 7641), waits for the first response, and returns the stream of
+    /// states, that one included.
     ///
-    /// The deadline, if there is one, is for the first state. The observation outlives a restart of
-    /// the server: see [`Observation`]. Entity tags among the options are left out, since others
-    /// may come to [share](Observation) it who do not have what these stand for.
+    /// [`timeout`](Self::timeout) applies to the first response only. A server that does not
+    /// register the client answers with a representation: the [`Observation`] then holds this
+    /// single update, as [`Update::Ended`](super::Update::Ended). ETag options are removed, because
+    /// observations may be [shared](Observation).
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Self::send); later errors are items of the stream.
     pub async fn observe(mut self) -> Result<Observation, Error> {
         let deadline = self.deadline.take();
         within(deadline, |began| self.begin_observation(began)).await
     }
 
-    /// Asks a group (RFC 7252 8): sends the request once, as NON, and gives a stream of what its
-    /// members answer within `lasts`, counted from now. Members answer at random moments within their
-    /// leisure, 5 s unless they know better; [`GATHERING`](super::GATHERING) is 8 s.
+    /// Sends a multicast request (RFC 7252 section 8): once, as NON. Returns the stream of
+    /// responses, which ends after `lasts`.
     ///
-    /// The URI's host, or where [`to`](Self::to) says, must be a multicast or the broadcast address, and
-    /// the scheme `coap`. Neither ETag nor a body larger than a message can be sent to a group, and no
-    /// cache is asked.
-    pub async fn gather(mut self, lasts: Duration) -> Result<Gathered, Error> {
+    /// Members respond at a random time within their leisure, 5 s by default.
+    /// [`MULTICAST_WAIT`](super::MULTICAST_WAIT) (8 s) is a common choice for `lasts`.
+    ///
+    /// ```no_run
+    /// # async fn example(client: carob::Client) -> Result<(), carob::Error> {
+    /// use carob::client::MULTICAST_WAIT;
+    ///
+    /// let core = client.get("coap://224.0.1.187/.well-known/core");
+    /// let mut responses = core.multicast(MULTICAST_WAIT).await?;
+    /// while let Some(Ok(reply)) = responses.next().await {
+    ///     println!("{}: {:?}", reply.peer, reply.text());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The destination, which is the URI's host or [`address`](Self::address), must be a multicast
+    /// or broadcast address, and the scheme `coap`. ETag options and bodies of more than one
+    /// message are not allowed. The cache is not used.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] for a request that cannot be multicast; [`Error::Uri`],
+    /// [`Error::Resolve`], [`Error::Closed`].
+    pub async fn multicast(mut self, lasts: Duration) -> Result<MulticastResponses, Error> {
         let uri = resolve::read(self.target.clone())?;
-        self.handle = self.ways.of(uri.scheme())?;
+        self.handle = self.transports.of(uri.scheme())?;
         let (to, options) = if let Some(to) = self.to {
             (to, uri.options_for(to).map_err(option_error(3))?)
         } else {
@@ -300,7 +399,7 @@ impl RequestBuilder {
             return Err(Error::NotSent { peer: to, source });
         }
         request.payload = payload;
-        let mut gathering = Gathering::default();
+        let mut gathering = MulticastRequest::default();
         gathering.lasts = lasts.into();
         gathering.parameters = self.sending.parameters;
         let (members, replies) = mpsc::unbounded_channel();
@@ -310,17 +409,17 @@ impl RequestBuilder {
             ticket,
             ended: false,
         };
-        let new = NewGathering {
+        let new = NewMulticast {
             ticket,
             to,
             request,
             gathering,
             members,
         };
-        if !self.handle.command(Command::Gather(Box::new(new))).await {
+        if !self.handle.command(Command::Multicast(Box::new(new))).await {
             return Err(Error::Closed);
         }
-        Ok(Gathered::new(replies, cancel, to))
+        Ok(MulticastResponses::new(replies, cancel, to))
     }
 }
 

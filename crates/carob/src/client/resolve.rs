@@ -8,7 +8,7 @@ use tokio::net::lookup_host;
 
 use super::Target;
 use crate::error::Error;
-use crate::socket::Socket;
+use crate::transport::socket::Socket;
 
 /// Addresses of one host that are tried at most.
 const ADDRESSES: usize = 8;

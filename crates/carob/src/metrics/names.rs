@@ -1,15 +1,15 @@
-//! The metrics: names, what they are, and their help.
+//! Metrics: names, kinds, units and help.
 
 use metrics::Unit;
 
-/// What a metric does.
+/// Kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
-    /// It only grows.
+    /// A total that only grows.
     Counter,
-    /// It is what it is now.
+    /// A current value.
     Gauge,
-    /// Times by size.
+    /// A distribution of times.
     Histogram,
 }
 
@@ -37,95 +37,95 @@ macro_rules! metrics {
 
 metrics! {
     ENDPOINTS Gauge "carob_endpoints" Some(Unit::Count),
-        "Endpoints, by the controller of their peers";
+        "Endpoints, by the congestion controller of their peers";
     RECEIVED_MESSAGES Counter "carob_received_messages_total" Some(Unit::Count),
-        "CoAP messages that came in, malformed ones and duplicates included";
+        "Received CoAP messages, including malformed ones and duplicates";
     RECEIVED_BYTES Counter "carob_received_bytes_total" Some(Unit::Bytes),
-        "Bytes of the CoAP messages that came in";
+        "Bytes of received CoAP messages";
     SENT_MESSAGES Counter "carob_sent_messages_total" Some(Unit::Count),
-        "CoAP messages that went out";
+        "Sent CoAP messages";
     SENT_BYTES Counter "carob_sent_bytes_total" Some(Unit::Bytes),
-        "Bytes of the CoAP messages that went out";
+        "Bytes of sent CoAP messages";
     DROPPED Counter "carob_datagrams_dropped_total" Some(Unit::Count),
-        "Datagrams that the system dropped because the socket's receive buffer was full (Linux)";
+        "Datagrams dropped by the system because the socket's receive buffer was full (Linux)";
     REQUESTS Counter "carob_requests_total" Some(Unit::Count),
-        "Requests received, by method and the code they were answered with";
+        "Answered requests, by method and response code";
     IN_PROGRESS Gauge "carob_requests_in_progress" Some(Unit::Count),
-        "Requests received and not yet answered";
+        "Received requests without a response yet";
     HANDLERS Gauge "carob_handlers" Some(Unit::Count),
-        "Handlers running";
+        "Running handlers";
     HANDLER_TIME Histogram "carob_handler_seconds" Some(Unit::Seconds),
-        "From a request to the response of its handler";
+        "Time from a request to the response of its handler";
     REFUSALS Counter "carob_refusals_total" Some(Unit::Count),
-        "What was refused, by reason";
+        "Rejected requests and messages, by reason";
     DUPLICATES Counter "carob_duplicates_total" Some(Unit::Count),
-        "Messages that came again and were answered from memory or ignored";
+        "Received duplicates, answered from the deduplication table or ignored";
     RESPONSES Counter "carob_responses_total" Some(Unit::Count),
-        "Responses to own requests, by code";
+        "Responses to the endpoint's own requests, by code";
     EXCHANGES Counter "carob_exchanges_total" Some(Unit::Count),
-        "Own messages that are over, by outcome";
+        "Finished exchanges of own messages, by outcome";
     TRANSMISSIONS Counter "carob_transmissions_total" Some(Unit::Count),
-        "Copies of own messages that left";
+        "Transmissions of own messages";
     RETRANSMISSIONS Counter "carob_retransmissions_total" Some(Unit::Count),
-        "Copies of own messages after the first";
+        "Retransmissions of own messages";
     TIMEOUTS Counter "carob_timeouts_total" Some(Unit::Count),
-        "Retransmission timers that ran out";
+        "Expired retransmission timers";
     SPURIOUS Counter "carob_spurious_retransmissions_total" Some(Unit::Count),
-        "Further answers to own messages that had one: copies that were not needed, as far as answers tell";
+        "Spurious retransmissions of own messages, counted by further replies";
     LATE Counter "carob_late_answers_total" Some(Unit::Count),
-        "Answers that came when their message had been given up";
+        "Replies that arrived after the exchange had been given up";
     ROUND_TRIP Histogram "carob_round_trip_seconds" Some(Unit::Seconds),
-        "Round-trip times that are certain (RFC 6298 3)";
+        "Unambiguous round-trip times (RFC 6298 3)";
     TIMER Histogram "carob_retransmission_timeout_seconds" Some(Unit::Seconds),
-        "Timers that first copies of confirmable messages left with: the RTO, dithered";
+        "Initial timeouts of confirmable messages: the RTO with dithering";
     OWN_IN_PROGRESS Gauge "carob_own_requests_in_progress" Some(Unit::Count),
-        "Own requests under way or waiting";
+        "Own requests, sent or queued";
     EXCHANGES_IN_PROGRESS Gauge "carob_exchanges_in_progress" Some(Unit::Count),
-        "Own messages under way or waiting";
+        "Own messages, in flight or queued";
     PEERS Gauge "carob_peers" Some(Unit::Count),
-        "Peers that own messages were sent to and that are remembered";
+        "Peers with congestion control state";
     REMEMBERED Gauge "carob_remembered_messages" Some(Unit::Count),
-        "Messages remembered for duplicates";
+        "Messages in the deduplication table";
     OBSERVERS Gauge "carob_observers" Some(Unit::Count),
-        "Observations of own resources";
+        "Observations of own resources by clients";
     OBSERVATIONS Gauge "carob_observations" Some(Unit::Count),
-        "Own observations of others' resources";
+        "Own observations of resources on servers";
     WAITING Gauge "carob_notifications_waiting" Some(Unit::Count),
-        "Notifications that wait to be sent";
+        "Queued notifications";
     NOTIFICATIONS_DROPPED Counter "carob_notifications_dropped_total" Some(Unit::Count),
-        "Notifications dropped because too many waited";
+        "Notifications dropped because the queue was full";
     VALIDATED Gauge "carob_validated_sources" Some(Unit::Count),
-        "Sources that have shown that they are where they say they are";
+        "Sources with a validated address";
     UPLOADS Gauge "carob_uploads" Some(Unit::Count),
-        "Request bodies being received";
+        "Request bodies in reassembly";
     UPLOAD_BYTES Gauge "carob_upload_bytes" Some(Unit::Bytes),
-        "Bytes of request bodies being received";
+        "Bytes of request bodies in reassembly";
     BODIES Gauge "carob_bodies" Some(Unit::Count),
-        "Response bodies kept while peers read them";
+        "Response bodies kept for requests of further blocks";
     BODY_BYTES Gauge "carob_body_bytes" Some(Unit::Bytes),
-        "Bytes of those";
+        "Bytes of the response bodies kept for requests of further blocks";
     CONNECTIONS Gauge "carob_connections" Some(Unit::Count),
-        "Connections, those that are being made included";
+        "Connections, including those being established";
     CONNECTIONS_MADE Counter "carob_connections_total" Some(Unit::Count),
-        "Connections, by how they began: accepted, refused, made, failed";
+        "Connection attempts, by outcome: accepted, refused, made, failed";
     PARTIAL_BYTES Gauge "carob_partial_bytes" Some(Unit::Bytes),
         "Bytes of incomplete messages on connections";
     SESSIONS Gauge "carob_sessions" Some(Unit::Count),
         "DTLS sessions";
     HANDSHAKES Gauge "carob_handshakes_in_progress" Some(Unit::Count),
-        "DTLS handshakes under way";
+        "DTLS handshakes in progress";
     HANDSHAKES_MADE Counter "carob_handshakes_total" Some(Unit::Count),
-        "DTLS handshakes that are over, by outcome: done, failed, refused (not begun: too many)";
+        "Finished DTLS handshakes, by outcome: done, failed, refused by admission control";
     COOKIES Counter "carob_cookies_total" Some(Unit::Count),
-        "DTLS clients asked to show where they are";
+        "HelloVerifyRequests sent, which validate the address of a DTLS client";
     QUEUES Gauge "carob_queue_length" Some(Unit::Count),
-        "What waits for the endpoint: commands of applications, notes of requests and handlers";
+        "Queued commands of applications and notes of requests and handlers";
     LIMITS Gauge "carob_limit" Some(Unit::Count),
-        "What may not be exceeded";
+        "Resource limits, by the name of the setting";
 }
 
-/// Says to the recorder what all metrics are. Endpoints do it when they start; for a recorder
-/// that is installed later, call it.
+/// Registers the names, units and help of all metrics with the recorder. Endpoints call it when they
+/// start; call it for a recorder that is installed later.
 pub fn describe() {
     metrics::with_recorder(|recorder| {
         for metric in ALL {

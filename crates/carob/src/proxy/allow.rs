@@ -1,9 +1,9 @@
-//! Whom a forward-proxy asks for others.
+//! Hosts that a forward-proxy may contact.
 //!
-//! A proxy that asks anybody for anybody is a gift to those who want to hide, to amplify, or to
-//! reach what only the proxy's host can reach (RFC 7252 11.2, 11.3). So nothing is allowed unless a
-//! pattern says so; and addresses that mean something to this host or link only must be allowed as
-//! addresses, whatever names lead to them, so that nobody gets at them by way of the DNS.
+//! An open proxy lets attackers hide, amplify traffic, or reach what only the proxy's host can
+//! reach (RFC 7252 sections 11.2, 11.3). Therefore nothing is allowed without a pattern. Addresses
+//! with a meaning for this host or link only must be allowed as addresses, whatever names resolve
+//! to them, so that DNS cannot be used to reach them.
 
 use std::fmt;
 use std::io;
@@ -12,17 +12,35 @@ use std::str::FromStr;
 
 use carob_proto::codec::{Host, Scheme, Uri};
 
-/// Whom a forward-proxy may ask: `[SCHEME://]HOST[:PORT]`.
+/// Pattern of hosts that a forward-proxy may contact, as text: `[SCHEME://]HOST[:PORT]`. For
+/// [`ProxyBuilder::allow`](super::ProxyBuilder::allow).
 ///
-/// HOST is a name (`example.org`), a name and all below it (`*.example.org`), any (`*`), an address
-/// (`192.0.2.1`, `[2001:db8::1]`) or a network (`192.0.2.0/24`, `[2001:db8::]/32`). Without a scheme
-/// or port, any will do.
+/// | HOST | matches |
+/// |---|---|
+/// | `example.org` | this name |
+/// | `*.example.org` | this name and all names below it |
+/// | `*` | any host |
+/// | `192.0.2.1`, `[2001:db8::1]` | this address |
+/// | `192.0.2.0/24`, `[2001:db8::]/32` | this network |
 ///
-/// Names, `*` and networks that are larger do not allow what only this host or its site can reach:
-/// loopback, link-local and private addresses (RFC 1918, RFC 6598, RFC 4193) must be named, each or by
-/// a network within theirs, such as `10.0.0.0/8`; `localhost` stands for loopback. The other addresses
-/// of this host must be named each. The same holds for what has such an IPv4 address in it (NAT64,
-/// 6to4, IPv4-compatible). Multicast groups and the unspecified address cannot be asked at all.
+/// Without a scheme or port, any scheme or port matches.
+///
+/// ```
+/// use carob::proxy::Allow;
+///
+/// let sensors: Allow = "*.sensors.example.org".parse()?;
+/// let network: Allow = "coap://10.0.0.0/8:5683".parse()?;
+/// assert!("example.org:0".parse::<Allow>().is_err());
+/// # let _ = (sensors, network);
+/// # Ok::<(), carob::proxy::AllowError>(())
+/// ```
+///
+/// Names, `*` and larger networks exclude addresses that only this host or its site can reach:
+/// loopback, link-local and private addresses (RFC 1918, RFC 6598, RFC 4193). These must be given
+/// as addresses, or as a network within theirs, such as `10.0.0.0/8`; `localhost` stands for
+/// loopback. Other addresses of this host must be given one by one. The same applies to addresses
+/// that embed such an IPv4 address (NAT64, 6to4, IPv4-compatible). Multicast and unspecified
+/// addresses are never allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allow {
     scheme: Option<Scheme>,
@@ -38,7 +56,7 @@ enum Hosts {
     Network(IpAddr, u8),
 }
 
-/// Why a text is no pattern.
+/// Error of [`Allow`]: the text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not [SCHEME://]HOST[:PORT], where HOST may be *.NAME or ADDRESS/BITS")]
 pub struct AllowError(String);
@@ -108,7 +126,7 @@ fn network(text: &str) -> Option<(IpAddr, Option<u8>)> {
 }
 
 impl Allow {
-    /// Whether a URI might be asked for, before its host is resolved.
+    /// Returns whether a URI may match, before its host is resolved.
     pub(crate) fn may_admit(&self, uri: &Uri) -> bool {
         let host = match (&self.host, uri.host()) {
             (Hosts::Name(own), Host::Name(name)) => name == own,
@@ -122,7 +140,7 @@ impl Allow {
             && self.port.is_none_or(|port| port == uri.port())
     }
 
-    /// Whether the host of such a URI may be asked at this address of its.
+    /// Returns whether the host of a matching URI may be contacted at this address.
     pub(crate) fn admits(&self, uri: &Uri, address: SocketAddr) -> bool {
         self.admits_from(uri, address.ip(), &is_own)
     }

@@ -1,7 +1,8 @@
-//! What clients observe through a proxy: observed once at its origin, told to all (RFC 7641 5).
+//! Observation through a proxy: one registration at the origin serves all clients (RFC 7641 5).
 //!
-//! Each side is a hop of its own, with its own registration, sequence numbers and choice between CON
-//! and NON; in between is the newest state, whose Max-Age is told less its age.
+//! Each side is a hop of its own, with its own registration, sequence numbers and choice between
+//! CON and NON. Between them is the newest representation; its age is subtracted from the Max-Age
+//! that clients receive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,18 +15,20 @@ use tokio::sync::watch;
 
 use super::passing::{ObservationPlace, Passing, Way};
 use crate::client::{Observation, RequestBuilder, Update};
-use crate::server::{Answering, Follow, Handler, IntoResponse as _, Notifier, Refusal, Request};
+use crate::server::{
+    Follow, Handler, HandlerFuture, IntoResponse as _, Notifier, Refusal, Request,
+};
 
-/// How long the origin may take to let go of us.
+/// Time that an origin has for the deregistration.
 const GOODBYE: Duration = Duration::from_secs(10);
 
-/// What follows the states of what goes a way.
+/// Follows observed resources of a route at their origins.
 pub(super) struct Following {
     passing: Arc<Passing>,
     way: Arc<Way>,
 }
 
-/// What was told last.
+/// The latest response passed on.
 #[derive(Clone)]
 struct Told {
     at: Instant,
@@ -73,7 +76,7 @@ impl Follow for Following {
 }
 
 impl Handler for Followed {
-    fn call(&self, request: Request) -> Answering {
+    fn call(&self, request: Request) -> HandlerFuture {
         let (passing, way) = (Arc::clone(&self.passing), Arc::clone(&self.way));
         let mut told = self.told.clone();
         Box::pin(async move {
@@ -88,7 +91,8 @@ impl Handler for Followed {
             let age: Duration = passing.clock.now().since(newest.at).into();
             let (mut response, max_age) = (newest.response.clone(), newest.response.max_age());
             if age > max_age {
-                // What is past its age is not for those who ask anew; the origin is asked.
+                // A stale representation does not answer a new request; the request goes to the
+                // origin.
                 response = passing.pass(&way, &request).await;
             } else if newest.observed || response.options.contains(OptionNumber::MAX_AGE) {
                 response = response.with_max_age(aged(max_age, age));
@@ -102,7 +106,7 @@ impl Handler for Followed {
     }
 }
 
-/// What hears the origin.
+/// The task that receives an origin's notifications.
 struct Follower {
     passing: Arc<Passing>,
     way: Arc<Way>,
@@ -138,7 +142,7 @@ impl Follower {
                 Some(Ok(Update::State(reply))) => {
                     self.tell(self.passing.response(&self.way, reply.response), true);
                 }
-                // Whoever observes knows it from Max-Age, and it is renewed.
+                // Observers see it from Max-Age, and the registration is renewed.
                 Some(Ok(Update::Stale(_))) => {}
                 Some(Ok(Update::Ended(reply))) => {
                     return self.tell(self.passing.response(&self.way, reply.response), false);

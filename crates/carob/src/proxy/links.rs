@@ -1,4 +1,4 @@
-//! What a reverse-proxy offers: its origins' lists of links, as they are to be had here.
+//! Discovery at a reverse-proxy: the link lists of its origins, rewritten to its own paths.
 //!
 //! The routes alone would tell a client nothing of what is behind them, so the lists are merged. An
 //! origin that does not answer soon is left out.
@@ -18,14 +18,14 @@ use crate::server::{Request, Resource};
 
 /// Where the list is (RFC 6690 7.1).
 pub(super) const PATH: &str = "/.well-known/core";
-/// How long an origin may take.
+/// Time that an origin has for its list.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of an origin's list at most; a longer one is left out.
 const LIST_BYTES: usize = 64 << 10;
 /// Proxies that a request for lists passes at most: where several ask each other, it multiplies at
 /// each.
 const HOPS: u8 = 4;
-/// How long the whole is fresh at most: an origin that was left out may be back.
+/// Longest freshness of the joint list: an origin that was left out may be back.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The merged list.
@@ -102,7 +102,7 @@ async fn ask(passing: &Passing, origin: &str, hops: u8) -> Option<String> {
         .get(uri)
         .accept(ContentFormat::LINK_FORMAT)
         .uint_option(OptionNumber::HOP_LIMIT, hops.into())
-        .deadline(PATIENCE);
+        .timeout(PATIENCE);
     let reply = request.send().await.ok()?;
     let usable = reply.code == Code::CONTENT && reply.bytes().len() <= LIST_BYTES;
     reply.text().filter(|_| usable).map(str::to_owned)

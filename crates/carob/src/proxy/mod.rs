@@ -1,19 +1,19 @@
-//! Asking for others: a forward-proxy, a reverse-proxy, or both (RFC 7252 5.7).
+//! Forward-proxies and reverse-proxies (RFC 7252 section 5.7).
 //!
-//! A [`Proxy`] is a [`Server`] on one side and a [`Client`] on the other, each with its own
-//! [`Settings`]: its own controller, parameters, block size. So the congestion of clients' networks
-//! and that of origins' are controlled apart.
+//! A [`Proxy`] is a [`Server`] towards its clients and a [`Client`] towards the origin servers,
+//! each side with its own [`Config`]: controller, transmission parameters, block size. Congestion
+//! is controlled separately on the two sides.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use carob::{Proxy, Settings};
+//! use carob::{Proxy, Config};
 //!
 //! let proxy = Proxy::builder()
-//!     // Whoever asks for coap://proxy/kitchen/temperature gets coap://192.0.2.7/temperature.
+//!     // Reverse: coap://proxy/kitchen/temperature is coap://192.0.2.7/temperature.
 //!     .route("/kitchen", "coap://192.0.2.7")?
-//!     // Whoever names a host of these with Proxy-Uri or Proxy-Scheme gets what is there.
+//!     // Forward: these hosts may stand in Proxy-Uri, or with Proxy-Scheme.
 //!     .allow("*.sensors.example.org".parse()?)
-//!     .origin_settings(Settings::new().controller_named("cocoa-plus")?)
+//!     .origin_config(Config::new().controller_named("cocoa-plus")?)
 //!     .start()
 //!     .await?;
 //! # drop(proxy);
@@ -21,13 +21,16 @@
 //! # }
 //! ```
 //!
-//! What is safe is kept in a cache for all clients; what is observed is observed at its origin once,
-//! for all. What is asked for over secure connections, or from secure origins, is never shared
-//! (RFC 7252 11.2), unless [`ProxyBuilder::share_secure`] says so.
+//! Responses to safe methods are cached for all clients. A resource that several clients observe is
+//! observed once at its origin. Responses to or from secure connections are not shared between
+//! clients (RFC 7252 section 11.2), unless [`ProxyBuilder::share_secure`] is set.
 //!
-//! Inside: `allow` (whom a forward-proxy asks), `names` (what leads to the proxy itself), `passing`
-//! (a request to its origin, and back), `following` (what is observed), `links` (what the origins
-//! offer). What is done to messages is in [`carob_proto::proxy`].
+//! [`Allow`] is a pattern of hosts that a forward-proxy may contact; [`ProxyLimits`] are the
+//! proxy's own limits.
+// Modules: `allow` holds the hosts that a forward-proxy may reach, `names` the names of the proxy
+// itself; `passing` forwards a request to its origin and the response back, `following` forwards
+// notifications, `links` merges the origins' `/.well-known/core`. `carob_proto::proxy`
+// transforms the messages.
 
 mod allow;
 mod following;
@@ -44,46 +47,47 @@ use carob_proto::codec::{Code, Uri};
 use carob_proto::proxy::{HOP_LIMIT, Route};
 
 use crate::client::{CacheLimits, CacheUsage, Client};
-use crate::driver::Finish;
+use crate::config::{Config, PeerConfig};
 use crate::error::{Error, OpenError};
+use crate::runtime::ShutdownOutcome;
 use crate::server::{Forward, Resource, Server, ServerBuilder};
-use crate::settings::Settings;
 
 pub use allow::{Allow, AllowError};
 use following::Following;
 use names::Names;
 use passing::{Passing, Way};
 
-/// Limits of a proxy, each with what happens at it.
+/// Limits of a proxy, each with the behaviour at the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProxyLimits {
-    /// Requests that wait for their origins. At it, further ones are answered 5.03. Default 1,024.
+    /// Pending requests to all origins. At the limit, further ones are answered 5.03. Default:
+    /// 1,024.
     pub requests: usize,
-    /// Requests that wait for one origin, so that a slow one leaves room for the others. At it,
-    /// likewise. Default 256.
+    /// Pending requests to one origin, so that a slow origin leaves capacity for the others. At the
+    /// limit: as `requests`. Default: 256.
     pub requests_of_origin: usize,
-    /// Requests of one client (an address, or an IPv6 network of 64 bits) that wait. At it, likewise.
-    /// Default 512.
+    /// Pending requests of one client (an address, or an IPv6 /64). At the limit: as `requests`.
+    /// Default: 512.
     pub requests_of_client: usize,
-    /// Bytes of a body, of requests (beyond: 4.13) and of responses (beyond: 5.02). Bodies are
-    /// passed on whole, each side in its own blocks. Default 1 MiB.
+    /// Bytes of a body: of a request (beyond: 4.13) and of a response (beyond: 5.02). Bodies are
+    /// forwarded when they are complete, with the block size of each side. Default: 1 MiB.
     pub body_bytes: usize,
-    /// Resources that are observed at their origins. At it, who asks for another gets its state and
-    /// no notifications. Default 1,024.
+    /// Resources observed at their origins. At the limit, a client that registers for another
+    /// resource gets its state without notifications. Default: 1,024.
     pub observations: usize,
-    /// Of those, resources whose observation one client (an address, or an IPv6 network of 64 bits)
-    /// began. They count as long as anybody observes them. At it, that client meets what all meet at
-    /// `observations`. To an origin the proxy is one peer, whose observations have a limit there (256
-    /// of a server of Carob), so one client must not take them all. Default 128.
+    /// Observed resources whose observation was started by one client (an address, or an IPv6 /64).
+    /// They count while anybody observes them. At the limit: as `observations`. An origin sees the
+    /// proxy as one peer with a limited number of observations (256 at a Carob server), which one
+    /// client must not exhaust. Default: 128.
     pub observations_of_client: usize,
-    /// How long an origin may take; beyond: 5.04. Default 100 s: an origin that is silent is given
-    /// up by its controller before.
+    /// Time for a response of the origin; beyond it, 5.04. Default: 100 s. The controller gives up
+    /// on a silent origin before.
     pub patience: Duration,
-    /// When it is worth trying again after a 5.03, as Max-Age says. Default 5 s.
+    /// Max-Age of a 5.03: the time after which the client may try again. Default: 5 s.
     pub retry_after: Duration,
-    /// What the cache holds; beyond, what was used longest ago goes. Default 4,096 responses and
-    /// 16 MiB.
+    /// Limits of the cache; at the limit, the least recently used response is evicted. Default:
+    /// 4,096 entries, 16 MiB.
     pub cache: CacheLimits,
 }
 
@@ -106,32 +110,51 @@ impl Default for ProxyLimits {
     }
 }
 
-/// What a proxy has in hand.
+/// Usage of a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProxyUsage {
-    /// Requests that wait for their origins.
+    /// Pending requests to the origins.
     pub requests: usize,
-    /// Resources that are observed at their origins.
+    /// Resources observed at their origins.
     pub observations: usize,
-    /// What the cache holds.
+    /// Usage of the cache.
     pub cache: CacheUsage,
 }
 
-/// A running proxy. Dropping it stops it at once; [`shut_down`](Self::shut_down) lets it finish
-/// first.
+/// Running proxy, from [`ProxyBuilder::start`].
+///
+/// Dropping it stops it at once; [`shutdown`](Self::shutdown) lets pending requests finish first.
 #[derive(Debug)]
 pub struct Proxy {
     server: Server,
     passing: Arc<Passing>,
 }
 
-/// A proxy to be described.
+/// Builder of a [`Proxy`], from [`Proxy::builder`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use carob::server::fixed;
+/// use carob::{Client, Proxy, Server};
+///
+/// let origin = Server::builder().bind("127.0.0.1:0").resource("/hello", fixed("hello")).start().await?;
+/// let proxy = Proxy::builder()
+///     .server(Server::builder().bind("127.0.0.1:0"))
+///     .route("/origin", &format!("coap://{}", origin.local_address()))?
+///     .start()
+///     .await?;
+/// let uri = format!("coap://{}/origin/hello", proxy.server().local_address());
+/// assert_eq!(Client::new()?.get(uri).await?.text(), Some("hello"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ProxyBuilder {
     server: ServerBuilder,
-    settings: Settings,
-    origin_settings: Settings,
+    config: Config,
+    origin_config: Config,
     routes: Vec<Route>,
     allow: Vec<Allow>,
     hosts: Vec<String>,
@@ -142,12 +165,12 @@ pub struct ProxyBuilder {
 }
 
 impl Proxy {
-    /// A proxy to be described; it passes nothing on yet.
+    /// Returns a builder for a proxy on `[::]:5683` that forwards nothing.
     pub fn builder() -> ProxyBuilder {
         ProxyBuilder {
             server: Server::builder(),
-            settings: Settings::default(),
-            origin_settings: Settings::default(),
+            config: Config::default(),
+            origin_config: Config::default(),
             routes: Vec::new(),
             allow: Vec::new(),
             hosts: Vec::new(),
@@ -158,75 +181,81 @@ impl Proxy {
         }
     }
 
-    /// The side of the clients: where it listens.
+    /// Returns the server towards the clients.
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// The side of the origins: its controllers' readings, and what its tables hold. What it is
-    /// asked for itself goes past limits, cache and patterns.
+    /// Returns the client towards the origins, for the readings of its controllers and the usage of
+    /// its tables. Requests made with it bypass the limits, the cache and the patterns of the
+    /// proxy.
     pub fn origins(&self) -> Client {
         self.passing.client()
     }
 
-    /// Gives an origin its own controller and parameters: see [`Client::set_peer`].
-    pub async fn set_origin(
-        &self,
-        origin: SocketAddr,
-        controller: Option<crate::Choice>,
-        parameters: Option<crate::TransmissionParameters>,
-    ) -> Result<(), Error> {
-        self.origins()
-            .set_peer(origin, controller, parameters)
-            .await
+    /// Sets the controller and the transmission parameters of one origin; see [`Client::set_peer`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::set_peer`].
+    pub async fn set_origin(&self, origin: SocketAddr, config: PeerConfig) -> Result<(), Error> {
+        self.origins().set_peer(origin, config).await
     }
 
-    /// What it has in hand.
+    /// Returns the current usage.
     pub fn usage(&self) -> ProxyUsage {
         self.passing.usage()
     }
 
-    /// Waits until the proxy has stopped. Error: the one that ended the driver of a socket, on either
-    /// side; see [`Server::closed`].
+    /// Waits until both sides have stopped.
+    ///
+    /// # Errors
+    ///
+    /// The error that stopped a socket of either side; see [`Server::closed`].
     pub async fn closed(&self) -> io::Result<()> {
         let origins = self.origins();
         futures_util::future::try_join(self.server.closed(), origins.closed()).await?;
         Ok(())
     }
 
-    /// Stops: new requests are answered 5.03, those under way are finished, and after `limit` at
-    /// the latest everything is cut off.
-    pub async fn shut_down(self, limit: Duration) -> Finish {
+    /// Stops the proxy. New requests are answered 5.03; pending requests may finish until `limit`
+    /// has passed, then they are aborted.
+    pub async fn shutdown(self, limit: Duration) -> ShutdownOutcome {
         let origins = self.origins();
-        let finish = self.server.shut_down(limit).await;
+        let finish = self.server.shutdown(limit).await;
         // Nobody waits for what comes from there any more.
-        origins.shut_down(Duration::ZERO).await;
+        origins.shutdown(Duration::ZERO).await;
         finish
     }
 }
 
 impl ProxyBuilder {
-    /// Where and how it is asked. Resources of this server are the proxy's own; its settings are
-    /// those of [`settings`](Self::settings). Default: at `[::]:5683`.
+    /// Sets the server towards the clients: its addresses, and resources of the proxy itself. Its
+    /// configuration is replaced by [`config`](Self::config). Default: `[::]:5683`.
     pub fn server(mut self, server: ServerBuilder) -> Self {
         self.server = server;
         self
     }
 
-    /// The settings of the side of the clients.
-    pub fn settings(mut self, settings: Settings) -> Self {
-        self.settings = settings;
+    /// Sets the configuration of the side of the clients.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
         self
     }
 
-    /// The settings of the side of the origins.
-    pub fn origin_settings(mut self, settings: Settings) -> Self {
-        self.origin_settings = settings;
+    /// Sets the configuration of the side of the origins.
+    pub fn origin_config(mut self, config: Config) -> Self {
+        self.origin_config = config;
         self
     }
 
-    /// Reverse-proxy: what begins with `path` here is what begins with `origin` there. Of several
-    /// that match, the longest counts; `/` takes what no other does.
+    /// Adds a route of the reverse-proxy: paths that begin with `path` are mapped to the URI
+    /// `origin` and the rest of the path. The longest matching route applies; `/` matches
+    /// everything else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Uri`] if `origin` is not a CoAP URI.
     pub fn route(mut self, path: &str, origin: &str) -> Result<Self, Error> {
         let uri = |source| Error::Uri {
             uri: origin.to_owned(),
@@ -241,52 +270,61 @@ impl ProxyBuilder {
         Ok(self)
     }
 
-    /// Forward-proxy: whom it asks for those who name a URI. Without any, nobody.
+    /// Adds hosts that the forward-proxy may contact for its clients. Default: none.
     pub fn allow(mut self, pattern: Allow) -> Self {
         self.allow.push(pattern);
         self
     }
 
-    /// A name that leads to the proxy itself. Its addresses, and `localhost` where that does, are
-    /// known.
+    /// Adds a host name of the proxy itself. Its addresses, and `localhost` if the proxy listens on
+    /// loopback, are known.
     pub fn host(mut self, name: impl Into<String>) -> Self {
         self.hosts.push(name.into().to_ascii_lowercase());
         self
     }
 
-    /// What it calls itself to those who look for a loop (RFC 8768 4). Spaces are left out. Default
-    /// `carob`.
+    /// Sets the identifier in Hop Limit Reached responses (RFC 8768 section 4). Spaces are removed.
+    /// Default: `carob`.
     pub fn identifier(mut self, name: &str) -> Self {
         self.identifier = name.split_whitespace().collect();
         self
     }
 
-    /// The Hop-Limit of requests that come without one, at least 1. Default 16 (RFC 8768 3).
+    /// Sets the Hop-Limit added to requests without one, at least 1. Default: 16 (RFC 8768 section
+    /// 3).
     pub fn hop_limit(mut self, hops: u8) -> Self {
         self.hop_limit = hops.max(1);
         self
     }
 
-    /// What it may hold.
+    /// Sets the limits of the proxy.
     pub fn limits(mut self, limits: ProxyLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Keeps and shares what is asked for over secure connections and from secure origins, too:
-    /// only where every client may see what any other may (RFC 7252 11.2). Each side of clients, the
-    /// secure and the other, has a cache of its own then.
+    /// Caches and shares responses to secure connections and from secure origins, too. Set it only
+    /// if every client may read the responses of every other (RFC 7252 section 11.2). Secure and
+    /// other clients have separate caches then.
     pub fn share_secure(mut self) -> Self {
         self.share_secure = true;
         self
     }
 
-    /// Starts the proxy on the current runtime.
+    /// Starts the proxy on the current tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`], as for [`ServerBuilder::start`].
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
     pub async fn start(self) -> Result<Proxy, OpenError> {
         let Self {
             mut server,
-            settings,
-            origin_settings,
+            config,
+            origin_config,
             routes,
             allow,
             hosts,
@@ -296,17 +334,17 @@ impl ProxyBuilder {
             share_secure,
         } = self;
         let body_bytes = limits.body_bytes;
-        let settings = settings.engine(|config| {
+        let config = config.engine(|config| {
             config.forwards = true;
             config.limits.upload_bytes = body_bytes;
         });
-        let origin_settings = origin_settings.engine(|config| {
+        let origin_config = origin_config.engine(|config| {
             config.forwards = true;
             config.limits.download_bytes = body_bytes;
         });
-        let counting = [&settings, &origin_settings]
-            .map(|settings| settings.config.retransmission_count_option);
-        let client = Client::builder().settings(origin_settings).open()?;
+        let counting =
+            [&config, &origin_config].map(|config| config.engine.retransmission_count_option);
+        let client = Client::builder().config(origin_config).open()?;
         let passing = Arc::new(Passing::new(
             client,
             limits,
@@ -336,7 +374,7 @@ impl ProxyBuilder {
             // What waits for origins has a limit of its own.
             .handlers(limits.requests + limits.observations + crate::server::HANDLERS)
             .forward(Forward::new(forward, move |uri| known.is_own(uri)))
-            .settings(settings)
+            .config(config)
             .start()
             .await?;
         let set = names.places.set(server.addresses().to_vec());
@@ -345,7 +383,7 @@ impl ProxyBuilder {
     }
 }
 
-/// What answers requests that go a way.
+/// Creates the resource that forwards the requests of a route.
 fn resource(passing: &Arc<Passing>, way: Way) -> Resource {
     const METHODS: [Code; 7] = [
         Code::GET,

@@ -15,7 +15,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Whether a URI leads here.
+    /// Returns whether a URI leads to the proxy itself.
     pub(super) fn is_own(&self, uri: &Uri) -> bool {
         let places = self.places.get().into_iter().flatten();
         let mut places = places
@@ -34,7 +34,7 @@ impl Names {
     }
 }
 
-/// Whether what is sent to `address` arrives at a socket bound to `place`.
+/// Returns whether packets to `address` arrive at a socket bound to `place`.
 fn leads_to(address: IpAddr, place: IpAddr) -> bool {
     let (address, place) = (address.to_canonical(), place.to_canonical());
     if address == place || address.is_unspecified() {

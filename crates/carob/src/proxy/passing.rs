@@ -8,7 +8,7 @@ use carob_proto::codec::{Code, ETag, OptionNumber, Options, Uri};
 use carob_proto::endpoint::{Failure, RequestError};
 use carob_proto::message::{Payload, Response};
 use carob_proto::proxy::{self, Refused, Route};
-use carob_proto::shares::{Shares, Source};
+use carob_proto::quota::{QuotaTable, Source};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Allow, ProxyLimits, ProxyUsage};
@@ -26,14 +26,14 @@ pub(super) enum Way {
     Route(Route),
 }
 
-/// What passes requests on.
+/// Passes requests on to origins.
 #[derive(Debug)]
 pub(super) struct Passing {
-    /// What is for everybody.
+    /// The client whose cache all clients share.
     shared: Client,
-    /// What is for one client alone.
+    /// The client for requests that nobody else shares.
     own: Client,
-    /// What is for everybody who asks securely, if that may be shared.
+    /// The client for requests over secure connections, if these may be shared.
     secure: Option<Client>,
     pub(super) clock: Clock,
     limits: ProxyLimits,
@@ -46,7 +46,7 @@ pub(super) struct Passing {
     /// Requests that wait, by origin and by client.
     waiting: Arc<Mutex<Waiting>>,
     /// Resources that are observed, by the client that began it.
-    observed: Arc<Mutex<Shares>>,
+    observed: Arc<Mutex<QuotaTable>>,
 }
 
 /// Requests that wait.
@@ -54,7 +54,7 @@ pub(super) struct Passing {
 struct Waiting {
     /// For each origin; it is here as long as there are any.
     origins: BTreeMap<Authority, usize>,
-    clients: Shares,
+    clients: QuotaTable,
 }
 
 /// `scheme://host:port`.
@@ -64,7 +64,7 @@ type Authority = String;
 pub(super) struct Prepared {
     target: Uri,
     options: Options,
-    /// What it brings may be given to others.
+    /// The response may be shared.
     pub(super) is_shared: bool,
     client: Client,
 }
@@ -80,7 +80,7 @@ struct Place {
 /// The place of a resource among those that are observed.
 pub(super) struct ObservationPlace {
     _among_all: OwnedSemaphorePermit,
-    observed: Arc<Mutex<Shares>>,
+    observed: Arc<Mutex<QuotaTable>>,
     client: Source,
 }
 
@@ -126,9 +126,9 @@ impl Passing {
             waiting: Arc::new(Mutex::new(Waiting {
                 origins: BTreeMap::new(),
                 // Bounded by the limit on requests: any seed will do.
-                clients: Shares::new(0),
+                clients: QuotaTable::new(0),
             })),
-            observed: Arc::new(Mutex::new(Shares::new(0))),
+            observed: Arc::new(Mutex::new(QuotaTable::new(0))),
         }
     }
 
@@ -136,7 +136,7 @@ impl Passing {
         self.own.clone()
     }
 
-    /// What asks origins for their lists of links, which are for everybody.
+    /// The client for the origins' link lists, which are shared.
     pub(super) fn lists(&self) -> &Client {
         &self.shared
     }
@@ -229,7 +229,7 @@ impl Passing {
         let mut builder = (prepared.client)
             .request(request.method(), target.clone())
             .body(request.payload().clone())
-            .deadline(self.limits.patience);
+            .timeout(self.limits.patience);
         for option in &prepared.options {
             builder = builder.option(option.number, option.value);
         }
@@ -249,7 +249,7 @@ impl Passing {
             Ok(prepared) => prepared,
             Err(refusal) => return *refusal,
         };
-        let builder = self.request(way, &prepared, request);
+        let mut builder = self.request(way, &prepared, request);
         let reply = match builder.if_fresh() {
             Ok(Some(reply)) => Ok(reply),
             Ok(None) => {
@@ -264,7 +264,7 @@ impl Passing {
         match reply {
             Ok(reply) => {
                 if !request.method().is_safe() && reply.code.is_success() {
-                    // Whoever asked, and however: nobody is given what was before.
+                    // No client on either side receives the representation before the change.
                     for client in self.secure.iter().chain([&self.shared]) {
                         client.changed(&prepared.target, &reply.response);
                     }
@@ -303,7 +303,7 @@ impl Passing {
             .into_response()
     }
 
-    /// What a client is told that the origin said.
+    /// The response for a client, made of the origin's.
     pub(super) fn response(&self, way: &Way, mut response: Response) -> Response {
         if !matches!(response.code.class(), 2 | 4 | 5) {
             return bad_gateway(format!("the origin answered {}", response.code));
@@ -327,11 +327,11 @@ impl Passing {
         response
     }
 
-    /// What a client is told if the origin said nothing, or nothing of use.
+    /// The response for a client whose origin sent none, or no usable one.
     pub(super) fn failure(&self, error: &Error) -> Response {
         match error {
             Error::NotAdmitted { .. } => not_allowed(),
-            Error::Scheme { .. } => Refused::Scheme.response(""),
+            Error::Disabled { .. } => Refused::Scheme.response(""),
             error if error.is_timeout() => {
                 Refusal::gateway_timeout("the origin did not answer").into_response()
             }

@@ -9,13 +9,29 @@ use carob_proto::codec::{ETag, OptionNumber, OptionView};
 
 use super::{Refusal, Request};
 
-/// The state of a resource: its entity tag, nothing if it is not there; or why that cannot be told.
+/// The state of a resource: its entity tag, or `None` if it does not exist; or the refusal if the
+/// state is unknown.
 type State = Result<Option<ETag>, Refusal>;
 
-/// Tells the state of a resource: any async function from a request to an [`IntoState`].
+/// Source of a resource's state, for [`Resource::state_tag`](super::Resource::state_tag). Any
+/// `async` function or closure from [`Request`] to an [`IntoState`] implements it.
+///
+/// ```
+/// use carob::server::{Refusal, Request, Resource};
+/// use carob::{Code, ETag};
+///
+/// async fn version(request: Request) -> Result<Option<ETag>, Refusal> {
+///     let name = request.parameter("name").unwrap_or_default();
+///     Ok((name == "config").then(|| ETag::of(b"version 3")))
+/// }
+///
+/// let file = Resource::new().put(|_: Request| async { Code::CHANGED }).state_tag(version);
+/// # let _ = file;
+/// ```
 pub trait StateTag: Send + Sync + 'static {
-    /// The state of what this request is about. It has the request's options, and its body if
-    /// that is not taken block by block.
+    /// Returns the entity tag of the resource that the request addresses, `None` if it does not
+    /// exist, or a refusal. The request has all options, and its body unless that is received block
+    /// by block.
     fn state(
         &self,
         request: Request,
@@ -28,14 +44,30 @@ where
     A: Future<Output: IntoState> + Send + 'static,
 {
     fn state(&self, request: Request) -> Pin<Box<dyn Future<Output = State> + Send>> {
-        let told = self(request);
-        Box::pin(async move { told.await.into_state() })
+        let state = self(request);
+        Box::pin(async move { state.await.into_state() })
     }
 }
 
-/// What tells the state of a resource.
+/// Value that a [`StateTag`] returns: an [`ETag`], an `Option<ETag>` (`None`: the resource does not
+/// exist), or a `Result` whose error refuses the request.
+///
+/// ```
+/// use carob::server::{IntoState, Refusal};
+/// use carob::ETag;
+///
+/// /// A version of a resource; 0 stands for none.
+/// struct Version(u32);
+///
+/// impl IntoState for Version {
+///     fn into_state(self) -> Result<Option<ETag>, Refusal> {
+///         Ok((self.0 > 0).then(|| ETag::of(&self.0.to_be_bytes())))
+///     }
+/// }
+/// ```
 pub trait IntoState {
-    /// Its entity tag, nothing if the resource is not there; or what refuses the request.
+    /// Converts the value into an entity tag, into `None` if the resource does not exist, or into a
+    /// refusal.
     fn into_state(self) -> Result<Option<ETag>, Refusal>;
 }
 
@@ -66,15 +98,15 @@ where
     S: IntoState + 'static,
 {
     fn state(&self, request: Request) -> Pin<Box<dyn Future<Output = State> + Send>> {
-        let tell = Arc::clone(&self.0);
+        let state_of = Arc::clone(&self.0);
         Box::pin(super::handler::on_thread(move || {
-            tell(request).into_state()
+            state_of(request).into_state()
         }))
     }
 }
 
-/// Whether the conditions among some options hold: in a state with one of these tags, or, where
-/// there are none, in that of absence.
+/// Returns whether the conditions among some options hold in a state with one of these tags, or,
+/// where there are none, for an absent resource.
 pub(super) fn hold<'o>(
     options: impl Iterator<Item = OptionView<'o>>,
     exists: bool,
@@ -101,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether the conditions hold for a resource with the tag `t`, and for none.
+    /// Evaluates the conditions for a resource with the tag `t`, and for an absent one.
     fn in_states(conditions: &[(OptionNumber, &[u8])]) -> (bool, bool) {
         let mut options = Options::new();
         for (number, value) in conditions {

@@ -11,8 +11,8 @@ use super::{Request, Resource};
 /// Where the list is (RFC 6690 7.1).
 pub(super) const PATH: &str = "/.well-known/core";
 
-/// The list of the resources at literal paths that are to be listed. A link leads to one resource,
-/// so what stands for many cannot be told in one.
+/// The links of the listed resources at literal paths. A link leads to one resource, so a path with
+/// parameters has none.
 pub(super) fn links<'r>(routes: impl Iterator<Item = &'r Route>) -> String {
     let mut writer = LinkWriter::new();
     for Route { pattern, resource } in routes {

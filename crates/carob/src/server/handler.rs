@@ -1,4 +1,4 @@
-//! How a resource answers: any async function from a request to a response.
+//! Handlers: async functions from a request to a response.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,17 +10,42 @@ use carob_proto::message::Response;
 
 use super::{Notifier, Refusal, Request, Upload};
 
-/// A future in a box, as handlers return it.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+/// Boxed future of a response, returned by a [`Handler`].
+pub type HandlerFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// Answers requests.
+/// Handler of requests. Any `async` function or closure from [`Request`] to an [`IntoResponse`]
+/// implements it.
 ///
-/// Every call runs in a task of its own, so it may wait as long as it likes; but like any task it
-/// must not block its thread. [`Resource::on_blocking`](super::Resource::on_blocking) is for what
-/// does. A handler that panics answers 5.00.
+/// Each call runs in its own task and may wait. It must not block its thread;
+/// [`Resource::on_blocking`](super::Resource::on_blocking) is for blocking functions. If a handler
+/// panics, the response is 5.00.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use carob::server::{Handler, HandlerFuture, IntoResponse, Request, Resource};
+/// use carob::{Client, Code, Server};
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// struct Counter(AtomicU32);
+///
+/// impl Handler for Counter {
+///     fn call(&self, _: Request) -> HandlerFuture {
+///         let count = self.0.fetch_add(1, Ordering::Relaxed);
+///         Box::pin(async move { count.to_string().into_response() })
+///     }
+/// }
+///
+/// let resource = Resource::new().on(Code::GET, Counter(AtomicU32::new(7)));
+/// let server = Server::builder().bind("127.0.0.1:0").resource("/count", resource).start().await?;
+/// let uri = format!("coap://{}/count", server.local_address());
+/// assert_eq!(Client::new()?.get(uri).await?.text(), Some("7"));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Handler: Send + Sync + 'static {
-    /// Answers one request.
-    fn call(&self, request: Request) -> Answering;
+    /// Processes one request.
+    fn call(&self, request: Request) -> HandlerFuture;
 }
 
 impl<F, A> Handler for F
@@ -28,7 +53,7 @@ where
     F: Fn(Request) -> A + Send + Sync + 'static,
     A: Future<Output: IntoResponse> + Send + 'static,
 {
-    fn call(&self, request: Request) -> Answering {
+    fn call(&self, request: Request) -> HandlerFuture {
         let answer = self(request);
         Box::pin(async move { answer.await.into_response() })
     }
@@ -39,16 +64,47 @@ where
 /// The handlers of such a resource, and those that this gives, say with an Observe option in their
 /// response whether the other side lets it be observed.
 pub(crate) trait Follow: Send + Sync + 'static {
-    /// Begins to follow what a request observes: the notifier is told of each new state but the
-    /// first, and the handler answers with the newest. Dropping the handler ends it. Nothing if it
-    /// is not to be followed; then the request is answered like any other.
+    /// Begins to observe the request's target elsewhere. Each new representation but the first
+    /// triggers `notifier`, and the handler responds with the newest; dropping the handler ends it.
+    /// Returns `None` for a target that is not to be observed; the request is then handled like any
+    /// other.
     fn follow(&self, request: &Request, notifier: &Notifier) -> Option<Arc<dyn Handler>>;
 }
 
-/// Answers requests whose bodies arrive block by block.
+/// Handler of requests whose bodies are received block by block. Any `async` function or closure
+/// from [`Request`] and [`Upload`] to an [`IntoResponse`] implements it; [`Upload`] has an example
+/// of one. A type with state:
+///
+/// ```
+/// use carob::server::{HandlerFuture, IntoResponse, Refusal, Request, Resource, Upload, UploadHandler};
+/// use carob::{Code, Response};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// #[derive(Default)]
+/// struct Received(Arc<AtomicUsize>);
+///
+/// impl UploadHandler for Received {
+///     fn call(&self, _: Request, mut upload: Upload) -> HandlerFuture {
+///         let bytes = Arc::clone(&self.0);
+///         Box::pin(async move {
+///             loop {
+///                 match upload.next().await {
+///                     Ok(Some(block)) => _ = bytes.fetch_add(block.len(), Ordering::Relaxed),
+///                     Ok(None) => return Response::new(Code::CHANGED),
+///                     Err(error) => return Refusal::from(error).into_response(),
+///                 }
+///             }
+///         })
+///     }
+/// }
+///
+/// let resource = Resource::new().on_upload(Code::PUT, Received::default());
+/// # let _ = resource;
+/// ```
 pub trait UploadHandler: Send + Sync + 'static {
-    /// Answers one request; its body comes from `upload`, its own payload is empty.
-    fn call(&self, request: Request, upload: Upload) -> Answering;
+    /// Processes one request. Its payload is empty; the body is read from `upload`.
+    fn call(&self, request: Request, upload: Upload) -> HandlerFuture;
 }
 
 impl<F, A> UploadHandler for F
@@ -56,7 +112,7 @@ where
     F: Fn(Request, Upload) -> A + Send + Sync + 'static,
     A: Future<Output: IntoResponse> + Send + 'static,
 {
-    fn call(&self, request: Request, upload: Upload) -> Answering {
+    fn call(&self, request: Request, upload: Upload) -> HandlerFuture {
         let answer = self(request, upload);
         Box::pin(async move { answer.await.into_response() })
     }
@@ -70,7 +126,7 @@ where
     F: Fn(Request) -> R + Send + Sync + 'static,
     R: IntoResponse + 'static,
 {
-    fn call(&self, request: Request) -> Answering {
+    fn call(&self, request: Request) -> HandlerFuture {
         let answer = Arc::clone(&self.0);
         Box::pin(async move {
             let answered = on_thread(move || Ok(answer(request).into_response()));
@@ -87,9 +143,26 @@ pub(super) async fn on_thread<T: Send + 'static>(
     done.unwrap_or_else(|_| Err(Refusal::internal_server_error("")))
 }
 
-/// What a handler may return.
+/// Value that a handler returns: [`Response`], [`Code`], text, bytes, [`Refusal`], or a `Result` of
+/// two of them.
+///
+/// ```
+/// use carob::server::{IntoResponse, get};
+/// use carob::{ContentFormat, Response};
+///
+/// struct Celsius(f32);
+///
+/// impl IntoResponse for Celsius {
+///     fn into_response(self) -> Response {
+///         Response::content(ContentFormat::JSON, format!("{{\"celsius\":{:.1}}}", self.0))
+///     }
+/// }
+///
+/// let resource = get(|_| async { Celsius(21.5) });
+/// # let _ = resource;
+/// ```
 pub trait IntoResponse {
-    /// The response it stands for.
+    /// Converts the value into a response.
     fn into_response(self) -> Response;
 }
 
@@ -99,35 +172,35 @@ impl IntoResponse for Response {
     }
 }
 
-/// A code alone.
+/// Response with this code and an empty payload.
 impl IntoResponse for Code {
     fn into_response(self) -> Response {
         Response::new(self)
     }
 }
 
-/// 2.05 with text.
+/// 2.05 with the text as `text/plain`.
 impl IntoResponse for &'static str {
     fn into_response(self) -> Response {
         Response::content(ContentFormat::TEXT_PLAIN, self)
     }
 }
 
-/// 2.05 with text.
+/// 2.05 with the text as `text/plain`.
 impl IntoResponse for String {
     fn into_response(self) -> Response {
         Response::content(ContentFormat::TEXT_PLAIN, self)
     }
 }
 
-/// 2.05 with bytes.
+/// 2.05 with the bytes as `application/octet-stream`.
 impl IntoResponse for Bytes {
     fn into_response(self) -> Response {
         Response::content(ContentFormat::OCTET_STREAM, self)
     }
 }
 
-/// Whichever it is.
+/// Response of the value or of the error.
 impl<T: IntoResponse, E: IntoResponse> IntoResponse for Result<T, E> {
     fn into_response(self) -> Response {
         match self {

@@ -1,8 +1,8 @@
-//! Whether a server can take more: a resource for load balancers and people.
+//! The health resource: for load balancers and operators.
 //!
-//! It is answered by the endpoint itself, so that it is answered when every handler is busy. What it
-//! tells helps whoever wants to fill a server as well as whoever wants to keep it from that, so
-//! there is none unless it was asked for; and it tells no version, address or peer.
+//! The endpoint responds itself, so that it responds while every handler is busy. Utilisation helps
+//! an attacker as well as an operator, so the resource exists only if it is configured, and its
+//! representation names no version, address or peer.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use carob_proto::codec::{Code, ContentFormat};
 use carob_proto::endpoint::Endpoint;
 use carob_proto::message::Response;
 
-/// How full a server's tables are.
+/// Utilisation of a server's tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Health {
     /// Seconds since its endpoint was opened.
@@ -20,11 +20,11 @@ pub(crate) struct Health {
     load: [(&'static str, usize); 5],
 }
 
-/// What is said of a server, in this order; the first is what it is like if nothing is the matter.
+/// States of a server; the first is the normal one.
 const STATES: [&str; 2] = ["ok", "overloaded"];
 
 impl Health {
-    /// How an endpoint fares whose handlers are so many, of so many.
+    /// The health of an endpoint with this many handlers running, of a limit.
     pub(crate) fn of(endpoint: &Endpoint, now: Instant, (active, limit): (usize, usize)) -> Self {
         let (usage, limits) = (endpoint.usage(), endpoint.config().limits);
         let share = |held: usize, limit: usize| held.saturating_mul(100) / limit.max(1);
@@ -48,8 +48,8 @@ impl Health {
         STATES[usize::from(full)]
     }
 
-    /// The answer in this format: 2.05, or 5.03 with the same body for who only looks at the code.
-    /// Nobody keeps it.
+    /// The response in this format: 2.05, or 5.03 with the same body if the server is overloaded.
+    /// It must not be cached.
     pub(crate) fn answer(&self, format: ContentFormat) -> Response {
         let body = match format {
             ContentFormat::JSON => self.json().into_bytes(),
@@ -79,20 +79,51 @@ impl Health {
         format!("{{\"state\":\"{state}\",\"uptime_s\":{uptime},\"load_percent\":{{{load}}}}}")
     }
 
+    /// A map of three entries (RFC 8949): `state`, `uptime_s`, and the map `load_percent`.
     fn cbor(&self) -> Vec<u8> {
-        let mut encoder = minicbor::Encoder::new(Vec::new());
-        let mut write = || {
-            encoder.map(3)?.str("state")?.str(self.state())?;
-            encoder.str("uptime_s")?.u64(self.uptime)?;
-            encoder.str("load_percent")?.map(self.load.len() as u64)?;
-            for (name, load) in self.load {
-                encoder.str(name)?.u64(load as u64)?;
-            }
-            Ok::<_, minicbor::encode::Error<core::convert::Infallible>>(())
+        let mut bytes = Vec::with_capacity(128);
+        let text = |bytes: &mut Vec<u8>, text: &str| {
+            cbor_head(bytes, TEXT, text.len() as u64);
+            bytes.extend_from_slice(text.as_bytes());
         };
-        let written = write();
-        debug_assert!(written.is_ok(), "a vector takes whatever is written");
-        encoder.into_writer()
+        cbor_head(&mut bytes, MAP, 3);
+        text(&mut bytes, "state");
+        text(&mut bytes, self.state());
+        text(&mut bytes, "uptime_s");
+        cbor_head(&mut bytes, UNSIGNED, self.uptime);
+        text(&mut bytes, "load_percent");
+        cbor_head(&mut bytes, MAP, self.load.len() as u64);
+        for (name, load) in self.load {
+            text(&mut bytes, name);
+            cbor_head(&mut bytes, UNSIGNED, load as u64);
+        }
+        bytes
+    }
+}
+
+/// Major types (RFC 8949 3.1).
+const UNSIGNED: u8 = 0;
+const TEXT: u8 = 3;
+const MAP: u8 = 5;
+
+/// Writes the head of a CBOR item in its shortest form (RFC 8949 3, 4.2.1).
+fn cbor_head(bytes: &mut Vec<u8>, major: u8, value: u64) {
+    let major = major << 5;
+    match value {
+        0..=23 => bytes.push(major | value as u8),
+        24..=0xff => bytes.extend_from_slice(&[major | 0x18, value as u8]),
+        0x100..=0xffff => {
+            bytes.push(major | 0x19);
+            bytes.extend_from_slice(&(value as u16).to_be_bytes());
+        }
+        0x1_0000..=0xffff_ffff => {
+            bytes.push(major | 0x1a);
+            bytes.extend_from_slice(&(value as u32).to_be_bytes());
+        }
+        _ => {
+            bytes.push(major | 0x1b);
+            bytes.extend_from_slice(&value.to_be_bytes());
+        }
     }
 }
 
@@ -132,5 +163,28 @@ mod tests {
         assert_eq!(decoder.map().expect("a map"), Some(3));
         assert_eq!(decoder.str().expect("a key"), "state");
         assert_eq!(decoder.str().expect("a state"), "overloaded");
+    }
+
+    #[test]
+    fn cbor_heads_are_the_shortest() {
+        for value in [
+            0,
+            23,
+            24,
+            255,
+            256,
+            65_535,
+            65_536,
+            u64::from(u32::MAX),
+            u64::MAX,
+        ] {
+            let mut own = Vec::new();
+            cbor_head(&mut own, UNSIGNED, value);
+            let mut expected = [0; 9];
+            let mut encoder = minicbor::Encoder::new(expected.as_mut_slice());
+            encoder.u64(value).expect("it fits");
+            assert_eq!(own, expected[..own.len()]);
+            assert_eq!(minicbor::Decoder::new(&own).u64().expect("a number"), value);
+        }
     }
 }

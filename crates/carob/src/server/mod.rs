@@ -1,22 +1,37 @@
-//! Serving: resources, their handlers, and the server around them.
+//! The server: resources, handlers, bodies received block by block, and notifications.
 //!
-//! Reading order: [`Resource`] (what a path answers), [`Handler`] (how), [`Request`] and
-//! [`Upload`] (what a handler gets), [`Refusal`] (what it returns if not an answer),
-//! [`ServerBuilder`] (putting it together). Inside: `router` and `pattern` (from a path to its
-//! resource), `choice` (from a request to one of its answers), `frame` and `conditions` (what is
-//! done around a handler), `discovery` (`/.well-known/core`).
+//! | type | task |
+//! |---|---|
+//! | [`Server`], [`ServerBuilder`] | bind addresses and run |
+//! | [`Resource`], [`get`], [`fixed`] | map the methods and formats of a path to handlers |
+//! | [`Handler`], [`Request`], [`IntoResponse`], [`Refusal`] | process a request |
+//! | [`UploadHandler`], [`Upload`] | process a request body block by block |
+//! | [`Notifier`] | notify observers (RFC 7641) |
+//! | [`StateTag`], [`IntoState`] | check If-Match and If-None-Match (RFC 7252 section 5.10.8) |
+//!
+//! The server processes Accept, ETag, Block1, Block2, Observe, Echo and `/.well-known/core` without
+//! code of the application.
+// Modules: `pattern` and `router` map a path to its resource, `negotiation` a request to one of
+// the resource's formats; `pipeline` and `conditions` run around the handler (preconditions,
+// entity tags); `discovery` serves `/.well-known/core`.
 
-mod choice;
+mod completion;
 mod conditions;
 mod discovery;
-mod frame;
+mod dispatch;
 mod handler;
 mod health;
+mod listen;
+mod negotiation;
 mod notifier;
+mod observers;
 mod pattern;
+mod pipeline;
+mod plan;
 mod refusal;
 mod request;
 mod resource;
+mod responder;
 mod router;
 mod upload;
 
@@ -26,47 +41,48 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carob_proto::codec::Scheme;
-use tokio::net::lookup_host;
 
 use crate::client::{Client, socket_of};
-use crate::driver::streams::{Kind, Listener};
-use crate::driver::{self, Finish};
-use crate::dtls::ServerDtls;
+use crate::config::Config;
 use crate::error::OpenError;
-use crate::settings::Settings;
-use crate::socket::Group;
-use crate::tls::{ALPN, ServerTls};
-use crate::ways::Ways;
+use crate::runtime::{self, ShutdownOutcome, TransportSet};
+#[cfg(feature = "dtls")]
+use crate::transport::dtls::{self, ServerDtls};
+use crate::transport::socket::Group;
+use crate::transport::tcp::StreamKind;
+#[cfg(feature = "tls")]
+use crate::transport::tls::ServerTls;
 
-pub(crate) use choice::{Asked, METHOD_NOT_ALLOWED};
+use dispatch::Dispatch;
+use listen::{Listen, ListenAt};
+
 pub use conditions::{IntoState, StateTag};
-pub(crate) use frame::Frame;
-pub(crate) use handler::{Answering, Follow};
-pub use handler::{Handler, IntoResponse, UploadHandler};
-pub(crate) use health::Health;
-pub(crate) use notifier::Changes;
+pub(crate) use handler::Follow;
+pub use handler::{Handler, HandlerFuture, IntoResponse, UploadHandler};
+pub use listen::Address;
 pub use notifier::Notifier;
 pub(crate) use pattern::Pattern;
 pub use refusal::Refusal;
 pub use request::Request;
-pub(crate) use resource::Action;
 pub use resource::{Resource, fixed, get};
-pub(crate) use router::{Asked as Forwarded, Forward, Router};
+pub(crate) use router::{Forward, Router};
 pub use upload::{Upload, UploadError};
 
-/// Handlers that run at once unless [`ServerBuilder::handlers`] says otherwise.
+/// Default of [`ServerBuilder::handlers`]: 1,024.
 pub const HANDLERS: usize = 1_024;
 
-/// Sockets that may share a port.
+/// Maximum of [`ServerBuilder::sockets`]: 256.
 pub const SOCKETS_MAX: usize = 256;
 
-/// A running server. Dropping it, and every client made from it, stops it at once;
-/// [`shut_down`](Self::shut_down) lets it finish first.
+/// Running server, from [`ServerBuilder::start`].
+///
+/// The server stops at once when it and every [client](Self::client) made from it are dropped.
+/// [`shutdown`](Self::shutdown) lets pending requests finish first.
 #[derive(Debug)]
 pub struct Server {
     /// Where it listens, first of all over UDP.
     places: Vec<(Scheme, SocketAddr)>,
-    ways: Arc<Ways>,
+    transports: Arc<TransportSet>,
 }
 
 #[derive(Debug)]
@@ -75,21 +91,27 @@ enum Datagrams {
     On(UdpSocket),
 }
 
-/// Where connections are taken.
-#[derive(Debug)]
-struct Listen {
-    kind: Kind,
-    at: ListenAt,
-    tls: Option<ServerTls>,
-}
-
-#[derive(Debug)]
-enum ListenAt {
-    Address(Address),
-    Socket(TcpListener),
-}
-
-/// What a server will answer, and how.
+/// Builder of a [`Server`]: addresses, resources and configuration. From [`Server::builder`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use carob::server::{Request, fixed, get};
+/// use carob::{Client, Server};
+///
+/// let server = Server::builder()
+///     .bind("127.0.0.1:0")
+///     .resource("/hello", fixed("hello, world"))
+///     .resource("/echo/{text}", get(|request: Request| async move {
+///         request.parameter("text").unwrap_or_default().to_owned()
+///     }))
+///     .start()
+///     .await?;
+/// let uri = format!("coap://{}/echo/again", server.local_address());
+/// assert_eq!(Client::new()?.get(uri).await?.text(), Some("again"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ServerBuilder {
     /// Where it takes datagrams, if it does.
@@ -97,328 +119,299 @@ pub struct ServerBuilder {
     /// Over how many sockets.
     sockets: usize,
     /// Where it takes datagrams that are secured.
+    #[cfg(feature = "dtls")]
     secured: Vec<(Address, ServerDtls)>,
     listens: Vec<Listen>,
-    settings: Settings,
+    config: Config,
     handlers: usize,
     router: Router,
 }
 
 impl Server {
-    /// A server to be described; it answers nothing but `/.well-known/core` yet.
+    /// Returns a builder for a server on `[::]:5683` that serves nothing but `/.well-known/core`.
     pub fn builder() -> ServerBuilder {
         ServerBuilder {
             datagrams: Some(Datagrams::At(Address::Socket(
                 (std::net::Ipv6Addr::UNSPECIFIED, 5683).into(),
             ))),
             sockets: 1,
+            #[cfg(feature = "dtls")]
             secured: Vec::new(),
             listens: Vec::new(),
-            settings: Settings::default(),
+            config: Config::default(),
             handlers: HANDLERS,
             router: Router::default(),
         }
     }
 
-    /// Where it takes datagrams; if it takes none, where it listens first.
+    /// Returns the UDP address; without UDP, the first address of [`addresses`](Self::addresses).
     pub fn local_address(&self) -> SocketAddr {
         self.places[0].1
     }
 
-    /// Where it listens, each with the scheme of the URIs that lead there.
+    /// Returns all local addresses with their URI schemes: UDP first, then DTLS, then the others in
+    /// the order in which they were added.
     pub fn addresses(&self) -> &[(Scheme, SocketAddr)] {
         &self.places
     }
 
-    /// A client that sends datagrams from the server's own address and port, and whose requests to
-    /// those who have a connection with the server go over that. Where several
-    /// [sockets](ServerBuilder::sockets) share the port, it has another.
+    /// Returns a client that sends from the server's own UDP address, and over the connections that
+    /// peers have opened to the server.
+    ///
+    /// With several [sockets](ServerBuilder::sockets) at one port, the client has a port of its
+    /// own.
     pub fn client(&self) -> Client {
-        Client::over(Arc::clone(&self.ways))
+        Client::over(Arc::clone(&self.transports))
     }
 
-    /// Waits until the server has stopped. Error: the one that ended the driver of a socket, after
-    /// which requests there are no longer answered; the other sockets go on until the server is
-    /// [shut down](Self::shut_down) or dropped.
+    /// Waits until the server has stopped. Dropping the future has no effect on the server.
+    ///
+    /// # Errors
+    ///
+    /// The error that stopped one socket. Its requests are no longer processed; the other sockets
+    /// continue until the server is [shut down](Self::shutdown) or dropped.
     pub async fn closed(&self) -> io::Result<()> {
-        self.ways.closed().await
+        self.transports.closed().await
     }
 
-    /// Stops: new requests are answered 5.03, those under way are finished, and after `limit` at
-    /// the latest everything is cut off.
-    pub async fn shut_down(self, limit: Duration) -> Finish {
-        driver::shut_down_all(self.ways.all(), limit).await
-    }
-}
-
-/// Where a server listens.
-#[derive(Clone, Debug)]
-pub enum Address {
-    /// An address.
-    Socket(SocketAddr),
-    /// `IP:PORT` or `NAME:PORT`; an error in it is reported when the server starts.
-    Text(String),
-}
-
-impl From<SocketAddr> for Address {
-    fn from(address: SocketAddr) -> Self {
-        Self::Socket(address)
-    }
-}
-
-impl From<&str> for Address {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Address {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl Address {
-    async fn resolve(self) -> Result<SocketAddr, OpenError> {
-        let text = match self {
-            Self::Socket(address) => return Ok(address),
-            Self::Text(text) => text,
-        };
-        if let Ok(address) = text.parse() {
-            return Ok(address);
-        }
-        let none = || io::Error::other("the name has no address");
-        match lookup_host(&text)
-            .await
-            .and_then(|mut all| all.next().ok_or_else(none))
-        {
-            Ok(address) => Ok(address),
-            Err(source) => Err(OpenError::Address { text, source }),
-        }
-    }
-}
-
-impl ListenAt {
-    async fn open(
-        self,
-        kind: Kind,
-        tls: Option<ServerTls>,
-        settings: &Settings,
-    ) -> Result<Listener, OpenError> {
-        let unknown = (std::net::Ipv6Addr::UNSPECIFIED, 0).into();
-        let address = match &self {
-            Self::Address(address) => address.clone().resolve().await?,
-            Self::Socket(socket) => socket.local_addr().unwrap_or(unknown),
-        };
-        // A WebSocket's protocol is named in its own handshake.
-        let alpn = (kind == Kind::Tls).then_some(ALPN);
-        let tls = tls.map(|tls| tls.config(alpn)).transpose();
-        let tls = tls.map_err(|source| OpenError::Tls { address, source })?;
-        let max_message = settings.reliable.max_message_size as usize;
-        let opened = match self {
-            Self::Address(_) => Listener::open(address, tls, max_message),
-            Self::Socket(socket) => Listener::of(socket, tls, max_message),
-        };
-        opened.map_err(|source| OpenError::Bind { address, source })
+    /// Stops the server. New requests are answered 5.03; pending requests may finish until `limit`
+    /// has passed, then they are aborted.
+    pub async fn shutdown(self, limit: Duration) -> ShutdownOutcome {
+        runtime::shutdown_all(self.transports.all(), limit).await
     }
 }
 
 impl ServerBuilder {
-    /// Where to take datagrams: `IP:PORT` or `NAME:PORT`. Default `[::]:5683`, which takes IPv4
-    /// too.
+    /// Sets the UDP address (`coap`): `IP:PORT` or `NAME:PORT`. Default: `[::]:5683`, which
+    /// includes IPv4.
     pub fn bind(mut self, address: impl Into<Address>) -> Self {
         self.datagrams = Some(Datagrams::At(address.into()));
         self
     }
 
-    /// Takes datagrams on this socket, which is bound already.
+    /// Sets a bound UDP socket, instead of an address.
     pub fn socket(mut self, socket: UdpSocket) -> Self {
         self.datagrams = Some(Datagrams::On(socket));
         self
     }
 
-    /// Takes datagrams over this many sockets at the same port, among which Linux shares the peers
-    /// (`SO_REUSEPORT`): each is an endpoint of its own and can run on a core of its own, if the runtime
-    /// has as many threads. Default 1, at most [`SOCKETS_MAX`].
+    /// Sets the number of UDP sockets at the port, 1 to [`SOCKETS_MAX`]. Default 1. More than one
+    /// requires Linux, which distributes the peers over the sockets (`SO_REUSEPORT`).
     ///
-    /// Each socket has tables of its own with the limits that are set, and handlers; so all together
-    /// take so many times as much. A budget [over several peers](Settings::aggregate) would be one for
-    /// each, and is refused. What is sent to a group is answered by the first.
+    /// Each socket has its own task, which can run on its own core of a multi-threaded runtime, and
+    /// its own tables: all limits, that of the handlers included, apply per socket.
+    /// [`Config::aggregate`] is rejected, as its budget would be split. Multicast requests are
+    /// processed by the first socket.
     pub fn sockets(mut self, count: usize) -> Self {
         self.sockets = count;
         self
     }
 
-    /// Takes no datagrams, only connections.
+    /// Disables plain UDP. The server needs another address, such as
+    /// [`bind_dtls`](#method.bind_dtls) or [`bind_tcp`](Self::bind_tcp).
     pub fn without_datagrams(mut self) -> Self {
         self.datagrams = None;
         self
     }
 
-    /// Takes datagrams secured by DTLS there, too (`coaps`, usual port 5684).
+    /// Adds a DTLS address (`coaps`, default port 5684). Example: [`ServerDtls`].
+    #[cfg(feature = "dtls")]
     pub fn bind_dtls(mut self, address: impl Into<Address>, dtls: ServerDtls) -> Self {
         self.secured.push((address.into(), dtls));
         self
     }
 
-    /// Takes connections over TCP there, too (`coap+tcp`, usual port 5683).
+    /// Adds a TCP address (`coap+tcp`, default port 5683; RFC 8323).
     pub fn bind_tcp(self, address: impl Into<Address>) -> Self {
-        self.listen(Kind::Tcp, ListenAt::Address(address.into()), None)
+        self.listen(StreamKind::Tcp, ListenAt::Address(address.into()))
     }
 
-    /// Takes connections over TCP on this socket, which listens already.
+    /// Adds a TCP socket that listens already (`coap+tcp`).
     pub fn listener(self, socket: TcpListener) -> Self {
-        self.listen(Kind::Tcp, ListenAt::Socket(socket), None)
+        self.listen(StreamKind::Tcp, ListenAt::Socket(socket))
     }
 
-    /// Takes connections over TLS there, too (`coaps+tcp`, usual port 5684).
+    /// Adds a TLS address (`coaps+tcp`, default port 5684; RFC 8323). Example: [`ServerTls`].
+    #[cfg(feature = "tls")]
     pub fn bind_tls(self, address: impl Into<Address>, tls: ServerTls) -> Self {
-        self.listen(Kind::Tls, ListenAt::Address(address.into()), Some(tls))
+        self.listen_secure(StreamKind::Tls, address.into(), tls)
     }
 
-    /// Takes WebSockets there, too, at `/.well-known/coap` (`coap+ws`, usual port 80).
+    /// Adds a WebSocket address (`coap+ws`, default port 80; RFC 8323), with the path
+    /// `/.well-known/coap`.
+    #[cfg(feature = "websocket")]
     pub fn bind_ws(self, address: impl Into<Address>) -> Self {
-        self.listen(Kind::WebSocket, ListenAt::Address(address.into()), None)
+        self.listen(StreamKind::WebSocket, ListenAt::Address(address.into()))
     }
 
-    /// Takes WebSockets over TLS there, too (`coaps+ws`, usual port 443).
+    /// Adds an address for WebSocket over TLS (`coaps+ws`, default port 443; RFC 8323).
+    #[cfg(all(feature = "tls", feature = "websocket"))]
     pub fn bind_wss(self, address: impl Into<Address>, tls: ServerTls) -> Self {
-        let at = ListenAt::Address(address.into());
-        self.listen(Kind::SecureWebSocket, at, Some(tls))
+        self.listen_secure(StreamKind::SecureWebSocket, address.into(), tls)
     }
 
-    /// Is in this group: a request to it that comes over UDP is answered at a random moment, if the
-    /// answer is of use (RFC 7252 8.2). The server must be bound to every address.
+    /// Joins a multicast group. Multicast requests are answered at a random time within the
+    /// [leisure](Config::leisure), and only if the response is useful (RFC 7252 section 8.2). The
+    /// UDP socket must be bound to the unspecified address.
     ///
-    /// Whoever asks a group cannot be told from whoever forged the request, and all members answer
-    /// (RFC 7252 11.3): join where the network keeps forged addresses out.
+    /// The source address of a multicast request can be forged, and every member responds (RFC 7252
+    /// section 11.3). Join groups only in networks that filter forged addresses.
     pub fn join(mut self, group: Group) -> Self {
-        self.settings.groups.push(group);
+        self.config.groups.push(group);
         self
     }
 
-    fn listen(mut self, kind: Kind, at: ListenAt, tls: Option<ServerTls>) -> Self {
-        self.listens.push(Listen { kind, at, tls });
+    fn listen(mut self, kind: StreamKind, at: ListenAt) -> Self {
+        self.listens.push(Listen {
+            kind,
+            at,
+            #[cfg(feature = "tls")]
+            tls: None,
+        });
         self
     }
 
-    /// The endpoint's settings.
-    pub fn settings(mut self, settings: Settings) -> Self {
-        let groups = std::mem::take(&mut self.settings.groups);
-        self.settings = settings;
-        self.settings.groups.extend(groups);
+    #[cfg(feature = "tls")]
+    fn listen_secure(mut self, kind: StreamKind, address: Address, tls: ServerTls) -> Self {
+        self.listens.push(Listen {
+            kind,
+            at: ListenAt::Address(address),
+            tls: Some(tls),
+        });
         self
     }
 
-    /// Handlers that may run at once; at the limit, requests are answered 5.03. Default
-    /// [`HANDLERS`]. Fixed content is not counted.
+    /// Sets the configuration of the endpoint. Groups of [`join`](Self::join) are kept. Default:
+    /// [`Config::new`].
+    pub fn config(mut self, config: Config) -> Self {
+        let groups = std::mem::take(&mut self.config.groups);
+        self.config = config;
+        self.config.groups.extend(groups);
+        self
+    }
+
+    /// Sets the maximum number of concurrent handlers per socket. At the limit, requests are
+    /// answered 5.03. Default [`HANDLERS`]. Fixed content needs no handler. The limit `handlers` of
+    /// the [configuration](Config::limit) overrides it.
     pub fn handlers(mut self, limit: usize) -> Self {
         self.handlers = limit;
         self
     }
 
-    /// What `path` answers; the last word on a path counts.
+    /// Adds a resource at `path`; the last call for a path applies.
     ///
-    /// A segment is literal (`/a/b`; nothing is percent-decoded), a parameter (`/sensors/{id}`, see
-    /// [`Request::parameter`]) or, at the end, `*` for all further segments, be there none
-    /// (`/files/*`, see [`Request::rest`]). Of several paths that match, segment by segment from
-    /// the first on, a literal comes before a parameter and that before a rest. Only literal paths
-    /// are listed in `/.well-known/core`. A path that is none of this is an error when the server
-    /// starts.
+    /// A segment of the path is one of:
+    ///
+    /// - a literal, as in `/a/b`; nothing is percent-decoded,
+    /// - a parameter, as in `/sensors/{id}`: exactly one segment, see [`Request::parameter`],
+    /// - `*`, at the end only, as in `/files/*`: any number of further segments, zero included, see
+    ///   [`Request::rest`].
+    ///
+    /// If several paths match, a literal takes precedence over a parameter and a parameter over
+    /// `*`, segment by segment from the first on. Only literal paths are listed in
+    /// `/.well-known/core`. A malformed path is an error of [`start`](Self::start)
+    /// ([`OpenError::Resource`]).
     pub fn resource(mut self, path: &str, resource: Resource) -> Self {
         self.router.add(path, resource);
         self
     }
 
-    /// Tells at `path` how the server fares: `ok` or `overloaded`, for how many seconds it runs, and
-    /// how full its tables are, in per cent, as text, JSON or CBOR as Accept says. Default: nowhere.
+    /// Adds a health resource at `path`. Default: none. It is not listed in `/.well-known/core`.
     ///
-    /// Whoever is overloaded answers 5.03 with the same body, and whoever is stopping 5.03, so the
-    /// code is enough to go by. The endpoint answers itself, also when all handlers are busy; each
-    /// transport tells of itself. It is not listed in `/.well-known/core`. Anybody who may ask sees
-    /// how much is missing until the server is full; so have it where only those ask who should.
+    /// A GET returns the state (`ok` or `overloaded`), the uptime in seconds and the utilisation of
+    /// the main tables in percent, as text, JSON or CBOR according to Accept. The code is 2.05, or
+    /// 5.03 if the endpoint is overloaded or shutting down. The endpoint responds itself, even
+    /// while all handlers are busy; each transport reports its own state.
+    ///
+    /// The response helps an attacker to fill the tables. Restrict access, for example by serving
+    /// it on a loopback address.
     pub fn health(self, path: &str) -> Self {
         self.resource(path, Resource::health())
     }
 
-    /// What every path answers that no other resource does: like `/*`, but for the root too, and
-    /// after everything else.
+    /// Adds a resource for all paths without one, the root included. It has the lowest precedence.
     pub fn fallback(mut self, resource: Resource) -> Self {
         self.router.set_fallback(resource);
         self
     }
 
-    /// What answers requests for a proxy; the endpoint is one then.
+    /// Sets the handling of proxy requests; the endpoint is then a proxy.
     pub(crate) fn forward(mut self, forward: Forward) -> Self {
         self.router.set_forward(forward);
         self
     }
 
-    /// Starts the server on the current runtime.
-    pub async fn start(self) -> Result<Server, OpenError> {
-        let Self {
-            datagrams,
-            sockets,
-            secured,
-            listens,
-            mut settings,
-            handlers,
-            mut router,
-        } = self;
-        settings.listeners = listens.len();
-        router.finish()?;
-        let refused = match &datagrams {
-            _ if !(1..=SOCKETS_MAX).contains(&sockets) => Some("there are 1 to 256"),
-            Some(Datagrams::At(_)) if sockets > 1 && settings.has_aggregates() => {
-                Some("a budget over several peers needs all of them at one")
-            }
-            Some(Datagrams::At(_)) if sockets > 1 && cfg!(not(target_os = "linux")) => {
-                Some("only Linux shares out what comes there")
-            }
-            Some(Datagrams::At(_)) => None,
-            _ if sockets > 1 => Some("they are opened at an address, not given"),
-            _ => None,
-        };
-        if let Some(problem) = refused {
+    /// Binds all addresses and starts the server on the current tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]: an address cannot be bound or resolved, a resource or a TLS configuration is invalid, or there is no address.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub async fn start(mut self) -> Result<Server, OpenError> {
+        self.config.listeners = self.listens.len();
+        self.router.finish()?;
+        if let Some(problem) = self.sockets_problem() {
             return Err(OpenError::Sockets {
-                count: sockets,
+                count: self.sockets,
                 problem,
             });
         }
-        let handlers = settings.handlers.unwrap_or(handlers);
-        let router = Arc::new(router);
-        let serve = || Some((Arc::clone(&router), handlers));
+        // Boxed: the future is larger than those of most applications.
+        Box::pin(self.open()).await
+    }
+
+    /// Opens the sockets and starts their tasks.
+    async fn open(self) -> Result<Server, OpenError> {
+        let Self {
+            datagrams,
+            sockets,
+            #[cfg(feature = "dtls")]
+            secured,
+            listens,
+            config,
+            handlers,
+            router,
+        } = self;
+        let serve = Dispatch {
+            handlers: config.handlers.unwrap_or(handlers),
+            router: Arc::new(router),
+        };
         let mut started = Vec::with_capacity(1 + listens.len());
         let mut shared = Vec::new();
         match datagrams {
             Some(Datagrams::At(address)) if sockets > 1 => {
                 let address = address.resolve().await?;
-                shared = driver::start_together(address, sockets, &settings, (&router, handlers))?;
+                shared = runtime::start_together(address, sockets, &config, &serve)?;
                 // Requests of our own go from a port of their own.
-                started.push((Scheme::Coap, driver::start(None, &settings, None)?));
+                started.push((Scheme::Coap, runtime::start(None, &config, None)?));
             }
             Some(Datagrams::At(address)) => {
                 let address = address.resolve().await?;
-                let handle = driver::start(Some(address), &settings, serve())?;
+                let handle = runtime::start(Some(address), &config, Some(&serve))?;
                 started.push((Scheme::Coap, handle));
             }
             Some(Datagrams::On(socket)) => {
-                let handle = driver::start_on(socket_of(socket)?, &settings, serve())?;
+                let handle = runtime::start_on(socket_of(socket)?, &config, Some(&serve))?;
                 started.push((Scheme::Coap, handle));
             }
             None => {}
         }
+        #[cfg(feature = "dtls")]
         for (address, dtls) in secured {
             let address = address.resolve().await?;
-            let server = driver::dtls::Server::new(&dtls)
-                .map_err(|source| OpenError::Tls { address, source })?;
+            let server =
+                dtls::Server::new(&dtls).map_err(|source| OpenError::Tls { address, source })?;
             let bind = Some(address);
-            let handle = driver::start_secured(bind, &settings, Some(server), serve())?;
+            let handle = runtime::start_secured(bind, &config, Some(server), Some(&serve))?;
             started.push((Scheme::Coaps, handle));
         }
-        for Listen { kind, at, tls } in listens {
-            let listener = at.open(kind, tls, &settings).await?;
-            let handle = driver::start_streams(kind, Some(listener), &settings, serve())?;
+        for listen in listens {
+            let kind = listen.kind;
+            let listener = listen.open(&config).await?;
+            let handle = runtime::start_streams(kind, Some(listener), &config, Some(&serve))?;
             started.push((kind.scheme(), handle));
         }
         let mut places: Vec<_> = started
@@ -430,9 +423,25 @@ impl ServerBuilder {
         }
         let mut started = started.into_iter();
         let first = started.next().ok_or(OpenError::Nowhere)?;
-        let ways = Ways::new(settings, first, started.collect()).and_shared(shared);
-        let ways = Arc::new(ways);
-        Ok(Server { places, ways })
+        let transports = TransportSet::new(config, first, started.collect()).and_shared(shared);
+        let transports = Arc::new(transports);
+        Ok(Server { places, transports })
+    }
+
+    /// The reason for which the number of sockets cannot be had, if there is one.
+    fn sockets_problem(&self) -> Option<&'static str> {
+        match &self.datagrams {
+            _ if !(1..=SOCKETS_MAX).contains(&self.sockets) => Some("there are 1 to 256"),
+            Some(Datagrams::At(_)) if self.sockets > 1 && self.config.has_aggregates() => {
+                Some("a budget over several peers needs all of them at one")
+            }
+            Some(Datagrams::At(_)) if self.sockets > 1 && cfg!(not(target_os = "linux")) => {
+                Some("only Linux shares out what comes there")
+            }
+            Some(Datagrams::At(_)) => None,
+            _ if self.sockets > 1 => Some("they are opened at an address, not given"),
+            _ => None,
+        }
     }
 }
 
@@ -447,13 +456,13 @@ mod tests {
     #[tokio::test]
     async fn a_server_whose_driver_ends_with_an_error_says_so() {
         let (fail, fails) = oneshot::channel();
-        let settings = Settings::new();
-        let sound = driver::start(Some(([127, 0, 0, 1], 0).into()), &settings, None);
+        let config = Config::new();
+        let sound = runtime::start(Some(([127, 0, 0, 1], 0).into()), &config, None);
         let sound = (Scheme::Coap, sound.expect("a free port"));
-        let failing = (Scheme::Coaps, driver::start_failing(fails));
-        let ways = Arc::new(Ways::new(settings, sound, vec![failing]));
+        let failing = (Scheme::Coaps, runtime::start_failing(fails));
+        let transports = Arc::new(TransportSet::new(config, sound, vec![failing]));
         let places = Vec::new();
-        let server = Server { places, ways };
+        let server = Server { places, transports };
         let early = tokio::time::timeout(Duration::from_millis(50), server.closed());
         assert!(early.await.is_err(), "it runs");
         let sent = fail.send(io::Error::other("the interface is gone"));
@@ -467,9 +476,12 @@ mod tests {
     async fn a_server_that_is_shut_down_closes_without_an_error() {
         let server = Server::builder().bind("127.0.0.1:0");
         let server = server.start().await.expect("a free port");
-        let ways = Arc::clone(&server.ways);
-        assert_eq!(server.shut_down(Duration::ZERO).await, Finish::Complete);
-        let closed = tokio::time::timeout(Duration::from_secs(10), ways.closed());
+        let transports = Arc::clone(&server.transports);
+        assert_eq!(
+            server.shutdown(Duration::ZERO).await,
+            ShutdownOutcome::Drained
+        );
+        let closed = tokio::time::timeout(Duration::from_secs(10), transports.closed());
         assert!(closed.await.expect("it has stopped").is_ok());
     }
 

@@ -1,21 +1,18 @@
-//! Telling observers that something has changed (RFC 7641).
+//! Notification of a resource's observers (RFC 7641).
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::mpsc;
-
 use super::Request;
-use crate::driver::Note;
+use super::completion::{Completion, Completions};
 
-/// Choices of observers kept until the server has looked at them. At the limit, all observers are
-/// told.
+/// Choices of observers kept until the server has applied them. Above the limit, all observers are
+/// notified.
 const CHOICES: usize = 64;
 
-/// Says that a resource has changed. Clones are one and the same.
-///
-/// A resource becomes observable by being given one:
+/// Source of notifications for the observers of one or more resources (RFC 7641). Clones are the
+/// same notifier.
 ///
 /// ```
 /// use carob::server::{Notifier, Request, Server, get};
@@ -35,36 +32,36 @@ const CHOICES: usize = 64;
 /// changes.changed();
 /// ```
 ///
-/// At each change the resource's GET (or FETCH) handler is called once for every distinct request
-/// that observes it, however many observers made that request, and what it answers is told to them.
-/// So a handler must not answer by who asks. Changes that come faster than handlers and the network
-/// can tell are skipped: observers learn the newest state (RFC 7641 1.3).
+/// After a change, the GET or FETCH handler runs once for each distinct observed request, whatever
+/// the number of its observers, and all of them get its response. The handler's response must
+/// therefore not depend on the client. If changes outpace the handler or the network, intermediate
+/// states are skipped; observers receive the latest one (RFC 7641 section 1.3).
 ///
-/// An answer that is no success ends the observations (RFC 7641 4.2): answer 4.04 once a thing is
-/// gone, and say `changed()`.
+/// An error response ends the observations of its request (RFC 7641 section 4.2): to end those of a
+/// deleted resource, return 4.04 and call [`changed`](Self::changed).
 #[derive(Clone, Default)]
 pub struct Notifier(Arc<Shared>);
 
 struct Shared {
     id: u64,
     confirmable: bool,
-    /// The servers that have resources with it, and what has changed since each last looked.
+    /// The servers whose resources use it, with the changes since each last took them.
     attached: Mutex<Vec<Attached>>,
 }
 
 struct Attached {
-    notes: mpsc::UnboundedSender<Note>,
+    completions: Completions,
     changes: Option<Changes>,
 }
 
-/// Which observers are to be told.
+/// The observers to notify.
 #[derive(Clone)]
 pub(crate) enum Changes {
     All,
     Some(Vec<Choice>),
 }
 
-/// Whether whoever made a request is to be told.
+/// Decides whether the observers that made a request are notified.
 pub(crate) type Choice = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
 
 impl Default for Shared {
@@ -98,7 +95,7 @@ impl Changes {
         }
     }
 
-    /// Whether the observers that made this request are to be told.
+    /// Returns whether the observers that made this request are notified.
     pub(crate) fn concern(&self, request: &Request) -> bool {
         match self {
             Self::All => true,
@@ -108,15 +105,16 @@ impl Changes {
 }
 
 impl Notifier {
-    /// One that tells in NON messages: cheap, and a lost one is made up for by the next. After 32 of
-    /// them in a row, and once a day, an observer is told in a CON message, to see whether it is
-    /// still there (RFC 7641 4.5, 7); a controller may ask for more of them.
+    /// Creates a notifier for NON notifications: cheap, and a lost one is superseded by the next.
+    ///
+    /// To detect observers that have gone, every 33rd notification to an observer, and one a day,
+    /// is a CON (RFC 7641 sections 4.5 and 7). A controller may request more.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One that tells in CON messages, which are repeated until they are acknowledged; an observer
-    /// that does not is taken off the list.
+    /// Creates a notifier for CON notifications, which are retransmitted until they are
+    /// acknowledged. An observer that does not acknowledge is removed.
     pub fn confirmable() -> Self {
         Self(Arc::new(Shared {
             confirmable: true,
@@ -124,13 +122,14 @@ impl Notifier {
         }))
     }
 
-    /// Everything has changed: all observers are told.
+    /// Notifies all observers. Returns at once; calls in quick succession are merged.
     pub fn changed(&self) {
         self.note(&Changes::All);
     }
 
-    /// Something has changed that concerns some requests only, such as those for one of many
-    /// things below a path with a parameter.
+    /// Notifies the observers whose request satisfies `concerns`, for example those of one entity
+    /// below a path with a parameter. Returns at once. Beyond 64 pending conditions, all observers
+    /// are notified.
     pub fn changed_for(&self, concerns: impl Fn(&Request) -> bool + Send + Sync + 'static) {
         self.note(&Changes::Some(vec![Arc::new(concerns)]));
     }
@@ -138,10 +137,13 @@ impl Notifier {
     fn note(&self, new: &Changes) {
         let mut all = self.lock();
         for (place, attached) in all.iter_mut().enumerate() {
-            let Attached { notes, changes } = attached;
+            let Attached {
+                completions,
+                changes,
+            } = attached;
             if changes.is_none() {
                 // One note at a time; a server that has stopped needs none.
-                let _ = notes.send(Note::Changed(self.clone(), place));
+                let _ = completions.send(Completion::Changed(self.clone(), place));
             }
             *changes = Some(match changes.take() {
                 None => new.clone(),
@@ -158,23 +160,26 @@ impl Notifier {
     }
 
     /// Lets a server know of changes from now on.
-    pub(crate) fn attach(&self, notes: &mpsc::UnboundedSender<Note>) {
+    pub(crate) fn attach(&self, completions: &Completions) {
         let mut all = self.lock();
-        if all.iter().any(|known| known.notes.same_channel(notes)) {
+        if all
+            .iter()
+            .any(|known| known.completions.same_channel(completions))
+        {
             return;
         }
         let attached = Attached {
-            notes: notes.clone(),
+            completions: completions.clone(),
             changes: None,
         };
         // A server that has stopped leaves its place, so that there are no more than run at once.
-        match all.iter_mut().find(|known| known.notes.is_closed()) {
+        match all.iter_mut().find(|known| known.completions.is_closed()) {
             Some(stopped) => *stopped = attached,
             None => all.push(attached),
         }
     }
 
-    /// What has changed since the server at `place` looked last.
+    /// The changes since the server at `place` looked last.
     pub(crate) fn take(&self, place: usize) -> Option<Changes> {
         self.lock().get_mut(place)?.changes.take()
     }
@@ -190,20 +195,22 @@ impl Notifier {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::mpsc;
+
     use super::*;
 
     #[test]
     fn changes_add_up_to_one_note_until_they_are_looked_at() {
-        let (notes, mut queue) = mpsc::unbounded_channel();
+        let (completions, mut queue) = mpsc::unbounded_channel();
         let notifier = Notifier::new();
         notifier.changed(); // nobody is there yet
-        notifier.attach(&notes);
-        notifier.attach(&notes);
+        notifier.attach(&completions);
+        notifier.attach(&completions);
         for _ in 0..1_000 {
             notifier.changed_for(|_| false);
         }
         assert_eq!(queue.len(), 1);
-        assert!(matches!(queue.try_recv(), Ok(Note::Changed(_, 0))));
+        assert!(matches!(queue.try_recv(), Ok(Completion::Changed(_, 0))));
         assert!(
             matches!(notifier.take(0), Some(Changes::All)),
             "too many choices are all"
@@ -220,21 +227,21 @@ mod tests {
         let (lasting, mut queue) = mpsc::unbounded_channel();
         notifier.attach(&lasting);
         for _ in 0..100 {
-            let (notes, mut queue) = mpsc::unbounded_channel();
-            notifier.attach(&notes);
+            let (completions, mut queue) = mpsc::unbounded_channel();
+            notifier.attach(&completions);
             assert!(notifier.take(1).is_none(), "nothing of the one before it");
             notifier.changed();
-            assert!(matches!(queue.try_recv(), Ok(Note::Changed(_, 1))));
+            assert!(matches!(queue.try_recv(), Ok(Completion::Changed(_, 1))));
         }
         assert_eq!(notifier.lock().len(), 2);
-        assert!(matches!(queue.try_recv(), Ok(Note::Changed(_, 0))));
+        assert!(matches!(queue.try_recv(), Ok(Completion::Changed(_, 0))));
     }
 
     #[test]
     fn one_change_of_everything_is_a_change_of_everything() {
-        let (notes, _queue) = mpsc::unbounded_channel();
+        let (completions, _queue) = mpsc::unbounded_channel();
         let notifier = Notifier::new();
-        notifier.attach(&notes);
+        notifier.attach(&completions);
         notifier.changed();
         notifier.changed_for(|_| false);
         assert!(matches!(notifier.take(0), Some(Changes::All)));

@@ -19,7 +19,7 @@ pub(super) enum Segment {
 }
 
 impl Pattern {
-    /// What paths without a resource of their own match.
+    /// The pattern of paths without a resource of their own.
     pub(super) fn anything() -> Self {
         Self {
             segments: vec![Segment::Rest],

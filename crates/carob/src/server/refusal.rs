@@ -1,4 +1,4 @@
-//! Requests that are not carried out, as errors that handlers return.
+//! Error responses that handlers return.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -10,11 +10,10 @@ use carob_proto::message::Response;
 
 use super::IntoResponse;
 
-/// Why a request is not carried out: an error code and a text for people who look for the cause
-/// (RFC 7252 5.5.2).
+/// Error response: a code of class 4 or 5 and a diagnostic payload (RFC 7252 section 5.5.2).
 ///
-/// Any error of the standard library's kind turns into one with `?`: 5.00 with the error's text.
-/// What must not be told to clients is to be turned into something else first.
+/// Every [`std::error::Error`] converts into 5.00 with its text as the diagnostic payload, so `?`
+/// works in handlers. Convert errors whose text clients must not see.
 ///
 /// ```
 /// use carob::server::{Refusal, Request};
@@ -38,8 +37,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal with a code of class 4 or 5 and a text, which may be empty. Any other code would
-    /// not refuse, so 5.00 takes its place.
+    /// Creates a refusal with a code of class 4 or 5 and a diagnostic text, which may be empty. Any
+    /// other code becomes 5.00, and panics in debug builds.
     pub fn new(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
         let refuses = matches!(code.class(), 4 | 5);
         debug_assert!(refuses, "{code} is no refusal");
@@ -55,9 +54,9 @@ impl Refusal {
         }
     }
 
-    /// The same with the time after which it is worth trying again: for 5.03 (RFC 7252 5.9.3.4)
-    /// and 4.29 (RFC 8516 3). Fractions of a second are rounded up. For other codes it is how long
-    /// caches may answer with the refusal (RFC 7252 5.9.2).
+    /// Sets Max-Age, rounded up to seconds. With 5.03 (RFC 7252 section 5.9.3.4) and 4.29 (RFC 8516
+    /// section 3) it is the time after which the client may try again, with other codes the time
+    /// for which caches may store the response (RFC 7252 section 5.9.2).
     pub fn with_max_age(mut self, age: Duration) -> Self {
         let seconds = age
             .as_secs()
@@ -66,19 +65,18 @@ impl Refusal {
         self
     }
 
-    /// The same with the largest body that would be taken, in bytes: for 4.13
-    /// (RFC 7252 5.9.2.9).
+    /// Sets Size1, the largest body accepted in bytes, for 4.13 (RFC 7252 section 5.9.2.9).
     pub fn with_size_limit(mut self, bytes: usize) -> Self {
         self.size = Some(u32::try_from(bytes).unwrap_or(u32::MAX));
         self
     }
 
-    /// Its code.
+    /// Returns the code.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// Its text.
+    /// Returns the diagnostic text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -103,40 +101,42 @@ macro_rules! refusals {
 }
 
 refusals! {
-    bad_request = BAD_REQUEST, "4.00: the request makes no sense (RFC 7252 5.9.2.1).";
-    unauthorized = UNAUTHORIZED, "4.01: the client must first show who it is (RFC 7252 5.9.2.2).";
-    bad_option = BAD_OPTION, "4.02: an option is not understood, or malformed (RFC 7252 5.9.2.3).";
-    forbidden = FORBIDDEN, "4.03: the client may not do this (RFC 7252 5.9.2.4).";
-    not_found = NOT_FOUND, "4.04: there is no such resource (RFC 7252 5.9.2.5).";
+    bad_request = BAD_REQUEST, "4.00 Bad Request: the request is invalid (RFC 7252 section 5.9.2.1).";
+    unauthorized = UNAUTHORIZED, "4.01 Unauthorized: the client is not authorized (RFC 7252 section 5.9.2.2).";
+    bad_option = BAD_OPTION, "4.02 Bad Option: an option is unknown or malformed (RFC 7252 section 5.9.2.3).";
+    forbidden = FORBIDDEN, "4.03 Forbidden: the client has no permission (RFC 7252 section 5.9.2.4).";
+    not_found = NOT_FOUND, "4.04 Not Found: the resource does not exist (RFC 7252 section 5.9.2.5).";
     method_not_allowed = METHOD_NOT_ALLOWED,
-        "4.05: the resource has not this method (RFC 7252 5.9.2.6).";
+        "4.05 Method Not Allowed: the resource does not support the method (RFC 7252 section 5.9.2.6).";
     not_acceptable = NOT_ACCEPTABLE,
-        "4.06: it cannot be had in the format that Accept asks for (RFC 7252 5.9.2.7).";
+        "4.06 Not Acceptable: the format of Accept is not available (RFC 7252 section 5.9.2.7).";
     request_entity_incomplete = REQUEST_ENTITY_INCOMPLETE,
-        "4.08: blocks of the body are missing (RFC 7959 2.9.2).";
-    conflict = CONFLICT, "4.09: the state of the resource does not allow it (RFC 8132 3.4).";
+        "4.08 Request Entity Incomplete: blocks of the body are missing (RFC 7959 section 2.9.2).";
+    conflict = CONFLICT, "4.09 Conflict: the request conflicts with the resource's state (RFC 8132 section 3.4).";
     precondition_failed = PRECONDITION_FAILED,
-        "4.12: If-Match or If-None-Match does not hold (RFC 7252 5.9.2.8).";
+        "4.12 Precondition Failed: If-Match or If-None-Match is false (RFC 7252 section 5.9.2.8).";
     request_entity_too_large = REQUEST_ENTITY_TOO_LARGE,
-        "4.13: the body is too large; see [`with_size_limit`](Self::with_size_limit) (RFC 7252 \
-         5.9.2.9).";
+        "4.13 Request Entity Too Large (RFC 7252 section 5.9.2.9); see \
+         [`with_size_limit`](Self::with_size_limit).";
     unsupported_content_format = UNSUPPORTED_CONTENT_FORMAT,
-        "4.15: bodies of this format are not taken (RFC 7252 5.9.2.10).";
+        "4.15 Unsupported Content-Format: the body's format is not accepted (RFC 7252 section 5.9.2.10).";
     unprocessable_entity = UNPROCESSABLE_ENTITY,
-        "4.22: the body is understood and cannot be applied (RFC 8132 3.4).";
+        "4.22 Unprocessable Entity: the body is well-formed, but cannot be applied (RFC 8132 section 3.4).";
     too_many_requests = TOO_MANY_REQUESTS,
-        "4.29: the client asks too often; see [`with_max_age`](Self::with_max_age) (RFC 8516 3).";
-    internal_server_error = INTERNAL_SERVER_ERROR, "5.00: the server failed (RFC 7252 5.9.3.1).";
-    not_implemented = NOT_IMPLEMENTED, "5.01: the server cannot do this (RFC 7252 5.9.3.2).";
+        "4.29 Too Many Requests: the client exceeds a rate limit (RFC 8516 section 3); see \
+         [`with_max_age`](Self::with_max_age).";
+    internal_server_error = INTERNAL_SERVER_ERROR, "5.00 Internal Server Error (RFC 7252 section 5.9.3.1).";
+    not_implemented = NOT_IMPLEMENTED, "5.01 Not Implemented: the server lacks the functionality (RFC 7252 section 5.9.3.2).";
     bad_gateway = BAD_GATEWAY,
-        "5.02: the server behind this one answered nonsense (RFC 7252 5.9.3.3).";
+        "5.02 Bad Gateway: the upstream server sent an invalid response (RFC 7252 section 5.9.3.3).";
     service_unavailable = SERVICE_UNAVAILABLE,
-        "5.03: not now; see [`with_max_age`](Self::with_max_age) (RFC 7252 5.9.3.4).";
+        "5.03 Service Unavailable: temporary (RFC 7252 section 5.9.3.4); see \
+         [`with_max_age`](Self::with_max_age).";
     gateway_timeout = GATEWAY_TIMEOUT,
-        "5.04: the server behind this one did not answer (RFC 7252 5.9.3.5).";
+        "5.04 Gateway Timeout: the upstream server did not respond (RFC 7252 section 5.9.3.5).";
     proxying_not_supported = PROXYING_NOT_SUPPORTED,
-        "5.05: this server does not ask others (RFC 7252 5.9.3.6).";
-    hop_limit_reached = HOP_LIMIT_REACHED, "5.08: too many proxies on the way (RFC 8768 4).";
+        "5.05 Proxying Not Supported: the server is not a proxy for the URI (RFC 7252 section 5.9.3.6).";
+    hop_limit_reached = HOP_LIMIT_REACHED, "5.08 Hop Limit Reached: the request passed too many proxies (RFC 8768 section 4).";
 }
 
 /// 5.00 with the error's text.

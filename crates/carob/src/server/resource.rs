@@ -1,4 +1,4 @@
-//! A resource: an answer for each method it knows.
+//! Resources: the handlers of a path by method, and its attributes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,21 +7,52 @@ use carob_proto::codec::{Code, ContentFormat, ETag};
 use carob_proto::link_format::{LinkEntry, is_attribute_name};
 use carob_proto::message::{Payload, Response};
 
-use super::choice::Offered;
 use super::conditions::BlockingState;
 use super::handler::Blocking;
 use super::handler::Follow;
+use super::negotiation::MediaType;
 use super::{Handler, IntoResponse, IntoState, Notifier, Request, StateTag, UploadHandler};
 
-/// What a path answers, method by method; other methods are answered 4.05.
+/// Handlers of a path, by method. Other methods are answered 4.05.
 ///
-/// A method may be answered in several formats ([`get_as`](Self::get_as)): the request's Accept
-/// option chooses, the first is taken if there is none, and 4.06 is answered if what it asks for
-/// is not there (RFC 7252 5.10.4).
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use carob::server::{Refusal, Request, Resource};
+/// use carob::{Client, Code, ContentFormat, ETag, Response, Server};
 ///
-/// A 2.05 with an entity tag that the request names becomes 2.03 without its body
-/// (RFC 7252 5.10.6.2). Requests with If-Match or If-None-Match are answered 4.02 unless the state
-/// of the resource can be told: see [`state_tag`](Self::state_tag).
+/// async fn read(request: Request) -> Result<Response, Refusal> {
+///     let id: u32 = request.parameter("id").unwrap_or_default().parse()?;
+///     if id > 7 {
+///         return Err(Refusal::not_found("no such sensor"));
+///     }
+///     let text = format!("{{\"sensor\":{id}}}");
+///     // A request with this tag gets 2.03 without the body.
+///     Ok(Response::new(Code::CONTENT).with_etag(ETag::of(text.as_bytes())).with_payload(text))
+/// }
+///
+/// let sensor = Resource::new().get_as(ContentFormat::JSON, read);
+/// let server = Server::builder().bind("127.0.0.1:0").resource("/sensors/{id}", sensor).start().await?;
+/// let at = server.local_address();
+/// let client = Client::new()?;
+/// assert_eq!(client.get(format!("coap://{at}/sensors/7")).await?.text(), Some("{\"sensor\":7}"));
+/// assert_eq!(client.get(format!("coap://{at}/sensors/8")).await?.code, Code::NOT_FOUND);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// **Formats.** A method can have handlers for several formats ([`get_as`](Self::get_as)). Accept
+/// selects one; without Accept the first is used; if none matches, the response is 4.06 (RFC 7252
+/// section 5.10.4).
+///
+/// **Entity tags.** A 2.05 whose entity tag is among the request's ETag options becomes a 2.03
+/// without a payload (RFC 7252 section 5.10.6.2).
+///
+/// **Preconditions.** A request with If-Match or If-None-Match is answered 4.02 unless the resource
+/// has a [`state_tag`](Self::state_tag) or [`own_conditions`](Self::own_conditions).
+///
+/// Every method that sets a handler replaces the earlier handlers of the same request method,
+/// except those that name a format (`*_as`), which add to them.
 #[derive(Clone, Default)]
 pub struct Resource {
     pub(super) offers: Vec<Offer>,
@@ -31,7 +62,7 @@ pub struct Resource {
     pub(super) state: Option<Arc<dyn StateTag>>,
     /// Its handlers check conditions themselves.
     pub(super) own_conditions: bool,
-    /// What follows the states that are observed elsewhere.
+    /// Follows states that are observed elsewhere.
     follow: Option<Arc<dyn Follow>>,
     /// Name, and value if it has one.
     attributes: Vec<(String, Option<String>)>,
@@ -54,11 +85,11 @@ impl fmt::Debug for Resource {
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub(super) method: Code,
-    pub(crate) format: Offered,
+    pub(crate) format: MediaType,
     pub(crate) action: Action,
 }
 
-/// How a method is answered.
+/// The handling of a method.
 #[derive(Clone)]
 pub(crate) enum Action {
     /// In the driver itself, without a task or an allocation.
@@ -84,47 +115,45 @@ impl fmt::Debug for Action {
 #[derive(Debug)]
 pub(crate) struct Fixed {
     pub(super) response: Response,
-    /// Its entity tag, and 2.03 for who has it already (RFC 7252 5.10.6.2).
+    /// The entity tag, and the 2.03 for requests that name it (RFC 7252 5.10.6.2).
     pub(super) valid: Option<(ETag, Response)>,
 }
 
-/// A resource that answers GET with a handler.
+/// Creates a resource with a GET handler.
 pub fn get(handler: impl Handler) -> Resource {
     Resource::new().get(handler)
 }
 
-/// A resource that answers GET with content that does not change.
+/// Creates a resource whose GET returns constant content.
 pub fn fixed(content: impl IntoResponse) -> Resource {
     Resource::new().fixed(content)
 }
 
 impl Resource {
-    /// A resource without methods.
+    /// Creates a resource without methods.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Answers GET with content that does not change: no task, no allocation, however often it is
-    /// asked for. Accept (4.06) and ETag (2.03) are seen to.
-    ///
-    /// This and every other way to answer a method takes the place of what was said of the method
-    /// before, except those that name a format.
+    /// Sets constant content for GET. It is returned without a task or an allocation; Accept (4.06)
+    /// and ETag (2.03) are processed.
     pub fn fixed(self, content: impl IntoResponse) -> Self {
         let response = content.into_response();
-        let format = response.format().map_or(Offered::Unnamed, Offered::Format);
+        let format = response
+            .format()
+            .map_or(MediaType::Unnamed, MediaType::Format);
         self.with(Code::GET, format, Action::fixed(response))
     }
 
-    /// Answers GET with content that does not change in this format, and those that were named
-    /// before in theirs.
+    /// Adds constant content in a format for GET, besides the formats set before.
     pub fn fixed_as(self, format: ContentFormat, content: impl IntoResponse) -> Self {
         let mut response = content.into_response();
         response.set_format(format);
-        let format = Offered::Format(format);
+        let format = MediaType::Format(format);
         self.with_another(Code::GET, format, Action::fixed(response))
     }
 
-    /// Answers GET with how the server fares.
+    /// Creates the health resource.
     pub(super) fn health() -> Self {
         let formats = [
             ContentFormat::TEXT_PLAIN,
@@ -132,75 +161,78 @@ impl Resource {
             ContentFormat::CBOR,
         ];
         let add = |resource: Self, format| {
-            resource.with_another(Code::GET, Offered::Format(format), Action::Health(format))
+            resource.with_another(Code::GET, MediaType::Format(format), Action::Health(format))
         };
         formats.into_iter().fold(Self::new(), add).unlisted()
     }
 
-    /// Answers GET.
+    /// Sets the handler of GET, for all formats.
     pub fn get(self, handler: impl Handler) -> Self {
         self.on(Code::GET, handler)
     }
 
-    /// Answers GET in this format, and in those that were named before.
+    /// Adds a handler of GET for a format, besides the formats set before.
     pub fn get_as(self, format: ContentFormat, handler: impl Handler) -> Self {
         self.on_as(Code::GET, format, handler)
     }
 
-    /// Answers PUT.
+    /// Sets the handler of PUT.
     pub fn put(self, handler: impl Handler) -> Self {
         self.on(Code::PUT, handler)
     }
 
-    /// Answers POST.
+    /// Sets the handler of POST.
     pub fn post(self, handler: impl Handler) -> Self {
         self.on(Code::POST, handler)
     }
 
-    /// Answers DELETE.
+    /// Sets the handler of DELETE.
     pub fn delete(self, handler: impl Handler) -> Self {
         self.on(Code::DELETE, handler)
     }
 
-    /// Answers FETCH: with what the query in the body asks for (RFC 8132 2).
+    /// Sets the handler of FETCH, whose request body selects parts of the resource (RFC 8132
+    /// section 2).
     pub fn fetch(self, handler: impl Handler) -> Self {
         self.on(Code::FETCH, handler)
     }
 
-    /// Answers PATCH, a change of a part (RFC 8132 3): 2.04, or 2.01 if something was created;
-    /// 4.15 and 4.22 are for what cannot be applied, 4.09 for what the state does not allow
-    /// (RFC 8132 3.4).
+    /// Sets the handler of PATCH, a partial update (RFC 8132 section 3). Codes: 2.04; 2.01 if a
+    /// resource was created; 4.15 or 4.22 for a patch that cannot be applied; 4.09 for a conflict
+    /// with the resource's state (RFC 8132 section 3.4).
     pub fn patch(self, handler: impl Handler) -> Self {
         self.on(Code::PATCH, handler)
     }
 
-    /// Answers iPATCH, a change of a part that is the same done twice as done once (RFC 8132 3).
-    /// A repeated request may be passed on again, as with PUT.
+    /// Sets the handler of iPATCH, an idempotent partial update (RFC 8132 section 3). A duplicate
+    /// request may reach the handler again, as with PUT.
     pub fn ipatch(self, handler: impl Handler) -> Self {
         self.on(Code::IPATCH, handler)
     }
 
-    /// Answers a method, whatever format is asked for: see [`Request::accept`].
+    /// Sets the handler of any method, for all formats; [`Request::accept`] is the format
+    /// requested.
     pub fn on(self, method: Code, handler: impl Handler) -> Self {
-        self.with(method, Offered::Any, Action::Handler(Arc::new(handler)))
+        self.with(method, MediaType::Any, Action::Handler(Arc::new(handler)))
     }
 
-    /// Answers a method in this format, and in those that were named before. A 2.05 without a
-    /// Content-Format gets it (RFC 7252 5.10.3).
+    /// Adds a handler of any method for a format, besides the formats set before. A 2.05 without
+    /// Content-Format gets this one (RFC 7252 section 5.10.3).
     pub fn on_as(self, method: Code, format: ContentFormat, handler: impl Handler) -> Self {
         let action = Action::Handler(Arc::new(handler));
-        self.with_another(method, Offered::Format(format), action)
+        self.with_another(method, MediaType::Format(format), action)
     }
 
-    /// Says in which formats a method takes bodies. Others are answered 4.15; a body whose format
-    /// is not told is taken (RFC 7252 5.5.1, 5.9.2.10).
+    /// Sets the Content-Formats accepted in request bodies of a method. Others are answered 4.15; a
+    /// body without Content-Format is accepted (RFC 7252 sections 5.5.1, 5.9.2.10). Default: all.
     pub fn takes(mut self, method: Code, formats: impl IntoIterator<Item = ContentFormat>) -> Self {
         self.takes.retain(|(other, _)| *other != method);
         self.takes.push((method, formats.into_iter().collect()));
         self
     }
 
-    /// Answers a method with a function that blocks: it runs on a thread for such.
+    /// Sets a blocking function as the handler of a method. It runs on a thread of tokio's blocking
+    /// pool.
     pub fn on_blocking<R: IntoResponse + 'static>(
         self,
         method: Code,
@@ -209,23 +241,45 @@ impl Resource {
         self.on(method, Blocking(Arc::new(handler)))
     }
 
-    /// Answers a method whose body is taken block by block as it arrives, however large.
+    /// Sets a handler that receives the request body block by block, so that it is not held in
+    /// memory as a whole. Example: [`Upload`](super::Upload).
     pub fn on_upload(self, method: Code, handler: impl UploadHandler) -> Self {
-        self.with(method, Offered::Any, Action::Upload(Arc::new(handler)))
+        self.with(method, MediaType::Any, Action::Upload(Arc::new(handler)))
     }
 
-    /// How to learn the resource's state: its current entity tag, or that it is not there.
+    /// Sets the source of the resource's state: its entity tag, or its absence.
     ///
-    /// With it, If-Match and If-None-Match are checked before a handler of any method is called,
-    /// and 4.12 is answered if they do not hold (RFC 7252 5.10.8). It is asked for such requests
-    /// only. The state may change between this and the handler; a handler that others race with
-    /// must check again when it writes ([`Request::preconditions_hold`]).
+    /// If-Match and If-None-Match are then checked before the handler of any method runs; if they
+    /// fail, the response is 4.12 (RFC 7252 section 5.10.8). The source is called for such requests
+    /// only.
+    ///
+    /// The state may change before the handler runs. A handler that competes with others checks
+    /// again while it writes ([`Request::preconditions_hold`]).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use carob::server::{Request, Resource};
+    /// use carob::{Client, Code, ETag, OptionNumber, Server};
+    ///
+    /// // The resource exists, in a version with this tag.
+    /// let file = Resource::new()
+    ///     .put(|_: Request| async { Code::CHANGED })
+    ///     .state_tag(|_: Request| async { ETag::of(b"version 1") });
+    /// let server = Server::builder().bind("127.0.0.1:0").resource("/file", file).start().await?;
+    /// let uri = format!("coap://{}/file", server.local_address());
+    /// let create = Client::new()?.put(uri).option(OptionNumber::IF_NONE_MATCH, "").body("new");
+    /// assert_eq!(create.await?.code, Code::PRECONDITION_FAILED);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn state_tag(mut self, state: impl StateTag) -> Self {
         self.state = Some(Arc::new(state));
         self
     }
 
-    /// The same with a function that blocks: it runs on a thread for such.
+    /// Sets a blocking function as the source of the resource's state, as
+    /// [`state_tag`](Self::state_tag) does. It runs on a thread of tokio's blocking pool.
     pub fn state_tag_blocking<S: IntoState + 'static>(
         self,
         state: impl Fn(Request) -> S + Send + Sync + 'static,
@@ -233,17 +287,19 @@ impl Resource {
         self.state_tag(BlockingState(Arc::new(state)))
     }
 
-    /// Leaves If-Match and If-None-Match to the handlers, which must look for them among the
-    /// request's options (RFC 7252 5.10.8).
+    /// Passes If-Match and If-None-Match to the handlers, which must check them (RFC 7252 section
+    /// 5.10.8).
     pub fn own_conditions(mut self) -> Self {
         self.own_conditions = true;
         self
     }
 
-    /// An attribute in `/.well-known/core`, such as `rt`, `if` or `title` (RFC 6690 3). A name that
-    /// is none ([`is_attribute_name`]) is an error when the server starts.
+    /// Adds an attribute to the resource's link in `/.well-known/core`, such as `rt`, `if` or
+    /// `title` (RFC 6690 section 3). An invalid name ([`is_attribute_name`]) is an error of
+    /// [`ServerBuilder::start`](super::ServerBuilder::start).
     ///
-    /// `ct` and `sz` of fixed content are there already; given here, they take their place.
+    /// The attributes `ct` and `sz` of constant content and `obs` are set automatically; `ct` and
+    /// `sz` given here take precedence.
     ///
     /// [`is_attribute_name`]: carob_proto::link_format::is_attribute_name
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -251,22 +307,22 @@ impl Resource {
         self
     }
 
-    /// An attribute without a value in `/.well-known/core`.
+    /// Adds an attribute without a value to the resource's link in `/.well-known/core`.
     pub fn flag(mut self, name: impl Into<String>) -> Self {
         self.attributes.push((name.into(), None));
         self
     }
 
-    /// Lets clients observe the resource (RFC 7641): whenever `notifier` says that it has changed,
-    /// its GET or FETCH handler is called, and its observers are told. `/.well-known/core` says so
-    /// with the attribute `obs` (RFC 7641 6).
+    /// Makes the resource observable (RFC 7641). After each change that `notifier` reports, the GET
+    /// or FETCH handler runs, and its response is sent to the observers. The link in
+    /// `/.well-known/core` gets the attribute `obs` (RFC 7641 section 6). Example: [`Notifier`].
     pub fn observable(mut self, notifier: &Notifier) -> Self {
         self.notifier = Some(notifier.clone());
         self
     }
 
-    /// Has what is observed followed elsewhere: what a proxy does. Requests that only a proxy
-    /// may answer are this resource's, too.
+    /// Sets the source of states that are observed at an origin, for a proxy. The resource then
+    /// also accepts requests that only a proxy may process.
     pub(crate) fn following(mut self, follow: Arc<dyn Follow>) -> Self {
         self.follow = Some(follow);
         self
@@ -280,12 +336,12 @@ impl Resource {
         self.notifier.as_ref()
     }
 
-    /// Carries out only fresh requests, GET and FETCH apart: others are answered 4.01 with an Echo
-    /// option, and clients repeat them with that (RFC 9175 2.3). So nobody can hold a request back
-    /// for longer than [`Config::echo_lifetime`](carob_proto::endpoint::Config::echo_lifetime), or
-    /// make it once more later.
+    /// Requires freshness of all requests but GET and FETCH: a request without a valid Echo option
+    /// is answered 4.01 with one, and the client repeats it with that (RFC 9175 section 2.3). An
+    /// attacker then cannot delay a request beyond
+    /// [`echo_lifetime`](carob_proto::endpoint::Config::echo_lifetime), or replay it later.
     ///
-    /// Of a body in blocks that is taken block by block, the first must be fresh.
+    /// Of a body received block by block, the first block must be fresh.
     pub fn fresh(mut self) -> Self {
         self.fresh = true;
         self
@@ -295,18 +351,18 @@ impl Resource {
         self.fresh && !method.is_safe()
     }
 
-    /// Keeps the resource out of `/.well-known/core`.
+    /// Omits the resource from `/.well-known/core`.
     pub fn unlisted(mut self) -> Self {
         self.unlisted = true;
         self
     }
 
-    fn with(mut self, method: Code, format: Offered, action: Action) -> Self {
+    fn with(mut self, method: Code, format: MediaType, action: Action) -> Self {
         self.offers.retain(|offer| offer.method != method);
         self.with_another(method, format, action)
     }
 
-    fn with_another(mut self, method: Code, format: Offered, action: Action) -> Self {
+    fn with_another(mut self, method: Code, format: MediaType, action: Action) -> Self {
         let offer = Offer {
             method,
             format,
@@ -366,7 +422,7 @@ impl Resource {
         let formats: Vec<_> = self
             .offers(Code::GET)
             .filter_map(|offer| match offer.format {
-                Offered::Format(format) => Some(format.0.to_string()),
+                MediaType::Format(format) => Some(format.0.to_string()),
                 _ => None,
             })
             .collect();

@@ -33,12 +33,11 @@ pub(crate) struct Router {
     problems: Vec<(String, String)>,
 }
 
-/// What a proxy passes on.
+/// The requests that a proxy forwards.
 pub(crate) struct Forward {
-    /// What answers requests with Proxy-Uri or Proxy-Scheme; nothing where only routes lead
-    /// elsewhere.
+    /// The route of requests with Proxy-Uri or Proxy-Scheme; none where only routes lead elsewhere.
     route: Option<Route>,
-    /// Whether a URI leads to this server.
+    /// Decides whether a URI leads to this server.
     is_own: Box<dyn Fn(&Uri) -> bool + Send + Sync>,
 }
 
@@ -48,9 +47,9 @@ impl fmt::Debug for Forward {
     }
 }
 
-/// Who is to answer a request for a proxy.
+/// The destination of a request for a proxy.
 #[derive(Debug)]
-pub(crate) enum Asked<'r> {
+pub(crate) enum ForwardTarget<'r> {
     /// This server itself, for what this URI names.
     Own(Uri),
     Elsewhere(&'r Route),
@@ -76,13 +75,13 @@ impl Forward {
         }
     }
 
-    /// Who is to answer a request that came to `local`; nothing if it is not for a proxy, or what
-    /// it is answered if nobody is.
+    /// Finds the destination of a request that came to `local`; none if it is not for a proxy.
+    /// Error: the response of a request that nobody serves.
     pub(crate) fn asked(
         &self,
         message: &MessageView<'_>,
         local: SocketAddr,
-    ) -> Result<Option<Asked<'_>>, Box<Response>> {
+    ) -> Result<Option<ForwardTarget<'_>>, Box<Response>> {
         let for_proxy = [OptionNumber::PROXY_URI, OptionNumber::PROXY_SCHEME];
         if !for_proxy
             .iter()
@@ -93,9 +92,9 @@ impl Forward {
         let options = Options::from_view(message)
             .map_err(|error| Box::new(Refused::from(error).response("")))?;
         match proxy::requested(&options, local) {
-            Ok(Some(uri)) if (self.is_own)(&uri) => Ok(Some(Asked::Own(uri))),
+            Ok(Some(uri)) if (self.is_own)(&uri) => Ok(Some(ForwardTarget::Own(uri))),
             Ok(_) => match &self.route {
-                Some(route) => Ok(Some(Asked::Elsewhere(route))),
+                Some(route) => Ok(Some(ForwardTarget::Elsewhere(route))),
                 None => Err(Box::new(NO_PROXY.clone())),
             },
             Err(refused) => Err(Box::new(refused.response(""))),
@@ -165,13 +164,14 @@ impl Router {
         self.forward = Some(forward);
     }
 
-    /// What is done with requests for a proxy, if this is one.
+    /// The handling of requests for a proxy, if this is one.
     pub(crate) fn forward(&self) -> Option<&Forward> {
         self.forward.as_ref()
     }
 
-    /// What answers at a path: a literal one before one with a parameter, that before a rest, from
-    /// the first segment on; then the fallback. The root has no segments, or a single empty one.
+    /// Finds the route of a path: a literal one before one with a parameter, that before a rest,
+    /// from the first segment on; then the fallback. The root has no segments, or a single empty
+    /// one.
     pub(crate) fn find(&self, key: &[u8]) -> Option<&Route> {
         let key = if key == [0, 0] { &[] } else { key };
         match self.table.get(key).copied().or_else(|| self.tree.find(key)) {
@@ -180,7 +180,7 @@ impl Router {
         }
     }
 
-    /// What says that resources have changed.
+    /// The notifiers of all resources.
     pub(crate) fn notifiers(&self) -> impl Iterator<Item = &Notifier> {
         let all = self.routes.iter().chain(&self.fallback);
         all.filter_map(|route| route.resource.notifier())
@@ -281,7 +281,7 @@ impl Tree {
         self.find_below(0, key)
     }
 
-    /// No deeper than the longest path that was added, whatever is asked for; and no node is
+    /// Recursion no deeper than the longest path that was added, for any requested path; no node is
     /// visited twice.
     fn find_below(&self, at: usize, key: &[u8]) -> Option<usize> {
         let node = self.nodes.get(at)?;

@@ -1,4 +1,4 @@
-//! A request body that is read as it arrives.
+//! Request bodies received block by block.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,58 +9,85 @@ use carob_proto::endpoint::IncomingId;
 use carob_proto::message::Response;
 use tokio::sync::mpsc;
 
-use crate::driver::{Note, PartOf};
+use super::completion::{Completion, Completions, UploadBlock};
 
-/// A request body, block by block.
+/// Request body, block by block (RFC 7959 section 2.5).
 ///
-/// Asking for the next block tells the client to send it, so a slow reader slows the client down.
-/// The handler's response answers the last block read; if that was not the body's last, it ends
-/// the transfer early.
+/// Reading a block acknowledges the one before with 2.31, so a slow handler slows the client down.
+/// The handler's response answers the block read last; if more blocks were to follow, it ends the
+/// transfer.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use carob::server::{Request, Resource, Upload};
+/// use carob::{Client, Code, Response, Server};
+///
+/// async fn count(_: Request, mut upload: Upload) -> Response {
+///     let mut bytes = 0;
+///     while let Ok(Some(block)) = upload.next().await {
+///         bytes += block.len();
+///     }
+///     Response::new(Code::CHANGED).with_payload(bytes.to_string())
+/// }
+///
+/// let resource = Resource::new().on_upload(Code::PUT, count);
+/// let server = Server::builder().bind("127.0.0.1:0").resource("/body", resource).start().await?;
+/// let uri = format!("coap://{}/body", server.local_address());
+/// let reply = Client::new()?.put(uri).body(vec![0; 5_000]).await?;
+/// assert_eq!(reply.text(), Some("5000"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Upload {
-    first: Option<PartOf>,
-    parts: mpsc::Receiver<PartOf>,
+    first: Option<UploadBlock>,
+    parts: mpsc::Receiver<UploadBlock>,
     /// The request whose answer is due, shared with the handler's responder.
     current: Arc<Mutex<Option<IncomingId>>>,
-    notes: mpsc::UnboundedSender<Note>,
-    /// How long the client may be silent: EXCHANGE_LIFETIME.
+    completions: Completions,
+    /// Longest silence of the client: EXCHANGE_LIFETIME.
     patience: Duration,
     complete: bool,
 }
 
-/// Why a body did not arrive whole.
+/// Reason for which a body did not arrive completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UploadError {
-    /// The client fell silent.
+    /// No block arrived within EXCHANGE_LIFETIME.
     #[error("the client fell silent in the middle of the body")]
     Silent,
-    /// The client began the body again.
+    /// The client started the body again.
     #[error("the client began the body again")]
     Replaced,
 }
 
 impl Upload {
     pub(crate) fn new(
-        first: PartOf,
-        parts: mpsc::Receiver<PartOf>,
+        first: UploadBlock,
+        parts: mpsc::Receiver<UploadBlock>,
         current: Arc<Mutex<Option<IncomingId>>>,
-        notes: mpsc::UnboundedSender<Note>,
+        completions: Completions,
         patience: Duration,
     ) -> Self {
         Self {
             first: Some(first),
             parts,
             current,
-            notes,
+            completions,
             patience,
             complete: false,
         }
     }
 
-    /// The next block; nothing after the last.
+    /// Returns the next block, or `None` after the last.
     ///
-    /// Dropping this future loses no block.
+    /// Cancel safe: dropping the future loses no block.
+    ///
+    /// # Errors
+    ///
+    /// [`UploadError`] if the body cannot be completed.
     pub async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
         if let Some(first) = self.first.take() {
             return Ok(Some(self.accept(first)));
@@ -76,8 +103,8 @@ impl Upload {
         if let Some(id) = taken {
             // A driver that has stopped drops the other end of `parts` too.
             let _ = self
-                .notes
-                .send(Note::Respond(id, Response::new(Code::CONTINUE)));
+                .completions
+                .send(Completion::Respond(id, Response::new(Code::CONTINUE)));
         }
         match tokio::time::timeout(self.patience, self.parts.recv()).await {
             Ok(Some(part)) => Ok(Some(self.accept(part))),
@@ -86,7 +113,7 @@ impl Upload {
         }
     }
 
-    fn accept(&mut self, part: PartOf) -> Bytes {
+    fn accept(&mut self, part: UploadBlock) -> Bytes {
         self.complete = !part.more;
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(part.id);
         part.bytes

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{client, limited, start};
 use carob::server::{Notifier, Request, get};
-use carob::{Prefix, Server, Settings};
+use carob::{Config, Prefix, Server};
 
 /// Whether a message that begins with this byte is a CON; nothing if it is neither CON nor NON.
 fn confirmable(first: u8) -> Option<bool> {
@@ -19,7 +19,7 @@ fn confirmable(first: u8) -> Option<bool> {
 
 /// Changes a resource of 40 observers; says how many of the notifications were CON, and when the
 /// first and the last left.
-async fn told(settings: Settings) -> (usize, Duration) {
+async fn told(settings: Config) -> (usize, Duration) {
     let confirmed = Arc::new(AtomicUsize::new(0));
     let left = Arc::new(Mutex::new(Vec::new()));
     let (count, times) = (Arc::clone(&confirmed), Arc::clone(&left));
@@ -36,7 +36,7 @@ async fn told(settings: Settings) -> (usize, Duration) {
     let resource = get(|_: Request| async { "state" }).observable(&changes);
     let builder = Server::builder()
         .bind("127.0.0.1:0")
-        .settings(settings)
+        .config(settings)
         .resource("/state", resource);
     let (_server, uri) = start(builder).await;
     let mut observers = Vec::new();
@@ -60,14 +60,14 @@ async fn told(settings: Settings) -> (usize, Duration) {
 
 #[tokio::test]
 async fn observers_of_one_budget_are_told_one_by_one() {
-    let (confirmed, _) = told(Settings::new()).await;
+    let (confirmed, _) = told(Config::new()).await;
     assert_eq!(confirmed, 0, "without a budget");
-    let mut first = Settings::new().aggregate(Prefix::ALL);
+    let mut first = Config::new().aggregate(Prefix::ALL);
     // Of which a notification takes a second, before its round trip is known.
-    first = first.engine(|config| config.aggregate.initial_bytes = 64);
+    first = first.engine(|config| config.aggregate.initial_window = 64);
     let (confirmed, took) = told(first).await;
     assert_eq!(confirmed, 5, "one of eight");
     assert!(took > Duration::from_millis(100), "{took:?}");
-    let elsewhere = Settings::new().aggregate("192.0.2.0/24".parse().unwrap());
+    let elsewhere = Config::new().aggregate("192.0.2.0/24".parse().unwrap());
     assert_eq!(told(elsewhere).await.0, 0, "of other peers");
 }

@@ -95,9 +95,10 @@ fn slow_fixed_content_costs_no_allocation() {
             .unwrap();
         runtime.block_on(async {
             // A small memory for duplicates, so that the test sees it full and turning over.
-            let settings = carob::Settings::new().engine(|config| config.limits.recent = 256);
+            let settings =
+                carob::Config::new().engine(|config| config.limits.dedup_idempotent = 256);
             let (server, _) =
-                crate::common::start(crate::common::resources().settings(settings)).await;
+                crate::common::start(crate::common::resources().config(settings)).await;
             tell.send(server.local_address()).unwrap();
             COUNTED.with(|counted| counted.set(true));
             std::future::pending::<()>().await;

@@ -1,7 +1,7 @@
 //! Bodies of many blocks, both ways, whole and streamed.
 
 use crate::common::{client, client_with, impatient, large, limited, resources, start};
-use carob::{Body, Code, Error, Settings};
+use carob::{Body, Code, Config, Error};
 
 const MEBIBYTE: usize = 1 << 20;
 
@@ -141,7 +141,7 @@ async fn a_failing_source_fails_the_request() {
         .body(Body::reader(Failing));
     let error = limited(request.send()).await.unwrap_err();
     assert_eq!(
-        error.to_string(),
+        error.report().to_string(),
         "reading the request's body: the disk is gone"
     );
 }
@@ -149,7 +149,7 @@ async fn a_failing_source_fails_the_request() {
 #[tokio::test]
 async fn a_server_that_dies_in_the_middle_of_a_body_is_an_error_that_says_so() {
     let (server, uri) = start(resources()).await;
-    let client = client_with(Settings::new().parameters(impatient()));
+    let client = client_with(Config::new().parameters(impatient()));
     let mut reply = limited(client.get(format!("{uri}/large")).send_streaming())
         .await
         .unwrap();
@@ -163,11 +163,11 @@ async fn a_server_that_dies_in_the_middle_of_a_body_is_an_error_that_says_so() {
         }
     };
     assert!(
-        matches!(error, Error::Unreachable { .. } | Error::NoAnswer { .. }),
+        matches!(error, Error::Unreachable { .. } | Error::Timeout { .. }),
         "{error}"
     );
     assert!(
-        error.to_string().contains(&uri["coap://".len()..]),
+        error.report().to_string().contains(&uri["coap://".len()..]),
         "{error}"
     );
 }
@@ -175,7 +175,7 @@ async fn a_server_that_dies_in_the_middle_of_a_body_is_an_error_that_says_so() {
 #[tokio::test]
 async fn an_upload_to_a_server_that_dies_fails_too() {
     let (server, uri) = start(resources()).await;
-    let client = client_with(Settings::new().parameters(impatient()));
+    let client = client_with(Config::new().parameters(impatient()));
     let (sender, body) = Body::channel();
     let request = client.put(format!("{uri}/count")).body(body);
     let request = tokio::spawn(async move { request.send().await });
@@ -186,7 +186,7 @@ async fn an_upload_to_a_server_that_dies_fails_too() {
     drop(sender);
     let error = limited(request).await.unwrap().unwrap_err();
     assert!(
-        matches!(error, Error::Unreachable { .. } | Error::NoAnswer { .. }),
+        matches!(error, Error::Unreachable { .. } | Error::Timeout { .. }),
         "{error}"
     );
 }

@@ -10,8 +10,8 @@ use crate::common::{client, large, limited, start};
 use carob::client::{Observation, RequestBuilder, Update};
 use carob::server::{Notifier, Refusal, Request, ServerBuilder, get};
 use carob::{
-    CacheLimits, Client, Code, ContentFormat, ETag, OptionNumber, Origin, Reply, Response, Server,
-    Settings, TimeSource,
+    CacheLimits, Client, Code, Config, ContentFormat, ETag, OptionNumber, Origin, Reply, Response,
+    Server, TimeSource,
 };
 
 /// What a test server was asked, and what it answers.
@@ -78,8 +78,8 @@ fn server(seen: &Arc<Seen>) -> ServerBuilder {
 }
 
 fn caching() -> Client {
-    let settings = Settings::new().time_source(TimeSource::Tokio);
-    let builder = Client::builder().settings(settings);
+    let settings = Config::new().time_source(TimeSource::Tokio);
+    let builder = Client::builder().config(settings);
     builder.cache(CacheLimits::default()).open().unwrap()
 }
 
@@ -301,7 +301,7 @@ async fn without_a_cache_every_request_is_sent() {
     assert_eq!(seen.asked(), 3);
 }
 
-/// The next state that is told.
+/// The representation of the next notification.
 async fn next(observation: &mut Observation) -> Reply {
     loop {
         match limited(observation.next()).await.unwrap().unwrap() {
@@ -331,7 +331,7 @@ async fn what_an_observation_tells_answers_requests() {
         assert!(!found.options.contains(OptionNumber::OBSERVE));
         assert_eq!(seen.asked(), state + 1, "as often as there was a state");
     }
-    // What is older than it was promised to be is asked for.
+    // A stale representation is revalidated.
     pass(31).await;
     assert_eq!(send(client.get(&uri)).await.origin, Origin::Validated);
 }

@@ -253,8 +253,8 @@ async fn an_observer_that_has_the_first_state_is_told_the_next_with_its_body() {
     };
     let resource = get(read).observable(&changes);
     let (serving, _) = start(server().resource("/state", resource)).await;
-    // Our own client leaves tags out of registrations; another may name the states it has. It has
-    // the one that comes next, too: that one is told to all observers alike.
+    // Carob's client sends no ETag in registrations; another client may name the representations it
+    // has. This one also names the next one, which the server sends to all observers alike.
     let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let tags = [0x41, 0, 0x01, 1];
     let register = [&[0x41, 0x01, 0, 1, 7][..], &tags, &[0x20, 0x55], b"state"].concat();

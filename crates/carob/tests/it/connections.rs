@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use carob::server::{Notifier, Request, fixed, get};
 use carob::{
-    Client, ClientTls, Code, ContentFormat, Error, Finish, Identity, Payload, Resource, Response,
-    Scheme, Server, ServerTls, Settings,
+    Client, ClientTls, Code, Config, ContentFormat, Error, Identity, Payload, Resource, Response,
+    Scheme, Server, ServerTls, ShutdownOutcome,
 };
 use carob_proto::codec::MessageView;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -44,10 +44,10 @@ struct Site {
 
 impl Site {
     async fn open() -> Self {
-        Self::with(Settings::new(), Settings::new()).await
+        Self::with(Config::new(), Config::new()).await
     }
 
-    async fn with(server: Settings, client: Settings) -> Self {
+    async fn with(server: Config, client: Config) -> Self {
         let (chain, identity) = authority();
         let notifier = Notifier::new();
         let observed = get(|_: Request| async { text("state") }).observable(&notifier);
@@ -57,7 +57,7 @@ impl Site {
             .bind_tls("127.0.0.1:0", ServerTls::new(identity.clone()))
             .bind_ws("127.0.0.1:0")
             .bind_wss("127.0.0.1:0", ServerTls::new(identity))
-            .settings(server)
+            .config(server)
             .resource("/hello", fixed(text("hello")))
             .resource("/large", get(|_: Request| async { whole(200_000) }))
             .resource(
@@ -78,7 +78,7 @@ impl Site {
             .trust_pem(chain.as_bytes())
             .expect("it is PEM");
         let client = Client::builder()
-            .settings(client.tls(tls))
+            .config(client.tls(tls))
             .open()
             .expect("it opens");
         Self {
@@ -128,7 +128,7 @@ async fn every_scheme_reaches_the_same_resources() {
 async fn tokens_of_more_than_8_bytes_go_by_every_transport_that_has_been_found_to_take_them() {
     let lengths = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&lengths);
-    let client = Settings::new()
+    let client = Config::new()
         .token_length(300)
         .on_datagram(move |datagram| {
             let message = MessageView::parse_long(datagram.bytes).expect("well formed");
@@ -136,7 +136,7 @@ async fn tokens_of_more_than_8_bytes_go_by_every_transport_that_has_been_found_t
                 heard.lock().expect("sound").push(message.token().len());
             }
         });
-    let server = Settings::new().limit("token_bytes", 64).expect("a limit");
+    let server = Config::new().limit("token_bytes", 64).expect("a limit");
     let site = Site::with(server, client).await;
     for scheme in [Scheme::Coap].into_iter().chain(CONNECTIONS) {
         for _ in 0..2 {
@@ -232,7 +232,7 @@ async fn a_ping_is_answered() {
 
 #[tokio::test]
 async fn nobody_listening_is_said_at_once() {
-    let client = Client::open().expect("it opens");
+    let client = Client::new().expect("it opens");
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = free.local_addr().expect("bound").port();
     drop(free);
@@ -256,14 +256,17 @@ async fn a_certificate_that_nobody_trusts_is_refused_with_the_reason() {
         .trust_pem(other.as_bytes())
         .expect("it is PEM");
     let client = Client::builder()
-        .settings(Settings::new().tls(tls))
+        .config(Config::new().tls(tls))
         .open()
         .expect("opens");
     let error = client
         .get(site.uri(Scheme::CoapsTcp, "/hello"))
         .await
         .expect_err("untrusted");
-    assert!(error.to_string().contains("certificate"), "{error}");
+    assert!(
+        error.report().to_string().contains("certificate"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -301,11 +304,8 @@ async fn a_server_may_ask_clients_who_they_are() {
     );
     let trusting = || ClientTls::new().trust_pem(chain.as_bytes()).expect("PEM");
     let open = |tls| {
-        let settings = Settings::new().tls(tls);
-        Client::builder()
-            .settings(settings)
-            .open()
-            .expect("it opens")
+        let settings = Config::new().tls(tls);
+        Client::builder().config(settings).open().expect("it opens")
     };
     let nobody = open(trusting()).get(uri.as_str()).await;
     assert!(nobody.is_err(), "{nobody:?}");
@@ -348,7 +348,7 @@ async fn a_peer_that_is_no_coap_server_is_named_as_such() {
         let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").await;
         let _ = stream.read_to_end(&mut Vec::new()).await;
     });
-    let client = Client::open().expect("it opens");
+    let client = Client::new().expect("it opens");
     let asked = client
         .get(format!("coap+tcp://127.0.0.1:{port}/"))
         .into_future();
@@ -365,9 +365,9 @@ async fn a_server_that_goes_away_fails_what_is_under_way() {
     let uri = site.uri(Scheme::CoapTcp, "/never");
     let asked = tokio::spawn(site.client.get(uri).into_future());
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let finish = site.server.shut_down(Duration::from_millis(100)).await;
+    let finish = site.server.shutdown(Duration::from_millis(100)).await;
     assert!(
-        matches!(finish, Finish::CutOff { handlers: 1, .. }),
+        matches!(finish, ShutdownOutcome::Aborted { handlers: 1, .. }),
         "{finish:?}"
     );
     let outcome = tokio::time::timeout(LIMIT, asked)

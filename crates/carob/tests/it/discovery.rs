@@ -3,7 +3,7 @@
 use crate::common::{client, client_with, limited, start};
 use carob::link_format::Links;
 use carob::server::{Resource, fixed};
-use carob::{BlockSize, Code, ContentFormat, Reply, Server, Settings};
+use carob::{BlockSize, Code, Config, ContentFormat, Reply, Server};
 
 async fn ask(uri: &str, query: &str) -> Reply {
     let uri = format!("{uri}/.well-known/core{query}");
@@ -69,7 +69,7 @@ async fn a_long_list_comes_in_blocks_filtered_or_not() {
     }
     let (_server, uri) = start(builder).await;
     assert_eq!(Links::new(ask(&uri, "").await.text().unwrap()).count(), 200);
-    let settings = Settings::new()
+    let settings = Config::new()
         .block_size(BlockSize::MIN)
         .engine(|config| config.negotiate_early = true);
     let request = client_with(settings).get(format!("{uri}/.well-known/core?rt=odd"));
@@ -112,7 +112,7 @@ async fn an_attribute_that_cannot_be_written_is_an_error_that_names_it() {
     let builder = sensors().resource("/a/b", fixed("x").attribute("r t", "y"));
     let error = builder.start().await.unwrap_err();
     assert_eq!(
-        error.to_string(),
+        error.report().to_string(),
         "cannot serve /a/b: \"r t\" cannot be the name of an attribute"
     );
 }

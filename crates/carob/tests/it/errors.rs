@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::common::{
     client, client_with, closed_port, impatient, limited, resources, silent_peer, start,
 };
-use carob::{Client, Code, Error, Server, Settings};
+use carob::{Client, Code, Config, Error, Server};
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn a_closed_port_is_known_at_once() {
         began.elapsed()
     );
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
-    let text = error.to_string();
+    let text = error.report().to_string();
     assert!(
         text.starts_with(&format!("{peer} cannot be reached: Connection refused")),
         "{text}"
@@ -59,11 +59,11 @@ async fn a_closed_port_does_not_disturb_requests_to_others() {
 #[tokio::test]
 async fn silence_ends_after_the_last_copy_and_the_error_counts_them() {
     let (_peer, address) = silent_peer();
-    let client = client_with(Settings::new().parameters(impatient()));
+    let client = client_with(Config::new().parameters(impatient()));
     let error = limited(client.get(format!("coap://{address}/")).send())
         .await
         .unwrap_err();
-    let text = error.to_string();
+    let text = error.report().to_string();
     assert!(error.is_timeout(), "{text}");
     assert!(
         text.contains(&address.to_string()) && text.contains("3 copies"),
@@ -76,11 +76,11 @@ async fn a_deadline_ends_the_wait() {
     let (_peer, address) = silent_peer();
     let request = client()
         .get(format!("coap://{address}/"))
-        .deadline(Duration::from_millis(50));
+        .timeout(Duration::from_millis(50));
     let began = Instant::now();
     let error = limited(request.send()).await.unwrap_err();
     assert!(
-        error.is_timeout() && error.to_string().contains("deadline"),
+        error.is_timeout() && error.report().to_string().contains("deadline"),
         "{error}"
     );
     assert!(began.elapsed() < Duration::from_secs(1));
@@ -93,7 +93,10 @@ async fn a_host_that_does_not_resolve_is_named() {
         .unwrap_err();
     assert!(matches!(error, Error::Resolve { .. }), "{error}");
     assert!(
-        error.to_string().contains("\"no-such-host.invalid\""),
+        error
+            .report()
+            .to_string()
+            .contains("\"no-such-host.invalid\""),
         "{error}"
     );
 }
@@ -103,7 +106,7 @@ async fn a_bad_uri_is_named_with_the_place() {
     let error = limited(client().get("coap://host:70000/x").send())
         .await
         .unwrap_err();
-    let text = error.to_string();
+    let text = error.report().to_string();
     assert!(matches!(error, Error::Uri { .. }), "{text}");
     assert!(
         text.contains("coap://host:70000/x") && text.contains("12"),
@@ -113,7 +116,7 @@ async fn a_bad_uri_is_named_with_the_place() {
 
 #[tokio::test]
 async fn an_unknown_controller_is_named_with_the_known_ones() {
-    let error = Settings::new()
+    let error = Config::new()
         .controller_named("cocoa-99")
         .unwrap_err()
         .to_string();
@@ -130,13 +133,17 @@ async fn a_port_in_use_is_named_with_a_remedy() {
     let error = Server::builder().bind(address).start().await.unwrap_err();
     assert!(
         error
+            .report()
             .to_string()
             .starts_with(&format!("cannot bind {address}: ")),
         "{error}"
     );
     assert!(error.remedy().is_some());
     let error = Client::builder().bind(address).open().unwrap_err();
-    assert!(error.to_string().contains(&address.to_string()), "{error}");
+    assert!(
+        error.report().to_string().contains(&address.to_string()),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -146,17 +153,20 @@ async fn the_address_of_a_group_cannot_be_bound() {
         .start()
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("224.0.1.187"), "{error}");
+    assert!(
+        error.report().to_string().contains("224.0.1.187"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_full_queue_refuses_at_once() {
     let (_peer, address) = silent_peer();
-    let client = client_with(Settings::new().engine(|config| config.limits.queue = 2));
+    let client = client_with(Config::new().engine(|config| config.limits.queue = 2));
     let uri = format!("coap://{address}/");
     // One is outstanding (NSTART is 1) and two wait.
     let waiting: Vec<_> = (0..3)
-        .map(|_| tokio::spawn(client.get(&uri).deadline(Duration::from_secs(2)).send()))
+        .map(|_| tokio::spawn(client.get(&uri).timeout(Duration::from_secs(2)).send()))
         .collect();
     limited(async {
         while client.usage().await.unwrap().requests < 3 {
@@ -168,6 +178,7 @@ async fn a_full_queue_refuses_at_once() {
     assert!(matches!(error, Error::NotSent { .. }), "{error}");
     assert!(
         error
+            .report()
             .to_string()
             .contains("too many messages wait for this peer"),
         "{error}"
@@ -200,7 +211,7 @@ async fn a_dropped_request_is_cancelled() {
 async fn a_closed_client_says_so() {
     let client = client();
     let other = client.clone();
-    limited(client.shut_down(Duration::ZERO)).await;
+    limited(client.shutdown(Duration::ZERO)).await;
     let error = limited(other.get("coap://127.0.0.1/").send())
         .await
         .unwrap_err();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{client, limited, resources, start};
 use carob::server::{Notifier, Request, Resource, get};
-use carob::{Code, Settings};
+use carob::{Code, Config};
 
 const SOURCES: u32 = 10_000;
 /// Sources that send before the server is waited for: what they send fits its socket.
@@ -68,13 +68,17 @@ fn wait_for(pinging: &UdpSocket, to: SocketAddr) {
     panic!("the server reads nothing any more");
 }
 
-/// What becomes of an honest client's requests after a flood: one that a handler answers, a POST, an
-/// observation, and a body in blocks.
+/// Success of an honest client's requests after a flood: one to a handler, a POST, an observation,
+/// and a body in blocks.
 async fn afterwards(unvalidated_share: usize) -> [bool; 4] {
-    let settings = Settings::new().engine(|config| {
+    let settings = Config::new().engine(|config| {
         let limits = &mut config.limits;
         limits.unvalidated_share = unvalidated_share;
-        (limits.incoming, limits.lasting, limits.observers) = (1_000, 1_000, 400);
+        (
+            limits.incoming,
+            limits.dedup_non_idempotent,
+            limits.observers,
+        ) = (1_000, 1_000, 400);
         (limits.peers, limits.uploads, limits.responses) = (1_000, 100, 1_000);
     });
     let changes = Notifier::new();
@@ -83,7 +87,7 @@ async fn afterwards(unvalidated_share: usize) -> [bool; 4] {
         "/add",
         Resource::new().post(|_: Request| async { Code::CHANGED }),
     );
-    let (server, uri) = start(builder.settings(settings).handlers(100)).await;
+    let (server, uri) = start(builder.config(settings).handlers(100)).await;
     let to = server.local_address();
     let flooding = tokio::task::spawn_blocking(move || flood(to));
     let client = client();
@@ -91,7 +95,7 @@ async fn afterwards(unvalidated_share: usize) -> [bool; 4] {
     while !flooding.is_finished() {
         let began = Instant::now();
         let request = client.get(format!("{uri}/hello"));
-        let reply = request.deadline(Duration::from_secs(5)).await;
+        let reply = request.timeout(Duration::from_secs(5)).await;
         waits.push(began.elapsed());
         served += usize::from(reply.is_ok_and(|reply| reply.text() == Some("hello")));
     }

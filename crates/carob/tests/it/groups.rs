@@ -6,9 +6,9 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use crate::common::limited;
-use carob::client::GATHERING;
+use carob::client::MULTICAST_WAIT;
 use carob::server::{Request, get};
-use carob::{Client, Error, Group, Response, Server, Settings};
+use carob::{Client, Config, Error, Group, Response, Server};
 use carob_proto::endpoint::Leisure;
 
 /// A socket that shares its port with others, as members on one host must.
@@ -37,8 +37,8 @@ fn routes_ipv6_groups() -> bool {
 }
 
 /// Members answer within a millisecond for each byte, so that tests need not wait.
-fn soon() -> Settings {
-    Settings::new().leisure(Leisure::Estimated {
+fn soon() -> Config {
+    Config::new().leisure(Leisure::Estimated {
         members: 1,
         rate: 1_000,
     })
@@ -52,7 +52,7 @@ async fn member(socket: UdpSocket, group: &str, name: &'static str) -> Server {
     let body = get(move |_: Request| async move { name.repeat(1_000) });
     Server::builder()
         .socket(socket)
-        .settings(soon())
+        .config(soon())
         .join(group.parse().unwrap())
         .resource("/whoami", whoami)
         .resource("/large", body)
@@ -66,13 +66,13 @@ async fn member(socket: UdpSocket, group: &str, name: &'static str) -> Server {
 }
 
 fn client() -> Client {
-    let settings = Settings::new().group_interface("lo");
-    Client::builder().settings(settings).open().unwrap()
+    let settings = Config::new().group_interface("lo");
+    Client::builder().config(settings).open().unwrap()
 }
 
 async fn texts(client: &Client, uri: &str) -> Vec<String> {
     let lasts = Duration::from_millis(1_500);
-    let mut gathered = client.get(uri).gather(lasts).await.unwrap();
+    let mut gathered = client.get(uri).multicast(lasts).await.unwrap();
     let mut texts = Vec::new();
     while let Some(reply) = limited(gathered.next()).await {
         texts.push(reply.unwrap().text().unwrap().to_owned());
@@ -135,7 +135,10 @@ async fn what_cannot_be_is_said() {
         .join("224.0.1.187".parse().unwrap());
     let error = bound.start().await.unwrap_err();
     assert!(
-        error.to_string().contains("bound to every address"),
+        error
+            .report()
+            .to_string()
+            .contains("bound to every address"),
         "{error}"
     );
     assert_eq!(error.remedy(), Some("bind [::] or 0.0.0.0"));
@@ -143,13 +146,13 @@ async fn what_cannot_be_is_said() {
         .bind("[::]:0")
         .join("224.0.1.187%nowhere0".parse().unwrap());
     let error = nowhere.start().await.unwrap_err();
-    assert!(error.to_string().contains("nowhere0"), "{error}");
+    assert!(error.report().to_string().contains("nowhere0"), "{error}");
     assert!("127.0.0.1".parse::<Group>().is_err());
 
     let client = client();
     let mut one_host = client
         .get("coap://127.0.0.1/x")
-        .gather(GATHERING)
+        .multicast(MULTICAST_WAIT)
         .await
         .unwrap();
     let error = one_host.next().await.unwrap().unwrap_err();
@@ -164,7 +167,7 @@ async fn dropping_the_stream_ends_the_request() {
     let client = client();
     let gathered = client
         .get("coap://224.0.1.187:9/x")
-        .gather(Duration::from_secs(600))
+        .multicast(Duration::from_secs(600))
         .await
         .unwrap();
     limited(async { while client.usage().await.unwrap().requests == 0 {} }).await;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::common::{client_with, limited};
 use crate::secured::{Authority, device, serve_with};
 use carob::server::fixed;
-use carob::{Server, ServerTls, SessionLimits, Settings};
+use carob::{Config, Server, ServerTls, SessionLimits};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpSocket;
 
@@ -70,7 +70,7 @@ fn only_rate(rate: usize, burst: usize) -> SessionLimits {
 async fn slow_a_source_begins_so_many_dtls_handshakes_a_second_and_others_theirs() {
     limited(async {
         for (rate, all) in [(1, false), (0, true)] {
-            let settings = Settings::new().sessions(only_rate(rate, 10));
+            let settings = Config::new().sessions(only_rate(rate, 10));
             let (_server, address) = serve_with(Authority::new().server(), settings).await;
             let mut greedy = Greedy::new(1, address);
             let began = Instant::now();
@@ -92,7 +92,7 @@ async fn slow_handshakes_of_many_leave_time_to_who_has_a_session() {
     limited(async {
         let dtls = || Authority::new().server().keys(crate::secured::keys());
         let limits = SessionLimits::new().handshake_rate(0, 1);
-        let settings = Settings::new().sessions(limits.handshake_work(1));
+        let settings = Config::new().sessions(limits.handshake_work(1));
         let (_server, address) = serve_with(dtls(), settings).await;
         let known = device();
         let uri = format!("coaps://{address}/hello");
@@ -105,7 +105,7 @@ async fn slow_handshakes_of_many_leave_time_to_who_has_a_session() {
         let reply = known.get(&uri).await.expect("who has a session is served");
         assert_eq!(reply.text(), Some("hello"));
         // Without a share there is no end to it.
-        let settings = Settings::new().sessions(limits.handshake_work(100));
+        let settings = Config::new().sessions(limits.handshake_work(100));
         let (_server, address) = serve_with(dtls(), settings).await;
         let mut more = Greedy::new(1, address);
         while more.begun < many.begun + many.begun / 2 {
@@ -124,7 +124,7 @@ async fn a_source_begins_so_many_tls_handshakes_a_second_and_others_theirs() {
             let server = Server::builder()
                 .bind("127.0.0.1:0")
                 .bind_tls("127.0.0.1:0", secured)
-                .settings(Settings::new().sessions(only_rate(rate, 4)))
+                .config(Config::new().sessions(only_rate(rate, 4)))
                 .resource("/hello", fixed("hello"))
                 .start()
                 .await
@@ -148,7 +148,7 @@ async fn a_source_begins_so_many_tls_handshakes_a_second_and_others_theirs() {
                 (kept..=kept + 2).contains(&open),
                 "{open} with a rate of {rate}"
             );
-            let client = client_with(Settings::new().tls(authority.trust()));
+            let client = client_with(Config::new().tls(authority.trust()));
             let uri = format!("coaps+tcp://localhost:{}/hello", address.port());
             let reply = client.get(uri).await.expect("another is not kept waiting");
             assert_eq!(reply.text(), Some("hello"));
@@ -170,7 +170,7 @@ async fn slow_tls_handshakes_of_many_leave_time_to_who_has_a_connection() {
                     "127.0.0.1:0",
                     ServerTls::new(authority.issue("localhost", |_| {})),
                 )
-                .settings(Settings::new().sessions(limits.handshake_work(work)))
+                .config(Config::new().sessions(limits.handshake_work(work)))
                 .resource("/hello", fixed("hello"))
                 .start()
                 .await
@@ -179,7 +179,7 @@ async fn slow_tls_handshakes_of_many_leave_time_to_who_has_a_connection() {
                 "coaps+tcp://localhost:{}/hello",
                 server.local_address().port()
             );
-            let settings = || Settings::new().tls(authority.trust());
+            let settings = || Config::new().tls(authority.trust());
             let known = client_with(settings());
             assert!(known.get(&uri).await.is_ok());
             // A quarter of a second at once, and then hardly any.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use carob::server::fixed;
 use carob::{
-    Client, ClientTls, Code, Error, Identity, Response, Scheme, Server, ServerTls, Settings,
+    Client, ClientTls, Code, Config, Error, Identity, Response, Scheme, Server, ServerTls,
 };
 use carob_proto::codec::{FrameReader, Framing, MessageView};
 use futures_util::StreamExt as _;
@@ -57,7 +57,7 @@ fn foreign_server(chain: &str, key: &str, alpn: &[&[u8]]) -> TlsAcceptor {
 fn client_trusting(chain: &str) -> Client {
     let tls = ClientTls::new().trust_pem(chain.as_bytes()).expect("PEM");
     Client::builder()
-        .settings(Settings::new().tls(tls))
+        .config(Config::new().tls(tls))
         .open()
         .expect("it opens")
 }
@@ -96,7 +96,7 @@ async fn asked_at(address: &str, alpn: &'static [&'static [u8]]) -> Result<(), E
         .expect("an address");
     let get = client
         .get(format!("coaps+tcp://localhost:{port}/"))
-        .to(to)
+        .address(to)
         .into_future();
     limited(get).await.map(|_| ())
 }
@@ -111,7 +111,7 @@ async fn a_client_offers_coap_and_goes_on_if_it_is_selected() {
 #[tokio::test]
 async fn a_client_closes_if_coap_is_not_selected_at_another_port_than_5684() {
     let error = asked_at("127.0.0.1:0", &[]).await.expect_err("no ALPN");
-    assert!(error.to_string().contains("ALPN"), "{error}");
+    assert!(error.report().to_string().contains("ALPN"), "{error}");
 }
 
 #[tokio::test]
@@ -205,7 +205,7 @@ async fn our_server_speaks_no_tls_before_1_2() {
 async fn for_coaps_ws_tls_comes_first() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
-    let client = Client::open().expect("it opens");
+    let client = Client::new().expect("it opens");
     let asked = tokio::spawn(
         client
             .get(format!("coaps+ws://127.0.0.1:{port}/"))
@@ -227,14 +227,11 @@ async fn for_coaps_ws_tls_comes_first() {
 async fn offered(silence: Duration) -> (String, String, Vec<Message>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
-    let settings = Settings::new().connections(|reliable| {
+    let settings = Config::new().connections(|reliable| {
         reliable.csm_wait = carob_cc::time::Duration::from_secs(60);
         reliable.probe_after = Some(carob_cc::time::Duration::from_millis(200));
     });
-    let client = Client::builder()
-        .settings(settings)
-        .open()
-        .expect("it opens");
+    let client = Client::builder().config(settings).open().expect("it opens");
     let asked = tokio::spawn(
         client
             .get(format!("coap+ws://127.0.0.1:{port}/"))
@@ -324,7 +321,7 @@ async fn a_websocket_without_the_subprotocol_or_elsewhere_is_refused() {
 async fn a_client_without_a_server_answers_requests_with_not_implemented() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
-    let client = Client::open().expect("it opens");
+    let client = Client::new().expect("it opens");
     let uri = format!("{}://127.0.0.1:{port}/", Scheme::CoapTcp);
     let asked = tokio::spawn(client.get(uri).into_future());
     let (mut stream, _) = limited(listener.accept()).await.expect("a client");

@@ -37,7 +37,7 @@ async fn every_method_reaches_its_handler_with_its_body() {
             Code::PATCH => client.patch(uri),
             _ => client.ipatch(uri),
         };
-        let request = request.body("a body").format(ContentFormat::JSON);
+        let request = request.body("a body").content_format(ContentFormat::JSON);
         let reply = limited(request.send()).await.unwrap();
         assert_eq!(
             (reply.code, reply.text()),
@@ -66,10 +66,10 @@ async fn a_slow_answer_comes_separately_and_once_acknowledged_is_not_asked_for_a
     let (_server, uri) = start(resources()).await;
     let sent = Arc::new(AtomicU32::new(0));
     let counted = sent.clone();
-    let settings = carob::Settings::new()
+    let settings = carob::Config::new()
         .parameters(crate::common::impatient())
         .on_trace(move |trace| {
-            if matches!(trace.what, carob_proto::trace::What::Sent { .. }) {
+            if matches!(trace.event, carob_proto::trace::TraceEvent::Sent { .. }) {
                 counted.fetch_add(1, Ordering::Relaxed);
             }
         });
@@ -244,22 +244,25 @@ async fn who_wants_no_response_gets_none_and_does_not_wait() {
     let put = || client.put(format!("{uri}/echo")).body("a body");
     let quiet = |confirmable| {
         let quiet = put().confirmable(confirmable);
-        quiet.no_response(NoResponse::ALL).send_quietly()
+        quiet.no_response(NoResponse::ALL).send_no_response()
     };
     assert!(limited(quiet(true)).await.unwrap().is_none());
     let sent = limited(put().no_response(NoResponse::ALL).send()).await;
     let error = sent.unwrap_err();
-    assert!(matches!(error, carob::Error::Unanswered { .. }), "{error}");
+    assert!(
+        matches!(error, carob::Error::ResponseSuppressed { .. }),
+        "{error}"
+    );
     let missing = client.get(format!("{uri}/missing"));
-    let sent = limited(missing.no_response(NoResponse::SUCCESS).send_quietly()).await;
+    let sent = limited(missing.no_response(NoResponse::SUCCESS).send_no_response()).await;
     assert_eq!(sent.unwrap().map(|reply| reply.code), Some(Code::NOT_FOUND));
     // The wait for what may still come is the application's to choose.
     let update = put().no_response(NoResponse::SUCCESS);
     let began = std::time::Instant::now();
     let sent = limited(
         update
-            .unanswered_after(std::time::Duration::from_millis(30))
-            .send_quietly(),
+            .suppressed_after(std::time::Duration::from_millis(30))
+            .send_no_response(),
     );
     assert!(sent.await.unwrap().is_none());
     assert!(began.elapsed() < std::time::Duration::from_secs(2));
@@ -273,7 +276,7 @@ async fn tokens_are_drawn_from_the_systems_entropy_and_never_again() {
     let tokens = Arc::new(std::sync::Mutex::new(Vec::new()));
     for _ in 0..2 {
         let heard = Arc::clone(&tokens);
-        let settings = carob::Settings::new().on_datagram(move |datagram| {
+        let settings = carob::Config::new().on_datagram(move |datagram| {
             if !datagram.incoming {
                 let message = carob_proto::codec::MessageView::parse(datagram.bytes).unwrap();
                 heard

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::limited;
 use carob::metrics::Prometheus;
-use carob::{Client, Settings};
+use carob::{Client, Config};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -57,7 +57,7 @@ async fn requests_made_are_requests_counted() {
         let _guard = metrics::set_default_local_recorder(prometheus.recorder());
         let at = listening(&prometheus).await;
         let (server, uri) = crate::common::start(crate::common::resources()).await;
-        let client = Client::open().unwrap();
+        let client = Client::new().unwrap();
         for _ in 0..17 {
             client.get(format!("{uri}/hello")).await.unwrap();
         }
@@ -111,7 +111,7 @@ async fn requests_made_are_requests_counted() {
         let below = "carob_handler_seconds_bucket{scheme=\"coap\",le=\"0.032768\"}";
         assert_eq!(value(&text, below), Some(0.0), "{text}");
         // What has ended is gone from the gauges, and stays in the counters.
-        server.shut_down(Duration::from_secs(1)).await;
+        server.shutdown(Duration::from_secs(1)).await;
         drop(client);
         expect(
             at,
@@ -138,8 +138,8 @@ async fn copies_that_are_lost_and_copies_that_come_twice_are_counted() {
         let at = listening(&prometheus).await;
         // Nobody answers here: three copies, three timers, the last of which ends it.
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let settings = Settings::new().parameters(crate::common::impatient());
-        let client = Client::builder().settings(settings).open().unwrap();
+        let settings = Config::new().parameters(crate::common::impatient());
+        let client = Client::builder().config(settings).open().unwrap();
         let uri = format!("coap://{}/x", silent.local_addr().unwrap());
         assert!(client.get(&uri).await.is_err());
         // And here one message comes three times, and one that is none.
@@ -210,8 +210,8 @@ async fn sessions_and_connections_are_counted() {
         let [_, (_, dtls), (_, tcp)] = server.addresses() else {
             panic!("three");
         };
-        let settings = Settings::new().dtls(carob::ClientDtls::new().psk(key()));
-        let client = Client::builder().settings(settings).open().unwrap();
+        let settings = Config::new().dtls(carob::ClientDtls::new().psk(key()));
+        let client = Client::builder().config(settings).open().unwrap();
         client.get(format!("coaps://{dtls}/hello")).await.unwrap();
         client.get(format!("coap+tcp://{tcp}/hello")).await.unwrap();
         expect(
@@ -260,8 +260,8 @@ async fn datagrams_that_the_system_drops_are_counted() {
     limited(async {
         let prometheus = Prometheus::new();
         let _guard = metrics::set_default_local_recorder(prometheus.recorder());
-        let settings = Settings::new().receive_buffer(4_096);
-        let builder = crate::common::resources().settings(settings);
+        let settings = Config::new().receive_buffer(4_096);
+        let builder = crate::common::resources().config(settings);
         let (server, _) = crate::common::start(builder).await;
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         // The server shares our thread, so it reads none of them yet.

@@ -99,7 +99,7 @@ async fn a_body_in_a_format_that_is_not_taken_is_refused() {
             .request(method, format!("{uri}/patched"))
             .body("{}");
         if let Some(format) = format {
-            request = request.format(format);
+            request = request.content_format(format);
         }
         async { limited(request.send()).await.unwrap().code }
     };
@@ -142,7 +142,8 @@ async fn an_answer_without_a_format_takes_the_place_of_those_before_it() {
         .get(|_| async { "new" });
     let (_server, uri) = start(server().resource("/new", resource)).await;
     assert_eq!(get_in(&uri, "/new", None).await.text(), Some("new"));
-    // Its text is no JSON, so whoever accepts nothing else gets nothing (RFC 7252 5.10.4).
+    // The handler's text is not JSON, so a request that accepts only JSON gets 4.06 (RFC 7252
+    // 5.10.4).
     let refused = get_in(&uri, "/new", Some(JSON)).await;
     assert_eq!(refused.code, Code::NOT_ACCEPTABLE);
 }

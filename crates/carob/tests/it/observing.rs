@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::{client, limited, start};
 use carob::client::{Observation, Update};
 use carob::server::{Notifier, Request, Resource, ServerBuilder, get};
-use carob::{Client, Code, ContentFormat, OptionNumber, Response, Server, Settings};
+use carob::{Client, Code, Config, ContentFormat, OptionNumber, Response, Server};
 
 /// A counter that can be observed.
 #[derive(Clone, Default)]
@@ -136,7 +136,8 @@ async fn those_who_observe_the_same_share_one_registration() {
         for observation in &mut all {
             assert_eq!(number(observation).await, 1);
         }
-        // Who comes later is told what is known, and who goes leaves the others be.
+        // A late observer receives the newest representation, and the end of one does not affect
+        // the others.
         let mut late = client.get(&uri).observe().await.unwrap();
         assert_eq!(number(&mut late).await, 1);
         drop(all.pop());
@@ -336,7 +337,10 @@ async fn only_get_and_fetch_observe() {
             .observe()
             .await
             .unwrap_err();
-        assert!(refused.to_string().contains("GET and FETCH"), "{refused}");
+        assert!(
+            refused.report().to_string().contains("GET and FETCH"),
+            "{refused}"
+        );
     })
     .await;
 }
@@ -393,7 +397,7 @@ async fn shutting_the_client_down_ends_its_observations() {
         let client = client();
         let mut observation = observe(&client, &format!("{uri}/count")).await;
         let began = std::time::Instant::now();
-        client.shut_down(Duration::from_secs(10)).await;
+        client.shutdown(Duration::from_secs(10)).await;
         assert!(
             began.elapsed() < Duration::from_secs(5),
             "nothing is waited for"
@@ -433,7 +437,7 @@ async fn a_peer_is_seen_at_a_glance() {
     limited(async {
         let counter = Counter::confirmable();
         let (server, uri) = counter.serve().await;
-        let settings = Settings::new().controller_named("cocoa-03").unwrap();
+        let settings = Config::new().controller_named("cocoa-03").unwrap();
         let client = crate::common::client_with(settings);
         let mut observation = observe(&client, &format!("{uri}/count")).await;
         let peer = observation.peer();
@@ -459,14 +463,14 @@ async fn captures_and_logs_see_both_directions() {
         let (_server, uri) = counter.serve().await;
         let (lines, datagrams) = <(Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<bool>>>)>::default();
         let (log, capture) = (Arc::clone(&lines), Arc::clone(&datagrams));
-        let settings = Settings::new()
+        let settings = Config::new()
             .on_every_trace(move |trace| log.lock().unwrap().push(trace.json().to_string()))
             .on_datagram(move |datagram| capture.lock().unwrap().push(datagram.incoming));
         let client = crate::common::client_with(settings);
         let mut observation = observe(&client, &format!("{uri}/count")).await;
         counter.set(1);
         until(&mut observation, 1).await;
-        // The acknowledgement leaves after the application was told.
+        // The acknowledgement is sent after the application has received the update.
         while datagrams.lock().unwrap().len() < 4 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

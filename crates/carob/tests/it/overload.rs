@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::common::{client, client_with, large, limited, resources, start};
 use carob::server::{Request, fixed, get};
 use carob::{
-    Client, ClientTls, Code, Identity, Response, Server, ServerDtls, ServerTls, SessionLimits,
-    Settings,
+    Client, ClientTls, Code, Config, Identity, Response, Server, ServerDtls, ServerTls,
+    SessionLimits,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
@@ -27,7 +27,7 @@ fn datagram(first: u8, code: Code, id: u16, observe: bool, path: &str) -> Vec<u8
     bytes
 }
 
-/// Whoever has all of 127.0.0.0/8 has as many sources as it likes.
+/// A socket with a source address of its own: a test can use all of 127.0.0.0/8.
 fn socket(host: u16) -> UdpSocket {
     let [high, low] = host.to_be_bytes();
     let address = SocketAddr::from(([127, 1, high, low], 0));
@@ -38,8 +38,8 @@ fn socket(host: u16) -> UdpSocket {
     socket
 }
 
-fn shares(source: usize, unvalidated: usize) -> Settings {
-    Settings::new().engine(|config| {
+fn shares(source: usize, unvalidated: usize) -> Config {
+    Config::new().engine(|config| {
         config.limits.source_share = source;
         config.limits.unvalidated_share = unvalidated;
     })
@@ -50,7 +50,7 @@ async fn ask(client: &Client, uri: &str, requests: usize) -> (Duration, usize) {
     let (mut longest, mut failed) = (Duration::ZERO, 0);
     for _ in 0..requests {
         let began = Instant::now();
-        let reply = client.get(uri).deadline(Duration::from_secs(5)).await;
+        let reply = client.get(uri).timeout(Duration::from_secs(5)).await;
         failed += usize::from(reply.is_err_and(|_| true));
         longest = longest.max(began.elapsed());
     }
@@ -58,8 +58,8 @@ async fn ask(client: &Client, uri: &str, requests: usize) -> (Duration, usize) {
 }
 
 /// What an honest client that asks for `/slow` is answered while others occupy a server's handlers.
-async fn beside_greedy(settings: Settings, hosts: u16) -> (Code, Code) {
-    let (server, uri) = start(resources().settings(settings).handlers(20)).await;
+async fn beside_greedy(settings: Config, hosts: u16) -> (Code, Code) {
+    let (server, uri) = start(resources().config(settings).handlers(20)).await;
     let to = server.local_address();
     let greedy: Vec<UdpSocket> = (0..40).map(|n| socket(n % hosts)).collect();
     for (n, socket) in greedy.iter().enumerate() {
@@ -193,12 +193,12 @@ async fn peers_that_do_not_read_delay_nobody_and_what_waits_for_them_has_a_limit
     limited(async {
         let body = bytes::Bytes::from(large(60_000));
         let build = |limit: usize| {
-            let settings = Settings::new().engine(|config| config.limits.unsent_bytes = limit);
+            let settings = Config::new().engine(|config| config.limits.unsent_bytes = limit);
             let (body, small) = (body.clone(), fixed("hello"));
             Server::builder()
                 .without_datagrams()
                 .bind_tcp("127.0.0.1:0")
-                .settings(settings)
+                .config(settings)
                 .resource(
                     "/body",
                     get(move |_: Request| {
@@ -256,12 +256,12 @@ fn tls() -> (ServerTls, ClientTls) {
 async fn handshakes_that_never_end_keep_nobody_waiting() {
     limited(async {
         let (secured, trusts) = tls();
-        let settings = Settings::new().sessions(SessionLimits::new().handshakes(10));
+        let settings = Config::new().sessions(SessionLimits::new().handshakes(10));
         let builder = Server::builder()
             .bind("127.0.0.1:0")
             .bind_tls("127.0.0.1:0", secured);
         let server = builder
-            .settings(settings)
+            .config(settings)
             .resource("/hello", fixed("hello"))
             .start()
             .await
@@ -275,7 +275,7 @@ async fn handshakes_that_never_end_keep_nobody_waiting() {
                 .expect("loopback has it");
             silent.push(socket.connect(address).await.expect("it is taken"));
         }
-        let client = client_with(Settings::new().tls(trusts));
+        let client = client_with(Config::new().tls(trusts));
         let uri = format!("coaps+tcp://localhost:{}/hello", address.port());
         let began = Instant::now();
         let reply = client.get(uri).await.expect("an answer");
@@ -301,7 +301,7 @@ async fn handshakes_that_never_end_keep_nobody_waiting() {
 async fn one_source_does_not_take_all_connections() {
     limited(async {
         for (share, expected) in [(50, true), (100, false)] {
-            let settings = Settings::new().engine(|config| {
+            let settings = Config::new().engine(|config| {
                 (config.limits.connections, config.limits.source_share) = (10, share);
             });
             let never = get(|_: Request| std::future::pending::<Response>());
@@ -309,7 +309,7 @@ async fn one_source_does_not_take_all_connections() {
                 .bind("127.0.0.1:0")
                 .bind_tcp("127.0.0.1:0");
             let server = builder
-                .settings(settings)
+                .config(settings)
                 .resource("/never", never)
                 .resource("/hello", fixed("hello"))
                 .start()
@@ -331,7 +331,7 @@ async fn one_source_does_not_take_all_connections() {
             tokio::time::sleep(Duration::from_millis(200)).await;
             let client = client();
             let request = client.get(format!("coap+tcp://{address}/hello"));
-            let reply = request.deadline(Duration::from_secs(2)).await;
+            let reply = request.timeout(Duration::from_secs(2)).await;
             assert_eq!(reply.is_ok(), expected, "{reply:?}");
         }
     })
@@ -386,10 +386,10 @@ async fn one_source_does_not_begin_all_dtls_handshakes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_asks_too_often_is_told_so_and_others_are_served() {
     limited(async {
-        let settings = Settings::new().engine(|config| {
+        let settings = Config::new().engine(|config| {
             (config.limits.request_rate, config.limits.request_burst) = (50, 50);
         });
-        let (server, uri) = start(resources().settings(settings)).await;
+        let (server, uri) = start(resources().config(settings)).await;
         let greedy = socket(9);
         let mut codes = std::collections::BTreeMap::new();
         for id in 0..1_000 {

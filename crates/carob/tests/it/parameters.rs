@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{client, client_with, impatient, limited, resources, silent_peer, start};
-use carob::{Choice, Settings, TransmissionParameters, TransmissionProfile};
+use carob::{Config, CongestionControl, PeerConfig, TransmissionParameters, TransmissionProfile};
 use carob_cc::controller::{Controller, Gauge, Timer};
 use carob_cc::evidence::{Expired, Start};
 use carob_cc::random::Random;
-use carob_proto::trace::What;
+use carob_proto::trace::TraceEvent;
 
 /// How long a client waits for a peer that says nothing.
 async fn patience(client: &carob::Client, peer: SocketAddr) -> Duration {
     let began = Instant::now();
     let request = client
         .get(format!("coap://{peer}/"))
-        .deadline(Duration::from_secs(1));
+        .timeout(Duration::from_secs(1));
     limited(request.send()).await.unwrap_err();
     began.elapsed()
 }
@@ -27,11 +27,12 @@ const SHORT: Duration = Duration::from_millis(800);
 #[tokio::test]
 async fn a_peers_parameters_come_before_the_endpoints() {
     let ((_one, patient), (_two, hurried)) = (silent_peer(), silent_peer());
-    let client = client_with(Settings::new().peer(hurried, None, Some(impatient())));
+    let client =
+        client_with(Config::new().peer(hurried, PeerConfig::new().parameters(impatient())));
     assert!(patience(&client, hurried).await < SHORT);
     assert!(patience(&client, patient).await > SHORT);
     client
-        .set_peer(patient, None, Some(impatient()))
+        .set_peer(patient, PeerConfig::new().parameters(impatient()))
         .await
         .unwrap();
     assert!(patience(&client, patient).await < SHORT);
@@ -42,7 +43,7 @@ async fn a_requests_parameters_come_before_all_others() {
     let (_peer, address) = silent_peer();
     let mut patient = TransmissionParameters::DEFAULT;
     patient.ack_timeout = carob_cc::time::Duration::from_secs(60);
-    let client = client_with(Settings::new().parameters(patient));
+    let client = client_with(Config::new().parameters(patient));
     let began = Instant::now();
     let request = client
         .get(format!("coap://{address}/"))
@@ -54,7 +55,7 @@ async fn a_requests_parameters_come_before_all_others() {
 #[tokio::test]
 async fn a_controller_learns_and_can_be_read() {
     let (server, uri) = start(resources()).await;
-    let client = client_with(Settings::new().controller_named("cocoa-03").unwrap());
+    let client = client_with(Config::new().controller_named("cocoa-03").unwrap());
     assert!(
         client.gauges(server.local_address()).await.is_none(),
         "not known yet"
@@ -76,7 +77,7 @@ async fn a_controller_learns_and_can_be_read() {
     );
 }
 
-/// Counts how often it is asked.
+/// A controller that counts requests for a first timeout.
 #[derive(Debug)]
 struct Counting(Arc<AtomicU32>);
 
@@ -96,8 +97,8 @@ async fn a_controller_of_ones_own_is_asked() {
     let (_server, uri) = start(resources()).await;
     let asked = Arc::new(AtomicU32::new(0));
     let shared = asked.clone();
-    let choice = Choice::Custom(Arc::new(move |_| Box::new(Counting(shared.clone()))));
-    let client = client_with(Settings::new().controller(choice));
+    let choice = CongestionControl::Custom(Arc::new(move |_| Box::new(Counting(shared.clone()))));
+    let client = client_with(Config::new().controller(choice));
     for _ in 0..3 {
         limited(client.get(format!("{uri}/hello")).send())
             .await
@@ -126,15 +127,15 @@ async fn requests_to_one_host_keep_to_nstart_and_to_many_hosts_do_not_wait() {
 /// The first timers of the requests of a client, by peer.
 type Timers = Arc<Mutex<Vec<(SocketAddr, Duration)>>>;
 
-fn noting(settings: Settings) -> (Settings, Timers) {
+fn noting(settings: Config) -> (Config, Timers) {
     let timers = Timers::default();
     let noted = timers.clone();
     let settings = settings.on_trace(move |trace| {
-        if let What::Sent {
+        if let TraceEvent::Sent {
             retransmissions: 0,
             timeout: Some(timeout),
             ..
-        } = trace.what
+        } = trace.event
         {
             noted.lock().unwrap().push((trace.peer, timeout.into()));
         }
@@ -146,15 +147,15 @@ fn noting(settings: Settings) -> (Settings, Timers) {
 async fn profiles_are_of_an_endpoint_or_of_a_peer() {
     let ((_one, slow), (_two, fast), (_three, mesh)) =
         (silent_peer(), silent_peer(), silent_peer());
-    let settings = Settings::new().profile_named("nb-iot").unwrap();
-    let settings = settings.peer_profile(fast, TransmissionProfile::Lan);
+    let settings = Config::new().profile_named("nb-iot").unwrap();
+    let settings = settings.peer(fast, PeerConfig::new().profile(TransmissionProfile::Lan));
     let (settings, timers) = noting(settings);
     let client = client_with(settings);
-    let of_mesh = TransmissionProfile::Thread;
-    client.set_peer_profile(mesh, of_mesh).await.unwrap();
+    let of_mesh = PeerConfig::new().profile(TransmissionProfile::Thread);
+    client.set_peer(mesh, of_mesh).await.unwrap();
     for peer in [slow, fast, mesh] {
         let request = client.get(format!("coap://{peer}/"));
-        let request = request.deadline(Duration::from_millis(50));
+        let request = request.timeout(Duration::from_millis(50));
         limited(request.send()).await.unwrap_err();
     }
     let timers = timers.lock().unwrap();
@@ -164,12 +165,12 @@ async fn profiles_are_of_an_endpoint_or_of_a_peer() {
         assert!((least..=least * 3 / 2).contains(timer), "{timer:?}");
     }
     assert_eq!(timers.len(), 3);
-    assert!(Settings::new().profile_named("5g").is_err());
+    assert!(Config::new().profile_named("5g").is_err());
 }
 
 #[test]
 fn what_is_set_after_a_profile_goes_over_it() {
-    let settings = Settings::new()
+    let settings = Config::new()
         .profile(TransmissionProfile::NbIot)
         .block_size(carob::BlockSize::MAX)
         .controller_named("cocoa-03")

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use carob::dtls::ClientDtls;
-use carob::{Choice, Client, Error, Scheme, Server, ServerDtls, Settings};
+use carob::{Client, Config, CongestionControl, Error, PeerConfig, Scheme, Server, ServerDtls};
 use carob_cc::controller::Gauge;
 
 use crate::common::{impatient, limited};
@@ -27,7 +27,7 @@ fn address(server: &Server, scheme: Scheme) -> SocketAddr {
 
 fn client() -> Client {
     let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
-    client_with(Settings::new().dtls(dtls))
+    client_with(Config::new().dtls(dtls))
 }
 
 async fn hello(client: &Client, scheme: Scheme, peer: SocketAddr) {
@@ -41,7 +41,7 @@ async fn a_peer_over_dtls_has_a_state_and_readings() {
         let server = serve().await;
         let peer = address(&server, Scheme::Coaps);
         let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
-        let settings = Settings::new().dtls(dtls).controller_named("cocoa-03");
+        let settings = Config::new().dtls(dtls).controller_named("cocoa-03");
         let client = client_with(settings.expect("it is registered"));
         assert_eq!(client.snapshot(peer).await, None);
         hello(&client, Scheme::Coaps, peer).await;
@@ -81,7 +81,10 @@ async fn a_controller_for_a_peer_is_used_over_dtls_whether_or_not_there_is_an_en
     limited(async {
         let server = serve().await;
         let peer = address(&server, Scheme::Coaps);
-        let choice = || Some(Choice::named("cocoa-plus").expect("it is registered"));
+        let choice = || {
+            PeerConfig::new()
+                .controller(CongestionControl::named("cocoa-plus").expect("it is registered"))
+        };
         let has_srtt = |gauges: Option<Vec<(&str, Gauge)>>| {
             let gauges = gauges.expect("the peer is known");
             gauges.iter().any(|(name, _)| name.contains("rto_"))
@@ -91,14 +94,14 @@ async fn a_controller_for_a_peer_is_used_over_dtls_whether_or_not_there_is_an_en
         hello(&plain, Scheme::Coaps, peer).await;
         assert!(!has_srtt(plain.gauges(peer).await), "not without it");
         let before = client();
-        before.set_peer(peer, choice(), None).await.unwrap();
+        before.set_peer(peer, choice()).await.unwrap();
         hello(&before, Scheme::Coaps, peer).await;
         assert!(has_srtt(before.gauges(peer).await));
         // The endpoint is there, its peer is another.
         let after = client();
         let other = serve().await;
         hello(&after, Scheme::Coaps, address(&other, Scheme::Coaps)).await;
-        after.set_peer(peer, choice(), None).await.unwrap();
+        after.set_peer(peer, choice()).await.unwrap();
         hello(&after, Scheme::Coaps, peer).await;
         assert!(has_srtt(after.gauges(peer).await));
     })
@@ -112,7 +115,9 @@ async fn a_controller_for_a_peer_with_a_connection_is_an_error() {
         let peer = address(&server, Scheme::CoapTcp);
         let client = client();
         hello(&client, Scheme::CoapTcp, peer).await;
-        let refused = client.set_peer(peer, None, Some(impatient())).await;
+        let refused = client
+            .set_peer(peer, PeerConfig::new().parameters(impatient()))
+            .await;
         let error = refused.expect_err("the kernel decides");
         assert!(matches!(error, Error::OverConnection { .. }), "{error}");
         assert!(error.to_string().contains("coap+tcp"), "{error}");

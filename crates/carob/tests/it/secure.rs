@@ -7,11 +7,11 @@ use crate::secured::{
     Authority, Between, client, client_with, device, impatient, key, keys, serve,
 };
 use carob::dtls::{Credential, HandshakeError};
-use carob::{ClientDtls, ClientTls, Error, PeerIdentity, ServerDtls, Settings};
+use carob::{ClientDtls, ClientTls, Config, Error, PeerIdentity, ServerDtls};
 
 fn handshake(result: Result<carob::Reply, Error>) -> HandshakeError {
     match result {
-        Err(Error::Handshake { why, .. }) => why,
+        Err(Error::Handshake { source: why, .. }) => why,
         other => panic!("it is no handshake that failed: {other:?}"),
     }
 }
@@ -40,7 +40,7 @@ async fn a_key_that_both_know_secures_requests_and_names_who_asks() {
             .expect("an answer");
         assert_eq!(large.bytes().len(), 20_000);
         assert!(first.ping(format!("coaps://{address}")).await.is_ok());
-        server.shut_down(Duration::from_secs(1)).await;
+        server.shutdown(Duration::from_secs(1)).await;
     })
     .await;
 }
@@ -193,7 +193,7 @@ async fn a_peer_that_is_not_there_is_told_by_the_network_or_by_silence() {
         assert!(matches!(why, Err(Error::Unreachable { .. })), "{why:?}");
         let (_socket, silent) = crate::common::silent_peer();
         let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
-        let asks = client_with(Settings::new().dtls(dtls).parameters(impatient()));
+        let asks = client_with(Config::new().dtls(dtls).parameters(impatient()));
         let why = handshake(asks.get(format!("coaps://{silent}/hello")).await);
         assert_eq!(why, HandshakeError::NoAnswer { copies: 3 });
     })
@@ -208,7 +208,10 @@ async fn what_cannot_be_used_is_named_with_the_remedy() {
             .start()
             .await
             .expect_err("there is nothing to secure it with");
-        assert!(error.to_string().contains("pre-shared keys"), "{error}");
+        assert!(
+            error.report().to_string().contains("pre-shared keys"),
+            "{error}"
+        );
         let ed25519 = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("a key");
         let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("them");
         let pem = params.self_signed(&ed25519).expect("a certificate").pem();
@@ -219,7 +222,7 @@ async fn what_cannot_be_used_is_named_with_the_remedy() {
             .start()
             .await
             .expect_err("the library does not know such keys");
-        assert!(error.to_string().contains("P-256"), "{error}");
+        assert!(error.report().to_string().contains("P-256"), "{error}");
         let tls = ClientTls::new().identity(identity);
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let asks = client(ClientDtls::new().certificates(tls));
@@ -253,7 +256,7 @@ async fn slow_a_handshake_survives_loss_and_duplication_of_every_datagram_in_its
                 );
                 let mut quick = impatient();
                 quick.max_retransmit = 4;
-                let asks = client_with(Settings::new().dtls(dtls).parameters(quick));
+                let asks = client_with(Config::new().dtls(dtls).parameters(quick));
                 let reply = asks.get(format!("coaps://{}/hello", between.address)).await;
                 assert_eq!(reply.expect("an answer").text(), Some("hello"), "{lost}");
             }
@@ -274,14 +277,14 @@ async fn the_first_timer_is_the_controllers_and_the_handshake_tells_it_the_round
                 vec![datagram.to_vec()]
             }),
         );
-        let settings = Settings::new()
+        let settings = Config::new()
             .dtls(ClientDtls::new().psk(key("device-1", "secret-1")))
             .controller_named("cocoa-plus")
             .expect("it is registered");
         let server = carob::Server::builder()
             .without_datagrams()
             .bind_dtls("127.0.0.1:0", ServerDtls::new().keys(keys()))
-            .settings(settings)
+            .config(settings)
             .start()
             .await
             .expect("a free port is bound");
@@ -307,11 +310,11 @@ async fn a_client_whose_server_has_forgotten_the_session_makes_another() {
     limited(async {
         let (server, address) = serve(ServerDtls::new().keys(keys())).await;
         let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
-        let asks = client_with(Settings::new().dtls(dtls).parameters(impatient()));
+        let asks = client_with(Config::new().dtls(dtls).parameters(impatient()));
         let uri = format!("coaps://{address}/hello");
         assert!(asks.get(&uri).await.is_ok());
         // It says goodbye, so the client knows.
-        server.shut_down(Duration::from_secs(1)).await;
+        server.shutdown(Duration::from_secs(1)).await;
         let again = crate::secured::builder()
             .bind_dtls(address, ServerDtls::new().keys(keys()))
             .start()
@@ -364,7 +367,7 @@ async fn a_chain_that_dtls_cannot_send_is_refused_when_the_server_is_made() {
             .bind_dtls("127.0.0.1:0", ServerDtls::new().identity(identity))
             .start();
         let error = server.await.expect_err("only the first would be sent");
-        let text = error.to_string();
+        let text = error.report().to_string();
         assert!(text.contains("the chain has 2"), "{text}");
     })
     .await;
@@ -429,15 +432,15 @@ async fn a_servers_chain_is_read_whole_and_leads_to_the_root_that_is_trusted() {
         };
         let trusting = |authority: &Authority| {
             let dtls = ClientDtls::new().certificates(authority.trust());
-            client_with(Settings::new().dtls(dtls).parameters(impatient()))
+            client_with(Config::new().dtls(dtls).parameters(impatient()))
         };
         let asks = trusting(&authority);
         let uri = format!("coaps://{address}/hello");
         // It may not be there yet. Once it is there is a session, in which it speaks no CoAP.
         loop {
             match asks.get(&uri).await.expect_err("no CoAP") {
-                Error::NoAnswer { .. } => break,
-                Error::Handshake { why, .. } => {
+                Error::Timeout { .. } => break,
+                Error::Handshake { source: why, .. } => {
                     let untrusted = matches!(why, HandshakeError::NotTrusted { .. });
                     assert!(!untrusted, "{why}");
                 }
@@ -448,7 +451,7 @@ async fn a_servers_chain_is_read_whole_and_leads_to_the_root_that_is_trusted() {
             .get(&uri)
             .await
             .expect_err("not trusted");
-        let text = error.to_string();
+        let text = error.report().to_string();
         assert!(text.contains("is not trusted"), "{text}");
     })
     .await;

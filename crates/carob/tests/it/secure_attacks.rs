@@ -10,7 +10,7 @@ use crate::secured::{
     Between, builder, client_with, device, hello, impatient, key, keys, serve, serve_with,
 };
 use carob::server::{Request, Resource};
-use carob::{ClientDtls, Code, Error, ServerDtls, SessionLimits, Settings};
+use carob::{ClientDtls, Code, Config, Error, ServerDtls, SessionLimits};
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port is bound");
@@ -26,7 +26,7 @@ async fn who_does_not_show_that_it_is_there_gets_less_than_it_sends_and_leaves_n
         let limits = SessionLimits::new().handshakes(1);
         let (server, address) = serve_with(
             ServerDtls::new().keys(keys()),
-            Settings::new().sessions(limits),
+            Config::new().sessions(limits),
         )
         .await;
         let (mut sent, mut came) = (0, 0);
@@ -267,7 +267,7 @@ async fn a_client_that_has_forgotten_its_session_makes_another_which_takes_its_p
         );
         let who = async |identity: &str, secret: &str| {
             let dtls = ClientDtls::new().psk(key(identity, secret));
-            let asks = client_with(Settings::new().dtls(dtls));
+            let asks = client_with(Config::new().dtls(dtls));
             let reply = asks.get(format!("coaps://{}/who", between.address)).await;
             reply.expect("an answer").text().map(str::to_owned)
         };
@@ -288,7 +288,7 @@ async fn at_the_limit_the_session_used_longest_ago_makes_room_and_its_client_kno
         let limits = SessionLimits::new().sessions(2);
         let (_server, address) = serve_with(
             ServerDtls::new().keys(keys()),
-            Settings::new().sessions(limits),
+            Config::new().sessions(limits),
         )
         .await;
         let uri = format!("coaps://{address}/hello");
@@ -315,7 +315,7 @@ async fn a_session_that_nobody_uses_is_closed_on_both_sides() {
         let limits = SessionLimits::new().idle(Duration::from_millis(100));
         let (_server, address) = serve_with(
             ServerDtls::new().keys(keys()),
-            Settings::new().sessions(limits),
+            Config::new().sessions(limits),
         )
         .await;
         let asks = device();
@@ -349,9 +349,9 @@ async fn a_response_comes_secured_or_not_at_all() {
             }),
         );
         let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
-        let asks = client_with(Settings::new().dtls(dtls).parameters(impatient()));
+        let asks = client_with(Config::new().dtls(dtls).parameters(impatient()));
         let slow = asks.get(format!("coaps://{}/slow", between.address)).await;
-        assert!(matches!(slow, Err(Error::NoAnswer { .. })), "{slow:?}");
+        assert!(matches!(slow, Err(Error::Timeout { .. })), "{slow:?}");
         assert_eq!(
             plain.load(Ordering::Relaxed),
             0,

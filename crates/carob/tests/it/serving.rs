@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{client, client_with, large, limited, resources, start};
 use carob::server::{Request, Resource, get};
-use carob::{Client, Code, ContentFormat, Finish, Server, Settings};
+use carob::{Client, Code, Config, ContentFormat, Server, ShutdownOutcome};
 
 #[tokio::test]
 async fn a_handler_that_panics_answers_5_00_and_the_server_lives_on() {
@@ -72,7 +72,7 @@ async fn a_shutdown_lets_what_is_under_way_finish() {
     let (server, uri) = start(resources()).await;
     let slow = tokio::spawn(client().get(format!("{uri}/slow")).send());
     tokio::time::sleep(Duration::from_millis(150)).await;
-    let ending = tokio::spawn(server.shut_down(Duration::from_secs(5)));
+    let ending = tokio::spawn(server.shutdown(Duration::from_secs(5)));
     tokio::time::sleep(Duration::from_millis(20)).await;
     let reply = limited(client().get(format!("{uri}/hello")).send())
         .await
@@ -86,7 +86,7 @@ async fn a_shutdown_lets_what_is_under_way_finish() {
         limited(slow).await.unwrap().unwrap().text(),
         Some("at last")
     );
-    assert_eq!(limited(ending).await.unwrap(), Finish::Complete);
+    assert_eq!(limited(ending).await.unwrap(), ShutdownOutcome::Drained);
 }
 
 #[tokio::test]
@@ -96,9 +96,9 @@ async fn a_shutdown_cuts_off_what_takes_too_long() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     let address = server.local_address();
     let began = Instant::now();
-    let finish = limited(server.shut_down(Duration::from_millis(100))).await;
+    let finish = limited(server.shutdown(Duration::from_millis(100))).await;
     assert!(
-        matches!(finish, Finish::CutOff { handlers: 1, .. }),
+        matches!(finish, ShutdownOutcome::Aborted { handlers: 1, .. }),
         "{finish:?}"
     );
     assert!(began.elapsed() < Duration::from_secs(1));
@@ -204,7 +204,7 @@ async fn dropping_the_last_of_a_client_ends_its_task() {
             .num_alive_tasks()
     };
     let before = tasks();
-    let client = Client::open().unwrap();
+    let client = Client::new().unwrap();
     let other = client.clone();
     assert_eq!(tasks(), before + 1);
     drop(client);
@@ -237,7 +237,7 @@ async fn many_clients_are_answered_at_once() {
     let (_server, uri) = start(resources()).await;
     let requests: Vec<_> = (0..50)
         .flat_map(|n| {
-            let client = client_with(Settings::new());
+            let client = client_with(Config::new());
             (0..10)
                 .map(move |m| (client.clone(), n * 10 + m))
                 .collect::<Vec<_>>()
@@ -282,7 +282,7 @@ async fn health_is_told_when_all_handlers_are_busy_and_says_so_by_its_code() {
     limited(async {
         let builder = resources().health("/health").handlers(1);
         let (server, uri) = start(builder).await;
-        let client = Client::open().unwrap();
+        let client = Client::new().unwrap();
         let uri = |path: &str| format!("{uri}/{path}");
         let well = client.get(uri("health")).await.unwrap();
         assert_eq!(well.code, Code::CONTENT);
@@ -295,7 +295,7 @@ async fn health_is_told_when_all_handlers_are_busy_and_says_so_by_its_code() {
         let links = client.get(uri(".well-known/core")).await.unwrap();
         assert!(!links.text().unwrap().contains("health"));
 
-        let busy = Client::open().unwrap();
+        let busy = Client::new().unwrap();
         let never = uri("never");
         let waiting = tokio::spawn(async move { busy.get(never).await });
         let mut told = client.get(uri("health")).await.unwrap();

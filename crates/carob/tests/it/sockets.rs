@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::common::{client, limited, start};
 use carob::client::{Observation, Update};
 use carob::server::{Notifier, Request, Resource, SOCKETS_MAX, get};
-use carob::{Code, Finish, OpenError, Server, Settings};
+use carob::{Code, Config, OpenError, Server, ShutdownOutcome};
 
 const SOCKETS: usize = 4;
 const PEERS: u32 = 48;
@@ -75,8 +75,8 @@ async fn every_peer_is_answered_executed_once_and_told_whichever_socket_it_comes
         for observation in &mut observations {
             assert_eq!(next(observation).await, "1");
         }
-        let finish = server.shut_down(Duration::from_secs(5)).await;
-        assert_eq!(finish, Finish::Complete);
+        let finish = server.shutdown(Duration::from_secs(5)).await;
+        assert_eq!(finish, ShutdownOutcome::Drained);
     })
     .await;
 }
@@ -116,17 +116,17 @@ async fn requests_of_such_a_server_go_from_another_port_and_are_answered() {
 #[tokio::test]
 async fn what_cannot_be_shared_is_refused_with_the_reason() {
     let given = UdpSocket::bind(at_any_port()).unwrap();
-    let budget = Settings::new().aggregate("0.0.0.0/0".parse().unwrap());
+    let budget = Config::new().aggregate("0.0.0.0/0".parse().unwrap());
     let builder = || Server::builder().bind(at_any_port());
     for (builder, reason) in [
         (builder().sockets(0), "1 to 256"),
         (builder().sockets(SOCKETS_MAX + 1), "1 to 256"),
         (builder().sockets(2).socket(given), "not given"),
-        (builder().sockets(2).settings(budget), "budget"),
+        (builder().sockets(2).config(budget), "budget"),
     ] {
         let error = builder.start().await.unwrap_err();
         assert!(matches!(error, OpenError::Sockets { .. }), "{error}");
-        assert!(error.to_string().contains(reason), "{error}");
+        assert!(error.report().to_string().contains(reason), "{error}");
         assert!(error.remedy().is_some());
     }
 }

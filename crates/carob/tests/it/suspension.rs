@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::common::{client_with, limited};
-use carob::{Client, Settings, TimeSource};
+use carob::{Client, Config, TimeSource};
 use tokio::net::UdpSocket;
 
 /// Sleeps as a device does: time passes, and nothing happens meanwhile.
@@ -40,7 +40,7 @@ async fn comes_again(peer: &UdpSocket) -> bool {
 
 #[tokio::test]
 async fn a_device_that_sleeps_past_the_exchange_sends_no_copy_when_it_wakes() {
-    let client = client_with(Settings::new().time_source(TimeSource::Tokio));
+    let client = client_with(Config::new().time_source(TimeSource::Tokio));
     let (peer, request) = asked(&client).await;
     // EXCHANGE_LIFETIME is 247 s: the peer may have forgotten the first copy.
     sleep_through(Duration::from_secs(300)).await;
@@ -51,7 +51,7 @@ async fn a_device_that_sleeps_past_the_exchange_sends_no_copy_when_it_wakes() {
 
 #[tokio::test]
 async fn a_device_that_sleeps_within_the_exchange_sends_its_copy_when_it_wakes() {
-    let client = client_with(Settings::new().time_source(TimeSource::Tokio));
+    let client = client_with(Config::new().time_source(TimeSource::Tokio));
     let (peer, request) = asked(&client).await;
     // The first timer is 3 s at most.
     sleep_through(Duration::from_secs(10)).await;

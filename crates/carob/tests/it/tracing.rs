@@ -1,14 +1,33 @@
 //! What a subscriber of `tracing` sees: a span for each exchange, and one for each handler's call.
 
+use std::cell::RefCell;
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
+
+use tracing_subscriber::filter::dynamic_filter_fn;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::common::{client, client_with, impatient, limited, resources, silent_peer, start};
 use carob::server::{Request, get};
 
-/// What was written, for a test to read.
+/// The text written by the subscriber on one thread, for a test to read.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
+
+thread_local! {
+    /// The lines of the test that runs on this thread.
+    static LISTENING: RefCell<Option<Lines>> = const { RefCell::new(None) };
+}
+
+/// Clears [`LISTENING`] when its test ends.
+struct Guard;
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        LISTENING.set(None);
+    }
+}
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -23,15 +42,26 @@ impl Write for Lines {
 
 impl Lines {
     /// Listens on this thread until the guard goes.
-    fn listen(&self) -> tracing::subscriber::DefaultGuard {
-        let lines = self.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::DEBUG)
-            .with_ansi(false)
-            .without_time()
-            .with_writer(move || lines.clone())
-            .finish();
-        tracing::subscriber::set_default(subscriber)
+    ///
+    /// One subscriber serves the process. A default of the thread would come and go, and `tracing`
+    /// caches for all threads whether anybody listens: a test on another thread could switch this
+    /// one off.
+    fn listen(&self) -> Guard {
+        static SUBSCRIBER: Once = Once::new();
+        SUBSCRIBER.call_once(|| {
+            let lines = tracing_subscriber::fmt::layer()
+                .with_ansi(false)
+                .without_time()
+                .with_writer(|| LISTENING.with_borrow(|lines| lines.clone().unwrap_or_default()));
+            let here = dynamic_filter_fn(|about, _| {
+                *about.level() <= tracing::Level::DEBUG && LISTENING.with_borrow(Option::is_some)
+            });
+            tracing_subscriber::registry()
+                .with(lines.with_filter(here))
+                .init();
+        });
+        LISTENING.set(Some(self.clone()));
+        Guard
     }
 
     /// The lines that speak of this.
@@ -73,7 +103,7 @@ async fn silence_is_three_copies_and_an_end() {
     let lines = Lines::default();
     let _listening = lines.listen();
     let (_socket, address) = silent_peer();
-    let settings = carob::Settings::new().parameters(impatient());
+    let settings = carob::Config::new().parameters(impatient());
     let asked = client_with(settings).get(format!("coap://{address}/x"));
     limited(asked.send()).await.unwrap_err();
     let told = lines.about("carob::exchange");

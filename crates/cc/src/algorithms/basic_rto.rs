@@ -13,7 +13,7 @@ use crate::registry::{Family, Profile, Suggested};
 use crate::time::{Duration, Instant};
 
 constants! {
-    /// What can be set of Basic RTO.
+    /// Constants of Basic RTO.
     pub struct BasicRtoConstants {
         /// RTO as a multiple of the last sample
         factor: Ratio,

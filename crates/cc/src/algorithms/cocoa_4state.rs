@@ -9,7 +9,8 @@
 use super::cocoa::{CocoaConstants, DRAFT_CAP, Estimator, Overall, STRONG_ONLY};
 use crate::controller::{Controller, Gauge, Timer};
 use crate::evidence::{
-    Abandoned, Answer, Answered, Departure, Expired, Memo, Reason, Sent, Stamp, Start,
+    Abandoned, Answer, Answered, ExchangeState, Expired, PacketState, Reason, SendCandidate, Sent,
+    Start,
 };
 use crate::random::Random;
 use crate::ratio::Ratio;
@@ -17,7 +18,7 @@ use crate::registry::{Family, Profile};
 use crate::time::Instant;
 
 constants! {
-    /// What can be set of the four states, and of CoCoA around them.
+    /// Constants of the four states, and of CoCoA.
     pub struct Cocoa4StateConstants {
         /// backoff factor in state 0: the last exchanges lost nothing
         backoff_0: Ratio,
@@ -93,21 +94,21 @@ impl Controller for Cocoa4State {
         let rto = self.overall.first_rto(start, cocoa);
         Timer {
             timeout: Overall::dithered(rto, random, cocoa),
-            memo: Memo(u64::from(self.state)),
+            state: ExchangeState(u64::from(self.state)),
         }
     }
 
     fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
-        let factor = self.factor(expired.memo.0);
+        let factor = self.factor(expired.state.0);
         Timer {
             timeout: self.constants.cocoa.backed_off(expired.timeout, factor),
-            memo: expired.memo,
+            state: expired.state,
         }
     }
 
-    fn on_sent(&mut self, sent: &Sent<'_>, random: &mut dyn Random) -> Stamp {
+    fn on_sent(&mut self, sent: &Sent<'_>, random: &mut dyn Random) -> PacketState {
         self.overall.on_sent(sent, random, &self.constants.cocoa);
-        Stamp::default()
+        PacketState::default()
     }
 
     fn on_answered(&mut self, answered: &Answered<'_>) {
@@ -135,12 +136,12 @@ impl Controller for Cocoa4State {
         }
     }
 
-    fn departure(&self, departure: &Departure<'_>) -> Instant {
-        self.overall.departure(departure)
+    fn earliest_departure_time(&self, candidate: &SendCandidate<'_>) -> Instant {
+        self.overall.earliest_departure_time(candidate)
     }
 
-    fn must_confirm(&self, departure: &Departure<'_>) -> bool {
-        self.overall.must_confirm(departure, &self.constants.cocoa)
+    fn must_confirm(&self, candidate: &SendCandidate<'_>) -> bool {
+        self.overall.must_confirm(candidate, &self.constants.cocoa)
     }
 
     fn gauges(&self, now: Instant, visit: &mut dyn FnMut(&'static str, Gauge)) {

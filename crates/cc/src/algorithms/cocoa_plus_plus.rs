@@ -11,14 +11,14 @@
 
 use super::cocoa::{CocoaConstants, DRAFT_CAP, Estimator, Overall, STRONG_ONLY};
 use crate::controller::{Controller, Gauge, Timer};
-use crate::evidence::{Answer, Answered, Departure, Expired, Sent, Stamp, Start};
+use crate::evidence::{Answer, Answered, Expired, PacketState, SendCandidate, Sent, Start};
 use crate::random::Random;
 use crate::ratio::Ratio;
 use crate::registry::{Family, Profile};
 use crate::time::{Duration, Instant};
 
 constants! {
-    /// What can be set of the gradient, and of CoCoA around it.
+    /// Constants of the delay gradient, and of CoCoA.
     pub struct CocoaPlusPlusConstants {
         /// factor of a timer that is backed off
         backoff_up: Ratio,
@@ -44,7 +44,7 @@ pub struct CocoaPlusPlus {
     gradient: i32,
 }
 
-/// The gradient before there is one.
+/// The gradient before the second sample.
 const UNKNOWN: i32 = i32::MIN;
 
 /// Parts of a tick in which the gradient is kept.
@@ -156,9 +156,9 @@ impl Controller for CocoaPlusPlus {
             .into()
     }
 
-    fn on_sent(&mut self, sent: &Sent<'_>, random: &mut dyn Random) -> Stamp {
+    fn on_sent(&mut self, sent: &Sent<'_>, random: &mut dyn Random) -> PacketState {
         self.overall.on_sent(sent, random, &self.constants.cocoa);
-        Stamp::default()
+        PacketState::default()
     }
 
     fn on_answered(&mut self, answered: &Answered<'_>) {
@@ -177,12 +177,12 @@ impl Controller for CocoaPlusPlus {
             .mix(answered.now, mixed, answered.parameters, cocoa);
     }
 
-    fn departure(&self, departure: &Departure<'_>) -> Instant {
-        self.overall.departure(departure)
+    fn earliest_departure_time(&self, candidate: &SendCandidate<'_>) -> Instant {
+        self.overall.earliest_departure_time(candidate)
     }
 
-    fn must_confirm(&self, departure: &Departure<'_>) -> bool {
-        self.overall.must_confirm(departure, &self.constants.cocoa)
+    fn must_confirm(&self, candidate: &SendCandidate<'_>) -> bool {
+        self.overall.must_confirm(candidate, &self.constants.cocoa)
     }
 
     fn gauges(&self, now: Instant, visit: &mut dyn FnMut(&'static str, Gauge)) {

@@ -1,11 +1,11 @@
-//! FASOR: two timers, and a state machine that says in which order they run.
+//! FASOR: two timers, and a state machine that selects their order.
 //!
-//! FastRTO follows unambiguous round trips; SlowRTO is one and a half times the time an ambiguous
-//! exchange took in all, so that it outlasts any queue. As long as answers are unambiguous
-//! exchanges begin with FastRTO (FAST). After an ambiguous one they probe with FastRTO but then
-//! wait for SlowRTO (fast-slow-fast), after two in a row they begin with it (slow-fast): long
-//! enough that a copy's answer arrives before the next copy, which drains the queue and makes the
-//! next round trip unambiguous. So timers may shrink within an exchange.
+//! FastRTO follows unambiguous round trips. SlowRTO is one and a half times the total time of an
+//! ambiguous exchange, so that it outlasts any queue. While answers are unambiguous, exchanges
+//! begin with FastRTO (FAST). After an ambiguous answer they probe with FastRTO and then wait for
+//! SlowRTO (fast-slow-fast); after two in a row they begin with SlowRTO (slow-fast). The wait is
+//! long enough for a transmission's answer to arrive before the next transmission, which drains the
+//! queue and makes the next round trip unambiguous. So timers may shrink within an exchange.
 //!
 //! | mode | T_0 | T_1 | T_2 | T_3 |
 //! |---|---|---|---|---|
@@ -17,10 +17,10 @@
 //! transmission is known is then a sample, and the series begins no lower than the last one.
 //! draft-ietf-core-fasor-02; `docs/algorithms.md#fasor-family`.
 
-use crate::controller::{Controller, Counting, Gauge, Timer};
+use crate::controller::{Controller, CopyTagging, Gauge, Timer};
 use crate::evidence::{
-    Abandoned, Answer, Answered, Departure, Expired, Kind, Matched, Memo, Reason, Sent, Stamp,
-    Start,
+    Abandoned, Answer, Answered, ExchangeState, Expired, Kind, Matched, PacketState, Reason,
+    SendCandidate, Sent, Start,
 };
 use crate::parameters::TransmissionParameters;
 use crate::random::{Random, uniform};
@@ -28,7 +28,7 @@ use crate::ratio::Ratio;
 use crate::registry::{Family, Profile, Suggested};
 use crate::time::{Duration, Instant};
 
-readings! {
+variants! {
     /// Deviation after the first sample R (`docs/algorithms.md#fasor`).
     pub enum FirstDeviation {
         /// R/8, as in the draft's text.
@@ -38,7 +38,7 @@ readings! {
     }
 }
 
-readings! {
+variants! {
     /// FastRTO that SlowRTO is compared with (`docs/algorithms.md#fasor`).
     pub enum ComparedWith {
         /// The dithered one of the exchange.
@@ -48,28 +48,28 @@ readings! {
     }
 }
 
-readings! {
-    /// What an exchange that fails says about the mode.
+variants! {
+    /// Effect of a failed exchange on the mode.
     pub enum OnFail {
-        /// Nothing.
+        /// None.
         Hold = "hold",
-        /// As much as an ambiguous answer.
+        /// The same as of an ambiguous answer.
         Degrade = "degrade",
     }
 }
 
-readings! {
-    /// What an answer to a retransmitted copy says about the mode if the copy is known.
+variants! {
+    /// Effect of an answer to a known retransmission on the mode.
     pub enum MatchedMode {
         /// The sample is unambiguous: FAST.
         Fast = "fast",
-        /// There was a retransmission: one step down.
+        /// A retransmission occurred: one step down.
         Degrade = "degrade",
     }
 }
 
 constants! {
-    /// What can be set of FASOR.
+    /// Constants of FASOR.
     pub struct FasorConstants {
         /// gain of the smoothed round-trip time
         alpha: Ratio,
@@ -79,19 +79,19 @@ constants! {
         k: u8,
         /// the deviation after the first sample
         first_deviation: FirstDeviation,
-        /// SlowRTO as a multiple of the time an ambiguous exchange took
+        /// SlowRTO as a multiple of the total time of an ambiguous exchange
         slow_factor: Ratio,
-        /// which FastRTO, doubled, SlowRTO is compared with
+        /// FastRTO that, doubled, SlowRTO is compared with
         slow_against: ComparedWith,
-        /// what an exchange that fails says about the mode
+        /// effect of a failed exchange on the mode
         fasor_on_fail: OnFail,
-        /// how copies are told apart
-        counting: Counting,
-        /// the mode after an answer to a known retransmitted copy
+        /// how transmissions are distinguished
+        counting: CopyTagging,
+        /// the mode after an answer to a known retransmission
         fasor_matched_mode: MatchedMode,
         /// whether a series begins no lower than the last sample
         base_on_sample: bool,
-        /// time between NON notifications while nothing is measured
+        /// time between NON notifications before the first measurement
         non_interval: Duration,
     }
 }
@@ -124,9 +124,9 @@ impl Mode {
 #[derive(Debug)]
 pub struct Fasor {
     constants: &'static FasorConstants,
-    /// The next notification in a NON message leaves no earlier.
+    /// The earliest time of the next notification in a NON message.
     non_until: Instant,
-    /// 0 while nothing is measured.
+    /// 0 before the first measurement.
     srtt: u32,
     rttvar: u32,
     fast: u32,
@@ -137,14 +137,14 @@ pub struct Fasor {
     mode: Mode,
 }
 
-/// What an exchange keeps: its mode and the dithered start of its series.
+/// FASOR's state of an exchange: its mode and the dithered start of its series.
 #[derive(Clone, Copy)]
 struct Series {
     mode: Mode,
     fast: Duration,
 }
 
-impl From<Series> for Memo {
+impl From<Series> for ExchangeState {
     fn from(series: Series) -> Self {
         let mode = match series.mode {
             Mode::Fast => 0,
@@ -155,15 +155,15 @@ impl From<Series> for Memo {
     }
 }
 
-impl From<Memo> for Series {
-    fn from(memo: Memo) -> Self {
+impl From<ExchangeState> for Series {
+    fn from(state: ExchangeState) -> Self {
         Self {
-            mode: match memo.0 & 3 {
+            mode: match state.0 & 3 {
                 0 => Mode::Fast,
                 1 => Mode::FastSlowFast,
                 _ => Mode::SlowFast,
             },
-            fast: Duration::from_micros(memo.0 >> 2),
+            fast: Duration::from_micros(state.0 >> 2),
         }
     }
 }
@@ -180,8 +180,8 @@ impl Fasor {
             let initial = start.parameters.ack_timeout;
             (initial, initial.scale(Ratio::new(1, 3)))
         } else {
-            // With gains of 1/8 and 1/4 and four deviations FastRTO is never below the sample it
-            // was just given, so that this binds only with other constants.
+            // With gains of 1/8 and 1/4 and four deviations FastRTO is never below the latest
+            // sample, so this binds only with other constants.
             let base = if self.constants.base_on_sample {
                 self.fast.max(self.last)
             } else {
@@ -225,7 +225,7 @@ const fn profile(
     about: &'static str,
     source: &'static str,
     project_choice: Option<&'static str>,
-    counting: Counting,
+    counting: CopyTagging,
     base_on_sample: bool,
 ) -> Profile<FasorConstants> {
     Profile {
@@ -261,7 +261,7 @@ impl Family for Fasor {
             "FASOR: a fast timer, and a slow one that drains queues after ambiguous answers",
             "draft-ietf-core-fasor-02; docs/algorithms.md#fasor",
             None,
-            Counting::Off,
+            CopyTagging::Off,
             false,
         ),
         profile(
@@ -269,7 +269,7 @@ impl Family for Fasor {
             "FASOR whose copies carry their number in the retransmission-count option",
             "draft-ietf-core-fasor-02; docs/algorithms.md#fasor-option",
             None,
-            Counting::EveryCopy,
+            CopyTagging::EveryCopy,
             true,
         ),
         profile(
@@ -280,7 +280,7 @@ impl Family for Fasor {
                 "the draft gives the idea, not an encoding: the last byte of the token is the \
                  number of the copy, which leaves the rest of it to tell requests apart",
             ),
-            Counting::Token,
+            CopyTagging::Token,
             true,
         ),
     ];
@@ -317,13 +317,13 @@ impl Controller for Fasor {
         };
         Timer {
             timeout: capped(timeout, start.parameters),
-            memo: series.into(),
+            state: series.into(),
         }
     }
 
     fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
-        let series = Series::from(expired.memo);
-        let n = u32::from(expired.retransmissions) + 1; // T_n is asked for
+        let series = Series::from(expired.state);
+        let n = u32::from(expired.retransmissions) + 1; // index of T_n
         let doubled = |times: u32| series.fast.times(1 << times.min(40));
         let timeout = match (series.mode, n) {
             (Mode::Fast, n) => doubled(n),
@@ -338,11 +338,11 @@ impl Controller for Fasor {
         };
         Timer {
             timeout: capped(timeout, expired.parameters),
-            memo: expired.memo,
+            state: expired.state,
         }
     }
 
-    fn on_sent(&mut self, sent: &Sent<'_>, _: &mut dyn Random) -> Stamp {
+    fn on_sent(&mut self, sent: &Sent<'_>, _: &mut dyn Random) -> PacketState {
         if sent.kind == Kind::Notification && !sent.confirmable {
             // One per round trip, if that is known (RFC 7641 4.5.1).
             let wait = match self.srtt {
@@ -351,7 +351,7 @@ impl Controller for Fasor {
             };
             self.non_until = sent.now + wait;
         }
-        Stamp::default()
+        PacketState::default()
     }
 
     fn on_answered(&mut self, answered: &Answered<'_>) {
@@ -372,15 +372,15 @@ impl Controller for Fasor {
         self.update(round_trip.as_micros_u32().max(1));
         let repeated = answered.retransmissions() > 0;
         self.mode = match self.constants.fasor_matched_mode {
-            // Without a SlowRTO there is nothing to step down to.
+            // Without a SlowRTO there is no lower step.
             MatchedMode::Degrade if repeated && self.slow > 0 => self.mode.worse(),
             MatchedMode::Degrade | MatchedMode::Fast => Mode::Fast,
         };
     }
 
     fn on_response(&mut self, response: &Answered<'_>) {
-        // The token of a separate response tells the copy that the empty ACK left open.
-        let told = self.constants.counting == Counting::Token && response.retransmissions() > 0;
+        // The token of a separate response names the transmission that the empty ACK left open.
+        let told = self.constants.counting == CopyTagging::Token && response.retransmissions() > 0;
         if told && let Some(round_trip) = response.round_trip() {
             self.update(round_trip.as_micros_u32().max(1));
             if self.constants.fasor_matched_mode == MatchedMode::Fast {
@@ -397,15 +397,15 @@ impl Controller for Fasor {
         }
     }
 
-    fn departure(&self, departure: &Departure<'_>) -> Instant {
-        if departure.kind == Kind::Notification && !departure.confirmable {
-            self.non_until.max(departure.now)
+    fn earliest_departure_time(&self, candidate: &SendCandidate<'_>) -> Instant {
+        if candidate.kind == Kind::Notification && !candidate.confirmable {
+            self.non_until.max(candidate.now)
         } else {
-            departure.now
+            candidate.now
         }
     }
 
-    fn counting(&self) -> Counting {
+    fn copy_tagging(&self) -> CopyTagging {
         self.constants.counting
     }
 
@@ -447,7 +447,7 @@ mod tests {
             for (n, seconds) in (0_u8..).zip(seconds) {
                 assert_eq!(timer.timeout, SECOND.times(seconds), "{mode:?}, T_{n}");
                 let expired =
-                    Expired::new(Instant::ZERO, &parameters, timer.memo, n, timer.timeout);
+                    Expired::new(Instant::ZERO, &parameters, timer.state, n, timer.timeout);
                 timer = fasor.next_timeout(&expired, &mut Fixed::low());
             }
         }
@@ -456,8 +456,8 @@ mod tests {
     #[test]
     fn a_memo_reads_back() {
         for mode in [Mode::Fast, Mode::FastSlowFast, Mode::SlowFast] {
-            let memo = Memo::from(Series { mode, fast: SECOND });
-            let back = Series::from(memo);
+            let state = ExchangeState::from(Series { mode, fast: SECOND });
+            let back = Series::from(state);
             assert_eq!((back.mode, back.fast), (mode, SECOND));
         }
     }

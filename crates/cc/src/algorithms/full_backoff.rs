@@ -1,7 +1,7 @@
 //! Default CoAP with Full Backoff: a backed-off timer outlives its exchange.
 //!
 //! An exchange with retransmissions leaves its last timer to the next exchange, which begins with
-//! it, undithered. Full Backoff 1 forgets it after an exchange without retransmission; Full
+//! it, undithered. Full Backoff 1 discards it after an exchange without retransmission. Full
 //! Backoff 2 halves it after each until it is down to the initial RTO. Pesola 2020, section 5.1,
 //! after Jarvinen et al. 2018; `docs/algorithms.md#full-backoff`. CoCoA with Full Backoff is a
 //! profile of [`cocoa`](super::cocoa).
@@ -13,17 +13,17 @@ use crate::random::{Random, uniform};
 use crate::registry::{Family, Profile, Suggested};
 use crate::time::{Duration, Instant};
 
-readings! {
+variants! {
     /// Effect of an exchange without retransmission on a retained timer.
     pub enum Recovery {
-        /// It is forgotten (Full Backoff 1).
+        /// Discarded (Full Backoff 1).
         Forget = "forget",
-        /// It is halved, and forgotten once it is down to the initial RTO (Full Backoff 2).
+        /// Halved, and discarded once it is down to the initial RTO (Full Backoff 2).
         Halve = "halve",
     }
 }
 
-readings! {
+variants! {
     /// Exchanges that count as successful for [`Recovery::Halve`]
     /// (`docs/algorithms.md#full-backoff`).
     pub enum HalvedBy {
@@ -35,11 +35,11 @@ readings! {
 }
 
 constants! {
-    /// What can be set of Full Backoff.
+    /// Constants of Full Backoff.
     pub struct FullBackoffConstants {
-        /// what an exchange without retransmission does to a retained timer
+        /// effect of an exchange without retransmission on a retained timer
         recovery: Recovery,
-        /// which exchanges halve a retained timer
+        /// exchanges that halve a retained timer
         halved_by: HalvedBy,
         /// whether a retained timer is dithered
         dither_retained: bool,

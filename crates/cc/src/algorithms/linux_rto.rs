@@ -15,9 +15,9 @@ use crate::registry::{Family, Profile, Suggested};
 use crate::time::{Duration, Instant};
 
 constants! {
-    /// What the readings of Linux's timer differ in.
+    /// Constants of Linux's timer: the differences between its variants.
     pub struct LinuxRtoConstants {
-        /// whether the error is taken from the mean before the sample or after
+        /// the mean from which the error is taken: before the sample or after
         order: Order,
         /// smallest deviation, of which four are added to the mean
         deviation_min: Duration,
@@ -36,7 +36,7 @@ pub(super) struct LinuxEstimator {
 }
 
 impl LinuxEstimator {
-    /// Takes a sample and returns `SRTT + 4 RTTVAR`; `floor` is that of the deviation, in ticks.
+    /// Adds a sample and returns `SRTT + 4 RTTVAR`; `floor` is that of the deviation, in ticks.
     pub(super) fn update(&mut self, sample: u32, order: Order, floor: u32) -> u32 {
         if self.srtt == 0 {
             (self.srtt, self.mdev) = (sample, sample / 2);

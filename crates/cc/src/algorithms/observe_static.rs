@@ -1,21 +1,21 @@
 //! Default CoAP with a rate limit for NON notifications.
 //!
-//! RFC 7641 4.5.1 for a server that keeps no estimate of the round-trip time: after a NON
-//! notification the next one to the same client waits, whatever resource it is about. Until then
-//! the one sent counts as outstanding, so with NSTART 1 CON notifications and responses wait for
-//! it, too. CON messages need no interval of their own: acknowledgements pace them. Timers are
-//! those of default CoAP. `docs/algorithms.md#observe-static`.
+//! RFC 7641 4.5.1 for a server without an estimate of the round-trip time: after a NON notification
+//! the next one to the same client waits, of whichever resource. Until then the one sent counts as
+//! outstanding, so with NSTART 1 CON notifications and responses wait for it, too. CON messages
+//! need no interval of their own: acknowledgements pace them. Timers are those of default CoAP.
+//! `docs/algorithms.md#observe-static`.
 
 use super::default::DefaultCoap;
 use crate::controller::{Controller, Gauge, Timer, Window};
-use crate::evidence::{Departure, Expired, Kind, Sent, Stamp, Start};
+use crate::evidence::{Expired, Kind, PacketState, SendCandidate, Sent, Start};
 use crate::parameters::TransmissionParameters;
 use crate::random::Random;
 use crate::registry::{Family, Profile, Suggested};
 use crate::time::{Duration, Instant};
 
 constants! {
-    /// What can be set of the rule.
+    /// Constants of the rate limit.
     pub struct ObserveStaticConstants {
         /// time from one NON notification to the next for the same client
         non_interval: Duration,
@@ -26,7 +26,7 @@ constants! {
 #[derive(Debug)]
 pub struct ObserveStatic {
     constants: &'static ObserveStaticConstants,
-    /// Until when the last NON notification counts as outstanding.
+    /// The end of the time for which the last NON notification counts as outstanding.
     until: Instant,
 }
 
@@ -66,32 +66,32 @@ impl Controller for ObserveStatic {
         DefaultCoap.next_timeout(expired, random)
     }
 
-    fn on_sent(&mut self, sent: &Sent<'_>, _: &mut dyn Random) -> Stamp {
+    fn on_sent(&mut self, sent: &Sent<'_>, _: &mut dyn Random) -> PacketState {
         if sent.kind == Kind::Notification && !sent.confirmable {
             self.until = sent.now + self.constants.non_interval;
         }
-        Stamp::default()
+        PacketState::default()
     }
 
     fn window(&self, now: Instant, parameters: &TransmissionParameters) -> Window {
         let mut window = Window::nstart(parameters);
-        // With NSTART 1 there is nothing to take away: `departure` says it.
+        // With NSTART 1 the window stays; `earliest_departure_time` delays the message.
         if self.counts(now) && window.exchanges > 1 {
             window.exchanges -= 1;
         }
         window
     }
 
-    fn departure(&self, departure: &Departure<'_>) -> Instant {
-        let waits = match departure.kind {
-            Kind::Notification if !departure.confirmable => true,
-            Kind::Notification | Kind::Response => departure.parameters.nstart <= 1,
+    fn earliest_departure_time(&self, candidate: &SendCandidate<'_>) -> Instant {
+        let waits = match candidate.kind {
+            Kind::Notification if !candidate.confirmable => true,
+            Kind::Notification | Kind::Response => candidate.parameters.nstart <= 1,
             Kind::Request => false,
         };
         if waits {
-            self.until.max(departure.now)
+            self.until.max(candidate.now)
         } else {
-            departure.now
+            candidate.now
         }
     }
 
@@ -109,7 +109,7 @@ mod tests {
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
-    /// A controller that has told something in a NON message at `seconds`.
+    /// A controller that has sent a NON notification at `seconds`.
     fn told(seconds: u64) -> ObserveStatic {
         let mut controller = ObserveStatic::new(&ObserveStatic::PROFILES[0].constants);
         let sent = Sent::new(at(seconds), &TransmissionParameters::DEFAULT, 40)
@@ -130,10 +130,10 @@ mod tests {
             nstart,
             ..TransmissionParameters::DEFAULT
         };
-        let departure = Departure::new(at(now), &parameters, 40)
+        let candidate = SendCandidate::new(at(now), &parameters, 40)
             .with_kind(kind)
             .with_confirmable(confirmable);
-        controller.departure(&departure)
+        controller.earliest_departure_time(&candidate)
     }
 
     #[test]

@@ -1,23 +1,23 @@
-//! pCoCoA as far as its abstract goes: a retransmission count in place of the weak estimator, and
-//! a deviation like Linux's.
+//! pCoCoA as far as its abstract goes: a retransmission count in place of the weak estimator, and a
+//! deviation like Linux's.
 //!
 //! Bolettieri et al. aim at fewer spurious retransmissions than CoCoA and drop the weak estimator.
 //! Second-hand, with low confidence: a transmission counter in the message, and Linux's mean
 //! deviation in place of RTTVAR. This file takes a sample whenever the answered transmission is
-//! known, with Linux's estimator and CoCoA's backoff and ageing. It reproduces no published
-//! result. `docs/algorithms.md#pcocoa`.
+//! known, with Linux's estimator and CoCoA's backoff and ageing. It reproduces no published result.
+//! `docs/algorithms.md#pcocoa`.
 
 use super::cocoa::{CocoaConstants, DRAFT_CAP, Order, Overall, STRONG_ONLY};
 use super::linux_rto::LinuxEstimator;
-use crate::controller::{Controller, Counting, Gauge, Timer};
-use crate::evidence::{Answer, Answered, Departure, Expired, Sent, Stamp, Start};
+use crate::controller::{Controller, CopyTagging, Gauge, Timer};
+use crate::evidence::{Answer, Answered, Expired, PacketState, SendCandidate, Sent, Start};
 use crate::random::Random;
 use crate::ratio::Ratio;
 use crate::registry::{Family, Profile};
 use crate::time::{Duration, Instant};
 
 constants! {
-    /// What can be set of the estimator, and of CoCoA around it.
+    /// Constants of the estimator, and of CoCoA.
     pub struct PcocoaConstants {
         /// smallest deviation, of which four are added to the mean
         deviation_min: Duration,
@@ -48,7 +48,7 @@ impl Family for Pcocoa {
             cocoa: CocoaConstants {
                 order: Order::MeanFirst,
                 weight_strong: Ratio::ONE,
-                counting: Counting::EveryCopy,
+                counting: CopyTagging::EveryCopy,
                 ..STRONG_ONLY
             },
         },
@@ -77,9 +77,9 @@ impl Controller for Pcocoa {
         cocoa.backed_off(expired.timeout, factor).into()
     }
 
-    fn on_sent(&mut self, sent: &Sent<'_>, random: &mut dyn Random) -> Stamp {
+    fn on_sent(&mut self, sent: &Sent<'_>, random: &mut dyn Random) -> PacketState {
         self.overall.on_sent(sent, random, &self.constants.cocoa);
-        Stamp::default()
+        PacketState::default()
     }
 
     fn on_answered(&mut self, answered: &Answered<'_>) {
@@ -97,15 +97,15 @@ impl Controller for Pcocoa {
         }
     }
 
-    fn departure(&self, departure: &Departure<'_>) -> Instant {
-        self.overall.departure(departure)
+    fn earliest_departure_time(&self, candidate: &SendCandidate<'_>) -> Instant {
+        self.overall.earliest_departure_time(candidate)
     }
 
-    fn must_confirm(&self, departure: &Departure<'_>) -> bool {
-        self.overall.must_confirm(departure, &self.constants.cocoa)
+    fn must_confirm(&self, candidate: &SendCandidate<'_>) -> bool {
+        self.overall.must_confirm(candidate, &self.constants.cocoa)
     }
 
-    fn counting(&self) -> Counting {
+    fn copy_tagging(&self) -> CopyTagging {
         self.constants.cocoa.counting
     }
 

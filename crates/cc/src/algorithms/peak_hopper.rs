@@ -1,11 +1,11 @@
 //! Peak-Hopper: the longer of a slowly decaying RTO and a reaction to a growing round trip.
 //!
-//! `delta` is how much the round trip changed, `B` twice that or what is left of an earlier one;
-//! the RTO is the largest of `D` times itself, `1 + B` times the last two round trips' maximum,
-//! and that maximum plus two ticks of 50 ms. `peak-hopper-cal` has two defects of Californium:
-//! whole numbers are divided, so that `delta` is 0 unless the round trip changed by all of
-//! itself, and the second sample is compared with 0. `docs/algorithms.md#peak-hopper`; the paper
-//! by Ekstrom and Ludwig was not available.
+//! `delta` is the relative change of the round trip, `B` twice that or the rest of an earlier one.
+//! The RTO is the largest of `D` times itself, `1 + B` times the last two round trips' maximum, and
+//! that maximum plus two ticks of 50 ms. `peak-hopper-cal` has two defects of Californium: an
+//! integer division, so that `delta` is 0 unless the round trip changes by at least its own length,
+//! and a comparison of the second sample with 0. `docs/algorithms.md#peak-hopper`; the paper by
+//! Ekstrom and Ludwig was not available.
 
 use super::retained::{Retained, TimerConstants};
 use crate::controller::{Controller, Gauge, Timer};
@@ -15,20 +15,20 @@ use crate::ratio::Ratio;
 use crate::registry::{Family, Profile, Suggested};
 use crate::time::{Duration, Instant};
 
-readings! {
-    /// How the change of the round trip is worked out.
+variants! {
+    /// Computation of the round trip's change.
     pub enum Change {
         /// As a fraction, from the second sample on.
         Real = "real",
-        /// In whole numbers, the first sample's change not being kept: Californium's slips.
+        /// In integers, without the first sample's change: Californium's slips.
         Whole = "whole",
     }
 }
 
 constants! {
-    /// What can be set of Peak-Hopper.
+    /// Constants of Peak-Hopper.
     pub struct PeakHopperConstants {
-        /// how the change of the round trip is worked out
+        /// computation of the round trip's change
         change: Change,
         /// decay of the RTO and of the reaction, per sample
         decay: Ratio,
@@ -52,7 +52,7 @@ pub struct PeakHopper {
     retained: Retained,
     /// The last sample, in ticks; 0 before the first.
     last: u32,
-    /// What the next sample is compared with, in ticks.
+    /// The value that the next sample is compared with, in ticks.
     compared: u32,
     /// `B` as a multiple of 2^-30.
     reaction: u32,

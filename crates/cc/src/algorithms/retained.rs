@@ -11,7 +11,7 @@ use crate::ratio::Ratio;
 use crate::time::Duration;
 
 constants! {
-    /// What every timer in the manner of TCP can be told.
+    /// Constants of every TCP-style timer.
     pub struct TimerConstants {
         /// longest first timer as a multiple of the RTO
         dither: Ratio,
@@ -21,9 +21,9 @@ constants! {
         rto_min: Duration,
         /// longest RTO that is not backed off (0: no limit)
         estimate_max: Duration,
-        /// whether a backed-off timer stays in force until the next sample
+        /// true if a backed-off timer stays in force until the next sample
         retain_backoff: bool,
-        /// times are worked out in whole multiples of this
+        /// resolution of times: whole multiples of this
         tick: Duration,
     }
 }
@@ -62,8 +62,9 @@ impl TimerConstants {
         self.tick.times(u64::from(ticks))
     }
 
-    /// The round trip of the one copy that `answered` can answer, in ticks (Karn: none if there
-    /// are several). A separate response whose ACK was lost times the application.
+    /// The round trip of the single transmission that `answered` can belong to, in ticks (Karn:
+    /// none if there are several). A separate response after a lost ACK measures the application's
+    /// delay.
     pub(super) fn certain_sample(&self, answered: &Answered<'_>) -> Option<u32> {
         if !answered.confirmable || answered.answer == Answer::Separate {
             return None;
@@ -83,20 +84,20 @@ impl TimerConstants {
 /// An RTO and the timer that was backed off from it.
 #[derive(Debug, Default)]
 pub(super) struct Retained {
-    /// In ticks; 0 while nothing is measured.
+    /// In ticks; 0 before the first measurement.
     rto: u32,
     /// In ticks; 0 while the RTO is in force.
     backed_off: u32,
 }
 
 impl Retained {
-    /// A sample gave this RTO, in ticks.
+    /// Adopts the RTO of a sample, in ticks.
     pub(super) fn sampled(&mut self, rto: u32, constants: &TimerConstants) {
         self.rto = constants.limited(rto).max(1);
         self.backed_off = 0;
     }
 
-    /// The RTO that the last sample gave, in ticks; 0 before the first.
+    /// The RTO of the last sample, in ticks; 0 before the first.
     pub(super) fn estimated(&self) -> u32 {
         self.rto
     }
@@ -133,7 +134,7 @@ impl Retained {
         constants.span(ticks).into()
     }
 
-    /// Names what is in force, and the estimate below it.
+    /// Visits the gauges: the RTO in force, and the estimate below it.
     pub(super) fn gauges(
         &self,
         constants: &TimerConstants,

@@ -13,7 +13,7 @@ use crate::registry::{Family, Profile, Suggested};
 use crate::time::{Duration, Instant};
 
 constants! {
-    /// What can be set of RFC 6298.
+    /// Constants of RFC 6298.
     pub struct Rfc6298Constants {
         /// gain of the smoothed round-trip time
         alpha: Ratio,

@@ -1,15 +1,15 @@
-//! An exchange of a trial: its copies, as the engine keeps them.
+//! An exchange of a trial: its transmissions, as the engine keeps them.
 
 use crate::controller::Timer;
 use crate::evidence::{Answered, Kind, Matched, Transmission};
 use crate::parameters::TransmissionParameters;
 use crate::time::Instant;
 
-/// Most copies of a message.
+/// Maximum transmissions of a message.
 const COPIES: usize = 31;
 const _: () = assert!(TransmissionParameters::MAX_RETRANSMIT_LIMIT == 30);
 
-/// A place for a confirmable message: under way once it has copies.
+/// A slot for a confirmable message: outstanding once it has transmissions.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) kind: Kind,
@@ -19,7 +19,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// An empty place.
+    /// An empty slot.
     pub(super) fn vacant() -> Self {
         Self {
             kind: Kind::Request,
@@ -29,12 +29,12 @@ impl Exchange {
         }
     }
 
-    /// Whether a message is under way here.
+    /// Returns whether a message is outstanding here.
     pub(super) fn runs(&self) -> bool {
         self.sent > 0
     }
 
-    /// Nothing is under way here any more.
+    /// Clears the slot.
     pub(super) fn clear(&mut self) {
         self.sent = 0;
     }
@@ -48,27 +48,27 @@ impl Exchange {
         self.sent += 1;
     }
 
-    /// Copies sent beyond the original.
+    /// Retransmissions so far.
     pub(super) fn retransmissions(&self) -> u8 {
         self.sent.saturating_sub(1)
     }
 
-    /// When the running timer runs out.
+    /// The expiry of the running timer.
     pub(super) fn expires(&self) -> Instant {
         self.copies()
             .last()
             .map_or(Instant::ZERO, |copy| copy.at + self.timer.timeout)
     }
 
-    /// An answer at `now` to the copy that `draw` picks, if the wire tells it.
+    /// An answer at `now` to the transmission that `draw` picks, if the wire names it.
     pub(super) fn answered<'a>(
         &'a self,
         now: Instant,
         parameters: &'a TransmissionParameters,
         draw: u32,
     ) -> Answered<'a> {
-        let Timer { timeout, memo } = self.timer;
-        let answered = Answered::new(now, parameters, memo, self.copies(), timeout);
+        let Timer { timeout, state } = self.timer;
+        let answered = Answered::new(now, parameters, state, self.copies(), timeout);
         let latest = self.retransmissions();
         let copy = u8::try_from(draw % (u32::from(latest) + 1)).unwrap_or_default();
         match draw >> 30 {

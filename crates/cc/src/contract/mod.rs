@@ -1,19 +1,19 @@
-//! The contract every controller keeps, as a suite that anyone can run.
+//! Contract suite for controllers, which any implementation can run.
 //!
-//! [`Trial`] plays an engine that keeps its own promises ([`Controller`](crate::Controller)) and
-//! draws all else at random: round trips of every size, losses, ambiguous and late answers, idle
-//! months, parallel exchanges, notifications. It holds a controller to it, or two of a kind, one of
-//! which lives a thousand seconds later than the other, and checks that
+//! [`Trial`] plays an engine that keeps its own guarantees ([`Controller`](crate::Controller)) and
+//! draws everything else at random: round trips of every size, losses, ambiguous and late answers,
+//! idle months, parallel exchanges, notifications. It tests one controller, or two of a kind whose
+//! clocks differ by a thousand seconds, and checks that
 //!
 //! - timers are at least a microsecond, and a first timer is at most [`FIRST_MAX`];
-//! - a timer is no shorter than the one before it in its exchange, unless the family says so;
-//! - the window holds an exchange, a departure waits at most [`WAIT_MAX`] and comes no earlier for
-//!   being asked later;
+//! - a timer is no shorter than the one before it in its exchange, unless the family declares it;
+//! - the window permits an exchange;
+//! - a departure time is at most [`WAIT_MAX`] ahead, and never earlier when requested later;
 //! - an RTO, if there is one, is not 0;
-//! - two controllers say the same: advice depends on what was told and drawn, not on the date,
-//!   nor on anything outside the controller.
+//! - two controllers agree: decisions depend on events and draws, not on the date, nor on anything
+//!   outside the controller.
 //!
-//! That nothing overflows is checked by running it with overflow checks, as tests and fuzzing do.
+//! Overflow is detected by running it with overflow checks, as tests and fuzzing do.
 //!
 //! ```
 //! use carob_cc::{contract::{Lcg, Trial}, registry};
@@ -22,7 +22,7 @@
 //! let mut trial = Trial::new(entry.build(), entry.build(), entry.shrinks);
 //! let mut random = Lcg(1);
 //! for _ in 0..1000 {
-//!     trial.step(&mut random).unwrap();
+//! trial.step(&mut random).unwrap();
 //! }
 //! ```
 
@@ -36,12 +36,12 @@ use core::fmt;
 use crate::random::Random;
 use crate::time::Duration;
 
-/// No first timer is longer.
+/// Maximum of a first timer: 4 h.
 pub const FIRST_MAX: Duration = Duration::from_secs(4 * 3600);
-/// Nothing waits longer for its departure.
+/// Maximum wait for a departure: 4 h.
 pub const WAIT_MAX: Duration = Duration::from_secs(4 * 3600);
 
-/// A promise that a controller did not keep.
+/// Violation of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Breach {
@@ -56,17 +56,17 @@ pub enum Breach {
         /// The shorter one.
         after: Duration,
     },
-    /// A window that holds nothing.
+    /// A window that permits no exchange.
     ClosedWindow,
-    /// A departure further off than [`WAIT_MAX`].
+    /// A departure time more than [`WAIT_MAX`] ahead.
     LongWait(Duration),
-    /// Asked later, a message would leave earlier.
+    /// A message that may depart earlier when requested later.
     EarlierWhenLater,
     /// An RTO of 0.
     NoRto,
-    /// Two controllers that were told the same say different things.
+    /// Two controllers with the same events decide differently.
     Differs {
-        /// What they were asked for.
+        /// The decision.
         advice: &'static str,
     },
 }
@@ -94,13 +94,13 @@ impl fmt::Display for Breach {
 
 impl core::error::Error for Breach {}
 
-/// A linear congruential stream for trials: fast, and the same everywhere.
+/// Linear congruential stream for trials: fast, and equal on every machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Lcg(pub u64);
 
 impl Random for Lcg {
     fn next_u32(&mut self) -> u32 {
-        // Knuth's MMIX multiplier; the high half is the good one.
+        // Knuth's MMIX multiplier; the high half has the better bits.
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)

@@ -1,24 +1,24 @@
-//! The trial: an engine whose every choice is drawn.
+//! The trial: an engine with random behaviour.
 
 use super::exchange::Exchange;
 use super::{Breach, FIRST_MAX, Lcg, WAIT_MAX};
 use crate::controller::{Controller, Gauge, Timer};
 use crate::evidence::{
-    Abandoned, Answer, Departure, Expired, Kind, LateAnswer, Lost, Reason, Sent, Signal, Start,
+    Abandoned, Answer, Expired, Kind, LateAnswer, Lost, Reason, SendCandidate, Sent, Signal, Start,
     Transmission,
 };
 use crate::parameters::TransmissionParameters;
 use crate::random::Random;
 use crate::time::{Duration, Instant};
 
-/// Exchanges that may run at once.
+/// Maximum parallel exchanges.
 const PARALLEL: usize = 4;
 
-/// By how much the second controller lives later: whole seconds, because one reading of CoCoA
-/// looks at its clock once a second.
+/// Clock difference of the second controller: whole seconds, because one variant of CoCoA checks
+/// its clock once a second.
 const LATER: Duration = Duration::from_secs(1000);
 
-/// A controller, or two of a kind that are told the same.
+/// Trial of a controller, or of two of a kind with the same events.
 #[derive(Debug)]
 pub struct Trial<C> {
     one: Side<C>,
@@ -29,13 +29,13 @@ pub struct Trial<C> {
     drawn: u64,
 }
 
-/// One of them, with what the engine keeps for it.
+/// One of them, with the engine's state for it.
 #[derive(Debug)]
 struct Side<C> {
     controller: C,
     later: Duration,
     exchanges: [Exchange; PARALLEL],
-    /// What it draws; both draw the same.
+    /// Its random stream; both have the same.
     random: Lcg,
 }
 
@@ -51,8 +51,8 @@ impl<C> Side<C> {
 }
 
 impl<C: Controller> Trial<C> {
-    /// A trial of two controllers that nothing was told yet; `shrinks` if timers of an exchange
-    /// may become shorter.
+    /// Creates a trial of two new controllers. `shrinks`: the timers of an exchange may become
+    /// shorter.
     pub fn new(one: C, other: C, shrinks: bool) -> Self {
         Self {
             other: Some(Side::new(other, LATER)),
@@ -60,7 +60,7 @@ impl<C: Controller> Trial<C> {
         }
     }
 
-    /// A trial of one, in half the time: what a second would show is not checked.
+    /// Creates a trial of one controller. It takes half the time; agreement is not checked.
     pub fn alone(one: C, shrinks: bool) -> Self {
         Self {
             one: Side::new(one, Duration::ZERO),
@@ -72,22 +72,23 @@ impl<C: Controller> Trial<C> {
         }
     }
 
-    /// With other transmission parameters.
+    /// Sets the transmission parameters. Default: those of RFC 7252.
     #[must_use]
     pub fn with_parameters(mut self, parameters: TransmissionParameters) -> Self {
         self.parameters = parameters;
         self
     }
 
-    /// A number that both controllers' advice so far went into.
+    /// Returns a digest of the decisions so far.
     pub fn digest(&self) -> u64 {
         self.drawn
     }
 
-    /// One step: something happens and is told, advice is asked for and checked.
+    /// Draws a random event, and checks the decisions after it.
     ///
     /// # Errors
-    /// The first promise that was not kept.
+    ///
+    /// The first violation of the contract.
     pub fn step(&mut self, random: &mut dyn Random) -> Result<(), Breach> {
         let draw = random.next_u32();
         let slot = usize::try_from(draw >> 8).unwrap_or_default() % PARALLEL;
@@ -105,7 +106,7 @@ impl<C: Controller> Trial<C> {
         }
     }
 
-    /// Time passes: nothing, or up to a power of two of microseconds.
+    /// Advances time: by zero, or up to a power of two of microseconds.
     fn pass(&mut self, draw: u32) {
         // Up to 2^35 us, 9.5 hours; one in 4,096 steps, months.
         let exponent = match draw & 0xfff {
@@ -170,8 +171,8 @@ impl<C: Controller> Trial<C> {
             let sent = Sent::new(now, parameters, 60)
                 .with_kind(exchange.kind)
                 .with_retransmissions(copies);
-            let stamp = side.controller.on_sent(&sent, &mut side.random);
-            exchange.push(Transmission { at: now, stamp });
+            let state = side.controller.on_sent(&sent, &mut side.random);
+            exchange.push(Transmission { at: now, state });
         })
     }
 
@@ -191,8 +192,8 @@ impl<C: Controller> Trial<C> {
         }
         let timer = self.both("next timer", |side, now, parameters| {
             let exchange = &mut side.exchanges[slot];
-            let memo = exchange.timer.memo;
-            let expired = Expired::new(now, parameters, memo, retransmissions, before);
+            let state = exchange.timer.state;
+            let expired = Expired::new(now, parameters, state, retransmissions, before);
             let mut timer = side.controller.next_timeout(&expired, &mut side.random);
             if let Some(cap) = parameters.rto_max {
                 timer.timeout = timer.timeout.min(cap.max(before));
@@ -245,16 +246,16 @@ impl<C: Controller> Trial<C> {
     fn end(&mut self, slot: usize, reason: Reason) -> Result<(), Breach> {
         self.both("end", |side, now, parameters| {
             let exchange = &mut side.exchanges[slot];
-            let Timer { timeout, memo } = exchange.timer;
+            let Timer { timeout, state } = exchange.timer;
             let copies = exchange.retransmissions();
-            let abandoned = Abandoned::new(now, parameters, memo, reason, copies, timeout);
+            let abandoned = Abandoned::new(now, parameters, state, reason, copies, timeout);
             side.controller.on_abandoned(&abandoned);
             exchange.clear();
         })?;
         self.look()
     }
 
-    /// A notification as NON, or a NON request: asks, waits and leaves.
+    /// A notification as NON, or a NON request: requests its departure, waits and sends it.
     fn notify(&mut self, draw: u32) -> Result<(), Breach> {
         let kind = match draw >> 29 {
             0 => Kind::Request,
@@ -262,12 +263,12 @@ impl<C: Controller> Trial<C> {
         };
         let asked = self.now;
         let departs = |side: &mut Side<C>, at: Instant, parameters: &TransmissionParameters| {
-            let departure = Departure::new(at, parameters, 60)
+            let candidate = SendCandidate::new(at, parameters, 60)
                 .with_kind(kind)
                 .with_confirmable(false);
-            let leaves = side.controller.departure(&departure);
+            let leaves = side.controller.earliest_departure_time(&candidate);
             let leaves = leaves.max(at).since(Instant::ZERO + side.later);
-            (leaves, side.controller.must_confirm(&departure))
+            (leaves, side.controller.must_confirm(&candidate))
         };
         let (leaves, _) = self.both("departure", departs)?;
         let leaves = Instant::ZERO + leaves;
@@ -282,7 +283,7 @@ impl<C: Controller> Trial<C> {
             return Err(Breach::EarlierWhenLater);
         }
         if confirm {
-            // As CON it is an exchange; without a free place it is not sent.
+            // As CON it is an exchange; without a free slot it is not sent.
             let free = self.one.exchanges.iter().position(|e| !e.runs());
             return free.map_or(Ok(()), |slot| self.begin(slot, kind));
         }
@@ -313,7 +314,7 @@ impl<C: Controller> Trial<C> {
         })
     }
 
-    /// What can be asked for without anything happening.
+    /// Checks the decisions that need no event.
     fn look(&mut self) -> Result<(), Breach> {
         let window = self.both("window", |side, now, parameters| {
             side.controller.window(now, parameters)

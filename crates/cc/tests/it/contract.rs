@@ -76,13 +76,13 @@ fn slow_every_controller_keeps_the_contract() {
 
 /// A controller that breaks the contract in a way a test names.
 #[derive(Debug, Default)]
-struct Broken {
+struct FaultyController {
     zero: bool,
     shrink: bool,
     dated: bool,
 }
 
-impl Controller for Broken {
+impl Controller for FaultyController {
     fn first_timeout(&mut self, start: &Start<'_>, _: &mut dyn Random) -> Timer {
         let seconds = match start.now.as_micros() {
             _ if self.zero => 0,
@@ -101,7 +101,7 @@ impl Controller for Broken {
     }
 }
 
-fn breach(build: impl Fn() -> Broken) -> Option<Breach> {
+fn breach(build: impl Fn() -> FaultyController) -> Option<Breach> {
     let mut trial = Trial::new(build(), build(), false);
     let mut random = Lcg(1);
     (0..TRIAL).find_map(|_| trial.step(&mut random).err())
@@ -109,21 +109,21 @@ fn breach(build: impl Fn() -> Broken) -> Option<Breach> {
 
 #[test]
 fn what_breaks_the_contract_is_found() {
-    let broken = Broken::default;
-    assert_eq!(breach(broken), None);
-    let zero = breach(|| Broken {
+    let faulty = FaultyController::default;
+    assert_eq!(breach(faulty), None);
+    let zero = breach(|| FaultyController {
         zero: true,
-        ..broken()
+        ..faulty()
     });
     assert_eq!(zero, Some(Breach::NoTimer));
-    let shrink = breach(|| Broken {
+    let shrink = breach(|| FaultyController {
         shrink: true,
-        ..broken()
+        ..faulty()
     });
     assert!(matches!(shrink, Some(Breach::Shrank { .. })), "{shrink:?}");
-    let dated = breach(|| Broken {
+    let dated = breach(|| FaultyController {
         dated: true,
-        ..broken()
+        ..faulty()
     });
     assert!(matches!(dated, Some(Breach::Differs { .. })), "{dated:?}");
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use carob_cc::controller::{Controller, Timer};
 use carob_cc::evidence::{
-    Abandoned, Answer, Answered, Departure, Expired, Kind, Matched, Reason, Sent, Start,
+    Abandoned, Answer, Answered, Expired, Kind, Matched, Reason, SendCandidate, Sent, Start,
     Transmission,
 };
 use carob_cc::random::Fixed;
@@ -141,19 +141,19 @@ impl Replay {
         let copies = u8::try_from(self.sent.len()).unwrap();
         let sent = Sent::new(self.now, &self.parameters, 20).with_retransmissions(copies);
         let sent = adapt(sent);
-        let stamp = self.controller.on_sent(&sent, &mut self.random);
+        let state = self.controller.on_sent(&sent, &mut self.random);
         self.sent.push(Transmission {
             at: self.now,
-            stamp,
+            state,
         });
     }
 
     /// A notification asks at `now`, which may be before the one before it left.
     fn tell(&mut self, now: Instant, step: &Step) {
-        let departure = Departure::new(now, &self.parameters, 40)
+        let candidate = SendCandidate::new(now, &self.parameters, 40)
             .with_kind(Kind::Notification)
             .with_confirmable(step.confirmable);
-        let leaves = self.controller.departure(&departure);
+        let leaves = self.controller.earliest_departure_time(&candidate);
         let expected = step.leaves.as_ref().expect("it is said when it leaves");
         let expected = Instant::ZERO + duration(expected);
         assert!(
@@ -161,7 +161,7 @@ impl Replay {
             "told at {now:?}: leaves at {leaves:?}, expected {expected:?}"
         );
         self.now = self.now.max(expected);
-        let confirm = !step.confirmable && self.controller.must_confirm(&departure);
+        let confirm = !step.confirmable && self.controller.must_confirm(&candidate);
         assert_eq!(confirm, step.confirm, "told at {now:?}: as CON");
         if confirm {
             return self.begin(0, |sent| sent.with_kind(Kind::Notification));
@@ -185,7 +185,7 @@ impl Replay {
             );
             let copies = u8::try_from(self.sent.len() - 1).unwrap();
             let before = self.timer.timeout;
-            let expired = Expired::new(now, &self.parameters, self.timer.memo, copies, before);
+            let expired = Expired::new(now, &self.parameters, self.timer.state, copies, before);
             self.timer = self.controller.next_timeout(&expired, &mut self.random);
             if let Some(cap) = self.parameters.rto_max {
                 self.timer.timeout = self.timer.timeout.min(cap.max(before));
@@ -193,8 +193,8 @@ impl Replay {
             self.transmit(|sent| sent);
         } else if let Some(at) = &step.answer {
             let now = self.at(at);
-            let (memo, timeout) = (self.timer.memo, self.timer.timeout);
-            let mut answered = Answered::new(now, &self.parameters, memo, &self.sent, timeout);
+            let (state, timeout) = (self.timer.state, self.timer.timeout);
+            let mut answered = Answered::new(now, &self.parameters, state, &self.sent, timeout);
             if let Some(copy) = step.copy {
                 answered = answered.with_matched(Matched::Exact(copy));
             }
@@ -205,11 +205,11 @@ impl Replay {
         } else if let Some(at) = &step.fail {
             let now = self.at(at);
             let copies = u8::try_from(self.sent.len() - 1).unwrap();
-            let (memo, timeout) = (self.timer.memo, self.timer.timeout);
+            let (state, timeout) = (self.timer.state, self.timer.timeout);
             let abandoned = Abandoned::new(
                 now,
                 &self.parameters,
-                memo,
+                state,
                 Reason::TimedOut,
                 copies,
                 timeout,
@@ -326,7 +326,7 @@ fn every_timing_vector_holds() {
 }
 
 /// The number of the first step that differs from what Californium does once one of its defects is
-/// not repeated: it is the first at which the defect acts. Where that cannot be told from the steps,
+/// not repeated: it is the first at which the defect acts. Where the steps do not show it,
 /// the vector is left out.
 fn without(file: &str, change: (&str, &str), acts: impl Fn(&[Step]) -> Option<usize>) {
     let file = read(&folder().join("varying").join(file));

@@ -1,4 +1,4 @@
-//! What `--help` adds to the options: groups of commands, examples, exit codes.
+//! Additions of `--help` to the options: groups of commands, examples, exit codes.
 
 use std::fmt::Write as _;
 
@@ -9,19 +9,19 @@ use super::Args;
 use crate::commands::cc::trace_help;
 use crate::failure::EXIT_CODES;
 
-/// Commands in the order a new user meets them; one that is in no group comes last.
+/// Groups of commands, in the order of a tutorial; commands of no group come last.
 const GROUPS: &[(&str, &[&str])] = &[
     (
-        "Ask a server",
+        "Requests",
         &[
             "get", "discover", "observe", "put", "post", "delete", "fetch", "patch", "ipatch",
             "ping",
         ],
     ),
-    ("Be a server", &["serve", "proxy"]),
-    ("Measure a server", &["bench"]),
-    ("Choose congestion control", &["cc", "profiles", "lab"]),
-    ("Set up", &["completions", "man"]),
+    ("Servers", &["serve", "proxy"]),
+    ("Load generator", &["bench"]),
+    ("Congestion control", &["cc", "profiles", "lab"]),
+    ("Setup", &["completions", "man"]),
 ];
 
 const FIRST_STEPS: &str = "\
@@ -39,7 +39,7 @@ Examples:
 
 const SERVE: &str = "
 Demo resources:
-  /hello    32 bytes of text       /echo     returns what it is sent
+  /hello    32 bytes of text       /echo     returns the request's body
   /large    1 MiB in many blocks   /slow     answers after 1.5 s
   /time     changes each second    /count    a number; POST adds to it
   /sensors  JSON or CBOR           /.well-known/core lists them all
@@ -194,72 +194,68 @@ const REQUESTS: &[&str] = &[
 /// Those of them that take several URIs.
 const SEVERAL: &[&str] = &["get", "delete", "ping"];
 
-/// What `carob observe` does at its end, and what its exit codes mean beyond [`EXIT_CODES`].
+/// Endings of `carob observe`, and its exit codes beyond [`EXIT_CODES`].
 const OBSERVE: &str = "
-At its end, and when it is interrupted, it tells the server so (GET with Observe 1).
+At its end, and when it is interrupted, the command deregisters (GET with Observe 1).
 ";
 const OBSERVE_CODES: &[(u8, &str)] = &[
-    (
-        0,
-        "enough: --count or --for was reached, or nobody reads on",
-    ),
+    (0, "--count or --for was reached, or the output was closed"),
     (
         1,
-        "the server ended it with 4.xx, or does not let the resource be observed",
+        "the server ended it with 4.xx, or the resource is not observable",
     ),
     (5, "the server ended it with 5.xx"),
 ];
-/// What `carob bench` checks and how it counts, and its exit codes beyond [`EXIT_CODES`].
+/// Checks and counters of `carob bench`, and its exit codes beyond [`EXIT_CODES`].
 const BENCH: &str = "
-What is checked: an answer counts only if type, Message ID and token are those of a request that
-waits, and its code is 2.xx; of a body also its length and ETag. All else is counted by kind.
+Checks: a response counts only if its type, Message ID and token match an outstanding request and
+its code is 2.xx; for bodies also its length and ETag. All others are counted by kind.
 
-Closed loop: each answer makes room for the next request, so a server that stalls is asked less and
-its stall is seen by few. To see it as users would, ask at a rate (--rate): latency then runs from
-the moment a request was meant to leave.
+Closed loop: each response starts the next request, so a stalled server receives fewer requests and
+few of them measure the stall. For the latency that users see, set a rate (--rate): latency is then
+measured from the intended time of a request.
 
-A Message ID must not recur between two endpoints within EXCHANGE_LIFETIME (247 s), so that a source
-port is dropped for a fresh one after 60,000 messages (--port-messages). The fresh port's
-congestion control begins anew.
+A Message ID must not repeat between two endpoints within EXCHANGE_LIFETIME (247 s). So a source
+port is replaced by a new one after 60,000 messages (--port-messages). Congestion control of the new
+port starts from its initial state.
 
-Over coaps a source port has a DTLS session, made before the clock starts. That of a fresh port is made
-when its first request is to leave, which waits for it and is measured with it. A session is made with
-a key or with certificates, as `carob get` does, and its handshake has the timers of RFC 6347, 1 s and
-then twice as long each time, within --timeout. A session that the server closes, or in which nothing
-has come for --timeout, is given up, and the next request has another made.
+Over coaps each source port has a DTLS session, established before the measurement. The session of a
+replacement port is established with its first request, whose latency includes the handshake. The
+session uses a key or certificates, as in `carob get`. Its handshake has the timers of RFC 6347, 1 s,
+doubled at each retransmission, within --timeout. A session that the server closes, or on which
+nothing arrives for --timeout, is abandoned; the next request establishes another.
 
-Handshakes (--mode handshake) are made one after the other, each from a source port of its own, and
-closed at once (close_notify); no request is made. One is made before the clock starts. A server may
-limit them, and not answer those beyond: `carob serve` takes 100 a second of one source, 1,000 at once,
-and all that come with --limit handshake_rate=0 --limit handshake_work=100.
+Handshakes (--mode handshake) each have a source port of their own and end with close_notify,
+without a request. One is made before the measurement. A server may limit handshakes and ignore
+those above the limit. `carob serve` accepts 100 a second of one source, with a burst of 1,000, and
+all of them with --limit handshake_rate=0 --limit handshake_work=100.
 
 If any request succeeded, the exit code is 0; otherwise it is that of the most frequent error.
 ";
 const BENCH_CODES: &[(u8, &str)] = &[
     (0, "a request, or a handshake, succeeded"),
-    (3, "no answer in time to any request"),
+    (3, "no request was answered in time"),
     (
         4,
-        "no request succeeded for another reason; cannot resolve, bind or make a session",
+        "no request succeeded for another reason: cannot resolve, bind or establish a session",
     ),
 ];
 const PROXY: &str = "
-Nothing is passed on unless an option says so. A reverse-proxy (--route) takes what begins with PATH
-to its origin; of several paths the longest counts, and /.well-known/core lists what all origins
-offer. A forward-proxy (--allow) asks those hosts whose names or addresses match a pattern
+Without --route and --allow no request is forwarded. A reverse-proxy (--route) maps the paths that
+begin with PATH to its origin. The longest matching path applies, and /.well-known/core lists the
+resources of all origins. A forward-proxy (--allow) forwards requests to hosts that match a pattern
 [SCHEME://]HOST[:PORT]; HOST is a name, *.NAME, *, an address or a network (192.0.2.0/24).
-Names, and *, never lead to loopback or link-local addresses: these must be allowed as addresses, or
-as localhost. Others are answered 5.05.
+Names and * never resolve to loopback or link-local addresses: these must be allowed as addresses,
+or as localhost. Requests to other hosts are answered 5.05.
 
-The side of the clients and that of the origins have a congestion controller each (--cc,
---origin-cc). Responses that are fresh are given to all clients, and what is observed is observed
-once; but nothing is shared of what is asked for securely or from secure origins, unless
---share-secure says so.
+Each side, that of the clients and that of the origins, has a congestion controller (--cc,
+--origin-cc). All clients share fresh responses and one observation of each resource. Responses over
+secure connections or from secure origins are not shared unless --share-secure is set.
 ";
 const SERVE_CODES: &[(u8, &str)] = &[
     (0, "stopped by Ctrl-C or SIGTERM"),
     (1, "a file or folder could not be read or written"),
-    (130, "interrupted again while it was stopping"),
+    (130, "interrupted again during the shutdown"),
 ];
 
 /// The definition of the command line, with all its help.
@@ -285,7 +281,7 @@ pub(crate) fn command() -> clap::Command {
     command.help_template(template).after_help(after)
 }
 
-/// As clap paints its own headings.
+/// The style of clap's headings.
 const HEADING: Style = Style::new().bold().underline();
 const LITERAL: Style = Style::new().bold();
 
@@ -319,7 +315,7 @@ fn groups(command: &clap::Command) -> String {
     text
 }
 
-/// What follows a command's options.
+/// The text after a command's options.
 fn after(name: &str) -> String {
     let mut text = String::new();
     if let Some((_, examples)) = EXAMPLES.iter().find(|(verb, _)| *verb == name) {

@@ -1,4 +1,4 @@
-//! What can be typed after `carob proxy`.
+//! Arguments of `carob proxy`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,50 +9,56 @@ use carob::{BlockSize, Prefix, TransmissionProfile};
 
 use super::{ListenArgs, OperatorArgs, WatchArgs, values};
 
-/// What a proxy can be told.
+/// Arguments of `carob proxy`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProxyArgs {
-    /// Take what begins with PATH here to what begins with URI there: /kitchen=coap://192.0.2.7
+    /// Map a path prefix to an origin: /kitchen=coap://192.0.2.7
     #[arg(long, value_name = "PATH=URI", value_parser = route)]
     pub(crate) route: Vec<(String, String)>,
-    /// Ask these for whoever names them: [SCHEME://]HOST[:PORT]; without it, nobody
+    /// Forward requests to these origins: [SCHEME://]HOST[:PORT] [default: none]
     #[arg(long, value_name = "PATTERN")]
     pub(crate) allow: Vec<Allow>,
-    /// A name that leads to this proxy; its addresses are known
+    /// Accept this name as one of the proxy; its addresses are known
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Vec<String>,
-    /// What it calls itself in the answer that ends a loop (5.08)
+    /// Name the proxy in the response that ends a loop (5.08)
     #[arg(long, value_name = "NAME", default_value = "carob")]
     pub(crate) id: String,
-    /// The Hop-Limit of requests that come without one
+    /// Set the Hop-Limit of requests without one
     #[arg(long, value_name = "HOPS", default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) hop_limit: u8,
-    /// Where to listen, at port 5683 unless given; [::] takes IPv4 too, and port 0 any that is free
+    /// Listen on this address, at port 5683 unless given
+    ///
+    /// [::] accepts IPv4, too. Port 0 selects a free port.
     #[arg(
         long,
         value_name = "ADDRESS",
         default_value = "[::]:5683",
         value_parser = super::values::coap_address,
-        help_heading = "Side of the clients"
+        help_heading = "Client side"
     )]
     pub(crate) bind: String,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
-    /// The congestion controller towards clients (`carob cc list` explains all) [default: default, or the
-    /// profile's]
-    #[arg(long, value_name = "NAME", help_heading = "Side of the clients")]
+    /// Select the congestion controller towards clients
+    ///
+    /// `carob cc list` explains all. [default: default, or the profile's]
+    #[arg(long, value_name = "NAME", help_heading = "Client side")]
     pub(crate) cc: Option<String>,
-    /// What suits the link to the clients: nb-iot, lte-m, thread or lan (`carob profiles` explains all);
-    /// other options go over it
-    #[arg(long, value_name = "NAME", value_parser = values::profile, help_heading = "Side of the clients")]
+    /// Use the profile of the link to clients: nb-iot, lte-m, thread, lan
+    ///
+    /// `carob profiles` explains all. Explicit options override the profile.
+    #[arg(long, value_name = "NAME", value_parser = values::profile, help_heading = "Client side")]
     pub(crate) profile: Option<TransmissionProfile>,
-    /// Give all peers with this prefix, or without one all there are, one budget in front of their
-    /// controllers, for those behind one slow link; several may be given, the longest counts
+    /// Share one congestion budget among clients behind one slow link
+    ///
+    /// The clients are those with this prefix, or all clients without one. May be repeated; the
+    /// longest matching prefix applies.
     #[arg(long, value_name = "PREFIX", num_args = 0..=1, require_equals = true, default_missing_value = "all",
-          value_parser = values::aggregate, help_heading = "Side of the clients")]
+          value_parser = values::aggregate, help_heading = "Client side")]
     pub(crate) aggregate: Vec<Prefix>,
-    /// The largest block to send to clients or take from them
-    #[arg(long, value_name = "BYTES", value_parser = values::block_size, help_heading = "Side of the clients")]
+    /// Exchange blocks of at most this size with clients
+    #[arg(long, value_name = "BYTES", value_parser = values::block_size, help_heading = "Client side")]
     pub(crate) block_size: Option<BlockSize>,
     #[command(flatten)]
     pub(crate) origin: OriginArgs,
@@ -60,82 +66,95 @@ pub(crate) struct ProxyArgs {
     pub(crate) limit: LimitArgs,
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
-    /// Print the line that says it listens as a JSON object
+    /// Print the ready line as a JSON object
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) watch: WatchArgs,
 }
 
-/// How origins are asked.
+/// Options of requests to origins.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Side of the origins")]
+#[command(next_help_heading = "Origin side")]
 pub(crate) struct OriginArgs {
-    /// The congestion controller towards origins, or towards one: 192.0.2.7:5683=fasor
+    /// Select the congestion controller towards origins
+    ///
+    /// For one origin: 192.0.2.7:5683=fasor.
     #[arg(long, value_name = "[ADDRESS=]NAME", value_parser = controller)]
     pub(crate) origin_cc: Vec<(Option<SocketAddr>, String)>,
-    /// What suits the link to the origins, or to one: 192.0.2.7:5683=nb-iot. --origin-cc for the same
-    /// and other options go over it; blocks are those of all origins
+    /// Use the profile of the link to origins
+    ///
+    /// For one origin: 192.0.2.7:5683=nb-iot. --origin-cc for the same origin and explicit options
+    /// override the profile. The block size is common to all origins.
     #[arg(long, value_name = "[ADDRESS=]NAME", value_parser = profile)]
     pub(crate) origin_profile: Vec<(Option<SocketAddr>, TransmissionProfile)>,
-    /// The largest block to send to origins or ask them for
+    /// Exchange blocks of at most this size with origins
     #[arg(long, value_name = "BYTES", value_parser = values::block_size)]
     pub(crate) origin_block_size: Option<BlockSize>,
-    /// Give an origin up after this long (5.04), such as 5s
+    /// Respond 5.04 if the origin does not respond for this long, such as 5s
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "100s")]
     pub(crate) patience: Duration,
-    /// Trust origins with certificates of this PEM file instead of the system's
+    /// Trust the certificates of this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) origin_ca: Option<PathBuf>,
-    /// The proxy's own certificate for origins, with those that vouch for it (PEM)
+    /// Present this certificate to origins, followed by its chain (PEM)
     #[arg(long, value_name = "FILE", requires = "origin_key")]
     pub(crate) origin_cert: Option<PathBuf>,
-    /// The key of that certificate (PEM)
+    /// Use this private key of that certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "origin_cert")]
     pub(crate) origin_key: Option<PathBuf>,
-    /// The name of the key that the proxy shares with origins over DTLS; the key itself is in
-    /// --origin-psk-file, or in the environment as CAROB_PSK
+    /// Set the identity of the key shared with origins over DTLS
+    ///
+    /// The key is in --origin-psk-file, or in the environment variable CAROB_PSK.
     #[arg(long, value_name = "NAME")]
     pub(crate) origin_psk_identity: Option<String>,
-    /// A file of such keys, a line IDENTITY:KEY for each; what begins with 0x is hexadecimal
+    /// Read the keys shared with origins from a file
+    ///
+    /// The file has a line IDENTITY:KEY for each. A key that begins with 0x is hexadecimal.
     #[arg(long, value_name = "FILE")]
     pub(crate) origin_psk_file: Option<PathBuf>,
 }
 
-/// What the proxy may hold.
+/// Limits of the proxy.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
-    /// Requests that wait for origins; beyond: 5.03
+    /// Limit requests in progress at origins; 5.03 above it
     #[arg(long, value_name = "N", default_value_t = 1_024)]
     pub(crate) requests: usize,
-    /// Requests that wait for one origin; beyond: 5.03
+    /// Limit requests in progress at one origin; 5.03 above it
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) requests_of_origin: usize,
-    /// Bytes of a body; beyond: 4.13 for requests, 5.02 for responses
+    /// Limit the size of a body; 4.13 or 5.02 above it
+    ///
+    /// 4.13 for the body of a request, 5.02 for that of a response.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     pub(crate) body_bytes: usize,
-    /// Resources that are observed at origins; others are read once
+    /// Limit observations at origins
+    ///
+    /// Above the limit a registration is forwarded as a plain GET.
     #[arg(long, value_name = "N", default_value_t = 1_024)]
     pub(crate) observations: usize,
-    /// Of those, resources that one client began to observe
+    /// Limit observations at origins for one client
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub(crate) observations_of_client: usize,
-    /// Responses that the cache keeps; 0 keeps none
+    /// Limit the responses in the cache; 0 disables it
     #[arg(long, value_name = "N", default_value_t = 4_096)]
     pub(crate) cache_entries: usize,
-    /// Bytes that the cache keeps
+    /// Limit the bytes in the cache
     #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
     pub(crate) cache_bytes: usize,
-    /// Keep and share what is asked for securely and from secure origins, too: only where every
-    /// client may see what any other may
+    /// Cache and share secure responses, too
+    ///
+    /// Only for proxies all of whose clients have the same authorization.
     #[arg(long)]
     pub(crate) share_secure: bool,
-    /// Requests of one client that wait for origins; beyond: 5.03
+    /// Limit requests in progress of one client; 5.03 above it
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub(crate) requests_of_client: usize,
-    /// Set another limit of the side of the clients, such as request_rate=50; `carob serve --limits`
-    /// lists them; may be repeated
+    /// Set another limit towards clients, such as request_rate=50
+    ///
+    /// `carob serve --limits` lists all. May be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = values::limit)]
     pub(crate) limit: Vec<(String, usize)>,
 }

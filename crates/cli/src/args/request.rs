@@ -1,4 +1,4 @@
-//! What can be typed after the commands that talk to a server.
+//! Arguments of the commands that send requests.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,15 +10,19 @@ use carob::{
 use super::values::{self, OptionValue, Tag};
 use crate::formats;
 
-/// How messages are timed.
+/// Congestion controller and transmission profile.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct ChoiceArgs {
-    /// The congestion controller (`carob cc list` explains all) [default: default, or the profile's]
+    /// Select the congestion controller [default: default, or the profile's]
+    ///
+    /// `carob cc list` explains all.
     #[arg(long, value_name = "NAME")]
     pub(crate) cc: Option<String>,
-    /// What suits a kind of link: nb-iot, lte-m, thread or lan, each with a controller, timers and a block
-    /// size (`carob profiles` explains all); --cc and other explicit options override it
+    /// Use the profile of a link: nb-iot, lte-m, thread or lan
+    ///
+    /// A profile sets the controller, the transmission parameters and the block size; `carob
+    /// profiles` explains all. --cc and other explicit options override it.
     #[arg(long, value_name = "NAME", value_parser = values::profile)]
     pub(crate) profile: Option<TransmissionProfile>,
 }
@@ -27,7 +31,7 @@ pub(crate) struct ChoiceArgs {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct TransmissionArgs {
-    /// Allow this many outstanding exchanges with a peer (NSTART) [default: 1, or the profile's]
+    /// Limit outstanding exchanges with a peer (NSTART) [default: 1, or the profile's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) nstart: Option<u16>,
     /// Set the first timeout without an RTT estimate (ACK_TIMEOUT) [default: 2s, or the profile's]
@@ -40,13 +44,13 @@ pub(crate) struct TransmissionArgs {
 }
 
 impl TransmissionArgs {
-    /// Whether any is given.
+    /// Returns true if any is set.
     pub(crate) fn any(&self) -> bool {
         self.nstart.is_some() || self.ack_timeout.is_some() || self.max_retransmit.is_some()
     }
 }
 
-/// How to reach the other side, whatever is asked of it.
+/// Transport, security and timeout of requests.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct NetworkArgs {
@@ -63,74 +67,80 @@ pub(crate) struct NetworkArgs {
     pub(crate) psk: PskArgs,
 }
 
-/// The key that we share with a server.
+/// The key shared with a server.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "DTLS (coaps) with a pre-shared key, in the place of certificates")]
+#[command(next_help_heading = "DTLS pre-shared key (coaps), instead of certificates")]
 pub(crate) struct PskArgs {
-    /// The name of the key that both sides know; the key itself is in --psk-file, or in the
-    /// environment as CAROB_PSK
+    /// Set the identity of the pre-shared key
+    ///
+    /// The key is in --psk-file, or in the environment variable CAROB_PSK.
     #[arg(long, value_name = "NAME")]
     pub(crate) psk_identity: Option<String>,
-    /// A file of keys, a line IDENTITY:KEY for each; what begins with 0x is hexadecimal
+    /// Read the pre-shared key from a file
+    ///
+    /// The file has a line IDENTITY:KEY for each key. A key that begins with 0x is hexadecimal.
     #[arg(long, value_name = "FILE")]
     pub(crate) psk_file: Option<PathBuf>,
 }
 
-/// Whom to trust over TLS and DTLS, and who we are.
+/// TLS and DTLS: trust anchors and this end's certificate.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "TLS and DTLS (coaps, coaps+tcp, coaps+ws)")]
 pub(crate) struct TlsArgs {
     /// Trust the certificates of this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Our own certificate, with those that vouch for it (PEM)
+    /// Present this certificate, followed by its chain (PEM)
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) cert: Option<PathBuf>,
-    /// The key of our certificate (PEM)
+    /// Use this private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
 }
 
-/// How a group is asked: a multicast address, or the broadcast address.
+/// Options of multicast and broadcast requests.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Groups (multicast)")]
+#[command(next_help_heading = "Multicast")]
 pub(crate) struct GroupArgs {
-    /// How long to take the answers of a group; 8s unless told, or --deadline
+    /// Wait this long for multicast responses [default: --deadline, or 8s]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) gather: Option<Duration>,
-    /// Write to the group by this interface, such as eth0
+    /// Send multicast requests over this interface, such as eth0
     #[arg(long, value_name = "INTERFACE")]
     pub(crate) interface: Option<String>,
-    /// How many networks the request may cross, ours included; the system says 1
+    /// Set the hop limit (TTL) of multicast requests [default: the system's, 1]
     #[arg(long, value_name = "N")]
     pub(crate) hops: Option<u8>,
 }
 
-/// How messages leave.
+/// Options of messages: type, proxy, blocks and tokens.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct MessageArgs {
-    /// Send as NON: not repeated if lost
+    /// Send as NON, without retransmission
     #[arg(long)]
     pub(crate) non: bool,
-    /// Ask this forward-proxy for it: SCHEME://HOST[:PORT]
+    /// Send requests through this forward-proxy: SCHEME://HOST[:PORT]
     #[arg(long, value_name = "URI")]
     pub(crate) proxy: Option<String>,
-    /// The largest block to send or ask for: 16, 32, 64, 128, 256, 512 or 1024
+    /// Use blocks of at most this size: 16, 32, 64, 128, 256, 512 or 1024
     #[arg(long, value_name = "BYTES", value_parser = values::block_size)]
     pub(crate) block_size: Option<BlockSize>,
-    /// The length of tokens, in bytes, 0 to 1024; those of more than 8 go to servers that take them
-    /// (RFC 8974), others get 8 [default: 8]
+    /// Set the length of tokens in bytes, 0 to 1024 [default: 8]
+    ///
+    /// Servers without support of longer tokens (RFC 8974) get tokens of 8 bytes.
     #[arg(long, value_name = "BYTES", value_parser = values::token_length)]
     pub(crate) token_length: Option<u16>,
-    /// The option in which fasor-option and others count retransmissions, if not 65052
+    /// Count retransmissions in this option [default: 65052]
+    ///
+    /// fasor-option and other controllers with a retransmission count use it.
     #[arg(long, value_name = "NUMBER", value_parser = values::count_option)]
     pub(crate) count_option: Option<OptionNumber>,
 }
 
-/// What to tell of how it went.
+/// Diagnosis: messages, event log and capture.
 #[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "What happens on the wire")]
+#[command(next_help_heading = "Diagnosis")]
 pub(crate) struct WatchArgs {
     /// Show each message as a line on stderr; -vv shows its bytes too
     #[arg(short, long, action = clap::ArgAction::Count)]
@@ -138,80 +148,84 @@ pub(crate) struct WatchArgs {
     /// Write an event log, a line of JSON for each protocol event; `-` is stderr
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Write a capture (pcapng) that Wireshark reads
+    /// Write a capture for Wireshark (pcapng)
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
 }
 
-/// What is shown of answers.
+/// Format of responses.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct ShowArgs {
-    /// Print a JSON object for each answer, with all there is to tell
+    /// Print a JSON object for each response, with all details
     #[arg(long)]
     pub(crate) json: bool,
-    /// Tell times, retransmissions and timers, on stderr or in the JSON object
+    /// Show times, retransmissions and timers, on stderr or in the JSON object
     #[arg(long)]
     pub(crate) timing: bool,
 }
 
-/// What is done with a body that comes back.
+/// Destination and format of a response's body.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct BodyArgs {
     /// Write the body to a file, which appears only when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Print the body as it came, on a terminal too
+    /// Print the body unchanged, on a terminal too
     #[arg(long, conflicts_with = "json")]
     pub(crate) raw: bool,
 }
 
-/// Which representation is asked for.
+/// The representation requested.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SelectArgs {
-    /// The format to ask for: json, cbor, text, link, ..., a media type or a number
+    /// Request a format: json, cbor, text, link, ..., media type or number
     #[arg(long, value_name = "FORMAT", value_parser = formats::parse)]
     pub(crate) accept: Option<ContentFormat>,
-    /// Add an option, such as 65000=0x01 or Hop-Limit=16; what does not begin with 0x is text, or a
-    /// number if the option is one
+    /// Add an option, such as 65000=0x01 or Hop-Limit=16
+    ///
+    /// A value that begins with 0x is hexadecimal. Any other is a number if the option's format is
+    /// uint, otherwise text.
     #[arg(long, value_name = "NUMBER=VALUE", value_parser = values::option)]
     pub(crate) option: Vec<OptionValue>,
 }
 
-/// Under which conditions a request is to be carried out.
+/// Conditions of a request.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConditionArgs {
-    /// A state that is known already: if it is still the same, the answer has no body (2.03)
+    /// Validate the representation with this entity tag (2.03 if current)
     #[arg(long, value_name = "HEX", value_parser = values::etag)]
     pub(crate) etag: Vec<Vec<u8>>,
-    /// Only if the resource is in this state, or exists at all
+    /// Require the resource to have this entity tag, or any: to exist
     #[arg(long, value_name = "HEX|any", value_parser = values::tag)]
     pub(crate) if_match: Vec<Tag>,
-    /// Only if the resource does not exist
+    /// Require that the resource does not exist
     #[arg(long)]
     pub(crate) if_none_match: bool,
 }
 
-/// Where a request's body comes from, and what it is.
+/// Source and format of a request's body.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ContentArgs {
-    /// Send a file as the body
+    /// Send the content of a file as the body
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// The body's format, if its file's extension does not tell it: see --accept
+    /// Set the body's format, as for --accept
+    ///
+    /// Needed if the body's file has no known extension.
     #[arg(long, value_name = "FORMAT", value_parser = formats::parse)]
     pub(crate) format: Option<ContentFormat>,
 }
 
-/// What every request can be told.
+/// Options of every request.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RequestArgs {
     #[command(flatten)]
     pub(crate) select: SelectArgs,
     #[command(flatten)]
     pub(crate) condition: ConditionArgs,
-    /// Ask for no response, or for none of these classes: 2xx, 4xx, 5xx
+    /// Suppress the response, or these classes of responses: 2xx, 4xx, 5xx
     #[arg(
         long,
         value_name = "CLASSES",
@@ -235,20 +249,20 @@ pub(crate) struct RequestArgs {
     pub(crate) watch: WatchArgs,
 }
 
-/// What requests without a body can be told.
+/// Arguments of requests without a body.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AskArgs {
-    /// What to ask for: coap://HOST[:PORT]/PATH[?QUERY]; several are asked for one after the other
+    /// Resources: coap://HOST[:PORT]/PATH[?QUERY]; requested one after the other
     #[arg(value_name = "URI", required = true)]
     pub(crate) uris: Vec<String>,
     #[command(flatten)]
     pub(crate) request: RequestArgs,
 }
 
-/// What requests with a body can be told.
+/// Arguments of requests with a body.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SendArgs {
-    /// Where to send it: coap://HOST[:PORT]/PATH[?QUERY]
+    /// Resource: coap://HOST[:PORT]/PATH[?QUERY]
     #[arg(value_name = "URI")]
     pub(crate) uri: String,
     /// The body; `-` reads it from stdin
@@ -260,20 +274,24 @@ pub(crate) struct SendArgs {
     pub(crate) request: RequestArgs,
 }
 
-/// What a discovery can be told.
+/// Arguments of `carob discover`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiscoverArgs {
-    /// Whom to ask: HOST[:PORT], or a URI, whose path may name another list than
+    /// Discover HOST[:PORT], or a URI, whose path may name another list than
     /// /.well-known/core
     #[arg(value_name = "HOST")]
     pub(crate) host: String,
-    /// Only what matches, such as rt=temperature*, href=/sensors/* or obs; of several, all must
+    /// Filter links: rt=temperature*, href=/sensors/* or obs
+    ///
+    /// May be repeated; a link must match all filters.
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) filter: Vec<String>,
-    /// Print links as they are, a line each
+    /// Print links unchanged, a line each
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub(crate) raw: bool,
-    /// Print a JSON array instead of a table; of a group, an object for each member
+    /// Print a JSON array instead of a table
+    ///
+    /// For a multicast request, an object for each member.
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -284,13 +302,13 @@ pub(crate) struct DiscoverArgs {
     pub(crate) watch: WatchArgs,
 }
 
-/// What an observation can be told.
+/// Arguments of `carob observe`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ObserveArgs {
-    /// What to observe: coap://HOST[:PORT]/PATH[?QUERY]
+    /// Observe coap://HOST[:PORT]/PATH[?QUERY]
     #[arg(value_name = "URI")]
     pub(crate) uri: String,
-    /// Stop after this many states
+    /// Stop after this many representations
     #[arg(long, value_name = "N", value_parser = values::at_least_one)]
     pub(crate) count: Option<u64>,
     /// Stop after this long, such as 10s or 5min
@@ -301,7 +319,7 @@ pub(crate) struct ObserveArgs {
     /// Print a line of JSON for each event: state, stale, ended
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
-    /// Print each state as it came, and nothing between them
+    /// Print each representation unchanged, without separators
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub(crate) raw: bool,
     #[command(flatten)]
@@ -312,10 +330,10 @@ pub(crate) struct ObserveArgs {
     pub(crate) watch: WatchArgs,
 }
 
-/// What a ping can be told.
+/// Arguments of `carob ping`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PingArgs {
-    /// Whom to ask: coap://HOST[:PORT]; several are asked one after the other
+    /// Ping coap://HOST[:PORT]; several are pinged one after the other
     #[arg(value_name = "URI", required = true)]
     pub(crate) uris: Vec<String>,
     #[command(flatten)]

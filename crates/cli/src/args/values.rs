@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use carob::{
-    BadPrefix, BlockSize, Choice, NoResponse, OptionNumber, Prefix, Scheme, Settings,
+    BadPrefix, BlockSize, Config, CongestionControl, NoResponse, OptionNumber, Prefix, Scheme,
     TransmissionProfile, UnknownProfile,
 };
 use carob_cc::registry::nearest;
@@ -123,7 +123,7 @@ pub(crate) fn amplification_limit(text: &str) -> Result<(Prefix, bool), String> 
     }
 }
 
-/// The highest rate that the engine's token buckets can tell from no limit, in requests a second.
+/// The highest rate that the engine's token buckets can enforce, in requests per second.
 const RATE_MAX: usize = 1_000_000;
 
 /// `NAME=VALUE` of a limit.
@@ -162,7 +162,7 @@ pub(crate) fn limit(text: &str) -> Result<(String, usize), String> {
     Ok((name, number))
 }
 
-/// Classes of responses that are not wanted, such as `2xx,5xx`, or `all`.
+/// Classes of responses to suppress, such as `2xx,5xx`, or `all`.
 pub(crate) fn no_response(text: &str) -> Result<NoResponse, String> {
     text.split(',')
         .try_fold(NoResponse::NONE, |sum, class| {
@@ -263,12 +263,12 @@ pub(crate) fn authority(scheme: Scheme, address: SocketAddr) -> String {
     format!("{scheme}://{address}")
 }
 
-/// Settings with a profile, if there is one, and a controller that goes over it.
+/// Config with a profile, if there is one, and a controller that goes over it.
 pub(crate) fn timed(
     profile: Option<TransmissionProfile>,
     controller: Option<&str>,
-) -> Result<Settings, Failure> {
-    let settings = profile.map_or_else(Settings::new, |profile| Settings::new().profile(profile));
+) -> Result<Config, Failure> {
+    let settings = profile.map_or_else(Config::new, |profile| Config::new().profile(profile));
     match controller {
         Some(name) => Ok(settings.controller(self::controller(name)?)),
         None => Ok(settings),
@@ -285,8 +285,8 @@ pub(crate) fn profile(name: &str) -> Result<TransmissionProfile, String> {
 }
 
 /// The controller of a name.
-pub(crate) fn controller(name: &str) -> Result<Choice, Failure> {
-    Choice::named(name).map_err(|unknown| {
+pub(crate) fn controller(name: &str) -> Result<CongestionControl, Failure> {
+    CongestionControl::named(name).map_err(|unknown| {
         let failure = Failure::new(Kind::Usage, format_args!("--cc: {unknown}"));
         failure.hint("`carob cc list` explains all")
     })

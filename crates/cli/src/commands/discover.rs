@@ -18,7 +18,7 @@ use crate::printer;
 
 const LIST: &str = "/.well-known/core";
 
-/// Asks for the list and shows it.
+/// Requests the list and shows it.
 pub(crate) async fn run(args: DiscoverArgs) -> Result<Outcome, Failure> {
     let uri = uri_of(&args.host);
     let outcome = ask(&uri, &args).await;
@@ -44,10 +44,11 @@ async fn ask(uri: &str, args: &DiscoverArgs) -> Result<Outcome, Failure> {
         return ask_group(uri, request, args).await;
     }
     if let Some(deadline) = args.network.deadline {
-        request = request.deadline(deadline);
+        request = request.timeout(deadline);
     }
     let reply = request.await;
-    let reply = reply.map_err(|error| Failure::of_request(error, uri, monitor.tally().of_last))?;
+    let reply =
+        reply.map_err(|error| Failure::of_request(error, uri, monitor.counters().of_last))?;
     if let Some(error) = reply.error_for_code() {
         if args.json {
             printer::failure_json(uri, &Failure::new(Kind::Network, error), None);
@@ -65,17 +66,17 @@ async fn ask(uri: &str, args: &DiscoverArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Response(Code::CONTENT))
 }
 
-/// Asks all members of a group, and shows what each has.
+/// Sends a multicast request, and shows the links of each member.
 async fn ask_group(
     uri: &str,
     request: RequestBuilder,
     args: &DiscoverArgs,
 ) -> Result<Outcome, Failure> {
     let deadline = args.network.deadline;
-    let (mut gathered, lasts) = group::gather(request, &args.group, deadline).await?;
+    let (mut gathered, lasts) = group::multicast(request, &args.group, deadline).await?;
     let mut anybody = false;
     while let Some(reply) = gathered.next().await {
-        // One that cannot be understood is no reason not to hear the others.
+        // A malformed response does not end the command: others may follow.
         let reply = match reply.map_err(Failure::from) {
             Ok(reply) => reply,
             Err(failure) => {
@@ -106,7 +107,7 @@ async fn ask_group(
     }
 }
 
-/// The links of a list that are asked for.
+/// The links of a list that the options select.
 fn links<'a>(uri: &str, bytes: &'a [u8], args: &'a DiscoverArgs) -> Result<Vec<Link<'a>>, Failure> {
     let text = read(bytes).map_err(|error| {
         let text = format!("{uri} is no list of links: {error}");
@@ -143,7 +144,7 @@ fn uri_of(host: &str) -> String {
     } else {
         format!("coap://{host}")
     };
-    // What is wrong with it is said when it is asked.
+    // A request to it reports the error.
     match Uri::parse(&whole) {
         Ok(uri) if uri.options().is_empty() || uri.path().next().is_none() => {
             format!("{}{LIST}", whole.trim_end_matches('/'))
@@ -187,7 +188,7 @@ impl Entry {
     }
 }
 
-/// The links for people: a column for whatever at least one of them says.
+/// The links for people: a column for each attribute that at least one of them has.
 fn table(links: &[Link<'_>]) -> TextTable {
     let rows: Vec<[String; 7]> = links.iter().map(row).collect();
     let columns = ["path", "title", "rt", "if", "ct", "sz", "obs"];

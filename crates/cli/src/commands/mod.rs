@@ -1,4 +1,4 @@
-//! What the verbs do, one file each.
+//! Commands, one file each.
 
 pub(crate) mod bench;
 pub(crate) mod cc;
@@ -20,7 +20,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use carob::client::RequestBuilder;
-use carob::{Client, Code, Error, Finish, OptionNumber, Settings, Uri};
+use carob::{Client, Code, Config, Error, OptionNumber, ShutdownOutcome, Uri};
 
 use crate::args::{self, Command, GroupArgs, MessageArgs, NetworkArgs, PskArgs, TransmissionArgs};
 use crate::failure::{Failure, Kind, Outcome};
@@ -98,7 +98,7 @@ fn until_interrupted(command: impl Future<Output = Result<Outcome, Failure>>) ->
 fn client(
     args: &NetworkArgs,
     monitor: &Monitor,
-    settings: impl FnOnce(Settings) -> Settings,
+    settings: impl FnOnce(Config) -> Config,
 ) -> Result<Client, Failure> {
     let with_controller = args::timed(args.choice.profile, args.choice.cc.as_deref())?;
     let timed = adjusted(with_controller, &args.transmission);
@@ -106,11 +106,11 @@ fn client(
     let settings = settings(monitor.of_client(timed))
         .tls(tls::of_client(&args.tls)?)
         .dtls(tls::dtls_of_client(&args.psk)?);
-    Ok(Client::builder().settings(settings).open()?)
+    Ok(Client::builder().config(settings).open()?)
 }
 
-/// Settings with the transmission parameters that were asked for.
-fn adjusted(settings: Settings, args: &TransmissionArgs) -> Settings {
+/// Config with the transmission parameters of the command line.
+fn adjusted(settings: Config, args: &TransmissionArgs) -> Config {
     if !args.any() {
         return settings;
     }
@@ -162,8 +162,8 @@ fn check_keys(psk: &PskArgs, proxy: Option<&str>, uris: &[String]) -> Result<(),
 }
 
 /// Requests and messages that a server cut off when it stopped.
-fn cut_off(finish: &Finish) -> String {
-    let Finish::CutOff {
+fn cut_off(finish: &ShutdownOutcome) -> String {
+    let ShutdownOutcome::Aborted {
         handlers,
         requests,
         exchanges,
@@ -185,8 +185,8 @@ fn cut_off(finish: &Finish) -> String {
     format!("stopped with {} under way", counted.join(" and "))
 }
 
-/// Settings with groups asked as was told.
-fn to_groups(mut settings: Settings, args: &GroupArgs) -> Settings {
+/// Config with the options of multicast requests.
+fn to_groups(mut settings: Config, args: &GroupArgs) -> Config {
     if let Some(interface) = &args.interface {
         settings = settings.group_interface(interface);
     }
@@ -196,8 +196,8 @@ fn to_groups(mut settings: Settings, args: &GroupArgs) -> Settings {
     settings
 }
 
-/// Settings with the messages that were asked for.
-fn messages(settings: Settings, args: &MessageArgs) -> Settings {
+/// Config with the message options of the command line.
+fn messages(settings: Config, args: &MessageArgs) -> Config {
     let mut settings = counted(settings, args.count_option);
     if let Some(length) = args.token_length {
         settings = settings.token_length(length);
@@ -210,7 +210,7 @@ fn messages(settings: Settings, args: &MessageArgs) -> Settings {
     }
 }
 
-/// A request that goes by way of the proxy that was asked for.
+/// A request through the proxy of the command line.
 fn via(request: RequestBuilder, args: &MessageArgs) -> RequestBuilder {
     match &args.proxy {
         Some(proxy) => request.via(proxy),
@@ -218,8 +218,8 @@ fn via(request: RequestBuilder, args: &MessageArgs) -> RequestBuilder {
     }
 }
 
-/// Settings with the option that counts retransmissions, if one was asked for.
-fn counted(settings: Settings, option: Option<OptionNumber>) -> Settings {
+/// Config with the option that counts retransmissions, if one was set.
+fn counted(settings: Config, option: Option<OptionNumber>) -> Config {
     match option {
         Some(number) => settings.retransmission_count_option(number),
         None => settings,

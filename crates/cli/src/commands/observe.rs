@@ -14,12 +14,12 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
 use crate::printer::{self, States};
 
-/// How long the server may take to confirm that it has let go of us.
+/// Time for which the end of the observation is awaited.
 const GOODBYE: Duration = Duration::from_secs(3);
 
 /// Why an observation is over.
 enum End {
-    /// There were as many states, or it took as long, as was asked for; or nobody reads on.
+    /// The requested number of states or time was reached, or the reader closed the pipe.
     Enough,
     Interrupted,
     /// The server's last word.
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: ObserveArgs) -> Result<Outcome, Failure> {
     let request = client.get(&args.uri).confirmable(!args.message.non);
     let mut request = select(super::via(request, &args.message), &args.select);
     if let Some(deadline) = args.network.deadline {
-        request = request.deadline(deadline);
+        request = request.timeout(deadline);
     }
     let states = States::new(&args.uri, args.json, args.raw);
     let mut stop = Stop::listen()?;
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: ObserveArgs) -> Result<Outcome, Failure> {
         End::Enough => Outcome::Done,
         End::Interrupted => Outcome::Interrupted,
     };
-    // Nobody may be reading any more, and nothing else depends on this.
+    // The reader may have closed the pipe, and nothing else depends on this.
     let _ = states.ended(None);
     let stopped = tokio::select! {
         stopped = tokio::time::timeout(GOODBYE, observation.stop()) => stopped.ok(),
@@ -118,7 +118,7 @@ async fn follow(
             }
             _ => Ok(()),
         };
-        // A write that fails means that whoever reads has had enough.
+        // A write that fails means that the reader has closed the pipe.
         if shown.is_err() || count.is_some_and(|count| seen >= count) {
             return Ok(End::Enough);
         }
@@ -128,7 +128,7 @@ async fn follow(
 /// The end that the server has put to it.
 fn ended_by_server(args: &ObserveArgs, states: &States<'_>, last: &Reply) -> Outcome {
     let success = last.code.is_success();
-    // A reader that has gone away is not told.
+    // Nothing is printed for a reader that has closed the pipe.
     if success && !args.json {
         let _ = states.state(last, None);
     }
@@ -144,7 +144,7 @@ fn ended_by_server(args: &ObserveArgs, states: &States<'_>, last: &Reply) -> Out
 
 fn failed(args: &ObserveArgs, monitor: &Monitor, error: Error) -> Failure {
     let peer = args.message.proxy.as_deref().unwrap_or(&args.uri);
-    let failure = Failure::of_request(error, peer, monitor.tally().of_last);
+    let failure = Failure::of_request(error, peer, monitor.counters().of_last);
     if args.json {
         printer::failure_json(&args.uri, &failure, None);
     }

@@ -1,4 +1,4 @@
-//! What a server tells those who look after it.
+//! Metrics and health of a server, for operators.
 
 use carob::server::ServerBuilder;
 
@@ -7,7 +7,7 @@ use crate::failure::Failure;
 #[cfg(feature = "prometheus")]
 use crate::failure::Kind;
 
-/// What was opened for operators; it tells as long as the runtime runs.
+/// Interfaces opened for operators; they serve until the runtime ends.
 pub(super) struct Operator {
     /// Where metrics are.
     pub(super) metrics: Option<String>,
@@ -15,7 +15,7 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    /// The server with what was asked for in it.
+    /// The server with the health resource, if requested.
     pub(super) fn in_server(&self, builder: ServerBuilder) -> ServerBuilder {
         match &self.health {
             Some(path) => builder.health(path),
@@ -24,7 +24,7 @@ impl Operator {
     }
 }
 
-/// Opens what was asked for. Endpoints that are opened after this are counted.
+/// Opens the interfaces requested. Endpoints that are opened after this are counted.
 pub(super) async fn open(args: OperatorArgs) -> Result<Operator, Failure> {
     #[cfg(feature = "prometheus")]
     let metrics = match args.metrics {

@@ -24,7 +24,7 @@ pub(crate) async fn run(args: PingArgs) -> Result<Outcome, Failure> {
         let began = Instant::now();
         let asked = async {
             let ping = client.ping(uri).await;
-            ping.map_err(|error| Failure::of_request(error, uri, monitor.tally().of_last))
+            ping.map_err(|error| Failure::of_request(error, uri, monitor.counters().of_last))
         };
         let outcome = match network.deadline {
             Some(deadline) => tokio::time::timeout(deadline, asked)
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: PingArgs) -> Result<Outcome, Failure> {
                     let seconds = deadline.as_secs_f64();
                     let text = format!("{uri} did not answer within {seconds:.1} s");
                     let failure = Failure::new(Kind::NoAnswer, text);
-                    let sent = match monitor.tally().of_last {
+                    let sent = match monitor.counters().of_last {
                         1 => "1 ping".to_owned(),
                         count => format!("{count} transmissions of the ping"),
                     };

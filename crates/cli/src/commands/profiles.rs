@@ -45,7 +45,7 @@ pub(crate) struct Reason {
     pub(crate) of: &'static str,
     pub(crate) why: &'static str,
     pub(crate) source: Option<&'static str>,
-    /// It has no source and is this project's choice.
+    /// True for a value without source, which is this project's choice.
     pub(crate) project_choice: bool,
 }
 
@@ -87,7 +87,7 @@ impl From<TransmissionProfile> for Profile {
     }
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) fn run(args: &ProfilesArgs) -> Outcome {
     let all: Vec<Profile> = match args.name {
         Some(one) => vec![one.into()],

@@ -1,7 +1,7 @@
-//! `carob proxy`: asks servers for others.
+//! `carob proxy`: a forward- and reverse-proxy.
 
 use carob::proxy::{ProxyBuilder, ProxyLimits};
-use carob::{CacheLimits, Finish, Proxy, Server, Settings};
+use carob::{CacheLimits, Config, PeerConfig, Proxy, Server, ShutdownOutcome};
 
 use crate::args::{self, ProxyArgs, PskArgs, TlsArgs};
 use crate::failure::{Failure, Kind, Outcome};
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
     let operator = operator::open(args.operator.clone()).await?;
     let builder = described(args, &operator)?;
     let proxy = Box::pin(builder.start()).await?;
-    // Whoever reads that line may ask at once.
+    // A reader of that line may send requests at once.
     let mut stop = Stop::listen()?;
     let uri = |&(scheme, address)| args::authority(scheme, address);
     let uris: Vec<String> = proxy.server().addresses().iter().map(uri).collect();
@@ -35,8 +35,8 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
     output::finish()?;
     stop.asked_while(proxy.closed()).await?;
     tokio::select! {
-        finish = proxy.shut_down(GRACE) => {
-            if let Finish::CutOff { .. } = finish {
+        finish = proxy.shutdown(GRACE) => {
+            if let ShutdownOutcome::Aborted { .. } = finish {
                 printer::remark(&super::cut_off(&finish));
             }
             Ok(Outcome::Done)
@@ -67,7 +67,7 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
     } = args;
     let monitor = Monitor::open(&watch)?;
     let mut settings = args::timed(profile, cc.as_deref())?;
-    settings = aggregate.into_iter().fold(settings, Settings::aggregate);
+    settings = aggregate.into_iter().fold(settings, Config::aggregate);
     if let Some(size) = block_size {
         settings = settings.block_size(size);
     }
@@ -85,7 +85,7 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
     })?);
     for &(address, profile) in &origin.origin_profile {
         if let Some(address) = address {
-            origins = origins.peer_profile(address, profile);
+            origins = origins.peer(address, PeerConfig::new().profile(profile));
         }
     }
     for (address, name) in &origin.origin_cc {
@@ -95,8 +95,8 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
                 // What one peer is given replaces what it was given before.
                 let mut profiles = origin.origin_profile.iter().rev();
                 let own = profiles.find(|(of, _)| of.as_ref() == Some(address));
-                let parameters = own.map(|(_, profile)| profile.parameters());
-                origins.peer(*address, Some(controller), parameters)
+                let own = own.map(|(_, profile)| PeerConfig::new().profile(*profile));
+                origins.peer(*address, own.unwrap_or_default().controller(controller))
             }
             None => origins.controller(controller),
         };
@@ -121,8 +121,8 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
     let server = operator.in_server(taking_connections(Server::builder().bind(bind), listen)?);
     let mut builder = Proxy::builder()
         .server(server)
-        .settings(with_limits(monitor.of_server(settings), limit.limit)?)
-        .origin_settings(monitor.of_server(origins))
+        .config(with_limits(monitor.of_server(settings), limit.limit)?)
+        .origin_config(monitor.of_server(origins))
         .identifier(&id)
         .hop_limit(hop_limit)
         .limits(limits);

@@ -1,10 +1,10 @@
-//! Being asked to stop: Ctrl-C and, where there is such a thing, SIGTERM.
+//! Signals to stop: Ctrl-C and, where there is such a thing, SIGTERM.
 
 use std::io;
 
 use crate::failure::{Failure, Kind};
 
-/// Hears them from the moment it is made, whether or not anybody waits for them yet.
+/// Catches signals from its creation on, also before they are awaited.
 #[cfg(unix)]
 pub(super) struct Stop {
     interrupt: tokio::signal::unix::Signal,

@@ -19,7 +19,7 @@ pub(super) fn failure(path: &Path, error: &TlsError) -> Failure {
     Failure::new(Kind::File, format_args!("{}: {error}", path.display()))
 }
 
-/// Who we are.
+/// The identity of this end: a certificate and its key.
 pub(super) fn identity(cert: &Path, key: &Path) -> Result<Identity, Failure> {
     Identity::from_pem(&read(cert)?, &Zeroizing::new(read(key)?)).map_err(|error| {
         let key_fault = matches!(
@@ -77,7 +77,7 @@ pub(super) fn dtls_of_client(args: &PskArgs) -> Result<ClientDtls, Failure> {
     })
 }
 
-/// How a client proves who it is over DTLS: by its key, or else by certificates.
+/// Credentials of a DTLS client: its pre-shared key, or else certificates.
 pub(super) fn credential(psk: &PskArgs, tls: &TlsArgs) -> Result<Credential, Failure> {
     Ok(match key(psk)? {
         Some(key) => Credential::PreSharedKey(key),
@@ -85,7 +85,7 @@ pub(super) fn credential(psk: &PskArgs, tls: &TlsArgs) -> Result<Credential, Fai
     })
 }
 
-/// The key that was asked for.
+/// The key of the command line.
 fn key(args: &PskArgs) -> Result<Option<PreSharedKey>, Failure> {
     let PskArgs {
         psk_identity: identity,

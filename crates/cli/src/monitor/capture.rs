@@ -43,11 +43,11 @@ pub(super) struct Capture {
     path: PathBuf,
     /// The time of day at which the endpoint's clock began.
     epoch: Option<Duration>,
-    /// The address we have towards the peer that was last asked about.
+    /// The local address towards the peer of the last look-up.
     route: Option<(IpAddr, IpAddr)>,
-    /// Whether the interface of what was decrypted has been described.
+    /// True if the interface of decrypted datagrams has been described.
     decrypts: bool,
-    /// Bytes that the other side, and we, have said on the connection with a peer.
+    /// Bytes received and sent on the connection with a peer.
     said: BTreeMap<SocketAddr, (u32, u32)>,
     failed: bool,
 }
@@ -139,11 +139,11 @@ impl Capture {
                 options: options.clone(),
             })?;
         }
-        // Whoever ends us by force finds whole packets in the file.
+        // A process that is killed leaves whole packets in the file.
         self.writer.get_mut().flush().map_err(PcapError::IoError)
     }
 
-    /// The address of ours that a datagram has; that of a socket bound to none, the system chose.
+    /// The local address of a datagram; that of a socket bound to none, the system chose.
     fn own_address(&mut self, datagram: &Datagram<'_>) -> SocketAddr {
         let Datagram { local, peer, .. } = *datagram;
         if !local.ip().is_unspecified() && local.is_ipv4() == peer.is_ipv4() {

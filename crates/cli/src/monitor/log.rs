@@ -35,7 +35,7 @@ impl EventLog {
         if self.failed {
             return;
         }
-        // In one piece, so that whoever follows the file sees whole lines.
+        // In one piece, so that a reader that follows the file sees whole lines.
         let line = format!("{}\n", trace.json());
         let (written, name) = match &mut self.file {
             Some((file, path)) => (file.write_all(line.as_bytes()), path.display().to_string()),

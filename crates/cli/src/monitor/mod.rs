@@ -1,4 +1,4 @@
-//! What watches an endpoint: its event log, its capture, its messages on stderr, and a tally.
+//! Monitors of an endpoint: its event log, its capture, its messages on stderr, and counters.
 
 mod capture;
 mod log;
@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use carob::Settings;
+use carob::Config;
 use carob_proto::trace::Trace;
 
 use crate::args::WatchArgs;
@@ -21,7 +21,7 @@ use crate::printer;
 
 use capture::Capture;
 use log::EventLog;
-pub(crate) use timing::{Parameters, PeerState, Tally, Timing, millis};
+pub(crate) use timing::{Counters, Parameters, PeerState, Timing, millis};
 use wire::Wire;
 
 /// Watches one endpoint. Clones are one and the same.
@@ -34,7 +34,7 @@ pub(crate) struct Monitor {
 }
 
 struct Watching {
-    tally: Tally,
+    counters: Counters,
     parameters: Option<Parameters>,
     log: Option<EventLog>,
     capture: Option<Capture>,
@@ -42,10 +42,10 @@ struct Watching {
 }
 
 impl Monitor {
-    /// Opens the files that were asked for.
+    /// Opens the files of the command line.
     pub(crate) fn open(args: &WatchArgs) -> Result<Self, Failure> {
         let watching = Watching {
-            tally: Tally::default(),
+            counters: Counters::default(),
             parameters: None,
             log: args.log.as_deref().map(EventLog::open).transpose()?,
             capture: args.pcap.as_deref().map(Capture::open).transpose()?,
@@ -60,17 +60,16 @@ impl Monitor {
     }
 
     /// A client's settings with this monitor in them, which counts its messages in any case.
-    pub(crate) fn of_client(&self, settings: Settings) -> Settings {
+    pub(crate) fn of_client(&self, settings: Config) -> Config {
         self.hear(settings, true)
     }
 
-    /// A server's settings with this monitor in them. One that nobody wants to know about is not
-    /// asked to tell.
-    pub(crate) fn of_server(&self, settings: Settings) -> Settings {
+    /// A server's settings with this monitor, without hooks that nothing uses.
+    pub(crate) fn of_server(&self, settings: Config) -> Config {
         self.hear(settings, false)
     }
 
-    fn hear(&self, mut settings: Settings, counts: bool) -> Settings {
+    fn hear(&self, mut settings: Config, counts: bool) -> Config {
         let monitor = self.clone();
         let hear = move |trace: &Trace| monitor.lock().hear(trace);
         if self.logs {
@@ -94,7 +93,7 @@ impl Monitor {
     }
 
     /// Keeps the transmission parameters of an endpoint; `explicit` ones are shown to people.
-    pub(crate) fn begin(&self, settings: &Settings, explicit: bool) {
+    pub(crate) fn begin(&self, settings: &Config, explicit: bool) {
         let parameters = Parameters::new(settings.transmission_parameters(), explicit);
         if self.shows && explicit {
             printer::parameters(&parameters);
@@ -109,12 +108,12 @@ impl Monitor {
 
     /// Begins to count anew.
     pub(crate) fn reset_tally(&self) {
-        self.lock().tally = Tally::default();
+        self.lock().counters = Counters::default();
     }
 
-    /// What was counted since.
-    pub(crate) fn tally(&self) -> Tally {
-        self.lock().tally
+    /// The counters since then.
+    pub(crate) fn counters(&self) -> Counters {
+        self.lock().counters
     }
 
     fn lock(&self) -> MutexGuard<'_, Watching> {
@@ -133,7 +132,7 @@ fn create_private(path: &Path) -> io::Result<File> {
 
 impl Watching {
     fn hear(&mut self, trace: &Trace) {
-        self.tally.count(trace);
+        self.counters.count(trace);
         if let Some(wire) = &mut self.wire {
             wire.hear(trace);
         }

@@ -1,7 +1,7 @@
-//! UDP datagrams and TCP segments in IP packets, as a capture wants them.
+//! UDP datagrams and TCP segments in IP packets, for captures.
 //!
 //! We never see the headers our messages travel with, so these are our own: right in addresses,
-//! ports, lengths and checksums, and of TCP in the order of what was said; made up in the rest.
+//! ports, lengths and checksums, and of TCP in sequence numbers; the other fields are made up.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -19,8 +19,8 @@ pub(super) fn udp(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
     in_ip(from, to, UDP, &datagram(from, to, payload))
 }
 
-/// What Wireshark is given of a datagram without its headers: which dissector reads it, and between
-/// whom it went, as tags before it (Wireshark's Exported PDU, link type 252).
+/// Packet of a datagram without headers, for Wireshark. Tags before it name its dissector and both
+/// addresses (Wireshark's Exported PDU, link type 252).
 pub(super) fn exported(from: SocketAddr, to: SocketAddr, reader: &str, payload: &[u8]) -> Vec<u8> {
     const READER: u16 = 12;
     const PORT_TYPE: u16 = 24;
@@ -120,7 +120,7 @@ fn datagram(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
         datagram.extend_from_slice(&field.to_be_bytes());
     }
     datagram.extend_from_slice(payload);
-    // A sum of 0 would say that there is none (RFC 768).
+    // A checksum of 0 means that there is none (RFC 768).
     let checksum = match transport_sum(from, to, UDP, &datagram).checksum() {
         0 => u16::MAX,
         other => other,
@@ -176,7 +176,7 @@ impl Sum {
 mod tests {
     use super::*;
 
-    /// What was summed with its checksum sums up to all ones.
+    /// Returns true if the sum, checksum included, is all ones.
     fn sums_up(parts: &[&[u8]]) -> bool {
         let mut sum = Sum::default();
         for part in parts {

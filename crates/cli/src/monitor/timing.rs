@@ -1,19 +1,19 @@
-//! How an exchange went: copies, times, and what the peer's controller makes of them.
+//! Timing of an exchange: copies, times, and the state of the peer's controller.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use carob::{Client, TransmissionParameters};
 use carob_cc::controller::Gauge;
-use carob_proto::trace::{Trace, What};
+use carob_proto::trace::{Trace, TraceEvent};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Monitor;
 
-/// Messages of ours that left.
+/// Messages sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct Counters {
     /// Originals: block by block, each is an exchange of its own.
     exchanges: u32,
     /// Copies, the originals among them.
@@ -23,17 +23,17 @@ pub(crate) struct Tally {
     pub(crate) of_last: u32,
     /// The first timer of the first exchange.
     first_timeout: Option<Duration>,
-    /// To whom the last one went.
+    /// Destination of the last one.
     peer: Option<SocketAddr>,
 }
 
-impl Tally {
+impl Counters {
     pub(super) fn count(&mut self, trace: &Trace) {
-        let What::Sent {
+        let TraceEvent::Sent {
             retransmissions,
             timeout,
             ..
-        } = trace.what
+        } = trace.event
         else {
             return;
         };
@@ -50,7 +50,7 @@ impl Tally {
     }
 }
 
-/// How a request went, as the machine interface has it. Times are in milliseconds.
+/// Timing of a request as the machine interface has it. Times are in milliseconds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Timing {
     /// From the request to the end of the body, or to the failure.
@@ -63,7 +63,7 @@ pub(crate) struct Timing {
     pub(crate) first_rto_ms: Option<f64>,
     /// The transmission parameters of the endpoint.
     pub(crate) parameters: Option<Parameters>,
-    /// What is known of the peer afterwards, if anything is.
+    /// State of the peer afterwards, if it is known.
     pub(crate) peer: Option<PeerState>,
 }
 
@@ -89,7 +89,7 @@ impl Parameters {
     }
 }
 
-/// What is known of a peer.
+/// State of a peer.
 #[derive(Debug, Serialize)]
 pub(crate) struct PeerState {
     pub(crate) address: SocketAddr,
@@ -102,17 +102,17 @@ pub(crate) struct PeerState {
 }
 
 impl Timing {
-    /// Asks what is known now.
+    /// Reads the current state.
     pub(crate) async fn gather(client: &Client, monitor: &Monitor, total: Duration) -> Self {
-        let tally = &monitor.tally();
+        let counters = &monitor.counters();
         Self {
             parameters: monitor.parameters(),
             total_ms: millis(total),
-            exchanges: tally.exchanges,
-            attempts: tally.copies,
-            retransmissions: tally.retransmissions,
-            first_rto_ms: tally.first_timeout.map(millis),
-            peer: match tally.peer {
+            exchanges: counters.exchanges,
+            attempts: counters.copies,
+            retransmissions: counters.retransmissions,
+            first_rto_ms: counters.first_timeout.map(millis),
+            peer: match counters.peer {
                 Some(peer) => PeerState::gather(client, peer).await,
                 None => None,
             },
@@ -149,7 +149,7 @@ impl PeerState {
     }
 }
 
-/// Milliseconds, to the microsecond, which is what the endpoint's clock tells.
+/// Milliseconds, to the microsecond, the resolution of the endpoint's clock.
 pub(crate) fn millis(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e3
 }

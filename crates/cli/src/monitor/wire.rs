@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use carob::{Datagram, Scheme};
 use carob_proto::codec::{Type, parse_header};
-use carob_proto::trace::{Trace, What};
+use carob_proto::trace::{Trace, TraceEvent};
 
 use crate::printer;
 
 pub(super) struct Wire {
     bytes_too: bool,
-    /// A message of ours that left: how often before, the next event tells.
+    /// A message sent; the next event has its number of retransmissions.
     pending: Option<Pending>,
 }
 
@@ -54,8 +54,8 @@ impl Wire {
     }
 
     pub(super) fn hear(&mut self, trace: &Trace) {
-        let remark = match trace.what {
-            What::Sent {
+        let remark = match trace.event {
+            TraceEvent::Sent {
                 retransmissions,
                 timeout,
                 ..

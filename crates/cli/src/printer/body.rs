@@ -104,7 +104,7 @@ fn links(text: &str) -> Option<String> {
     Some(lines.join(",\n"))
 }
 
-/// Whether a body can be shown on a terminal as it is.
+/// Returns true if a body can be shown on a terminal as it is.
 pub(super) fn is_text(head: &Response, bytes: &[u8]) -> bool {
     let control = |c: char| super::is_unprintable(c) && !matches!(c, '\n' | '\r' | '\t');
     let media_type = head.format().and_then(ContentFormat::media_type);

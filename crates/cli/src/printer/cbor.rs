@@ -11,7 +11,7 @@ use minicbor::data::Type;
 /// Items in one another, at most; deeper ones are not shown.
 const DEPTH: usize = 64;
 
-/// What is read is not well-formed CBOR, or too deep.
+/// Error: the item is not well-formed CBOR, or nested too deeply.
 #[derive(Debug)]
 pub(super) struct Unreadable;
 

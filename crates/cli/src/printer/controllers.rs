@@ -1,6 +1,6 @@
 //! The congestion controllers.
 
-use carob_lab::marks::FOOTNOTE;
+use carob_lab::footnotes::FOOTNOTE;
 use carob_lab::summary::listed;
 use carob_lab::text::{Align, TextTable};
 

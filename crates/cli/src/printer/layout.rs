@@ -156,7 +156,7 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-/// Of each opening bracket, the columns its group takes on one line.
+/// Widths in columns of each bracket's group on one line.
 fn group_widths(tokens: &[Token<'_>]) -> Vec<usize> {
     let mut widths = vec![0; tokens.len()];
     let (mut column, mut open) = (0, Vec::new());

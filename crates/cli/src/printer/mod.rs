@@ -1,4 +1,4 @@
-//! What people and programs read: bodies and JSON on stdout, everything else on stderr.
+//! Output: bodies and JSON on stdout, everything else on stderr.
 
 mod body;
 mod cbor;
@@ -35,12 +35,12 @@ pub(crate) use response::{code, refusal, uri};
 pub(crate) use timing::{parameters, time, timing};
 pub(crate) use wire::message;
 
-/// Prints a line on stdout, in colour where that is wanted. Errors are kept for the command's end.
+/// Prints a line on stdout, in colour if enabled. Errors are kept for the command's end.
 fn line(text: &str) {
     let _ = writeln!(output::coloured(), "{text}");
 }
 
-/// Prints a line on stderr, in colour where that is wanted.
+/// Prints a line on stderr, in colour if enabled.
 fn note(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
@@ -55,7 +55,7 @@ pub(crate) fn json(value: &impl Serialize) {
     line(&text.expect("the values printed have text keys and finite numbers"));
 }
 
-/// Says what went wrong, and what may help.
+/// Prints a failure and its hint.
 pub(crate) fn failure(failure: &Failure) {
     note(&format!("{} {}", paint(BAD, "carob:"), failure.message));
     if let Some(hint) = &failure.hint {
@@ -115,7 +115,7 @@ pub(crate) fn table(table: &carob_lab::text::TextTable) {
     let _ = write!(output::bytes(), "{table}");
 }
 
-/// Who of a group has answered what follows, and when.
+/// Prints the member of a group that sent the following response, and its time.
 pub(crate) fn member(peer: SocketAddr, after: Duration) {
     let text = format!("{peer} after {}:", time(after));
     line(&paint(FAINT, text));

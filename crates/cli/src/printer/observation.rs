@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::monitor::millis;
 use crate::output;
 
-/// Prints what an observation tells: for people, for programs that read lines, or as JSON.
+/// Prints notifications: for people, for programs that read lines, or as JSON.
 pub(crate) struct States<'a> {
     uri: &'a str,
     form: Form,
@@ -53,7 +53,7 @@ struct Event<'a> {
     rtt_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
-    /// Who ended it: `server` or `client`.
+    /// The side that ended it: `server` or `client`.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'static str>,
 }
@@ -69,7 +69,7 @@ impl<'a> States<'a> {
         Self { uri, form }
     }
 
-    /// A state has come. An error is the reader's: there is nobody to print for any more.
+    /// Prints a notification. An error means that the reader has closed the pipe.
     pub(crate) fn state(&self, reply: &Reply, round_trip: Option<Duration>) -> io::Result<()> {
         match self.form {
             Form::Json => print_event(&Event {
@@ -105,7 +105,8 @@ impl<'a> States<'a> {
         }
     }
 
-    /// What was told last is too old; perhaps because a try to renew the observation failed.
+    /// Reports that the last notification is stale, perhaps because a renewal of the observation
+    /// failed.
     pub(crate) fn stale(&self, why: Option<&Failure>) -> io::Result<()> {
         if self.form == Form::Json {
             return print_event(&Event {
@@ -174,7 +175,7 @@ fn observe_number(reply: &Reply) -> Option<u32> {
     reply.options.uint(OptionNumber::OBSERVE)
 }
 
-/// Whoever reads the lines gets each at once.
+/// Prints and flushes, so that a reader gets each line at once.
 fn print(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = output::bytes();
     stdout.write_all(bytes)?;

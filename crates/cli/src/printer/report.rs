@@ -30,7 +30,7 @@ pub(crate) struct Answer {
     peer: String,
 }
 
-/// What became of a request, as the machine interface has it.
+/// Result of a request as the machine interface has it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report<'a> {
     pub(crate) uri: &'a str,
@@ -44,7 +44,7 @@ pub(crate) struct Report<'a> {
     pub(crate) timing: Option<Timing>,
 }
 
-/// What became of a request that no response came to, as was asked for.
+/// Result of a request without a response, as its No-Response option requested.
 #[derive(Debug, Serialize)]
 pub(crate) struct Silence<'a> {
     pub(crate) uri: &'a str,

@@ -13,7 +13,7 @@ pub(super) fn code_text(code: Code) -> String {
         .map_or_else(|| code.to_string(), |name| format!("{code} {name}"))
 }
 
-/// What is asked for, before its answer, where there are several.
+/// Prints the URI before its response, where there are several.
 pub(crate) fn uri(uri: &str) {
     line(&paint(STRONG, format_args!("{uri}:")));
 }
@@ -35,7 +35,7 @@ pub(crate) fn code(head: &Response) {
     note(&text);
 }
 
-/// A response that says no.
+/// An error response.
 pub(crate) fn refusal(uri: &str, head: &Response, text: &[u8]) {
     let why = if is_text(head, text) {
         String::from_utf8_lossy(text)

@@ -1,5 +1,5 @@
-//! Colours. Those who print through [`super::line`] and [`super::note`] may use them freely: where
-//! they are not wanted (no terminal, NO_COLOR) they are taken out.
+//! Colours. Text for [`super::line`] and [`super::note`] may have them: where they are off
+//! (no terminal, NO_COLOR) they are taken out.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How an exchange went, for people.
+//! Timing of an exchange, for people.
 
 use std::time::Duration;
 

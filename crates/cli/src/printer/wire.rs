@@ -1,4 +1,4 @@
-//! Messages as lines, for those who watch what travels.
+//! Messages as lines, for `-v`.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -74,10 +74,10 @@ fn described(bytes: &[u8], scheme: Scheme) -> String {
     };
     // Over a connection there are no types and no Message IDs.
     let mut text = if connected { scheme.name() } else { kind }.to_owned();
-    // An acknowledgement that says nothing else, or a reset, is one by its type.
+    // An empty acknowledgement or a reset is named by its type.
     let bare = matches!(message.kind(), Type::Acknowledgement | Type::Reset) && code.is_empty();
     if !bare {
-        // Methods have numbers too, but nobody calls them so.
+        // Methods have numbers too, which are not in use.
         let method = code.name().filter(|_| code.is_request());
         let name = method.map_or_else(|| code_text(code), ToOwned::to_owned);
         add(&mut text, format_args!(" {}", paint(style, name)));
@@ -141,7 +141,7 @@ fn described_option(option: OptionView<'_>) -> String {
         OptionNumber::CONTENT_FORMAT | OptionNumber::ACCEPT => {
             let format = option.uint().and_then(|number| u16::try_from(number).ok());
             match format.map(ContentFormat) {
-                // Its only parameter says what everybody expects.
+                // Its only parameter is the default.
                 Some(ContentFormat::TEXT_PLAIN) => "text/plain".to_owned(),
                 Some(format) => format.to_string(),
                 None => option_text(number, option.value),

@@ -240,7 +240,7 @@ fn slow_every_session_is_closed_so_that_the_server_keeps_none() {
         ));
         let began = Instant::now();
         loop {
-            // What is told is a second old at most.
+            // Metrics are a second old at most.
             let text = fetch(&metrics);
             let done = told(&text, "carob_handshakes_total{outcome=\"done\"");
             let left = told(&text, "carob_sessions{scheme=\"coaps\"}");

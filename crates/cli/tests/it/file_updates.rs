@@ -40,7 +40,7 @@ fn serving() -> Serving {
 }
 
 async fn send(request: RequestBuilder) -> Reply {
-    request.deadline(LIMIT).send().await.unwrap()
+    request.timeout(LIMIT).send().await.unwrap()
 }
 
 fn tag(reply: &Reply) -> Vec<u8> {
@@ -49,7 +49,7 @@ fn tag(reply: &Reply) -> Vec<u8> {
 
 /// Increments a number with If-Match until the contest is over; the acknowledged increments.
 async fn increment(uri: String, until: Instant) -> u64 {
-    let client = Client::open().unwrap();
+    let client = Client::new().unwrap();
     let mut acknowledged = 0;
     while Instant::now() < until {
         let read = send(client.get(&uri)).await;
@@ -86,7 +86,7 @@ async fn no_acknowledged_increment_of_eight_clients_is_lost() {
 async fn one_of_eight_clients_creates_a_file() {
     const FILES: usize = 40;
     let serving = serving();
-    let clients: Vec<_> = (0..CLIENTS).map(|_| Client::open().unwrap()).collect();
+    let clients: Vec<_> = (0..CLIENTS).map(|_| Client::new().unwrap()).collect();
     for file in 0..FILES {
         let mut puts = Vec::new();
         for client in &clients {
@@ -116,7 +116,7 @@ impl Held {
     /// Sends all but the last block.
     async fn begin(uri: &str, fill: u8, condition: (OptionNumber, Vec<u8>)) -> Self {
         let (mut body, reader) = tokio::io::duplex(64 << 10);
-        let client = Client::open().unwrap();
+        let client = Client::new().unwrap();
         let put = client.put(uri).body(Body::reader(reader));
         let put = put.option(condition.0, condition.1);
         let response = tokio::spawn(send(put));
@@ -149,7 +149,7 @@ async fn the_later_of_two_uploads_with_one_if_match_is_refused() {
     let serving = serving();
     let (path, uri) = (serving.folder.join("file"), format!("{}/file", serving.uri));
     fs::write(&path, "first").unwrap();
-    let read = send(Client::open().unwrap().get(&uri)).await;
+    let read = send(Client::new().unwrap().get(&uri)).await;
     let condition = || (OptionNumber::IF_MATCH, tag(&read));
     let one = Held::begin(&uri, b'1', condition()).await;
     let two = Held::begin(&uri, b'2', condition()).await;

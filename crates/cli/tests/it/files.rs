@@ -31,7 +31,7 @@ impl Serving {
         fs::write(folder.join("note.txt"), "first").unwrap();
         let (running, uri) = crate::process::serve(&scratch, &folder);
         Self {
-            client: Client::open().unwrap(),
+            client: Client::new().unwrap(),
             uri,
             folder,
             running,
@@ -54,7 +54,7 @@ impl Serving {
 }
 
 async fn send(request: RequestBuilder) -> Reply {
-    request.deadline(LIMIT).send().await.unwrap()
+    request.timeout(LIMIT).send().await.unwrap()
 }
 
 fn tag(reply: &Reply) -> Vec<u8> {
@@ -220,7 +220,7 @@ async fn a_file_beyond_the_limit_of_file_sizes_is_refused_and_the_server_lives()
     let folder = scratch.folder("served");
     // In blocks of 512 or 1,024 bytes, as the shell has it.
     let (running, uri) = serving_by("ulimit -f 100; exec SERVE", &scratch, &folder);
-    let client = Client::open().unwrap();
+    let client = Client::new().unwrap();
     let uri = format!("{uri}/file");
     let refused = send(client.put(&uri).body(vec![7; 4 * LARGE])).await;
     assert_eq!(refused.code, Code::INTERNAL_SERVER_ERROR);
@@ -238,7 +238,7 @@ async fn uploads_hold_so_many_bytes_on_disk() {
     let folder = scratch.folder("served");
     let line = "exec SERVE --limit upload_disk_bytes=256KiB";
     let (_running, uri) = serving_by(line, &scratch, &folder);
-    let client = Client::open().unwrap();
+    let client = Client::new().unwrap();
     let uri = format!("{uri}/file");
     let refused = send(client.put(&uri).body(vec![7; 2 * LARGE])).await;
     assert_eq!(refused.code, Code::SERVICE_UNAVAILABLE);
@@ -253,7 +253,7 @@ async fn dotfiles_are_neither_read_nor_written_unless_asked_for() {
     fs::create_dir(folder.join(".git")).unwrap();
     fs::write(folder.join(".git/config"), "c").unwrap();
     fs::write(folder.join(".carob-upload-1-0"), "left").unwrap();
-    let client = Client::open().unwrap();
+    let client = Client::new().unwrap();
     for (options, read, written) in [
         ("", Code::NOT_FOUND, Code::NOT_FOUND),
         (" --hidden", Code::CONTENT, Code::CREATED),
@@ -280,7 +280,7 @@ async fn a_large_file_can_be_read_while_two_clients_replace_it() {
         .map(|fill| {
             let uri = uri.clone();
             tokio::spawn(async move {
-                let client = Client::open().unwrap();
+                let client = Client::new().unwrap();
                 let mut written = 0;
                 while std::time::Instant::now() < until {
                     let put = send(client.put(&uri).body(vec![fill; LARGE])).await;
@@ -314,7 +314,7 @@ async fn requests_for_files_occupy_few_threads() {
     }
     let mut requests = tokio::task::JoinSet::new();
     for client in 0..4 {
-        let client = (client > 0).then(|| Client::open().unwrap());
+        let client = (client > 0).then(|| Client::new().unwrap());
         let client = client.unwrap_or_else(|| serving.client.clone());
         for _ in 0..100 {
             for path in ["", "note.txt"] {

@@ -2,7 +2,7 @@
 //!
 //! Blocks marked `console` are run line by line in one folder per page; what follows a command must
 //! be what it prints, where `...` stands for any text, and on a line of its own for any lines. Two
-//! things are changed on the way: servers listen on a free port, and hosts are asked there.
+//! things are changed on the way: servers listen on a free port, and requests go there.
 use std::fs::{self, File};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};

@@ -76,7 +76,7 @@ impl Files {
     }
 }
 
-/// Who has the same name as the issuer counts as self-signed to OpenSSL.
+/// A distinguished name. OpenSSL takes a certificate with its issuer's name for self-signed.
 fn named(name: &str) -> DistinguishedName {
     let mut names = DistinguishedName::new();
     names.push(DnType::CommonName, name);
@@ -281,7 +281,7 @@ fn our_client(library: &str, proof: Proof, path: Path) {
         Proof::Key => {}
     }
     let _server = Running::start(&mut command, &files.scratch, "server");
-    // It says nothing when it is ready; one that is not there yet is asked again.
+    // It says nothing when it is ready; a request to a server that is not ready is repeated.
     std::thread::sleep(Duration::from_millis(500));
     let (_relay, port) = through(path, port + 1, 20);
     let uri = format!("coaps://127.0.0.1:{port}/");
@@ -409,7 +409,7 @@ fn their_program_answers(peer: Peer, proof: Proof) {
         command.arg("--client-ca").arg(&files.ca);
     }
     let _server = Running::start(&mut command, &files.scratch, "server");
-    // Neither says when it listens. What is asked before that is refused by the system.
+    // Neither says when it listens. The system refuses earlier requests.
     let uri = format!("coaps://127.0.0.1:{port}/hello");
     let hello = (0..100).find_map(|_| {
         let ran = our_command(&files, proof, &uri).output().expect("it runs");

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carob::client::{Observation, Update};
 use carob::server::{Notifier, Request, Resource};
-use carob::{Client, Code, Payload, Response, Server, Settings, TransmissionParameters};
+use carob::{Client, Code, Config, Payload, Response, Server, TransmissionParameters};
 use carob_cc::time::Duration as Micros;
 use carob_proto::trace::Trace;
 use carob_sim::link::{DirectionSpec, LinkSpec};
@@ -48,9 +48,9 @@ fn comparable(traces: &[Trace]) -> Vec<String> {
 
 type Log = Arc<Mutex<Vec<Trace>>>;
 
-fn logging(log: &Log) -> Settings {
+fn logging(log: &Log) -> Config {
     let log = Arc::clone(log);
-    Settings::new()
+    Config::new()
         .parameters(parameters())
         .on_every_trace(move |trace| log.lock().expect("no test panics with it").push(*trace))
 }
@@ -213,10 +213,10 @@ async fn perform(steps: &[Step]) -> (Vec<Trace>, Vec<Trace>) {
         confirmed: Notifier::confirmable(),
         ..App::default()
     };
-    // One notifier a resource: which of the two says whether states are told as CON.
+    // One notifier for each resource; the first sends CON, the other NON.
     let server = Server::builder()
         .bind("127.0.0.1:0")
-        .settings(logging(&server_log))
+        .config(logging(&server_log))
         .resource("/told", app.resource(&app.told))
         .fallback(app.resource(&app.confirmed))
         .start()
@@ -225,10 +225,7 @@ async fn perform(steps: &[Step]) -> (Vec<Trace>, Vec<Trace>) {
     let relay = Relay::start(server.local_address());
     let base = format!("coap://{}", relay.address);
     let settings = logging(&client_log);
-    let client = Client::builder()
-        .settings(settings)
-        .open()
-        .expect("it opens");
+    let client = Client::builder().config(settings).open().expect("it opens");
     let ends = (client.clone(), server.client());
     let mut observations: BTreeMap<String, Observation> = BTreeMap::new();
     for step in steps {
@@ -304,7 +301,7 @@ fn compare(steps: Vec<Step>) {
         time_limit: Micros::from_secs(1_000),
     };
     let simulated = play(&script);
-    assert!(simulated.complete, "{:?}", simulated.told);
+    assert!(simulated.complete, "{:?}", simulated.outcomes);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

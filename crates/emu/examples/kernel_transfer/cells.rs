@@ -1,10 +1,10 @@
-//! What is measured: the cells of the thesis's Tables 6 to 11.
+//! The measured cells of the thesis's Tables 6 to 11.
 
 use carob_cc::time::Duration;
 use carob_emu::LinkConfig;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, LossSpec, profile};
 
-/// How the answer gets across.
+/// The transport of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     Tcp,

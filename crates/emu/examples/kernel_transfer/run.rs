@@ -163,7 +163,7 @@ fn flows(
             let _ = ready.send(());
             let _ = stopped.await;
             for server in servers {
-                server.shut_down(Duration::ZERO).await;
+                server.shutdown(Duration::ZERO).await;
             }
             Ok(())
         })
@@ -210,24 +210,24 @@ async fn tcp_flows(
     links: &[(usize, &Cell, u32)],
     limit: Duration,
 ) -> io::Result<Vec<Flow>> {
-    let mut kept = BTreeMap::new();
+    let mut open = BTreeMap::new();
     for (index, cell, _) in links {
-        let of_link = Rc::new(tcp::Kept::default());
+        let of_link = Rc::new(tcp::OpenConnections::default());
         let listener = emulator.link(*index).listen(tcp::PORT, cell.algorithm);
         let listener = listener.map_err(io::Error::other)?;
         tokio::task::spawn_local(tcp::serve(listener, Rc::clone(&of_link)));
-        kept.insert(*index, of_link);
+        open.insert(*index, of_link);
     }
     let mut flows = Vec::new();
     for (index, cell, client, wait) in starts(links) {
         let link = emulator.link(index);
         let socket = link.client_tcp(cell.algorithm).map_err(io::Error::other)?;
         let server = SocketAddr::from((link.address(Side::Server), tcp::PORT));
-        let of_link = Rc::clone(&kept[&index]);
+        let of_link = Rc::clone(&open[&index]);
         flows.push((index, client, tcp::fetch(socket, server, wait, of_link)));
     }
     let flows = gather(emulator, limit, "TCP", flows).await;
-    for of_link in kept.values() {
+    for of_link in open.values() {
         of_link.reset();
     }
     Ok(flows)

@@ -16,8 +16,8 @@ use crate::run::Done;
 
 pub(crate) const PORT: u16 = 5683;
 const REQUEST: [u8; 20] = [1; 20];
-/// What a server says as soon as it is connected, as a CoAP server its capabilities (RFC 8323
-/// 5.3.1). It counts: its acknowledgement widens the window before the answer is under way.
+/// A server's first data, like a CoAP server's CSM (RFC 8323 5.3.1). It matters: its acknowledgement
+/// widens the window before the response is sent.
 const GREETING: [u8; 6] = [2; 6];
 /// 102,400 bytes and the 8 bytes of a CoAP message around them.
 const ANSWER_BYTES: usize = 102_408;
@@ -25,13 +25,13 @@ const ANSWER_BYTES: usize = 102_408;
 /// The connections of one link, which stay open until all its flows are done: late
 /// acknowledgements and retransmissions belong to what the other flows meet.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct OpenConnections {
     /// The server's ends by the client's address.
     servers: RefCell<BTreeMap<SocketAddr, Rc<TcpStream>>>,
     clients: RefCell<Vec<TcpStream>>,
 }
 
-impl Kept {
+impl OpenConnections {
     /// Ends all of them.
     pub(crate) fn reset(&self) {
         let servers = std::mem::take(&mut *self.servers.borrow_mut());
@@ -45,14 +45,17 @@ impl Kept {
 }
 
 /// Serves one link for ever.
-pub(crate) async fn serve(listener: std::net::TcpListener, kept: Rc<Kept>) -> io::Result<()> {
+pub(crate) async fn serve(
+    listener: std::net::TcpListener,
+    open: Rc<OpenConnections>,
+) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     let answer: Rc<[u8]> = vec![7; ANSWER_BYTES].into();
     loop {
         let (connection, peer) = listener.accept().await?;
         let connection = Rc::new(connection);
-        kept.servers
+        open.servers
             .borrow_mut()
             .insert(peer, Rc::clone(&connection));
         let answer = Rc::clone(&answer);
@@ -98,7 +101,7 @@ pub(crate) async fn fetch(
     socket: Socket,
     server: SocketAddr,
     wait: Duration,
-    kept: Rc<Kept>,
+    open: Rc<OpenConnections>,
 ) -> io::Result<Done> {
     socket.set_nonblocking(true)?;
     tokio::time::sleep(wait).await;
@@ -118,13 +121,13 @@ pub(crate) async fn fetch(
         missing -= length;
     }
     let completion = began.elapsed();
-    let info = kept
+    let info = open
         .servers
         .borrow()
         .get(&connection.local_addr()?)
         .map(|server| TcpInfo::read(&**server))
         .transpose()?;
-    kept.clients.borrow_mut().push(connection);
+    open.clients.borrow_mut().push(connection);
     Ok(Done {
         completion,
         setup: Some(setup),

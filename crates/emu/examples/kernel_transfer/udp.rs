@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use carob::server::fixed;
-use carob::{BlockSize, Client, Server, Settings, TransmissionParameters};
+use carob::{BlockSize, Client, Config, Server, TransmissionParameters};
 use carob_emu::{EmulatedLink, Side};
 
 use crate::run::Done;
@@ -16,14 +16,14 @@ use crate::tcp::PORT;
 const BODY_BYTES: usize = 102_400;
 
 /// The thesis's settings (`scenarios/thesis/long.toml`).
-fn settings(algorithm: &str) -> io::Result<Settings> {
+fn settings(algorithm: &str) -> io::Result<Config> {
     let mut parameters = TransmissionParameters::DEFAULT;
     parameters.max_retransmit = 20;
     if algorithm == "default" {
         parameters.rto_max = Some(carob_cc::time::Duration::from_secs(60));
     }
     let block = BlockSize::from_bytes_at_most(256).ok_or(io::ErrorKind::InvalidInput)?;
-    Settings::new()
+    Config::new()
         .controller_named(algorithm)
         .map(|settings| {
             settings
@@ -38,7 +38,7 @@ fn settings(algorithm: &str) -> io::Result<Settings> {
 pub(crate) async fn serve(link: EmulatedLink<'_>, algorithm: &str) -> io::Result<Server> {
     Server::builder()
         .bind(SocketAddr::from((link.address(Side::Server), PORT)))
-        .settings(settings(algorithm)?)
+        .config(settings(algorithm)?)
         .resource("/hello", fixed("7".repeat(BODY_BYTES)))
         .start()
         .await
@@ -64,7 +64,7 @@ async fn fetch_from(
 ) -> io::Result<Done> {
     let client = Client::builder()
         .bind((own, 0).into())
-        .settings(settings(algorithm)?)
+        .config(settings(algorithm)?)
         .open()
         .map_err(io::Error::other)?;
     tokio::time::sleep(wait).await;

@@ -1,4 +1,4 @@
-//! Real sockets over emulated links: they meet what the link model says.
+//! Real sockets over emulated links: delay and loss follow the link model.
 //!
 //! Without the rights to make namespaces and devices every test says so and passes.
 
@@ -56,7 +56,7 @@ fn link(spec: LinkSpec, label: &str) -> LinkConfig {
     }
 }
 
-/// Whether late packets are all that is wrong, which they are where many tests run at once.
+/// Panics on any error but late packets, which occur where many tests run at once.
 fn good(outcome: &Result<carob_emu::Outcome, carob_emu::Error>) {
     match outcome {
         Ok(outcome) => eprintln!("{}", outcome.lateness),
@@ -286,7 +286,7 @@ fn carobs_own_client_and_server_run_in_the_namespaces() {
                         .expect("a server");
                     ready.send(()).expect("somebody waits");
                     let _ = stopped.await;
-                    server.shut_down(Duration::ZERO).await;
+                    server.shutdown(Duration::ZERO).await;
                 });
             })
         });

@@ -4,6 +4,7 @@
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_emu::runs::{self, Options};
+use carob_sim::engine;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec};
 use carob_sim::mesh::spec::{self as mesh, MeshSpec};
 use carob_sim::spec::{
@@ -11,7 +12,6 @@ use carob_sim::spec::{
     Workload,
 };
 use carob_sim::tcp::settings::profile;
-use carob_sim::world;
 
 /// A link ten times as fast as the thesis's, and a tenth of its response: a few seconds.
 fn spec(clients: u32, transport: Transport) -> RunSpec {
@@ -28,6 +28,7 @@ fn spec(clients: u32, transport: Transport) -> RunSpec {
             down: direction(300_000, 40),
             up: direction(600_000, 20),
         },
+        mesh: None,
         header_bytes: 28,
         mtu_bytes: 296,
         transport,
@@ -82,7 +83,7 @@ fn real_sockets_take_about_as_long_as_simulated_ones() {
     };
     for (spec, record) in specs.iter().zip(&emulated.records) {
         assert_eq!(record.flows.len(), spec.clients as usize);
-        let simulated = world::run(spec).expect("a run");
+        let simulated = engine::run(spec).expect("a run");
         for (real, model) in record.flows.iter().zip(&simulated.flows) {
             let (real_s, model_s) = (real.completion(), model.completion());
             let (real_s, model_s) = real_s.zip(model_s).expect("both complete");
@@ -128,7 +129,8 @@ fn what_only_the_simulator_does_is_refused() {
     assert!(refused(goes_on).contains("workload.after_failure"));
     let mut wireless = spec(1, Transport::Datagrams);
     let duration = Duration::from_secs(60);
-    wireless.workload = Workload::Mesh(Box::new(MeshSpec {
+    wireless.workload = Workload::Mesh;
+    wireless.mesh = Some(Box::new(MeshSpec {
         topology: mesh::TopologySpec::default(),
         radio: mesh::RadioSpec::default(),
         mac: mesh::MacSpec::default(),

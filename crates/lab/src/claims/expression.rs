@@ -5,7 +5,7 @@
 //! - `min p10 p25 p50 p75 p90 p95 max mean` of (metric, algorithm, cell), over all flows of all runs;
 //! - `count_above(metric, algorithm, cell, x)`: samples above `x`, in so many as a study of 20 runs
 //!   would have; `share_above`: their share;
-//! - `unit(name, argument)`: a fact about the protocol code itself ([mod@unit]), which needs no run;
+//! - `unit(name, argument)`: a fact that needs no run, from the [`Facts`] of the study;
 //! - `exceeds(x, y)`: 1 if `x` is larger than `y`, else 0, to count cases with;
 //! - `share_ahead(metric, algorithm, cell, x)`: share of the runs whose least sample is below `x`
 //!   times the next.
@@ -13,8 +13,10 @@
 use std::fmt;
 
 use super::source::{Runs, Source};
-use super::unit;
 use crate::metrics;
+
+/// Facts by name and argument; `None` where there is no such fact.
+pub type Facts<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
 
 /// Runs of one cell with one algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +27,7 @@ pub struct Reference {
     pub algorithm: String,
 }
 
-/// What is taken of runs.
+/// The statistic computed over the samples of runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Take {
     /// The value below which this share of samples lies, by linear interpolation.
@@ -70,10 +72,10 @@ pub struct Expression {
     node: Node,
 }
 
-/// What is wrong with a quantity, and where.
+/// A syntax error of a quantity, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// What.
+    /// The error, as a phrase.
     pub what: String,
     /// The byte it was noticed at.
     pub at: usize,
@@ -93,9 +95,14 @@ impl std::error::Error for SyntaxError {}
 const REPLICATIONS: f64 = 20.0;
 
 impl Expression {
-    /// Reads a quantity.
+    /// Reads a quantity without facts.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
-        let mut parser = Parser { text, at: 0 };
+        Self::with_facts(text, &|_, _| None)
+    }
+
+    /// Reads a quantity that may use `unit(NAME, ARGUMENT)`.
+    pub fn with_facts(text: &str, facts: Facts<'_>) -> Result<Self, SyntaxError> {
+        let mut parser = Parser { text, at: 0, facts };
         let node = parser.sum()?;
         parser.skip();
         if parser.at < text.len() {
@@ -260,7 +267,7 @@ fn drawn(runs: &Runs, draw: &[usize]) -> Vec<f64> {
     each.flatten().copied().collect()
 }
 
-/// Whether the least sample of a run is below `ratio` times the next.
+/// Returns true if the smallest sample of a run is below `ratio` times the second smallest.
 fn is_ahead(run: &[f64], ratio: f64) -> bool {
     let mut sorted = run.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -270,6 +277,7 @@ fn is_ahead(run: &[f64], ratio: f64) -> bool {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
+    facts: Facts<'a>,
 }
 
 impl<'a> Parser<'a> {
@@ -420,7 +428,7 @@ impl<'a> Parser<'a> {
                 } else {
                     ""
                 };
-                let value = unit::value(fact, argument);
+                let value = (self.facts)(fact, argument);
                 let value = value.ok_or_else(|| {
                     self.error(format!("there is no fact \"{fact}\" about \"{argument}\""))
                 })?;

@@ -1,4 +1,4 @@
-//! How sure a quantity is: the 95 % interval of what it would be with other seeds.
+//! The 95 % interval of a quantity over seeds.
 //!
 //! By the paired bootstrap: runs are drawn with replacement, the same seeds for all runs that a
 //! quantity compares, and the interval lies between the 2.5th and the 97.5th percentile of the

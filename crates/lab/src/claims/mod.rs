@@ -1,7 +1,7 @@
-//! What a study claims, judged by our runs.
+//! The claims of a study, judged by runs.
 //!
-//! Each claim has a rule in `papers/<study>/rules/<part>.toml`: quantities of runs ([`expression`]) and
-//! what the claim says of them ([`rule`]). Rules are written before the runs that they judge; no
+//! Each claim has a rule in a file such as `papers/<study>/rules/<part>.toml`: quantities of runs
+//! ([`expression`]) and the claim's conditions on them ([`rule`]). Rules are written before the runs that they judge; no
 //! verdict is written anywhere. A quantity has a 95 % interval: runs are drawn anew, the same seeds
 //! for everything that is compared ([`interval`]).
 //!
@@ -9,25 +9,22 @@
 
 pub mod expression;
 pub mod interval;
-pub mod kept;
-pub mod part;
+mod measure;
 pub mod rule;
 pub mod source;
-pub mod unit;
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::papers::{self, Claim};
-use crate::reproduce::{self, Comparison};
+use crate::expected::{self, Comparison};
 use expression::Reference;
 use interval::Interval;
-pub use kept::{Kept, Making};
+pub use measure::{FirstRun, Making, ScenarioFile, measure};
 use rule::{Bound, Check, Condition, Rule};
 use source::Source;
 
-/// What our runs say about a claim.
+/// The verdict of our runs on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -37,7 +34,7 @@ pub enum Verdict {
     HoldsPartly,
     /// Fewer do, and at least one fails.
     Fails,
-    /// Fewer do, and the others cannot be told from chance, or were not run.
+    /// Fewer do, and the others do not differ from chance, or were not run.
     Undecided,
 }
 
@@ -52,7 +49,7 @@ impl Verdict {
         }
     }
 
-    /// That of a claim whose checks came out like this.
+    /// The verdict of a claim from its checks.
     fn of(checks: &[Outcome]) -> Self {
         let count = |verdict| checks.iter().filter(|c| c.verdict == verdict).count();
         let holds = count(Self::Holds);
@@ -70,17 +67,17 @@ impl Verdict {
     }
 }
 
-/// How one check came out.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
     /// The quantity, as the rule writes it.
     pub quantity: String,
-    /// Ours, with the 95 % interval; nothing if something it needs was not run.
+    /// Measured, with the 95 % interval; `None` if a run it needs is missing.
     pub measured: Option<Interval>,
-    /// What the claim says of it.
+    /// The condition of the claim, in words.
     pub expected: String,
-    /// Whether that is so.
+    /// Verdict on the condition.
     pub verdict: Verdict,
 }
 
@@ -111,13 +108,13 @@ impl Judgement {
         join(self.checks.iter().map(one))
     }
 
-    /// What is expected of them, in short.
+    /// The conditions, joined to one line.
     pub fn expected(&self) -> String {
         join(self.checks.iter().map(|check| check.expected.clone()))
     }
 }
 
-/// Texts in a row; what repeats is said once, with how often.
+/// Joins texts; repeated ones are written once, with their number.
 fn join(texts: impl Iterator<Item = String>) -> String {
     let mut parts: Vec<(String, usize)> = Vec::new();
     for text in texts {
@@ -133,7 +130,7 @@ fn join(texts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
 
-/// A claim and what our runs say about it.
+/// A claim and its judgement by our runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Judged {
@@ -141,16 +138,8 @@ pub struct Judged {
     pub id: String,
     /// By the text.
     pub text: Judgement,
-    /// By the study's own tables, where these say something else.
+    /// By the study's own tables, where these contradict the text.
     pub table: Option<Judgement>,
-}
-
-impl Judged {
-    /// The claim it is about.
-    pub fn claim(&self) -> Option<Claim> {
-        let (study, _) = self.id.split_once('-')?;
-        papers::claims(study).into_iter().find(|c| c.id == self.id)
-    }
 }
 
 /// Judges every claim that has a rule, in the order of the rules.
@@ -194,7 +183,7 @@ fn check_all(id: &str, check: &Check, source: &Source, tables: &[Comparison]) ->
         .collect()
 }
 
-/// Each printed value of a table beside ours, as `carob lab reproduce` has it.
+/// Each published value of a table with the measured one, as in `carob lab reproduce`.
 fn printed(table: u32, tables: &[Comparison]) -> Vec<Outcome> {
     let of_table = tables
         .iter()
@@ -207,12 +196,12 @@ fn printed(table: u32, tables: &[Comparison]) -> Vec<Outcome> {
                 comparison.expected.algorithm,
                 comparison.expected.cell
             ),
-            measured: comparison.ours.map(Interval::point),
+            measured: comparison.measured.map(Interval::point),
             expected: format!("about {}", interval::short(comparison.paper)),
             verdict: match comparison.verdict() {
-                reproduce::Verdict::Holds => Verdict::Holds,
-                reproduce::Verdict::Fails => Verdict::Fails,
-                reproduce::Verdict::Undecided => Verdict::Undecided,
+                expected::Verdict::Holds => Verdict::Holds,
+                expected::Verdict::Fails => Verdict::Fails,
+                expected::Verdict::Undecided => Verdict::Undecided,
             },
         })
         .collect()
@@ -297,7 +286,6 @@ pub fn metrics(rules: &[Rule]) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Scenario, builtin, is_known};
 
     fn outcome(verdict: Verdict) -> Outcome {
         Outcome {
@@ -321,60 +309,6 @@ mod tests {
         ] {
             let checks: Vec<_> = checks.iter().map(|v| outcome(*v)).collect();
             assert_eq!(Verdict::of(&checks), verdict, "{checks:?}");
-        }
-    }
-
-    #[test]
-    fn every_claim_belongs_to_one_part() {
-        for study in papers::studies() {
-            for claim in papers::claims(&study.short_name) {
-                let begins =
-                    |part: &&part::Part| part.begins.iter().any(|b| claim.scenario.starts_with(b));
-                let parts = part::Part::of(&study.short_name).filter(begins);
-                assert_eq!(parts.count(), 1, "{}: {}", claim.id, claim.scenario);
-            }
-        }
-    }
-
-    #[test]
-    fn slow_rules_speak_of_cells_and_algorithms_that_there_are() {
-        for part in part::PARTS {
-            let files = part.scenarios.iter().map(|name| {
-                let (file, _) = builtin::find(name).expect("a scenario");
-                Scenario::read(file.name, file.text, &[]).expect("a valid one")
-            });
-            let scenarios: Vec<Scenario> = files.collect();
-            let needed = needed(&rule::rules(part));
-            // Each runs alone.
-            let algorithms: BTreeSet<&String> = needed.iter().map(|of| &of.algorithm).collect();
-            for (name, algorithm) in part
-                .scenarios
-                .iter()
-                .flat_map(|name| algorithms.iter().map(move |algorithm| (name, algorithm)))
-            {
-                let (file, _) = builtin::find(name).expect("a scenario");
-                let alone = [(*algorithm).clone()];
-                let read = Scenario::with_algorithms(file.name, file.text, &[], Some(&alone));
-                assert!(read.is_ok(), "{name}, {algorithm}: {read:?}");
-            }
-            for of in needed {
-                let there = scenarios.iter().any(|s| s.cell(&of.cell).is_some());
-                assert!(there, "{} {}: {}", part.study, part.name, of.cell);
-                assert!(is_known(&of.algorithm), "{}", of.algorithm);
-            }
-        }
-    }
-
-    #[test]
-    fn every_claim_about_a_part_has_a_rule_that_reads() {
-        for part in part::PARTS {
-            let rules = rule::rules(part);
-            for claim in papers::claims(part.study) {
-                let of_part = |begins: &&str| claim.scenario.starts_with(begins);
-                let concerned = part.begins.iter().any(of_part);
-                let has = rules.iter().any(|rule| rule.id == claim.id);
-                assert_eq!(concerned, has, "{}", claim.id);
-            }
         }
     }
 }

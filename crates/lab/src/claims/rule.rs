@@ -1,4 +1,4 @@
-//! Rules: what a claim says of which quantities, as `papers/<study>/rules/<part>.toml` has them.
+//! Rules: the conditions of a claim on quantities, as `papers/<study>/rules/<part>.toml` has them.
 //!
 //! ```toml
 //! [[claim]]
@@ -22,11 +22,10 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::expression::{Expression, Reference};
+use super::expression::{Expression, Facts, Reference};
 use super::interval::short;
-use super::part::Part;
 
-/// What a quantity is held against.
+/// The value that a quantity is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bound {
     /// A number.
@@ -35,19 +34,19 @@ pub enum Bound {
     Quantity(Expression),
 }
 
-/// What a claim says of a quantity.
+/// The condition that a claim states for a quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
-    /// It lies here, the tolerance included.
+    /// Within this range, the tolerance included.
     Band {
         /// Least.
         low: f64,
         /// Most.
         high: f64,
     },
-    /// It is smaller.
+    /// Below the bound.
     Below(Bound),
-    /// It is larger.
+    /// Above the bound.
     Above(Bound),
 }
 
@@ -65,10 +64,10 @@ impl fmt::Display for Condition {
     }
 }
 
-/// What is to be found out, in all its cases.
+/// One check of a rule, with all its cases.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Check {
-    /// Each quantity and what is said of it.
+    /// Each quantity and its condition.
     pub cases: Vec<(Expression, Condition)>,
     /// A printed table, instead.
     pub printed: Option<u32>,
@@ -95,7 +94,7 @@ impl Check {
 pub struct Rule {
     /// The claim's id.
     pub id: String,
-    /// How the claim is read.
+    /// The interpretation of the claim, in words.
     pub about: String,
     /// By the text.
     pub text: Vec<Check>,
@@ -103,12 +102,12 @@ pub struct Rule {
     pub table: Vec<Check>,
 }
 
-/// What is wrong with a rule.
+/// An error in a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleError {
     /// The claim, if it was reached.
     pub claim: String,
-    /// What.
+    /// The error, as a phrase.
     pub what: String,
 }
 
@@ -155,17 +154,8 @@ struct WrittenCheck {
     printed: Option<u32>,
 }
 
-/// The rules of a part of a study.
-///
-/// # Panics
-///
-/// Never: a test reads every built-in rule.
-pub fn rules(part: &Part) -> Vec<Rule> {
-    read(part.rules).expect("a test reads every built-in rule")
-}
-
-/// Reads rules.
-pub fn read(text: &str) -> Result<Vec<Rule>, RuleError> {
+/// Reads rules, with the facts that their quantities may use.
+pub fn read(text: &str, facts: Facts<'_>) -> Result<Vec<Rule>, RuleError> {
     let file: File = toml::from_str(text).map_err(|error| RuleError {
         claim: "the file".to_owned(),
         what: error.to_string(),
@@ -174,7 +164,7 @@ pub fn read(text: &str) -> Result<Vec<Rule>, RuleError> {
         let id = written.id;
         let all = |checks: &[WrittenCheck]| -> Result<Vec<Check>, RuleError> {
             let each = checks.iter().map(|check| {
-                check.read().map_err(|what| RuleError {
+                check.read(facts).map_err(|what| RuleError {
                     claim: id.clone(),
                     what,
                 })
@@ -199,7 +189,7 @@ pub fn read(text: &str) -> Result<Vec<Rule>, RuleError> {
 }
 
 impl WrittenCheck {
-    fn read(&self) -> Result<Check, String> {
+    fn read(&self, facts: Facts<'_>) -> Result<Check, String> {
         if let Some(table) = self.printed {
             return Ok(Check {
                 cases: Vec::new(),
@@ -222,8 +212,8 @@ impl WrittenCheck {
                 [_] => one,
                 several => format!("max({})", several.join(", ")),
             };
-            let quantity = Expression::parse(&text).map_err(text_of)?;
-            cases.push((quantity, self.condition(&values)?));
+            let quantity = Expression::with_facts(&text, facts).map_err(text_of)?;
+            cases.push((quantity, self.condition(&values, facts)?));
         }
         Ok(Check {
             cases,
@@ -231,7 +221,7 @@ impl WrittenCheck {
         })
     }
 
-    fn condition(&self, values: &[(&str, &str)]) -> Result<Condition, String> {
+    fn condition(&self, values: &[(&str, &str)], facts: Facts<'_>) -> Result<Condition, String> {
         let tolerance = |end: f64| -> Result<f64, String> {
             match &self.within {
                 None => Ok(0.0),
@@ -245,7 +235,7 @@ impl WrittenCheck {
             }
         };
         let bound = |value: &toml::Value| match value {
-            toml::Value::String(text) => Expression::parse(&fill(text, values))
+            toml::Value::String(text) => Expression::with_facts(&fill(text, values), facts)
                 .map(Bound::Quantity)
                 .map_err(text_of),
             other => number(other)
@@ -311,9 +301,13 @@ mod tests {
     use super::super::source::Source;
     use super::*;
 
+    fn read_plain(text: &str) -> Result<Vec<Rule>, RuleError> {
+        read(text, &|_, _| None)
+    }
+
     #[test]
     fn names_in_braces_stand_for_each_of_their_values() {
-        let rules = read(
+        let rules = read_plain(
             r#"
             [[claim]]
             id = "thesis-001"
@@ -342,7 +336,7 @@ mod tests {
 
     #[test]
     fn the_largest_of_several_is_one_case() {
-        let rules = read(
+        let rules = read_plain(
             r#"
             [[claim]]
             id = "thesis-001"
@@ -367,7 +361,7 @@ mod tests {
 
     #[test]
     fn the_mean_of_several_is_one_case_too() {
-        let rules = read(
+        let rules = read_plain(
             r#"
             [[claim]]
             id = "thesis-001"
@@ -388,7 +382,7 @@ mod tests {
     fn what_is_wrong_is_said_with_the_claim() {
         let wrong = |check: &str| {
             let text = format!("[[claim]]\nid = \"x-1\"\nabout = \"\"\n[[claim.text]]\n{check}");
-            read(&text).expect_err("it is wrong").to_string()
+            read_plain(&text).expect_err("it is wrong").to_string()
         };
         assert_eq!(wrong("about = 1"), "rule of x-1: no quantity");
         assert!(wrong("quantity = \"1\"").contains("one of about, between"));

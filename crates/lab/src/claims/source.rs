@@ -14,7 +14,7 @@ pub type Runs = Vec<Vec<f64>>;
 #[derive(Clone, Debug, Default)]
 struct Sampled {
     runs: Runs,
-    /// Every sample with the number of its run, smallest first; made when it is first asked for.
+    /// Every sample with the number of its run, smallest first; computed on first use.
     sorted: OnceLock<Vec<(f64, u32)>>,
 }
 
@@ -112,7 +112,7 @@ impl Source {
         low
     }
 
-    /// How many runs there are of each cell and algorithm.
+    /// Number of runs of each cell and algorithm.
     pub fn seeds(&self) -> usize {
         self.seeds
     }

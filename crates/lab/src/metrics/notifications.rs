@@ -1,9 +1,9 @@
-//! Metrics of what a server told its observers.
+//! Metrics of a server's notifications.
 
 use carob_cc::time::Duration;
 use carob_sim::notifications::{LAG, NotificationBin, NotificationRecord, Sends, Subscriber};
 
-/// What counts as the beginning of a run.
+/// Length of the initial phase of a run.
 const EARLY: Duration = Duration::from_secs(120);
 /// At the end of a run, too much is under way for its rounds to be compared with earlier ones.
 const LAST: Duration = Duration::from_secs(60);
@@ -68,7 +68,7 @@ pub(super) fn collect(record: &NotificationRecord, add: &mut impl FnMut(&'static
     rtos(record, add, first_from, early);
 }
 
-/// How the server's timeouts move in the beginning, if it keeps any.
+/// Metrics of the server's RTOs in the initial phase, if it keeps any.
 fn rtos(
     record: &NotificationRecord,
     add: &mut impl FnMut(&'static str, f64),

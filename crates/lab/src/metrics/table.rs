@@ -81,7 +81,7 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "useless_share",
-        "Share of the bytes towards the clients that was spent on copies nobody needed, per run: answers after the first to arrive, and TCP's spurious copies.",
+        "Share of the bytes towards the clients that was spent on spurious copies, per run: answers after the first to arrive, and TCP's spurious retransmissions.",
     ),
     metric(
         "dropped",

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use carob_cc::TransmissionParameters;
-use carob_cc::controller::{Controller, Counting, Timer};
+use carob_cc::controller::{Controller, CopyTagging, Timer};
 use carob_cc::evidence::{
-    Abandoned, Answer, Answered, Departure, Expired, Kind, LateAnswer, Lost, Matched, Reason, Sent,
-    Start, Transmission,
+    Abandoned, Answer, Answered, Expired, Kind, LateAnswer, Lost, Matched, Reason, SendCandidate,
+    Sent, Start, Transmission,
 };
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
@@ -16,23 +16,23 @@ use super::script::Event;
 /// Size of a message, in bytes; controllers that set timers do not look at it.
 const MESSAGE_BYTES: u32 = 40;
 
-/// How an event ended.
+/// The end of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The exchange was answered.
     Answered,
     /// The last timer of the exchange ran out.
     GivenUp,
-    /// A notification left as NON, of which nothing more is heard.
+    /// A notification was sent as NON, without an acknowledgement.
     Unconfirmed,
     /// A pause.
     Idle,
 }
 
-/// What came of an event.
+/// The result of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// How long the controller held the message back.
+    /// Delay of the message by the controller.
     pub waited: Duration,
     /// When the first copy left or the pause began.
     pub began: Instant,
@@ -44,7 +44,7 @@ pub struct Step {
     pub lost: u8,
     /// Copies that left although an earlier one was on its way to be answered.
     pub spurious: u8,
-    /// How it ended.
+    /// The end of the event.
     pub outcome: Outcome,
     /// The controller's overall RTO before dithering, at the end, if it keeps one.
     pub rto: Option<Duration>,
@@ -62,9 +62,9 @@ impl Step {
 /// An exchange begins when the event before it is over. Its timers are the controller's, capped as
 /// the endpoint caps them. A copy that is not lost is answered one round trip after it left, at the
 /// same instant before a timer that runs out; answers to further copies come when their time is,
-/// be that in the middle of a later exchange, and the controller hears of them as of late answers.
-/// Which copy was answered is known if there was but one, if the event says so, or if the
-/// controller has copies told apart ([`Counting`]).
+/// be that in the middle of a later exchange, and the controller receives them as late answers.
+/// Which copy was answered is known if there was but one, if the event has it, or if the
+/// controller tags copies ([`CopyTagging`]).
 pub fn replay(
     events: impl IntoIterator<Item = Event>,
     controller: &mut dyn Controller,
@@ -105,7 +105,7 @@ struct Stage<'a> {
     arrivals: u64,
 }
 
-/// What the path does to an exchange.
+/// Treatment of an exchange by the path.
 #[derive(Clone, Copy)]
 struct Fate {
     lost: u8,
@@ -177,10 +177,10 @@ impl Stage<'_> {
     /// Waits until the controller lets a message go; gives how long that took.
     fn wait_to_leave(&mut self, kind: Kind, confirmable: bool) -> Duration {
         let asked = self.now;
-        let departure = Departure::new(asked, self.parameters, MESSAGE_BYTES)
+        let candidate = SendCandidate::new(asked, self.parameters, MESSAGE_BYTES)
             .with_kind(kind)
             .with_confirmable(confirmable);
-        let earliest = self.controller.departure(&departure);
+        let earliest = self.controller.earliest_departure_time(&candidate);
         self.advance(earliest);
         self.now.since(asked)
     }
@@ -188,10 +188,10 @@ impl Stage<'_> {
     fn notification(&mut self, rtt: Duration) -> Step {
         let kind = Kind::Notification;
         let waited = self.wait_to_leave(kind, false);
-        let departure = Departure::new(self.now, self.parameters, MESSAGE_BYTES)
+        let candidate = SendCandidate::new(self.now, self.parameters, MESSAGE_BYTES)
             .with_kind(kind)
             .with_confirmable(false);
-        if self.controller.must_confirm(&departure) {
+        if self.controller.must_confirm(&candidate) {
             let fate = Fate {
                 lost: 0,
                 rtt: Some(rtt),
@@ -250,10 +250,10 @@ impl Stage<'_> {
         let copy = Sent::new(self.now, self.parameters, MESSAGE_BYTES)
             .with_retransmissions(sent.len() as u8)
             .with_kind(kind);
-        let stamp = self.controller.on_sent(&copy, &mut *self.random);
+        let state = self.controller.on_sent(&copy, &mut *self.random);
         sent.push(Transmission {
             at: self.now,
-            stamp,
+            state,
         });
     }
 
@@ -265,12 +265,12 @@ impl Stage<'_> {
         let lost = Lost::new(self.now, last, MESSAGE_BYTES, silent);
         self.controller.on_lost(&lost);
         if retransmissions >= self.parameters.max_retransmit {
-            let Timer { timeout, memo } = timer;
+            let Timer { timeout, state } = timer;
             let reason = Reason::TimedOut;
             let given_up = Abandoned::new(
                 self.now,
                 self.parameters,
-                memo,
+                state,
                 reason,
                 retransmissions,
                 timeout,
@@ -279,7 +279,7 @@ impl Stage<'_> {
             return None;
         }
         let (parameters, before) = (self.parameters, timer.timeout);
-        let expired = Expired::new(self.now, parameters, timer.memo, retransmissions, before)
+        let expired = Expired::new(self.now, parameters, timer.state, retransmissions, before)
             .with_silent(silent);
         let mut next = self.controller.next_timeout(&expired, &mut *self.random);
         if let Some(cap) = parameters.rto_max {
@@ -291,7 +291,7 @@ impl Stage<'_> {
     fn answered(&mut self, fate: Fate, timer: Timer, sent: &[Transmission]) {
         self.last_heard = self.now;
         let latest = (sent.len() - 1) as u8;
-        let told = fate.known || self.controller.counting() != Counting::Off;
+        let told = fate.known || self.controller.copy_tagging() != CopyTagging::Off;
         let matched = if latest == 0 || told {
             Matched::Exact(fate.lost)
         } else {
@@ -300,12 +300,12 @@ impl Stage<'_> {
                 latest,
             }
         };
-        let Timer { timeout, memo } = timer;
+        let Timer { timeout, state } = timer;
         let answer = match fate.kind {
             Kind::Request => Answer::Piggybacked,
             _ => Answer::Empty,
         };
-        let answered = Answered::new(self.now, self.parameters, memo, sent, timeout)
+        let answered = Answered::new(self.now, self.parameters, state, sent, timeout)
             .with_matched(matched)
             .with_answer(answer, MESSAGE_BYTES);
         self.controller.on_answered(&answered);

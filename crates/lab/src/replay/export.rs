@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Dither, Outcome, Run, Script, Step};
-use crate::papers;
+use crate::csv;
 
-/// What came of an event, as the machine interface has it.
+/// The result of an event, as the machine interface has it.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     /// Its number, counted from 1; a pause has none.
@@ -17,7 +17,7 @@ struct Row<'a> {
     what: String,
     /// When the first copy left or the pause began.
     at_s: f64,
-    /// How long it was held back before that.
+    /// Delay by the controller before that, in seconds.
     waited_s: f64,
     took_s: f64,
     outcome: &'static str,
@@ -135,7 +135,7 @@ pub fn csv(script: &Script, runs: &[Run]) -> String {
             ]
         })
     });
-    papers::csv_text(std::iter::once(header.map(str::to_owned).to_vec()).chain(lines))
+    csv::text(std::iter::once(header.map(str::to_owned).to_vec()).chain(lines))
 }
 
 #[cfg(test)]
@@ -169,7 +169,7 @@ mod tests {
             (&"a, b".into(), &Value::Null)
         );
 
-        let table = papers::Table::read(&csv(&script, &[run])).expect("valid");
+        let table = csv::Table::read(&csv(&script, &[run])).expect("valid");
         assert_eq!(table.len(), 2);
         assert_eq!(table.cell(0, "phase"), Some("a, b"));
         assert_eq!(table.cell(0, "timers_s"), Some("2 4"));

@@ -1,6 +1,6 @@
 //! Scripts from event logs: what a path did, taken from what an endpoint or the simulator wrote.
 //!
-//! A log (`--log` of the commands, `carob lab run --log`) says when copies left and when exchanges
+//! A log (`--log` of the commands, `carob lab run --log`) has the times when copies left and exchanges
 //! were answered, but not which copies were lost. What is made of it is a reading: of an exchange
 //! with several copies, as many count as lost as were never answered, and the first ones; the round
 //! trip is that of the first copy left. Exchanges follow each other, with the pauses that were
@@ -16,12 +16,12 @@ use super::script::{EVENTS_MAX, Event, LOST_MAX, Script, ScriptError, Scripted, 
 
 /// The shortest pause between two exchanges that is kept.
 pub const PAUSE_MIN: Duration = Duration::from_millis(10);
-/// How much later than its last timer an exchange may be given up that timed out.
+/// Largest delay in microseconds between the last timer of an exchange and its end by timeout.
 const LATENESS: u64 = 100_000;
-/// What a notification in NON messages would take to be acknowledged, where nothing is known.
+/// Assumed round-trip time of a notification in NON messages, where none is known.
 const UNKNOWN_RTT: Duration = Duration::from_secs(1);
 
-/// Whether a text is an event log rather than a script.
+/// Returns true for an event log, false for a script.
 pub fn is_log(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
@@ -31,9 +31,9 @@ pub fn is_log(text: &str) -> bool {
 pub struct Reading {
     /// The script.
     pub script: Script,
-    /// Whose exchanges these are.
+    /// The sender of the exchanges.
     pub sender: String,
-    /// What is uncertain or was left out, in sentences.
+    /// Uncertainties and omissions, in sentences.
     pub remarks: Vec<String>,
 }
 
@@ -47,11 +47,11 @@ pub enum LogError {
         /// The file.
         file: String,
     },
-    /// The log is of several senders, or of none that was asked for.
+    /// The log is of several senders, or lacks the one requested.
     Senders {
         /// The file.
         file: String,
-        /// What was asked for.
+        /// The sender requested.
         wanted: Option<String>,
         /// Those there are, or those of them that fit.
         senders: Vec<String>,
@@ -85,7 +85,7 @@ impl fmt::Display for LogError {
 
 impl std::error::Error for LogError {}
 
-/// What is needed of a line.
+/// The fields of a line that are evaluated.
 #[derive(Deserialize)]
 struct Line {
     at_us: u64,
@@ -97,14 +97,14 @@ struct Line {
     purpose: Option<String>,
     retransmissions: Option<u8>,
     timeout_us: Option<u64>,
-    /// Of the simulator's logs.
+    /// Present in logs of the simulator only.
     cell: Option<String>,
     algorithm: Option<String>,
     host: Option<u32>,
 }
 
 impl Line {
-    /// Whose event it is.
+    /// The endpoint of the event.
     fn sender(&self) -> String {
         let peer = &self.peer;
         let Some(host) = self.host else {
@@ -141,13 +141,13 @@ struct Exchange {
     ended: Option<(u64, End)>,
 }
 
-/// What one sender did.
+/// The exchanges of one sender.
 #[derive(Default)]
 struct Sender {
     exchanges: Vec<Exchange>,
     /// The latest exchange of each Message ID.
     by_id: BTreeMap<u16, usize>,
-    /// An exchange whose message gives way to a newer one.
+    /// An exchange whose message is replaced by a newer one.
     superseded: Option<usize>,
 }
 
@@ -167,7 +167,7 @@ pub fn read(file: &str, text: &str, from: Option<&str>) -> Result<Reading, LogEr
                 expected: "a line of an event log, as --log writes it".to_owned(),
             })
         })?;
-        // Those who only answer are no senders.
+        // Endpoints that only answer are no senders.
         let begins = line.event == "sent";
         let name = line.sender();
         if begins {
@@ -300,7 +300,7 @@ impl Sender {
             let since_end = |end: u64| Duration::from_micros(began.saturating_sub(end));
             let pause = end_before.map(since_end).unwrap_or_default();
             overlapped += usize::from(end_before.is_some_and(|end| began < end));
-            // Uneventful exchanges in a row are told in one go.
+            // Uneventful exchanges in a row become one line.
             let calm = matches!(event, Event::Answered { lost: 0, .. });
             let mut add = |event, joins: bool| {
                 let last = script
@@ -400,7 +400,7 @@ mod tests {
         let (events, remarks) = events(&[
             sent(0, 1, 0, 2_000_000),
             ended(400_000, 1, "answered"),
-            // A pause of 9.6 s, then a copy that nobody answered.
+            // A pause of 9.6 s, then a copy without an answer.
             sent(10_000_000, 2, 0, 2_000_000),
             sent(12_000_000, 2, 1, 4_000_000),
             ended(12_500_000, 2, "answered"),

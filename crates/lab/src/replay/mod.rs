@@ -1,10 +1,10 @@
 //! Controllers on a given sequence of round trips, losses and pauses, without a network.
 //!
-//! A [`Script`] says what the path does, and nothing of timers: which copies of an exchange are
+//! A [`Script`] describes the path, not the timers: which copies of an exchange are
 //! lost, how long the next one takes to be answered, how long nothing happens. [`replay`] runs it
 //! under one controller, whose own timers decide when copies leave; so the same script lasts
-//! longer under one than under another, and a round trip that is longer than a timer brings copies
-//! that nobody needed. [`log`] makes a script of what an endpoint or the simulator did.
+//! longer under one than under another, and a round trip that is longer than a timer brings
+//! spurious retransmissions. [`log`] makes a script of what an endpoint or the simulator did.
 
 mod engine;
 pub mod export;
@@ -29,7 +29,7 @@ pub use subject::{Subject, SubjectError, near};
 /// jump, a failure, a long pause.
 pub const DEMO: &str = include_str!("demo.txt");
 
-/// What draws from a range give.
+/// Values of draws from a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dither {
     /// The low end, always.
@@ -39,7 +39,7 @@ pub enum Dither {
     Middle,
     /// The high end, always.
     High,
-    /// What the stream of this seed gives, the same for every controller.
+    /// Values from the stream of this seed, the same for every controller.
     Seed(u64),
 }
 
@@ -64,12 +64,12 @@ pub struct Run {
     pub steps: Vec<Step>,
 }
 
-/// What a run comes to.
+/// Totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// From the beginning to the end of the last event.
     pub elapsed: Duration,
-    /// Of that, pauses of the script.
+    /// Sum of the script's pauses, contained in `elapsed`.
     pub idle: Duration,
     /// Copies sent, those of unacknowledged notifications included.
     pub copies: u32,
@@ -99,7 +99,7 @@ impl Run {
         }
     }
 
-    /// What it comes to.
+    /// The totals.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for step in &self.steps {

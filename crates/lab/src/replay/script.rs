@@ -14,7 +14,7 @@ pub const TIME_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// The most copies of an exchange that may be lost before one arrives.
 pub const LOST_MAX: u8 = TransmissionParameters::MAX_RETRANSMIT_LIMIT;
 
-/// What a line may say, for people.
+/// Syntax of a line and its meaning, for help texts.
 pub const VOCABULARY: &[(&str, &str)] = &[
     ("rtt 400 ms", "an exchange, answered after that time"),
     ("400 ms", "the same"),
@@ -52,12 +52,12 @@ pub enum Event {
         lost: u8,
         /// Time from the first copy that is not lost to its answer.
         rtt: Duration,
-        /// The answer says which copy it answers.
+        /// The answer identifies its copy.
         known: bool,
     },
     /// An exchange of which every copy is lost.
     Failed,
-    /// A notification that leaves as NON unless the controller wants it confirmed.
+    /// A notification that is sent as NON unless the controller requests confirmation.
     Notification {
         /// Time until it is acknowledged, if it leaves as CON.
         rtt: Duration,
@@ -87,15 +87,15 @@ impl fmt::Display for Event {
 /// An event and where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scripted {
-    /// What happens.
+    /// The event.
     pub event: Event,
-    /// Events of one group, which follow each other, are told in one go: those of one line.
+    /// The group: consecutive events of one line have the same number.
     pub group: usize,
     /// The place of its phase in [`Script::phases`].
     pub phase: Option<usize>,
 }
 
-/// What happens, in order.
+/// A script: events in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
     /// The events, at most [`EVENTS_MAX`].
@@ -111,9 +111,9 @@ pub struct ScriptError {
     pub file: String,
     /// Line, counted from 1.
     pub line: usize,
-    /// What stands there.
+    /// The text found.
     pub found: String,
-    /// What was expected.
+    /// The text expected.
     pub expected: String,
 }
 
@@ -181,7 +181,7 @@ impl Script {
     }
 }
 
-/// What was found and what was expected.
+/// The text found and the text expected.
 type Unexpected = (String, String);
 
 /// The name after `phase`, if that is what the line begins with.
@@ -360,7 +360,7 @@ impl<'a> Words<'a> {
             .ok_or_else(wrong)
     }
 
-    /// How often it happens: `x 10`.
+    /// Reads the repetition count: `x 10`.
     fn times(&mut self, ramp: bool) -> Result<usize, Unexpected> {
         if self.take("x") {
             let count = self.count(EVENTS_MAX)?;

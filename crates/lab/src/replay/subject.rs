@@ -56,7 +56,7 @@ pub enum SubjectError {
     Set {
         /// As it was typed.
         typed: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
@@ -148,7 +148,7 @@ impl Subject {
         }
     }
 
-    /// What becomes of a script under it.
+    /// Runs a script under it.
     pub fn run(&self, script: &Script, dither: Dither) -> Run {
         Run::of(script, &self.controller, &self.parameters, dither)
     }

@@ -3,7 +3,7 @@
 use carob_cc::time::Duration;
 
 use super::{Event, Outcome, Run, Script, Step};
-use crate::marks::{FOOTNOTE, is_choice, mark, marked};
+use crate::footnotes::{FOOTNOTE, is_choice, mark, marked};
 use crate::text::{Align, TextTable};
 
 /// The most controllers side by side in one table of events.
@@ -11,11 +11,11 @@ const SIDE_BY_SIDE: usize = 4;
 /// The most rows of a short table.
 const ROWS_MAX: usize = 60;
 
-/// What the columns of [`totals`] mean.
+/// Legend of the columns of [`totals`].
 pub const TOTAL_COLUMNS: &str = "Times are in seconds, took without the script's pauses; spurious are \
 copies sent although an earlier one was about to be answered.";
 
-/// What the columns of [`events`] mean, as far as there is something to be said of them.
+/// Legend of the columns of [`events`], for those that need one.
 pub fn event_columns(script: &Script, runs: &[Run]) -> String {
     let steps = || runs.iter().flat_map(|run| &run.steps);
     let told = (script.events.iter()).any(|s| matches!(s.event, Event::Notification { .. }));
@@ -45,7 +45,7 @@ pub fn event_columns(script: &Script, runs: &[Run]) -> String {
     text
 }
 
-/// Whether a controller keeps an RTO that can be shown.
+/// Returns true if a controller has an RTO to show.
 fn keeps_rto(run: &Run) -> bool {
     run.steps.iter().any(|step| step.rto.is_some())
 }
@@ -140,7 +140,7 @@ fn copies(step: &Step) -> String {
     format!("{}{mark}", step.timers.len().max(1))
 }
 
-/// What each controller's run comes to.
+/// Table of the totals of each controller's run.
 pub fn totals(runs: &[Run]) -> TextTable {
     let mut header = vec![("controller".to_owned(), Align::Left)];
     header.extend(
@@ -302,7 +302,7 @@ mod tests {
                 totals(&runs).to_string(),
             )
         };
-        let (events, totals) = crate::marks::tests::pretending("cocoa-03", printed);
+        let (events, totals) = crate::footnotes::tests::pretending("cocoa-03", printed);
         for text in [events, totals] {
             assert!(
                 text.contains("cocoa-03 *") && !text.contains("default *"),
@@ -310,7 +310,7 @@ mod tests {
             );
             assert!(text.ends_with(&format!("\n{FOOTNOTE}\n")), "{text}");
         }
-        let none = crate::marks::tests::pretending("nobody", printed);
+        let none = crate::footnotes::tests::pretending("nobody", printed);
         assert!(!none.0.contains('*') && !none.1.contains('*'));
     }
 

@@ -6,10 +6,10 @@ use super::frame::{DrawKey, Frame, Key, WIDTH, left_margin, legend};
 use super::look::Look;
 use super::scale::{Mapping, Scale, number};
 use super::svg::{Svg, short};
-use crate::papers::Expected;
+use crate::expected::Expected;
 use crate::statistics::{Statistic, Statistics};
 
-/// What whiskers reach to.
+/// The range of the whiskers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whiskers {
     /// 10th and 90th percentile; minimum and maximum are dots.
@@ -21,7 +21,7 @@ pub enum Whiskers {
 /// Percentiles a study printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
-pub struct Printed {
+pub struct Published {
     pub low: Option<f64>,
     pub p25: Option<f64>,
     pub p50: Option<f64>,
@@ -29,8 +29,8 @@ pub struct Printed {
     pub high: Option<f64>,
 }
 
-impl Printed {
-    /// What a box plot shows of a printed row.
+impl Published {
+    /// The percentiles of a published row.
     pub fn of(row: &Expected) -> Self {
         Self {
             low: row.value(Statistic::P10),
@@ -49,16 +49,16 @@ pub struct BoxMark {
     pub group: usize,
     /// Index of its series.
     pub series: usize,
-    /// What it shows.
+    /// The statistics drawn.
     pub statistics: Statistics,
     /// The study's values, drawn beside it.
-    pub printed: Option<Printed>,
+    pub published: Option<Published>,
 }
 
 /// A box plot.
 #[derive(Clone, Debug)]
 pub struct BoxPlot {
-    /// What is measured, with its unit, such as `Flow completion time (s)`.
+    /// The quantity with its unit, such as `Flow completion time (s)`.
     pub y_label: String,
     /// Linear from zero, or logarithmic.
     pub mapping: Mapping,
@@ -70,10 +70,10 @@ pub struct BoxPlot {
     pub series: Vec<String>,
     /// The boxes.
     pub boxes: Vec<BoxMark>,
-    /// What whiskers reach to.
+    /// The range of the whiskers.
     pub whiskers: Whiskers,
-    /// What the study's values are called in the legend, such as `Pesola 2020`.
-    pub printed_label: String,
+    /// Name of the study's values in the legend, such as `Pesola 2020`.
+    pub published_label: String,
 }
 
 const HEIGHT: f64 = 440.0;
@@ -83,12 +83,12 @@ const MARKER: f64 = 3.4;
 const LINEAR_UP_TO: f64 = 30.0;
 
 impl BoxPlot {
-    /// Of flow completion times, logarithmic where they differ much.
+    /// A plot of flow completion times, logarithmic where they differ much.
     pub fn of_completion_times(
         groups: Vec<(String, String)>,
         series: Vec<String>,
         boxes: Vec<BoxMark>,
-        printed_label: String,
+        published_label: String,
     ) -> Self {
         let low = boxes.iter().map(|b| b.statistics.min);
         let low = low.fold(f64::INFINITY, f64::min);
@@ -105,7 +105,7 @@ impl BoxPlot {
             series,
             boxes,
             whiskers: Whiskers::P10P90,
-            printed_label,
+            published_label,
         }
     }
 
@@ -121,7 +121,7 @@ impl BoxPlot {
         self
     }
 
-    /// A sentence for the caption that says how to read the boxes.
+    /// A sentence for the caption that explains the boxes.
     pub fn reading(&self) -> String {
         let whiskers = match self.whiskers {
             Whiskers::P10P90 => {
@@ -129,16 +129,16 @@ impl BoxPlot {
             }
             Whiskers::MinMax => "whiskers from minimum to maximum",
         };
-        let printed = if self.boxes.iter().any(|b| b.printed.is_some()) {
+        let published = if self.boxes.iter().any(|b| b.published.is_some()) {
             format!(
                 "; to the right of a box the values printed in {}: diamond at the median, thick line between the quartiles, thin line as the whiskers",
-                self.printed_label
+                self.published_label
             )
         } else {
             String::new()
         };
         format!(
-            "Boxes from the 25th to the 75th percentile, line at the median, {whiskers}{printed}."
+            "Boxes from the 25th to the 75th percentile, line at the median, {whiskers}{published}."
         )
     }
 
@@ -175,7 +175,7 @@ impl BoxPlot {
     fn range(&self) -> (f64, f64) {
         let (mut low, mut high) = self.shared.unwrap_or((f64::INFINITY, 0.0));
         for mark in &self.boxes {
-            let p = mark.printed.unwrap_or_default();
+            let p = mark.published.unwrap_or_default();
             for value in [
                 p.low,
                 p.high,
@@ -206,9 +206,9 @@ impl BoxPlot {
                 }),
             ));
         }
-        if self.boxes.iter().any(|b| b.printed.is_some()) {
+        if self.boxes.iter().any(|b| b.published.is_some()) {
             draws.push((
-                self.printed_label.clone(),
+                self.published_label.clone(),
                 Box::new(|svg, (x, y)| {
                     svg.line("printed-thin", (x, y - 8.0), (x, y + 8.0));
                     svg.line("printed-thick", (x, y - 5.0), (x, y + 5.0));
@@ -250,12 +250,12 @@ impl BoxPlot {
         let look = Look::of(self.series.get(mark.series).map_or("", String::as_str));
         let colour = look.class();
         // The box leaves the right third of its slot to the printed values.
-        let shift = if mark.printed.is_some() {
+        let shift = if mark.published.is_some() {
             -slot * 0.13
         } else {
             0.0
         };
-        let half = slot * if mark.printed.is_some() { 0.24 } else { 0.32 };
+        let half = slot * if mark.published.is_some() { 0.24 } else { 0.32 };
         let x = x + shift;
         let (low, high) = match self.whiskers {
             Whiskers::P10P90 => (s.p10, s.p90),
@@ -283,8 +283,8 @@ impl BoxPlot {
                     svg.circle(&format!("dot {colour}"), (x, scale.at(end)), 1.8);
                 }
             }
-            if let Some(printed) = mark.printed {
-                draw_printed(svg, scale, &printed, x + half + slot * 0.14);
+            if let Some(published) = mark.published {
+                draw_published(svg, scale, &published, x + half + slot * 0.14);
             }
         });
     }
@@ -305,27 +305,27 @@ impl BoxPlot {
             value(s.max),
             s.n,
         );
-        if let Some(median) = mark.printed.and_then(|p| p.p50) {
-            let (label, ratio) = (&self.printed_label, s.p50 / median);
-            let printed = value(median);
+        if let Some(median) = mark.published.and_then(|p| p.p50) {
+            let (label, ratio) = (&self.published_label, s.p50 / median);
+            let published = value(median);
             // Writing to a String cannot fail.
             let _ = write!(
                 text,
-                "; {label}: median {printed} (ours is {ratio:.3} of it)"
+                "; {label}: median {published} (ours is {ratio:.3} of it)"
             );
         }
         text
     }
 }
 
-fn draw_printed(svg: &mut Svg, scale: &Scale, printed: &Printed, x: f64) {
-    if let (Some(low), Some(high)) = (printed.low, printed.high) {
+fn draw_published(svg: &mut Svg, scale: &Scale, published: &Published, x: f64) {
+    if let (Some(low), Some(high)) = (published.low, published.high) {
         svg.line("printed-thin", (x, scale.at(low)), (x, scale.at(high)));
     }
-    if let (Some(low), Some(high)) = (printed.p25, printed.p75) {
+    if let (Some(low), Some(high)) = (published.p25, published.p75) {
         svg.line("printed-thick", (x, scale.at(low)), (x, scale.at(high)));
     }
-    if let Some(median) = printed.p50 {
+    if let Some(median) = published.p50 {
         svg.path("printed-mark", &diamond(x, scale.at(median)));
     }
 }
@@ -349,7 +349,7 @@ fn diamond(x: f64, y: f64) -> String {
 mod tests {
     use super::*;
 
-    fn plot(values: &[f64], printed: Option<Printed>) -> BoxPlot {
+    fn plot(values: &[f64], published: Option<Published>) -> BoxPlot {
         let statistics = Statistics::of(values).expect("values");
         BoxPlot {
             shared: None,
@@ -361,20 +361,20 @@ mod tests {
                 group: 0,
                 series: 0,
                 statistics,
-                printed,
+                published,
             }],
             whiskers: Whiskers::MinMax,
-            printed_label: "Pesola 2020".to_owned(),
+            published_label: "Pesola 2020".to_owned(),
         }
     }
 
     #[test]
     fn a_tooltip_gives_ours_and_print() {
-        let printed = Printed {
+        let published = Published {
             p50: Some(285.695),
-            ..Printed::default()
+            ..Published::default()
         };
-        let svg = plot(&[285.0, 286.0], Some(printed)).svg("a label");
+        let svg = plot(&[285.0, 286.0], Some(published)).svg("a label");
         assert!(
             svg.contains("default, 1 client none: median 285.5"),
             "{svg}"
@@ -392,7 +392,7 @@ mod tests {
         assert!(plain.reading().contains("whiskers from minimum to maximum"));
         assert!(!plain.reading().contains("Pesola"));
         assert!(
-            plot(&[1.0], Some(Printed::default()))
+            plot(&[1.0], Some(Published::default()))
                 .reading()
                 .contains("Pesola 2020")
         );

@@ -1,46 +1,46 @@
 //! The report of a run: completion times of every cell and algorithm, and typical transfers.
 
-use super::boxplot::{BoxMark, BoxPlot, Printed};
-use super::by_number;
-use super::circle;
+use super::boxplot::{BoxMark, BoxPlot, Published};
 use super::depth;
+use super::line_plot;
+use super::node_timeline;
 use super::notifications;
 use super::page::{Details, FigureBlock, Report, Section};
 use super::transfers::{link_over_time, timers_of_crowds, transfers};
 use crate::delivery;
 use crate::export;
-use crate::marks;
+use crate::footnotes;
 use crate::medians;
-use crate::papers;
 use crate::reading;
-use crate::run::{Impossible, Outcome, Row};
+use crate::run::{Outcome, Row, RunSetupError};
 use crate::scenario::Cell;
 use crate::scenario::value::Value;
+use crate::study::Study;
 use crate::summary::{self, Print};
 
 /// The most groups of boxes in one figure.
 const GROUPS_MAX: usize = 12;
-/// Algorithms that can be told apart in one figure.
+/// Algorithms that can be distinguished in one figure.
 const COLOURS: usize = 7;
 /// The most runs listed one by one.
 const LISTED_MAX: usize = 4_000;
-/// What a report is about.
+/// The subject of a report.
 #[derive(Clone, Debug)]
 pub struct Subject<'a> {
-    /// Full name of the scenario or cell as it was asked for.
+    /// Full name of the scenario or cell requested.
     pub name: &'a str,
-    /// What came out.
+    /// The outcome of its runs.
     pub outcome: &'a Outcome<'a>,
-    /// What was set on the command line, as typed.
+    /// Settings from the command line, as typed.
     pub set: &'a [String],
     /// The command that repeats it.
     pub command: String,
 }
 
-/// The report of a run, with print beside ours where a study has some.
+/// The report of a run, with published values where a study has some.
 ///
 /// Typical transfers are run once more to record them, which may fail as any run.
-pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Impossible> {
+pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSetupError> {
     let outcome = subject.outcome;
     let scenario = outcome.plan().scenario();
     let rows = outcome.rows();
@@ -78,7 +78,7 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Imposs
         sections.extend(mixes(&rows));
         sections.push(times);
         sections.extend(
-            by_number::figure(&by_number::CLIENTS, outcome, &rows).map(|figure| Section {
+            line_plot::figure(&line_plot::CLIENTS, outcome, &rows).map(|figure| Section {
                 heading: "Requests".to_owned(),
                 figures: vec![figure],
                 ..Section::default()
@@ -108,28 +108,28 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, Imposs
     Ok(Report {
         title: scenario.title(subject.name),
         lead: scenario.about().to_owned(),
-        facts: facts(subject, &rows),
+        facts: facts(subject, &rows, print),
         command: subject.command.clone(),
         sections,
     })
 }
 
-/// What arrives of notifications, over what arrives under the first algorithm, as a file of its
-/// own; nothing if there are none.
+/// Delivery of notifications relative to the first algorithm, as a standalone SVG; `None` without
+/// notifications.
 pub fn pdr_figure(outcome: &Outcome<'_>) -> Option<String> {
     notifications::pdr_over_first(&outcome.rows()).map(|svg| super::standalone(&svg))
 }
 
 /// A notifying server's timeouts in the first two minutes of the first run that has any, as a file
 /// of its own; nothing if there is none.
-pub fn timeouts_figure(outcome: &Outcome<'_>) -> Result<Option<String>, Impossible> {
+pub fn timeouts_figure(outcome: &Outcome<'_>) -> Result<Option<String>, RunSetupError> {
     Ok(notifications::timeouts(outcome)?.map(|svg| super::standalone(&svg)))
 }
 
-/// What routing and congestion control do to each other at one node, as a file of its own; nothing
-/// where no parent changes.
+/// Interaction of routing and congestion control at one node, as a standalone SVG; `None` where no
+/// parent changes.
 pub fn circle_figure(outcome: &Outcome<'_>) -> Option<String> {
-    circle::draw(outcome, &outcome.rows()).map(|(svg, _)| super::standalone(&svg))
+    node_timeline::draw(outcome, &outcome.rows()).map(|(svg, _)| super::standalone(&svg))
 }
 
 /// Hops and neighbours of each node of a wireless network, as a file of its own; nothing without one,
@@ -138,15 +138,15 @@ pub fn depth_figure(outcome: &Outcome<'_>) -> Option<String> {
     depth::draw(outcome, &outcome.rows()).map(|svg| super::standalone(&svg))
 }
 
-/// What networks carry against what they are offered, by load or by the period of messages.
+/// Carried load against offered load, or against the period of messages.
 fn carried(outcome: &Outcome<'_>, rows: &[Row]) -> Option<FigureBlock> {
-    let axes = [&by_number::LOAD, &by_number::PERIOD];
+    let axes = [&line_plot::LOAD, &line_plot::PERIOD];
     axes.into_iter()
-        .find_map(|axis| by_number::figure(axis, outcome, rows))
+        .find_map(|axis| line_plot::figure(axis, outcome, rows))
 }
 
-/// What became of notifications, or of messages in a wireless network, with figures.
-fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, Impossible> {
+/// Delivery of notifications, or of messages in a wireless network, with figures.
+fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, RunSetupError> {
     let carried = carried(outcome, rows);
     let pdr = notifications::pdr_over_first(rows).map(|svg| FigureBlock {
         svg,
@@ -164,7 +164,7 @@ fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, Impossible>
                   the first run whose controller keeps one."
                 .to_owned(),
     });
-    let circle = circle::draw(outcome, rows).map(|(svg, title)| FigureBlock {
+    let timeline = node_timeline::draw(outcome, rows).map(|(svg, title)| FigureBlock {
         svg,
         title: format!("{title}."),
         caption: "The node that is traced, in the first run of each algorithm, in the cell in which parents \
@@ -189,7 +189,7 @@ fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, Impossible>
             .into_iter()
             .chain(pdr)
             .chain(timeouts)
-            .chain(circle)
+            .chain(timeline)
             .chain(depth)
             .collect(),
         tables: vec![if rows.iter().any(|row| row.runs > 1) {
@@ -214,37 +214,37 @@ pub fn figure(outcome: &Outcome<'_>, print: &Print) -> Option<String> {
         .map(|block| super::standalone(&block.svg))
 }
 
-/// What crowds make of the link over time, as a file of its own; nothing if there is no crowd.
-pub fn link_figure(outcome: &Outcome<'_>) -> Result<Option<String>, Impossible> {
+/// Use of the link by a crowd over time, as a standalone SVG; `None` without a crowd.
+pub fn link_figure(outcome: &Outcome<'_>) -> Result<Option<String>, RunSetupError> {
     let svg = link_over_time(outcome, &outcome.rows())?;
     Ok(svg.map(|svg| super::standalone(&svg)))
 }
 
-/// What comes of a crowd as it grows, as a file of its own; nothing where cells do not differ in the
-/// number of clients.
+/// Metrics of a crowd against its size, as a standalone SVG; `None` where cells do not differ in
+/// the number of clients.
 pub fn clients_figure(outcome: &Outcome<'_>) -> Option<String> {
-    let block = by_number::figure(&by_number::CLIENTS, outcome, &outcome.rows())?;
+    let block = line_plot::figure(&line_plot::CLIENTS, outcome, &outcome.rows())?;
     Some(super::standalone(&block.svg))
 }
 
-/// What a wireless network carries as its nodes send more, as a file of its own; nothing where cells
-/// do not differ in the load.
+/// Carried load of a wireless network against its offered load, as a standalone SVG; `None` where
+/// cells do not differ in the load.
 pub fn load_figure(outcome: &Outcome<'_>) -> Option<String> {
     let block = carried(outcome, &outcome.rows())?;
     Some(super::standalone(&block.svg))
 }
 
 /// The timers of crowds, as a file of its own; nothing if there is no crowd with a slow server.
-pub fn timers_figure(outcome: &Outcome<'_>) -> Result<Option<String>, Impossible> {
+pub fn timers_figure(outcome: &Outcome<'_>) -> Result<Option<String>, RunSetupError> {
     let svg = timers_of_crowds(outcome, &outcome.rows())?;
     Ok(svg.map(|svg| super::standalone(&svg)))
 }
 
-/// What algorithms do to each other, where every pair was run.
+/// Shares of algorithms on a common link, where every pair was run.
 fn mixes(rows: &[Row]) -> Option<Section> {
     let svg = super::mix::draw(rows)?;
     Some(Section {
-        heading: "Who gives way to whom".to_owned(),
+        heading: "Shares of algorithms on a common link".to_owned(),
         figures: vec![FigureBlock {
             svg,
             title: "Pairs of algorithms on a shared link".to_owned(),
@@ -257,7 +257,8 @@ fn mixes(rows: &[Row]) -> Option<Section> {
     })
 }
 
-/// Who gives way to whom on a shared link, as a file of its own; nothing without pairs.
+/// Heat map of the shares of algorithms on a common link, as a standalone SVG; `None` without
+/// pairs.
 pub fn mix_figure(outcome: &Outcome<'_>) -> Option<String> {
     super::mix::draw(&outcome.rows()).map(|svg| super::standalone(&svg))
 }
@@ -267,22 +268,22 @@ fn fct_count(row: &Row) -> usize {
 }
 
 /// The study of the published values that rows are compared with.
-fn compared_with(rows: &[Row]) -> Option<papers::Study> {
+fn compared_with<'a>(rows: &[Row], print: &'a Print) -> Option<&'a Study> {
     let mut studies = rows.iter().filter_map(|row| {
         let (study, _) = row.compare_with.split_once('/')?;
-        papers::study(study)
+        print.study(study)
     });
     studies.next()
 }
 
-fn facts(subject: &Subject<'_>, rows: &[Row]) -> Vec<(String, String)> {
+fn facts(subject: &Subject<'_>, rows: &[Row], print: &Print) -> Vec<(String, String)> {
     let jobs = subject.outcome.plan().jobs();
     let scenario = subject.outcome.plan().scenario();
     let mut facts: Vec<(&str, String)> = Vec::new();
-    if let Some(study) = papers::study(scenario.study()) {
+    if let Some(study) = print.study(scenario.study()) {
         let (authors, year) = (study.authors.join(", "), study.year);
         facts.push(("Study", format!("{authors}: “{}”, {year}", study.title)));
-    } else if let Some(study) = compared_with(rows) {
+    } else if let Some(study) = compared_with(rows, print) {
         let (authors, year) = (study.authors.join(", "), study.year);
         facts.push((
             "Compared with",
@@ -303,7 +304,10 @@ fn facts(subject: &Subject<'_>, rows: &[Row]) -> Vec<(String, String)> {
         .iter()
         .filter_map(|cell| Some(cell.split_once('/')?.1))
         .collect();
-    let marked: Vec<String> = algorithms.iter().map(|name| marks::marked(name)).collect();
+    let marked: Vec<String> = algorithms
+        .iter()
+        .map(|name| footnotes::marked(name))
+        .collect();
     facts.push(("Algorithms", marked.join(", ")));
     let seeds = jobs.iter().map(|job| job.seed);
     let seeds = match (seeds.clone().min(), seeds.max()) {
@@ -438,15 +442,15 @@ fn box_plot(
                     series.push(row.algorithm.clone());
                     series.len() - 1
                 });
-            let printed = print.find(&row.compare_with, &row.algorithm);
-            if let Some(study) = printed.and_then(|p| papers::study(p.study)) {
+            let published = print.find(&row.compare_with, &row.algorithm);
+            if let Some(study) = published.and_then(|p| print.study(&p.study)) {
                 citation = study.citation();
             }
             boxes.push(BoxMark {
                 group: groups.len() - 1,
                 series: index,
                 statistics: *statistics,
-                printed: printed.map(Printed::of),
+                published: published.map(Published::of),
             });
         }
     }
@@ -464,25 +468,26 @@ fn box_plot(
 
 #[cfg(test)]
 mod tests {
-    use carob_sim::world;
+    use carob_sim::engine;
 
     use super::*;
     use crate::run::{Plan, Selection};
     use crate::scenario::{Scenario, builtin};
+    use crate::summary::tests::thesis;
 
     fn report(set: &[&str], selection: &Selection) -> Report {
         let (file, _) = builtin::find("thesis/long").expect("a scenario");
         let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
         let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
         let plan = Plan::new(&scenario, selection).expect("a plan");
-        let outcome = plan.execute(world::run, |_, _| {}).expect("possible");
+        let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
         let subject = Subject {
             name: "thesis/long",
             outcome: &outcome,
             set: &set,
             command: "carob lab run thesis/long".to_owned(),
         };
-        comparison(&subject, &Print::all()).expect("possible")
+        comparison(&subject, &thesis()).expect("possible")
     }
 
     #[test]
@@ -510,10 +515,10 @@ mod tests {
             ..Selection::default()
         };
         let html = || report(&["response=512 B"], &selection).html();
-        assert!(!html().contains(marks::FOOTNOTE));
-        let html = marks::tests::pretending("cocoa-001", html);
+        assert!(!html().contains(footnotes::FOOTNOTE));
+        let html = footnotes::tests::pretending("cocoa-001", html);
         // Below the table, and below that of every run, which is folded.
-        assert_eq!(html.matches(marks::FOOTNOTE).count(), 2);
+        assert_eq!(html.matches(footnotes::FOOTNOTE).count(), 2);
         assert!(html.contains("<td class=\"\">cocoa-001 *</td>"), "{html}");
         assert!(html.contains("default, cocoa-001 *"), "{html}");
         assert!(html.contains(",cocoa-001,2,fct_s,"), "{html}");

@@ -1,4 +1,4 @@
-//! How deep and how dense a wireless network is: hops to the root and neighbours of each node.
+//! Depth and density of a wireless network: hops to the root and neighbours of each node.
 
 use carob_sim::mesh::record::NodeRecord;
 
@@ -10,7 +10,7 @@ use crate::run::{Outcome, Row};
 const AREA: f64 = 130.0;
 const BETWEEN: f64 = 26.0;
 const TOP: f64 = 20.0;
-/// The most nodes whose bars can be told apart.
+/// The most nodes whose bars can be distinguished.
 const NODES_MAX: usize = 120;
 
 /// A node's number in one run, if it has one.
@@ -102,7 +102,7 @@ pub(super) fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use carob_sim::world;
+    use carob_sim::engine;
 
     use super::*;
     use crate::run::{Plan, Selection};
@@ -117,7 +117,7 @@ mod tests {
             ..Selection::default()
         };
         let plan = Plan::new(&scenario, &selection).expect("a plan");
-        let outcome = plan.execute(world::run, |_, _| {}).expect("possible");
+        let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
         let svg = draw(&outcome, &outcome.rows()).expect("a figure");
         assert_eq!(svg.matches("class=\"box").count(), 22 * 2, "{svg}");
         assert!(!svg.contains("NaN"));

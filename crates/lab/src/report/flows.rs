@@ -22,7 +22,7 @@ type Outline = Box<dyn Fn((f64, f64)) -> String>;
 const SIZE: f64 = 0.75;
 
 impl FlowsGraph {
-    /// Of the data that the server, the last host, sends to each of its clients over TCP.
+    /// Graph of the data that the server, the last host, sends to each of its clients over TCP.
     pub fn of_streams(events: &[Event], clients: u32) -> Self {
         let flows = (0..clients).map(|client| SequenceGraph::of_stream(events, clients, client));
         Self {
@@ -170,37 +170,6 @@ impl FlowsGraph {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explained::{Chosen, thesis};
-
-    #[test]
-    fn slow_every_retransmission_and_every_drop_of_every_flow_is_drawn() {
-        let explained = thesis();
-        for run in &explained.run {
-            let chosen = Chosen::new(run, explained.seeds).expect("possible");
-            let graph = FlowsGraph::of_streams(&chosen.record.events, chosen.clients);
-            for (flow, facts) in graph.flows.iter().zip(&chosen.facts) {
-                let until = facts.finished_s.unwrap_or(f64::INFINITY);
-                let count = |kind| {
-                    let own = |m: &&Mark| m.kind == kind && m.at_s <= until;
-                    flow.marks.iter().filter(own).count() as u64
-                };
-                assert_eq!(count(Kind::Again), facts.again, "{}", run.id);
-                assert_eq!(count(Kind::Full), facts.dropped, "{}", run.id);
-                assert_eq!(count(Kind::Lost), facts.lost, "{}", run.id);
-            }
-            let drawn = |class: &str, end: char| {
-                let svg = graph.svg("a label");
-                let paths = svg.split("<path class=\"").filter(|p| p.starts_with(class));
-                paths.map(|p| p.matches(end).count()).sum::<usize>()
-            };
-            let all = |kind| {
-                let marks = graph.flows.iter().flat_map(|flow| &flow.marks);
-                marks.filter(|m| m.kind == kind).count()
-            };
-            assert_eq!(drawn("flow-again c", 'Z'), all(Kind::Again), "{}", run.id);
-            assert_eq!(drawn("flow-first c", 'M'), all(Kind::First), "{}", run.id);
-        }
-    }
 
     #[test]
     fn flows_have_colours_of_their_own_and_no_flows_are_a_figure_too() {

@@ -1,4 +1,4 @@
-//! What figures share: margins, axes, grid, legend.
+//! Common parts of figures: margins, axes, grid, legend.
 
 use super::scale::Scale;
 use super::svg::{Svg, text_width};

@@ -1,4 +1,4 @@
-//! What a crowd makes of the link towards it: bytes somebody needed, and those nobody did.
+//! Use of the link towards a crowd: useful bytes, and those of spurious retransmissions.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::svg::{Svg, short};
 
 /// The span of time that each step of the figure stands for.
 pub(super) const BIN: Duration = Duration::from_secs(10);
-/// What the vertical axis shows.
+/// Label of the vertical axis.
 pub(super) const Y_RATE: &str = "Link towards the clients (kbit/s)";
 
 /// A link over time.
@@ -87,8 +87,8 @@ impl LinkUse {
             svg.line("link-wait", (x - 9.0, y), (x + 9.0, y));
         };
         let all: [(&str, &DrawKey); 3] = [
-            ("somebody needed it", &useful),
-            ("copies nobody needed", &useless),
+            ("useful", &useful),
+            ("spurious copies", &useless),
             ("longest wait in the queue", &wait),
         ];
         let keys: Vec<Key<'_>> = all
@@ -117,7 +117,7 @@ fn steps(x: &Scale, y: &Scale, heights: &[f64]) -> String {
     data
 }
 
-/// What lies between two rows of steps.
+/// SVG path of the area between two rows of steps.
 fn area(x: &Scale, y: &Scale, low: &[f64], high: &[f64]) -> String {
     let mut data = steps(x, y, high);
     for (k, height) in low.iter().enumerate().rev() {

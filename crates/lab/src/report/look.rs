@@ -43,6 +43,7 @@ const LOOKS: &[(&str, usize, usize)] = &[
     ("peak-hopper", 5, 3),
     ("peak-hopper-cal", 5, 4),
     ("basic-rto", 6, 4),
+    ("carob", 5, 5),
     ("tcp-cubic", 3, 4),
     ("nb-iot", 0, 3),
     ("lte-m", 0, 4),
@@ -58,8 +59,8 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Of an algorithm, and of any other name. A footnote mark does not matter; an algorithm with
-    /// constants after its name has its colour and another marker.
+    /// The look of an algorithm, and of any other name. A footnote mark is ignored. An algorithm
+    /// with constants after its name has its colour and another marker.
     pub(super) fn of(label: &str) -> Self {
         let (name, rest) = label.split_once(' ').unwrap_or((label, ""));
         let with_constants = !rest.trim_matches(['*', ' ']).is_empty();

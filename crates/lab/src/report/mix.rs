@@ -1,4 +1,4 @@
-//! Who gives way to whom: a matrix of every pair of algorithms on a shared link, as a heat map.
+//! Fairness of every pair of algorithms on a shared link: a matrix as a heat map.
 
 use super::svg::{Svg, text_width};
 use crate::run::Row;
@@ -10,11 +10,11 @@ const GAP: f64 = 56.0;
 /// A rate four times as high or as low has the strongest colour.
 const STRONGEST: f64 = 4.0;
 
-/// What came of one pair.
+/// Result of one pair.
 struct Pair<'a> {
     first: &'a str,
     second: &'a str,
-    /// What a client of the first kind received, in bits a second; the median.
+    /// Median goodput of a client of the first kind, in bit/s.
     rate: f64,
     /// Jain's index of what all clients received; the median.
     jain: f64,

@@ -6,23 +6,19 @@
 //! ranges), a second set of percentiles beside a box, or colours that follow the page.
 
 mod boxplot;
-mod by_number;
-mod circle;
 mod comparison;
 mod depth;
-mod explained;
 mod flows;
 mod frame;
+mod line_plot;
 mod link_use;
 mod look;
 mod mix;
 mod multiples;
-mod network_reproduction;
+mod node_timeline;
 mod notifications;
 mod page;
-mod printed;
 mod quiet;
-mod reproduction;
 mod resolved;
 mod scale;
 mod sequence;
@@ -34,20 +30,16 @@ mod timers;
 mod topology;
 mod transfers;
 
-pub use boxplot::{BoxMark, BoxPlot, Printed, Whiskers};
+pub use boxplot::{BoxMark, BoxPlot, Published, Whiskers};
 pub use comparison::{
     Subject, circle_figure, clients_figure, comparison, depth_figure, figure, link_figure,
     load_figure, mix_figure, pdr_figure, timeouts_figure, timers_figure,
 };
-pub use explained::{Drawn, Explained, READING, explained, explained_figure};
 pub use flows::FlowsGraph;
 pub use multiples::{Panel, sequences, timers};
-pub use network_reproduction::network_reproduction;
 pub use page::{Details, FigureBlock, Report, Section};
-pub use printed::completion_times;
 pub use quiet::quiet_network;
-pub use reproduction::reproduction;
-pub use scale::Mapping;
+pub use scale::{Mapping, number};
 pub use sequence::{Kind, Mark, SequenceGraph, TOOLTIPS_MAX};
 pub use series::series;
 pub use timers::{Point, TimerTrace};

@@ -10,9 +10,9 @@ use super::timers::{TimerTrace, Y_LABEL};
 /// One run among others.
 #[derive(Clone, Debug)]
 pub struct Panel<T> {
-    /// What sets it apart, such as its algorithm.
+    /// Its distinction, such as its algorithm.
     pub title: String,
-    /// What it shows.
+    /// The figure in it.
     pub content: T,
 }
 
@@ -75,7 +75,7 @@ pub fn timers(panels: &[Panel<TimerTrace>], label: &str) -> String {
     })
 }
 
-/// What crowds make of a link, on common axes, as one SVG element.
+/// Link use of crowds on common axes, as one SVG element.
 pub(super) fn link_uses(panels: &[Panel<LinkUse>], label: &str) -> String {
     let mut svg = Svg::default();
     let top = 14.0 + LinkUse::legend(&mut svg);
@@ -93,7 +93,7 @@ pub(super) fn link_uses(panels: &[Panel<LinkUse>], label: &str) -> String {
     })
 }
 
-/// What all panels share.
+/// Scales that all panels share.
 struct Axes {
     x: (f64, f64),
     y: (f64, f64),

@@ -1,20 +1,20 @@
-//! Figures of what a server told its observers: how many notifications arrive compared with the
+//! Figures of a server's notifications: the share that arrives compared with the
 //! first algorithm, and the server's timeouts in the beginning.
 
 use std::fmt::Write as _;
 
 use carob_cc::time::{Duration, Instant};
+use carob_sim::engine;
 use carob_sim::notifications::Subscriber;
 use carob_sim::spec::{RunRecord, RunSpec, Workload};
-use carob_sim::world;
 
 use super::frame::{DrawKey, Frame, Key, WIDTH, left_margin, legend};
 use super::look::Look;
 use super::scale::{Mapping, Scale};
 use super::svg::{Svg, short};
-use crate::run::{Impossible, Outcome, Row};
+use crate::run::{Outcome, Row, RunSetupError};
 
-/// How much of a run the figure of timeouts shows.
+/// Length of the part of a run that the figure of RTOs shows.
 const SHOWN: Duration = Duration::from_secs(120);
 /// Samples kept of each subscriber for it: more than change in that time.
 const SAMPLES: u32 = 10_000;
@@ -126,7 +126,8 @@ pub(super) fn pdr_over_first(rows: &[Row]) -> Option<String> {
     ))
 }
 
-/// What a cell is called: what comes before its subscribers, and these with their resources.
+/// The name of a cell, in two parts: everything before its subscribers, and these with their
+/// resources.
 fn name_of(row: &Row) -> (String, String) {
     let cell = row.scenario.rsplit('/').next().unwrap_or_default();
     let (outer, inner) = cell.rsplit_once('-').unwrap_or(("", cell));
@@ -135,7 +136,7 @@ fn name_of(row: &Row) -> (String, String) {
 
 /// The server's timeouts towards all subscribers over the first two minutes, of the first run
 /// whose controller keeps any; none if there is none.
-pub(super) fn timeouts(outcome: &Outcome<'_>) -> Result<Option<String>, Impossible> {
+pub(super) fn timeouts(outcome: &Outcome<'_>) -> Result<Option<String>, RunSetupError> {
     let keeps = |record: &RunRecord| {
         let told = record.notifications.as_ref();
         told.is_some_and(|told| told.bins.iter().any(|bin| bin.rtos > 0))
@@ -145,7 +146,7 @@ pub(super) fn timeouts(outcome: &Outcome<'_>) -> Result<Option<String>, Impossib
     };
     let mut spec = outcome.plan().spec(job);
     spec.record.samples = SAMPLES;
-    let record = world::run(&spec).map_err(|why| Impossible::Run {
+    let record = engine::run(&spec).map_err(|why| RunSetupError::Run {
         cell: job.cell.name.clone(),
         why,
     })?;
@@ -263,7 +264,7 @@ mod tests {
             ..Selection::default()
         };
         let plan = Plan::new(&scenario, &selection).expect("a plan");
-        work(&plan.execute(world::run, |_, _| {}).expect("possible"))
+        work(&plan.execute(engine::run, |_, _| {}).expect("possible"))
     }
 
     #[test]
@@ -299,7 +300,7 @@ mod tests {
             ..Selection::default()
         };
         let plan = Plan::new(&scenario, &selection).expect("a plan");
-        let outcome = plan.execute(world::run, |_, _| {}).expect("possible");
+        let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
         assert!(timeouts(&outcome).expect("possible").is_none());
         assert!(pdr_over_first(&outcome.rows()).is_none());
     }

@@ -13,7 +13,7 @@ const LONG: usize = 60;
 pub struct Report {
     /// Its title.
     pub title: String,
-    /// What it answers, in a sentence or two.
+    /// The answer, in a sentence or two.
     pub lead: String,
     /// Facts in short, as (name, value): scenario, hash, seeds, version.
     pub facts: Vec<(String, String)>,
@@ -41,7 +41,7 @@ pub struct Section {
 /// Text to unfold and copy, such as a table as comma-separated values.
 #[derive(Clone, Debug, Default)]
 pub struct Details {
-    /// What it is.
+    /// Caption of the folded part.
     pub summary: String,
     /// The text; a click selects all of it.
     pub text: String,
@@ -52,9 +52,9 @@ pub struct Details {
 pub struct FigureBlock {
     /// The SVG element.
     pub svg: String,
-    /// What it shows, in a few words.
+    /// Title, a few words.
     pub title: String,
-    /// How to read it.
+    /// Explanation of the figure.
     pub caption: String,
 }
 

@@ -1,8 +1,7 @@
 //! A wireless network before its traffic, as a figure.
 
-use carob_sim::mesh::{self, Quiet};
-use carob_sim::spec::Workload;
-use carob_sim::world::RunError;
+use carob_sim::engine::RunError;
+use carob_sim::mesh::{self, IdleNetwork};
 
 use super::{Network, standalone, topology_figure};
 use crate::scenario::{Algorithm, Cell, Scenario};
@@ -16,21 +15,21 @@ pub fn quiet_network(
     seed: u64,
 ) -> Result<Option<String>, RunError> {
     let spec = scenario.spec(cell, algorithm, seed);
-    let Workload::Mesh(network) = &spec.workload else {
+    let Some(network) = &spec.mesh else {
         return Ok(None);
     };
-    let quiet = mesh::quiet(&spec, network)?;
-    Ok(Some(standalone(&topology_figure(&picture(quiet)))))
+    let idle = mesh::idle_network(&spec, network)?;
+    Ok(Some(standalone(&topology_figure(&picture(idle)))))
 }
 
-fn picture(quiet: Quiet) -> Network {
-    let Quiet {
+fn picture(idle: IdleNetwork) -> Network {
+    let IdleNetwork {
         topology,
         links,
         parents,
         etx,
         ..
-    } = quiet;
+    } = idle;
     let nodes = 0..topology.nodes() as u16;
     let sinks = nodes.filter(|node| topology.is_sink(*node));
     let percent = |etx: &Option<u32>| etx.map(|etx| f64::from(etx) / 100.0);

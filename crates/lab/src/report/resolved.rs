@@ -1,4 +1,4 @@
-//! Figures as files: what classes say as attributes, so that every program that reads SVG shows the
+//! Figures as files, with the properties of classes as attributes, so that every program that reads SVG shows the
 //! same. Pages in the dark have colours of their own, which only browsers apply.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! From values to pixels: linear and logarithmic scales with round ticks.
 
-/// How values map to an axis.
+/// Mapping of values to an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
     /// Equal distances for equal differences.
@@ -112,7 +112,7 @@ impl Scale {
 }
 
 /// A number with fixed decimals, and narrow no-break spaces between thousands from 10,000 on.
-pub(super) fn number(value: f64, decimals: usize) -> String {
+pub fn number(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
     let digits = whole.trim_start_matches('-');

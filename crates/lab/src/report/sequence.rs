@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use carob_sim::trace::{Event, What};
+use carob_sim::trace::{Event, SimEvent};
 
 use super::frame::{DrawKey, Frame, Key, WIDTH, left_margin, legend};
 use super::scale::{Mapping, Scale, number};
@@ -15,7 +15,7 @@ pub const TOOLTIPS_MAX: usize = 4_000;
 /// Up to so many marks are drawn large.
 const FEW_MARKS: usize = 200;
 
-/// What a mark of a time-sequence graph shows.
+/// The event that a mark of a time-sequence graph stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A first copy was sent.
@@ -39,7 +39,7 @@ pub struct Mark {
     pub at_s: f64,
     /// Block or segment number.
     pub item: u32,
-    /// What happened.
+    /// The event.
     pub kind: Kind,
     /// Which copy, 0 for the first.
     pub attempt: u8,
@@ -48,9 +48,9 @@ pub struct Mark {
 /// A time-sequence graph of one flow.
 #[derive(Clone, Debug)]
 pub struct SequenceGraph {
-    /// What items are, such as `Block number`.
+    /// Label of the vertical axis, such as `Block number`.
     pub y_label: String,
-    /// What [`Kind::Answered`] means for them.
+    /// Legend of [`Kind::Answered`].
     pub answered: &'static str,
     /// Its marks, in order of time.
     pub marks: Vec<Mark>,
@@ -64,13 +64,13 @@ impl SequenceGraph {
             .filter(|event| event.host == host)
             .filter_map(|event| {
                 let (item, attempt, kind) = match event.what {
-                    What::Sent {
+                    SimEvent::Sent {
                         item, attempt: 0, ..
                     } => (item, 0, Kind::First),
-                    What::Sent { item, attempt, .. } => (item, attempt, Kind::Again),
-                    What::Lost { item, attempt } => (item, attempt, Kind::Lost),
-                    What::DropFull { item, attempt } => (item, attempt, Kind::Full),
-                    What::Answered { item, attempts } => {
+                    SimEvent::Sent { item, attempt, .. } => (item, attempt, Kind::Again),
+                    SimEvent::Lost { item, attempt } => (item, attempt, Kind::Lost),
+                    SimEvent::DropFull { item, attempt } => (item, attempt, Kind::Full),
+                    SimEvent::Answered { item, attempts } => {
                         (item, attempts.saturating_sub(1), Kind::Answered)
                     }
                     _ => return None,
@@ -104,12 +104,12 @@ impl SequenceGraph {
                 return None;
             }
             let (segment, kind) = match event.what {
-                What::Segment { segment, again } => {
+                SimEvent::Segment { segment, again } => {
                     (segment, if again { Kind::Again } else { Kind::First })
                 }
-                What::SegmentLost { segment } => (segment, Kind::Lost),
-                What::SegmentDropFull { segment } => (segment, Kind::Full),
-                What::SegmentArrived { segment } => (segment, Kind::Answered),
+                SimEvent::SegmentLost { segment } => (segment, Kind::Lost),
+                SimEvent::SegmentDropFull { segment } => (segment, Kind::Full),
+                SimEvent::SegmentArrived { segment } => (segment, Kind::Answered),
                 _ => return None,
             };
             let (is_ack, copy) = (
@@ -321,7 +321,8 @@ impl SequenceGraph {
 
 /// The mark of an event at the other end of a stream, if it is the loss of a packet to `host`.
 fn lost_back(event: &Event, host: u32) -> Option<Mark> {
-    let (What::SegmentLost { segment } | What::SegmentDropFull { segment }) = event.what else {
+    let (SimEvent::SegmentLost { segment } | SimEvent::SegmentDropFull { segment }) = event.what
+    else {
         return None;
     };
     // A first SYN acknowledges nothing.
@@ -340,7 +341,7 @@ mod tests {
 
     use super::*;
 
-    fn event(micros: u64, host: u32, what: What) -> Event {
+    fn event(micros: u64, host: u32, what: SimEvent) -> Event {
         Event {
             at: Instant::from_micros(micros),
             host,
@@ -349,7 +350,7 @@ mod tests {
     }
 
     fn graph() -> SequenceGraph {
-        let sent = |item, attempt| What::Sent {
+        let sent = |item, attempt| SimEvent::Sent {
             item,
             attempt,
             bytes: 42,
@@ -360,7 +361,7 @@ mod tests {
             event(
                 100,
                 0,
-                What::Lost {
+                SimEvent::Lost {
                     item: 0,
                     attempt: 0,
                 },
@@ -369,7 +370,7 @@ mod tests {
             event(
                 2_700_000,
                 0,
-                What::Answered {
+                SimEvent::Answered {
                     item: 0,
                     attempts: 2,
                 },
@@ -403,7 +404,7 @@ mod tests {
             flags: 0x10,
             ack,
         };
-        let sent = |seq, again| What::Segment {
+        let sent = |seq, again| SimEvent::Segment {
             segment: tag(0, seq, 256, 1),
             again,
         };
@@ -412,14 +413,14 @@ mod tests {
             event(
                 0,
                 2,
-                What::SegmentLost {
+                SimEvent::SegmentLost {
                     segment: tag(0, 1, 256, 1),
                 },
             ),
             event(
                 1,
                 2,
-                What::Segment {
+                SimEvent::Segment {
                     segment: tag(0, 257, 0, 1),
                     again: false,
                 },
@@ -427,7 +428,7 @@ mod tests {
             event(
                 2,
                 2,
-                What::Segment {
+                SimEvent::Segment {
                     segment: tag(1, 1, 256, 1),
                     again: false,
                 },
@@ -436,21 +437,21 @@ mod tests {
             event(
                 4,
                 0,
-                What::SegmentArrived {
+                SimEvent::SegmentArrived {
                     segment: tag(2, 1, 256, 1),
                 },
             ),
             event(
                 5,
                 2,
-                What::SegmentArrived {
+                SimEvent::SegmentArrived {
                     segment: tag(0, 18, 0, 257),
                 },
             ),
             event(
                 6,
                 0,
-                What::SegmentLost {
+                SimEvent::SegmentLost {
                     segment: tag(2, 18, 0, 513),
                 },
             ),

@@ -21,7 +21,7 @@ const TIMERS: f64 = 0.6;
 /// Room for an axis and its label.
 const MARGIN: f64 = 64.0;
 
-/// What becomes of timers: class of its marks, and what the legend calls it.
+/// Ends of timers, with the class of their marks and the name in the legend.
 const FATES: [(Fate, &str, &str); 3] = [
     (
         Fate::Answered,

@@ -9,7 +9,7 @@ use super::scale::{Mapping, Scale, number};
 use super::sequence::TOOLTIPS_MAX;
 use super::svg::{Svg, short};
 
-/// What the vertical axis shows.
+/// Label of the vertical axis.
 pub(super) const Y_LABEL: &str = "Time-out and round-trip time (s)";
 
 /// A value at a time, both in seconds.

@@ -24,7 +24,7 @@ const NUMBERED: f64 = 6.5;
 const LABELLED_MAX: usize = 120;
 /// Half the width and height of such a label, in pixels.
 const LABEL: (f64, f64) = (13.0, 6.5);
-/// How far beside the straight line a curve passes at most.
+/// Largest distance of a curve from the straight line.
 const BULGE: f64 = 30.0;
 /// Pairs of a link and a node up to which links bend around nodes.
 const BENT_MAX: usize = 20_000_000;
@@ -32,7 +32,7 @@ const BENT_MAX: usize = 20_000_000;
 const DENSE: usize = 8;
 /// Links that deliver less are left out.
 const FAINTEST: f64 = 0.1;
-/// Links by what they deliver: at least this, how they are drawn, and what the legend says.
+/// Links by what they deliver: at least this, how they are drawn, and the text of the legend.
 const QUALITIES: [(f64, &str, &str); 3] = [
     (0.9, "mesh-link good", "90 % or more"),
     (0.5, "mesh-link fair", "from 50 %"),
@@ -52,7 +52,7 @@ pub struct Network {
     pub etx: Vec<Option<f64>>,
     /// The root of the tree.
     pub root: u16,
-    /// Who gets the messages.
+    /// The destinations of messages.
     pub sinks: Vec<u16>,
 }
 
@@ -69,14 +69,14 @@ struct Plan {
     metre: f64,
     stretched: f64,
     bottom: f64,
-    /// Whether links bend around nodes.
+    /// True if links bend around nodes.
     is_bent: bool,
 }
 
 /// A network's nodes, links and tree, with a legend.
 ///
-/// Nodes at other heights are drawn above each other, each height from above. Where a network is so
-/// narrow that nothing could be told, it is drawn wider across; the legend then says so. Links show
+/// Nodes at other heights are drawn above each other, each height from above. A network that is
+/// too narrow to be legible is drawn wider across; the legend then says so. Links show
 /// what they deliver both ways, which an acknowledged frame needs.
 pub fn topology_figure(network: &Network) -> String {
     let mut svg = Svg::default();
@@ -344,7 +344,7 @@ fn nodes(svg: &mut Svg, network: &Network, plan: &Plan) {
     }
 }
 
-/// What a node is.
+/// The class of a node's mark.
 fn class(network: &Network, node: u16) -> &'static str {
     match (network.root == node, network.sinks.contains(&node)) {
         (true, true) => "mesh-root-sink",
@@ -385,7 +385,7 @@ fn told(network: &Network, node: u16, (x, y, z): (i32, i32, i32)) -> String {
     told
 }
 
-/// What marks and lines mean. Returns where it ends.
+/// Draws the legend of marks and lines. Returns the position of its end.
 fn legend(svg: &mut Svg, network: &Network, pairs: &[Pair]) -> f64 {
     let (mut x, mut y) = (MARGIN, 18.0);
     let mut entry = |svg: &mut Svg, text: &str, draw: &dyn Fn(&mut Svg, f64, f64)| {
@@ -546,7 +546,7 @@ mod tests {
         let svg = topology_figure(&network);
         assert!(svg.contains(">1.25<") && svg.contains(">4.00<"));
         assert!(svg.contains("parent 1 by ETX 4.00; 2 hops to the root"));
-        // In a loop nobody is so many hops away.
+        // Only nodes in a loop are so many hops away.
         network.parents = Some(vec![None, Some(2), Some(1), Some(8)]);
         let svg = topology_figure(&network);
         assert!(svg.contains("parent 2") && !svg.contains("hops"));

@@ -1,9 +1,9 @@
 //! Recorded transfers in reports: time-sequence graphs and timers.
 
 use carob_cc::time::Duration;
+use carob_sim::engine;
 use carob_sim::spec::{FlowRecord, Recording, RunRecord, RunSpec, Transport};
 use carob_sim::trace::EVENTS_RECORDED_MAX;
-use carob_sim::world;
 
 use super::flows::FlowsGraph;
 use super::frame::COLOURS;
@@ -13,12 +13,12 @@ use super::page::{FigureBlock, Section};
 use super::sequence::{Kind, SequenceGraph};
 use super::timer_scatter::{TimerScatter, scatters};
 use super::timers::TimerTrace;
-use crate::run::{Impossible, Job, Outcome, Row};
+use crate::run::{Job, Outcome, Row, RunSetupError};
 use crate::summary;
 
 /// The most transfers shown side by side.
 const PANELS_MAX: usize = 8;
-/// How much of a transfer is kept for its figures.
+/// Recording of a transfer for its figures.
 const RECORDING: Recording = Recording {
     events: 60_000,
     events_of: None,
@@ -34,7 +34,7 @@ const CROWD: u32 = 8;
 struct Transfer {
     title: String,
     caption: String,
-    /// What is not shown of it, if anything.
+    /// Note on events that were not recorded; may be empty.
     unrecorded: String,
     clients: u32,
     /// The host that is their server.
@@ -42,7 +42,7 @@ struct Transfer {
     over_tcp: bool,
     /// Its bodies are larger than a block.
     in_blocks: bool,
-    /// Of the link towards the clients, in bit/s.
+    /// Rate of the link towards the clients, in bit/s.
     rate_bps: u64,
     record: RunRecord,
 }
@@ -58,7 +58,7 @@ fn widest(rows: &[Row]) -> Option<(&str, Vec<&str>)> {
 pub(super) fn transfers(
     outcome: &Outcome<'_>,
     rows: &[Row],
-) -> Result<Option<Section>, Impossible> {
+) -> Result<Option<Section>, RunSetupError> {
     let Some((cell, mut algorithms)) = widest(rows) else {
         return Ok(None);
     };
@@ -114,7 +114,7 @@ pub(super) fn transfers(
     }))
 }
 
-fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> {
+fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, RunSetupError> {
     let mut spec = outcome.plan().spec(job);
     spec.record = RECORDING;
     if spec.clients >= CROWD {
@@ -128,7 +128,7 @@ fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, Impossible> 
     }
     let rate_bps = spec.link.down.rate_bps;
     let in_blocks = spec.workload.requests().has_blocks();
-    let record = world::run(&spec).map_err(|why| Impossible::Run {
+    let record = engine::run(&spec).map_err(|why| RunSetupError::Run {
         cell: job.cell.name.clone(),
         why,
     })?;
@@ -159,7 +159,7 @@ right of the copy that was lost, and the gap between them is the timer.";
 const STREAM_READING: &str = "Each dot is a segment of data the server sent, by the first of its \
 bytes, counted from the beginning of the connection; lines are what the client had acknowledged.";
 const CROWD_READING: &str = "What the bottleneck towards the clients carried, all of them \
-together: bytes somebody needed, and on top of them answers after the first to an exchange and \
+together: useful bytes, and on top of them answers after the first to an exchange and \
 TCP's spurious copies. The line is the longest time that a packet had waited.";
 const SCATTER_READING: &str = "Each dot is a timer, of a request or of a copy of it, in the order in \
 which they began; up to 1,500 of a run. A timer ran out too early if an answer to the copies sent \
@@ -199,17 +199,18 @@ fn crowd(all: &[Transfer]) -> Vec<FigureBlock> {
 pub(super) fn link_over_time(
     outcome: &Outcome<'_>,
     rows: &[Row],
-) -> Result<Option<String>, Impossible> {
+) -> Result<Option<String>, RunSetupError> {
     let all = typical(outcome, rows)?;
     Ok(crowd(&all).into_iter().next().map(|block| block.svg))
 }
 
-/// Whether the timers of all clients are drawn: of a crowd whose server takes its time.
+/// Returns true if the timers of all clients are drawn: for a crowd with a server that takes time
+/// to respond.
 fn has_timers(spec: &RunSpec) -> bool {
     spec.clients >= CROWD && spec.server.is_used()
 }
 
-/// The timers of all clients of a crowd whose server takes its time.
+/// The timers of all clients of a crowd with a slow server.
 fn timers_of_crowd(all: &[Transfer]) -> Option<FigureBlock> {
     let crowds = all
         .iter()
@@ -236,13 +237,13 @@ fn timers_of_crowd(all: &[Transfer]) -> Option<FigureBlock> {
 pub(super) fn timers_of_crowds(
     outcome: &Outcome<'_>,
     rows: &[Row],
-) -> Result<Option<String>, Impossible> {
+) -> Result<Option<String>, RunSetupError> {
     let all = typical(outcome, rows)?;
     Ok(timers_of_crowd(&all).map(|block| block.svg))
 }
 
 /// The runs nearest to the median, in the cell in which the algorithms differ most.
-fn typical(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Vec<Transfer>, Impossible> {
+fn typical(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Vec<Transfer>, RunSetupError> {
     let Some((cell, algorithms)) = widest(rows) else {
         return Ok(Vec::new());
     };
@@ -257,7 +258,7 @@ struct Words {
     title: &'static str,
     reading: &'static str,
     timers: &'static str,
-    /// What the longest wait is a wait for.
+    /// Kind of item that the longest wait is for.
     awaited: &'static str,
 }
 
@@ -290,7 +291,7 @@ impl Transfer {
         }
     }
 
-    /// Whether its flows are drawn together.
+    /// Returns true if its flows are drawn together.
     fn shows_all(&self) -> bool {
         draws_all(self.over_tcp, self.clients)
     }
@@ -307,8 +308,8 @@ impl Transfer {
     }
 }
 
-/// Whether the flows of a run are drawn together: over TCP they share what the text explains, and
-/// there is a colour for each.
+/// Returns true if the flows of a run are drawn together: over TCP, where the text explains how
+/// they share the link, and if there is a colour for each.
 fn draws_all(over_tcp: bool, clients: u32) -> bool {
     over_tcp && (2..=COLOURS).contains(&(clients as usize))
 }

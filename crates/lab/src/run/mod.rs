@@ -8,7 +8,7 @@ pub use carob_sim::capture::{Captured, Content};
 pub use carob_sim::spec::{Recording, RunRecord};
 
 pub use outcome::Outcome;
-pub use plan::{Impossible, Job, Plan, PlanError, RUNS_MAX, Selection};
+pub use plan::{Job, Plan, PlanError, RUNS_MAX, RunSetupError, Selection};
 pub use rows::{EachRow, HashedRow, Row};
 
 /// Does `work` on a pool of so many threads, or of one per core; `None` if there can be no such
@@ -24,9 +24,9 @@ pub fn on_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Se
 #[cfg(test)]
 mod tests {
     use carob_cc::time::{Duration, Instant};
+    use carob_sim::engine::RunError;
     use carob_sim::random::Stream;
     use carob_sim::spec::{FlowRecord, RunSpec};
-    use carob_sim::world::RunError;
 
     use super::*;
     use crate::scenario::{Scenario, builtin};
@@ -37,7 +37,7 @@ mod tests {
     }
 
     /// A stand-in for the simulator: flows of random length that depend on the spec only.
-    #[allow(clippy::unnecessary_wraps, reason = "it stands in for `world::run`")]
+    #[allow(clippy::unnecessary_wraps, reason = "it stands in for `engine::run`")]
     pub(super) fn pretend(spec: &RunSpec) -> Result<RunRecord, RunError> {
         let mut stream = Stream::new(spec.seed, spec.controller.entry().name);
         let mut flow = || FlowRecord {

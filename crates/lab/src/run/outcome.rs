@@ -6,21 +6,21 @@ use carob_cc::time::Duration;
 use carob_sim::spec::{Recording, RunRecord};
 
 use super::plan::{Job, Plan};
-use crate::packed::Packed;
+use crate::record_codec::EncodedRecord;
 use crate::statistics::Statistics;
 
 /// A record as it is kept: packed where nothing was recorded, since flows take ten times as many
 /// bytes unpacked, and a sweep over crowds has millions.
 #[derive(Clone, Debug)]
-pub(super) enum Kept {
-    Packed(Packed),
+pub(super) enum StoredRecord {
+    EncodedRecord(EncodedRecord),
     Whole(Box<RunRecord>),
 }
 
-impl Kept {
+impl StoredRecord {
     pub(super) fn of(record: RunRecord, recording: Recording) -> Self {
         if recording == Recording::default() {
-            Self::Packed(Packed::of(&record))
+            Self::EncodedRecord(EncodedRecord::of(&record))
         } else {
             Self::Whole(Box::new(record))
         }
@@ -28,7 +28,7 @@ impl Kept {
 
     pub(super) fn record(&self) -> Cow<'_, RunRecord> {
         match self {
-            Self::Packed(packed) => Cow::Owned(packed.record()),
+            Self::EncodedRecord(packed) => Cow::Owned(packed.record()),
             Self::Whole(record) => Cow::Borrowed(record),
         }
     }
@@ -38,11 +38,11 @@ impl Kept {
 #[derive(Clone, Debug)]
 pub struct Outcome<'a> {
     plan: &'a Plan<'a>,
-    kept: Vec<Kept>,
+    kept: Vec<StoredRecord>,
 }
 
 impl<'a> Outcome<'a> {
-    pub(super) fn new(plan: &'a Plan<'a>, kept: Vec<Kept>) -> Self {
+    pub(super) fn new(plan: &'a Plan<'a>, kept: Vec<StoredRecord>) -> Self {
         Self { plan, kept }
     }
 
@@ -51,7 +51,7 @@ impl<'a> Outcome<'a> {
         self.plan
     }
 
-    fn kept(&self) -> impl Iterator<Item = (&'a Job<'a>, &Kept)> {
+    fn kept(&self) -> impl Iterator<Item = (&'a Job<'a>, &StoredRecord)> {
         self.plan.jobs().iter().zip(&self.kept)
     }
 
@@ -72,7 +72,7 @@ impl<'a> Outcome<'a> {
     }
 
     /// The runs of each cell and algorithm, which follow each other, with their records.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (&'a [Job<'a>], &[Kept])> {
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&'a [Job<'a>], &[StoredRecord])> {
         let same = |a: &Job<'_>, b: &Job<'_>| {
             std::ptr::eq(a.cell, b.cell) && std::ptr::eq(a.algorithm, b.algorithm)
         };
@@ -107,8 +107,8 @@ impl<'a> Outcome<'a> {
 #[cfg(test)]
 mod tests {
     use carob_cc::time::Instant;
+    use carob_sim::engine;
     use carob_sim::spec::FlowRecord;
-    use carob_sim::world;
 
     use super::*;
     use crate::run::tests::{long, pretend};
@@ -155,13 +155,13 @@ mod tests {
         };
         for events in [0, 100] {
             let plan = Plan::new(&scenario, &select(events)).expect("a plan");
-            let outcome = plan.execute(world::run, |_, _| {}).expect("possible");
+            let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
             for (job, record) in outcome.runs() {
-                let again = world::run(&plan.spec(job)).expect("possible");
+                let again = engine::run(&plan.spec(job)).expect("possible");
                 assert_eq!(*record, again);
                 assert_eq!(again.events.len(), events as usize);
             }
-            let packed = |kept: &Kept| matches!(kept, Kept::Packed(_));
+            let packed = |kept: &StoredRecord| matches!(kept, StoredRecord::EncodedRecord(_));
             assert_eq!(outcome.kept.iter().all(packed), events == 0);
         }
     }

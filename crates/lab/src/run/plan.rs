@@ -1,15 +1,17 @@
-//! What to run, and doing it.
+//! Plans of runs, and their execution.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use carob_sim::engine::RunError;
+use carob_sim::hash::fnv1a;
 use carob_sim::spec::{Recording, RunRecord, RunSpec};
-use carob_sim::world::RunError;
 use rayon::prelude::*;
 
-use super::outcome::{Kept, Outcome};
+use super::outcome::{Outcome, StoredRecord};
 use crate::journal::{self, Journal};
-use crate::packed::Packed;
+use crate::record_codec::EncodedRecord;
 use crate::scenario::{Algorithm, Cell, Scenario};
 
 /// The most runs one plan may have.
@@ -20,15 +22,15 @@ pub const RUNS_MAX: usize = 10_000_000;
 pub struct Selection {
     /// Only this cell, or those that fit this pattern ([`pattern`](crate::pattern)).
     pub cell: Option<String>,
-    /// Run every algorithm in every selected cell, whatever the scenario's `only` lists say: what
-    /// a person means who names both a cell and algorithms. It is also what happens where the
+    /// Run every algorithm in every selected cell, ignoring the scenario's `only` lists. Meant for
+    /// commands that name both a cell and algorithms. It is also what happens where the
     /// lists leave nothing to run.
     pub everywhere: bool,
     /// Only this seed.
     pub seed: Option<u64>,
     /// So many seeds instead of the scenario's number.
     pub seeds: Option<u64>,
-    /// What to keep of each run.
+    /// The recording of each run.
     pub record: Recording,
 }
 
@@ -86,7 +88,7 @@ impl std::error::Error for PlanError {}
 
 /// Why a plan was not carried out.
 #[derive(Debug)]
-pub enum Impossible {
+pub enum RunSetupError {
     /// A cell cannot be run as its scenario describes it.
     Run {
         /// Which cell.
@@ -98,7 +100,7 @@ pub enum Impossible {
     Journal(journal::Error),
 }
 
-impl fmt::Display for Impossible {
+impl fmt::Display for RunSetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run { cell, why } => write!(f, "cell {cell} cannot be run: {why}"),
@@ -107,9 +109,9 @@ impl fmt::Display for Impossible {
     }
 }
 
-impl std::error::Error for Impossible {}
+impl std::error::Error for RunSetupError {}
 
-impl From<journal::Error> for Impossible {
+impl From<journal::Error> for RunSetupError {
     fn from(error: journal::Error) -> Self {
         Self::Journal(error)
     }
@@ -193,6 +195,33 @@ impl<'a> Plan<'a> {
         &self.jobs
     }
 
+    /// A plan of consecutive runs of this one.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer runs.
+    pub fn part(&self, runs: Range<usize>) -> Self {
+        Self {
+            scenario: self.scenario,
+            jobs: self.jobs[runs].to_vec(),
+            record: self.record,
+        }
+    }
+
+    /// Hash of everything that decides the rows: cells, algorithms and seeds.
+    pub fn hash(&self) -> u64 {
+        let mut text = String::new();
+        for job in &self.jobs {
+            // A String takes every write.
+            let _ = writeln!(
+                text,
+                "{:016x} {} {}",
+                job.cell.hash, job.algorithm.name, job.seed
+            );
+        }
+        fnv1a(text.as_bytes())
+    }
+
     /// The specification of a run.
     pub fn spec(&self, job: &Job<'_>) -> RunSpec {
         let mut spec = self.scenario.spec(job.cell, job.algorithm, job.seed);
@@ -205,7 +234,7 @@ impl<'a> Plan<'a> {
         self.scenario
     }
 
-    /// What came of the runs, made elsewhere; one record for each of [`jobs`](Self::jobs).
+    /// The outcome of runs made elsewhere; one record for each of [`jobs`](Self::jobs).
     ///
     /// # Panics
     ///
@@ -213,7 +242,7 @@ impl<'a> Plan<'a> {
     pub fn outcome(&self, records: Vec<RunRecord>) -> Outcome<'_> {
         assert_eq!(records.len(), self.jobs.len(), "a record for each run");
         let records = records.into_iter();
-        let kept = records.map(|record| Kept::of(record, self.record));
+        let kept = records.map(|record| StoredRecord::of(record, self.record));
         Outcome::new(self, kept.collect())
     }
 
@@ -221,13 +250,13 @@ impl<'a> Plan<'a> {
     /// of the current rayon pool (see [`on_threads`](super::on_threads)).
     ///
     /// The first run that cannot be made ends the plan. The outcome is in the order of
-    /// [`jobs`](Self::jobs) however many threads there are. `progress` hears (done, of all) after
+    /// [`jobs`](Self::jobs) however many threads there are. `progress` is called with (done, of all) after
     /// each run, from any thread, counts in any order.
     pub fn execute(
         &self,
         run: impl Fn(&RunSpec) -> Result<RunRecord, RunError> + Sync,
         progress: impl Fn(usize, usize) + Sync,
-    ) -> Result<Outcome<'_>, Impossible> {
+    ) -> Result<Outcome<'_>, RunSetupError> {
         self.execute_with(None, run, progress)
     }
 
@@ -239,10 +268,10 @@ impl<'a> Plan<'a> {
         journal: Option<&Journal>,
         run: impl Fn(&RunSpec) -> Result<RunRecord, RunError> + Sync,
         progress: impl Fn(usize, usize) + Sync,
-    ) -> Result<Outcome<'_>, Impossible> {
+    ) -> Result<Outcome<'_>, RunSetupError> {
         let journal = journal.filter(|_| self.record == Recording::default());
         let run = |job: &Job<'a>| {
-            run(&self.spec(job)).map_err(|why| Impossible::Run {
+            run(&self.spec(job)).map_err(|why| RunSetupError::Run {
                 cell: job.cell.name.clone(),
                 why,
             })
@@ -256,19 +285,19 @@ impl<'a> Plan<'a> {
         let one = |job: &Job<'a>| {
             let before = journal.and_then(|journal| journal.find(job));
             let kept = match (before, journal) {
-                (Some(packed), _) => Kept::Packed(packed.clone()),
+                (Some(packed), _) => StoredRecord::EncodedRecord(packed.clone()),
                 (None, Some(journal)) => {
-                    let packed = Packed::of(&run(job)?);
+                    let packed = EncodedRecord::of(&run(job)?);
                     journal.keep(job, &packed)?;
-                    Kept::Packed(packed)
+                    StoredRecord::EncodedRecord(packed)
                 }
-                (None, None) => Kept::of(run(job)?, self.record),
+                (None, None) => StoredRecord::of(run(job)?, self.record),
             };
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, self.jobs.len());
             Ok(kept)
         };
         // Runs differ in length by orders of magnitude; small parts keep threads busy.
-        let kept: Result<Vec<Kept>, Impossible> =
+        let kept: Result<Vec<StoredRecord>, RunSetupError> =
             self.jobs.par_iter().with_max_len(1).map(one).collect();
         Ok(Outcome::new(self, kept?))
     }

@@ -1,4 +1,4 @@
-//! What came out, as rows: of each cell and algorithm, and of each run.
+//! Results as rows: for each cell and algorithm, and for each run.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub struct Row {
     pub transmission: Vec<(&'static str, String)>,
 }
 
-/// A [`Row`] with the hashes that tell whether two programs did the same.
+/// A [`Row`] with hashes, which are equal if two programs did the same.
 #[derive(Clone, Debug, Serialize)]
 pub struct HashedRow<'a> {
     #[serde(flatten)]

@@ -25,7 +25,7 @@ pub struct Algorithm {
     only: Vec<(String, Vec<Value>)>,
 }
 
-/// What an algorithm is an algorithm of.
+/// The protocol that an algorithm belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Protocol {
     /// A controller of the message layer, with the scenario's constants.
@@ -43,7 +43,7 @@ impl Algorithm {
         }
     }
 
-    /// What it is, in a sentence.
+    /// Description, one sentence.
     pub fn about(&self) -> &'static str {
         if let Some(profile) = profile(&self.name) {
             return profile.about();
@@ -54,7 +54,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether the scenario runs it in this cell by default.
+    /// Returns true if the scenario runs it in this cell by default.
     pub fn applies_to(&self, cell: &Cell) -> bool {
         let fits = |(short, allowed): &(String, Vec<Value>)| {
             cell.value(short)
@@ -63,8 +63,8 @@ impl Algorithm {
         cell.is_default && self.may_run_in(cell) && self.only.iter().all(fits)
     }
 
-    /// Whether it runs in this cell at all: one that is named after its first algorithm
-    /// (`mix.first`) is of no other.
+    /// Returns true if it can run in this cell. An algorithm that is named after its first one
+    /// (`mix.first`) runs in no other.
     pub fn may_run_in(&self, cell: &Cell) -> bool {
         cell.text("mix.first")
             .map_or(true, |first| canonical(first) == self.name)
@@ -176,8 +176,8 @@ pub(super) fn own_of(
     algorithms.iter().map(one).collect()
 }
 
-/// What `name` is an algorithm of, with the scenario's constants. Where it is the `alone` one,
-/// constants for all must be among its own.
+/// The protocol of the algorithm `name`, with the scenario's constants. Where it is the `alone`
+/// one, constants for all must be among its own.
 fn protocol_of(
     name: &str,
     settings: &BTreeMap<String, Setting>,
@@ -242,7 +242,7 @@ pub fn every_name() -> impl Iterator<Item = &'static str> {
     controllers.chain(settings::ALGORITHMS.iter().map(|named| named.name))
 }
 
-/// Whether there is an algorithm of that name.
+/// Returns true if there is an algorithm of that name.
 pub fn is_known(name: &str) -> bool {
     let name = canonical(name);
     every_name().any(|known| known == name) || profile(name).is_some()

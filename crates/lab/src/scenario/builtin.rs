@@ -20,12 +20,15 @@ macro_rules! built_in {
 
 /// Every built-in scenario, by name.
 pub const ALL: &[BuiltIn] = built_in! {
+    "carob/crowd-mesh",
     "carob/default",
     "carob/fairness",
+    "carob/notifications-tcp",
     "carob/profile-lan",
     "carob/profile-lte-m",
     "carob/profile-nb-iot",
     "carob/profile-thread",
+    "carob/reports",
     "cocoaplus/aging-threshold",
     "cocoaplus/backoff-factors",
     "cocoaplus/constant",

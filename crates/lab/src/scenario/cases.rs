@@ -29,7 +29,7 @@ impl Condition {
         values.all(|(_, value)| self.values.contains(value))
     }
 
-    /// Whether the sweep has what it speaks of; `table` is what it stands in.
+    /// Checks that the sweep has the keys and values named; `table` is the table around them.
     fn check(&self, table: &str, axes: &[Axis]) -> Result<(), ScenarioError> {
         let short = &self.short;
         let stray = |what: String| {
@@ -55,7 +55,7 @@ pub(super) struct Case {
     pub(super) settings: Vec<(String, Setting)>,
 }
 
-/// What a scenario says of some cells only, by name.
+/// Settings that apply to some cells only, by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cases {
     pub(super) wheres: BTreeMap<String, Case>,
@@ -64,7 +64,7 @@ pub(super) struct Cases {
 }
 
 impl Cases {
-    /// Whether it fits the sweep.
+    /// Checks that it fits the sweep.
     pub(super) fn check(&self, axes: &[Axis]) -> Result<(), ScenarioError> {
         for (name, case) in &self.wheres {
             for condition in &case.conditions {
@@ -114,7 +114,7 @@ impl Cases {
         Ok(())
     }
 
-    /// Whether the cell with these swept values runs by default.
+    /// Returns true if the cell with these swept values runs by default.
     pub(super) fn is_default(&self, values: &[(String, Value)]) -> bool {
         let holds = |all: &Vec<Condition>| all.iter().all(|c| c.holds(values));
         self.grid.is_empty() || self.grid.values().any(holds)

@@ -10,7 +10,7 @@ use carob_sim::hash::fnv1a;
 use carob_sim::link::{self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, LossSpec};
 use carob_sim::random::Probability;
 use carob_sim::spec::Span;
-use carob_sim::spec::{ControllerSpec, Group, Recording, RunSpec, Transport, Until};
+use carob_sim::spec::{ClientGroup, ControllerSpec, Recording, RunSpec, Transport, Until};
 
 use super::algorithm::{self, Algorithm, Protocol};
 use super::cases::Cases;
@@ -38,7 +38,7 @@ pub struct Cell {
     pub not_compared: Option<(String, Vec<String>)>,
     /// Changes by the command line besides swept keys, as (short key, value).
     pub changed: Vec<(String, Value)>,
-    /// Whether it runs where no cell was named.
+    /// True if it runs where no cell was named.
     pub is_default: bool,
     /// The algorithm of other clients that share the link, if there are any.
     pub second: Option<Algorithm>,
@@ -156,7 +156,7 @@ impl Cell {
     pub(super) fn spec(&self, algorithm: &Algorithm, seed: u64) -> Result<RunSpec, ScenarioError> {
         let mtu = self.bytes("link.mtu")?;
         let header = self.bytes("link.header")?;
-        let Group {
+        let ClientGroup {
             clients,
             transport,
             workload,
@@ -167,6 +167,9 @@ impl Cell {
             seed,
             clients,
             start: self.span("workload.start_spread")?,
+            mesh: mesh::is_one(&self.settings)
+                .then(|| mesh::of(self).map(Box::new))
+                .transpose()?,
             link: if mesh::is_one(&self.settings) {
                 mesh::no_link()
             } else {
@@ -197,7 +200,7 @@ impl Cell {
     }
 
     /// The clients that run an algorithm.
-    pub(super) fn group(&self, algorithm: &Algorithm) -> Result<Group, ScenarioError> {
+    pub(super) fn group(&self, algorithm: &Algorithm) -> Result<ClientGroup, ScenarioError> {
         let mtu = self.bytes("link.mtu")?;
         let header = self.bytes("link.header")?;
         let own = self.own.get(&algorithm.name).copied();
@@ -208,8 +211,9 @@ impl Cell {
                 (Transport::Connections(settings), ControllerSpec::default())
             }
         };
-        let in_blocks = (transport == Transport::Datagrams).then_some((mtu, header));
-        Ok(Group {
+        let is_over_link = transport == Transport::Datagrams && !mesh::is_one(&self.settings);
+        let in_blocks = is_over_link.then_some((mtu, header));
+        Ok(ClientGroup {
             clients: self.whole(workload::clients(self)?)? as u32,
             transport,
             workload: workload::of(self, in_blocks)?,
@@ -425,7 +429,7 @@ impl Cell {
         self.text(path).map(|word| word == "on")
     }
 
-    /// What a key without default says, if it says anything.
+    /// The value of a key without default, if it is set.
     pub(super) fn if_set<T>(
         &self,
         path: &str,

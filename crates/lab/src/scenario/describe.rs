@@ -1,4 +1,4 @@
-//! A scenario told to people: every key with its value and where that came from.
+//! Description of a scenario: every key with its value and where that came from.
 
 use carob_cc::TransmissionParameters;
 use carob_sim::spec::Transport;
@@ -16,7 +16,7 @@ use super::{Algorithm, Cell, Scenario, Setting};
 pub enum Origin {
     /// The default of the key, or of RFC 7252 for a transmission parameter.
     Default,
-    /// What the controller's profile suggests.
+    /// The default of the controller's profile.
     Profile,
     /// The scenario file, at this line.
     File(usize),
@@ -57,7 +57,7 @@ pub struct Described {
     pub values: Vec<Value>,
     /// Where the value came from.
     pub origin: Origin,
-    /// What the key means.
+    /// Meaning of the key.
     pub about: &'static str,
 }
 
@@ -88,8 +88,7 @@ impl Scenario {
     /// [`transmission`](Self::transmission) and [`Algorithm::controller`].
     pub fn describe(&self, cell: Option<&Cell>) -> Vec<Described> {
         let settings = cell.map_or(&self.settings, |cell| &cell.settings);
-        let of_mesh = mesh::is_one(settings);
-        let concerned = KEYS.iter().filter(|key| mesh::concerns(key.path, of_mesh));
+        let concerned = KEYS.iter().filter(|key| mesh::concerns(key.path, settings));
         let fixed = concerned.filter_map(|key| {
             let varying = self.varying(key.path);
             // Only cells know a swept key's value.

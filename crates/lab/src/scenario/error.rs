@@ -1,4 +1,4 @@
-//! What is wrong with a scenario, and where.
+//! Errors in a scenario, with their position.
 
 use std::fmt;
 
@@ -38,11 +38,11 @@ impl fmt::Display for Place {
 pub struct ScenarioError {
     /// Where it is wrong.
     pub place: Place,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What is wrong with a scenario.
+/// A problem of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -59,7 +59,7 @@ pub enum Problem {
     AmbiguousKey {
         /// The key as written.
         key: String,
-        /// What it may mean.
+        /// Names that it may stand for.
         candidates: Vec<String>,
     },
     /// A value that is not of the key's kind.
@@ -68,7 +68,7 @@ pub enum Problem {
         key: String,
         /// The value as written.
         value: String,
-        /// What the key takes.
+        /// Values that the key accepts.
         expected: String,
     },
     /// A key without default that was not set.
@@ -77,7 +77,7 @@ pub enum Problem {
         key: String,
     },
     /// Values that are each fine but impossible together.
-    Impossible(String),
+    RunSetupError(String),
 }
 
 impl fmt::Display for ScenarioError {
@@ -107,7 +107,7 @@ impl fmt::Display for ScenarioError {
                 write!(f, "{key} = \"{value}\": expected {expected}")
             }
             Problem::MissingKey { key } => write!(f, "\"{key}\" must be set"),
-            Problem::Impossible(why) => f.write_str(why),
+            Problem::RunSetupError(why) => f.write_str(why),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use carob_sim::spec::{CLIENTS_MAX, Group, Workload};
+use carob_sim::spec::{CLIENTS_MAX, ClientGroup, Workload};
 
 use super::algorithm::{self, Algorithm};
 use super::cell::Cell;
@@ -23,8 +23,8 @@ pub(super) fn second(
     }
 }
 
-/// The other clients: they do the same, but for what the table says.
-pub(super) fn others(cell: &Cell) -> Result<Vec<Group>, ScenarioError> {
+/// The other clients: like the first, except for the keys of the table.
+pub(super) fn others(cell: &Cell) -> Result<Vec<ClientGroup>, ScenarioError> {
     if let Ok(first) = cell.text("mix.first")
         && !algorithm::is_known(first)
     {
@@ -34,6 +34,10 @@ pub(super) fn others(cell: &Cell) -> Result<Vec<Group>, ScenarioError> {
     }
     let Some(second) = &cell.second else {
         let mut strays = [
+            "mix.second_kind",
+            "mix.second_requests",
+            "mix.second_request",
+            "mix.second_response",
             "mix.second_clients",
             "mix.second_nstart",
             "mix.second_parallel",
@@ -47,7 +51,7 @@ pub(super) fn others(cell: &Cell) -> Result<Vec<Group>, ScenarioError> {
             None => Ok(Vec::new()),
         };
     };
-    let mut group = cell.group(second)?;
+    let mut group = of_second(cell).group(second)?;
     let path = "mix.second_clients";
     if cell.has(path) {
         let (own, others) = (group.clients, cell.whole(path)?);
@@ -67,6 +71,18 @@ pub(super) fn others(cell: &Cell) -> Result<Vec<Group>, ScenarioError> {
         requests.parallel = cell.whole("mix.second_parallel")? as u32;
     }
     Ok(vec![group])
+}
+
+/// The cell as the other clients have it.
+fn of_second(cell: &Cell) -> Cell {
+    let mut own = cell.clone();
+    for key in ["kind", "requests", "request", "response"] {
+        if let Some(setting) = cell.settings.get(&format!("mix.second_{key}")) {
+            let setting = setting.clone();
+            own.settings.insert(format!("workload.{key}"), setting);
+        }
+    }
+    own
 }
 
 #[cfg(test)]

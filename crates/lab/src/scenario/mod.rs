@@ -37,7 +37,7 @@ pub use cell::Cell;
 pub use changes::Change;
 pub use describe::{Described, Origin, Parameter};
 pub use error::{Place, Problem, ScenarioError, ScenarioErrors};
-pub(crate) use mesh::lossy;
+pub use mesh::lossy;
 pub use tcp::TcpSetting;
 
 use algorithm::{Only, algorithms_of};
@@ -177,7 +177,7 @@ impl Scenario {
         format!("{}/{}", self.text("study"), self.text("family"))
     }
 
-    /// What it asks, in a sentence.
+    /// The scenario's question, one sentence.
     pub fn about(&self) -> &str {
         &self.about
     }
@@ -250,8 +250,8 @@ impl Scenario {
     /// The run of one cell, algorithm and seed.
     ///
     /// Transmission parameters are, in rising precedence: RFC 7252's, the profile's suggestion,
-    /// the scenario's, the command line's; within the last two what is said of one algorithm
-    /// goes over what is said of all.
+    /// the scenario's, the command line's; within the last two, keys of one algorithm
+    /// override those of all.
     pub fn spec(&self, cell: &Cell, algorithm: &Algorithm, seed: u64) -> RunSpec {
         cell.spec(algorithm, seed)
             .expect("every cell was checked with every algorithm when the scenario was read")
@@ -305,7 +305,7 @@ fn missing(place: &Place, key: &str) -> ScenarioError {
 fn impossible(place: &Place, why: impl Into<String>) -> ScenarioError {
     ScenarioError {
         place: place.clone(),
-        problem: Problem::Impossible(why.into()),
+        problem: Problem::RunSetupError(why.into()),
     }
 }
 
@@ -336,7 +336,7 @@ fn about(settings: &BTreeMap<String, Setting>, cells: &[Cell]) -> Result<String,
     Ok(filled)
 }
 
-/// Puts `key=value` of the command line in place of what the file says, sweep included.
+/// Puts `key=value` of the command line in place of the file's value, sweep included.
 fn override_one(raw: &mut BTreeMap<String, Raw>, typed: &str) -> Result<(), ScenarioError> {
     let place = Place::CommandLine(typed.to_owned());
     let Some((key, value)) = typed.split_once('=') else {
@@ -372,7 +372,7 @@ fn not_found(place: &Place, key: &str, why: NotFound) -> ScenarioError {
     }
 }
 
-/// What a scenario says, with every value of its kind.
+/// A scenario's settings, with every value of its kind.
 #[derive(Default)]
 struct Settled {
     settings: BTreeMap<String, Setting>,
@@ -568,8 +568,8 @@ fn cells_of(
     Ok(cells)
 }
 
-/// Whether a setting is part of the hashes: one that decides outcomes and is not at its default,
-/// so that a new key leaves the hashes of scenarios without it as they were.
+/// Returns true if a setting is part of the hashes. It is if it decides outcomes and differs from
+/// its default, so that a new key leaves the hashes of scenarios without it as they were.
 fn decides_outcomes((path, setting): &(&String, &Setting)) -> bool {
     const TEXT: [&str; 5] = [
         "about",

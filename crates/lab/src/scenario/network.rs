@@ -9,7 +9,7 @@ const LISTED_MAX: usize = 6;
 /// The longest value that is shown whole, in characters.
 const SHOWN_MAX: usize = 60;
 
-/// Tables of wireless networks, in the order in which they are told.
+/// Tables of wireless networks, in the order of the description.
 const MESH_TABLES: [&str; 7] = ["mesh", "radio", "mac", "lowpan", "rpl", "node", "traffic"];
 
 impl Scenario {

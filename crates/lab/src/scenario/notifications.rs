@@ -1,7 +1,7 @@
-//! What a server tells its observers, from the keys of the `workload` table.
+//! Notifications of a server, from the keys of the `workload` table.
 
-use carob_cc::aggregate::Constants;
-use carob_sim::notifications::{NotificationQueue, Notifications, Unfit};
+use carob_cc::bottleneck_group::Constants;
+use carob_sim::notifications::{ConfigError, NotificationQueue, Notifications};
 use carob_sim::spec::{RunSpec, Workload};
 
 use super::cell::Cell;
@@ -47,25 +47,25 @@ fn aggregate(cell: &Cell) -> Result<Option<Constants>, ScenarioError> {
         return Ok(None);
     }
     let mut constants = Constants::DEFAULT;
-    constants.initial_bytes = cell.bytes("workload.aggregate_initial")? as u32;
-    constants.least_bytes = cell.bytes("workload.aggregate_least")? as u32;
+    constants.initial_window = cell.bytes("workload.aggregate_initial")? as u32;
+    constants.min_window = cell.bytes("workload.aggregate_least")? as u32;
     constants.target = cell.number("workload.aggregate_target")?;
     constants.confirm_every = cell.whole("workload.aggregate_confirm_every")? as u16;
     Ok(Some(constants))
 }
 
-/// Whether the notifications of a run can be told.
+/// Checks that the notifications of a run can be sent.
 pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
     let Workload::Notifications(told) = &spec.workload else {
         return Ok(());
     };
     told.check(spec).map_err(|why| {
         let path = match why {
-            Unfit::Resources(_) => "workload.resources",
-            Unfit::NoTime => "workload.interval",
-            Unfit::TooLong | Unfit::TimeLimit => "workload.duration",
-            Unfit::Message(_) | Unfit::Mtu(_) => "workload.message",
-            Unfit::Token => "workload.token_bytes",
+            ConfigError::Resources(_) => "workload.resources",
+            ConfigError::NoTime => "workload.interval",
+            ConfigError::TooLong | ConfigError::TimeLimit => "workload.duration",
+            ConfigError::Message(_) | ConfigError::Mtu(_) => "workload.message",
+            ConfigError::Token => "workload.token_bytes",
             _ => "run.algorithms",
         };
         impossible(cell.place(path), format!("{path}: {why}"))

@@ -13,7 +13,7 @@ use super::value::Value;
 const CODEL_TARGET: Duration = Duration::from_millis(5);
 
 impl Cell {
-    /// What a buffer of `buffer` bytes before a line of `rate_bps` drops or marks.
+    /// Queue discipline of a buffer of `buffer` bytes before a line of `rate_bps`.
     pub(super) fn discipline(
         &self,
         buffer: u64,

@@ -1,4 +1,4 @@
-//! What requests cost the server, from the keys of the `server` table.
+//! Costs of requests at the server, from the keys of the `server` table.
 
 use carob_sim::spec::{Copies, ServerSpec, Transport};
 

@@ -22,7 +22,7 @@ pub(super) fn keys() -> impl Iterator<Item = &'static Key> {
     settings::KEYS.iter().filter(|key| key.name != OF_THE_NAME)
 }
 
-/// What the key `tcp.<name>` takes.
+/// Values that the key `tcp.<name>` accepts.
 pub(super) fn kind(name: &str) -> Option<Kind> {
     keys()
         .find(|key| key.name == name)
@@ -54,7 +54,7 @@ fn value_of(settings: &TcpSettings, name: &str) -> Option<String> {
     found
 }
 
-/// What a setting means, for the reference: with its unit, and its value in each profile.
+/// Meaning of a setting, for the reference: with its unit, and its value in each profile.
 pub(super) fn about(key: &Key) -> String {
     let values = settings::PROFILES.map(|profile| {
         let value = value_of(&profile.settings, key.name).unwrap_or_default();
@@ -74,11 +74,11 @@ pub struct TcpSetting {
     pub name: &'static str,
     /// Its value with unit.
     pub value: String,
-    /// Whether the profile has another.
+    /// True if the profile has another value.
     pub changed: bool,
 }
 
-/// What is set for an algorithm, in rising precedence: the file, then the command line; in each
+/// Settings of an algorithm, in rising precedence: the file, then the command line. In each:
 /// `rto_max` of the transmission parameters, TCP's own keys, then both of the algorithm alone.
 fn layers<'a>(
     settings: &'a BTreeMap<String, Setting>,

@@ -13,7 +13,7 @@ use super::tcp;
 /// The buffer called `inf`: the thesis's largest, which no run of it fills.
 pub const INFINITE_BUFFER_BYTES: u64 = 1_410_000;
 
-/// What a key takes.
+/// Values that a key accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// Any text.
@@ -47,7 +47,7 @@ pub enum Kind {
 }
 
 impl fmt::Display for Kind {
-    /// What is accepted, for messages and documentation.
+    /// Writes the accepted values, for messages and documentation.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text => f.write_str("text"),

@@ -1,10 +1,12 @@
-//! What clients do, from the keys of the `workload` table.
+//! Workload of clients, from the keys of the `workload` table.
 
-use carob_sim::spec::{AfterFailure, Batches, Reconnect, Requests, Workload};
+use carob_sim::random::Probability;
+use carob_sim::spec::{AfterFailure, Batches, Periodic, Reconnect, Requests, Workload};
 
 use super::cell::Cell;
-use super::error::ScenarioError;
-use super::{impossible, mesh, notifications};
+use super::error::{Place, ScenarioError};
+use super::value::Value;
+use super::{impossible, notifications};
 
 /// CoAP around a block: header 4, Block2 option 4 (delta above 12, value up to 2 bytes), payload
 /// marker 1. Tokens come on top.
@@ -14,7 +16,7 @@ const HEADER: u64 = 4;
 /// The payload marker.
 const MARKER: u64 = 1;
 
-/// The key that says how many clients there are.
+/// The key with the number of clients.
 pub(super) fn clients(cell: &Cell) -> Result<&'static str, ScenarioError> {
     Ok(match cell.text("workload.kind")? {
         "notifications" => "workload.subscribers",
@@ -26,7 +28,7 @@ pub(super) fn clients(cell: &Cell) -> Result<&'static str, ScenarioError> {
 pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload, ScenarioError> {
     match cell.text("workload.kind")? {
         "notifications" => return notifications::of(cell).map(Workload::Notifications),
-        "mesh" => return mesh::of(cell).map(|mesh| Workload::Mesh(Box::new(mesh))),
+        "mesh" => return Ok(Workload::Mesh),
         _ => {}
     }
     let block = cell.bytes("workload.block")?;
@@ -68,6 +70,8 @@ pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload,
         token_bytes: token as u8,
         parallel: parallel(cell, token)?,
         batches: batches(cell)?,
+        periodic: periodic(cell)?,
+        poll: cell.time("workload.poll")?,
         after_failure: match cell.text("workload.after_failure")? {
             "next" => AfterFailure::Next,
             _ => AfterFailure::Stop,
@@ -105,18 +109,44 @@ fn body(cell: &Cell, path: &str) -> Result<u64, ScenarioError> {
     }
 }
 
-/// Requests at once: those of one client are told apart by their tokens.
+/// Requests in parallel; those of one client are distinguished by their tokens.
 fn parallel(cell: &Cell, token: u64) -> Result<u32, ScenarioError> {
     let path = "workload.parallel";
     let parallel = cell.whole(path)?;
     if parallel > 1 && token == 0 {
         let why = format!(
-            "{path} is {parallel}, and answers to several requests are told apart by their \
+            "{path} is {parallel}, and answers to several requests are distinguished by their \
              tokens; set workload.token_bytes"
         );
         return Err(impossible(cell.place(path), why));
     }
     Ok(parallel as u32)
+}
+
+fn periodic(cell: &Cell) -> Result<Option<Periodic>, ScenarioError> {
+    let period = cell.time("workload.request_period")?;
+    if period.is_zero() {
+        let keys = ["request_jitter", "request_burst", "burst_probability"]
+            .map(|key| format!("workload.{key}"));
+        let is_set = |key: &&String| !matches!(cell.place(key), Place::Scenario(_));
+        return match keys.iter().find(is_set) {
+            Some(key) => {
+                let why = format!("{key} is of periodic requests; set workload.request_period");
+                Err(impossible(cell.place(key), why))
+            }
+            None => Ok(None),
+        };
+    }
+    let path = "workload.burst_probability";
+    Ok(Some(Periodic {
+        period,
+        jitter: cell.time("workload.request_jitter")?,
+        burst: cell.whole("workload.request_burst")? as u32,
+        burst_probability: match cell.value_of(path)? {
+            Value::Percent(ppm) => Probability::ppm(*ppm),
+            _ => return Err(cell.wrong_kind(path)),
+        },
+    }))
 }
 
 fn batches(cell: &Cell) -> Result<Option<Batches>, ScenarioError> {

@@ -1,8 +1,6 @@
 //! The integration tests of `carob-lab`, one module a subject.
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-mod emulated;
-mod nonobserve;
+mod any_network;
 mod replay;
-mod thesis_long;
-mod wireless;
+mod trace_hashes;

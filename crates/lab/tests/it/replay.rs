@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use carob_cc::controller::{Controller as _, Counting};
+use carob_cc::controller::{Controller as _, CopyTagging};
+use carob_lab::engine;
 use carob_lab::replay::{Dither, Event, Subject, log};
 use carob_lab::run::{Plan, Recording, Selection};
 use carob_lab::scenario::{Scenario, builtin};
-use carob_lab::world;
 use serde_json::Value;
 
 /// The log of the only client of a run, a line of JSON an event.
@@ -30,7 +30,7 @@ fn log_of(cell: &str, algorithm: &str, set: &[&str]) -> String {
         ..Selection::default()
     };
     let plan = Plan::new(&scenario, &selection).expect("a plan");
-    let outcome = plan.execute(world::run, |_, _| {}).expect("possible");
+    let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
     let (_, record) = outcome.runs().next().expect("a run");
     let of_client = record.log.iter().filter(|(host, _)| *host == 0);
     let lines: Vec<String> = of_client
@@ -76,16 +76,16 @@ fn replayed(cell: &str, algorithm: &str, scenario_set: &[&str], set: &[&str]) ->
         .collect();
     let subjects = Subject::all(&[algorithm.to_owned()], &set).expect("a controller");
     let run = subjects[0].run(&reading.script, Dither::Middle);
-    let ours: Vec<Vec<u64>> = run
+    let measured: Vec<Vec<u64>> = run
         .steps
         .iter()
         .map(|step| step.timers.iter().map(|timer| timer.as_micros()).collect())
         .collect();
     let logged = timers(&logged);
     // The last exchange may be cut off by the end of the run.
-    assert!(logged.len() - ours.len() <= 1, "{algorithm}");
-    if let Some(k) = (0..ours.len()).find(|k| ours[*k] != logged[*k]) {
-        let both = (&ours[k], &logged[k]);
+    assert!(logged.len() - measured.len() <= 1, "{algorithm}");
+    if let Some(k) = (0..measured.len()).find(|k| measured[*k] != logged[*k]) {
+        let both = (&measured[k], &logged[k]);
         panic!("{cell} under {algorithm}, exchange {k}: ours and logged {both:?}");
     }
     let totals = run.totals();
@@ -101,7 +101,7 @@ fn settled() -> Vec<(&'static str, &'static str)> {
     let all = entries.filter_map(|entry| {
         let mut dithers = false;
         (entry.settings()).describe(&mut |constant| dithers |= constant.name == "dither");
-        let counts = entry.build().counting() != Counting::Off;
+        let counts = entry.build().copy_tagging() != CopyTagging::Off;
         let set = match entry.family() {
             _ if counts => return None,
             "cocoa_plus_plus" => return None,

@@ -1,8 +1,8 @@
-//! A client's side of Block2: which block to ask for next, and the body so far.
+//! The client side of Block2: the next block to request, and the body so far.
 //!
-//! Blocks may arrive out of order when several are in flight; they are handed on in order. The
-//! server may answer with a smaller block size than asked for at any time (RFC 7959 2.4); blocks
-//! are then counted anew from the end of what has arrived.
+//! Blocks in flight may arrive out of order; they are delivered in order. The server may reduce the
+//! block size at any time (RFC 7959 2.4). Block numbers then count from the end of the received
+//! bytes.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -14,23 +14,23 @@ use smallvec::SmallVec;
 use crate::codec::block::MAX_BLOCK_NUMBER;
 use crate::codec::{BlockSize, BlockValue};
 
-/// Why a body cannot be put together.
+/// Reasons a response body cannot be reassembled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DownloadError {
-    /// It is, or would become, larger than this many bytes.
+    /// The body is, or would become, larger than the limit.
     TooLarge {
-        /// The limit.
+        /// The limit in bytes.
         limit: usize,
     },
     /// The representation changed between two blocks (its ETag did).
     Changed,
-    /// A block is not what was asked for: wrong place, wrong length, or a larger size.
+    /// A block differs from the request: wrong position, wrong length, or a larger size.
     WrongBlock {
-        /// Where it claims to begin, in bytes.
+        /// The position the block claims, in bytes.
         offset: u64,
     },
-    /// It needs more blocks than 20 bits can number.
+    /// The body needs more blocks than 20 bits can number.
     TooManyBlocks,
 }
 
@@ -47,28 +47,28 @@ impl fmt::Display for DownloadError {
 
 impl core::error::Error for DownloadError {}
 
-/// A response body on its way in.
+/// A response body in transfer.
 #[derive(Debug)]
-pub struct Download {
+pub(crate) struct Download {
     size: BlockSize,
     limit: usize,
     etag: SmallVec<[u8; 8]>,
-    /// In order and handed on or kept up to here.
+    /// Bytes received in order and delivered.
     complete: u64,
-    /// Asked for up to here.
+    /// The end of the requested bytes.
     requested: u64,
-    /// Arrived beyond `complete`, by offset.
+    /// Blocks received beyond `complete`, by offset.
     ahead: BTreeMap<u64, Bytes>,
-    /// The end as the server announced it (Size2): a hint, good enough to ask ahead.
+    /// The end as announced by the server (Size2): a hint that permits requests ahead.
     announced: Option<u64>,
-    /// The end, once a last block said so.
+    /// The end, known from the last block.
     end: Option<u64>,
 }
 
 impl Download {
-    /// A body of at most `limit` bytes, asked for in blocks of `size`, of which the first is on
-    /// its way.
-    pub fn new(size: BlockSize, limit: usize) -> Self {
+    /// A body of at most `limit` bytes, requested in blocks of `size`; the first request is in
+    /// flight.
+    pub(crate) fn new(size: BlockSize, limit: usize) -> Self {
         Self {
             size,
             limit,
@@ -81,8 +81,8 @@ impl Download {
         }
     }
 
-    /// Takes a block. What has become contiguous is appended to `body`.
-    pub fn accept(
+    /// Processes a received block. Bytes that are now contiguous are appended to `body`.
+    pub(crate) fn accept(
         &mut self,
         block: BlockValue,
         etag: Option<&[u8]>,
@@ -108,7 +108,7 @@ impl Download {
             return Err(DownloadError::WrongBlock { offset });
         }
         if block.szx < self.size {
-            // Smaller blocks from here on: what was asked for beyond this one is void.
+            // The block size shrinks from here on; requests beyond this block are void.
             self.size = block.szx;
             self.requested = self.requested.min(offset + expected as u64);
             self.ahead
@@ -141,35 +141,40 @@ impl Download {
         Ok(())
     }
 
-    /// Whether everything has arrived.
-    pub fn is_complete(&self) -> bool {
+    /// Returns whether the whole body has been received.
+    pub(crate) fn is_complete(&self) -> bool {
         self.end == Some(self.complete)
     }
 
     /// Bytes in order so far.
-    pub fn complete(&self) -> u64 {
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn complete(&self) -> u64 {
         self.complete
     }
 
-    /// Blocks that arrived but wait for one before them.
-    pub fn held_ahead(&self) -> usize {
+    /// Blocks received ahead of a missing one.
+    pub(crate) fn held_ahead(&self) -> usize {
         self.ahead.len()
     }
 
-    /// Where the body ends, as far as known or announced.
-    pub fn end(&self) -> Option<u64> {
+    /// The end of the body in bytes, as known or announced.
+    pub(crate) fn end(&self) -> Option<u64> {
         self.end.or(self.announced)
     }
 
-    /// The next block to ask for with `in_flight` others on their way, if any.
+    /// The next block to request while `in_flight` requests are outstanding, if any.
     ///
-    /// Only a body whose size is known is asked for ahead: a block beyond the end is an error.
-    pub fn next_request(&mut self, in_flight: usize) -> Option<Result<BlockValue, DownloadError>> {
+    /// Requests ahead need a known size, because a request for a block beyond the end is an error.
+    pub(crate) fn next_request(
+        &mut self,
+        in_flight: usize,
+    ) -> Option<Result<BlockValue, DownloadError>> {
         if self.size.is_bert() && in_flight > 0 {
             return None; // how many blocks come at once is the server's choice
         }
         if in_flight == 0 && self.complete < self.requested && !self.is_complete() {
-            // All that was asked for has been answered, with something else: nothing will bring it.
+            // All requests were answered with something else, so that no response will bring this
+            // block.
             return Some(Err(DownloadError::WrongBlock {
                 offset: self.complete,
             }));
@@ -180,7 +185,7 @@ impl Download {
             None => self.announced.is_some_and(|end| self.requested < end),
         };
         if !more {
-            // A body that ends before what it has is no body.
+            // A body that ends before the received bytes is invalid.
             let past = in_flight == 0 && self.end.is_some_and(|end| end < self.complete);
             let offset = self.complete;
             return past.then_some(Err(DownloadError::WrongBlock { offset }));

@@ -1,43 +1,45 @@
 //! Bodies larger than a message: block-wise transfer (RFC 7959), both directions, both roles.
 //!
-//! - [`download`]: a client puts a response body together from Block2 responses;
-//! - [`upload`]: a client cuts a request body into Block1 requests;
-//! - [`assembly`]: a server puts a request body together;
-//! - [`bodies`]: a server keeps the response body that a peer is reading.
+//! - `download`: a client reassembles a response body from Block2 responses;
+//! - `upload`: a client splits a request body into Block1 requests;
+//! - `reassembly`: a server reassembles a request body;
+//! - `response_cache`: a server stores the response body that a peer is reading.
 //!
-//! These are plain state: no message is built or sent here. The [endpoint](crate::endpoint)
-//! does that, and its controller says how many blocks may be in flight.
+//! These modules hold state only: they neither build nor send messages. The
+//! [endpoint](crate::endpoint) does that, and its controller limits the blocks in flight.
 
-pub mod assembly;
-pub mod bodies;
-pub mod download;
-pub mod upload;
+pub(crate) mod download;
+pub(crate) mod reassembly;
+pub(crate) mod response_cache;
+pub(crate) mod upload;
+
+pub use download::DownloadError;
 
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::net::SocketAddr;
 
+use crate::bounded_map::MapKey;
 use crate::codec::{BlockSize, CacheKey, MessageView};
 use crate::keyed_hash::KeyedState;
 
-/// The part of a response body a request asks for.
+/// The block of a response body that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// Where it begins, in bytes.
+pub struct RequestedBlock {
+    /// The offset of the block in bytes.
     pub offset: u64,
-    /// The block size to answer with: the smaller of what was asked for and our own.
+    /// The block size of the response: the smaller of the requested and the configured size.
     pub size: BlockSize,
-    /// Bytes of the body that one message may carry if more follow: a block's, or with BERT those
-    /// of several.
+    /// Body bytes that one message may carry if more follow: one block, or several with BERT.
     pub span: usize,
-    /// A body of up to this many bytes goes in one message. Larger than `span` only where no
-    /// block was asked for and messages may be long.
+    /// The largest body sent in one message, in bytes. It exceeds `span` only if no block was
+    /// requested and messages may be long.
     pub whole: usize,
 }
 
-impl Wanted {
-    /// One block of `size`.
-    pub const fn block(offset: u64, size: BlockSize) -> Self {
+impl RequestedBlock {
+    /// Creates the part of one block of `size`.
+    pub(crate) const fn block(offset: u64, size: BlockSize) -> Self {
         Self {
             offset,
             size,
@@ -46,12 +48,13 @@ impl Wanted {
         }
     }
 
-    /// Whether a body of `length` bytes goes in one message.
+    /// Returns whether a body of `length` bytes fits into one message.
     pub const fn holds(&self, length: usize) -> bool {
         self.offset == 0 && length <= self.whole
     }
 
-    /// How many bytes of a body of `length`, from [`offset`](Self::offset) on, one message takes.
+    /// Returns how many bytes from [`offset`](Self::offset) on of a body of `length` one message
+    /// carries.
     pub fn take(&self, length: u64) -> u64 {
         let rest = length.saturating_sub(self.offset);
         let whole = usize::try_from(length).is_ok_and(|length| self.holds(length));
@@ -62,7 +65,7 @@ impl Wanted {
         }
     }
 
-    /// The slice of `whole` that answers, and whether more follows; nothing beyond its end.
+    /// Returns the range of `whole` to send, and whether more follows. `None` beyond the end.
     pub fn slice(&self, whole: usize) -> Option<(core::ops::Range<usize>, bool)> {
         let start = usize::try_from(self.offset).ok()?;
         if start > whole || (start == whole && start > 0) {
@@ -84,30 +87,32 @@ pub(crate) struct Key {
     bytes: Vec<u8>,
 }
 
+impl MapKey for Key {
+    fn keyed_hash(&self, state: &KeyedState) -> u64 {
+        let mut hasher = state.build_hasher();
+        self.peer.hash(&mut hasher);
+        hasher.write(&self.bytes);
+        hasher.finish()
+    }
+}
+
 impl Key {
     pub(crate) fn of(peer: SocketAddr, request: &MessageView<'_>) -> Self {
         let bytes = CacheKey::of_transfer(request);
         Self { peer, bytes }
     }
 
-    /// A key from its parts: a peer, and the [`CacheKey`] of its request.
+    /// Creates a key from a peer and the [`CacheKey`] of its request.
     pub(crate) fn from_parts(peer: SocketAddr, bytes: &[u8]) -> Self {
         let bytes = Vec::from(bytes);
         Self { peer, bytes }
-    }
-
-    pub(crate) fn hash(&self, state: &KeyedState) -> u64 {
-        let mut hasher = state.build_hasher();
-        self.peer.hash(&mut hasher);
-        hasher.write(&self.bytes);
-        hasher.finish()
     }
 
     pub(crate) fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Bytes this key occupies, for the tables' limits.
+    /// Bytes this key occupies, for the limits of the tables.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -119,13 +124,13 @@ mod tests {
 
     #[test]
     fn a_slice_ends_where_the_body_does() {
-        let wanted = |offset| Wanted::block(offset, BlockSize::MIN);
+        let wanted = |offset| RequestedBlock::block(offset, BlockSize::MIN);
         assert_eq!(wanted(0).slice(0), Some((0..0, false)));
         assert_eq!(wanted(0).slice(16), Some((0..16, false)));
         assert_eq!(wanted(0).slice(17), Some((0..16, true)));
         assert_eq!(wanted(16).slice(17), Some((16..17, false)));
         assert_eq!(wanted(16).slice(16), None, "a block beyond the end");
-        let wanted = |offset| Wanted {
+        let wanted = |offset| RequestedBlock {
             offset,
             size: BlockSize::BERT,
             span: 2_048,

@@ -1,8 +1,8 @@
-//! A client's side of Block1: which part of the request body goes next.
+//! The client side of Block1: the next block of the request body.
 //!
-//! Blocks go one at a time: a server may demand that they arrive in order (RFC 7959 2.5). The
-//! server may ask for smaller blocks with any answer, and does so with 4.13 before it has
-//! accepted anything (RFC 7959 2.9.3).
+//! Blocks are sent one at a time, because a server may require them in order (RFC 7959 2.5). The
+//! server may request smaller blocks with any response, and does so with 4.13 before it has
+//! accepted a block (RFC 7959 2.9.3).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,26 +12,28 @@ use bytes::Bytes;
 use crate::codec::block::MAX_BLOCK_NUMBER;
 use crate::codec::{BlockSize, BlockValue};
 
-/// A request body on its way out.
+/// A request body in transfer.
 #[derive(Debug)]
-pub struct Upload {
+pub(crate) struct Upload {
     size: BlockSize,
-    /// Bytes that a message carries while the size is BERT.
+    /// Bytes one message carries with BERT.
     span: usize,
-    /// Bytes the server has taken.
+    /// Bytes the server has accepted.
     accepted: u64,
-    /// Bytes not yet taken, in order, from `accepted` on.
+    /// Bytes not yet accepted, in order, starting at `accepted`.
     rest: VecDeque<Bytes>,
     held: usize,
     /// No more bytes will be supplied.
     finished: bool,
+    /// More bytes were requested since the last were supplied.
+    requested: bool,
     /// Size of the whole body, if known; sent as Size1 with the first block.
     total: Option<u64>,
 }
 
 impl Upload {
-    /// A body of which everything is at hand.
-    pub fn whole(size: BlockSize, body: Bytes) -> Self {
+    /// A body that is completely available.
+    pub(crate) fn whole(size: BlockSize, body: Bytes) -> Self {
         Self::whole_in_spans(size, size.bytes(), body)
     }
 
@@ -46,13 +48,13 @@ impl Upload {
         upload
     }
 
-    /// The same body from its beginning, in blocks of the size that the server took last.
-    pub fn again(&self, body: Bytes) -> Self {
+    /// The same body from its beginning, in blocks of the size last accepted by the server.
+    pub(crate) fn again(&self, body: Bytes) -> Self {
         Self::whole_in_spans(self.size, self.span, body)
     }
 
     /// Sends `span` bytes at once while blocks are [BERT](BlockSize::BERT), a multiple of 1024.
-    pub fn in_spans(mut self, span: usize) -> Self {
+    pub(crate) fn in_spans(mut self, span: usize) -> Self {
         debug_assert!(span > 0 && span.is_multiple_of(BlockSize::BERT.bytes()));
         self.span = span;
         self
@@ -66,8 +68,8 @@ impl Upload {
         }
     }
 
-    /// A body that will be supplied piece by piece.
-    pub fn streaming(size: BlockSize) -> Self {
+    /// A body supplied in chunks.
+    pub(crate) fn streaming(size: BlockSize) -> Self {
         Self {
             size,
             span: size.bytes(),
@@ -75,43 +77,45 @@ impl Upload {
             rest: VecDeque::new(),
             held: 0,
             finished: false,
+            requested: false,
             total: None,
         }
     }
 
     /// Adds to the body; `last` ends it.
-    pub fn supply(&mut self, bytes: Bytes, last: bool) {
+    pub(crate) fn supply(&mut self, bytes: Bytes, last: bool) {
         if !bytes.is_empty() {
             self.held += bytes.len();
             self.rest.push_back(bytes);
         }
         self.finished |= last;
+        self.requested = false;
     }
 
-    /// Whether the next block cannot be cut before more is supplied.
-    pub fn is_starved(&self) -> bool {
+    /// Returns whether the next block needs more bytes to be supplied.
+    pub(crate) fn is_starved(&self) -> bool {
         // One byte beyond the block decides its "more" flag.
         !self.finished && self.held <= self.span_of(self.size)
     }
 
-    /// Whether the next block is the first of several.
-    pub fn is_at_start(&self) -> bool {
+    /// Requests more bytes, once until some are supplied. Returns whether the request is new.
+    pub(crate) fn request_bytes(&mut self) -> bool {
+        !core::mem::replace(&mut self.requested, true)
+    }
+
+    /// Returns whether the next block is the first of several.
+    pub(crate) fn is_at_start(&self) -> bool {
         self.accepted == 0 && self.held > self.span_of(self.size)
     }
 
-    /// Bytes supplied but not taken yet.
-    pub fn held(&self) -> usize {
-        self.held
-    }
-
-    /// The size of the whole body, while nothing has been taken.
-    pub fn announce(&self) -> Option<u32> {
+    /// The size of the whole body in bytes, until the first block is accepted.
+    pub(crate) fn announce(&self) -> Option<u32> {
         let total = self.total.filter(|_| self.accepted == 0)?;
         u32::try_from(total).ok()
     }
 
-    /// The next block and its bytes; nothing if starved or if it cannot be numbered.
-    pub fn block(&self) -> Option<(BlockValue, Vec<u8>)> {
+    /// The next block and its bytes. `None` if bytes are missing or the block cannot be numbered.
+    pub(crate) fn block(&self) -> Option<(BlockValue, Vec<u8>)> {
         if self.is_starved() {
             return None;
         }
@@ -136,8 +140,8 @@ impl Upload {
         ))
     }
 
-    /// The server took block `sent` and names the block size it wants from now on.
-    pub fn accept(&mut self, sent: BlockValue, answered: BlockSize) {
+    /// Processes the acceptance of block `sent`; `answered` is the block size for the rest.
+    pub(crate) fn accept(&mut self, sent: BlockValue, answered: BlockSize) {
         let mut taken = self.held.min(self.span_of(sent.szx));
         self.accepted += taken as u64;
         self.held -= taken;
@@ -152,8 +156,8 @@ impl Upload {
         self.shrink(answered);
     }
 
-    /// Uses smaller blocks from now on; whether that changed anything.
-    pub fn shrink(&mut self, size: BlockSize) -> bool {
+    /// Reduces the block size; returns whether that changed anything.
+    pub(crate) fn shrink(&mut self, size: BlockSize) -> bool {
         let smaller = size < self.size;
         if smaller {
             self.size = size;
@@ -161,8 +165,8 @@ impl Upload {
         smaller
     }
 
-    /// Bytes the server has taken.
-    pub fn accepted(&self) -> u64 {
+    /// Bytes the server has accepted.
+    pub(crate) fn accepted(&self) -> u64 {
         self.accepted
     }
 }

@@ -8,7 +8,7 @@ use core::fmt;
 use super::uint::{UintBytes, decode_uint, encode_uint};
 
 /// The largest block number: the field has 20 bits.
-pub const MAX_BLOCK_NUMBER: u32 = 0xf_ffff;
+pub(crate) const MAX_BLOCK_NUMBER: u32 = 0xf_ffff;
 
 /// A block size of 16 to 1024 bytes, kept as its exponent SZX (0 to 6), or [`BERT`](Self::BERT).
 ///
@@ -24,7 +24,7 @@ impl BlockSize {
     /// Several blocks of 1024 bytes in one message, on reliable transports only (RFC 8323 6).
     pub const BERT: Self = Self(7);
 
-    /// The size with exponent `szx`, 0 to 6.
+    /// Returns the size with exponent `szx`, 0 to 6.
     pub const fn from_szx(szx: u8) -> Option<Self> {
         if szx <= Self::MAX.0 {
             Some(Self(szx))
@@ -33,7 +33,7 @@ impl BlockSize {
         }
     }
 
-    /// The largest size that is not above `bytes`; none below 16.
+    /// Returns the largest size of at most `bytes` bytes; `None` below 16.
     pub const fn from_bytes_at_most(bytes: usize) -> Option<Self> {
         if bytes < Self::MIN.bytes() {
             return None;
@@ -46,13 +46,13 @@ impl BlockSize {
         })
     }
 
-    /// The exponent SZX as it is on the wire.
+    /// Returns the exponent SZX as encoded on the wire.
     pub const fn szx(self) -> u8 {
         self.0
     }
 
-    /// The size of one block in bytes, 2 to the power SZX + 4; with BERT it is 1024, and numbers
-    /// count these.
+    /// Returns the size of one block in bytes: 2 to the power SZX + 4. With BERT it is 1024, the
+    /// unit of block numbers.
     pub const fn bytes(self) -> usize {
         if self.is_bert() {
             Self::MAX.bytes()
@@ -61,13 +61,13 @@ impl BlockSize {
         }
     }
 
-    /// Whether a message may hold more than one block.
+    /// Returns whether a message may hold more than one block.
     pub const fn is_bert(self) -> bool {
         self.0 == Self::BERT.0
     }
 
-    /// Whether a payload of `length` bytes can be what a message of this size carries: its blocks
-    /// are whole if `more` follow.
+    /// Returns whether a message of this size may carry a payload of `length` bytes. If `more`
+    /// blocks follow, the payload must consist of whole blocks.
     pub const fn fits(self, length: usize, more: bool) -> bool {
         let size = self.bytes();
         match (self.is_bert(), more) {
@@ -82,7 +82,7 @@ impl BlockSize {
 /// A decoded Block1 or Block2 value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockValue {
-    /// The position of the block in units of its size; at most [`MAX_BLOCK_NUMBER`].
+    /// The position of the block in units of its size; at most 0xfffff (RFC 7959 2.2).
     pub number: u32,
     /// Whether further blocks follow.
     pub more: bool,
@@ -90,7 +90,7 @@ pub struct BlockValue {
     pub szx: BlockSize,
 }
 
-/// Why a block option value is not usable.
+/// Reasons a block option value is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockError {
@@ -115,7 +115,11 @@ impl fmt::Display for BlockError {
 impl core::error::Error for BlockError {}
 
 impl BlockValue {
-    /// A block value, refused when `number` needs more than 20 bits.
+    /// Creates a block value; fails when `number` needs more than 20 bits.
+    ///
+    /// # Errors
+    ///
+    /// [`BlockError::NumberTooLarge`].
     pub const fn new(number: u32, more: bool, szx: BlockSize) -> Result<Self, BlockError> {
         if number > MAX_BLOCK_NUMBER {
             return Err(BlockError::NumberTooLarge);
@@ -123,7 +127,11 @@ impl BlockValue {
         Ok(Self { number, more, szx })
     }
 
-    /// Reads an option value of 0 to 3 bytes, where a message is a datagram.
+    /// Decodes an option value of 0 to 3 bytes on a datagram transport.
+    ///
+    /// # Errors
+    ///
+    /// [`BlockError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, BlockError> {
         match Self::decode_reliable(bytes) {
             Ok(value) if value.szx.is_bert() => Err(BlockError::ReservedSize),
@@ -131,7 +139,11 @@ impl BlockValue {
         }
     }
 
-    /// Reads an option value of 0 to 3 bytes, where the transport is reliable and SZX 7 means BERT.
+    /// Decodes an option value of 0 to 3 bytes on a reliable transport, where SZX 7 means BERT.
+    ///
+    /// # Errors
+    ///
+    /// [`BlockError`].
     pub fn decode_reliable(bytes: &[u8]) -> Result<Self, BlockError> {
         let value = if bytes.len() <= 3 {
             decode_uint(bytes)
@@ -146,19 +158,20 @@ impl BlockValue {
         })
     }
 
-    /// The value as an integer: number, more flag and exponent, for `uint_option` and `push_uint`.
+    /// Returns the value as an integer: number, more flag and exponent, for `uint_option` and
+    /// `push_uint`.
     ///
     /// Bits of the number beyond 20 are dropped.
     pub const fn to_uint(self) -> u32 {
         (self.number & MAX_BLOCK_NUMBER) << 4 | (self.more as u32) << 3 | self.szx.0 as u32
     }
 
-    /// The option value, 0 to 3 bytes.
+    /// Returns the option value, 0 to 3 bytes.
     pub const fn encode(self) -> UintBytes {
         encode_uint(self.to_uint())
     }
 
-    /// The position of the block's first byte in the body, in bytes.
+    /// Returns the position of the block's first byte in the body, in bytes.
     pub const fn offset(self) -> usize {
         self.number as usize * self.szx.bytes()
     }

@@ -1,5 +1,5 @@
-//! Cache-Keys (RFC 7252 5.4.2): what must be the same of two requests for one response, one
-//! observation or one block-wise transfer to be of both.
+//! Cache-Keys (RFC 7252 5.4.2): the options in which two requests must agree to share a response,
+//! an observation or a block-wise transfer.
 
 use alloc::vec::Vec;
 
@@ -8,18 +8,18 @@ use super::{Code, MessageView, OptionNumber, OptionView};
 /// Ends the options where a payload follows. No option has this number and this length.
 const PAYLOAD: [u8; 6] = [0xff; 6];
 
-/// The options that a key is made of. NoCacheKey options (RFC 7252 5.4.6) are part of none.
+/// The options that form a key. NoCacheKey options (RFC 7252 5.4.6) are never included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKey {
-    /// The key of a block-wise transfer: without Observe, Block1, Block2, and If-None-Match, which only
-    /// the first block has (RFC 7959 2.4, 2.10).
+    /// The key of a block-wise transfer: without Observe, Block1, Block2, and If-None-Match, which
+    /// only the first block carries (RFC 7959 2.4, 2.10).
     Transfer,
-    /// The key of an observation: without Observe, ETag, Block1 and Block2, as a notification goes to
-    /// all who observe the same (RFC 7641 2, 3.1).
+    /// The key of an observation: without Observe, ETag, Block1 and Block2. One notification serves
+    /// all observers with the same key (RFC 7641 2, 3.1).
     Observation,
-    /// The key of a stored response, beside the URI: all options but the URI's.
+    /// The key of a stored response, besides the URI: all options but the URI's.
     Response,
-    /// The key of a resource: the options of the URI alone (RFC 7252 5.10.1, 5.10.2).
+    /// The key of a resource: only the options of the URI (RFC 7252 5.10.1, 5.10.2).
     Resource,
 }
 
@@ -47,8 +47,8 @@ impl CacheKey {
         !left_out && !number.is_no_cache_key()
     }
 
-    /// Appends the options that are part of the key, each with its number and length, so that no two
-    /// lists of them are written the same.
+    /// Appends the options that are part of the key. Each is preceded by its number and length, so
+    /// that different lists have different encodings.
     pub fn write_options<'a>(
         self,
         options: impl IntoIterator<Item = OptionView<'a>>,
@@ -63,7 +63,7 @@ impl CacheKey {
         }
     }
 
-    /// The key of a request with this method, these options and this payload.
+    /// Returns the key of a request with this method, these options and this payload.
     pub fn of<'a>(
         self,
         method: Code,
@@ -80,8 +80,8 @@ impl CacheKey {
         key
     }
 
-    /// The key of the block-wise transfer that a request is part of. FETCH says in its payload what it
-    /// asks for, with every block (RFC 8132 2.1), unless that payload is a block itself.
+    /// Returns the key of a request's block-wise transfer. For FETCH it includes the payload, which
+    /// is part of the request (RFC 8132 2.1), unless the payload is itself a block.
     pub fn of_transfer(request: &MessageView<'_>) -> Vec<u8> {
         let asks = request.code() == Code::FETCH && request.option(OptionNumber::BLOCK1).is_none();
         let payload = if asks { request.payload() } else { &[] };

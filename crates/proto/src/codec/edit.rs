@@ -1,19 +1,19 @@
-//! Changing one option of a message that is written already (RFC 7252 3.1).
+//! Changing one option of an encoded message (RFC 7252 3.1).
 
 use super::numbers::OptionNumber;
 use super::options::Gap;
 use super::view::MessageView;
 use super::writer::{MAX_ENCODABLE_VALUE, OptionHead};
 
-/// Bytes that an option with a value of at most one byte adds to a message at most, whatever
-/// stands around it: three of its head's, as the next option's shrinks, and one of its value.
+/// Bytes that an option with a value of at most one byte adds to a message at most: three for its
+/// head, as the next option's head shrinks, and one for its value.
 pub(crate) const SMALL_OPTION_BYTES: usize = 4;
 
-/// Makes `value` the only option of its number in the message that the first `length` bytes of
-/// `buffer` are, or takes the option out; the message's length then.
+/// Makes `value` the only option of its number in the message in `buffer[..length]`, or removes the
+/// option. Returns the new length of the message in bytes.
 ///
-/// Nothing, and nothing is changed, if the bytes are no message that can have options, or the
-/// buffer has no room.
+/// Returns `None` and changes nothing if the bytes are not a message that can have options, or if
+/// the buffer is too small.
 pub(crate) fn set_option(
     buffer: &mut [u8],
     length: usize,
@@ -30,7 +30,7 @@ pub(crate) fn set_option(
     let after = Gap::find(encoded, |other| other > number);
     let old =
         start + first.offset..start + after.offset + after.next.map_or(0, |next| next.head_length);
-    // The next option's head counts from this one, or from the one before.
+    // The delta of the next option's head is relative to this option, or to the one before.
     let before_next = value.map_or(first.previous, |_| number.0);
     let head = value.map(|value| OptionHead::new(number.0 - first.previous, value.len()));
     let next_head = after.next.map(|next| next.head_after(before_next));

@@ -1,8 +1,8 @@
-//! Entity tags, which tell the states of a resource apart (RFC 7252 5.10.6).
+//! Entity tags, which distinguish representations of a resource (RFC 7252 5.10.6).
 
 use core::fmt;
 
-/// An entity tag: one to eight bytes that mean something to who gave them only.
+/// An entity tag: one to eight bytes, opaque except to the server that assigned them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ETag {
     bytes: [u8; 8],
@@ -10,7 +10,7 @@ pub struct ETag {
 }
 
 impl ETag {
-    /// A tag of these bytes; nothing unless they are one to eight.
+    /// Creates a tag of these bytes; `None` unless they are one to eight.
     pub fn new(tag: &[u8]) -> Option<Self> {
         let mut bytes = [0; 8];
         bytes.get_mut(..tag.len())?.copy_from_slice(tag);
@@ -20,8 +20,8 @@ impl ETag {
         })
     }
 
-    /// A tag of eight bytes for this content: a digest (FNV-1a), so that equal content has equal
-    /// tags. It tells apart what changes by itself, not what somebody makes up to look the same.
+    /// Creates a tag of eight bytes for this content: its FNV-1a digest, so that equal content has
+    /// equal tags. The digest does not resist collisions constructed on purpose.
     pub fn of(content: &[u8]) -> Self {
         let mix = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let hash = content.iter().fold(0xcbf2_9ce4_8422_2325, mix);
@@ -31,13 +31,13 @@ impl ETag {
         }
     }
 
-    /// Its bytes.
+    /// Returns the tag's bytes.
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.length.into()).unwrap_or_default()
     }
 }
 
-/// A tag for a counter of states: as few bytes as it takes.
+/// A tag for a version counter, in as few bytes as possible.
 impl From<u64> for ETag {
     fn from(state: u64) -> Self {
         let bytes = state.to_be_bytes();

@@ -26,32 +26,32 @@ use super::header::{HEADER_LENGTH, Type, VERSION};
 use super::numbers::Code;
 use super::token::{RESERVED, extension_length, token_length};
 
-/// Room kept before a frame, so that a head of two bytes can become one of four in its place.
+/// Bytes reserved before a frame, so that a head of two bytes can become one of four in place.
 const HEADROOM: usize = 2;
-/// What a buffer keeps when it is empty; more was for one large message.
+/// Capacity in bytes that an empty buffer retains; larger capacity was for one large message.
 const BUFFER_KEPT: usize = 16 << 10;
 
-/// How a transport delimits messages.
+/// Delimiting of messages by a transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
-    /// TCP and TLS: the message says its length (RFC 8323 3.2).
+    /// TCP and TLS: each message carries its length (RFC 8323 3.2).
     #[default]
     Stream,
     /// WebSocket: one message is one WebSocket message, its length field is 0 (RFC 8323 4.2).
     WebSocket,
 }
 
-/// What is wrong with a frame. The connection cannot go on after it.
+/// Frame errors. Each ends the connection, because the next frame cannot be located.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
     /// The token length field is 15 (RFC 8974 2.1).
     TokenLengthReserved,
-    /// The message is longer than we said we take.
+    /// The message is longer than the limit announced to the peer.
     TooLong {
-        /// Its length in bytes, head included.
+        /// The length of the message in bytes, head included.
         length: u64,
-        /// The most we take.
+        /// The limit in bytes.
         limit: u32,
     },
     /// A WebSocket message shorter than its head and token.
@@ -79,16 +79,20 @@ pub struct FrameHead {
     pub length: u64,
     /// Bytes of the token.
     pub token_length: u32,
-    /// The code.
+    /// The message code.
     pub code: Code,
     /// Bytes of the head up to the code, 2 to 6.
     pub head_length: u8,
-    /// Bytes between it and the token, which say how long that is: 0 to 2 (RFC 8974 A.2).
+    /// Bytes between head and token that extend the token length field: 0 to 2 (RFC 8974 A.2).
     pub extension_length: u8,
 }
 
 impl FrameHead {
-    /// Reads the head that `bytes` begin with; nothing if more bytes are needed.
+    /// Decodes the head at the beginning of `bytes`; `None` if more bytes are needed.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError::TokenLengthReserved`].
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>, FrameError> {
         let Some(&first) = bytes.first() else {
             return Ok(None);
@@ -124,7 +128,7 @@ impl FrameHead {
         }))
     }
 
-    /// Bytes of the whole message.
+    /// Returns the length of the whole message in bytes.
     pub const fn total(&self) -> u64 {
         self.head_length as u64
             + self.extension_length as u64
@@ -133,11 +137,11 @@ impl FrameHead {
     }
 }
 
-/// Appends `message`, a datagram's, to `out` as `framing` has it.
+/// Appends `message`, encoded as a datagram, to `out` in the form of `framing`.
 ///
 /// # Panics
 ///
-/// If it is shorter than its header and token.
+/// If the message is shorter than its header and token.
 pub fn write_frame(framing: Framing, message: &[u8], out: &mut Vec<u8>) {
     let (&[first, code, _, _], rest) = message
         .split_first_chunk::<HEADER_LENGTH>()
@@ -167,14 +171,14 @@ pub fn write_frame(framing: Framing, message: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// Takes messages out of a stream, or out of the messages of a WebSocket.
+/// Extracts messages from a byte stream or from WebSocket messages.
 ///
-/// It holds what has been pushed and not taken: the driver's reads are to be taken before the next,
-/// so that is one incomplete message of at most the limit, and one read.
+/// The buffer holds all bytes pushed and not yet taken. A driver that drains it after every read
+/// bounds it to one incomplete message of at most the limit, plus one read.
 #[derive(Debug)]
 pub struct FrameReader {
     framing: Framing,
-    /// [`HEADROOM`] bytes, and then what has come.
+    /// [`HEADROOM`] bytes, followed by the received bytes.
     buffer: Vec<u8>,
     /// Where the next message begins in `buffer`.
     start: usize,
@@ -182,7 +186,7 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
-    /// A reader of messages of at most `limit` bytes, head included.
+    /// Creates a reader of messages of at most `limit` bytes, head included.
     pub const fn new(framing: Framing, limit: u32) -> Self {
         Self {
             framing,
@@ -192,7 +196,7 @@ impl FrameReader {
         }
     }
 
-    /// Adds what has come: any piece of a stream, or one whole message of a WebSocket.
+    /// Appends received bytes: any part of a stream, or one whole WebSocket message.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start == self.buffer.len() {
             self.buffer.clear();
@@ -208,13 +212,13 @@ impl FrameReader {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Bytes that have come and were not taken.
+    /// Returns the number of bytes received and not yet taken.
     pub fn held(&self) -> usize {
         self.buffer.len() - self.start
     }
 
-    /// The code of the next message, if its head has come.
-    pub fn next_code(&self) -> Option<Code> {
+    /// Returns the code of the next message, if its head has been received.
+    pub(crate) fn next_code(&self) -> Option<Code> {
         let held = &self.buffer[self.start..];
         match self.framing {
             Framing::Stream => Some(FrameHead::parse(held).ok()??.code),
@@ -226,7 +230,7 @@ impl FrameReader {
     ///
     /// # Errors
     ///
-    /// What cannot be a message ends the connection: where the next one begins is not known.
+    /// An invalid frame is fatal for the connection, because the next frame cannot be located.
     #[expect(
         clippy::should_implement_trait,
         reason = "what it returns borrows from it"
@@ -425,7 +429,7 @@ mod tests {
                 assert_eq!((view.token().len(), view.payload().len()), (token, 5));
             }
         }
-        // Whose token's length has not come is not complete.
+        // A message whose token length is not yet received is incomplete.
         let mut reader = FrameReader::new(Framing::Stream, 1_152);
         reader.push(&[0x0e, 0x45, 0]);
         assert_eq!(reader.next(), Ok(None));

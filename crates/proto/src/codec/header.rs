@@ -60,14 +60,14 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// The fixed header of a message, readable even when what follows it is malformed.
+/// The fixed header of a message, readable even when the rest is malformed.
 ///
-/// It is what an endpoint needs to reject a Confirmable message with a format error (RFC 7252 4.2).
+/// An endpoint needs it to reject a Confirmable message with a format error (RFC 7252 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The message type.
     pub kind: Type,
-    /// The code, not classified.
+    /// The code, without classification.
     pub code: Code,
     /// The Message ID.
     pub message_id: MessageId,

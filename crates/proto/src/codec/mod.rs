@@ -27,21 +27,21 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 
-pub mod block;
-pub mod cache_key;
+pub(crate) mod block;
+pub(crate) mod cache_key;
 pub(crate) mod edit;
-pub mod etag;
+pub(crate) mod etag;
 pub mod frame;
-pub mod header;
-pub mod no_response;
+pub(crate) mod header;
+pub(crate) mod no_response;
 pub mod numbers;
-pub mod options;
-pub mod signal;
-pub mod token;
+pub(crate) mod options;
+pub(crate) mod signal;
+pub(crate) mod token;
 pub mod uint;
-pub mod uri;
-pub mod view;
-pub mod writer;
+pub(crate) mod uri;
+pub(crate) mod view;
+pub(crate) mod writer;
 
 pub use block::{BlockError, BlockSize, BlockValue};
 pub use cache_key::CacheKey;
@@ -51,9 +51,9 @@ pub use header::{Header, MessageId, Type};
 pub use no_response::NoResponse;
 pub use numbers::{Code, ContentFormat, OptionDefinition, OptionFormat, OptionNumber};
 pub use options::{Options, OptionsError};
-pub use signal::Signal;
+pub use signal::{BadSignallingOption, Signal};
 pub(crate) use token::TokenKey;
 pub use token::{BASE_TOKEN_LENGTH, MAX_TOKEN_LENGTH, Token, TokenView};
-pub use uri::{Host, Scheme, Uri, UriError};
-pub use view::{DecodeError, DecodeErrorKind, MessageView, OptionView, parse_header};
+pub use uri::{Host, Scheme, Uri, UriError, UriErrorKind};
+pub use view::{DecodeError, DecodeErrorKind, MessageView, OptionIter, OptionView, parse_header};
 pub use writer::{EncodeError, Writer};

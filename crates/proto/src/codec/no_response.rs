@@ -1,4 +1,4 @@
-//! The No-Response option: which responses a client does not want (RFC 7967).
+//! The No-Response option: the responses a client does not want (RFC 7967).
 
 use core::fmt;
 use core::ops::BitOr;
@@ -12,7 +12,7 @@ use super::options::Options;
 pub struct NoResponse(u8);
 
 impl NoResponse {
-    /// Every response is wanted; what a request without the option says.
+    /// Every response is wanted; the default for a request without the option.
     pub const NONE: Self = Self(0);
     /// No 2.xx.
     pub const SUCCESS: Self = Self(2);
@@ -23,34 +23,34 @@ impl NoResponse {
     /// No response at all.
     pub const ALL: Self = Self(2 | 8 | 16);
 
-    /// What an option with this value says; bits that RFC 7967 gives no meaning are left out.
-    pub const fn from_value(value: u32) -> Self {
+    /// Decodes an option value; bits without a meaning in RFC 7967 are cleared.
+    pub(crate) const fn from_value(value: u32) -> Self {
         Self(value as u8 & Self::ALL.0)
     }
 
-    /// The value of the option.
+    /// Returns the value of the option.
     pub const fn value(self) -> u32 {
         self.0 as u32
     }
 
-    /// What a message's options say.
-    pub fn of(options: &Options) -> Self {
+    /// Returns the value in a message's options; [`NONE`](Self::NONE) without the option.
+    pub(crate) fn of(options: &Options) -> Self {
         let value = options.uint(OptionNumber::NO_RESPONSE);
         value.map_or(Self::NONE, Self::from_value)
     }
 
-    /// Whether a response with this code is not wanted.
-    pub const fn suppresses(self, code: Code) -> bool {
+    /// Returns whether a response with this code is not wanted.
+    pub(crate) const fn suppresses(self, code: Code) -> bool {
         code.is_response() && self.0 >> (code.class() - 1) & 1 == 1
     }
 
-    /// Whether every response is wanted.
+    /// Returns whether every response is wanted.
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether no response is wanted.
-    pub const fn is_all(self) -> bool {
+    /// Returns whether no response is wanted.
+    pub(crate) const fn is_all(self) -> bool {
         self.0 == Self::ALL.0
     }
 }

@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-/// How the bytes of an option value are to be read (RFC 7252 3.2).
+/// Encoding of an option value (RFC 7252 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OptionFormat {
     /// A zero-length value: the option's presence is its meaning.
@@ -18,56 +18,57 @@ pub enum OptionFormat {
     String,
 }
 
-/// What is registered about one CoAP option.
+/// The registered properties of a CoAP option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionDefinition {
     /// The option number on the wire.
     pub number: OptionNumber,
     /// The registered name, such as `Uri-Path`.
     pub name: &'static str,
-    /// How the value is encoded.
+    /// The encoding of the value.
     pub format: OptionFormat,
     /// The shortest permitted value, in bytes.
     pub min_length: u16,
     /// The longest permitted value, in bytes.
     pub max_length: u16,
-    /// Whether a message may carry the option more than once (RFC 7252 5.4.5).
+    /// The option may occur more than once in a message (RFC 7252 5.4.5).
     pub repeatable: bool,
     /// The document that defines the option.
     pub source: &'static str,
 }
 
 impl OptionDefinition {
-    /// Whether a value of `length` bytes is within the option's limits.
+    /// Returns whether a value of `length` bytes is within the option's limits.
     ///
     /// A recipient treats an option outside them like an unrecognized one (RFC 7252 5.4.3).
-    pub const fn accepts_length(&self, length: usize) -> bool {
+    pub(crate) const fn accepts_length(&self, length: usize) -> bool {
         length >= self.min_length as usize && length <= self.max_length as usize
     }
 }
 
-/// A CoAP option number, whose low bits say how to treat the option when it is not understood.
+/// A CoAP option number. Its low bits define the treatment of an unrecognized option.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OptionNumber(pub u16);
 
 impl OptionNumber {
-    /// Whether a message with this option must be rejected when the option is not understood
-    /// (RFC 7252 5.4.1).
+    /// Returns whether a message with this option must be rejected when the option is not
+    /// understood (RFC 7252 5.4.1).
     pub const fn is_critical(self) -> bool {
         self.0 & 1 == 1
     }
 
-    /// Whether a proxy that does not understand the option must not forward it (RFC 7252 5.4.2).
+    /// Returns whether a proxy that does not understand the option must not forward it (RFC 7252
+    /// 5.4.2).
     pub const fn is_unsafe_to_forward(self) -> bool {
         self.0 & 2 == 2
     }
 
-    /// Whether the option is left out of the cache key (RFC 7252 5.4.6).
+    /// Returns whether the option is left out of the cache key (RFC 7252 5.4.6).
     pub const fn is_no_cache_key(self) -> bool {
         self.0 & 0x1e == 0x1c
     }
 
-    /// Returns whether the option is one of those of which the URI of a request is made (RFC 7252 5.10.1, 5.10.2).
+    /// Returns whether the option is a component of the request URI (RFC 7252 5.10.1, 5.10.2).
     pub const fn is_of_uri(self) -> bool {
         matches!(
             self,
@@ -80,16 +81,16 @@ impl OptionNumber {
         )
     }
 
-    /// Whether the option is defined for requests; those of responses alone are not (RFC 7252 5.4).
-    pub const fn is_for_requests(self) -> bool {
+    /// Returns whether the option is defined for requests (RFC 7252 5.4).
+    pub(crate) const fn is_for_requests(self) -> bool {
         !matches!(
             self,
             Self::LOCATION_PATH | Self::LOCATION_QUERY | Self::MAX_AGE
         )
     }
 
-    /// Whether the option is defined for responses; those of requests alone are not (RFC 7252 5.4).
-    pub const fn is_for_responses(self) -> bool {
+    /// Returns whether the option is defined for responses (RFC 7252 5.4).
+    pub(crate) const fn is_for_responses(self) -> bool {
         !matches!(
             self,
             Self::IF_MATCH
@@ -104,7 +105,7 @@ impl OptionNumber {
         )
     }
 
-    /// The registered name, or nothing for a number this table does not hold.
+    /// Returns the registered name, or `None` for a number not in this table.
     pub const fn name(self) -> Option<&'static str> {
         match self.definition() {
             Some(definition) => Some(definition.name),
@@ -140,7 +141,7 @@ macro_rules! options {
                 pub const $constant: Self = Self($number);
             )*
 
-            /// What the table of assigned numbers says about this option, if it is in it.
+            /// Returns the option's entry in the table of assigned numbers, if there is one.
             #[inline]
             pub const fn definition(self) -> Option<&'static OptionDefinition> {
                 match self.0 {
@@ -201,14 +202,14 @@ options! {
     REQUEST_TAG = 292, "Request-Tag", Opaque, 0..=8, true, "RFC 9175 3.2.1";
 }
 
-/// What is registered about one option of a signalling message (RFC 8323 5.2).
+/// The registered properties of an option of signalling messages (RFC 8323 5.2).
 ///
-/// Signalling messages (7.xx) have option numbers of their own, one table for each code.
+/// Signalling messages (7.xx) have their own option numbers, one table for each code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignallingOptionDefinition {
-    /// The signalling code in whose messages the option means this.
+    /// The signalling code whose messages may carry the option.
     pub code: Code,
-    /// Number, name, format and limits, read as for ordinary options.
+    /// Number, name, format and limits, as for ordinary options.
     pub option: OptionDefinition,
 }
 
@@ -237,7 +238,7 @@ signalling_options! {
 }
 
 impl SignallingOptionDefinition {
-    /// Looks up what `number` means in a message with the signalling code `code`.
+    /// Looks up the definition of `number` in messages with the signalling code `code`.
     pub fn find(code: Code, number: OptionNumber) -> Option<&'static Self> {
         Self::ALL
             .iter()
@@ -259,58 +260,58 @@ impl Code {
         }
     }
 
-    /// The class, the digit before the dot.
+    /// Returns the class, the digit before the dot.
     pub const fn class(self) -> u8 {
         self.0 >> 5
     }
 
-    /// The detail, the two digits after the dot.
+    /// Returns the detail, the two digits after the dot.
     pub const fn detail(self) -> u8 {
         self.0 & 0x1f
     }
 
-    /// Whether this is the Empty code 0.00.
+    /// Returns whether this is the Empty code 0.00.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether the code lies in the method range 0.01 to 0.31, assigned or not.
+    /// Returns whether the code lies in the method range 0.01 to 0.31, assigned or not.
     pub const fn is_request(self) -> bool {
         self.class() == 0 && !self.is_empty()
     }
 
-    /// Whether the code lies in the response range 2.00 to 5.31, assigned or not.
+    /// Returns whether the code lies in the response range 2.00 to 5.31, assigned or not.
     pub const fn is_response(self) -> bool {
         matches!(self.class(), 2..=5)
     }
 
-    /// Whether this is a response of class 2.
+    /// Returns whether this is a response of class 2.
     pub const fn is_success(self) -> bool {
         self.class() == 2
     }
 
-    /// Whether messages with this code may have a payload (RFC 7252 5.5): GET, DELETE, 2.03 and
-    /// 2.31 (RFC 7959 2.9.1) are not defined to, and neither is Empty.
-    pub const fn has_payload(self) -> bool {
+    /// Returns whether messages with this code may have a payload (RFC 7252 5.5). GET, DELETE,
+    /// 2.03, 2.31 (RFC 7959 2.9.1) and Empty may not.
+    pub(crate) const fn has_payload(self) -> bool {
         !matches!(
             self,
             Self::EMPTY | Self::GET | Self::DELETE | Self::VALID | Self::CONTINUE
         )
     }
 
-    /// Whether this is a signalling code, valid on reliable transports only (RFC 8323 5.1).
+    /// Returns whether this is a signalling code, valid on reliable transports only (RFC 8323 5.1).
     pub const fn is_signalling(self) -> bool {
         self.class() == 7
     }
 
-    /// Whether the method asks for no change of state: GET and FETCH (RFC 7252 5.1, RFC 8132 2).
+    /// Returns whether the method is safe: GET and FETCH (RFC 7252 5.1, RFC 8132 2).
     pub const fn is_safe(self) -> bool {
         matches!(self, Self::GET | Self::FETCH)
     }
 
-    /// Whether repeating the request has the effect of making it once.
+    /// Returns whether the method is idempotent.
     ///
-    /// GET, PUT, DELETE (RFC 7252 5.1), FETCH and iPATCH (RFC 8132 2 and 3) are; POST and PATCH and
+    /// GET, PUT, DELETE (RFC 7252 5.1), FETCH and iPATCH (RFC 8132 2 and 3) are; POST, PATCH and
     /// unassigned methods are not. A server may forget idempotent requests earlier (RFC 7252 4.5).
     pub const fn is_idempotent(self) -> bool {
         matches!(
@@ -347,7 +348,7 @@ macro_rules! codes {
             /// Every assigned code of the table, ascending, with its source.
             pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$constant, $source)),*];
 
-            /// The registered name, such as `Not Found`, or nothing for an unassigned code.
+            /// Returns the registered name, or `None` for an unassigned code.
             pub const fn name(self) -> Option<&'static str> {
                 match self {
                     $(Self::$constant => Some($name),)*
@@ -406,7 +407,7 @@ codes! {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentFormat(pub u16);
 
-/// What is registered about one content format.
+/// The registered properties of a content format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentFormatDefinition {
     /// The number in Content-Format and Accept options.
@@ -420,14 +421,14 @@ pub struct ContentFormatDefinition {
 }
 
 impl ContentFormat {
-    /// What the table of assigned numbers says about this format, if it is in it.
+    /// Returns the format's entry in the table of assigned numbers, if there is one.
     pub fn definition(self) -> Option<&'static ContentFormatDefinition> {
         let rows = ContentFormatDefinition::ALL;
         let at = rows.binary_search_by_key(&self, |row| row.format).ok()?;
         rows.get(at)
     }
 
-    /// The media type with its parameters, or nothing for a number this table does not hold.
+    /// Returns the media type with its parameters, or `None` for a number not in this table.
     pub fn media_type(self) -> Option<&'static str> {
         Some(self.definition()?.media_type)
     }

@@ -9,28 +9,28 @@ use super::uint::{decode_option, encode_uint};
 use super::view::{MessageView, OptionIter, OptionList, OptionView};
 use super::writer::{EncodeError, OptionHead, Writer};
 
-/// The longest value kept, in bytes: that of Proxy-Uri, the longest of RFC 7252's.
-pub const MAX_VALUE_LENGTH: usize = 1034;
+/// The longest value stored, in bytes: that of Proxy-Uri, the longest in RFC 7252.
+pub(crate) const MAX_VALUE_LENGTH: usize = 1034;
 
 /// The most bytes a list takes in its encoded form; further options are refused.
-pub const MAX_OPTIONS_LENGTH: usize = 4096;
+pub(crate) const MAX_OPTIONS_LENGTH: usize = 4096;
 
-/// Bytes beside those that options of at most [`SHORT_LENGTH`] bytes have which are [set](Options::set):
-/// so one can be added to any list that came from the network.
+/// Bytes reserved for options of at most [`SHORT_LENGTH`] bytes added by [`set`](Options::set), so
+/// that one can be added to any received list.
 const RESERVED_LENGTH: usize = 64;
 
-/// The longest value for which there is room reserved: that of an entity tag.
+/// The longest value that may use the reserve, in bytes: that of an entity tag.
 const SHORT_LENGTH: usize = 8;
 
 const INLINE_LENGTH: usize = 48;
 
-/// Why an option could not be kept.
+/// Reasons an option cannot be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OptionsError {
-    /// The value is longer than [`MAX_VALUE_LENGTH`].
+    /// The value is longer than 1034 bytes.
     ValueTooLong,
-    /// The list would exceed [`MAX_OPTIONS_LENGTH`].
+    /// The list would exceed 4096 bytes.
     TooManyOptions,
 }
 
@@ -47,21 +47,25 @@ impl core::error::Error for OptionsError {}
 
 /// An owned list of options, ordered by number; options of equal number keep their order.
 ///
-/// Lists of up to 48 bytes in encoded form, a typical request's, need no heap.
+/// Lists of up to 48 encoded bytes, typical for a request, are stored inline.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Options {
-    // The options as a message has them (RFC 7252 3.1). That form is the most compact one at hand
-    // and it is unique, so that equal lists are equal bytes.
+    // The options in wire format (RFC 7252 3.1): compact and unique, so that equal lists have equal
+    // bytes.
     encoded: SmallVec<[u8; INLINE_LENGTH]>,
 }
 
 impl Options {
-    /// An empty list.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Copies the options of a received message.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] if a value or the list is too large.
     pub fn from_view(message: &MessageView<'_>) -> Result<Self, OptionsError> {
         if message
             .options()
@@ -79,11 +83,15 @@ impl Options {
     }
 
     /// Adds an option behind those of the same or a lower number.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`]; the list is then unchanged.
     pub fn push(&mut self, number: OptionNumber, value: &[u8]) -> Result<(), OptionsError> {
         self.insert(number, value, MAX_OPTIONS_LENGTH)
     }
 
-    /// Adds an option if the list is no longer than this with it.
+    /// Adds an option if the encoded list then has at most this many bytes.
     fn insert(
         &mut self,
         number: OptionNumber,
@@ -119,14 +127,22 @@ impl Options {
     }
 
     /// Adds an option holding an integer in as few bytes as possible.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`]; the list is then unchanged.
     pub fn push_uint(&mut self, number: OptionNumber, value: u32) -> Result<(), OptionsError> {
         self.push(number, encode_uint(value).as_slice())
     }
 
     /// Makes this the only option of its number.
     ///
-    /// A list of [`MAX_OPTIONS_LENGTH`] bytes still takes a few options of at most 8 bytes, such as
-    /// Max-Age. On an error the list is unchanged.
+    /// Even a list of 4096 bytes has space for a few options of at most 8 bytes,
+    /// such as Max-Age. On an error the list is unchanged.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] if the value or the list becomes too large.
     pub fn set(&mut self, number: OptionNumber, value: &[u8]) -> Result<(), OptionsError> {
         let limit = if value.len() <= SHORT_LENGTH {
             MAX_OPTIONS_LENGTH + RESERVED_LENGTH
@@ -144,19 +160,23 @@ impl Options {
     }
 
     /// Makes this integer the only option of its number.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] if the list becomes too large.
     pub fn set_uint(&mut self, number: OptionNumber, value: u32) -> Result<(), OptionsError> {
         self.set(number, encode_uint(value).as_slice())
     }
 
-    /// Removes every option of this number and tells whether there was one.
+    /// Removes every option of this number; returns whether there was one.
     pub fn remove(&mut self, number: OptionNumber) -> bool {
         let first = self.gap(|other| other >= number);
         let after = self.gap(|other| other > number);
         if first.offset == after.offset {
             return false;
         }
-        // The head of the next option counts from the option before the removed ones instead. It
-        // grows by less than what is removed.
+        // The next option's delta is now relative to the option before the removed ones. Its head
+        // grows by less than the removed bytes.
         let mut end = after.offset;
         let next_head = after.next.map(|next| {
             end += next.head_length;
@@ -170,18 +190,18 @@ impl Options {
         true
     }
 
-    /// The options by ascending number.
+    /// Returns the options by ascending number.
     #[inline]
     pub fn iter(&self) -> OptionIter<'_> {
         OptionIter::new(&self.encoded)
     }
 
-    /// The value of the first option of this number.
+    /// Returns the value of the first option of this number.
     pub fn first(&self, number: OptionNumber) -> Option<&[u8]> {
         self.values(number).next()
     }
 
-    /// Every value of a repeatable option, in order.
+    /// Returns every value of a repeatable option, in order.
     pub fn values(&self, number: OptionNumber) -> impl Iterator<Item = &[u8]> {
         self.iter()
             .take_while(move |option| option.number <= number)
@@ -189,33 +209,37 @@ impl Options {
             .map(|option| option.value)
     }
 
-    /// The first option of this number as an integer; none when absent or of a length that its
-    /// definition does not permit.
+    /// Returns the first option of this number as an integer. `None` if it is absent or its length
+    /// is outside its definition.
     pub fn uint(&self, number: OptionNumber) -> Option<u32> {
         decode_option(number, self.first(number)?)
     }
 
-    /// Whether an option of this number is present.
+    /// Returns whether an option of this number is present.
     pub fn contains(&self, number: OptionNumber) -> bool {
         self.first(number).is_some()
     }
 
-    /// Whether the list holds no option.
+    /// Returns whether the list holds no option.
     pub fn is_empty(&self) -> bool {
         self.encoded.is_empty()
     }
 
-    /// The number of options.
+    /// Returns the number of options.
     pub fn len(&self) -> usize {
         self.iter().count()
     }
 
-    /// The length the options have in a message that has no others, in bytes.
+    /// Returns the length the options have in a message that has no others, in bytes.
     pub fn encoded_len(&self) -> usize {
         self.encoded.len()
     }
 
     /// Writes the options to a message.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`] if an option does not fit the message.
     #[inline]
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         self.iter()
@@ -227,7 +251,7 @@ impl Options {
     }
 }
 
-/// A place between two options.
+/// A position between two options.
 pub(super) struct Gap {
     pub(super) offset: usize,
     /// The number of the option before it, or 0.
@@ -237,8 +261,8 @@ pub(super) struct Gap {
 }
 
 impl Gap {
-    /// The place before the first of these encoded options whose number satisfies the predicate,
-    /// or the end.
+    /// The position before the first encoded option whose number satisfies the predicate, or the
+    /// end.
     pub(super) fn find(encoded: &[u8], predicate: impl Fn(OptionNumber) -> bool) -> Self {
         let mut options = OptionIter::new(encoded);
         let mut gap = Self {
@@ -273,7 +297,7 @@ pub(super) struct Next {
 }
 
 impl Next {
-    /// The head this option has when it follows one with the number `previous`.
+    /// The head of this option after one with the number `previous`.
     pub(super) fn head_after(self, previous: u16) -> OptionHead {
         OptionHead::new(self.number - previous, self.value_length)
     }

@@ -1,7 +1,6 @@
-//! Signalling messages: what the two ends of a connection tell each other about it (RFC 8323 5).
+//! Signalling messages: capabilities and control of a connection (RFC 8323 5).
 //!
-//! Their options have numbers of their own, one table for each code
-//! ([`SignallingOptionDefinition`]).
+//! Their options have their own numbers, one table for each code ([`SignallingOptionDefinition`]).
 
 use super::header::{MessageId, Type};
 use super::numbers::{Code, OptionNumber, SignallingOptionDefinition};
@@ -10,13 +9,13 @@ use super::uint::{decode_uint, encode_uint};
 use super::view::MessageView;
 use super::writer::{EncodeError, Writer};
 
-/// Max-Message-Size where nothing was said, in bytes (RFC 8323 5.3.1).
-pub const BASE_MESSAGE_SIZE: u32 = 1_152;
+/// Max-Message-Size before a CSM is received, in bytes (RFC 8323 5.3.1).
+pub(crate) const BASE_MESSAGE_SIZE: u32 = 1_152;
 
-/// The longest signalling message that is written here, in bytes: its text is cut to fit.
-pub const SIGNAL_BYTES: usize = 256;
+/// The longest signalling message written here, in bytes; longer text is truncated.
+pub(crate) const SIGNAL_BYTES: usize = 256;
 
-/// The option of a CSM that says the size of the largest message its sender takes.
+/// The Max-Message-Size option of a CSM: the largest message its sender accepts, in bytes.
 pub(crate) const MAX_MESSAGE_SIZE: OptionNumber = OptionNumber(2);
 const BLOCK_WISE_TRANSFER: OptionNumber = OptionNumber(4);
 const EXTENDED_TOKEN_LENGTH: OptionNumber = OptionNumber(6);
@@ -29,49 +28,54 @@ const BAD_CSM_OPTION: OptionNumber = OptionNumber(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Signal<'a> {
-    /// 7.01: what its sender can do. What it does not name stays as it was.
+    /// 7.01, CSM: capabilities and settings. Those not named are unchanged (RFC 8323 5.3).
     Csm {
-        /// The largest message it takes, in bytes.
+        /// The largest message the sender accepts, in bytes.
         max_message_size: Option<u32>,
-        /// It knows block-wise transfer, and BERT if its messages may exceed the base size.
+        /// The sender supports block-wise transfer, and BERT if its messages may exceed the base
+        /// size.
         block_wise: bool,
-        /// The longest token that it takes in requests, in bytes: 8 to 65804 (RFC 8974 2.2.1).
+        /// The longest token the sender accepts in requests, in bytes: 8 to 65804 (RFC 8974 2.2.1).
         extended_token_length: Option<u32>,
     },
-    /// 7.02: are you there?
+    /// 7.02, Ping: a request for a Pong (RFC 8323 5.4).
     Ping {
-        /// And have you dealt with all that was sent before?
+        /// The Custody option: the Pong is to follow the processing of all earlier messages.
         custody: bool,
     },
-    /// 7.03: yes.
+    /// 7.03, Pong: the reply to a Ping (RFC 8323 5.4).
     Pong {
-        /// And everything before the ping has been dealt with.
+        /// The Custody option: all messages before the Ping have been processed.
         custody: bool,
     },
-    /// 7.04: no more requests on this connection, please.
+    /// 7.04, Release: an orderly shutdown of the connection, without new requests (RFC 8323 5.5).
     Release {
-        /// Where to go instead: host and port, as in the authority of a URI. The first, of several.
+        /// The first Alternative-Address: host and port, as in the authority of a URI.
         alternative: Option<&'a str>,
-        /// Do not come back for so many seconds.
+        /// Hold-Off: the time before reconnecting, in seconds.
         hold_off: Option<u32>,
     },
-    /// 7.05: this connection ends here.
+    /// 7.05, Abort: an immediate end of the connection (RFC 8323 5.6).
     Abort {
-        /// The critical option of a CSM that was not understood.
+        /// The unrecognized critical option of a CSM.
         bad_csm_option: Option<u16>,
-        /// Why, for people.
+        /// The diagnostic payload.
         text: &'a str,
     },
-    /// A signal of the future.
+    /// An unassigned signalling code.
     Unknown(Code),
 }
 
-/// A critical option of a signalling message that we do not understand (RFC 8323 5.2).
+/// An unrecognized critical option of a signalling message (RFC 8323 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadSignallingOption(pub OptionNumber);
 
 impl<'a> Signal<'a> {
-    /// Reads a message whose code [is a signalling one](Code::is_signalling).
+    /// Decodes a message whose code [is a signalling one](Code::is_signalling).
+    ///
+    /// # Errors
+    ///
+    /// [`BadSignallingOption`] for an unrecognized critical option.
     pub fn read(message: &MessageView<'a>) -> Result<Self, BadSignallingOption> {
         let code = message.code();
         let (mut size, mut block_wise, mut custody) = (None, false, false);
@@ -87,8 +91,8 @@ impl<'a> Signal<'a> {
                 }
                 continue;
             }
-            // Of an option that may not be repeated the first counts; others are not understood,
-            // and all of these are elective (RFC 7252 5.4.5).
+            // Only the first instance of an option that may not be repeated counts. The others are
+            // unrecognized, and all of these are elective (RFC 7252 5.4.5).
             let value = || decode_uint(option.value);
             match (code, number) {
                 (Code::CSM, MAX_MESSAGE_SIZE) => size = size.or(value()),
@@ -107,7 +111,8 @@ impl<'a> Signal<'a> {
             Code::CSM => Self::Csm {
                 max_message_size: size,
                 block_wise,
-                // What is too small is ignored, what is too large means the largest (RFC 8974 2.2.1).
+                // Values below the range are ignored; values above it mean its maximum (RFC 8974
+                // 2.2.1).
                 extended_token_length: token_length
                     .filter(|&length| length >= BASE_TOKEN_LENGTH as u32)
                     .map(|length| length.min(MAX_TOKEN_LENGTH as u32)),
@@ -126,7 +131,7 @@ impl<'a> Signal<'a> {
         })
     }
 
-    /// Its code.
+    /// Returns the signalling code.
     pub const fn code(&self) -> Code {
         match self {
             Self::Csm { .. } => Code::CSM,
@@ -138,8 +143,12 @@ impl<'a> Signal<'a> {
         }
     }
 
-    /// Writes it, with the head of a datagram, and returns its length; [`SIGNAL_BYTES`] suffice with
-    /// a token of at most [`BASE_TOKEN_LENGTH`] bytes.
+    /// Encodes the message with a datagram header and returns its length in bytes. 256 bytes
+    /// suffice with a token of at most [`BASE_TOKEN_LENGTH`] bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`] if the buffer is too small.
     pub fn write(
         &self,
         buffer: &mut [u8],

@@ -1,22 +1,22 @@
-//! Tokens, and the field that says how long one is (RFC 7252 3, 5.3.1; RFC 8974 2.1).
+//! Tokens and their length field (RFC 7252 3, 5.3.1; RFC 8974 2.1).
 
 use core::fmt;
 use core::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-/// The longest token that every peer takes, in bytes (RFC 7252 3).
+/// The longest token that every peer supports, in bytes (RFC 7252 3).
 pub const BASE_TOKEN_LENGTH: usize = 8;
 
 /// The longest token that a message can have, in bytes (RFC 8974 2.1).
 pub const MAX_TOKEN_LENGTH: usize = 269 + u16::MAX as usize;
 
-/// The longest token whose length the field of four bits holds; more bytes follow for a longer one.
+/// The longest token whose length fits the field of four bits; longer ones need extension bytes.
 pub(super) const LONGEST_PLAIN: usize = 12;
-/// The value of the field that means nothing, and is a format error (RFC 8974 2.1).
+/// The reserved value of the field, a format error (RFC 8974 2.1).
 pub(super) const RESERVED: u8 = 15;
 
-/// The token length field, with the bytes that extend it: those stand right before the token.
+/// The token length field and its extension bytes, which precede the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TokenLength {
     /// The field itself, four bits.
@@ -25,7 +25,7 @@ pub(super) struct TokenLength {
 }
 
 impl TokenLength {
-    /// That of a token of this many bytes; nothing if no message can have one.
+    /// The field for a token of this many bytes; `None` above the maximum.
     #[inline]
     pub(super) const fn new(length: usize) -> Option<Self> {
         let (nibble, extension) = match length {
@@ -37,21 +37,21 @@ impl TokenLength {
         Some(Self { nibble, extension })
     }
 
-    /// The bytes that extend the field: 0 to 2.
+    /// The bytes extending the field: 0 to 2.
     #[inline]
     pub(super) fn extension(&self) -> &[u8] {
         &self.extension[..extension_length(self.nibble)]
     }
 }
 
-/// How many bytes extend the field.
+/// The number of bytes extending the field.
 #[inline]
 pub(super) const fn extension_length(nibble: u8) -> usize {
     (nibble as usize).saturating_sub(LONGEST_PLAIN)
 }
 
-/// The length of a token whose field is `nibble`, which is not [`RESERVED`], and whose extension
-/// `bytes` begin with; nothing if they end within it.
+/// The length of a token whose field is `nibble`, which is not [`RESERVED`]. The extension is at
+/// the start of `bytes`; `None` if it is incomplete.
 #[inline]
 pub(super) fn token_length(nibble: u8, bytes: &[u8]) -> Option<usize> {
     match nibble {
@@ -64,8 +64,8 @@ pub(super) fn token_length(nibble: u8, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Bytes by which a message with a token of this length is longer than with one of
-/// [`BASE_TOKEN_LENGTH`], for which every message has room.
+/// Bytes a token of this length needs beyond [`BASE_TOKEN_LENGTH`], which every message buffer
+/// provides.
 #[inline]
 pub(crate) const fn token_room(length: usize) -> usize {
     if length <= BASE_TOKEN_LENGTH {
@@ -88,8 +88,7 @@ const fn room_beyond(length: usize) -> usize {
 /// A token of at most [`BASE_TOKEN_LENGTH`] bytes, stored inline.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token {
-    // Bytes past the length stay zero, so that the derived comparisons are those of the slices'
-    // contents.
+    // Bytes past the length stay zero, so that derived comparisons equal those of the slices.
     bytes: [u8; BASE_TOKEN_LENGTH],
     length: u8,
 }
@@ -110,19 +109,19 @@ impl Token {
         Some(token)
     }
 
-    /// The token's bytes as they are on the wire.
+    /// Returns the token's bytes as they are on the wire.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.len()).unwrap_or_default()
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     #[inline]
     pub const fn len(&self) -> usize {
         self.length as usize
     }
 
-    /// Whether this is the token of no bytes.
+    /// Returns whether this is the token of no bytes.
     pub const fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -153,25 +152,25 @@ impl fmt::Debug for Token {
 pub struct TokenView<'a>(&'a [u8]);
 
 impl<'a> TokenView<'a> {
-    /// These bytes as a token.
+    /// Creates a token of these bytes.
     #[inline]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// The token's bytes as they are on the wire.
+    /// Returns the token's bytes as they are on the wire.
     #[inline]
     pub const fn as_slice(&self) -> &'a [u8] {
         self.0
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     #[inline]
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether this is the token of no bytes.
+    /// Returns whether this is the token of no bytes.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -182,14 +181,14 @@ impl<'a> TokenView<'a> {
         self.0.last().copied()
     }
 
-    /// Whether `other` is of the same length and the same but for its last byte.
+    /// Returns whether both tokens have the same length and differ at most in the last byte.
     #[inline]
     pub(crate) fn is_sibling(&self, other: &Self) -> bool {
         self.len() == other.len() && stem(self.0) == stem(other.0)
     }
 }
 
-/// All bytes but the last, which counts copies where tokens tell them apart.
+/// All bytes but the last, which counts copies under copy tagging.
 #[inline]
 fn stem(bytes: &[u8]) -> &[u8] {
     bytes
@@ -232,27 +231,27 @@ impl fmt::Debug for TokenView<'_> {
     }
 }
 
-/// What a token is found by: the token itself up to [`BASE_TOKEN_LENGTH`] bytes, of a longer one a
-/// digest of as many.
+/// The lookup key of a token: the token itself up to [`BASE_TOKEN_LENGTH`] bytes, or a digest of
+/// that size.
 ///
-/// So a table's entry is as small as if there were no longer tokens. Their bytes are kept only where
-/// they must be written again, and that is mostly in the message they came in. The digest is keyed:
-/// two tokens that have the same cannot be found by who does not know the key, and happen once in
-/// 2^64, as one guess at a token of [`BASE_TOKEN_LENGTH`] bytes hits.
+/// Table entries therefore have the same size with or without longer tokens. The full bytes are
+/// kept only where they are written again, usually within the received message. The digest is
+/// keyed: collisions cannot be constructed without the key and otherwise occur with probability
+/// 2^-64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct TokenKey(Token);
 
-/// The length that stands for a digest.
+/// The length value that marks a digest.
 const DIGEST: u8 = u8::MAX;
 
 impl TokenKey {
-    /// That of a short token.
+    /// The key of a short token.
     #[inline]
     pub(crate) const fn short(token: Token) -> Self {
         Self(token)
     }
 
-    /// That of a token, the digest keyed with these bits.
+    /// The key of a token; a digest is keyed with these bits.
     #[inline]
     pub(crate) fn of(token: TokenView<'_>, key: (u64, u64)) -> Self {
         match Token::new(token.0) {
@@ -271,7 +270,7 @@ impl TokenKey {
         })
     }
 
-    /// Whether it is of a token longer than [`BASE_TOKEN_LENGTH`] bytes.
+    /// Returns whether the token is longer than [`BASE_TOKEN_LENGTH`] bytes.
     #[inline]
     pub(crate) const fn is_long(&self) -> bool {
         self.0.length == DIGEST
@@ -283,20 +282,20 @@ impl TokenKey {
         (!self.is_long()).then_some(&self.0)
     }
 
-    /// What its hash goes by: of a short token all bytes but the last, of a digest likewise.
+    /// The bytes to hash: all but the last, for a short token and for a digest.
     #[inline]
     pub(crate) fn stem(&self) -> &[u8] {
         let length = self.0.len().min(BASE_TOKEN_LENGTH);
         stem(self.0.bytes.get(..length).unwrap_or_default())
     }
 
-    /// The last byte of a short token, if it has one; tokens that count copies are short.
+    /// The last byte of a short token, if it has one. Tokens that count copies are short.
     #[inline]
     pub(crate) fn last(&self) -> Option<u8> {
         self.token()?.as_slice().last().copied()
     }
 
-    /// Whether both are short, of the same length and the same but for the last byte.
+    /// Returns whether both are short, have the same length and differ at most in the last byte.
     #[inline]
     pub(crate) fn is_sibling(&self, other: &Self) -> bool {
         !self.is_long() && self.0.length == other.0.length && self.stem() == other.stem()

@@ -10,7 +10,7 @@ pub struct UintBytes {
 }
 
 impl UintBytes {
-    /// The encoded bytes: none for zero, no leading zero byte otherwise.
+    /// Returns the encoded bytes: none for zero, no leading zero byte otherwise.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(self.skip as usize..).unwrap_or_default()
@@ -19,7 +19,7 @@ impl UintBytes {
 
 /// Encodes an integer with as few bytes as possible; zero takes none.
 #[inline]
-pub const fn encode_uint(value: u32) -> UintBytes {
+pub(crate) const fn encode_uint(value: u32) -> UintBytes {
     UintBytes {
         bytes: value.to_be_bytes(),
         skip: (value.leading_zeros() / 8) as u8,
@@ -39,10 +39,10 @@ pub fn decode_uint(bytes: &[u8]) -> Option<u32> {
     )
 }
 
-/// Decodes the value of option `number`; none also when its length is outside the option's
+/// Decodes the value of option `number`. `None` also if its length is outside the option's
 /// definition, because the option then counts as unrecognized (RFC 7252 5.4.3).
 #[inline]
-pub fn decode_option(number: OptionNumber, value: &[u8]) -> Option<u32> {
+pub(crate) fn decode_option(number: OptionNumber, value: &[u8]) -> Option<u32> {
     let fits = |definition: &OptionDefinition| definition.accepts_length(value.len());
     if number
         .definition()

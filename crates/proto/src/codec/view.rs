@@ -14,9 +14,9 @@ use super::uint::decode_option;
 pub(super) const PAYLOAD_MARKER: u8 = 0xff;
 
 /// The longest message that is read, in bytes: more than any UDP datagram carries.
-pub const MAX_MESSAGE_LENGTH: usize = u16::MAX as usize;
+pub(crate) const MAX_MESSAGE_LENGTH: usize = u16::MAX as usize;
 
-/// What is wrong with a message.
+/// Kinds of [`DecodeError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
@@ -24,11 +24,11 @@ pub enum DecodeErrorKind {
     HeaderTruncated,
     /// The version is not 1; such messages are silently ignored (RFC 7252 3).
     UnsupportedVersion,
-    /// More bytes than [`MAX_MESSAGE_LENGTH`].
+    /// More than 65,535 bytes.
     MessageTooLong,
     /// The token length field is 15 (RFC 8974 2.1).
     TokenLengthReserved,
-    /// The message ends within its token, or within the bytes that say how long that is.
+    /// The message ends within its token or its token length.
     TokenTruncated,
     /// A message with code 0.00 has a token or bytes after the Message ID (RFC 7252 4.1).
     EmptyMessageHasContent,
@@ -48,7 +48,7 @@ pub enum DecodeErrorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct DecodeError {
-    /// What is wrong.
+    /// The reason.
     pub kind: DecodeErrorKind,
     /// The offset of the offending element's first byte in the message.
     pub offset: u16,
@@ -77,7 +77,7 @@ impl core::error::Error for DecodeError {}
 
 #[cold]
 const fn error(kind: DecodeErrorKind, offset: usize) -> DecodeError {
-    // Offsets beyond the field arise only for messages that are too long, whose offset is the limit.
+    // Larger offsets arise only for messages that are too long, whose offset is the limit.
     let offset = if offset > u16::MAX as usize {
         u16::MAX
     } else {
@@ -86,11 +86,15 @@ const fn error(kind: DecodeErrorKind, offset: usize) -> DecodeError {
     DecodeError { kind, offset }
 }
 
-/// Reads the fixed header alone, also of a message that [`MessageView::parse`] refuses.
+/// Decodes the fixed header alone, even of a message that [`MessageView::parse`] refuses.
 ///
-/// An endpoint that cannot parse a message uses it to learn whether and what to reject: a
-/// Confirmable message with a format error is answered with a Reset (RFC 7252 4.2), a message of
-/// another version or without a whole header is ignored, and those are the two errors returned.
+/// The header determines the reply to a malformed message. A Confirmable message with a format
+/// error is rejected with a Reset (RFC 7252 4.2). A message of another version or with an
+/// incomplete header is ignored; those are the two errors returned.
+///
+/// # Errors
+///
+/// [`DecodeError`] if the header is incomplete or of another version.
 #[inline]
 pub fn parse_header(bytes: &[u8]) -> Result<Header, DecodeError> {
     let Some(&[first, code, high, low]) = bytes.first_chunk::<HEADER_LENGTH>() else {
@@ -107,7 +111,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<Header, DecodeError> {
     })
 }
 
-/// Where the options of a message begin whose token length field is more than [`LONGEST_PLAIN`].
+/// The offset of the options when the token length field exceeds [`LONGEST_PLAIN`].
 #[cold]
 fn extended_start(nibble: u8, bytes: &[u8]) -> Result<usize, DecodeError> {
     if nibble == RESERVED {
@@ -129,8 +133,8 @@ const fn empty_with_content(header: Header) -> DecodeError {
     }
 }
 
-/// Where the token of a message that begins with these bytes ends; nothing if they are too few to
-/// say so, or its token length field is reserved.
+/// The end of the token in a message that begins with these bytes. `None` if the bytes are too few
+/// or the token length field is reserved.
 pub(crate) fn token_end(bytes: &[u8]) -> Option<usize> {
     let nibble = bytes.first()? & 0x0f;
     if usize::from(nibble) <= LONGEST_PLAIN {
@@ -139,24 +143,62 @@ pub(crate) fn token_end(bytes: &[u8]) -> Option<usize> {
     extended_start(nibble, bytes).ok()
 }
 
-/// A well-formed message, borrowed from the datagram it came in.
+/// A well-formed message, borrowed from its datagram.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MessageView<'a> {
     bytes: &'a [u8],
     kind: Type,
     code: Code,
     message_id: MessageId,
-    /// Where the options begin, and where they end: at the payload marker or at the end of the
-    /// message.
+    /// Bounds of the options in the message, in bytes. They end at the payload marker or at the end
+    /// of the message.
+    options_start: u16,
+    options_end: u16,
+}
+
+/// Offsets within a well-formed message that is stored and parsed again later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    kind: Type,
+    code: Code,
+    message_id: MessageId,
     options_start: u16,
     options_end: u16,
 }
 
 impl<'a> MessageView<'a> {
+    /// The offsets of the message's parts.
+    pub(crate) const fn layout(&self) -> Layout {
+        Layout {
+            kind: self.kind,
+            code: self.code,
+            message_id: self.message_id,
+            options_start: self.options_start,
+            options_end: self.options_end,
+        }
+    }
+
+    /// A view of these bytes without another check. `layout` must come from a message with the same
+    /// bytes.
+    pub(crate) const fn with_layout(bytes: &'a [u8], layout: Layout) -> Self {
+        Self {
+            bytes,
+            kind: layout.kind,
+            code: layout.code,
+            message_id: layout.message_id,
+            options_start: layout.options_start,
+            options_end: layout.options_end,
+        }
+    }
+
     /// Checks a whole message and gives access to its parts.
     ///
     /// The checks are those of RFC 7252 3 and 4.1. Codes, option numbers and option value lengths
-    /// are not judged here.
+    /// are not checked.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`], with the position of the format error.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         if bytes.len() > MAX_MESSAGE_LENGTH {
@@ -166,8 +208,12 @@ impl<'a> MessageView<'a> {
         Self::parse_long(bytes)
     }
 
-    /// The same for a message whose payload may be as long as it likes, because it came over a
-    /// reliable transport; its options still end within [`MAX_MESSAGE_LENGTH`] bytes.
+    /// Checks a message from a reliable transport, whose payload may have any length. Its options
+    /// still end within 65,535 bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`], with the position of the format error.
     #[inline]
     pub fn parse_long(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let header = parse_header(bytes)?;
@@ -221,25 +267,25 @@ impl<'a> MessageView<'a> {
         })
     }
 
-    /// The message type.
+    /// Returns the message type.
     #[inline]
     pub const fn kind(&self) -> Type {
         self.kind
     }
 
-    /// The code.
+    /// Returns the code.
     #[inline]
     pub const fn code(&self) -> Code {
         self.code
     }
 
-    /// The Message ID.
+    /// Returns the Message ID.
     #[inline]
     pub const fn message_id(&self) -> MessageId {
         self.message_id
     }
 
-    /// The token.
+    /// Returns the token.
     #[inline]
     pub fn token(&self) -> TokenView<'a> {
         let end = self.options_start();
@@ -258,19 +304,20 @@ impl<'a> MessageView<'a> {
             .get(HEADER_LENGTH + extension..self.options_start())
     }
 
-    /// Whether the token is longer than every peer takes.
+    /// Returns whether the token exceeds [`BASE_TOKEN_LENGTH`] bytes, which not every peer
+    /// supports.
     #[inline]
     pub(crate) const fn has_long_token(&self) -> bool {
         self.options_start() > HEADER_LENGTH + BASE_TOKEN_LENGTH
     }
 
-    /// Where the options begin: the length of the header and the token.
+    /// The offset of the options: the length of header and token.
     #[inline]
     pub(crate) const fn options_start(&self) -> usize {
         self.options_start as usize
     }
 
-    /// The options in the order of the message: by ascending number.
+    /// Returns the options in the order of the message: by ascending number.
     #[inline]
     pub fn options(&self) -> OptionIter<'a> {
         let encoded = self
@@ -283,7 +330,7 @@ impl<'a> MessageView<'a> {
         }
     }
 
-    /// The value of the first option with this number.
+    /// Returns the value of the first option with this number.
     pub fn option(&self, number: OptionNumber) -> Option<&'a [u8]> {
         self.options()
             .take_while(|option| option.number <= number)
@@ -291,7 +338,7 @@ impl<'a> MessageView<'a> {
             .map(|option| option.value)
     }
 
-    /// Every value of a repeatable option, in order.
+    /// Returns every value of a repeatable option, in order.
     pub fn values(&self, number: OptionNumber) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.options()
             .take_while(move |option| option.number <= number)
@@ -299,19 +346,19 @@ impl<'a> MessageView<'a> {
             .map(|option| option.value)
     }
 
-    /// The first option with this number as an integer; none when absent or of a length that its
-    /// definition does not permit.
+    /// Returns the first option with this number as an integer. `None` if it is absent or its
+    /// length is outside its definition.
     pub fn uint_option(&self, number: OptionNumber) -> Option<u32> {
         decode_option(number, self.option(number)?)
     }
 
-    /// The first option with this number as a block value, if the option is present; of a message
-    /// that is a datagram.
+    /// Returns the first option with this number as a block value, on a datagram transport. `None`
+    /// if the option is absent.
     pub fn block_option(&self, number: OptionNumber) -> Option<Result<BlockValue, BlockError>> {
         self.option(number).map(BlockValue::decode)
     }
 
-    /// The payload; empty when the message has none.
+    /// Returns the payload; empty when the message has none.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.bytes
@@ -319,7 +366,7 @@ impl<'a> MessageView<'a> {
             .unwrap_or_default()
     }
 
-    /// The whole message as it was received.
+    /// Returns the whole message as received.
     #[inline]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.bytes
@@ -358,15 +405,16 @@ pub struct OptionView<'a> {
 }
 
 impl OptionView<'_> {
-    /// The value as an integer; none when its length is not what the definition permits.
+    /// Returns the value as an integer; `None` if its length is outside the definition.
     pub fn uint(&self) -> Option<u32> {
         decode_option(self.number, self.value)
     }
 
-    /// The definition of this option if its number is in the table and its length permitted.
+    /// Returns the definition of this option if its number is in the table and its length
+    /// permitted.
     ///
-    /// Without one, the option counts as unrecognized (RFC 7252 5.4.1, 5.4.3): ignored when
-    /// elective, an error when critical.
+    /// Otherwise the option counts as unrecognized (RFC 7252 5.4.1, 5.4.3): ignored if elective, an
+    /// error if critical.
     #[inline]
     pub fn recognized(&self) -> Option<&'static OptionDefinition> {
         let definition = self.number.definition()?;
@@ -399,7 +447,7 @@ impl<'a> OptionIter<'a> {
         }
     }
 
-    /// The options still to come, in encoded form.
+    /// The remaining options, in encoded form.
     #[inline]
     pub(super) const fn as_bytes(&self) -> &'a [u8] {
         self.rest
@@ -411,7 +459,7 @@ impl<'a> Iterator for OptionIter<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<OptionView<'a>> {
-        // The bytes were checked or written by this codec, so that only their end yields nothing.
+        // The bytes were checked or written by this codec, so `None` means their end.
         let &first = self.rest.first()?;
         let option = split_option(first, self.rest).ok()?;
         self.number = self.number.checked_add(option.delta as u16)?;
@@ -436,7 +484,7 @@ struct SplitOption<'a> {
 fn split_option(first: u8, bytes: &[u8]) -> Result<SplitOption<'_>, DecodeErrorKind> {
     let (delta, length) = (u32::from(first >> 4), usize::from(first & 0x0f));
     if delta <= 12 && length <= 12 {
-        // Nearly every option on a real wire has this form.
+        // Nearly every option in practice has this form.
         return match bytes.split_at_checked(1 + length) {
             Some((option, rest)) => Ok(SplitOption {
                 delta,

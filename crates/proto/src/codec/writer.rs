@@ -9,11 +9,11 @@ use super::uint::encode_uint;
 use super::view::PAYLOAD_MARKER;
 
 /// The longest option value the format can express, in bytes.
-pub const MAX_ENCODABLE_VALUE: usize = 269 + u16::MAX as usize;
+pub(crate) const MAX_ENCODABLE_VALUE: usize = 269 + u16::MAX as usize;
 
-/// Why an element could not be written.
+/// Reasons an element cannot be written.
 ///
-/// After any of them the message is as it was before the call, and may be continued.
+/// After an error the message is unchanged and may be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -21,7 +21,7 @@ pub enum EncodeError {
     BufferTooSmall,
     /// The option number is below that of an option already written.
     OutOfOrder,
-    /// The option value is longer than [`MAX_ENCODABLE_VALUE`].
+    /// The option value is longer than 65,804 bytes (RFC 7252 3.1).
     ValueTooLong,
     /// The token is longer than [`MAX_TOKEN_LENGTH`](super::MAX_TOKEN_LENGTH).
     TokenTooLong,
@@ -29,8 +29,8 @@ pub enum EncodeError {
     AfterPayload,
     /// A token, option or payload in a message with code 0.00 (RFC 7252 4.1).
     EmptyMessage,
-    /// The message may not have this option, or not once more, or not with this value; the
-    /// endpoint says so, a writer writes anything (RFC 7252 5.4, 5.10).
+    /// The message may not have this option, this number of it, or this value (RFC 7252 5.4, 5.10).
+    /// Reported by the endpoint; a writer accepts every option.
     NotAllowed(OptionNumber),
 }
 
@@ -66,9 +66,13 @@ enum State {
 }
 
 impl<'b> Writer<'b> {
-    /// Starts a message with its header and token, be it a [`Token`](super::Token), a
+    /// Starts a message with its header and token: a [`Token`](super::Token), a
     /// [`TokenView`](super::TokenView) or bytes.
-    #[inline]
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`]: the buffer is too small, the token too long, or the code 0.00 and the token not
+    /// empty.
     pub fn new(
         buffer: &'b mut [u8],
         kind: Type,
@@ -110,7 +114,7 @@ impl<'b> Writer<'b> {
         })
     }
 
-    /// The same where bytes before the token say how long it is (RFC 8974 2.1).
+    /// Starts a message whose token length field is extended (RFC 8974 2.1).
     #[cold]
     fn with_extended_token(
         buffer: &'b mut [u8],
@@ -142,6 +146,10 @@ impl<'b> Writer<'b> {
     }
 
     /// Appends an option; numbers must not descend.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`]; the message is then unchanged.
     #[inline]
     pub fn option(&mut self, number: OptionNumber, value: &[u8]) -> Result<(), EncodeError> {
         if let State::Complete(error) = self.state {
@@ -196,12 +204,20 @@ impl<'b> Writer<'b> {
     }
 
     /// Appends an option holding an integer in as few bytes as possible.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`]; the message is then unchanged.
     #[inline]
     pub fn uint_option(&mut self, number: OptionNumber, value: u32) -> Result<(), EncodeError> {
         self.option(number, encode_uint(value).as_slice())
     }
 
     /// Appends the payload; an empty one writes nothing, as the format demands.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`]; the message is then unchanged.
     #[inline]
     pub fn payload(&mut self, payload: &[u8]) -> Result<(), EncodeError> {
         self.payload_with(payload.len(), |spot| spot.copy_from_slice(payload))
@@ -210,8 +226,12 @@ impl<'b> Writer<'b> {
     /// Appends a payload of `length` bytes that `fill` writes in place.
     ///
     /// `fill` gets exactly `length` bytes of unspecified content; for 0 it is not called.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`]; the message is then unchanged.
     #[inline]
-    pub fn payload_with(
+    pub(crate) fn payload_with(
         &mut self,
         length: usize,
         fill: impl FnOnce(&mut [u8]),
@@ -237,12 +257,12 @@ impl<'b> Writer<'b> {
         Ok(())
     }
 
-    /// The largest payload that still fits, in bytes.
-    pub const fn payload_room(&self) -> usize {
+    /// Returns the largest payload that still fits, in bytes.
+    pub(crate) const fn payload_room(&self) -> usize {
         (self.buffer.len() - self.length).saturating_sub(1)
     }
 
-    /// Ends the message and tells its length in bytes.
+    /// Ends the message and returns its length in bytes.
     #[inline]
     pub const fn finish(self) -> usize {
         self.length
@@ -282,7 +302,7 @@ impl OptionHead {
     }
 }
 
-/// The nibble for a delta or length, and the extension bytes with how many of them count.
+/// The nibble for a delta or length, the extension bytes, and their number.
 #[inline]
 const fn extension(value: u32) -> (u8, [u8; 2], u8) {
     match value {

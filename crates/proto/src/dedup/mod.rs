@@ -1,13 +1,13 @@
-//! Duplicates of messages received, and the answers they get (RFC 7252 4.2, 4.5).
+//! Duplicates of received messages and their replies (RFC 7252 4.2, 4.5).
 //!
-//! Two tables with one index. Messages that may safely be processed again (idempotent requests,
-//! responses we acknowledged) sit in a ring that forgets the oldest when it is full: RFC 7252 4.5
-//! allows that. Requests that must not run twice live their whole EXCHANGE_LIFETIME; when their
-//! table is full, new ones are refused and the endpoint answers 5.03.
+//! Two tables share one index. Idempotent messages (idempotent requests, acknowledged responses)
+//! are in a ring that overwrites the oldest when full, as RFC 7252 4.5 permits. Non-idempotent
+//! requests are kept for EXCHANGE_LIFETIME; when their table is full, new ones are rejected with
+//! 5.03.
 //!
-//! [`mod@self`] the index and those that live their time, `recent` the ring.
+//! [`mod@self`] holds the index and the non-idempotent requests, `recent` the ring.
 //!
-//! Keys are address, port and Message ID, so forgetting a peer forgets no duplicate.
+//! Keys are address, port and Message ID, so that removing a peer keeps its duplicates known.
 
 mod recent;
 
@@ -23,41 +23,41 @@ use crate::codec::header::HEADER_LENGTH;
 use crate::codec::view::token_end;
 use crate::codec::{BASE_TOKEN_LENGTH, MessageId};
 use crate::keyed_hash::KeyedState;
-use crate::shares::{Shares, Source};
+use crate::quota::{QuotaTable, Source};
 
 use recent::Ring;
 
-/// Answers longer than this are not kept for idempotent requests; a duplicate is processed anew. What a
-/// token has beyond 8 bytes does not count: the request that it is of chose it.
-pub const KEPT_ANSWER_BYTES: usize = 256;
+/// The longest reply stored for an idempotent request, in bytes; a duplicate is otherwise processed
+/// anew. Token bytes beyond 8 do not count, because the request chose them.
+pub(crate) const KEPT_ANSWER_BYTES: usize = 256;
 
-/// Whether a message may be processed twice.
+/// Idempotency of a message (RFC 7252 4.5, 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeatable {
-    /// Yes: GET, FETCH, PUT, DELETE, iPATCH, and responses.
-    Yes,
-    /// No: POST, PATCH, and methods we do not know.
-    No,
+pub(crate) enum Idempotency {
+    /// Idempotent: GET, FETCH, PUT, DELETE, iPATCH, and responses.
+    Idempotent,
+    /// Non-idempotent: POST, PATCH, and unassigned methods.
+    NonIdempotent,
 }
 
-/// Where a message is remembered, until it is forgotten.
+/// A handle to a stored message, valid until the message is forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Remembered {
-    repeatable: bool,
+pub(crate) struct Remembered {
+    idempotency: bool,
     sequence: u64,
 }
 
-/// What is known of a message.
+/// The result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Known<'a> {
-    /// Nothing: process it.
+pub(crate) enum Lookup<'a> {
+    /// The message is new and is to be processed.
     New,
-    /// It is being processed.
+    /// The message is being processed.
     InProgress {
-        /// An empty ACK went out.
+        /// An empty ACK was sent.
         acknowledged: bool,
     },
-    /// It was answered with this message.
+    /// The message was answered with this reply.
     Answered(&'a [u8]),
 }
 
@@ -71,19 +71,19 @@ struct Entry {
     answered: bool,
 }
 
-/// Half of a hash, which is enough to find what is remembered again.
+/// Half of a hash, enough to find an entry again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hash(u32);
 
 impl Hash {
-    /// The table looks at the lowest and the highest bits.
+    /// Widens the hash, as the table uses the lowest and the highest bits.
     fn wide(self) -> u64 {
         u64::from(self.0) << 32 | u64::from(self.0)
     }
 }
 
-/// Where a message is: a place of the ring, or the number of a lasting one with the highest bit set.
-/// Half as large as a pointer, because the index is read and written at random for every request.
+/// The location of an entry: an index into the ring, or a non-idempotent entry's number with the
+/// highest bit set. Half the size of a pointer, because every request accesses the index at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place(u32);
 
@@ -95,72 +95,67 @@ struct Lasting {
     answer: Box<[u8]>,
 }
 
-/// The messages received lately.
+/// The messages received recently.
 #[derive(Debug)]
-pub struct Dedup {
+pub(crate) struct Dedup {
     state: KeyedState,
     index: HashTable<Place>,
     recent: Ring,
-    lasting: VecDeque<Lasting>,
+    non_idempotent: VecDeque<Lasting>,
     lasting_limit: usize,
-    /// Number of the oldest lasting message.
+    /// Number of the oldest non-idempotent message.
     lasting_base: u64,
     prefix: u8,
-    /// Lasting messages of each source.
-    shares: Shares,
+    /// Non-idempotent messages of each source.
+    shares: QuotaTable,
 }
 
 impl Dedup {
-    /// Remembers up to `recent_limit` repeatable and `lasting_limit` unrepeatable messages, but no
-    /// more than 2^30 of either. Of IPv6 addresses, `prefix` bits make a [source](Source).
-    pub fn new(seed: u64, recent_limit: usize, lasting_limit: usize, prefix: u8) -> Self {
+    /// Stores up to `recent_limit` idempotent and `lasting_limit` non-idempotent messages, each at
+    /// most 2^30. IPv6 addresses are aggregated to a [source](Source) by `prefix` bits.
+    pub(crate) fn new(seed: u64, recent_limit: usize, lasting_limit: usize, prefix: u8) -> Self {
         Self {
             state: KeyedState::with_seed(seed),
             index: HashTable::new(),
             recent: Ring::new(recent_limit),
-            lasting: VecDeque::new(),
+            non_idempotent: VecDeque::new(),
             lasting_limit: lasting_limit.min(1 << 30),
             lasting_base: 0,
             prefix,
-            shares: Shares::new(seed.rotate_left(8)),
+            shares: QuotaTable::new(seed.rotate_left(8)),
         }
     }
 
-    /// Messages remembered now.
-    pub fn len(&self) -> usize {
+    /// Messages stored.
+    pub(crate) fn len(&self) -> usize {
         self.index.len()
-    }
-
-    /// Whether nothing is remembered.
-    pub fn is_empty(&self) -> bool {
-        self.index.is_empty()
     }
 
     fn hash(&self, from: SocketAddr, id: MessageId) -> Hash {
         Hash(address::hash(&self.state, from, u64::from(id.0)) as u32)
     }
 
-    /// Where in its queue a lasting message is that the index names, or that was given out.
+    /// The queue position of a non-idempotent message, by its number.
     fn position(base: u64, number: u32) -> usize {
         (number.wrapping_sub(base as u32) & (LASTING - 1)) as usize
     }
 
     fn entry_at<'a>(
         recent: &'a Ring,
-        lasting: &'a VecDeque<Lasting>,
+        non_idempotent: &'a VecDeque<Lasting>,
         base: u64,
         at: Place,
     ) -> &'a Entry {
         if at.0 & LASTING == 0 {
             recent.entry(at.0)
         } else {
-            &lasting[Self::position(base, at.0)].entry
+            &non_idempotent[Self::position(base, at.0)].entry
         }
     }
 
     fn find(&self, hash: Hash, from: SocketAddr, id: MessageId) -> Option<Place> {
         let is = |at: &Place| {
-            let entry = Self::entry_at(&self.recent, &self.lasting, self.lasting_base, *at);
+            let entry = Self::entry_at(&self.recent, &self.non_idempotent, self.lasting_base, *at);
             entry.id == id && entry.from == from
         };
         self.index.find(hash.wide(), is).copied()
@@ -172,40 +167,40 @@ impl Dedup {
         }
     }
 
-    /// What is known of message `id` from `from`.
-    pub fn look_up(&self, now: Instant, from: SocketAddr, id: MessageId) -> Known<'_> {
+    /// Looks up message `id` from `from`.
+    pub(crate) fn look_up(&self, now: Instant, from: SocketAddr, id: MessageId) -> Lookup<'_> {
         let Some(at) = self.find(self.hash(from, id), from, id) else {
-            return Known::New;
+            return Lookup::New;
         };
-        let entry = Self::entry_at(&self.recent, &self.lasting, self.lasting_base, at);
+        let entry = Self::entry_at(&self.recent, &self.non_idempotent, self.lasting_base, at);
         if entry.expires <= now {
-            return Known::New;
+            return Lookup::New;
         }
         if !entry.answered {
-            return Known::InProgress {
+            return Lookup::InProgress {
                 acknowledged: entry.acknowledged,
             };
         }
-        Known::Answered(if at.0 & LASTING == 0 {
+        Lookup::Answered(if at.0 & LASTING == 0 {
             self.recent.answer(at.0)
         } else {
-            &self.lasting[Self::position(self.lasting_base, at.0)].answer
+            &self.non_idempotent[Self::position(self.lasting_base, at.0)].answer
         })
     }
 
-    /// Remembers a message that [`look_up`](Self::look_up) called new, as being processed.
+    /// Stores a message that [`look_up`](Self::look_up) called new, as being processed.
     ///
-    /// Nothing if it must not run twice and the table of those is full: refuse it.
-    pub fn remember(
+    /// Returns `None` if it is non-idempotent and the table is full: the request is to be rejected.
+    pub(crate) fn remember(
         &mut self,
         now: Instant,
         lifetime: Duration,
         from: SocketAddr,
         id: MessageId,
-        repeatable: Repeatable,
+        idempotency: Idempotency,
     ) -> Option<Remembered> {
         let hash = self.hash(from, id);
-        // An expired entry of the same key is still indexed until its place is needed.
+        // An expired entry of the same key stays indexed until its slot is reused.
         if let Some(stale) = self.find(hash, from, id) {
             self.forget(hash, stale);
         }
@@ -217,14 +212,14 @@ impl Dedup {
             acknowledged: false,
             answered: false,
         };
-        let (place, sequence) = match repeatable {
-            Repeatable::Yes => {
+        let (place, sequence) = match idempotency {
+            Idempotency::Idempotent => {
                 if let Some((oldest, place)) = self.recent.oldest() {
                     self.forget(oldest.hash, Place(place));
                 }
                 self.recent.put(entry)
             }
-            Repeatable::No => {
+            Idempotency::NonIdempotent => {
                 let sequence = self.remember_lasting(now, entry)?;
                 (sequence as u32 | LASTING, sequence)
             }
@@ -232,109 +227,113 @@ impl Dedup {
         let Self {
             index,
             recent,
-            lasting,
+            non_idempotent,
             lasting_base,
             ..
         } = self;
         index.insert_unique(hash.wide(), Place(place), |at| {
-            let entry = Self::entry_at(recent, lasting, *lasting_base, *at);
+            let entry = Self::entry_at(recent, non_idempotent, *lasting_base, *at);
             entry.hash.wide()
         });
         Some(Remembered {
-            repeatable: repeatable == Repeatable::Yes,
+            idempotency: idempotency == Idempotency::Idempotent,
             sequence,
         })
     }
 
-    /// Unrepeatable messages remembered; those that have [expired](Self::expire) may be among them.
-    pub fn lasting(&self) -> usize {
-        self.lasting.len()
+    /// Non-idempotent messages stored, possibly including [expired](Self::expire) ones.
+    pub(crate) fn non_idempotent(&self) -> usize {
+        self.non_idempotent.len()
     }
 
-    /// Those of one source.
-    pub fn lasting_of(&self, source: Source) -> usize {
+    /// Non-idempotent messages of one source.
+    pub(crate) fn non_idempotent_of(&self, source: Source) -> usize {
         self.shares.of(source)
     }
 
-    /// Forgets unrepeatable messages whose time is over.
-    pub fn expire(&mut self, now: Instant) {
-        while let Some(oldest) = self.lasting.front().filter(|l| l.entry.expires <= now) {
+    /// Removes non-idempotent messages older than EXCHANGE_LIFETIME.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        while let Some(oldest) = self
+            .non_idempotent
+            .front()
+            .filter(|l| l.entry.expires <= now)
+        {
             let at = Place(self.lasting_base as u32 | LASTING);
             let (hash, from) = (oldest.entry.hash, oldest.entry.from);
             self.forget(hash, at);
             self.shares.subtract(Source::of(from, self.prefix), 1);
-            self.lasting.pop_front();
+            self.non_idempotent.pop_front();
             self.lasting_base += 1;
         }
     }
 
-    /// The number it gets; nothing if the table is full.
+    /// Stores a non-idempotent message. Returns its number, or `None` if the table is full.
     fn remember_lasting(&mut self, now: Instant, entry: Entry) -> Option<u64> {
         self.expire(now);
-        if self.lasting.len() >= self.lasting_limit {
+        if self.non_idempotent.len() >= self.lasting_limit {
             return None;
         }
-        let sequence = self.lasting_base + self.lasting.len() as u64;
+        let sequence = self.lasting_base + self.non_idempotent.len() as u64;
         self.shares.add(Source::of(entry.from, self.prefix), 1);
-        self.lasting.push_back(Lasting {
+        self.non_idempotent.push_back(Lasting {
             entry,
             answer: Box::default(),
         });
         Some(sequence)
     }
 
-    /// Where a message is that was remembered, unless it has been forgotten.
+    /// The location of a stored message, unless it has been forgotten.
     fn place(&self, at: Remembered) -> Option<Place> {
-        if at.repeatable {
+        if at.idempotency {
             return self.recent.place_of(at.sequence).map(Place);
         }
         let position = at.sequence.checked_sub(self.lasting_base)?;
-        (position < self.lasting.len() as u64).then_some(Place(at.sequence as u32 | LASTING))
+        (position < self.non_idempotent.len() as u64).then_some(Place(at.sequence as u32 | LASTING))
     }
 
     fn entry_mut(&mut self, at: Place) -> &mut Entry {
         if at.0 & LASTING == 0 {
             self.recent.entry_mut(at.0)
         } else {
-            &mut self.lasting[Self::position(self.lasting_base, at.0)].entry
+            &mut self.non_idempotent[Self::position(self.lasting_base, at.0)].entry
         }
     }
 
-    /// Forgets what came from `from`: its next message of any Message ID is new. It looks at all
-    /// that is remembered.
-    pub fn forget_peer(&mut self, from: SocketAddr) {
+    /// Forgets all messages from `from`: its next message of any Message ID is new. Takes time
+    /// linear in the size of the table.
+    pub(crate) fn forget_peer(&mut self, from: SocketAddr) {
         let Self {
             index,
             recent,
-            lasting,
+            non_idempotent,
             lasting_base,
             ..
         } = self;
-        // What is not in the index is not found; its place is used again in its turn.
-        index.retain(|at| Self::entry_at(recent, lasting, *lasting_base, *at).from != from);
+        // Entries outside the index are not found; their slots are reused later.
+        index.retain(|at| Self::entry_at(recent, non_idempotent, *lasting_base, *at).from != from);
     }
 
-    /// Notes that an empty ACK went out for a message being processed.
-    pub fn acknowledge(&mut self, at: Remembered) {
+    /// Records that an empty ACK was sent for a message being processed.
+    pub(crate) fn acknowledge(&mut self, at: Remembered) {
         if let Some(place) = self.place(at) {
             self.entry_mut(place).acknowledged = true;
         }
     }
 
-    /// Keeps the answer to a message, for its duplicates.
+    /// Stores the reply to a message, for its duplicates.
     ///
-    /// An answer of more than [`KEPT_ANSWER_BYTES`], beside a long token, to a repeatable message is not
-    /// kept; its duplicates count as new.
-    pub fn answer(&mut self, at: Remembered, answer: &[u8]) {
+    /// The reply to an idempotent message is not stored if it exceeds [`KEPT_ANSWER_BYTES`] without
+    /// the excess of a long token. Duplicates then count as new.
+    pub(crate) fn answer(&mut self, at: Remembered, answer: &[u8]) {
         let Some(place) = self.place(at) else {
             return;
         };
         let entry = self.entry_mut(place);
         entry.answered = true;
         let hash = entry.hash;
-        if !at.repeatable {
+        if !at.idempotency {
             let position = Self::position(self.lasting_base, place.0);
-            self.lasting[position].answer = answer.into();
+            self.non_idempotent[position].answer = answer.into();
         } else if answer.len() > KEPT_ANSWER_BYTES
             && answer.len() > KEPT_ANSWER_BYTES + token_excess(answer)
         {
@@ -345,7 +344,7 @@ impl Dedup {
     }
 }
 
-/// Bytes by which a message is longer for its token having more than 8.
+/// Bytes of a message's token beyond 8.
 fn token_excess(message: &[u8]) -> usize {
     let room = HEADER_LENGTH + BASE_TOKEN_LENGTH;
     token_end(message).map_or(0, |end| end.saturating_sub(room))
@@ -366,33 +365,33 @@ mod tests {
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
-    fn remember(d: &mut Dedup, s: u64, id: u16, repeatable: Repeatable) -> Option<Remembered> {
-        d.remember(at(s), LIFETIME, peer(1), MessageId(id), repeatable)
+    fn remember(d: &mut Dedup, s: u64, id: u16, idempotency: Idempotency) -> Option<Remembered> {
+        d.remember(at(s), LIFETIME, peer(1), MessageId(id), idempotency)
     }
 
     #[test]
     fn a_duplicate_gets_the_same_answer_for_a_lifetime() {
-        for repeatable in [Repeatable::Yes, Repeatable::No] {
+        for idempotency in [Idempotency::Idempotent, Idempotency::NonIdempotent] {
             let mut d = Dedup::new(1, 8, 8, 64);
-            assert_eq!(d.look_up(at(0), peer(1), MessageId(7)), Known::New);
-            let place = remember(&mut d, 0, 7, repeatable).expect("there is room");
+            assert_eq!(d.look_up(at(0), peer(1), MessageId(7)), Lookup::New);
+            let place = remember(&mut d, 0, 7, idempotency).expect("there is room");
             let known = d.look_up(at(1), peer(1), MessageId(7));
             assert_eq!(
                 known,
-                Known::InProgress {
+                Lookup::InProgress {
                     acknowledged: false
                 }
             );
             d.acknowledge(place);
             let known = d.look_up(at(1), peer(1), MessageId(7));
-            assert_eq!(known, Known::InProgress { acknowledged: true });
+            assert_eq!(known, Lookup::InProgress { acknowledged: true });
             d.answer(place, b"answer");
             assert_eq!(
                 d.look_up(at(246), peer(1), MessageId(7)),
-                Known::Answered(b"answer")
+                Lookup::Answered(b"answer")
             );
-            assert_eq!(d.look_up(at(247), peer(1), MessageId(7)), Known::New);
-            assert_eq!(d.look_up(at(1), peer(2), MessageId(7)), Known::New);
+            assert_eq!(d.look_up(at(247), peer(1), MessageId(7)), Lookup::New);
+            assert_eq!(d.look_up(at(1), peer(2), MessageId(7)), Lookup::New);
         }
     }
 
@@ -400,14 +399,15 @@ mod tests {
     fn the_oldest_repeatable_message_is_forgotten_first() {
         let mut d = Dedup::new(1, 4, 4, 64);
         for id in 0..5 {
-            let place = remember(&mut d, 0, id, Repeatable::Yes).expect("repeatable always fits");
+            let place =
+                remember(&mut d, 0, id, Idempotency::Idempotent).expect("repeatable always fits");
             d.answer(place, &[id as u8]);
         }
-        assert_eq!(d.look_up(at(0), peer(1), MessageId(0)), Known::New);
+        assert_eq!(d.look_up(at(0), peer(1), MessageId(0)), Lookup::New);
         for id in 1..5 {
             assert_eq!(
                 d.look_up(at(0), peer(1), MessageId(id)),
-                Known::Answered(&[id as u8])
+                Lookup::Answered(&[id as u8])
             );
         }
         assert_eq!(d.len(), 4);
@@ -417,40 +417,43 @@ mod tests {
     fn an_unrepeatable_message_is_never_forgotten_early() {
         let mut d = Dedup::new(1, 4, 4, 64);
         for id in 0..4 {
-            let place = remember(&mut d, 0, id, Repeatable::No).expect("there is room");
+            let place = remember(&mut d, 0, id, Idempotency::NonIdempotent).expect("there is room");
             d.answer(place, &[id as u8]);
         }
         assert_eq!(
-            remember(&mut d, 246, 9, Repeatable::No),
+            remember(&mut d, 246, 9, Idempotency::NonIdempotent),
             None,
             "a full table refuses"
         );
         for id in 0..100 {
-            remember(&mut d, 246, 100 + id, Repeatable::Yes);
+            remember(&mut d, 246, 100 + id, Idempotency::Idempotent);
         }
         assert_eq!(
             d.look_up(at(246), peer(1), MessageId(0)),
-            Known::Answered(&[0])
+            Lookup::Answered(&[0])
         );
         assert!(
-            remember(&mut d, 247, 9, Repeatable::No).is_some(),
+            remember(&mut d, 247, 9, Idempotency::NonIdempotent).is_some(),
             "room after a lifetime"
         );
-        assert_eq!(d.lasting_of(Source::of(peer(2), 64)), d.lasting());
+        assert_eq!(
+            d.non_idempotent_of(Source::of(peer(2), 64)),
+            d.non_idempotent()
+        );
         assert!(d.len() <= 8);
     }
 
     #[test]
     fn an_answer_that_comes_after_its_place_was_taken_is_dropped() {
         let mut d = Dedup::new(1, 2, 2, 64);
-        let first = remember(&mut d, 0, 1, Repeatable::Yes).expect("fits");
-        remember(&mut d, 0, 2, Repeatable::Yes);
-        remember(&mut d, 0, 3, Repeatable::Yes);
+        let first = remember(&mut d, 0, 1, Idempotency::Idempotent).expect("fits");
+        remember(&mut d, 0, 2, Idempotency::Idempotent);
+        remember(&mut d, 0, 3, Idempotency::Idempotent);
         d.answer(first, b"late");
         let known = d.look_up(at(0), peer(1), MessageId(3));
         assert_eq!(
             known,
-            Known::InProgress {
+            Lookup::InProgress {
                 acknowledged: false
             }
         );
@@ -459,14 +462,17 @@ mod tests {
     #[test]
     fn a_long_answer_to_a_repeatable_message_is_not_kept() {
         let mut d = Dedup::new(1, 8, 8, 64);
-        for (id, repeatable) in [(1, Repeatable::Yes), (2, Repeatable::No)] {
-            let place = remember(&mut d, 0, id, repeatable).expect("fits");
+        for (id, idempotency) in [
+            (1, Idempotency::Idempotent),
+            (2, Idempotency::NonIdempotent),
+        ] {
+            let place = remember(&mut d, 0, id, idempotency).expect("fits");
             d.answer(place, &[0; KEPT_ANSWER_BYTES + 1]);
         }
-        assert_eq!(d.look_up(at(0), peer(1), MessageId(1)), Known::New);
+        assert_eq!(d.look_up(at(0), peer(1), MessageId(1)), Lookup::New);
         assert!(matches!(
             d.look_up(at(0), peer(1), MessageId(2)),
-            Known::Answered(_)
+            Lookup::Answered(_)
         ));
     }
 
@@ -475,10 +481,10 @@ mod tests {
         let mut d = Dedup::new(1, 4, 4, 64);
         for length in (0..=KEPT_ANSWER_BYTES).chain((0..=KEPT_ANSWER_BYTES).rev()) {
             let answer: Vec<u8> = (0..length).map(|n| n as u8).collect();
-            let place = remember(&mut d, 0, length as u16, Repeatable::Yes).expect("fits");
+            let place = remember(&mut d, 0, length as u16, Idempotency::Idempotent).expect("fits");
             d.answer(place, &answer);
             let known = d.look_up(at(0), peer(1), MessageId(length as u16));
-            assert_eq!(known, Known::Answered(&answer));
+            assert_eq!(known, Lookup::Answered(&answer));
         }
         assert_eq!(d.len(), 4);
     }
@@ -490,16 +496,17 @@ mod tests {
         for round in 0..3_u16 {
             let seconds = 300 * u64::from(round);
             for id in 0..4 {
-                let place = remember(&mut d, seconds, id, Repeatable::No).expect("there is room");
+                let place = remember(&mut d, seconds, id, Idempotency::NonIdempotent)
+                    .expect("there is room");
                 d.answer(place, &[id as u8, round as u8]);
             }
             for id in 0..4 {
                 assert_eq!(
                     d.look_up(at(seconds), peer(1), MessageId(id)),
-                    Known::Answered(&[id as u8, round as u8])
+                    Lookup::Answered(&[id as u8, round as u8])
                 );
             }
-            assert_eq!((d.lasting(), d.len()), (4, 4));
+            assert_eq!((d.non_idempotent(), d.len()), (4, 4));
         }
     }
 }

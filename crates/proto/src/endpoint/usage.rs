@@ -1,95 +1,92 @@
-//! What an endpoint holds, what it has done, and what it knows of its peers.
+//! Statistics of an endpoint: table usage, counters, and the state of its peers.
 
 use core::net::SocketAddr;
 
 use carob_cc::controller::{Gauge, Window};
 use carob_cc::time::{Duration, Instant};
 
-use super::Endpoint;
-#[cfg(doc)]
-use super::{Limits, NotificationQueue};
 use crate::counters::Counters;
-use crate::peer::Peer;
-use crate::rates::Rates;
+use crate::endpoint::Endpoint;
+use crate::message_layer::peer::Peer;
+use crate::rate_limit::RateLimiter;
 
-/// What is known of a peer at one moment.
+/// The state of a peer at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The controller's overall RTO before dithering, if it keeps one; none over connections.
+    /// The controller's overall RTO before dithering, if it has one; `None` over connections.
     pub rto: Option<Duration>,
-    /// The last round-trip time that is certain: of an exchange without retransmissions, or of one
-    /// whose answer says which copy it is to.
+    /// The last unambiguous round-trip time: of an exchange without retransmissions, or of one
+    /// whose reply identifies its transmission.
     pub round_trip: Option<Duration>,
-    /// Copies of our messages that left.
+    /// Transmissions, including retransmissions.
     pub transmissions: u32,
-    /// Those after the first of their exchange.
+    /// Retransmissions.
     pub retransmissions: u32,
-    /// Exchanges that count against the window now, and the bytes they put in flight.
+    /// Exchanges that count against the window.
     pub outstanding: u16,
     /// Bytes sent, and expected in answer, of those exchanges.
     pub outstanding_bytes: u32,
-    /// How much may be outstanding.
+    /// The congestion window.
     pub window: Window,
-    /// Messages that wait to be sent.
+    /// Messages waiting to be sent.
     pub queued: usize,
-    /// Observations of our resources.
+    /// Observations of this endpoint's resources.
     pub observations: usize,
-    /// How long ago something was heard of it, if ever.
+    /// Time since the last message received from it, if any.
     pub heard: Option<Duration>,
-    /// How long ago something was sent to it.
+    /// Time since the last message sent to it.
     pub sent: Option<Duration>,
 }
 
-/// What an endpoint's tables hold; see [`Limits`] for what they may.
+/// Usage of an endpoint's tables; see [`Limits`](crate::endpoint::Limits) for their limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Peers we have sent to.
+    /// Peers that messages were sent to.
     pub peers: usize,
-    /// Requests of ours under way.
+    /// Requests of this endpoint under way.
     pub requests: usize,
-    /// Message exchanges of ours, waiting or under way.
+    /// Message exchanges of this endpoint, waiting or under way.
     pub exchanges: usize,
-    /// Requests received and not yet answered.
+    /// Received requests without a response yet.
     pub incoming: usize,
     /// Bytes of their messages.
     pub incoming_bytes: usize,
-    /// Responses in messages of their own that wait to be sent or acknowledged.
+    /// Separate responses waiting to be sent or acknowledged.
     pub responses: usize,
-    /// Sources whose rates are remembered.
+    /// Sources with rate limit state.
     pub sources: usize,
-    /// Messages remembered for duplicates.
+    /// Messages stored to detect duplicates.
     pub remembered: usize,
     /// Request bodies being received, and their bytes.
     pub uploads: (usize, usize),
     /// Response bodies being read, and their bytes.
     pub bodies: (usize, usize),
-    /// Observations of our resources.
+    /// Observations of this endpoint's resources.
     pub observers: usize,
-    /// Responses to requests to groups that wait for their moment.
-    pub leisurely: usize,
-    /// Notifications that wait to be sent.
+    /// Responses to multicast requests waiting for their moment.
+    pub delayed_responses: usize,
+    /// Notifications waiting to be sent.
     pub notifications_waiting: usize,
-    /// Notifications dropped so far because too many waited ([`NotificationQueue::Queue`]).
+    /// Notifications dropped so far at the limit
+    /// ([`NotificationQueue::Queue`](crate::endpoint::NotificationQueue::Queue)).
     pub notifications_dropped: u64,
-    /// Observations of ours.
+    /// Observations by this endpoint.
     pub observations: usize,
-    /// Sources that have shown that they are where they say they are.
+    /// Validated addresses.
     pub validated: usize,
-    /// Resources not asked for now because their server has had too many requests (4.29); pauses that
-    /// are over may be among them.
+    /// Resources paused after a 4.29, possibly including expired pauses.
     pub pauses: usize,
-    /// Peers of which it is known whether they take longer tokens; some of it may be too old to be
-    /// believed.
+    /// Peers whose support of longer tokens is known; some entries may be outdated.
     pub token_peers: usize,
-    /// Connections, those that are being made included.
+    /// Connections, including those being established.
     pub connections: usize,
-    /// Bytes of messages that are not complete, on all connections.
+    /// Bytes of incomplete messages on all connections.
     pub partial_bytes: usize,
 }
 
-/// The tables of several endpoints together.
+/// The sum of several endpoints' tables.
 impl core::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         let Self {
@@ -104,7 +101,7 @@ impl core::ops::AddAssign for Usage {
             uploads,
             bodies,
             observers,
-            leisurely,
+            delayed_responses,
             notifications_waiting,
             notifications_dropped,
             observations,
@@ -123,7 +120,7 @@ impl core::ops::AddAssign for Usage {
         self.sources += sources;
         self.remembered += remembered;
         self.observers += observers;
-        self.leisurely += leisurely;
+        self.delayed_responses += delayed_responses;
         self.notifications_waiting += notifications_waiting;
         self.notifications_dropped += notifications_dropped;
         self.observations += observations;
@@ -138,54 +135,59 @@ impl core::ops::AddAssign for Usage {
 }
 
 impl Endpoint {
-    /// Whether no request, in either direction, is under way.
+    /// Returns whether no request, in either direction, is under way.
     pub fn is_idle(&self) -> bool {
-        self.operations.is_empty()
-            && self.groups.is_empty()
-            && self.exchanges.is_empty()
-            && self.incoming.is_empty()
-            && self.leisurely.is_empty()
+        self.client.len() == 0
+            && self.client.groups.is_empty()
+            && self.carrier.exchanges.is_empty()
+            && self.server.held().0 == 0
+            && self.server.delayed_responses.is_empty()
     }
 
-    /// What the tables hold now.
+    /// Returns the current usage of the tables.
     pub fn usage(&self) -> Usage {
         Usage {
-            peers: self.peers.len(),
-            requests: self.operations.len() + self.groups.len(),
-            exchanges: self.exchanges.len(),
-            incoming: self.incoming.len(),
-            incoming_bytes: self.incoming.bytes(),
-            responses: self.responses,
-            sources: self.rates.as_ref().map_or(0, Rates::sources),
-            remembered: self.dedup.len(),
-            uploads: self.assemblies.held(),
-            bodies: self.bodies.held(),
-            observers: self.observers.len(),
-            leisurely: self.leisurely.len(),
-            notifications_waiting: self.notifications.waiting,
-            notifications_dropped: self.notifications.dropped,
-            observations: self.observations.len(),
-            validated: self.validated.len(),
-            pauses: self.pauses.len(),
-            token_peers: self.token_support.len(),
-            connections: self.connections.len(),
-            partial_bytes: self.connections.partial_bytes,
+            peers: self.carrier.peers.len(),
+            requests: self.client.len(),
+            exchanges: self.carrier.exchanges.len(),
+            incoming: self.server.held().0,
+            incoming_bytes: self.server.held().1,
+            responses: self.carrier.responses,
+            sources: self
+                .carrier
+                .admission
+                .rates
+                .as_ref()
+                .map_or(0, RateLimiter::sources),
+            remembered: self.carrier.dedup.len(),
+            uploads: self.server.uploads(),
+            bodies: self.carrier.response_cache.held(),
+            observers: self.carrier.notifications.observers.len(),
+            delayed_responses: self.server.delayed_responses.len(),
+            notifications_waiting: self.carrier.notifications.waiting,
+            notifications_dropped: self.carrier.notifications.dropped,
+            observations: self.carrier.tokens.observations.len(),
+            validated: self.carrier.admission.validated.len(),
+            pauses: self.client.pauses(),
+            token_peers: self.carrier.tokens.support.len(),
+            connections: self.carrier.connections.len(),
+            partial_bytes: self.carrier.connections.partial_bytes,
         }
     }
 
-    /// What it has done so far.
+    /// Returns the counters since the endpoint was created.
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        &self.cx.counters
     }
 
-    /// The peers we know, which are those we have sent messages of our own to.
+    /// Returns the known peers: those that messages of this endpoint were sent to.
     pub fn peers(&self) -> impl Iterator<Item = SocketAddr> {
-        self.peers.iter().map(|peer| peer.address)
+        self.carrier.peers.iter().map(|peer| peer.address)
     }
 
-    /// What is known of a peer now; nothing if it is not known at all.
+    /// Returns the current state of a peer; `None` if it is unknown.
     pub fn snapshot(&self, now: Instant, peer: SocketAddr) -> Option<Snapshot> {
-        let index = self.peers.find(peer)?;
+        let index = self.carrier.peers.find(peer)?;
         let Peer {
             congestion,
             queue,
@@ -196,38 +198,45 @@ impl Endpoint {
             last_heard,
             last_sent,
             ..
-        } = &self.peers[index];
+        } = &self.carrier.peers[index];
         let since = |at: Instant| (at > Instant::ZERO).then(|| now.since(at));
         Some(Snapshot {
-            // Over a connection the retransmission timer is the system's.
-            rto: (congestion.as_ref().rto(now)).filter(|_| self.config.reliable.is_none()),
+            // Over a connection the operating system retransmits.
+            rto: (congestion.as_ref().rto(now)).filter(|_| self.cx.config.reliable.is_none()),
             round_trip: (tally.round_trip > 0)
                 .then(|| Duration::from_micros(u64::from(tally.round_trip))),
             transmissions: tally.transmissions,
             retransmissions: tally.retransmissions,
             outstanding: *outstanding,
             outstanding_bytes: *outstanding_bytes,
-            window: self.window(now, index),
+            window: self.carrier.window_at(&self.cx, now, index),
             queued: queue.len(),
-            observations: self.observers.count_of_peer(*first_observer),
+            observations: self
+                .carrier
+                .notifications
+                .observers
+                .count_of_peer(*first_observer),
             heard: since(*last_heard),
             sent: since(*last_sent),
         })
     }
 
-    /// Names the readings of a peer's controller; whether the peer is known.
+    /// Reports the gauges of a peer's controller; returns whether the peer is known.
     pub fn gauges(
         &self,
         now: Instant,
         peer: SocketAddr,
         visit: &mut dyn FnMut(&'static str, Gauge),
     ) -> bool {
-        let Some(index) = self.peers.find(peer) else {
+        let Some(index) = self.carrier.peers.find(peer) else {
             return false;
         };
-        // Over a connection no controller has a say.
-        if self.config.reliable.is_none() {
-            self.peers[index].congestion.as_ref().gauges(now, visit);
+        // Over a connection no controller is in use.
+        if self.cx.config.reliable.is_none() {
+            self.carrier.peers[index]
+                .congestion
+                .as_ref()
+                .gauges(now, visit);
         }
         true
     }

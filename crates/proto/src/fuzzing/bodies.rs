@@ -1,4 +1,4 @@
-//! Bodies in blocks: cut, put together by a server and by a client.
+//! Block-wise bodies: split, and reassembled by a server and by a client.
 
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -6,12 +6,12 @@ use core::net::SocketAddr;
 use bytes::Bytes;
 
 use super::Input;
-use crate::blockwise::assembly::{Assembled, Assemblies, AssemblyLimits, Delivery};
-use crate::blockwise::bodies::join;
 use crate::blockwise::download::Download;
+use crate::blockwise::reassembly::{Delivery, Reassembler, ReassemblyLimits, ReassemblyStep};
+use crate::blockwise::response_cache::join;
 use crate::blockwise::upload::Upload;
 use crate::codec::{BlockSize, BlockValue, Code, MessageId, MessageView, Token, Type, Writer};
-use crate::shares::Sharing;
+use crate::quota::QuotaPolicy;
 use crate::timers::Timers;
 
 fn size(byte: u8) -> BlockSize {
@@ -26,26 +26,26 @@ fn pattern(length: usize) -> Bytes {
 pub fn bodies(data: &[u8]) {
     let mut input = Input(data);
     if input.byte() & 1 == 0 {
-        assemblies(input);
+        reassembler(input);
     } else {
         download(input);
     }
 }
 
-const LIMITS: AssemblyLimits = AssemblyLimits {
+const LIMITS: ReassemblyLimits = ReassemblyLimits {
     bodies: 3,
     body_bytes: 6_000,
     all_bytes: 9_000,
-    sharing: Sharing {
+    quota_policy: QuotaPolicy {
         of_source: 50,
         of_unvalidated: 75,
         prefix: 64,
     },
 };
 
-/// Blocks of uploads by three peers in any order. A body that is whole is what one peer has sent.
-fn assemblies(mut input: Input<'_>) {
-    let (mut table, mut timers) = (Assemblies::new(1, LIMITS), Timers::<()>::default());
+/// Blocks of uploads by three peers in any order. A complete body equals what one peer has sent.
+fn reassembler(mut input: Input<'_>) {
+    let (mut table, mut timers) = (Reassembler::new(1, LIMITS), Timers::<()>::default());
     let mut uploads: Vec<Upload> = Vec::new();
     for _ in 0..3 {
         let length = usize::from(input.number()) % 7_000;
@@ -92,17 +92,17 @@ fn assemblies(mut input: Input<'_>) {
             "{held:?}"
         );
         match result {
-            Assembled::Continue | Assembled::Part(_) if what & 4 == 0 => {
+            ReassemblyStep::Continue | ReassemblyStep::Part(_) if what & 4 == 0 => {
                 uploads[who].accept(block, size(input.byte()));
                 taken[who].extend_from_slice(&bytes);
             }
-            Assembled::Whole(body) => {
+            ReassemblyStep::Whole(body) => {
                 assert!(body.len() <= LIMITS.body_bytes);
                 table.remove(index);
                 table.done_with(peer, body.len());
             }
-            Assembled::TooLarge { limit } => assert_eq!(limit, LIMITS.body_bytes),
-            Assembled::Full | Assembled::BadLength if what & 128 != 0 => {
+            ReassemblyStep::TooLarge { limit } => assert_eq!(limit, LIMITS.body_bytes),
+            ReassemblyStep::Full | ReassemblyStep::BadLength if what & 128 != 0 => {
                 table.remove(index);
             }
             _ => {}
@@ -115,8 +115,8 @@ fn assemblies(mut input: Input<'_>) {
     assert_eq!(table.held(), (0, 0), "nothing is left");
 }
 
-/// A body that is asked for block by block, several at a time, and answered in any order and any size:
-/// what is put together is what was sent.
+/// A body requested block by block, several at a time, with responses in any order and size. The
+/// reassembled body equals the one sent.
 fn download(mut input: Input<'_>) {
     let body = pattern(usize::from(input.number()) % 20_000);
     let limit = 16_000;
@@ -146,7 +146,7 @@ fn download(mut input: Input<'_>) {
         }
         let place = usize::from(what >> 1) % asked.len();
         let wanted = asked.swap_remove(place);
-        // A server may answer with smaller blocks than it is asked for.
+        // A server may respond with smaller blocks than requested.
         smallest = smallest.min(wanted.szx);
         if what & 0x40 != 0 && wanted.number == 0 {
             smallest = smallest.min(size(input.byte()));

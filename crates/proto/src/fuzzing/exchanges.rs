@@ -1,10 +1,9 @@
-//! Two endpoints, each client and server of the other, and a bad network between them: requests,
-//! observations, notifications, bodies in blocks, cancellations, restarts and time, in the order that the
-//! input says.
+//! Two endpoints, each client and server of the other, on a lossy network: requests, observations,
+//! notifications, block-wise bodies, cancellations, restarts and time, in the order of the input.
 //!
-//! What must hold: no panic; every datagram is a message, and no longer than we ever send; every table
-//! stays within its limit; a request that must not run twice does not; an answer belongs to its
-//! request; every request ends; and in the end nothing is left.
+//! The properties: no panic; every datagram is a message within the length limit; every table stays
+//! within its limit; a non-idempotent request is executed once; a response belongs to its request;
+//! every request ends; and no state is left at the end.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -16,16 +15,16 @@ use carob_cc::time::{Duration, Instant};
 
 use super::{Input, Stream};
 use crate::codec::{BlockSize, Code, MessageView, NoResponse, OptionNumber};
-use crate::congestion::Choice;
+use crate::congestion::CongestionControl;
 use crate::endpoint::{
-    Config, Endpoint, Event, IncomingId, MESSAGE_BYTES, NotificationQueue, Output, RequestId,
-    Sending, Subject,
+    Config, Endpoint, Event, IncomingId, MESSAGE_BYTES, NotificationQueue, Output, RequestConfig,
+    RequestId, Subject,
 };
 use crate::message::Payload;
 use crate::observe::Observe;
 use crate::{Request, Response};
 
-/// Controllers that tell copies apart in different ways, and some that do not.
+/// Controllers with different kinds of copy tagging, and some without.
 const CONTROLLERS: [&str; 8] = [
     "default",
     "cocoa-03",
@@ -36,18 +35,18 @@ const CONTROLLERS: [&str; 8] = [
     "cocoa-fast",
     "peak-hopper",
 ];
-/// Datagrams on their way at most; further ones are lost.
+/// Datagrams in flight at most; further ones are lost.
 const FLYING: usize = 256;
-/// Steps of an input that are done.
+/// Steps executed of an input.
 const STEPS: usize = 96;
-/// Events that may happen in one step, or afterwards until nothing is left. More are an endless loop.
+/// Events in one step, or in the final drain. More indicate an endless loop.
 const EVENTS: usize = 100_000;
-/// Everything has ended after this: MAX_TRANSMIT_WAIT, the longest pause after a 4.29, a response that is
-/// waited for, and EXCHANGE_LIFETIME, for what is remembered (RFC 7252 4.8.2).
+/// The time by which all state has expired: MAX_TRANSMIT_WAIT, the longest pause after a 4.29, a
+/// pending response, and EXCHANGE_LIFETIME for duplicates (RFC 7252 4.8.2).
 const ENDING: Duration = Duration::from_secs(2_000);
 const SUBJECT: Subject = Subject(1);
 
-/// A request by number, as whoever made it knows it.
+/// A request by number, as its application knows it.
 #[derive(Debug)]
 struct Asked {
     number: u32,
@@ -58,14 +57,14 @@ struct Asked {
 struct Side {
     end: Endpoint,
     due: Option<Instant>,
-    /// It hears nothing and does nothing before this.
+    /// The side neither receives nor sends before this time.
     asleep: Instant,
     asked: BTreeMap<RequestId, Asked>,
-    /// Requests that the application has not answered yet, and when it will.
+    /// Requests without a response of the application yet, and the time of that response.
     waiting: Vec<(Instant, IncomingId)>,
-    /// How often a request has run, by number.
+    /// Executions of each request, by number.
     runs: BTreeMap<u32, u32>,
-    /// How long the application takes, and how it answers.
+    /// The application's delay, and its form of response.
     delay: Duration,
     mood: u8,
     state: u32,
@@ -83,13 +82,13 @@ struct World {
     latency: Duration,
     jitter: Duration,
     numbers: u32,
-    /// Requests whose server has forgotten what it knew of them, so that they may run again.
+    /// Requests whose server lost its state, so that they may be executed again.
     excused: BTreeSet<u32>,
     events: usize,
 }
 
 fn address(side: usize, settings: u8) -> SocketAddr {
-    // Of the one an answer may be as long as it likes; the other must first show where it is.
+    // Responses of the one may have any length; the other must first validate its address.
     let network = if settings & 8 == 0 {
         [10, 0, 0]
     } else {
@@ -102,7 +101,7 @@ fn address(side: usize, settings: u8) -> SocketAddr {
 fn config(settings: u8, side: usize) -> Config {
     let mut config = Config::default();
     let name = CONTROLLERS[usize::from(settings & 7)];
-    config.controller = Choice::named(name).expect("the registry has it");
+    config.controller = CongestionControl::named(name).expect("the registry has it");
     config.block_size =
         BlockSize::from_szx(if settings & 16 == 0 { 6 } else { 4 }).expect("both are sizes");
     if settings & 32 != 0 {
@@ -112,8 +111,8 @@ fn config(settings: u8, side: usize) -> Config {
         config.parameters.nstart = 4;
     }
     if settings & 128 != 0 {
-        config.limits.recent = 2;
-        config.limits.lasting = 4;
+        config.limits.dedup_idempotent = 2;
+        config.limits.dedup_non_idempotent = 4;
         config.limits.incoming = 4;
         config.limits.requests = 6;
         config.limits.queue = 3;
@@ -129,7 +128,7 @@ fn config(settings: u8, side: usize) -> Config {
     config
 }
 
-/// What a request of this number carries, and its answer: so many bytes, none of which can be another's.
+/// The payload of a request of this number, and of its response; the bytes are unique.
 fn body(number: u32, length: usize) -> Bytes {
     let mut bytes = number.to_be_bytes().to_vec();
     let more = (4..length).map(|at| (at as u32 ^ number.wrapping_mul(31)) as u8);
@@ -157,7 +156,7 @@ impl Side {
         }
     }
 
-    /// Answers a request, and counts that it ran.
+    /// Responds to a request, and counts its execution.
     fn answer(&mut self, now: Instant, id: IncomingId) {
         let Some(incoming) = self.end.incoming(id) else {
             return;
@@ -190,13 +189,13 @@ impl Side {
     }
 }
 
-/// What observers are told.
+/// The representation that notifications carry.
 fn state(number: u32) -> Response {
     Response::new(Code::CONTENT).with_payload(body(number, 8))
 }
 
 impl World {
-    /// Does everything that happens before `end`, and then it is `end`.
+    /// Processes all events before `end`, then advances the time to it.
     fn run_until(&mut self, end: Instant) {
         self.drain();
         loop {
@@ -222,7 +221,7 @@ impl World {
         self.now = self.now.max(end);
     }
 
-    /// Does what is due now.
+    /// Processes everything due now.
     fn happen(&mut self) {
         let now = self.now;
         let due = |flying: &(Instant, u64, usize, Vec<u8>)| flying.0 <= now;
@@ -231,7 +230,7 @@ impl World {
             .min_by_key(|at| (self.flying[*at].0, self.flying[*at].1))
         {
             let (_, _, to, bytes) = self.flying.swap_remove(at);
-            // Who is asleep does not hear it.
+            // A sleeping side does not receive it.
             if self.sides[to].asleep <= now {
                 let from = address(1 - to, self.settings);
                 self.sides[to].end.handle_datagram(now, from, &bytes);
@@ -279,7 +278,8 @@ impl World {
                     assert!(self.events < EVENTS, "it does not come to an end");
                 }
                 Output::Wait(due) => {
-                    // It was drained: what is due is later, or now once it is given the time.
+                    // The side was drained: the next deadline is later, or now once it is given the
+                    // time.
                     side.due = due.map(|due| due.max(now));
                     return;
                 }
@@ -322,7 +322,7 @@ impl World {
                     );
                 }
             }
-            Event::Failed { id, .. } | Event::Pong(id) | Event::Unanswered(id) => {
+            Event::Failed { id, .. } | Event::Pong(id) | Event::ResponseSuppressed(id) => {
                 let asked = side.asked.remove(&id);
                 assert!(asked.is_some(), "it was asked, and had not ended");
             }
@@ -341,7 +341,7 @@ impl World {
         assert!(usage.peers <= limits.peers && usage.requests <= limits.requests);
         assert!(usage.incoming <= limits.incoming && usage.observers <= limits.observers);
         assert!(
-            usage.remembered <= limits.recent + limits.lasting,
+            usage.remembered <= limits.dedup_idempotent + limits.dedup_non_idempotent,
             "{usage:?}"
         );
         assert!(usage.uploads.0 <= limits.uploads && usage.uploads.1 <= limits.all_upload_bytes);
@@ -355,7 +355,7 @@ impl World {
         }
     }
 
-    /// Makes a request; those of odd numbers must not run twice.
+    /// Makes a request; those of odd numbers are non-idempotent.
     fn ask(&mut self, index: usize, how: u8, observes: bool) {
         self.numbers += 2;
         let method = match how & 7 {
@@ -379,10 +379,10 @@ impl World {
             let length = [4, 100, 1_100, 2_600][usize::from(how >> 3 & 3)];
             request.payload = body(number, length);
         }
-        let mut sending = Sending {
+        let mut sending = RequestConfig {
             observe: observes,
             confirmable: how & 32 == 0,
-            ..Sending::default()
+            ..RequestConfig::default()
         };
         if how & 128 != 0 {
             sending.deadline = Some(Duration::from_secs(30));
@@ -397,11 +397,11 @@ impl World {
         }
     }
 
-    /// Forgets a side as a restart does. What is on its way remains.
+    /// Resets a side as a restart does. Datagrams in flight remain.
     fn restart(&mut self, index: usize) {
         let old = &self.sides[index];
-        // It may run again what it no longer knows that it ran. Whoever asked may have been cancelled
-        // since, so that is every request there was.
+        // Requests whose execution it forgot may be executed again. Clients may have cancelled
+        // since, so that covers every request so far.
         self.excused.extend(1..=self.numbers + 1);
         let (runs, state) = (old.runs.clone(), old.state);
         let seed = u64::from(self.chance.next_u32());
@@ -452,17 +452,7 @@ impl World {
                 side.mood = how & 15;
                 side.delay = Duration::from_millis([0, 50, 1_500, 20_000][usize::from(how >> 6)]);
             }
-            12 => {
-                let to = address(1 - index, self.settings);
-                let side = &mut self.sides[index];
-                if let Ok(id) = side.end.ping(now, to) {
-                    let asked = Asked {
-                        number: 0,
-                        observes: false,
-                    };
-                    side.asked.insert(id, asked);
-                }
-            }
+            12 => self.ping(index),
             13 => {
                 let last = Response::new(Code::NOT_FOUND);
                 let side = &mut self.sides[index];
@@ -482,7 +472,19 @@ impl World {
         self.run_until(now + time);
     }
 
-    /// The network is good and everybody awake: all requests end, and nothing is left.
+    fn ping(&mut self, index: usize) {
+        let to = address(1 - index, self.settings);
+        let side = &mut self.sides[index];
+        if let Ok(id) = side.end.ping(self.now, to) {
+            let asked = Asked {
+                number: 0,
+                observes: false,
+            };
+            side.asked.insert(id, asked);
+        }
+    }
+
+    /// Drains with a lossless network and both sides awake: all requests end, and no state is left.
     fn end(&mut self) {
         (self.loss, self.duplication) = (0, 0);
         (self.latency, self.jitter) = (Duration::from_millis(10), Duration::ZERO);
@@ -529,12 +531,16 @@ impl World {
                 ((0, 0), 0),
                 "{usage:?}"
             );
-            assert_eq!((usage.bodies, usage.leisurely), ((0, 0), 0), "{usage:?}");
+            assert_eq!(
+                (usage.bodies, usage.delayed_responses),
+                ((0, 0), 0),
+                "{usage:?}"
+            );
         }
     }
 }
 
-/// A byte of settings, one for chance, and steps of what and how.
+/// A byte of settings, a seed, and steps of an action and its parameter.
 pub fn exchanges(data: &[u8]) {
     let mut input = Input(data);
     let (settings, seed) = (input.byte(), u64::from(input.byte()));

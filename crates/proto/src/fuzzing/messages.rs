@@ -1,4 +1,4 @@
-//! Messages as they are on the wire: whole datagrams, one option of them, and streams of them.
+//! Encoded messages: whole datagrams, one option of them, and streams of them.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -23,8 +23,8 @@ fn start<'b>(view: &MessageView<'_>, buffer: &'b mut [u8]) -> Writer<'b> {
     .expect("buffer is as long as the message")
 }
 
-/// A datagram is no message, or is written back byte for byte, from the view and from owned options; its
-/// URI survives.
+/// A datagram is rejected, or is encoded again byte for byte, from the view and from owned options;
+/// its URI survives.
 pub fn decode(datagram: &[u8]) {
     let view = match MessageView::parse(datagram) {
         Ok(view) => view,
@@ -73,7 +73,8 @@ pub fn decode(datagram: &[u8]) {
     }
 }
 
-/// A number, a value, and a message in which it becomes the only option of that number, or goes.
+/// A number, a value, and a message. The value becomes the only option of that number, or the
+/// option is removed.
 pub fn edit(data: &[u8]) {
     let mut input = Input(data);
     let (number, goes) = (OptionNumber(input.number()), input.byte() & 1 != 0);
@@ -98,7 +99,7 @@ pub fn edit(data: &[u8]) {
     assert_eq!(others(&before), others(&after));
     assert_eq!(before.payload(), after.payload());
     assert_eq!(before.token().as_slice(), after.token().as_slice());
-    // In a buffer without room nothing is changed, or it fits.
+    // A buffer that is too small leaves the message unchanged.
     let mut tight = message.to_vec();
     match set_option(&mut tight, message.len(), number, value) {
         Some(length) => assert_eq!(tight[..length], buffer[..length]),
@@ -106,8 +107,8 @@ pub fn edit(data: &[u8]) {
     }
 }
 
-/// Pieces of a stream make the same messages as the whole of it, up to the same error; and messages are
-/// written so that they are read again.
+/// Any split of a stream yields the same messages up to the same error; and written messages can be
+/// read again.
 pub fn frames(data: &[u8]) {
     let mut input = Input(data);
     let (first, sizes) = (input.byte(), input.piece());
@@ -148,7 +149,7 @@ pub fn frames(data: &[u8]) {
         let mut written = Vec::new();
         write_frame(framing, message, &mut written);
         let again = read(&mut core::iter::once(&written[..]));
-        // Lengths may have been written longer than they need be.
+        // The input's lengths may have been encoded longer than necessary.
         assert_eq!(
             (again.0.as_slice(), again.1),
             (&[message.clone()][..], None)

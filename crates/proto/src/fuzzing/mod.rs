@@ -1,7 +1,7 @@
-//! What is done with any bytes at all, for each part that reads them: the fuzz targets (`fuzz/`) and the
-//! tests here call the same functions. A function panics if what must hold does not.
+//! Fuzz targets for every parser and table: `fuzz/` and the tests here call the same functions. A
+//! function panics if a property does not hold.
 //!
-//! There only for tests and with `--cfg fuzzing`, which `cargo fuzz` sets.
+//! Compiled only for tests and with `--cfg fuzzing`, which `cargo fuzz` sets.
 
 #![allow(clippy::missing_panics_doc, reason = "that is what they are for")]
 
@@ -20,7 +20,7 @@ pub use exchanges::exchanges;
 pub use messages::{decode, edit, frames};
 pub use texts::{link_format, prefix, proxy, uri};
 
-/// SplitMix64: chance for engines, from a number of the input.
+/// SplitMix64: random bits for engines, seeded from the input.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream(pub(crate) u64);
 
@@ -55,14 +55,14 @@ impl<'a> Input<'a> {
         u16::from_be_bytes([self.byte(), self.byte()])
     }
 
-    /// As many bytes as there are, but no more than `most`.
+    /// All remaining bytes, but at most `most`.
     pub(crate) fn bytes(&mut self, most: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(most.min(self.0.len()));
         self.0 = rest;
         taken
     }
 
-    /// As many as its first byte says.
+    /// As many bytes as the first one says.
     pub(crate) fn piece(&mut self) -> &'a [u8] {
         let length = self.byte();
         self.bytes(usize::from(length))

@@ -1,4 +1,4 @@
-//! Texts: URIs, prefixes of addresses, links, and what a proxy is asked for.
+//! Texts: URIs, address prefixes, links, and requests to a proxy.
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::proxy::{self, Route};
 
 const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5_683);
 
-/// A text is a URI or not; as a URI it is the same after it was written, as a text and as options.
+/// A text is rejected, or the URI survives being written, as a text and as options.
 pub fn uri(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else {
         return;
@@ -36,7 +36,7 @@ pub fn uri(data: &[u8]) {
             continue;
         };
         let back = Uri::from_options(uri.scheme(), &options, destination);
-        // A zone stays here, so that it is not in the options.
+        // A zone is local, so that it is not in the options.
         assert!(zoned || back.as_ref() == Ok(&uri), "{text:?}: {back:?}");
     }
     let below = uri.below([&b"x"[..]].into_iter(), [&b"y"[..]].into_iter());
@@ -44,7 +44,7 @@ pub fn uri(data: &[u8]) {
     assert_eq!(Uri::parse(&below.to_string()).as_ref(), Ok(&below));
 }
 
-/// A prefix is read or not; read, it is the same after it was written, and contains itself.
+/// A prefix is rejected, or survives being written, and contains itself.
 pub fn prefix(data: &[u8]) {
     let mut input = Input(data);
     let address = Ipv6Addr::from(core::array::from_fn::<u8, 16, _>(|_| input.byte()));
@@ -72,8 +72,7 @@ pub fn prefix(data: &[u8]) {
     limit.holds_for(IpAddr::V6(address));
 }
 
-/// The first byte says how much of the rest is a query. What was read of links is written so that it is
-/// read again alike.
+/// The first byte is the length of the query within the rest. Parsed links survive being written.
 pub fn link_format(data: &[u8]) {
     let mut input = Input(data);
     let query = input.piece();
@@ -130,8 +129,8 @@ const NUMBERS: [OptionNumber; 12] = [
     OptionNumber::OBSERVE,
 ];
 
-/// Options by number and value. What a proxy makes of them is a message again, and asks for what it was
-/// asked for.
+/// Options by number and value. A forwarded request is a valid message, and targets the requested
+/// URI.
 pub fn proxy(data: &[u8]) {
     let mut input = Input(data);
     let mut options = Options::new();
@@ -141,12 +140,14 @@ pub fn proxy(data: &[u8]) {
             Some(number) => *number,
             None => OptionNumber(input.number()),
         };
-        // What does not fit is no option of any message.
+        // Options that do not fit cannot be in any message.
         let _ = options.push(number, input.piece());
     }
     let requested = proxy::requested(&options, HERE);
     if let Ok(uri) = &requested {
-        assert_eq!(uri.is_some(), proxy::is_for_proxy(&options));
+        let names = [OptionNumber::PROXY_URI, OptionNumber::PROXY_SCHEME];
+        let for_proxy = names.iter().any(|name| options.contains(*name));
+        assert_eq!(uri.is_some(), for_proxy);
     }
     if let Ok(Some(uri)) = &requested {
         assert_eq!(Uri::parse(&uri.to_string()).as_ref(), Ok(uri));

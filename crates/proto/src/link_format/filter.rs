@@ -1,19 +1,18 @@
-//! Which links a query asks for (RFC 6690 4.1).
+//! Query filtering of links (RFC 6690 4.1).
 
 use super::{Link, Links};
 use crate::codec::uri::percent::percent_decoded;
 
-/// One argument of a query, as a Uri-Query option has it: percent-decoded.
+/// One argument of a query, as in a Uri-Query option: percent-decoded.
 ///
-/// - `rt=temperature` asks for links with that value of the attribute, whatever its case is
-///   written in the name; `rt=temperature*` for values that begin so, `rt=*` for any.
-/// - Of the attributes that hold a list (`rel`, `rev`, `rt`, `if`, `ct`), one of the values is
-///   enough.
-/// - `href=/sensors*` looks at the target, as it is written or percent-decoded.
-/// - An attribute that a link does not have matches nothing, whatever is asked of it.
-/// - `obs`, an argument without `=`, asks for links that have the attribute. RFC 6690 gives it no
-///   meaning; this is the one that helps with attributes that have no value.
-/// - An empty argument, as of `?` at the end of a URI, asks for all links.
+/// - `rt=temperature` matches links with that value of the attribute, in whatever case its name is
+///   written; `rt=temperature*` matches a prefix of the value, `rt=*` every value.
+/// - Attributes that hold a list (`rel`, `rev`, `rt`, `if`, `ct`) match if one value does.
+/// - `href=/sensors*` matches the target, as written or percent-decoded.
+/// - A missing attribute never matches.
+/// - `obs`, an argument without `=`, matches links that have the attribute. RFC 6690 leaves it
+///   undefined; this interpretation serves attributes without a value.
+/// - An empty argument, as in a URI that ends with `?`, matches all links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filter<'a> {
     name: &'a [u8],
@@ -22,14 +21,14 @@ pub struct Filter<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pattern<'a> {
-    /// Any value, or none.
+    /// Any value or no value.
     Present,
     Exact(&'a [u8]),
     Prefix(&'a [u8]),
 }
 
 impl<'a> Filter<'a> {
-    /// Reads an argument. Any is one; a `*` anywhere but at the end stands for itself.
+    /// Parses an argument. Every text is valid; a `*` before the end stands for itself.
     pub fn new(argument: &'a [u8]) -> Self {
         let mut parts = argument.splitn(2, |&byte| byte == b'=');
         let name = parts.next().unwrap_or_default();
@@ -41,7 +40,7 @@ impl<'a> Filter<'a> {
         Self { name, pattern }
     }
 
-    /// Whether a link is asked for.
+    /// Returns whether a link matches.
     pub fn matches(&self, link: &Link<'_>) -> bool {
         if self.name.is_empty() && self.pattern == Pattern::Present {
             return true;
@@ -51,7 +50,7 @@ impl<'a> Filter<'a> {
             return self.pattern.fits(written.clone())
                 || self.pattern.fits(percent_decoded(written));
         }
-        // Attributes after the first of a name do not count (see `Link::attribute`).
+        // Only the first attribute of a name counts (see `Link::attribute`).
         let named = link
             .attributes()
             .find(|attribute| attribute.name.as_bytes().eq_ignore_ascii_case(self.name));
@@ -84,10 +83,11 @@ impl Pattern<'_> {
     }
 }
 
-/// The links of a text that match every argument of a query; all of them if there is no argument.
+/// Returns the links of a text that match every argument of a query; all of them without an
+/// argument.
 ///
-/// RFC 6690 4.1 knows one argument. Of several, RFC 9176 6.2 says that all must match, and this
-/// does the same. The text ends where it is not in the link format.
+/// RFC 6690 4.1 defines one argument; of several all must match, as in RFC 9176 6.2. The text ends
+/// at the first syntax error.
 pub fn matching<'t, 'q, I>(text: &'t str, query: I) -> impl Iterator<Item = Link<'t>>
 where
     I: IntoIterator<Item = &'q [u8]> + Clone,

@@ -1,4 +1,4 @@
-//! A link that was read: its target and attributes.
+//! A parsed link: its target and attributes.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -7,7 +7,7 @@ use core::fmt::{self, Write as _};
 use super::parser::Cursor;
 use crate::codec::ContentFormat;
 
-/// A link: where it leads, and what is said about that (RFC 6690 2).
+/// A link: its target and attributes (RFC 6690 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link<'a> {
     pub(super) source: &'a str,
@@ -15,92 +15,92 @@ pub struct Link<'a> {
     pub(super) attributes: &'a str,
 }
 
-/// Something said about a link's target.
+/// A target attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute<'a> {
-    /// Its name, such as `rt`; its case does not matter.
+    /// The name, such as `rt`; case does not matter.
     pub name: &'a str,
-    /// Its value, if it has one.
+    /// The value, if there is one.
     pub value: Option<Value<'a>>,
 }
 
-/// The value of an attribute, as it was written between its quotes: with escapes (RFC 2616 2.2).
+/// The value of an attribute, as written between quotes: with escapes (RFC 2616 2.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Value<'a>(pub(super) &'a str);
 
 impl<'a> Link<'a> {
-    /// The whole link as it was written.
+    /// Returns the whole link as written.
     pub fn source(&self) -> &'a str {
         self.source
     }
 
-    /// Where it leads: a URI reference, percent-encoded, such as `/sensors/temp`.
+    /// Returns the target: a URI reference, percent-encoded, such as `/sensors/temp`.
     pub fn target(&self) -> &'a str {
         self.target
     }
 
-    /// What is said about it, in the order of the text.
+    /// Returns the attributes, in the order of the text.
     pub fn attributes(&self) -> Attributes<'a> {
         Attributes(Cursor::new(self.attributes))
     }
 
-    /// The first attribute of a name. Further ones do not count: `rel`, `rt`, `if`, `sz`, `ct` and
-    /// `title` may be there once only (RFC 6690 2 and 3, RFC 7252 7.2.1).
+    /// Returns the first attribute of a name. Others are ignored: `rel`, `rt`, `if`, `sz`, `ct` and
+    /// `title` may occur only once (RFC 6690 2 and 3, RFC 7252 7.2.1).
     pub fn attribute(&self, name: &str) -> Option<Attribute<'a>> {
         self.attributes()
             .find(|attribute| attribute.name.eq_ignore_ascii_case(name))
     }
 
-    /// The value of the first attribute of a name, if it has one.
+    /// Returns the value of the first attribute of a name, if it has one.
     pub fn value(&self, name: &str) -> Option<Value<'a>> {
         self.attribute(name)?.value
     }
 
-    /// The relation types: `hosts` if nothing is said (RFC 6690 2.2).
+    /// Returns the relation types; `hosts` by default (RFC 6690 2.2).
     pub fn relations(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
         self.value("rel").unwrap_or(Value("hosts")).words()
     }
 
-    /// What the link leads away from, if that is not the list's own base (RFC 6690 2.1).
+    /// Returns the context of the link, if it is not the list's own base (RFC 6690 2.1).
     pub fn anchor(&self) -> Option<Cow<'a, str>> {
         self.value("anchor").map(Value::to_str)
     }
 
-    /// The resource types (RFC 6690 3.1).
+    /// Returns the resource types (RFC 6690 3.1).
     pub fn resource_types(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
         self.words("rt")
     }
 
-    /// The interface descriptions (RFC 6690 3.2).
+    /// Returns the interface descriptions (RFC 6690 3.2).
     pub fn interfaces(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
         self.words("if")
     }
 
-    /// The content formats that can be had (RFC 7252 7.2.1); what is no number of one is passed
-    /// over.
+    /// Returns the available content formats (RFC 7252 7.2.1); values that are not numbers are
+    /// skipped.
     pub fn content_formats(&self) -> impl Iterator<Item = ContentFormat> + use<'a> {
         self.words("ct")
             .filter_map(|word| word.0.parse().ok().map(ContentFormat))
     }
 
-    /// The largest size expected, in bytes (RFC 6690 3.3).
+    /// Returns the largest size expected, in bytes (RFC 6690 3.3).
     pub fn size(&self) -> Option<u64> {
         self.value("sz")?.0.parse().ok()
     }
 
-    /// Whether it is worth observing (RFC 7641 6).
+    /// Returns whether the resource is worth observing (RFC 7641 6).
     pub fn is_observable(&self) -> bool {
         self.attribute("obs").is_some()
     }
 
-    /// The space-separated values of an attribute; none if it is not there.
+    /// Returns the space-separated values of an attribute; none if it is absent.
     pub fn words(&self, name: &str) -> impl Iterator<Item = Value<'a>> + use<'a> {
         self.value(name).into_iter().flat_map(Value::words)
     }
 }
 
 impl<'a> Value<'a> {
-    /// The text, copied only if it has escapes.
+    /// Returns the text, copied only if it has escapes.
     pub fn to_str(self) -> Cow<'a, str> {
         if self.0.contains('\\') {
             Cow::Owned(self.chars().collect::<String>())
@@ -109,7 +109,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The values of a space-separated list, as `rt`, `if`, `rel` and `ct` have them.
+    /// Returns the values of a space-separated list, as `rt`, `if`, `rel` and `ct` have them.
     pub fn words(self) -> impl Iterator<Item = Self> + use<'a> {
         self.0.split(' ').filter(|word| !word.is_empty()).map(Self)
     }
@@ -165,7 +165,7 @@ impl<'a> Iterator for Attributes<'a> {
 
     fn next(&mut self) -> Option<Attribute<'a>> {
         self.0.skip_blanks();
-        // The text was checked when the link was read, so that only its end is left to find.
+        // The text was checked when the link was parsed, so only its end remains to be found.
         self.0.attribute().ok()
     }
 }
@@ -202,7 +202,7 @@ mod tests {
         );
         assert_eq!(link.size(), Some(9));
         assert!(link.is_observable());
-        // A value, or another one, means nothing (RFC 7641 6).
+        // A value or a repetition has no meaning (RFC 7641 6).
         assert!(one("</x>;obs=0").is_observable() && one("</x>;obs;obs=\"no\"").is_observable());
         assert_eq!(link.anchor().as_deref(), Some("/y"));
         let plain = one("</x>");

@@ -1,7 +1,7 @@
-//! The CoRE Link Format: what a server offers, as text (RFC 6690).
+//! The CoRE Link Format: a server's resources as text (RFC 6690).
 //!
-//! [`Links`] reads it without copying, [`LinkWriter`] writes it, and [`Filter`] picks links as the
-//! query of a request for `/.well-known/core` does.
+//! [`Links`] parses it without copying, [`LinkWriter`] writes it, and [`Filter`] selects links as
+//! the query of a request for `/.well-known/core` does.
 //!
 //! ```
 //! use carob_proto::link_format::{Filter, LinkWriter, Links};

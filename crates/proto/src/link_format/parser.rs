@@ -1,14 +1,14 @@
-//! From text to links (RFC 6690 2).
+//! Parsing of links (RFC 6690 2).
 //!
-//! Blanks and line breaks around `,` and `;` are passed over: RFC 6690's own examples have them,
-//! and so has the `Link` header that the format comes from (RFC 5988 5). Everything else that the
-//! grammar does not allow is an error, except that any text may stand between quotes.
+//! Blanks and line breaks around `,` and `;` are skipped: the examples of RFC 6690 have them, and
+//! so has the `Link` header it derives from (RFC 5988 5). Other deviations from the grammar are
+//! errors, except that any text may stand between quotes.
 
 use core::fmt;
 
 use super::link::{Attribute, Link, Value};
 
-/// What link-format text should have had at a place.
+/// The expected element at a position of link-format text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Expected {
@@ -16,7 +16,7 @@ pub enum Expected {
     Utf8,
     /// The `<` that begins a link.
     Target,
-    /// A character that a URI may have, or the `>` that ends it.
+    /// A character permitted in a URI, or the `>` that ends it.
     TargetEnd,
     /// `;` before an attribute, `,` before the next link, or the end.
     Separator,
@@ -28,13 +28,13 @@ pub enum Expected {
     Quote,
 }
 
-/// Why text is not in the link format, and where.
+/// A syntax error in link-format text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LinkError {
-    /// What was expected.
+    /// The expected element.
     pub expected: Expected,
-    /// The offset in the text, in bytes, of what was found instead.
+    /// The offset of the unexpected text, in bytes.
     pub offset: usize,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for LinkError {
 
 impl core::error::Error for LinkError {}
 
-/// The links of a text, one after the other; an error is the last thing it gives.
+/// The links of a text, in order. An error is the last item.
 #[derive(Clone, Debug)]
 pub struct Links<'a> {
     cursor: Cursor<'a>,
@@ -64,15 +64,15 @@ pub struct Links<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing was read: the text may be empty.
+    /// Nothing parsed yet: the text may be empty.
     Begin,
-    /// A comma was read: a link must follow.
+    /// After a comma: a link must follow.
     Comma,
     End,
 }
 
 impl<'a> Links<'a> {
-    /// Reads text.
+    /// Parses text.
     pub fn new(text: &'a str) -> Self {
         Self {
             cursor: Cursor { text, at: 0 },
@@ -80,7 +80,11 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// Reads the body of a message, which must be UTF-8 (RFC 6690 2).
+    /// Parses the body of a message, which must be UTF-8 (RFC 6690 2).
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] with the position of the first byte that is not UTF-8.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, LinkError> {
         match core::str::from_utf8(bytes) {
             Ok(text) => Ok(Self::new(text)),
@@ -148,8 +152,8 @@ impl<'a> Iterator for Links<'a> {
 
 impl core::iter::FusedIterator for Links<'_> {}
 
-/// A place in a text. It only ever stands between characters: it moves over ASCII one by one, and
-/// over anything else up to the next ASCII character.
+/// A position in a text, always between characters. It advances over ASCII one by one, and over
+/// other text up to the next ASCII character.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a str,
@@ -196,7 +200,7 @@ impl<'a> Cursor<'a> {
         self.take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
     }
 
-    /// Reads `;name`, `;name=token` or `;name="quoted"`.
+    /// Parses `;name`, `;name=token` or `;name="quoted"`.
     pub(super) fn attribute(&mut self) -> Result<Attribute<'a>, LinkError> {
         self.take(b';', Expected::Separator)?;
         self.skip_blanks();
@@ -229,13 +233,13 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The rest of a quoted string, its escapes as they are.
+    /// The rest of a quoted string, with its escapes.
     fn quoted(&mut self) -> Result<&'a str, LinkError> {
         let begin = self.at;
         loop {
             match self.peek() {
                 Some(b'"') => break,
-                // The byte after it may begin a longer character, whose others are neither quote
+                // The next byte may begin a longer character, whose other bytes are neither quote
                 // nor backslash.
                 Some(b'\\') => self.at += 2,
                 Some(_) => self.at += 1,
@@ -251,23 +255,24 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// What a URI may have, and a little more: not what shows that its `>` was forgotten.
+/// The bytes accepted in a target: those of a URI and a few more, but none that suggests a missing
+/// `>`.
 pub(super) fn is_target_byte(byte: u8) -> bool {
     byte > b' ' && byte != 0x7f && !matches!(byte, b'<' | b'>' | b'"')
 }
 
-/// `attr-char` of RFC 5987 3.2.1, of which names are made.
+/// `attr-char` of RFC 5987 3.2.1, the characters of names.
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&byte)
 }
 
-/// `ptokenchar` of RFC 6690 2, of which values without quotes are made.
+/// `ptokenchar` of RFC 6690 2, the characters of unquoted values.
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b';' | b'\\')
 }
 
-/// Whether a text can be the name of an attribute: `parmname`, or `ext-name-star` with its `*` at
-/// the end (RFC 6690 2).
+/// Returns whether a text can be an attribute name: `parmname`, or `ext-name-star` with its final
+/// `*` (RFC 6690 2).
 pub fn is_attribute_name(name: &str) -> bool {
     let stem = name.strip_suffix('*').unwrap_or(name);
     !stem.is_empty() && stem.bytes().all(is_name_byte)

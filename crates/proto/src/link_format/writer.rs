@@ -1,4 +1,4 @@
-//! From links to text (RFC 6690 2).
+//! Writing of links (RFC 6690 2).
 
 use alloc::string::String;
 use core::fmt::{Display, Write as _};
@@ -7,23 +7,22 @@ use super::Link;
 use super::parser::{is_attribute_name, is_target_byte};
 use crate::codec::uri::percent::{encode, is_path_byte};
 
-/// Writes links, one after the other, without blanks.
+/// Writes links in order, without blanks.
 ///
-/// What it writes can be read: what must not stand in a target is percent-encoded, what must not
-/// stand in a quoted string is escaped.
+/// The output is always valid: targets are percent-encoded and quoted strings escaped where needed.
 #[derive(Debug, Default)]
 pub struct LinkWriter {
     text: String,
 }
 
-/// The link that is being written: it takes attributes until the next one begins.
+/// The link being written; it accepts attributes until the next one begins.
 #[derive(Debug)]
 pub struct LinkEntry<'w> {
     text: &'w mut String,
 }
 
 impl LinkWriter {
-    /// An empty list.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
@@ -35,15 +34,15 @@ impl LinkWriter {
         self.end()
     }
 
-    /// Begins a link to a path of this server, given by its segments as Uri-Path options have
-    /// them: nothing encoded. An empty last segment is a slash at the end.
+    /// Begins a link to a path of this server, given by its segments as in Uri-Path options,
+    /// unencoded. An empty last segment is a trailing slash.
     pub fn path<S: AsRef<[u8]>>(&mut self, segments: impl IntoIterator<Item = S>) -> LinkEntry<'_> {
         self.begin();
         let mut segments = segments.into_iter().peekable();
         if segments.peek().is_none() {
             self.text.push('/');
         } else if segments.peek().is_some_and(|s| s.as_ref().is_empty()) {
-            // Two slashes at the beginning would make a host of what follows (RFC 3986 4.2).
+            // Two leading slashes would turn the rest into a host (RFC 3986 4.2).
             self.text.push_str("/.");
         }
         for segment in segments {
@@ -53,13 +52,13 @@ impl LinkWriter {
         self.end()
     }
 
-    /// Adds a link that was read, as it was written.
+    /// Adds a parsed link as it was written.
     pub fn copy(&mut self, link: &Link<'_>) {
         self.separate();
         self.text.push_str(link.source());
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn finish(self) -> String {
         self.text
     }
@@ -87,7 +86,7 @@ impl LinkEntry<'_> {
     /// Adds an attribute with a value: in quotes, unless it is a number, as `sz` must be and `ct`
     /// is (RFC 6690 3.3, RFC 7252 7.2.1). A `title` is always in quotes (RFC 6690 2).
     ///
-    /// What is no name ([`is_attribute_name`]) is left out, here and below.
+    /// Attributes with an invalid name ([`is_attribute_name`]) are omitted, here and below.
     pub fn attribute(self, name: &str, value: &str) -> Self {
         let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
         if digits && !name.eq_ignore_ascii_case("title") {

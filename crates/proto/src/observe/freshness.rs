@@ -1,28 +1,29 @@
-//! Which of two notifications is newer (RFC 7641 3.4).
+//! Freshness of notifications: reordering detection (RFC 7641 3.4).
 
 use carob_cc::time::{Duration, Instant};
 
 /// Values of the Observe option in notifications have 24 bits.
-pub const SEQUENCE_MAX: u32 = 0xff_ffff;
+pub(crate) const SEQUENCE_MAX: u32 = 0xff_ffff;
 
-/// A notification that arrives this much later than another is newer, whatever its number.
-pub const SURELY_NEWER: Duration = Duration::from_secs(128);
+/// A notification that arrives this much later than another is newer, regardless of its number.
+pub(crate) const SURELY_NEWER: Duration = Duration::from_secs(128);
 
-/// The newest notification of an observation so far: its number and when it arrived.
+/// The newest notification of an observation so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Newest {
-    /// The value of its Observe option.
-    pub sequence: u32,
-    /// When it arrived.
-    pub at: Instant,
+pub(crate) struct Newest {
+    /// The value of the Observe option.
+    pub(crate) sequence: u32,
+    /// The time of arrival.
+    pub(crate) at: Instant,
 }
 
 impl Newest {
-    /// Whether a notification with number `sequence` that arrives `now` is newer than this one.
+    /// Returns whether a notification with number `sequence` that arrives `now` is newer than this
+    /// one.
     ///
-    /// RFC 7641 3.4: (V1 < V2 and V2 - V1 < 2^23) or (V1 > V2 and V1 - V2 > 2^23) or
-    /// (T2 > T1 + 128 s).
-    pub fn is_older_than(&self, sequence: u32, now: Instant) -> bool {
+    /// RFC 7641 3.4: (V1 < V2 and V2 - V1 < 2^23) or (V1 > V2 and V1 - V2 > 2^23) or (T2 > T1 + 128
+    /// s).
+    pub(crate) fn is_older_than(&self, sequence: u32, now: Instant) -> bool {
         const HALF: u32 = 1 << 23;
         let (first, second) = (self.sequence, sequence & SEQUENCE_MAX);
         (first < second && second - first < HALF)

@@ -1,22 +1,22 @@
 //! Observing resources (RFC 7641), both roles.
 //!
-//! - [`freshness`]: a client tells newer notifications from older ones that arrive late;
-//! - `observers`: a server's list of who observes what, and how far each has been told;
-//! - `state`: what they are told.
+//! - `freshness`: a client discards notifications that arrive out of order;
+//! - `observers`: a server's list of observers, with the version last sent to each;
+//! - `state`: the representation that notifications carry.
 //!
-//! These are plain state: no message is built or sent here. The [endpoint](crate::endpoint)
-//! does that, under the peer's controller.
+//! These modules hold state only: they neither build nor send messages. The
+//! [endpoint](crate::endpoint) does that, under the peer's controller.
 
-pub mod freshness;
+pub(crate) mod freshness;
 pub(crate) mod observers;
 pub(crate) mod state;
 
 /// The value of the Observe option in a request (RFC 7641 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observe {
-    /// 0: add me to the list of observers, or refresh my place in it.
+    /// 0: registers the client in the list of observers, or refreshes the entry.
     Register,
-    /// 1: take me off the list.
+    /// 1: removes the client from the list.
     Deregister,
 }
 
@@ -29,9 +29,9 @@ impl Observe {
         }
     }
 
-    /// What a value in a request means; nothing for values that no document assigns, which are
-    /// ignored as an elective option's are.
-    pub const fn from_value(value: u32) -> Option<Self> {
+    /// Decodes a value in a request. `None` for unassigned values, which are ignored like an
+    /// elective option.
+    pub(crate) const fn from_value(value: u32) -> Option<Self> {
         match value {
             0 => Some(Self::Register),
             1 => Some(Self::Deregister),
@@ -40,9 +40,9 @@ impl Observe {
     }
 }
 
-/// What is observed: an application's number for one representation of one resource.
+/// The observed representation of a resource, by a number of the application.
 ///
-/// Observers of one subject are told the same thing. So requests whose answers differ, by query
-/// or by Accept, belong to different subjects.
+/// All observers of a subject receive the same notifications. Requests with different
+/// representations, by query or by Accept, need different subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subject(pub u64);

@@ -1,11 +1,12 @@
-//! Who observes what, and how far each has been told (RFC 7641 4.1).
+//! The list of observers, with the version last sent to each (RFC 7641 4.1).
 //!
-//! An observer is a peer and a token. It stands in two lists: that of its subject, which is walked
-//! when the subject's state changes, and that of its peer, which is walked when something is heard
-//! of the peer. The second one has a limit of its own, so that walking it is cheap.
+//! An observer is a peer and a token. It is in two lists: that of its subject, walked when the
+//! subject's state changes, and that of its peer, walked when the peer sends a message. The list of
+//! a peer has a limit of its own, which keeps the walk short.
 //!
-//! A subject's state is kept once, with a version; of each observer, only which version it was
-//! told. States in between are skipped (RFC 7641 4.5.2), so nothing queues up for a slow observer.
+//! A subject's state is stored once, with a version; each observer has only the version last sent
+//! to it. Intermediate states are skipped (RFC 7641 4.5.2), so nothing queues up for a slow
+//! observer.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -16,51 +17,52 @@ use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashTable};
 use slab::Slab;
 
-use super::Subject;
-use super::state::{Current, State};
+use crate::address::PeerIndex;
 use crate::codec::{BlockSize, MessageId, TokenKey};
+use crate::lru::LruList;
 use crate::message::Response;
-use crate::peer::PeerIndex;
-use crate::recency::Recency;
+use crate::observe::Subject;
+use crate::observe::state::{Current, State};
 
 /// Index of an observer in its table.
 pub(crate) type ObserverIndex = u32;
 
-/// No observer, no exchange.
+/// The index of no observer and no exchange.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A server must see a sign of interest at least this often: a notification sent as CON and
-/// acknowledged, or a new registration (RFC 7641 4.5).
+/// The interval in which a client must confirm its interest: by acknowledging a notification sent
+/// as CON, or by a new registration (RFC 7641 4.5).
 pub(crate) const CONFIRM_INTEREST: Duration = Duration::from_secs(24 * 3_600);
 
 /// One observation of one peer.
 #[derive(Debug)]
 pub(crate) struct Observer {
-    /// Known as long as the observer is listed, which counts among its users.
+    /// The peer, valid while the observer is listed, because the observer counts as a reference.
     pub(crate) peer: PeerIndex,
-    /// Of a longer one, the bytes are beside the table.
+    /// The token's key; the bytes of a longer token are beside the table.
     pub(crate) token: TokenKey,
-    /// The largest block it takes.
+    /// The largest block the observer accepts.
     pub(crate) size: BlockSize,
-    /// The response to its registration has not been sent yet; notifications wait for it.
+    /// The registration has no response yet; notifications wait for it.
     pub(crate) pending: bool,
-    /// The last NON notification, should an RST answer it, and whether there was one.
+    /// The Message ID of the last NON notification, matched against an RST, and whether there was
+    /// one.
     last_id: MessageId,
     has_last: bool,
     subject: u32,
-    /// The version of its subject's state that it was sent last.
+    /// The version of the subject's state last sent.
     version: u32,
-    /// Its notification that waits to be sent or acknowledged; [`NONE`] if there is none.
+    /// The notification waiting to be sent or acknowledged; [`NONE`] without one.
     pub(crate) exchange: u32,
-    /// Its neighbours among the observers of its subject, and of its peer.
+    /// The neighbours in the list of the subject and in that of the peer.
     of_subject: Links,
     of_peer: Links,
-    /// When it last showed interest.
+    /// The time at which interest was last confirmed.
     pub(crate) confirmed: Instant,
     /// NON notifications since then.
     pub(crate) unconfirmed: u16,
-    /// What its request's block-wise transfer is known by; most observers of a subject share it, so
-    /// its length is not kept here.
+    /// The key of the request's block-wise transfer. Most observers of a subject share it, so it
+    /// carries its own length.
     pub(crate) key: Arc<KeyBytes>,
 }
 
@@ -83,7 +85,7 @@ impl core::ops::Deref for KeyBytes {
 }
 
 impl Observer {
-    /// It was sent this notification, as NON.
+    /// Records that this notification was sent as NON.
     pub(crate) fn sent_as(&mut self, id: MessageId) {
         (self.last_id, self.has_last) = (id, true);
     }
@@ -95,7 +97,7 @@ struct Links {
     next: u32,
 }
 
-/// What is observed, and its current state.
+/// A subject and its current state.
 #[derive(Debug)]
 pub(crate) struct Observed {
     subject: Subject,
@@ -105,19 +107,19 @@ pub(crate) struct Observed {
     pub(super) current: Current,
 }
 
-/// Where telling a subject's observers has got to.
+/// The progress of a fan-out to a subject's observers.
 #[derive(Clone, Copy, Debug)]
 struct Telling {
     subject: u32,
     next: u32,
 }
 
-/// A request to observe.
+/// A registration request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registration<'a> {
     pub(crate) peer: PeerIndex,
     pub(crate) token: TokenKey,
-    /// The bytes of a token longer than its key; empty if there are none.
+    /// The bytes of a token longer than its key; otherwise empty.
     pub(crate) long_token: &'a [u8],
     pub(crate) size: BlockSize,
     pub(crate) key: &'a [u8],
@@ -130,17 +132,17 @@ pub(crate) struct Observers {
     subjects: HashTable<u32>,
     observed: Slab<Observed>,
     slots: Slab<Observer>,
-    by_interest: Recency,
-    /// Subjects whose observers are being told a new state, and who is next.
+    by_interest: LruList,
+    /// Subjects with a fan-out in progress, and the next observer of each.
     telling: VecDeque<Telling>,
     limit: usize,
     limit_of_peer: usize,
-    /// The bytes of tokens that are longer than their keys.
+    /// The bytes of tokens longer than their keys.
     long_tokens: HashMap<ObserverIndex, Box<[u8]>, FixedState>,
-    /// Bytes of all keys, those that observers share counted once, and of those tokens.
+    /// Bytes of all keys, shared ones counted once, and of long tokens.
     key_bytes: usize,
     key_limit: usize,
-    /// NON notifications between signs of interest; the next one is sent as CON.
+    /// NON notifications between confirmations of interest; the next one is sent as CON.
     unconfirmed_max: u16,
 }
 
@@ -157,7 +159,7 @@ impl Observers {
             subjects: HashTable::new(),
             observed: Slab::new(),
             slots: Slab::new(),
-            by_interest: Recency::default(),
+            by_interest: LruList::default(),
             telling: VecDeque::new(),
             limit: limit.min(NONE as usize - 1),
             limit_of_peer,
@@ -175,7 +177,7 @@ impl Observers {
         core::hash::BuildHasher::hash_one(&self.state, subject.0)
     }
 
-    /// Where a subject is, if anybody observes it.
+    /// The index of a subject, if it is observed.
     pub(crate) fn find_subject(&self, subject: Subject) -> Option<u32> {
         self.subjects
             .find(self.hash(subject), |&i| {
@@ -190,7 +192,7 @@ impl Observers {
             .map_or(0, |at| self.observed[at as usize].observers as usize)
     }
 
-    /// The observers of a peer, from `first` on, as its peer has it.
+    /// The observers of a peer, starting at `first`, the head of the peer's list.
     fn of_peer(&self, first: u32) -> impl Iterator<Item = ObserverIndex> {
         let mut next = first;
         core::iter::from_fn(move || {
@@ -207,7 +209,7 @@ impl Observers {
             .find(|&i| self.slots[i as usize].token == *token)
     }
 
-    /// The bytes of an observer's token, if it has a long one.
+    /// The bytes of an observer's token if it is long; otherwise empty.
     #[cold]
     pub(crate) fn long_token(&self, index: ObserverIndex) -> &[u8] {
         self.long_tokens.get(&index).map_or(&[], |token| token)
@@ -229,10 +231,10 @@ impl Observers {
         self.of_peer(first).next()
     }
 
-    /// Lists an observer, or refreshes the one with the same peer and token (RFC 7641 4.1).
-    /// `first` is the head of its peer's list. Nothing if a limit is reached.
+    /// Registers an observer, or refreshes the one with the same peer and token (RFC 7641 4.1).
+    /// `first` is the head of the peer's list. Returns `None` at a limit.
     ///
-    /// Whoever calls removes an observer of the same token from another subject before.
+    /// The caller first removes an observer of the same token from another subject.
     pub(crate) fn register(
         &mut self,
         now: Instant,
@@ -248,20 +250,7 @@ impl Observers {
             key,
         } = registration;
         if let Some(index) = self.find(*first, &token) {
-            let at = self.slots[index as usize].subject;
-            let version = self.observed[at as usize].version;
-            let observer = &mut self.slots[index as usize];
-            observer.size = size;
-            observer.pending = true;
-            observer.version = version;
-            observer.confirmed = now;
-            observer.unconfirmed = 0;
-            if observer.key[..] != *key {
-                let before = core::mem::replace(&mut observer.key, KeyBytes::new(key));
-                self.key_bytes += key.len();
-                self.forget_key(&before);
-            }
-            self.by_interest.touch(index);
+            self.refresh(now, index, size, key);
             return Some(index);
         }
         let full =
@@ -273,18 +262,7 @@ impl Observers {
             .find_subject(subject)
             .unwrap_or_else(|| self.add_subject(subject));
         let head = self.observed[at as usize].first;
-        // Requests for one representation are mostly alike.
-        let key = match self.slots.get(head as usize) {
-            Some(other) if other.key[..] == *key => Arc::clone(&other.key),
-            _ if self.key_bytes + key.len() + long_token.len() > self.key_limit => {
-                self.forget_if_deserted(at);
-                return None;
-            }
-            _ => {
-                self.key_bytes += key.len();
-                KeyBytes::new(key)
-            }
-        };
+        let key = self.shared_key(at, key, long_token.len())?;
         let index = self.slots.insert(Observer {
             peer,
             token,
@@ -325,6 +303,42 @@ impl Observers {
         Some(index)
     }
 
+    /// Refreshes an observer that registers again (RFC 7641 4.1).
+    fn refresh(&mut self, now: Instant, index: ObserverIndex, size: BlockSize, key: &[u8]) {
+        let at = self.slots[index as usize].subject;
+        let version = self.observed[at as usize].version;
+        let observer = &mut self.slots[index as usize];
+        observer.size = size;
+        observer.pending = true;
+        observer.version = version;
+        observer.confirmed = now;
+        observer.unconfirmed = 0;
+        if observer.key[..] != *key {
+            let before = core::mem::replace(&mut observer.key, KeyBytes::new(key));
+            self.key_bytes += key.len();
+            self.forget_key(&before);
+        }
+        self.by_interest.touch(index);
+    }
+
+    /// The key of a new observer of a subject, shared with another one where they are alike, as
+    /// requests for one representation mostly are. None if there is no room for it beside so many bytes
+    /// of its token.
+    fn shared_key(&mut self, at: u32, key: &[u8], token: usize) -> Option<Arc<KeyBytes>> {
+        let head = self.observed[at as usize].first;
+        match self.slots.get(head as usize) {
+            Some(other) if other.key[..] == *key => Some(Arc::clone(&other.key)),
+            _ if self.key_bytes + key.len() + token > self.key_limit => {
+                self.forget_if_deserted(at);
+                None
+            }
+            _ => {
+                self.key_bytes += key.len();
+                Some(KeyBytes::new(key))
+            }
+        }
+    }
+
     fn add_subject(&mut self, subject: Subject) -> u32 {
         let at = self.observed.insert(Observed {
             subject,
@@ -346,8 +360,8 @@ impl Observers {
         at
     }
 
-    /// Takes an observer off the lists. `first` is the head of its peer's list. Besides the
-    /// observer, its subject if nobody observes that any more.
+    /// Removes an observer. `first` is the head of the peer's list. Returns the observer, and its
+    /// subject if that has no observers left.
     pub(crate) fn remove(
         &mut self,
         index: ObserverIndex,
@@ -389,7 +403,7 @@ impl Observers {
         (observer, forgotten)
     }
 
-    /// Forgets a subject that nobody observes; which it was.
+    /// Removes a subject without observers; returns which it was.
     fn forget_if_deserted(&mut self, at: u32) -> Option<Subject> {
         let at = at as usize;
         (self.observed[at].observers == 0).then(|| {
@@ -404,14 +418,14 @@ impl Observers {
         })
     }
 
-    /// An observer's key is needed no more, unless others share it.
+    /// Drops an observer's key, unless others share it.
     fn forget_key(&mut self, key: &Arc<KeyBytes>) {
         if Arc::strong_count(key) == 1 {
             self.key_bytes -= key.len();
         }
     }
 
-    /// Notes a new state of a subject. [`next_to_tell`](Self::next_to_tell) names its observers.
+    /// Sets a new state of a subject. [`next_to_tell`](Self::next_to_tell) returns its observers.
     pub(crate) fn change(&mut self, subject: Subject, state: State) {
         let Some(at) = self.find_subject(subject) else {
             return;
@@ -420,20 +434,21 @@ impl Observers {
         observed.version = observed.version.wrapping_add(1);
         observed.current.set(state);
         let next = observed.first;
-        // Those told already of a state that is old by now are told again.
+        // Observers already sent a superseded state are notified again.
         match self.telling.iter_mut().find(|t| t.subject == at) {
             Some(telling) => telling.next = next,
             None => self.telling.push_back(Telling { subject: at, next }),
         }
     }
 
-    /// Whether some observers of a subject have yet to be told that it has changed.
+    /// Returns whether some observers of a subject have not been notified of its change yet.
     pub(crate) fn is_telling(&self, subject: Subject) -> bool {
         let at = self.find_subject(subject);
         at.is_some_and(|at| self.telling.iter().any(|telling| telling.subject == at))
     }
 
-    /// The next observer that is to be told a new state, subject by subject.
+    /// The next observer to notify of a new state, subject by subject.
+    #[inline]
     pub(crate) fn next_to_tell(&mut self) -> Option<ObserverIndex> {
         loop {
             let telling = self.telling.front_mut()?;
@@ -448,8 +463,8 @@ impl Observers {
         }
     }
 
-    /// Keeps what an observer was told in answer to its registration, unless a newer state is to be
-    /// told already.
+    /// Stores the response to a registration as the state, unless a newer state is being sent
+    /// already.
     pub(crate) fn remember_state(&mut self, index: ObserverIndex, response: &Response) {
         if !self.is_behind(index) {
             let at = self.slots[index as usize].subject;
@@ -457,15 +472,14 @@ impl Observers {
         }
     }
 
-    /// Whether a state has the format that the subject's observers were told first
-    /// (RFC 7641 4.2).
+    /// Returns whether a state has the format of the subject's first notification (RFC 7641 4.2).
     pub(crate) fn suits(&self, subject: Subject, response: &Response) -> bool {
         let at = self.find_subject(subject);
         at.is_none_or(|at| self.observed[at as usize].current.suits(response))
     }
 
-    /// Whether an observer's registration can be answered with this: it has the format that the
-    /// others were told first, or there are no others, and then its own counts from now on.
+    /// Returns whether this response fits an observer's registration. It must have the format that
+    /// other observers received first; without others, its own format applies from now on.
     pub(crate) fn may_begin_with(&mut self, index: ObserverIndex, response: &Response) -> bool {
         let at = self.slots[index as usize].subject;
         let observed = &mut self.observed[at as usize];
@@ -475,7 +489,7 @@ impl Observers {
         observed.current.suits(response)
     }
 
-    /// What an observer is to be told.
+    /// The state to send to an observer.
     pub(crate) fn state(&self, index: ObserverIndex) -> Option<&State> {
         let observer = self.slots.get(index as usize)?;
         self.observed[observer.subject as usize]
@@ -488,7 +502,7 @@ impl Observers {
         self.observed[self.slots[index as usize].subject as usize].subject
     }
 
-    /// The notification `exchange` of an observer is over; the observer may have gone already.
+    /// Ends the notification `exchange` of an observer, which may be removed already.
     pub(crate) fn leave(&mut self, index: ObserverIndex, exchange: u32) {
         if let Some(observer) = self.slots.get_mut(index as usize)
             && observer.exchange == exchange
@@ -497,32 +511,33 @@ impl Observers {
         }
     }
 
-    /// Whether there is a state that an observer has not been told.
+    /// Returns whether an observer's last version is older than the current one.
     pub(crate) fn is_behind(&self, index: ObserverIndex) -> bool {
         let observer = &self.slots[index as usize];
         observer.version != self.observed[observer.subject as usize].version
     }
 
-    /// An observer is being told the current state.
-    pub(crate) fn tell(&mut self, index: ObserverIndex) {
+    /// Records that an observer is sent the current state.
+    pub(crate) fn mark_current(&mut self, index: ObserverIndex) {
         let observer = &mut self.slots[index as usize];
         observer.version = self.observed[observer.subject as usize].version;
     }
 
-    /// An observer's registration is being answered. What changed since the registration remains
-    /// to be told.
-    pub(crate) fn tell_registered(&mut self, index: ObserverIndex) {
+    /// Records that an observer's registration has its response. Changes since the registration
+    /// remain to be sent.
+    pub(crate) fn mark_registered(&mut self, index: ObserverIndex) {
         self.slots[index as usize].pending = false;
     }
 
-    /// Whether what an observer is told next must ask whether it is still there (RFC 7641 4.5, 7).
+    /// Returns whether the next notification of an observer must be confirmable (RFC 7641 4.5, 7).
     pub(crate) fn must_confirm(&self, index: ObserverIndex, now: Instant) -> bool {
         let observer = &self.slots[index as usize];
         observer.unconfirmed >= self.unconfirmed_max
             || now.since(observer.confirmed) >= CONFIRM_INTEREST
     }
 
-    /// An observer has been asked whether it is still there, or will be with what it is told next.
+    /// Records that an observer's interest is being verified, by a message sent or by the next
+    /// notification.
     pub(crate) fn ask(&mut self, index: ObserverIndex, now: Instant) {
         let observer = &mut self.slots[index as usize];
         observer.confirmed = now;
@@ -530,7 +545,7 @@ impl Observers {
         self.by_interest.touch(index);
     }
 
-    /// An observer has shown interest.
+    /// Records that an observer has confirmed its interest.
     pub(crate) fn confirm(&mut self, index: ObserverIndex, now: Instant) {
         let observer = &mut self.slots[index as usize];
         observer.confirmed = now;
@@ -538,7 +553,7 @@ impl Observers {
         self.by_interest.touch(index);
     }
 
-    /// The observer that showed interest longest ago, and when.
+    /// The observer whose last confirmation is oldest, and its time.
     pub(crate) fn least_interested(&self) -> Option<(ObserverIndex, Instant)> {
         let index = self.by_interest.oldest()?;
         Some((index, self.slots[index as usize].confirmed))
@@ -668,7 +683,7 @@ mod tests {
         assert_eq!(observers.next_to_tell(), Some(all[0]));
         assert_eq!(observers.next_to_tell(), Some(other));
         assert_eq!(observers.next_to_tell(), None);
-        // The last one leaves while its subject is being told.
+        // The last observer leaves during the fan-out of its subject.
         observers.change(Subject(8), state());
         observers.remove(other, &mut head);
         assert_eq!(observers.next_to_tell(), None);

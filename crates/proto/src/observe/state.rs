@@ -1,32 +1,31 @@
-//! What the observers of a subject are told: its state, and the format they were told first.
+//! The state of a subject, as its notifications carry it, and their format.
 
 use crate::codec::{Code, ContentFormat};
 use crate::message::Response;
 
-/// A state as its notifications tell it.
+/// A state as its notifications carry it.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) response: Response,
-    /// Tell it in CON messages.
+    /// Its notifications are confirmable.
     pub(crate) confirmable: bool,
 }
 
-/// The state of a subject, as far as it is known.
+/// The current state of a subject, as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct Current {
-    /// None until one was told, or if what was told of it is of no use to all.
+    /// `None` before the first notification, or if that was not usable for all observers.
     pub(super) state: Option<State>,
     format: FirstFormat,
 }
 
-/// The Content-Format that observers were told first, which all later states must have
-/// (RFC 7641 4.2).
+/// The Content-Format of the first notification, required of all later ones (RFC 7641 4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum FirstFormat {
-    /// No state was told but by its tag.
+    /// No state was sent except by its entity tag (2.03).
     #[default]
     Unknown,
-    /// It is this, or it was left out.
+    /// The Content-Format, or its absence.
     Known(Option<ContentFormat>),
 }
 
@@ -40,14 +39,14 @@ impl FirstFormat {
 }
 
 impl Current {
-    /// Whether a response has the format that was told first.
+    /// Returns whether a response has the first notification's format.
     pub(super) fn suits(&self, response: &Response) -> bool {
         let format = FirstFormat::of(response);
         let unknown = [self.format, format].contains(&FirstFormat::Unknown);
         unknown || self.format == format
     }
 
-    /// There is a new state to tell.
+    /// Sets a new state to send.
     pub(super) fn set(&mut self, state: State) {
         if self.format == FirstFormat::Unknown {
             self.format = FirstFormat::of(&state.response);
@@ -55,20 +54,19 @@ impl Current {
         self.state = Some(state);
     }
 
-    /// Notes what the only observer was told in answer to its registration: it begins anew with
-    /// that.
+    /// Restarts with the response to the only observer's registration.
     pub(super) fn begin_anew(&mut self) {
         self.format = FirstFormat::Unknown;
     }
 
-    /// Keeps what an observer was told in answer to its registration, for those who must be told
-    /// once more.
+    /// Stores the response to a registration, for observers to be notified again.
     pub(super) fn remember(&mut self, response: &Response) {
         let known = self.state.as_ref();
         let confirmable = known.is_some_and(|state| state.confirmable);
         match known.map(|state| &state.response) {
             Some(known) if response.code == Code::VALID => {
-                // Who named another tag could not be told by this one. The state itself serves all.
+                // Requests with other entity tags could not be answered by this one; the full state
+                // serves all.
                 if known.code == Code::VALID && known.etag() != response.etag() {
                     self.state = None;
                 }

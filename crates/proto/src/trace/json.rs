@@ -1,22 +1,22 @@
-//! A protocol event as one line of JSON: the form of every event log, be its events from real
-//! sockets or from the simulator.
+//! A protocol event as one line of JSON: the form of every event log, from real sockets and from
+//! the simulator.
 //!
-//! Keys: `at_us` (microseconds since the endpoint's clock began), `peer`, `event`; then what the
-//! event has. Numbers are whole, times are in microseconds, and what is not known is left out.
+//! Keys: `at_us` (microseconds since the endpoint's clock began), `peer`, `event`; then the fields
+//! of the event. Numbers are integers, times are in microseconds, and unknown values are omitted.
 
 use core::fmt::{self, Display, Formatter};
 
 use carob_cc::evidence::Kind;
 use carob_cc::time::Duration;
 
-use super::{Trace, What};
+use super::{Trace, TraceEvent};
 use crate::codec::{Code, MessageId, Type};
 
-/// Writes its event as a JSON object, without a line break.
+/// Writes an event as a JSON object, without a line break.
 #[derive(Clone, Copy, Debug)]
 pub struct Json<'a>(pub(super) &'a Trace);
 
-/// The pieces of an object after its first.
+/// The members of an object after its first.
 struct Object<'a, 'f>(&'a mut Formatter<'f>);
 
 impl Object<'_, '_> {
@@ -24,7 +24,7 @@ impl Object<'_, '_> {
         write!(self.0, ",\"{key}\":{}", value.into())
     }
 
-    /// A word of ours, or an address: nothing that would need escaping.
+    /// Writes a word of this crate or an address, which needs no escaping.
     fn word(&mut self, key: &str, value: impl Display) -> fmt::Result {
         write!(self.0, ",\"{key}\":\"{value}\"")
     }
@@ -65,16 +65,23 @@ fn purpose_of(kind: Kind) -> &'static str {
 
 impl Display for Json<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Trace { at, peer, what } = self.0;
+        let Trace { at, peer, event } = self.0;
         let at = at.as_micros();
-        let event = what.name();
+        let name = event.name();
         write!(
             f,
-            "{{\"at_us\":{at},\"peer\":\"{peer}\",\"event\":\"{event}\""
+            "{{\"at_us\":{at},\"peer\":\"{peer}\",\"event\":\"{name}\""
         )?;
-        let mut object = Object(f);
-        match *what {
-            What::Sent {
+        Object(f).members(*event)?;
+        f.write_str("}")
+    }
+}
+
+impl Object<'_, '_> {
+    /// The members that say more of an event.
+    fn members(&mut self, event: TraceEvent) -> fmt::Result {
+        match event {
+            TraceEvent::Sent {
                 id,
                 kind,
                 purpose,
@@ -82,63 +89,65 @@ impl Display for Json<'_> {
                 timeout,
                 bytes,
             } => {
-                object.id(id)?;
-                object.word("type", name_of(kind))?;
-                object.word("purpose", purpose_of(purpose))?;
-                object.number("retransmissions", retransmissions)?;
-                object.time("timeout_us", timeout)?;
-                object.number("bytes", bytes)?;
+                self.id(id)?;
+                self.word("type", name_of(kind))?;
+                self.word("purpose", purpose_of(purpose))?;
+                self.number("retransmissions", retransmissions)?;
+                self.time("timeout_us", timeout)?;
+                self.number("bytes", bytes)?;
             }
-            What::Answered {
+            TraceEvent::Answered {
                 id,
                 retransmissions,
                 since_original,
                 rto,
             } => {
-                object.id(id)?;
-                object.number("retransmissions", retransmissions)?;
-                object.time("since_original_us", Some(since_original))?;
-                object.time("rto_us", rto)?;
+                self.id(id)?;
+                self.number("retransmissions", retransmissions)?;
+                self.time("since_original_us", Some(since_original))?;
+                self.time("rto_us", rto)?;
             }
-            What::Abandoned {
+            TraceEvent::Abandoned {
                 id,
                 retransmissions,
             } => {
                 if let Some(id) = id {
-                    object.id(id)?;
+                    self.id(id)?;
                 }
-                object.number("retransmissions", retransmissions)?;
+                self.number("retransmissions", retransmissions)?;
             }
-            What::Received {
+            TraceEvent::Received {
                 id,
                 kind,
                 code,
                 bytes,
             }
-            | What::Replied {
+            | TraceEvent::Replied {
                 id,
                 kind,
                 code,
                 bytes,
-            } => object.message(id, kind, code, bytes)?,
-            What::AnsweredAgain { id } | What::Superseded { id } | What::Duplicate { id } => {
-                object.id(id)?;
+            } => self.message(id, kind, code, bytes)?,
+            TraceEvent::AnsweredAgain { id }
+            | TraceEvent::Superseded { id }
+            | TraceEvent::Duplicate { id } => {
+                self.id(id)?;
             }
-            What::NotificationDropped
-            | What::Challenged
-            | What::Observed
-            | What::Unobserved
-            | What::Stale
-            | What::Malformed
-            | What::Connected
-            | What::Disconnected => {}
+            TraceEvent::NotificationDropped
+            | TraceEvent::Challenged
+            | TraceEvent::Observed
+            | TraceEvent::Unobserved
+            | TraceEvent::Stale
+            | TraceEvent::Malformed
+            | TraceEvent::Connected
+            | TraceEvent::Disconnected => {}
         }
-        f.write_str("}")
+        Ok(())
     }
 }
 
-impl What {
-    /// The event's name, as event logs have it.
+impl TraceEvent {
+    /// Returns the event's name in event logs.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Sent { .. } => "sent",
@@ -167,18 +176,18 @@ mod tests {
     use alloc::string::ToString;
     use carob_cc::time::Instant;
 
-    fn line(what: What) -> alloc::string::String {
+    fn line(event: TraceEvent) -> alloc::string::String {
         let trace = Trace {
             at: Instant::from_micros(1_500),
             peer: "[fd00::1]:5683".parse().unwrap(),
-            what,
+            event,
         };
         trace.json().to_string()
     }
 
     #[test]
     fn a_copy_sent_is_one_object_with_its_timer() {
-        let sent = What::Sent {
+        let sent = TraceEvent::Sent {
             id: MessageId(7),
             kind: Type::Confirmable,
             purpose: Kind::Request,
@@ -194,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_left_out() {
-        let abandoned = What::Abandoned {
+        let abandoned = TraceEvent::Abandoned {
             id: None,
             retransmissions: 0,
         };
@@ -203,14 +212,14 @@ mod tests {
             r#"{"at_us":1500,"peer":"[fd00::1]:5683","event":"abandoned","retransmissions":0}"#
         );
         assert_eq!(
-            line(What::Stale),
+            line(TraceEvent::Stale),
             r#"{"at_us":1500,"peer":"[fd00::1]:5683","event":"stale"}"#
         );
     }
 
     #[test]
     fn a_message_received_has_type_and_code() {
-        let received = What::Received {
+        let received = TraceEvent::Received {
             id: MessageId(9),
             kind: Type::Acknowledgement,
             code: Code::CONTENT,

@@ -9,120 +9,119 @@ use carob_cc::time::{Duration, Instant};
 
 use crate::codec::{Code, MessageId, Type};
 
+pub use crate::trace::json::Json;
+
 /// One protocol event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// When.
+    /// The time of the event.
     pub at: Instant,
-    /// With whom.
+    /// The peer.
     pub peer: SocketAddr,
-    /// What happened.
-    pub what: What,
+    /// The event.
+    pub event: TraceEvent,
 }
 
-pub use json::Json;
-
 impl Trace {
-    /// The event as one line of JSON, for event logs.
+    /// Returns the event as one line of JSON, for event logs.
     pub fn json(&self) -> Json<'_> {
         Json(self)
     }
 }
 
-/// What happened.
+/// Kinds of protocol events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum What {
-    /// A copy of a message of our own left.
+pub enum TraceEvent {
+    /// A message was sent or retransmitted by this endpoint.
     Sent {
-        /// Its Message ID.
+        /// The Message ID.
         id: MessageId,
         /// CON or NON.
         kind: Type,
-        /// What it is: a request, a separate response or a notification.
+        /// The purpose: a request, a separate response or a notification.
         purpose: Kind,
-        /// 0 for the original.
+        /// 0 for the original transmission.
         retransmissions: u8,
-        /// The timer that now runs (CON only).
+        /// The retransmission timeout now running (CON only).
         timeout: Option<Duration>,
         /// Size of the message in bytes.
         bytes: u32,
     },
-    /// An exchange of ours was answered.
+    /// An exchange of this endpoint was answered.
     Answered {
-        /// Its Message ID.
+        /// The Message ID.
         id: MessageId,
-        /// Copies sent beyond the original.
+        /// Retransmissions sent.
         retransmissions: u8,
-        /// Time since the original copy.
+        /// Time since the original transmission.
         since_original: Duration,
-        /// The controller's overall RTO afterwards, if it keeps one.
+        /// The controller's overall RTO afterwards, if it has one.
         rto: Option<Duration>,
     },
-    /// An exchange of ours was answered again.
+    /// An exchange of this endpoint was answered again.
     AnsweredAgain {
-        /// Its Message ID.
+        /// The Message ID.
         id: MessageId,
     },
-    /// A notification that nobody acknowledged gives way to a newer one, in a message of its own;
-    /// its count and timer go on with that.
+    /// An unacknowledged notification was superseded by a newer one, in a message of its own. Its
+    /// retransmission count and timer carry over (RFC 7641 4.5.2).
     Superseded {
-        /// Its Message ID.
+        /// The Message ID.
         id: MessageId,
     },
-    /// A notification was dropped because as many as may wait did
+    /// A notification was dropped because the queue was full
     /// ([`NotificationQueue::Queue`](crate::endpoint::NotificationQueue::Queue)).
     NotificationDropped,
-    /// An exchange of ours was given up.
+    /// An exchange of this endpoint was given up.
     Abandoned {
-        /// Its Message ID, if it ever left.
+        /// The Message ID, if the message was ever sent.
         id: Option<MessageId>,
-        /// Copies sent beyond the original.
+        /// Retransmissions sent.
         retransmissions: u8,
     },
-    /// A request of ours was answered with a challenge, and repeated with the Echo value it gave
-    /// (RFC 9175 2.3).
+    /// A request of this endpoint was challenged, and repeated with the Echo value received (RFC
+    /// 9175 2.3).
     Challenged,
-    /// A duplicate of a message arrived and was answered from memory or ignored.
+    /// A duplicate message was received, and answered from memory or ignored.
     Duplicate {
-        /// Its Message ID.
+        /// The Message ID.
         id: MessageId,
     },
-    /// A message arrived. Reported only with
+    /// A message was received. Reported only with
     /// [`Tracing::Everything`](crate::endpoint::Tracing::Everything), like the next.
     Received {
-        /// Its Message ID.
+        /// The Message ID.
         id: MessageId,
-        /// Its type.
+        /// The message type.
         kind: Type,
-        /// Its code.
+        /// The code.
         code: Code,
         /// Size of the message in bytes.
         bytes: u32,
     },
     /// A message was answered with an acknowledgement, a piggybacked response or a reset.
     Replied {
-        /// Its Message ID.
+        /// The Message ID.
         id: MessageId,
         /// ACK or RST.
         kind: Type,
-        /// Its code.
+        /// The code.
         code: Code,
-        /// Size of the answer in bytes.
+        /// Size of the reply in bytes.
         bytes: u32,
     },
-    /// The peer observes a resource of ours.
+    /// The peer began to observe a resource of this endpoint.
     Observed,
-    /// The peer observes a resource of ours no more.
+    /// The peer stopped observing a resource of this endpoint.
     Unobserved,
-    /// What we know of a resource of the peer's went stale.
+    /// An observed representation of the peer became stale.
     Stale,
-    /// A datagram was no CoAP message and was rejected or ignored; or what came on a connection was
-    /// none, and the connection was aborted.
+    /// Bytes received are not a CoAP message. A datagram was rejected or ignored, a connection
+    /// aborted.
     Malformed,
-    /// A connection with the peer is there. On it, Message IDs only tell which events belong
-    /// together.
+    /// A connection with the peer is established. Its Message IDs only relate events to each other.
     Connected,
-    /// A connection has ended.
+    /// A connection with the peer ended.
     Disconnected,
 }

@@ -1,5 +1,5 @@
-//! Budgets over all peers behind one bottleneck: what leaves when, in whose turn, and that nothing
-//! waits for ever.
+//! Budgets over all peers behind one bottleneck: time and order of transmissions, and no
+//! starvation.
 
 use std::net::SocketAddr;
 
@@ -8,8 +8,8 @@ use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{
     Code, MessageId, MessageView, OptionNumber, Token, TokenView, Type, Writer,
 };
-use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, Sending, Subject};
+use carob_proto::congestion::CongestionControl;
+use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestConfig, Subject};
 use carob_proto::prefix::Prefix;
 use carob_proto::{Request, Response};
 
@@ -34,7 +34,7 @@ impl Crowd {
     fn new(change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::default();
         config.aggregates = vec![Prefix::ALL];
-        config.controller = Choice::named("default").unwrap();
+        config.controller = CongestionControl::named("default").unwrap();
         change(&mut config);
         Self {
             now: Instant::ZERO,
@@ -52,7 +52,7 @@ impl Crowd {
         let request = Request::get();
         (self
             .endpoint
-            .request(self.now, to, request, Sending::default()))
+            .request(self.now, to, request, RequestConfig::default()))
         .unwrap();
     }
 
@@ -183,7 +183,7 @@ fn each_prefix_has_a_budget_of_its_own_and_who_has_none_does_not_wait() {
 
 #[test]
 fn where_nobody_answers_requests_fail_and_the_next_ones_leave() {
-    let mut crowd = Crowd::new(|config| config.aggregate.initial_bytes = 128);
+    let mut crowd = Crowd::new(|config| config.aggregate.initial_window = 128);
     crowd.silent = true;
     for number in 1..=30 {
         crowd.ask(peer(number));
@@ -205,7 +205,7 @@ fn a_request_that_is_cancelled_while_its_peer_waits_leaves_nothing_behind() {
     crowd.ask(peer(1));
     let now = crowd.now;
     let id = (crowd.endpoint)
-        .request(now, peer(2), Request::get(), Sending::default())
+        .request(now, peer(2), Request::get(), RequestConfig::default())
         .unwrap();
     crowd.endpoint.cancel(now, id);
     crowd.ask(peer(3));

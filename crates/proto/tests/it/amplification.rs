@@ -10,7 +10,7 @@ use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
 use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
 use carob_proto::endpoint::{
-    AMPLIFICATION_FACTOR, Config, Endpoint, Event, IncomingId, Output, Sending, Subject,
+    AMPLIFICATION_FACTOR, Config, Endpoint, Event, IncomingId, Output, RequestConfig, Subject,
 };
 use carob_proto::message::Payload;
 use carob_proto::prefix::AmplificationLimit;
@@ -464,7 +464,7 @@ fn who_has_answered_us_by_a_long_token_need_not_show_it_again() {
         let mut target = Target::with(config);
         let asked = target
             .server
-            .request(target.now, victim(), get("x"), Sending::default());
+            .request(target.now, victim(), get("x"), RequestConfig::default());
         asked.unwrap();
         target.drain();
         let request = target.last();
@@ -481,7 +481,7 @@ fn who_has_answered_us_by_a_long_token_need_not_show_it_again() {
 fn requests_of_our_own_are_not_limited() {
     let mut target = Target::new(AmplificationLimit::default());
     let request = post("x", pattern(900));
-    let asked = (target.server).request(target.now, victim(), request, Sending::default());
+    let asked = (target.server).request(target.now, victim(), request, RequestConfig::default());
     asked.unwrap();
     target.run_for(seconds(100));
     assert_eq!(target.sent.len(), 5);

@@ -4,9 +4,9 @@ use crate::net::wide::wide;
 use crate::net::wire::con;
 use crate::net::{Faults, Net, get, millis, path_of, pattern, put, seconds};
 use bytes::Bytes;
-use carob_proto::blockwise::download::DownloadError;
+use carob_proto::blockwise::DownloadError;
 use carob_proto::codec::{BlockSize, BlockValue, Code, MessageView, OptionNumber};
-use carob_proto::endpoint::{BodyMode, Config, Delivery, Event, Failure, Sending};
+use carob_proto::endpoint::{BodyMode, Config, Delivery, Event, Failure, RequestConfig};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
 
@@ -128,7 +128,7 @@ fn the_last_block_of_a_body_is_answered_again_when_its_answer_is_lost() {
     // short, but forgotten, because other requests come meanwhile.
     for code in [Code::FETCH, Code::PUT] {
         let mut server = Config::default();
-        server.limits.recent = 1;
+        server.limits.dedup_idempotent = 1;
         let mut net = Net::new(Config::default(), server);
         net.app.echo_fetch = true;
         net.send(
@@ -159,8 +159,8 @@ fn the_last_block_of_a_body_is_answered_again_when_its_answer_is_lost() {
 fn bodies_are_taken_when_there_is_no_room_to_remember_their_last_blocks() {
     for limit in [0, 1, 2, 4] {
         let mut server = Config::default();
-        server.limits.lasting = limit;
-        server.limits.recent = 1;
+        server.limits.dedup_non_idempotent = limit;
+        server.limits.dedup_idempotent = 1;
         let mut net = Net::new(Config::default(), server);
         for n in 1..=5 {
             net.send(put("x", pattern(1_500 + n)));
@@ -248,7 +248,7 @@ fn a_block_without_those_before_it_is_incomplete() {
         .options
         .set_uint(OptionNumber::BLOCK1, block.to_uint())
         .unwrap();
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.blocks = carob_proto::endpoint::BlockMode::Manual;
     net.send_with(request, sending);
     net.run_for(seconds(1));
@@ -269,7 +269,7 @@ fn a_block_number_of_twenty_bits_and_a_reserved_size() {
             .options
             .set_uint(OptionNumber::BLOCK2, value)
             .unwrap();
-        let mut sending = Sending::default();
+        let mut sending = RequestConfig::default();
         sending.blocks = carob_proto::endpoint::BlockMode::Manual;
         net.send_with(request, sending);
         net.run_for(seconds(1));
@@ -319,7 +319,7 @@ fn parts_of_a_response_the_application_cuts_itself() {
             net.now,
             crate::net::server_address(),
             get("x"),
-            Sending::default(),
+            RequestConfig::default(),
         )
         .unwrap();
     let mut done = false;
@@ -357,8 +357,8 @@ fn parts_of_a_response_the_application_cuts_itself() {
     assert_eq!(net.response().unwrap().bytes(), &whole);
 }
 
-fn streaming() -> Sending {
-    let mut sending = Sending::default();
+fn streaming() -> RequestConfig {
+    let mut sending = RequestConfig::default();
     sending.response_body = BodyMode::Streamed;
     sending
 }
@@ -372,14 +372,14 @@ fn a_streamed_download_waits_for_its_reader() {
     net.run_for(seconds(20));
     let parts = |net: &Net| {
         let bytes = net.events.iter().filter_map(|(_, e)| match e {
-            Event::Part { bytes, .. } => Some(bytes.clone()),
+            Event::ResponseChunk { bytes, .. } => Some(bytes.clone()),
             _ => None,
         });
         bytes.collect::<Vec<Bytes>>()
     };
     assert!(matches!(
         &net.events[0].1,
-        Event::Head {
+        Event::ResponseHead {
             size: Some(100_000),
             ..
         }
@@ -392,7 +392,7 @@ fn a_streamed_download_waits_for_its_reader() {
     let last = net
         .events
         .last()
-        .map(|(_, e)| matches!(e, Event::Part { last: true, .. }));
+        .map(|(_, e)| matches!(e, Event::ResponseChunk { last: true, .. }));
     assert_eq!(last, Some(true));
     assert!(net.client.is_idle());
 }
@@ -407,10 +407,10 @@ fn a_streamed_upload_is_sent_as_it_is_supplied_and_delivered_in_parts() {
             Delivery::Atomic
         }
     });
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.request_body = BodyMode::Streamed;
     let id = net.send_with(put("x", Bytes::new()), sending);
-    assert!(matches!(net.events[..], [(_, Event::Starved(_))]));
+    assert!(matches!(net.events[..], [(_, Event::BodyNeeded(_))]));
     for chunk in pattern(3_000).chunks(700) {
         net.client
             .supply(net.now, id, Bytes::copy_from_slice(chunk), false);
@@ -504,7 +504,7 @@ fn a_streamed_download_holds_no_more_behind_a_lost_block_than_its_reader_asked_f
     let last = net
         .events
         .last()
-        .map(|(_, e)| matches!(e, Event::Part { last: true, .. }));
+        .map(|(_, e)| matches!(e, Event::ResponseChunk { last: true, .. }));
     assert_eq!(last, Some(true), "and finishes once the block comes");
 }
 
@@ -562,7 +562,7 @@ fn two_clients_upload_to_one_resource_without_mixing() {
         .set_uint(OptionNumber::BLOCK1, block.to_uint())
         .unwrap();
     let mut theirs = carob_proto::Endpoint::new(Config::default(), crate::net::Stream(5));
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.blocks = carob_proto::endpoint::BlockMode::Manual;
     theirs
         .request(net.now, crate::net::server_address(), request, sending)

@@ -7,14 +7,14 @@ use bytes::Bytes;
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::{Controller, Timer, Window};
 use carob_cc::evidence::{
-    Abandoned, Answer, Answered, Departure, Expired, LateAnswer, Lost, Matched, Memo, Sent, Signal,
-    Stamp, Start,
+    Abandoned, Answer, Answered, ExchangeState, Expired, LateAnswer, Lost, Matched, PacketState,
+    SendCandidate, Sent, Signal, Start,
 };
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, MessageView, OptionNumber, Type, Writer};
-use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Config, Sending};
+use carob_proto::congestion::CongestionControl;
+use carob_proto::endpoint::{Config, RequestConfig};
 
 #[derive(Default, Debug)]
 struct Seen {
@@ -22,7 +22,7 @@ struct Seen {
     last: Option<Instant>,
 }
 
-/// Writes down everything it is told and gives fixed advice.
+/// A controller that records every call and returns fixed values.
 #[derive(Debug)]
 struct Recorder {
     seen: Arc<Mutex<Seen>>,
@@ -67,23 +67,23 @@ impl Controller for Recorder {
         self.note(start.now, format!("first running={}", start.running));
         Timer {
             timeout: self.advice.timeout,
-            memo: Memo(100),
+            state: ExchangeState(100),
         }
     }
 
     fn next_timeout(&mut self, e: &Expired<'_>, _: &mut dyn Random) -> Timer {
         let call = format!(
             "next n={} after={} memo={} silent={}",
-            e.retransmissions, e.timeout, e.memo.0, e.silent
+            e.retransmissions, e.timeout, e.state.0, e.silent
         );
         self.note(e.now, call);
         Timer {
             timeout: e.timeout.times(2),
-            memo: Memo(e.memo.0 + 1),
+            state: ExchangeState(e.state.0 + 1),
         }
     }
 
-    fn on_sent(&mut self, sent: &Sent<'_>, _: &mut dyn Random) -> Stamp {
+    fn on_sent(&mut self, sent: &Sent<'_>, _: &mut dyn Random) -> PacketState {
         self.sent += 1;
         self.next = sent.now + self.advice.gap;
         let call = format!(
@@ -91,7 +91,7 @@ impl Controller for Recorder {
             sent.retransmissions, sent.confirmable, sent.application_limited
         );
         self.note(sent.now, call);
-        Stamp(self.sent)
+        PacketState(self.sent)
     }
 
     fn on_lost(&mut self, lost: &Lost) {
@@ -99,13 +99,13 @@ impl Controller for Recorder {
             lost.now,
             format!(
                 "lost stamp={} silent={}",
-                lost.transmission.stamp.0, lost.silent
+                lost.transmission.state.0, lost.silent
             ),
         );
     }
 
     fn on_answered(&mut self, a: &Answered<'_>) {
-        let stamps: Vec<_> = a.transmissions.iter().map(|t| t.stamp.0).collect();
+        let stamps: Vec<_> = a.transmissions.iter().map(|t| t.state.0).collect();
         let how = match (a.answer, a.matched) {
             (Answer::Empty, _) => "empty",
             (_, Matched::Exact(_)) => "exact",
@@ -115,7 +115,7 @@ impl Controller for Recorder {
             a.now,
             format!(
                 "answered {how} stamps={stamps:?} timer={} memo={}",
-                a.timeout, a.memo.0
+                a.timeout, a.state.0
             ),
         );
     }
@@ -149,11 +149,11 @@ impl Controller for Recorder {
         }
     }
 
-    fn departure(&self, departure: &Departure<'_>) -> Instant {
-        self.next.max(departure.now)
+    fn earliest_departure_time(&self, candidate: &SendCandidate<'_>) -> Instant {
+        self.next.max(candidate.now)
     }
 
-    fn must_confirm(&self, _: &Departure<'_>) -> bool {
+    fn must_confirm(&self, _: &SendCandidate<'_>) -> bool {
         self.advice.confirm
     }
 }
@@ -162,7 +162,7 @@ fn recorded(advice: Advice) -> (Net, Arc<Mutex<Seen>>) {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let mut config = Config::default();
     let shared = Arc::clone(&seen);
-    config.controller = Choice::Custom(Arc::new(move |_| {
+    config.controller = CongestionControl::Custom(Arc::new(move |_| {
         Box::new(Recorder {
             seen: Arc::clone(&shared),
             advice,
@@ -290,7 +290,7 @@ fn a_non_leaves_as_con_when_the_controller_wants_to_hear() {
         confirm: true,
         ..Advice::default()
     });
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.confirmable = false;
     net.send_with(get("x"), sending);
     let kind = MessageView::parse(net.sent_by_client()[0]).unwrap().kind();
@@ -351,7 +351,7 @@ fn the_cap_cuts_backed_off_timers_only() {
         ..Advice::default()
     });
     net.server_dead = true;
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     let mut parameters = TransmissionParameters::DEFAULT;
     parameters.rto_max = Some(seconds(4));
     sending.parameters = Some(parameters);
@@ -367,7 +367,7 @@ fn the_cap_cuts_backed_off_timers_only() {
 fn with_every_registered_controller_requests_are_answered_and_observers_told() {
     for entry in carob_cc::registry::entries() {
         let mut config = Config::default();
-        config.controller = Choice::Registered(entry);
+        config.controller = CongestionControl::Registered(entry);
         let mut net = Net::new(config.clone(), config).seeded(7);
         net.faults = Faults {
             loss: 10,
@@ -381,7 +381,7 @@ fn with_every_registered_controller_requests_are_answered_and_observers_told() {
         net.run_for(seconds(300));
         assert_eq!(net.responses().len(), 3, "{}", entry.name);
         net.faults = Faults::default();
-        let mut sending = Sending::default();
+        let mut sending = RequestConfig::default();
         sending.observe = true;
         for path in ["a", "b", "c"] {
             net.send_with(get(path), sending.clone());

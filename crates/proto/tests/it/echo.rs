@@ -1,4 +1,4 @@
-//! RFC 9175 2 and 3: challenges, freshness, and bodies that are told apart.
+//! RFC 9175 2 and 3: challenges, freshness, and Request-Tag.
 
 use crate::net::{
     Net, Stream, client_address, get, path_of, pattern, put, seconds, server_address,
@@ -6,9 +6,9 @@ use crate::net::{
 use carob_cc::time::Instant;
 use carob_proto::Response;
 use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
-use carob_proto::endpoint::{BodyMode, Config, Endpoint, Event, IncomingId, Output, Sending};
+use carob_proto::endpoint::{BodyMode, Config, Endpoint, Event, IncomingId, Output, RequestConfig};
 
-/// A server that carries out nothing but what is fresh, and a client.
+/// A server that executes fresh requests only, and a client.
 struct Strict {
     now: Instant,
     client: Endpoint,
@@ -97,10 +97,10 @@ impl Strict {
     }
 
     fn ask(&mut self, request: carob_proto::Request) {
-        self.ask_with(request, Sending::default());
+        self.ask_with(request, RequestConfig::default());
     }
 
-    fn ask_with(&mut self, request: carob_proto::Request, sending: Sending) {
+    fn ask_with(&mut self, request: carob_proto::Request, sending: RequestConfig) {
         let asked = (self.client).request(self.now, server_address(), request, sending);
         asked.unwrap();
         self.run();
@@ -184,11 +184,11 @@ fn bodies_in_blocks_are_challenged_once_for_all_blocks_they_have() {
 #[test]
 fn a_streamed_body_is_challenged_where_nothing_of_it_is_lost() {
     let mut strict = Strict::new(Config::default());
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.response_body = BodyMode::Streamed;
     strict.ask_with(get("large"), sending);
     let parts = strict.events.iter().filter_map(|event| match event {
-        Event::Part { bytes, .. } => Some(bytes.to_vec()),
+        Event::ResponseChunk { bytes, .. } => Some(bytes.to_vec()),
         _ => None,
     });
     assert_eq!(parts.collect::<Vec<_>>().concat(), pattern(3_000));
@@ -206,7 +206,7 @@ fn a_put_that_is_replayed_later_is_not_carried_out() {
             .option(OptionNumber::ECHO)
             .is_some()
     );
-    // Its Message ID is forgotten by then, and PUT may be carried out twice.
+    // The Message ID is forgotten by then, and the server may execute an idempotent PUT twice.
     strict.now += seconds(300);
     strict.deliver(&recorded);
     assert_eq!(strict.done.len(), 1);
@@ -286,7 +286,7 @@ fn an_observation_is_begun_and_renewed_through_challenges() {
         .set("10.0.0.0/8".parse().unwrap(), true);
     let mut net = Net::new(Config::default(), config);
     net.observable("x", "one");
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.observe = true;
     net.send_with(get("x"), sending);
     net.run_for(seconds(1));

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Request;
 use carob_proto::codec::{Code, MessageId, MessageView, OptionNumber, Token, Type, Writer};
-use carob_proto::endpoint::{BlockMode, Config, Event, Failure, RequestError, Sending};
+use carob_proto::endpoint::{BlockMode, Config, Event, Failure, RequestConfig, RequestError};
 
 fn message(kind: Type, code: Code, id: u16, token: &[u8], options: &[(u16, &[u8])]) -> Vec<u8> {
     let mut buffer = [0; 1024];
@@ -82,7 +82,7 @@ fn parameters_of_one_request_do_not_touch_the_next() {
     let mut parameters = net.client.config().parameters;
     parameters.ack_timeout = millis(100);
     parameters.max_retransmit = 1;
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.parameters = Some(parameters);
     net.send_with(get("x"), sending);
     net.run_for(seconds(1));
@@ -302,7 +302,7 @@ fn a_non_request_gets_a_non_response() {
     net.app
         .resources
         .insert("x".into(), Bytes::from_static(b"y"));
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.confirmable = false;
     net.send_with(get("x"), sending);
     net.run_for(seconds(1));
@@ -323,7 +323,7 @@ fn a_non_request_gets_a_non_response() {
 fn an_unanswered_non_request_ends_too() {
     let mut net = Net::plain();
     net.server_dead = true;
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.confirmable = false;
     net.send_with(get("x"), sending);
     net.run_for(seconds(248));
@@ -342,7 +342,7 @@ fn an_option_that_must_be_understood_is_refused_in_a_con_and_ends_a_non() {
             [(Type::Acknowledgement, code.into())]
         );
         net.inject_to_server(&message(Type::NonConfirmable, Code::GET, 2, &[7], options));
-        // Only who looks for a proxy is told in a NON, too (RFC 7252 5.10.2).
+        // A NON request to a proxy gets a response, too, here 5.05 (RFC 7252 5.10.2).
         let told = if code == "5.05" { 2 } else { 1 };
         assert_eq!(net.sent_by_server().len(), told);
         assert!(net.app.executed.is_empty());
@@ -442,7 +442,7 @@ fn an_exchange_waiting_for_its_separate_response_lets_others_go() {
 fn a_deadline_ends_a_request_wherever_it_is() {
     let mut net = Net::plain();
     net.server_dead = true;
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.deadline = Some(seconds(10));
     net.send(get("running"));
     let queued = net.send_with(get("queued"), sending.clone());
@@ -517,8 +517,12 @@ fn an_unreachable_peer_fails_everything_at_once() {
 fn what_cannot_be_sent_is_refused_when_asked() {
     let mut net = Net::plain();
     let mut ask = |to: &str, request: Request| {
-        net.client
-            .request(net.now, to.parse().unwrap(), request, Sending::default())
+        net.client.request(
+            net.now,
+            to.parse().unwrap(),
+            request,
+            RequestConfig::default(),
+        )
     };
     assert_eq!(ask("10.0.0.1:0", get("x")), Err(RequestError::BadAddress));
     assert_eq!(ask("0.0.0.0:5683", get("x")), Err(RequestError::BadAddress));
@@ -555,7 +559,7 @@ fn message_ids_run_out_and_messages_wait_for_them() {
                 net.now,
                 crate::net::server_address(),
                 get("x"),
-                Sending::default(),
+                RequestConfig::default(),
             )
             .unwrap();
         loop {
@@ -613,7 +617,7 @@ fn a_request_with_the_application_s_own_block_option_passes_through() {
         .options
         .set_uint(OptionNumber::BLOCK2, 3 << 4 | 4)
         .unwrap(); // block 3 of 256 bytes
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.blocks = BlockMode::Manual;
     net.send_with(request, sending);
     net.run_for(seconds(1));
@@ -658,7 +662,7 @@ fn every_request_ends_and_none_runs_twice_on_a_bad_network() {
 #[test]
 fn a_put_seen_again_after_its_place_was_taken_changes_nothing() {
     let mut config = Config::default();
-    config.limits.recent = 1;
+    config.limits.dedup_idempotent = 1;
     let mut net = Net::new(Config::default(), config);
     net.send(put("x", Bytes::from_static(b"1")));
     net.run_for(seconds(1));

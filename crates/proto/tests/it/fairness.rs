@@ -267,7 +267,7 @@ fn unrepeatable_messages() {
         code: Code::POST,
         ..GET
     };
-    let small = |limits: &mut Limits| limits.lasting = 50;
+    let small = |limits: &mut Limits| limits.dedup_non_idempotent = 50;
     assert_eq!(one_source(50, small, &post), Some(Code::CHANGED));
     let refused = Some(Code::SERVICE_UNAVAILABLE);
     assert_eq!(one_source(100, small, &post), refused);
@@ -279,7 +279,7 @@ fn unrepeatable_messages() {
 
 /// A server three quarters full of POSTs, half of EXCHANGE_LIFETIME ago.
 fn full_of_posts() -> Target {
-    let mut target = Target::new(|limits| limits.lasting = 50);
+    let mut target = Target::new(|limits| limits.dedup_non_idempotent = 50);
     for host in 0..50 {
         let post = Message {
             code: Code::POST,
@@ -348,7 +348,7 @@ fn who_asks_for_more_of_a_response_to_a_post_is_not_challenged() {
 
 #[test]
 fn who_has_shown_where_it_is_before_posts_without_a_challenge() {
-    let mut target = Target::new(|limits| limits.lasting = 50);
+    let mut target = Target::new(|limits| limits.dedup_non_idempotent = 50);
     let fresh = Message {
         path: "fresh",
         ..GET
@@ -521,7 +521,7 @@ fn peers_that_were_sent_a_response_of_its_own() {
     let observes = |unvalidated| {
         let (mut target, code) = many_sources(unvalidated, small, &non);
         assert_eq!(code, Some(Code::CONTENT), "answered even if not remembered");
-        // Whoever has shown where it is finds room to observe.
+        // A client with a validated address can observe.
         let public = "192.0.2.1:5683".parse().unwrap();
         target.server.validate(target.now, public);
         target.take(public, &observe);

@@ -5,9 +5,9 @@ use carob_proto::Request;
 use carob_proto::codec::{
     BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Token, Type, Writer,
 };
-use carob_proto::congestion::Choice;
+use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{
-    BodyMode, Config, Endpoint, Event, Failure, Gathering, RequestError, Sending,
+    BodyMode, Config, Endpoint, Event, Failure, MulticastRequest, RequestConfig, RequestError,
 };
 
 /// A message from the server with these options, in order of their numbers.
@@ -80,7 +80,7 @@ fn a_streamed_body_with_a_hole_fails_and_does_not_wait_for_ever() {
     config.block_size = BlockSize::MIN;
     config.parameters.nstart = 4;
     let mut net = alone(config);
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.response_body = BodyMode::Streamed;
     net.send_with(get("x"), sending);
     let mut answered = 0;
@@ -131,7 +131,7 @@ fn a_challenge_with_a_value_that_is_too_old_is_followed_by_another_that_is_answe
 fn longest_span(late_copies: bool) -> u64 {
     let mut config = Config::default();
     // Its timers go on from where the last exchange left them.
-    config.controller = Choice::named("default-fb1").unwrap();
+    config.controller = CongestionControl::named("default-fb1").unwrap();
     config.late_copies = late_copies;
     let mut net = alone(config);
     for _ in 0..3 {
@@ -180,7 +180,7 @@ fn the_rest_of_a_response_that_is_not_kept_is_no_request_for_the_application() {
     assert!(net.app.executed.is_empty(), "{:?}", net.app.executed);
 }
 
-/// What a client makes of a body whose second block is asked for and these come instead.
+/// Failure of a client that requests the second block of a body and receives these.
 fn answered_with(blocks: &[(u8, bool)]) -> Option<Failure> {
     let mut config = Config::default();
     config.block_size = BlockSize::MIN;
@@ -217,7 +217,7 @@ fn observing(options: &[(OptionNumber, &[u8])], payload: &[u8]) -> (Net, Token) 
     let mut config = Config::default();
     config.block_size = BlockSize::MIN;
     let mut net = alone(config);
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.observe = true;
     net.send_with(get("x"), sending);
     let (id, token) = last_of_client(&net);
@@ -292,10 +292,10 @@ fn requests_to_groups_count_among_those_under_way() {
     let now = carob_cc::time::Instant::ZERO;
     let group = "224.0.1.187:5683".parse().unwrap();
     client
-        .gather(now, group, Request::get(), Gathering::default())
+        .multicast(now, group, Request::get(), MulticastRequest::default())
         .unwrap();
     let to = crate::net::server_address();
-    let refused = client.request(now, to, get("x"), Sending::default());
+    let refused = client.request(now, to, get("x"), RequestConfig::default());
     assert_eq!(refused, Err(RequestError::RequestsFull));
 }
 

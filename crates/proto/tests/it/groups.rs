@@ -10,7 +10,8 @@ use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, ContentFormat, MessageView, OptionNumber, Type};
 use carob_proto::endpoint::{
-    Config, Endpoint, Event, Failure, Gathering, Leisure, Output, RequestError, RequestId, Sending,
+    Config, Endpoint, Event, Failure, Leisure, MulticastRequest, Output, RequestConfig,
+    RequestError, RequestId,
 };
 use carob_proto::message::Payload;
 use carob_proto::prefix::AmplificationLimit;
@@ -180,22 +181,22 @@ impl Wire {
         }
     }
 
-    fn gather(&mut self, request: Request) -> RequestId {
+    fn multicast(&mut self, request: Request) -> RequestId {
         let now = self.now;
         self.client
-            .gather(now, group(), request, Gathering::default())
+            .multicast(now, group(), request, MulticastRequest::default())
             .unwrap()
     }
 
     /// Who answered what, if all were successful.
     fn answers(&self) -> BTreeMap<SocketAddr, Bytes> {
         let of = |event: &Event| match event {
-            Event::Member {
+            Event::MulticastResponse {
                 from,
                 response: Ok(response),
                 ..
             } => Some((*from, response.bytes().clone())),
-            Event::Member { response, .. } => panic!("{response:?}"),
+            Event::MulticastResponse { response, .. } => panic!("{response:?}"),
             _ => None,
         };
         self.events.iter().filter_map(of).collect()
@@ -228,12 +229,12 @@ fn get(path: &str) -> Request {
 fn every_member_answers_once_at_a_moment_of_its_own_and_the_stream_ends() {
     let mut wire = Wire::new(40, &Config::default(), name);
     let began = wire.now;
-    let id = wire.gather(get("name"));
+    let id = wire.multicast(get("name"));
     wire.run(began + seconds(20));
     let answers = wire.answers();
     assert_eq!(answers.len(), 40);
     assert_eq!(answers[&member_address(7)], "member 7");
-    assert!(matches!(wire.events.last(), Some(Event::Gathered(last)) if *last == id));
+    assert!(matches!(wire.events.last(), Some(Event::MulticastComplete(last)) if *last == id));
     assert_eq!(wire.events.len(), 41);
     // One NON to the group; NON responses, spread over the five seconds of DEFAULT_LEISURE.
     let to_group: Vec<&Seen> = wire.seen.iter().filter(|s| s.to == group()).collect();
@@ -269,7 +270,7 @@ fn leisure_follows_from_the_size_of_the_group_where_that_is_known() {
     };
     let mut wire = Wire::new(40, &config, name);
     let began = wire.now;
-    wire.gather(get("name"));
+    wire.multicast(get("name"));
     wire.run(began + seconds(60));
     let last = wire.members_said().last().unwrap().at.since(began);
     assert!(last > seconds(12) && last < seconds(21), "{last:?}");
@@ -290,7 +291,7 @@ fn members_keep_to_themselves_what_is_of_no_use() {
     }
     let mut wire = Wire::new(5, &Config::default(), answer);
     let end = wire.now + seconds(20);
-    wire.gather(get("x"));
+    wire.multicast(get("x"));
     wire.run(end);
     let answers: Vec<SocketAddr> = wire.answers().into_keys().collect();
     assert_eq!(answers, [member_address(3), member_address(4)]);
@@ -317,7 +318,7 @@ fn who_asks_may_say_what_is_wanted() {
             .options
             .push_uint(OptionNumber::NO_RESPONSE, unwanted)
             .unwrap();
-        wire.gather(request);
+        wire.multicast(request);
         wire.run(end);
         let answered: Vec<SocketAddr> = wire.answers().into_keys().collect();
         let expected: Vec<SocketAddr> = answering.into_iter().map(member_address).collect();
@@ -353,7 +354,7 @@ fn nothing_else_to_a_group_is_heard_and_nothing_rejected() {
 fn a_copy_of_a_request_is_executed_once() {
     let mut wire = Wire::new(1, &Config::default(), name);
     let now = wire.now;
-    wire.gather(get("name"));
+    wire.multicast(get("name"));
     wire.drain();
     let request = wire.seen[0].clone();
     wire.members[0].handle_group_datagram(now, client_address(), &request.bytes);
@@ -375,14 +376,17 @@ fn the_rest_of_a_large_response_is_fetched_from_its_member_alone() {
     config.block_size = carob_proto::codec::BlockSize::from_szx(4).unwrap();
     let mut wire = Wire::new(3, &config, answer);
     let end = wire.now + seconds(20);
-    wire.gather(get("large"));
+    wire.multicast(get("large"));
     wire.run(end);
     let answers = wire.answers();
     assert_eq!(answers.len(), 3);
     for (n, body) in (0..3).map(|n| (n, &answers[&member_address(n)])) {
         assert_eq!(body.as_ref(), vec![n as u8; 5_000]);
     }
-    assert!(matches!(wire.events.last(), Some(Event::Gathered(_))));
+    assert!(matches!(
+        wire.events.last(),
+        Some(Event::MulticastComplete(_))
+    ));
     for seen in &wire.seen {
         if seen.from == client_address() && seen.to != group() && seen.view().code() == Code::GET {
             let block = seen.view().uint_option(OptionNumber::BLOCK2).unwrap();
@@ -400,7 +404,7 @@ fn a_member_sends_three_times_the_bytes_at_most_to_a_private_address_too() {
     }
     let mut wire = Wire::new(3, &Config::default(), answer);
     let end = wire.now + seconds(20);
-    wire.gather(get("large"));
+    wire.multicast(get("large"));
     wire.run(end);
     let request = wire.seen.iter().find(|seen| seen.to == group()).unwrap();
     let length = request.bytes.len();
@@ -426,7 +430,7 @@ fn a_member_sends_a_private_address_all_where_the_limit_is_off() {
     config.amplification_limit.set(private, false);
     let mut wire = Wire::new(1, &config, answer);
     let end = wire.now + seconds(20);
-    wire.gather(get("large"));
+    wire.multicast(get("large"));
     wire.run(end);
     assert!(wire.members_said()[0].bytes.len() > 500);
 }
@@ -452,17 +456,17 @@ fn a_member_that_leaves_in_the_middle_fails_alone_and_the_end_waits_for_it() {
         Endpoint::new(config, Stream(5))
     };
     let end = wire.now + seconds(600);
-    wire.gather(get("large"));
+    wire.multicast(get("large"));
     wire.run(end);
     assert!(
         matches!(
             &wire.events[..],
             [
-                Event::Member {
+                Event::MulticastResponse {
                     response: Err(Failure::NoResponse),
                     ..
                 },
-                Event::Gathered(_)
+                Event::MulticastComplete(_)
             ]
         ),
         "{:?}",
@@ -483,10 +487,10 @@ fn ids_of_messages_to_groups_are_no_members() {
         for n in 0..300 {
             let member = member_address(n % 3);
             client
-                .request(now, member, get("x"), Sending::default())
+                .request(now, member, get("x"), RequestConfig::default())
                 .unwrap();
             client
-                .gather(now, group(), get("x"), Gathering::default())
+                .multicast(now, group(), get("x"), MulticastRequest::default())
                 .unwrap();
             while let Output::Transmit { to, bytes } = client.poll() {
                 let id = MessageView::parse(bytes).unwrap().message_id().0;
@@ -503,15 +507,15 @@ fn ids_of_messages_to_groups_are_no_members() {
 fn a_group_holds_its_controller_until_somebody_answers() {
     let mut wire = Wire::new(1, &Config::default(), name);
     let began = wire.now;
-    wire.gather(get("a"));
-    wire.gather(get("b"));
+    wire.multicast(get("a"));
+    wire.multicast(get("b"));
     wire.drain();
     let sent = |wire: &Wire| wire.seen.iter().filter(|seen| seen.to == group()).count();
     assert_eq!(sent(&wire), 1, "NSTART is 1");
     wire.run(began + seconds(30));
     assert_eq!(sent(&wire), 2, "{:?}", wire.events);
     assert_eq!(wire.answers().len(), 1, "the same member");
-    let gathered = |event: &&Event| matches!(event, Event::Gathered(_));
+    let gathered = |event: &&Event| matches!(event, Event::MulticastComplete(_));
     assert_eq!(wire.events.iter().filter(gathered).count(), 2);
 }
 
@@ -520,11 +524,11 @@ fn a_request_that_never_left_says_so() {
     let mut wire = Wire::new(0, &Config::default(), name);
     let began = wire.now;
     // The first occupies the group for as many seconds as it has bytes (PROBING_RATE).
-    wire.gather(get("a"));
-    let mut shorter = Gathering::default();
+    wire.multicast(get("a"));
+    let mut shorter = MulticastRequest::default();
     shorter.lasts = seconds(3);
     wire.client
-        .gather(began, group(), get("b"), shorter)
+        .multicast(began, group(), get("b"), shorter)
         .unwrap();
     wire.run(began + seconds(60));
     assert!(
@@ -535,7 +539,7 @@ fn a_request_that_never_left_says_so() {
                     failure: Failure::DeadlinePassed,
                     ..
                 },
-                Event::Gathered(_)
+                Event::MulticastComplete(_)
             ]
         ),
         "{:?}",
@@ -550,7 +554,7 @@ fn what_makes_no_sense_for_a_group_is_refused() {
     let mut client = Endpoint::new(asking(), Stream(3));
     let mut refused = |request: Request, to: SocketAddr| {
         client
-            .gather(now, to, request, Gathering::default())
+            .multicast(now, to, request, MulticastRequest::default())
             .unwrap_err()
     };
     assert_eq!(
@@ -573,7 +577,7 @@ fn what_makes_no_sense_for_a_group_is_refused() {
     request.payload = Bytes::from(vec![0; 2_000]);
     assert!(matches!(refused(request, group()), RequestError::Encode(_)));
     let mut plain = Endpoint::new(Config::default(), Stream(4));
-    let refused = plain.gather(now, group(), get("x"), Gathering::default());
+    let refused = plain.multicast(now, group(), get("x"), MulticastRequest::default());
     assert_eq!(refused, Err(RequestError::BadAddress), "groups are off");
 }
 
@@ -582,16 +586,16 @@ fn responses_to_one_request_have_a_limit_and_so_have_those_that_wait() {
     let mut wire = Wire::new(20, &Config::default(), name);
     wire.client = {
         let mut config = asking();
-        config.limits.gathered = 5;
+        config.limits.multicast_responses = 5;
         Endpoint::new(config, Stream(1))
     };
     let end = wire.now + seconds(20);
-    wire.gather(get("name"));
+    wire.multicast(get("name"));
     wire.run(end);
     assert_eq!(wire.answers().len(), 5);
 
     let mut config = Config::default();
-    config.limits.leisurely = 3;
+    config.limits.delayed_responses = 3;
     let mut member = Endpoint::new(config, Stream(9));
     let now = Instant::ZERO + seconds(1);
     for n in 0..200_u8 {
@@ -601,7 +605,7 @@ fn responses_to_one_request_have_a_limit_and_so_have_those_that_wait() {
             member.respond(now, id, &text("x"));
         }
     }
-    assert_eq!(member.usage().leisurely, 3);
+    assert_eq!(member.usage().delayed_responses, 3);
 }
 
 #[test]
@@ -613,7 +617,7 @@ fn a_request_that_nobody_wants_any_more_ends_with_all_that_is_fetched_for_it() {
     }
     let mut wire = Wire::new(1, &Config::default(), answer);
     let began = wire.now;
-    let id = wire.gather(get("large"));
+    let id = wire.multicast(get("large"));
     // In the middle of its blocks.
     while wire.client.usage().exchanges == 0 || wire.client.usage().requests < 2 {
         let next = wire.now + millis(1);
@@ -633,7 +637,7 @@ fn a_request_that_nobody_wants_any_more_ends_with_all_that_is_fetched_for_it() {
 fn a_guessed_token_is_no_members() {
     let mut wire = Wire::new(1, &Config::default(), |_, _| None);
     let now = wire.now;
-    wire.gather(get("name"));
+    wire.multicast(get("name"));
     wire.drain();
     for n in 0..=255_u8 {
         let forged = [0x58, 0x45, 1, n, n, n, n, n, n, n, n, n, 0xff, b'x'];

@@ -3,7 +3,7 @@
 use crate::net::counting::counting;
 use crate::net::{Net, Stream, client_address, get, millis, pattern, put, seconds, server_address};
 use bytes::Bytes;
-use carob_cc::controller::Counting;
+use carob_cc::controller::CopyTagging;
 use carob_cc::random::Random;
 use carob_proto::codec::{MessageView, Options, Token, Writer};
 use carob_proto::endpoint::{Config, Endpoint, Event, Output, RETRANSMISSION_COUNT};
@@ -62,7 +62,7 @@ fn answers_made_to_fit_but_full_of_nonsense_end_every_request() {
         } else {
             Bytes::new()
         };
-        let sending = carob_proto::endpoint::Sending::default();
+        let sending = carob_proto::endpoint::RequestConfig::default();
         client
             .request(net.now, server_address(), put("x", body), sending)
             .unwrap();
@@ -148,9 +148,9 @@ fn miscounted(message: &[u8], random: &mut Stream) -> Vec<u8> {
 fn wrong_numbers_of_copies_do_neither_side_harm() {
     let mut random = Stream(9);
     for how in [
-        Counting::EveryCopy,
-        Counting::RepeatedCopies,
-        Counting::Token,
+        CopyTagging::EveryCopy,
+        CopyTagging::RepeatedCopies,
+        CopyTagging::Token,
     ] {
         let (config, _) = counting(how, millis(15), 2);
         let mut net = Net::new(config, Config::default());

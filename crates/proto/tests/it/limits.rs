@@ -5,7 +5,9 @@ use bytes::Bytes;
 use carob_proto::codec::{
     BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Token, Type, Writer,
 };
-use carob_proto::endpoint::{Config, Endpoint, Event, Output, RequestError, Sending};
+use carob_proto::endpoint::{
+    Config, Endpoint, Event, HandlerUsage, Output, RequestConfig, RequestError,
+};
 use std::net::SocketAddr;
 
 fn con(code: Code, id: u16, path: &[u8], block1: Option<BlockValue>, payload: &[u8]) -> Vec<u8> {
@@ -38,8 +40,12 @@ fn a_full_queue_refuses_and_loses_nothing_it_took() {
     config.limits.queue = 3;
     let mut net = Net::new(config, Config::default());
     let ask = |net: &mut Net| {
-        net.client
-            .request(net.now, server_address(), get("x"), Sending::default())
+        net.client.request(
+            net.now,
+            server_address(),
+            get("x"),
+            RequestConfig::default(),
+        )
     };
     for _ in 0..4 {
         assert!(ask(&mut net).is_ok(), "one on its way, three waiting");
@@ -61,7 +67,7 @@ fn too_many_requests_are_refused() {
             carob_cc::time::Instant::ZERO,
             to,
             get("x"),
-            Sending::default(),
+            RequestConfig::default(),
         )
     };
     for port in 1..=5 {
@@ -79,7 +85,7 @@ fn too_many_peers_in_use_are_refused() {
     let ask = |endpoint: &mut Endpoint, now, last: u8| {
         let to = SocketAddr::from(([10, 0, 0, last], 5683));
         let asked = endpoint
-            .request(now, to, get("x"), Sending::default())
+            .request(now, to, get("x"), RequestConfig::default())
             .map(|_| ());
         while !matches!(endpoint.poll(), Output::Wait(_)) {}
         asked
@@ -121,7 +127,7 @@ fn a_server_full_of_unanswered_requests_says_so() {
 #[test]
 fn a_full_table_of_unrepeatable_requests_answers_unavailable_and_runs_none_twice() {
     let mut config = Config::default();
-    config.limits.lasting = 3;
+    config.limits.dedup_non_idempotent = 3;
     config.limits.source_share = 100;
     let mut net = Net::new(Config::default(), config);
     for id in 0..3 {
@@ -230,7 +236,7 @@ fn a_flood_from_200_000_addresses_leaves_no_trace() {
     }
     let usage = server.usage();
     assert_eq!((usage.peers, usage.exchanges, usage.incoming), (0, 0, 0));
-    assert!(usage.remembered <= limits.recent + limits.lasting);
+    assert!(usage.remembered <= limits.dedup_idempotent + limits.dedup_non_idempotent);
 }
 
 #[test]
@@ -245,10 +251,50 @@ fn a_peer_that_answers_every_reset_is_not_answered_without_end() {
         net.inject_to_client(&unexpected(id));
     }
     assert_eq!(net.sent_by_client().len(), 256);
-    // A second later it is told again, and pings are answered at any time.
+    // A second later there is another Reset; pings are answered at any time.
     net.inject_to_client(&[0x40, 0, 0xff, 0xff]);
     assert_eq!(net.sent_by_client().len(), 257);
     net.run_for(seconds(1));
     net.inject_to_client(&unexpected(6_000));
     assert_eq!(net.sent_by_client().len(), 258);
+}
+
+/// The answer to a request for which a handler is to run while so many do: `None` if it may run.
+fn without_handler(running: usize, of_source: usize, validated: bool) -> Option<Code> {
+    let now = carob_cc::time::Instant::ZERO;
+    // Not of the own site, where addresses need not be validated.
+    let from = SocketAddr::from(([203, 0, 113, 9], 5_683));
+    let mut endpoint = Endpoint::new(Config::default(), Stream(1));
+    if validated {
+        endpoint.validate(now, from);
+    }
+    endpoint.handle_datagram(now, from, &con(Code::GET, 1, b"x", None, &[]));
+    let Output::Event(Event::Request(id)) = endpoint.poll() else {
+        panic!("a request");
+    };
+    let limit = 100;
+    let handlers = HandlerUsage {
+        running,
+        of_source,
+        limit,
+    };
+    let admitted = endpoint.admits_handler(now, id, handlers);
+    let code = match endpoint.poll() {
+        Output::Transmit { bytes, .. } => Some(MessageView::parse(bytes).unwrap().code()),
+        _ => None,
+    };
+    assert_eq!(admitted, code.is_none());
+    assert_eq!(admitted, endpoint.incoming(id).is_some());
+    code
+}
+
+#[test]
+fn handlers_are_limited_in_all_by_source_and_for_unvalidated_addresses() {
+    let quota = Config::default().limits.quota_policy().quota(100);
+    let busy = Some(Code::SERVICE_UNAVAILABLE);
+    assert_eq!(without_handler(0, 0, false), None);
+    assert_eq!(without_handler(99, quota - 1, true), None);
+    assert_eq!(without_handler(100, 0, true), busy);
+    assert_eq!(without_handler(50, quota, true), busy);
+    assert_eq!(without_handler(99, 0, false), Some(Code::UNAUTHORIZED));
 }

@@ -2,7 +2,7 @@
 
 use crate::net::{Net, get, millis, path_of, pattern, post, put, seconds};
 use carob_proto::codec::{Code, MessageView, NoResponse, OptionNumber, Type};
-use carob_proto::endpoint::{Config, Event, Failure, RequestId, Sending};
+use carob_proto::endpoint::{Config, Event, Failure, RequestConfig, RequestId};
 use carob_proto::{Request, Response};
 
 fn kinds(messages: Vec<&[u8]>) -> Vec<(Type, Code)> {
@@ -12,15 +12,15 @@ fn kinds(messages: Vec<&[u8]>) -> Vec<(Type, Code)> {
 
 fn unanswered(net: &Net, id: RequestId) -> Option<u64> {
     net.events.iter().find_map(|(at, event)| match event {
-        Event::Unanswered(other) if *other == id => {
+        Event::ResponseSuppressed(other) if *other == id => {
             Some(at.since(carob_cc::time::Instant::ZERO).as_millis())
         }
         _ => None,
     })
 }
 
-fn non() -> Sending {
-    let mut sending = Sending::default();
+fn non() -> RequestConfig {
+    let mut sending = RequestConfig::default();
     sending.confirmable = false;
     sending
 }
@@ -94,8 +94,8 @@ fn classes_that_are_wanted_still_come() {
     assert_eq!(unanswered(&net, id), None);
     net.run_for(seconds(2));
     assert_eq!(unanswered(&net, id), Some(1_000 + 20 + 2_000));
-    let mut patient = Sending::default();
-    patient.unanswered_after = Some(millis(500));
+    let mut patient = RequestConfig::default();
+    patient.suppressed_after = Some(millis(500));
     let began = net.now.since(carob_cc::time::Instant::ZERO).as_millis();
     let id = net.send_with(errors(put("x", pattern(20))), patient);
     net.run_for(seconds(2));
@@ -106,7 +106,7 @@ fn classes_that_are_wanted_still_come() {
 fn an_error_in_a_message_of_its_own_is_heard() {
     let mut net = Net::plain();
     net.app.delay = millis(700);
-    for sending in [Sending::default(), non()] {
+    for sending in [RequestConfig::default(), non()] {
         net.send_with(
             get("nothing").with_no_response(NoResponse::SUCCESS),
             sending,
@@ -161,7 +161,7 @@ fn bodies_in_blocks_and_observations_are_answered() {
     assert_eq!(net.response().unwrap().code, Code::CHANGED);
     assert_eq!(net.app.resources["x"], pattern(5_000));
     net.observable("y", "state");
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.observe = true;
     net.send_with(quiet(get("y")), sending);
     net.run_for(seconds(1));

@@ -4,14 +4,14 @@
 use crate::net::wire::view;
 use crate::net::{Net, get, millis, seconds};
 use carob_proto::codec::{MessageId, Type, Writer};
-use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Config, Event, NotificationQueue, Sending, Subject, Tracing};
-use carob_proto::trace::What;
+use carob_proto::congestion::CongestionControl;
+use carob_proto::endpoint::{Config, Event, NotificationQueue, RequestConfig, Subject, Tracing};
+use carob_proto::trace::TraceEvent;
 
 /// A server that queues so many notifications, and a client that observes `paths`.
 fn queueing(controller: &str, each: usize, all: usize, paths: &[&'static str]) -> Net {
     let mut server = Config::default();
-    server.controller = Choice::named(controller).unwrap();
+    server.controller = CongestionControl::named(controller).unwrap();
     server.notification_queue = NotificationQueue::Queue;
     server.limits.notifications_of_peer = each;
     server.limits.notifications = all;
@@ -19,7 +19,7 @@ fn queueing(controller: &str, each: usize, all: usize, paths: &[&'static str]) -
     let mut net = Net::new(Config::default(), server);
     for path in paths {
         net.observable(path, "off");
-        let mut observing = Sending::default();
+        let mut observing = RequestConfig::default();
         observing.observe = true;
         net.send_with(get(path), observing);
         net.run_for(seconds(1));
@@ -32,7 +32,7 @@ fn queueing(controller: &str, each: usize, all: usize, paths: &[&'static str]) -
 }
 
 fn dropped(net: &Net) -> usize {
-    let is_drop = |(_, event): &&(_, Event)| matches!(event, Event::Trace(trace) if trace.what == What::NotificationDropped);
+    let is_drop = |(_, event): &&(_, Event)| matches!(event, Event::Trace(trace) if trace.event == TraceEvent::NotificationDropped);
     net.server_events.iter().filter(is_drop).count()
 }
 
@@ -61,7 +61,7 @@ fn superseding_tells_the_newest_in_place_of_those_that_waited() {
     let mut config = net.server.config().clone();
     config.notification_queue = NotificationQueue::Supersede;
     net.server = carob_proto::Endpoint::new(config, crate::net::Stream(9));
-    let mut observing = Sending::default();
+    let mut observing = RequestConfig::default();
     observing.observe = true;
     net.send_with(get("light"), observing);
     net.run_for(seconds(1));
@@ -133,7 +133,7 @@ fn several_that_may_be_outstanding_still_leave_in_order() {
     net.observable("a", "off");
     net.observable("b", "off");
     for path in ["a", "b"] {
-        let mut observing = Sending::default();
+        let mut observing = RequestConfig::default();
         observing.observe = true;
         net.send_with(get(path), observing);
         net.run_for(seconds(1));
@@ -231,7 +231,7 @@ fn how_often_interest_is_asked_for_can_be_set() {
     server.unconfirmed_max = 3;
     let mut net = Net::new(Config::default(), server);
     net.observable("a", "off");
-    let mut observing = Sending::default();
+    let mut observing = RequestConfig::default();
     observing.observe = true;
     net.send_with(get("a"), observing);
     net.run_for(seconds(1));

@@ -11,11 +11,13 @@ use crate::net::{Faults, Net, client_address, get, millis, pattern, put, seconds
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, MessageId, MessageView, OptionNumber, Type, Writer};
-use carob_proto::endpoint::{Config, Event, Failure, RequestError, RequestId, Sending, Subject};
+use carob_proto::endpoint::{
+    Config, Event, Failure, RequestConfig, RequestError, RequestId, Subject,
+};
 use carob_proto::{Request, Response};
 
-fn observing() -> Sending {
-    let mut sending = Sending::default();
+fn observing() -> RequestConfig {
+    let mut sending = RequestConfig::default();
     sending.observe = true;
     sending
 }

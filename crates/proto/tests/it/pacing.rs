@@ -6,20 +6,20 @@ use crate::net::wire::{shapes, view};
 use crate::net::{Net, get, millis, seconds};
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::Type;
-use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Config, Sending};
+use carob_proto::congestion::CongestionControl;
+use carob_proto::endpoint::{Config, RequestConfig};
 
 /// A server under this controller and a client that observes `/light`; round trips take 20 ms.
 fn observed(controller: &str) -> Net {
     let mut server = Config::default();
-    let choice = Choice::named(controller).unwrap();
-    if let Choice::Registered(entry) = &choice {
+    let choice = CongestionControl::named(controller).unwrap();
+    if let CongestionControl::Registered(entry) = &choice {
         server.parameters = entry.suggested.apply(server.parameters);
     }
     server.controller = choice;
     let mut net = Net::new(Config::default(), server);
     net.observable("light", "off");
-    let mut observing = Sending::default();
+    let mut observing = RequestConfig::default();
     observing.observe = true;
     net.send_with(get("light"), observing);
     net.run_for(seconds(1));
@@ -126,7 +126,7 @@ fn a_notification_that_became_con_holds_up_what_else_the_peer_is_sent() {
             net.now,
             crate::net::client_address(),
             get("x"),
-            Sending::default(),
+            RequestConfig::default(),
         )
         .unwrap();
     net.run_for(seconds(10));

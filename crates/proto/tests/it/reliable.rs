@@ -3,7 +3,7 @@
 use crate::stream::{CLIENT, Pair, SERVER, address, ask, config, failure, hello, lenient, pair};
 use carob_cc::time::Duration;
 use carob_proto::codec::{Code, ContentFormat, Framing, MessageView, OptionNumber};
-use carob_proto::endpoint::{Event, Failure, Sending};
+use carob_proto::endpoint::{Event, Failure, RequestConfig};
 use carob_proto::{Request, Response};
 
 mod requests {
@@ -77,7 +77,12 @@ mod requests {
         ask(&mut pair, Request::get());
         let now = pair.now;
         let id = pair.ends[SERVER]
-            .request(now, address(CLIENT), Request::get(), Sending::default())
+            .request(
+                now,
+                address(CLIENT),
+                Request::get(),
+                RequestConfig::default(),
+            )
             .expect("taken");
         pair.settle();
         let Some(Event::Request(asked)) = pair.heard[CLIENT].events.pop() else {
@@ -266,10 +271,10 @@ mod bodies {
         let now = pair.now;
         let client = &mut pair.ends[CLIENT];
         let large = client
-            .request(now, address(SERVER), put(3_000), Sending::default())
+            .request(now, address(SERVER), put(3_000), RequestConfig::default())
             .expect("taken");
         let small = client
-            .request(now, address(SERVER), put(300), Sending::default())
+            .request(now, address(SERVER), put(300), RequestConfig::default())
             .expect("taken");
         pair.settle();
         assert_eq!(pair.response(large).bytes().as_ref(), b"3000");

@@ -1,10 +1,10 @@
-//! How connections end, and what becomes of observations with them (RFC 8323).
+//! Ends of connections, and of the observations over them (RFC 8323).
 
 use crate::stream::{CLIENT, Pair, SERVER, address, ask, config, failure, pair};
 use carob_cc::time::Duration;
 use carob_proto::codec::{Code, ContentFormat};
 use carob_proto::endpoint::{
-    Disconnect, Endpoint, Event, Failure, Output, RequestId, Sending, Subject,
+    Disconnect, Endpoint, Event, Failure, Output, RequestConfig, RequestId, Subject,
 };
 use carob_proto::{Request, Response};
 
@@ -51,7 +51,7 @@ mod endings {
         let put = Request::new(Code::PUT).with_payload(vec![7; 5_000]);
         let now = pair.now;
         let id = pair.ends[CLIENT]
-            .request(now, address(SERVER), put, Sending::default())
+            .request(now, address(SERVER), put, RequestConfig::default())
             .expect("taken");
         let taken = pair.ends[SERVER].usage().uploads;
         assert_eq!(taken, (0, 0));
@@ -93,7 +93,7 @@ mod endings {
         let now = carob_cc::time::Instant::ZERO;
         let peer = |n| std::net::SocketAddr::from(([10, 0, 0, n], 1));
         let mut ask = |n, payload, observe| {
-            let mut sending = Sending::default();
+            let mut sending = RequestConfig::default();
             sending.observe = observe;
             let code = if payload > 0 { Code::FETCH } else { Code::GET };
             let request = Request::new(code).with_payload(vec![7; payload]);
@@ -152,7 +152,7 @@ mod observing {
             server.respond(now, id, &Response::content(ContentFormat::TEXT_PLAIN, "0"));
         });
         let now = pair.now;
-        let mut sending = Sending::default();
+        let mut sending = RequestConfig::default();
         sending.observe = true;
         let id = pair.ends[CLIENT]
             .request(now, address(SERVER), Request::get(), sending)
@@ -224,7 +224,7 @@ mod observing {
             server.respond(now, id, &Response::content(ContentFormat::TEXT_PLAIN, "0"));
         });
         let now = pair.now;
-        let mut sending = Sending::default();
+        let mut sending = RequestConfig::default();
         sending.observe = true;
         let to = address(SERVER);
         let id = pair.ends[CLIENT]

@@ -5,16 +5,16 @@ use crate::net::counting::{Log, between, counting};
 use crate::net::wire::{Wire, ack, con, view};
 use crate::net::{Faults, Net, get, millis, pattern, post, put, seconds, server_address};
 use bytes::Bytes;
-use carob_cc::controller::Counting;
+use carob_cc::controller::CopyTagging;
 use carob_cc::evidence::{Answer, Matched};
 use carob_proto::Request;
 use carob_proto::codec::{Code, MessageId, OptionNumber, Type};
-use carob_proto::endpoint::{Config, Endpoint, MESSAGE_BYTES, RETRANSMISSION_COUNT, Sending};
+use carob_proto::endpoint::{Config, Endpoint, MESSAGE_BYTES, RETRANSMISSION_COUNT, RequestConfig};
 
 const COUNT: u16 = RETRANSMISSION_COUNT.0;
 
 /// A client whose timers are 2, 4, 8, 16 and 32 s, and a server that supports the option.
-fn counted(how: Counting) -> (Net, Log) {
+fn counted(how: CopyTagging) -> (Net, Log) {
     let (config, log) = counting(how, seconds(2), 4);
     let mut net = Net::new(config, Config::default());
     net.app.resources.insert("x".into(), "state".into());
@@ -22,7 +22,7 @@ fn counted(how: Counting) -> (Net, Log) {
 }
 
 /// A client that talks to nobody; a test answers it.
-fn alone(how: Counting) -> (Net, Log) {
+fn alone(how: CopyTagging) -> (Net, Log) {
     let (mut net, log) = counted(how);
     net.server_dead = true;
     (net, log)
@@ -65,7 +65,7 @@ fn acquaint(net: &mut Net, milliseconds: u64) {
 
 #[test]
 fn the_first_request_to_a_peer_introduces_the_option_and_copies_tell_their_number() {
-    let (mut net, _) = alone(Counting::EveryCopy);
+    let (mut net, _) = alone(CopyTagging::EveryCopy);
     net.send(get("x"));
     net.run_for(seconds(100));
     assert_eq!(counts(&net), some(&[&[255], &[1], &[2], &[3], &[4]]));
@@ -84,7 +84,7 @@ fn the_first_request_to_a_peer_introduces_the_option_and_copies_tell_their_numbe
 
 #[test]
 fn once_a_peer_has_echoed_the_original_counts_0_without_a_byte() {
-    let (mut net, log) = counted(Counting::EveryCopy);
+    let (mut net, log) = counted(CopyTagging::EveryCopy);
     net.send(get("x"));
     net.run_for(seconds(1));
     net.send(get("x"));
@@ -100,7 +100,7 @@ fn once_a_peer_has_echoed_the_original_counts_0_without_a_byte() {
 
 #[test]
 fn requests_that_wait_for_the_first_answer_all_introduce_it() {
-    let (mut net, _) = alone(Counting::EveryCopy);
+    let (mut net, _) = alone(CopyTagging::EveryCopy);
     net.send(get("x"));
     net.send(get("y"));
     let first = net.sent_by_client()[0].to_vec();
@@ -111,7 +111,7 @@ fn requests_that_wait_for_the_first_answer_all_introduce_it() {
 
 #[test]
 fn a_peer_that_ignores_the_option_is_not_sent_it_again() {
-    let (mut net, log) = alone(Counting::EveryCopy);
+    let (mut net, log) = alone(CopyTagging::EveryCopy);
     net.send(get("x"));
     net.send(get("y"));
     reply(&mut net, None);
@@ -136,7 +136,7 @@ fn a_peer_that_ignores_the_option_is_not_sent_it_again() {
 
 #[test]
 fn where_only_repeated_copies_count_originals_carry_nothing() {
-    let (mut net, _) = alone(Counting::RepeatedCopies);
+    let (mut net, _) = alone(CopyTagging::RepeatedCopies);
     net.send(get("x"));
     net.run_for(seconds(100));
     let mut expected = vec![None];
@@ -146,11 +146,11 @@ fn where_only_repeated_copies_count_originals_carry_nothing() {
 
 #[test]
 fn nothing_but_confirmable_requests_is_counted() {
-    for how in [Counting::EveryCopy, Counting::RepeatedCopies] {
+    for how in [CopyTagging::EveryCopy, CopyTagging::RepeatedCopies] {
         let (config, _) = counting(how, seconds(2), 4);
         let mut net = Net::new(config.clone(), config);
         net.observable("x", "0");
-        let mut sending = Sending::default();
+        let mut sending = RequestConfig::default();
         sending.confirmable = false;
         sending.observe = true;
         net.send_with(get("x"), sending);
@@ -172,7 +172,7 @@ fn nothing_but_confirmable_requests_is_counted() {
 #[test]
 fn without_a_number_that_can_count_nothing_is_counted() {
     for number in [0, 65_001] {
-        let (mut config, log) = counting(Counting::EveryCopy, seconds(2), 4);
+        let (mut config, log) = counting(CopyTagging::EveryCopy, seconds(2), 4);
         config.retransmission_count_option = OptionNumber(number);
         let mut net = Net::new(config, Config::default());
         net.server_dead = true;
@@ -188,7 +188,7 @@ fn without_a_number_that_can_count_nothing_is_counted() {
 
 #[test]
 fn the_last_copy_is_matched_whatever_the_peer_is_like() {
-    let (mut net, log) = alone(Counting::EveryCopy);
+    let (mut net, log) = alone(CopyTagging::EveryCopy);
     net.send(get("x"));
     net.run_for(seconds(3));
     reply(&mut net, Some(&[1]));
@@ -200,7 +200,7 @@ fn the_last_copy_is_matched_whatever_the_peer_is_like() {
 #[test]
 fn a_replayed_count_does_not_make_a_retransmission_look_slow() {
     // Copies at 0, 2 and 6 s. The first answer is lost, and each copy is answered with it.
-    let (mut net, log) = alone(Counting::EveryCopy);
+    let (mut net, log) = alone(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
     net.send(get("x"));
     net.run_for(millis(2_100));
@@ -214,7 +214,7 @@ fn a_replayed_count_does_not_make_a_retransmission_look_slow() {
 
 #[test]
 fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
-    let (mut net, log) = alone(Counting::EveryCopy);
+    let (mut net, log) = alone(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
     for (after, named, expected) in [
         (2_099, &[][..], Matched::Exact(0)),
@@ -233,7 +233,7 @@ fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
 
 #[test]
 fn without_a_round_trip_to_compare_with_only_the_last_copy_is_sure() {
-    let (mut net, log) = alone(Counting::EveryCopy);
+    let (mut net, log) = alone(CopyTagging::EveryCopy);
     net.send(get("x"));
     net.run_for(millis(2_001));
     reply(&mut net, Some(&[255]));
@@ -242,7 +242,7 @@ fn without_a_round_trip_to_compare_with_only_the_last_copy_is_sure() {
 
 #[test]
 fn a_peer_whose_answers_to_one_message_differ_is_believed_from_then_on() {
-    let (mut net, log) = alone(Counting::EveryCopy);
+    let (mut net, log) = alone(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
     net.send(get("x"));
     net.run_for(millis(2_500));
@@ -266,7 +266,7 @@ fn a_peer_whose_answers_to_one_message_differ_is_believed_from_then_on() {
 #[test]
 fn our_own_server_is_soon_believed() {
     // 3 s there and back; the second copy leaves after 2 s, needlessly.
-    let (mut net, log) = counted(Counting::EveryCopy);
+    let (mut net, log) = counted(CopyTagging::EveryCopy);
     net.delay = millis(1_500);
     for _ in 0..3 {
         net.send(get("x"));
@@ -282,7 +282,7 @@ fn our_own_server_is_soon_believed() {
 
 #[test]
 fn an_answer_lost_on_its_way_is_made_up_for_by_one_to_the_copy_that_came_next() {
-    let (mut net, log) = counted(Counting::EveryCopy);
+    let (mut net, log) = counted(CopyTagging::EveryCopy);
     // The answers to originals never arrive.
     net.drop_if = Some(|from_client, bytes| {
         let count = view(bytes).option(RETRANSMISSION_COUNT);
@@ -306,7 +306,7 @@ fn an_answer_lost_on_its_way_is_made_up_for_by_one_to_the_copy_that_came_next() 
 fn counts_that_cannot_be_are_ignored() {
     let hostile: [&[u8]; 6] = [&[2], &[3], &[200], &[254], &[0, 1], &[1; 9]];
     for count in hostile {
-        let (mut net, log) = alone(Counting::EveryCopy);
+        let (mut net, log) = alone(CopyTagging::EveryCopy);
         acquaint(&mut net, 100);
         net.send(get("x"));
         net.run_for(millis(2_500));
@@ -315,7 +315,7 @@ fn counts_that_cannot_be_are_ignored() {
         assert_eq!(net.responses().len(), 2, "it is a response all the same");
     }
     // Nor do they prove anything.
-    let (mut net, log) = alone(Counting::EveryCopy);
+    let (mut net, log) = alone(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
     net.send(get("x"));
     net.run_for(millis(2_500));
@@ -330,7 +330,7 @@ fn counts_that_cannot_be_are_ignored() {
 
 #[test]
 fn an_empty_acknowledgement_leaves_it_open_and_a_separate_response_has_no_count() {
-    let (mut net, log) = alone(Counting::EveryCopy);
+    let (mut net, log) = alone(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
     net.send(get("x"));
     net.run_for(millis(2_500));
@@ -353,7 +353,7 @@ fn an_empty_acknowledgement_leaves_it_open_and_a_separate_response_has_no_count(
 
 #[test]
 fn a_separate_response_does_not_show_that_a_peer_ignores_the_option() {
-    let (mut net, _) = counted(Counting::EveryCopy);
+    let (mut net, _) = counted(CopyTagging::EveryCopy);
     net.app.delay = seconds(1);
     net.send(get("x"));
     net.run_for(seconds(10));
@@ -368,7 +368,7 @@ fn a_separate_response_does_not_show_that_a_peer_ignores_the_option() {
 
 #[test]
 fn a_response_without_a_count_is_to_the_original_if_its_sender_would_count() {
-    let (mut net, log) = alone(Counting::RepeatedCopies);
+    let (mut net, log) = alone(CopyTagging::RepeatedCopies);
     net.send(get("x"));
     net.run_for(millis(100));
     reply(&mut net, None);
@@ -388,7 +388,7 @@ fn a_response_without_a_count_is_to_the_original_if_its_sender_would_count() {
 
 #[test]
 fn our_own_server_is_soon_believed_when_only_repeated_copies_count() {
-    let (mut net, log) = counted(Counting::RepeatedCopies);
+    let (mut net, log) = counted(CopyTagging::RepeatedCopies);
     net.delay = millis(1_500);
     for _ in 0..3 {
         net.send(get("x"));
@@ -404,7 +404,7 @@ fn our_own_server_is_soon_believed_when_only_repeated_copies_count() {
 fn the_largest_request_has_room_for_the_count_of_its_copies() {
     let mut largest = 0;
     for options in 0..250 {
-        let (mut net, _) = alone(Counting::EveryCopy);
+        let (mut net, _) = alone(CopyTagging::EveryCopy);
         let mut request = put("x", pattern(3_000));
         request
             .options
@@ -429,11 +429,11 @@ fn the_largest_request_has_room_for_the_count_of_its_copies() {
             .unwrap();
         let now = carob_cc::time::Instant::ZERO;
         endpoint
-            .request(now, server_address(), request, Sending::default())
+            .request(now, server_address(), request, RequestConfig::default())
             .is_ok()
     };
     for length in 900..1_034 {
-        let (config, _) = counting(Counting::EveryCopy, seconds(2), 4);
+        let (config, _) = counting(CopyTagging::EveryCopy, seconds(2), 4);
         assert_eq!(
             fits(config, length),
             fits(Config::default(), length),
@@ -445,9 +445,9 @@ fn the_largest_request_has_room_for_the_count_of_its_copies() {
 #[test]
 fn what_is_in_flight_is_counted_to_the_byte() {
     for how in [
-        Counting::EveryCopy,
-        Counting::RepeatedCopies,
-        Counting::Token,
+        CopyTagging::EveryCopy,
+        CopyTagging::RepeatedCopies,
+        CopyTagging::Token,
     ] {
         let (mut net, _) = alone(how);
         net.send(get("x"));
@@ -481,7 +481,7 @@ fn what_is_in_flight_is_counted_to_the_byte() {
 
 #[test]
 fn applications_do_not_see_the_echo() {
-    let (mut net, _) = counted(Counting::EveryCopy);
+    let (mut net, _) = counted(CopyTagging::EveryCopy);
     net.app.resources.insert("large".into(), pattern(3_000));
     net.send(get("x"));
     net.run_for(seconds(1));
@@ -518,9 +518,9 @@ fn an_option_that_the_application_uses_for_itself_passes_where_nothing_is_counte
 
 #[test]
 fn a_registration_is_counted_and_its_notifications_are_not() {
-    let (mut net, log) = counted(Counting::EveryCopy);
+    let (mut net, log) = counted(CopyTagging::EveryCopy);
     net.observable("x", "0");
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.observe = true;
     net.send_with(get("x"), sending);
     net.run_for(seconds(1));
@@ -538,7 +538,7 @@ fn a_registration_is_counted_and_its_notifications_are_not() {
 
 #[test]
 fn a_body_crosses_a_bad_path_with_every_block_counted() {
-    let (config, log) = counting(Counting::EveryCopy, millis(100), 4);
+    let (config, log) = counting(CopyTagging::EveryCopy, millis(100), 4);
     let mut net = Net::new(config, Config::default()).seeded(3);
     net.app.resources.insert("x".into(), pattern(20_000));
     net.faults = Faults {

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use crate::net::counting::{Log, between, counting};
 use crate::net::wire::{ack, con, empty, shapes, view};
 use crate::net::{Faults, Net, get, millis, pattern, post, put, seconds, server_address};
-use carob_cc::controller::Counting;
+use carob_cc::controller::CopyTagging;
 use carob_cc::evidence::{Answer, Matched};
 use carob_proto::codec::{Code, OptionNumber, Type};
-use carob_proto::endpoint::{Config, Sending};
+use carob_proto::endpoint::{Config, RequestConfig};
 
 /// A client whose timers are 2, 4, 8, 16 and 32 s, with room for `window` requests at once.
 fn counted(window: u16) -> (Net, Log) {
-    let (config, log) = counting(Counting::Token, seconds(2), window);
+    let (config, log) = counting(CopyTagging::Token, seconds(2), window);
     let mut net = Net::new(config, Config::default());
     net.app.resources.insert("x".into(), "state".into());
     (net, log)
@@ -53,7 +53,7 @@ fn separate(net: &mut Net, token: &[u8], id: u16) {
 #[test]
 fn the_last_byte_of_the_token_is_the_number_of_the_copy() {
     for (length, expected) in [(0, 2), (1, 2), (2, 2), (3, 3), (8, 8), (200, 8)] {
-        let (mut config, _) = counting(Counting::Token, seconds(2), 4);
+        let (mut config, _) = counting(CopyTagging::Token, seconds(2), 4);
         config.token_length = length;
         let mut net = Net::new(config, Config::default());
         net.server_dead = true;
@@ -183,12 +183,12 @@ fn late_answers_that_cannot_be_prove_nothing() {
 #[test]
 fn requests_at_once_have_tokens_that_no_copy_of_another_has() {
     for length in [0, 1, 2, 3, 8] {
-        let (mut config, log) = counting(Counting::Token, seconds(2), 300);
+        let (mut config, log) = counting(CopyTagging::Token, seconds(2), 300);
         config.token_length = length;
         let mut net = Net::new(config, Config::default());
         net.server_dead = true;
         for n in 0..300 {
-            let mut sending = Sending::default();
+            let mut sending = RequestConfig::default();
             sending.observe = n % 10 == 0;
             net.send_with(get("x"), sending);
         }
@@ -272,7 +272,7 @@ fn a_separate_response_may_be_a_replay_as_well() {
 fn a_registration_keeps_its_token_and_so_do_its_notifications() {
     let (mut net, log) = alone(4);
     net.observable("x", "0");
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.observe = true;
     let id = net.send_with(get("x"), sending);
     net.run_for(seconds(3));
@@ -324,7 +324,7 @@ fn what_the_network_quotes_is_known_by_the_token_of_any_copy_sent() {
 #[test]
 fn a_non_request_counts_as_an_original() {
     let (mut net, log) = counted(4);
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.confirmable = false;
     net.send_with(get("x"), sending);
     net.run_for(seconds(1));
@@ -336,7 +336,7 @@ fn a_non_request_counts_as_an_original() {
 #[test]
 fn bodies_cross_a_bad_path_with_every_block_counted() {
     for length in [0, 1, 8] {
-        let (mut config, log) = counting(Counting::Token, millis(100), 8);
+        let (mut config, log) = counting(CopyTagging::Token, millis(100), 8);
         config.token_length = length;
         let mut net = Net::new(config, Config::default()).seeded(5);
         net.app.resources.insert("x".into(), pattern(20_000));

@@ -1,5 +1,6 @@
-//! Whatever is lost, doubled or overtaken, and whatever the server does with duplicates: every
-//! request that is counted ends, and what its controller is told of the copy answered is true.
+//! Truth of the retransmission count under loss, duplication and reordering, for servers that
+//! deduplicate or not: every tagged request ends, and its controller learns the transmission that
+//! was answered.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +9,19 @@ use crate::net::wire::view;
 use crate::net::{
     Faults, Net, Stream, client_address, get, millis, pattern, post, put, seconds, server_address,
 };
-use carob_cc::controller::Counting;
+use carob_cc::controller::CopyTagging;
 use carob_cc::evidence::Matched;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
 use carob_proto::codec::Code;
-use carob_proto::endpoint::{Config, Endpoint, Event, Output, Sending};
+use carob_proto::endpoint::{Config, Endpoint, Event, Output, RequestConfig};
 use proptest::prelude::*;
 
-const COUNTINGS: [Counting; 4] = [
-    Counting::Off,
-    Counting::EveryCopy,
-    Counting::RepeatedCopies,
-    Counting::Token,
+const COUNTINGS: [CopyTagging; 4] = [
+    CopyTagging::Off,
+    CopyTagging::EveryCopy,
+    CopyTagging::RepeatedCopies,
+    CopyTagging::Token,
 ];
 
 /// What a server answers a duplicate with.
@@ -184,12 +185,12 @@ fn faults() -> impl Strategy<Value = Faults> {
 }
 
 /// Forty exchanges one after the other, most of them with copies that were not needed.
-fn exchanges(how: Counting, server: Server, faults: Faults, seed: u64) -> (World, Vec<Heard>) {
+fn exchanges(how: CopyTagging, server: Server, faults: Faults, seed: u64) -> (World, Vec<Heard>) {
     let (config, log) = counting(how, millis(35), 1);
     let mut world = World::new(config, server, seed);
     for n in 0..40 {
         let (now, there) = (world.now, server_address());
-        let sending = Sending::default();
+        let sending = RequestConfig::default();
         world.client.request(now, there, get("x"), sending).unwrap();
         world.run_until(now + seconds(10));
         if n == 0 {
@@ -237,12 +238,12 @@ proptest! {
             net.send(get("large"));
             net.send(post("x", pattern(20)));
             net.send(put("y", pattern(2_500)));
-            let mut sending = Sending::default();
+            let mut sending = RequestConfig::default();
             sending.confirmable = n % 2 == 0;
             net.send_with(get("x"), sending);
             net.run_for(millis(100 * n));
         }
-        let mut sending = Sending::default();
+        let mut sending = RequestConfig::default();
         sending.observe = true;
         let observation = net.send_with(get("seen"), sending);
         net.run_for(seconds(400));
@@ -274,7 +275,7 @@ fn most_answers_of_our_own_server_tell_the_copy_and_few_of_one_that_replays() {
     };
     for how in COUNTINGS {
         let (ours, replaying) = (share(how, Server::Counts), share(how, Server::Replays));
-        if how == Counting::Off {
+        if how == CopyTagging::Off {
             assert_eq!((ours, replaying), (0, 0));
         } else {
             assert!(ours >= 90, "{how:?}: {ours} %");

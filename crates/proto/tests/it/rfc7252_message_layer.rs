@@ -7,11 +7,11 @@ use carob_cc::ratio::Ratio;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
 use carob_proto::codec::{Code, OptionNumber, Type};
-use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, Sending};
+use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestConfig};
 use carob_proto::message::Payload;
 
-fn as_non() -> Sending {
-    let mut sending = Sending::default();
+fn as_non() -> RequestConfig {
+    let mut sending = RequestConfig::default();
     sending.confirmable = false;
     sending
 }
@@ -358,7 +358,7 @@ fn messages_to_one_peer_never_share_an_id_within_exchange_lifetime() {
             if n % 3 == 0 {
                 as_non()
             } else {
-                Sending::default()
+                RequestConfig::default()
             },
         );
         net.run_for(millis(700));
@@ -477,7 +477,7 @@ fn a_random_factor_below_one_counts_as_one() {
     below.ack_random_factor = Ratio::new(1, 2);
     for place in ["endpoint", "peer", "request"] {
         let mut config = Config::default();
-        let mut sending = Sending::default();
+        let mut sending = RequestConfig::default();
         if place == "endpoint" {
             config.parameters = below;
         }

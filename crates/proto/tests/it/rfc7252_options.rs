@@ -5,7 +5,9 @@ use crate::net::wire::{Wire, ack, con, empty, non, shapes, view};
 use crate::net::{Net, Stream, get, post, seconds};
 use bytes::Bytes;
 use carob_proto::codec::{Code, ContentFormat, EncodeError, OptionNumber, Options, Type};
-use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestError, Sending};
+use carob_proto::endpoint::{
+    Config, Endpoint, Event, Failure, Output, RequestConfig, RequestError,
+};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
 
@@ -26,7 +28,7 @@ fn answers(messages: &[Wire]) -> (Net, Vec<String>) {
 }
 
 /// A client that waits, and what came of this answer to it.
-fn received(sending: Sending, answer: impl FnOnce(u16) -> Wire) -> Net {
+fn received(sending: RequestConfig, answer: impl FnOnce(u16) -> Wire) -> Net {
     let mut net = Net::plain();
     net.server_dead = true;
     net.send_with(get("x"), sending);
@@ -36,8 +38,8 @@ fn received(sending: Sending, answer: impl FnOnce(u16) -> Wire) -> Net {
     net
 }
 
-fn as_non() -> Sending {
-    let mut sending = Sending::default();
+fn as_non() -> RequestConfig {
+    let mut sending = RequestConfig::default();
     sending.confirmable = false;
     sending
 }
@@ -81,7 +83,7 @@ fn asked(options: &[(OptionNumber, &[u8])]) -> Result<Vec<u8>, RequestError> {
         now,
         crate::net::server_address(),
         request,
-        Sending::default(),
+        RequestConfig::default(),
     )?;
     let Output::Transmit { bytes, .. } = client.poll() else {
         panic!("it is sent at once");
@@ -99,7 +101,7 @@ fn an_unknown_elective_option_is_ignored_on_both_sides() {
         |kind: fn(Code, u16) -> Wire, id| kind(Code::GET, id).path("x").option(ELECTIVE, b"?");
     let (_, seen) = answers(&[get(con, 1), get(non, 2)]);
     assert_eq!(seen, ["ACK 2.05", "NON 2.05"]);
-    let net = received(Sending::default(), |id| {
+    let net = received(RequestConfig::default(), |id| {
         ack(Code::CONTENT, id).option(ELECTIVE, b"?").payload(b"z")
     });
     assert_eq!(&net.response().unwrap().bytes()[..], b"z");
@@ -116,7 +118,7 @@ fn an_unknown_critical_option_in_a_con_request_is_answered_4_02_and_named() {
 
 #[test]
 fn an_unknown_critical_option_in_a_con_response_has_it_reset() {
-    let mut net = received(Sending::default(), |_| {
+    let mut net = received(RequestConfig::default(), |_| {
         con(Code::CONTENT, 9).option(UNKNOWN, b"?")
     });
     assert_eq!(shapes(&net.sent_by_client()), ["CON 0.01", "RST 0.00"]);
@@ -130,7 +132,7 @@ fn an_unknown_critical_option_in_a_con_response_has_it_reset() {
 
 #[test]
 fn an_unknown_critical_option_in_a_piggybacked_response_has_it_rejected_in_silence() {
-    let mut net = received(Sending::default(), |id| {
+    let mut net = received(RequestConfig::default(), |id| {
         ack(Code::CONTENT, id).option(UNKNOWN, b"?")
     });
     assert_eq!(
@@ -213,14 +215,14 @@ fn a_supernumerary_option_counts_as_unknown() {
         let (_, seen) = answers(&[request.option(number, value)]);
         assert_eq!(seen, ["ACK 4.02"], "{number}");
     }
-    let net = received(Sending::default(), |id| {
+    let net = received(RequestConfig::default(), |id| {
         let block = ack(Code::CONTENT, id).option(23, b"").option(23, b"");
         block.payload(b"z")
     });
     let failure = Failure::UnknownOption(OptionNumber::BLOCK2);
     assert_eq!(net.failure(), Some(failure));
     // Elective ones: the first counts.
-    let net = received(Sending::default(), |id| {
+    let net = received(RequestConfig::default(), |id| {
         let aged = ack(Code::CONTENT, id).option(14, &[7]).option(14, &[8]);
         aged.option(12, &[50]).option(12, &[60])
     });
@@ -245,7 +247,7 @@ fn a_repeatable_option_may_be_there_many_times() {
 fn an_option_of_the_other_direction_counts_as_unknown() {
     // Those of requests, in a response, are critical.
     for number in [1_u16, 3, 5, 7, 11, 15, 17, 35, 39] {
-        let net = received(Sending::default(), |id| {
+        let net = received(RequestConfig::default(), |id| {
             let value: &[u8] = if number == 5 { b"" } else { b"x" };
             ack(Code::CONTENT, id).option(number, value)
         });
@@ -383,7 +385,7 @@ fn a_method_without_a_payload_is_sent_none_and_any_received_is_ignored() {
             now,
             crate::net::server_address(),
             request,
-            Sending::default(),
+            RequestConfig::default(),
         );
         assert_eq!(refused, Err(RequestError::PayloadNotAllowed));
         let mut server = Endpoint::new(Config::default(), Stream(1));
@@ -413,7 +415,7 @@ fn a_2_03_has_no_payload_and_any_received_is_ignored() {
     // Not even of the block that was asked for.
     let third = con(Code::GET, 1).path("x").option(23, &[0x36]);
     assert_eq!(shapes(&[&responded_to(&third, &valid)]), ["ACK 2.03"]);
-    let net = received(Sending::default(), |id| {
+    let net = received(RequestConfig::default(), |id| {
         ack(Code::VALID, id).option(4, b"1").payload(b"no")
     });
     assert_eq!(net.response().unwrap().bytes().len(), 0);
@@ -435,8 +437,8 @@ fn what_proxies_are_asked_for_is_answered_5_05_whatever_else_is_asked() {
     }
 }
 
-/// What becomes of a request where messages are passed on: what is sent at once, and what the
-/// application would have to understand if it answered itself.
+/// Handling of a request at a proxy: the message sent at once, and the option that the application
+/// must understand to respond itself.
 fn at_a_proxy(request: &Wire) -> (Option<String>, Option<OptionNumber>) {
     let mut config = Config::default();
     config.forwards = true;
@@ -478,7 +480,7 @@ fn a_proxys_application_gets_what_it_may_pass_on_without_understanding_it() {
     config.forwards = true;
     let mut net = Net::new(config, Config::default());
     net.server_dead = true;
-    net.send_with(get("x"), Sending::default());
+    net.send_with(get("x"), RequestConfig::default());
     let request = net.sent_by_client()[0].to_vec();
     let answer = ack(Code::CONTENT, view(&request).message_id().0).option(SAFE, b"!");
     net.inject_to_client(&answer.token_of(&request).bytes());
@@ -496,7 +498,7 @@ fn a_reserved_location_option_beside_location_is_not_overlooked() {
         assert_eq!(seen, ["ACK 4.02"]);
         let (_, seen) = answers(&[request.option(number, b"?")]);
         assert_eq!(seen, ["ACK 2.05"], "elective where there is no Location");
-        let net = received(Sending::default(), |id| {
+        let net = received(RequestConfig::default(), |id| {
             ack(Code::CREATED, id).option(8, b"a").option(number, b"?")
         });
         let failure = Failure::UnknownOption(OptionNumber(number));
@@ -534,7 +536,7 @@ fn an_entity_tag_is_any_bytes() {
     let tag: &[u8] = &[0xff, 0, 0xfe, 0x80, 0, 0, 0, 0xc3];
     let sent = responded(&with_options(Code::CONTENT, &[(OptionNumber::ETAG, tag)]));
     assert_eq!(view(&sent).option(OptionNumber::ETAG), Some(tag));
-    let net = received(Sending::default(), |id| {
+    let net = received(RequestConfig::default(), |id| {
         ack(Code::CONTENT, id).option(4, tag)
     });
     assert_eq!(

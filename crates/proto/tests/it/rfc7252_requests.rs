@@ -7,16 +7,16 @@ use crate::net::wire::{ack, con, empty, non, shapes, view};
 use crate::net::{Net, get, millis, post, seconds};
 use bytes::Bytes;
 use carob_proto::codec::{Code, Type};
-use carob_proto::endpoint::{Config, Sending};
+use carob_proto::endpoint::{Config, RequestConfig};
 
-fn as_non() -> Sending {
-    let mut sending = Sending::default();
+fn as_non() -> RequestConfig {
+    let mut sending = RequestConfig::default();
     sending.confirmable = false;
     sending
 }
 
 /// A client that waits for an answer which only a test will give, and its request.
-fn waiting(sending: Sending) -> (Net, Vec<u8>) {
+fn waiting(sending: RequestConfig) -> (Net, Vec<u8>) {
     let mut net = Net::plain();
     net.server_dead = true;
     net.send_with(get("x"), sending);
@@ -35,7 +35,7 @@ fn a_client_takes_its_response_however_it_comes() {
     for confirmable in [true, false] {
         for (n, response) in [&separate, &loose].into_iter().enumerate() {
             for acknowledged in [false, true] {
-                let mut sending = Sending::default();
+                let mut sending = RequestConfig::default();
                 sending.confirmable = confirmable;
                 let (mut net, request) = waiting(sending);
                 if acknowledged {
@@ -54,7 +54,7 @@ fn a_client_takes_its_response_however_it_comes() {
             }
         }
     }
-    let (mut net, request) = waiting(Sending::default());
+    let (mut net, request) = waiting(RequestConfig::default());
     let mut bytes = piggybacked.token_of(&request).bytes();
     bytes[2..4].copy_from_slice(&id_of(&request).to_be_bytes());
     net.inject_to_client(&bytes);
@@ -63,7 +63,7 @@ fn a_client_takes_its_response_however_it_comes() {
 
 #[test]
 fn a_response_is_acknowledged_by_an_empty_message() {
-    let (mut net, request) = waiting(Sending::default());
+    let (mut net, request) = waiting(RequestConfig::default());
     let response = con(Code::CONTENT, 900).token_of(&request).payload(b"z");
     net.inject_to_client(&response.bytes());
     assert_eq!(
@@ -153,7 +153,7 @@ fn short_tokens_in_use_are_unique_too() {
 
 #[test]
 fn a_piggybacked_response_matches_by_message_id_and_token() {
-    let (mut net, request) = waiting(Sending::default());
+    let (mut net, request) = waiting(RequestConfig::default());
     let id = id_of(&request);
     net.inject_to_client(&ack(Code::CONTENT, id).token(b"other").bytes());
     let elsewhere = ack(Code::CONTENT, id.wrapping_add(1)).token_of(&request);
@@ -177,7 +177,7 @@ fn a_separate_response_matches_by_token_alone() {
 
 #[test]
 fn a_response_from_another_endpoint_matches_nothing() {
-    let (mut net, request) = waiting(Sending::default());
+    let (mut net, request) = waiting(RequestConfig::default());
     let response = con(Code::CONTENT, 900).token_of(&request).bytes();
     for stranger in [([10, 0, 0, 2], 5684), ([10, 0, 0, 3], 5683)] {
         net.client
@@ -195,7 +195,7 @@ fn a_response_from_another_endpoint_matches_nothing() {
 #[test]
 fn an_idempotent_request_may_run_twice_and_a_post_may_not() {
     let mut config = Config::default();
-    config.limits.recent = 1;
+    config.limits.dedup_idempotent = 1;
     let mut net = Net::new(Config::default(), config);
     let repeat = |net: &mut Net, code, id| {
         let request = con(code, id).path("x").payload(b"1").bytes();

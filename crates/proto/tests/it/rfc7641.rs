@@ -5,12 +5,12 @@ use crate::net::wire::{ack, blocks, con, empty, shapes, view};
 use crate::net::{Net, get, millis, pattern, seconds};
 use carob_cc::time::Instant;
 use carob_proto::codec::{Code, ContentFormat, OptionNumber, Type};
-use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{Config, RequestId, Sending, Subject};
+use carob_proto::congestion::CongestionControl;
+use carob_proto::endpoint::{Config, RequestConfig, RequestId, Subject};
 use carob_proto::{Request, Response};
 
-fn observing() -> Sending {
-    let mut sending = Sending::default();
+fn observing() -> RequestConfig {
+    let mut sending = RequestConfig::default();
     sending.observe = true;
     sending
 }
@@ -211,7 +211,7 @@ fn unconfirmed_notifications_are_few_between_confirmed_ones() {
         .collect();
     assert_eq!(runs, [32, 32, 32, 1], "NON between CON");
     assert_eq!(net.states().last().unwrap(), "99");
-    // Who does not acknowledge is told no more.
+    // An observer that does not acknowledge is removed.
     net.drop_if = Some(|from_client, _| from_client);
     net.crossings.clear();
     for n in 0..100 {
@@ -335,7 +335,7 @@ mod pacing {
 
     fn paced() -> Config {
         let mut config = Config::default();
-        config.controller = Choice::named("observe-static").unwrap();
+        config.controller = CongestionControl::named("observe-static").unwrap();
         config
     }
 
@@ -352,7 +352,7 @@ mod pacing {
         for path in PATHS {
             net.change(path, path, false);
         }
-        // One that changes while it waits is told as it is when it leaves.
+        // A notification carries the representation at the time of its transmission.
         net.run_for(seconds(7));
         net.change("e", "e again", false);
         net.run_for(seconds(20));
@@ -416,7 +416,7 @@ mod pacing {
                 net.now,
                 crate::net::client_address(),
                 get("x"),
-                Sending::default(),
+                RequestConfig::default(),
             )
             .unwrap();
         net.drain();

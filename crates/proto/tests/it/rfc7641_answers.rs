@@ -5,9 +5,9 @@ use crate::net::wire::{Wire, blocks, con, empty, non, shapes, view};
 use crate::net::{Net, Stream, client_address, get, pattern, seconds};
 use carob_cc::time::Instant;
 use carob_proto::codec::{BlockSize, Code, ContentFormat, ETag, OptionNumber};
-use carob_proto::congestion::Choice;
+use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{
-    Config, Endpoint, Event, IncomingId, Output, RequestError, Sending, Subject,
+    Config, Endpoint, Event, IncomingId, Output, RequestConfig, RequestError, Subject,
 };
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
@@ -201,7 +201,7 @@ mod tags {
         server.register(&register(1).token(b"1").option(4, &[1]), &valid);
         server.register(&register(2).token(b"2"), &tagged("off", 1));
         server.sent.clear();
-        // Each is asked whether it is still there, and told what it knows.
+        // Each observer receives a CON notification with the representation that it has.
         server.wait(DAY);
         assert_eq!(server.shapes()[0], "CON 2.05");
         assert!(server.shapes().iter().all(|shape| shape == "CON 2.05"));
@@ -224,7 +224,7 @@ mod tags {
         net.observable("light", "off");
         let mut request = get("light");
         request.options.push(OptionNumber::ETAG, &[1]).unwrap();
-        let mut sending = Sending::default();
+        let mut sending = RequestConfig::default();
         sending.observe = true;
         net.send_with(request, sending);
         net.run_for(seconds(1));
@@ -261,7 +261,7 @@ mod tags {
             assert!(etag(server.last()).is_some());
             assert_ne!(etag(server.last()).map(<[u8]>::to_vec), before);
         }
-        // The rest is had of the state that was told.
+        // The other blocks are of the notified representation.
         let tag = etag(server.last()).unwrap().to_vec();
         let rest = con(Code::GET, 9).path("light");
         server.hear(&rest.block(OptionNumber::BLOCK2, (1, false, 64)).bytes());
@@ -330,7 +330,7 @@ mod waiting {
 
     fn paced() -> Config {
         let mut config = Config::default();
-        config.controller = Choice::named("observe-static").unwrap();
+        config.controller = CongestionControl::named("observe-static").unwrap();
         config
     }
 
@@ -405,7 +405,7 @@ mod bodies {
             for (message, size) in all.iter().zip(told) {
                 assert_eq!(view(message).payload(), &pattern(3_000)[..size]);
             }
-            // And once more after a day, whoever registered with what.
+            // And once more after a day, for every kind of registration.
             server.wait(25 * 3_600);
             assert_eq!(server.observers(), 0, "nobody was there to acknowledge it");
         }
@@ -440,7 +440,7 @@ mod bodies {
             let mut full = Response::new(Code::CONTENT).with_payload(pattern(1_024));
             full.set_format(ContentFormat::TEXT_PLAIN);
             full.options.push(OptionNumber(2_048), &vec![0; n]).unwrap();
-            // It may be refused; what is taken is told.
+            // A notification may be rejected; an accepted one is sent.
             let told = server.sent.len();
             let taken = server.endpoint.notify(server.now, LIGHT, &full, false);
             server.drain();
@@ -454,7 +454,7 @@ mod bodies {
         config.block_size = BlockSize::from_bytes_at_most(64).unwrap();
         let mut net = Net::new(config, Config::default());
         net.observable("light", "off");
-        let mut sending = Sending::default();
+        let mut sending = RequestConfig::default();
         sending.observe = true;
         let mut request = Request::new(Code::FETCH).with_path("light").unwrap();
         request.payload = pattern(300);
@@ -482,7 +482,7 @@ mod bodies {
     #[test]
     fn a_query_that_is_read_as_it_is_sent_cannot_be_renewed_and_so_not_observe() {
         let mut net = Net::plain();
-        let mut sending = Sending::default();
+        let mut sending = RequestConfig::default();
         sending.observe = true;
         sending.request_body = carob_proto::endpoint::BodyMode::Streamed;
         let request = Request::new(Code::FETCH).with_path("light").unwrap();

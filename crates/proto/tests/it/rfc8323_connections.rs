@@ -5,7 +5,7 @@ use crate::stream::{CLIENT, CSM, Lone, address, config, frame, introduced};
 use carob_cc::random::Fixed;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, ContentFormat, MessageView, OptionNumber};
-use carob_proto::endpoint::{Endpoint, Event, IncomingId, Output, Sending, Subject};
+use carob_proto::endpoint::{Endpoint, Event, IncomingId, Output, RequestConfig, Subject};
 use carob_proto::{Request, Response};
 use core::net::SocketAddr;
 
@@ -251,7 +251,7 @@ mod observing {
 
     /// We observe; the token.
     fn observing(lone: &mut Lone) -> (carob_proto::endpoint::RequestId, Vec<u8>) {
-        let mut sending = Sending::default();
+        let mut sending = RequestConfig::default();
         sending.observe = true;
         let to = address(CLIENT);
         let id = lone

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::net::wire::{ack, con, empty, non, shapes, view};
 use crate::net::{Faults, Net, get, millis, pattern, put, seconds, server_address};
 use bytes::Bytes;
-use carob_cc::controller::Counting;
+use carob_cc::controller::CopyTagging;
 use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
-use carob_proto::endpoint::{Config, Failure, MESSAGE_BYTES, Sending, TOKEN_BYTES_MAX};
+use carob_proto::endpoint::{Config, Failure, MESSAGE_BYTES, RequestConfig, TOKEN_BYTES_MAX};
 use proptest::prelude::*;
 
 fn token_of(bytes: &[u8]) -> Vec<u8> {
@@ -51,8 +51,8 @@ fn reset(net: &mut Net, request: &[u8]) {
     net.inject_to_client(&empty(Type::Reset, view(request).message_id().0));
 }
 
-fn as_non() -> Sending {
-    let mut sending = Sending::default();
+fn as_non() -> RequestConfig {
+    let mut sending = RequestConfig::default();
     sending.confirmable = false;
     sending
 }
@@ -465,7 +465,7 @@ fn a_request_of_several_blocks_goes_on_with_the_block_that_was_rejected() {
 #[test]
 fn an_observation_that_is_rejected_registers_with_a_short_token_and_keeps_that() {
     let mut net = to_a_server_by_hand(32);
-    let mut observe = Sending::default();
+    let mut observe = RequestConfig::default();
     observe.observe = true;
     let id = net.send_with(get("x"), observe);
     let trial = last(&net);
@@ -496,7 +496,7 @@ fn an_observation_lives_with_its_long_token() {
     let mut net = between(64);
     net.observable("x", "0");
     net.app.max_ages.insert("x".into(), 5);
-    let mut observe = Sending::default();
+    let mut observe = RequestConfig::default();
     observe.observe = true;
     let id = net.send_with(get("x"), observe);
     net.run_for(seconds(1));
@@ -561,7 +561,7 @@ fn a_response_with_a_long_token_that_nobody_sent_is_rejected() {
 
 #[test]
 fn tokens_that_count_copies_stay_short() {
-    let (mut config, _) = crate::net::counting::counting(Counting::Token, seconds(2), 1);
+    let (mut config, _) = crate::net::counting::counting(CopyTagging::Token, seconds(2), 1);
     config.token_length = 64;
     let mut net = Net::new(config, Config::default());
     net.app.resources.insert("x".into(), "state".into());

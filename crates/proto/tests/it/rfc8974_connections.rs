@@ -5,7 +5,7 @@ use crate::stream::{
 };
 use carob_cc::time::Duration;
 use carob_proto::codec::{Code, ContentFormat, MessageView, Signal};
-use carob_proto::endpoint::{Config, Event, Sending};
+use carob_proto::endpoint::{Config, Event, RequestConfig};
 use carob_proto::{Request, Response};
 
 fn token_bytes(limit: usize) -> Config {
@@ -194,7 +194,7 @@ fn an_observation_that_waits_for_another_connection_goes_with_a_short_token_too(
         );
     });
     ask(&mut pair, Request::get());
-    let mut observe = Sending::default();
+    let mut observe = RequestConfig::default();
     observe.observe = true;
     let now = pair.now;
     let asking = pair.ends[CLIENT].request(now, address(SERVER), Request::get(), observe);

@@ -1,12 +1,12 @@
-//! RFC 8516: who asks too often is told, and waits.
+//! RFC 8516: 4.29 (Too Many Requests), and the client's wait for Max-Age.
 
 use crate::net::{Stream, client_address, get, pattern, put, seconds, server_address};
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
 use carob_proto::codec::{Code, MessageView};
-use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestId, Sending};
+use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestConfig, RequestId};
 
-/// A client whose server answers as it is told to.
+/// A client with a server that responds by a function of the path.
 struct Pair {
     now: Instant,
     client: Endpoint,
@@ -37,7 +37,7 @@ impl Pair {
     }
 
     fn ask(&mut self, request: carob_proto::Request) -> RequestId {
-        let sending = Sending::default();
+        let sending = RequestConfig::default();
         let id = (self.client).request(self.now, server_address(), request, sending);
         self.drain();
         id.unwrap()
@@ -136,7 +136,7 @@ fn without_max_age_it_is_a_minute_and_an_attacker_cannot_make_it_last() {
 fn the_deadline_runs_while_a_request_waits() {
     let mut pair = Pair::new(Config::default());
     pair.ask(get("busy"));
-    let mut sending = Sending::default();
+    let mut sending = RequestConfig::default();
     sending.deadline = Some(seconds(3));
     let asked = (pair.client).request(pair.now, server_address(), get("busy"), sending);
     let waiting = asked.unwrap();

@@ -1,15 +1,15 @@
-//! Bodies that tell what they are of, and whether they are whole.
+//! Self-describing message bodies: origin, and a check for completeness.
 
 use bytes::Bytes;
 
 use crate::hash::mix;
 
-/// A state of a resource.
+/// The state of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct State {
     pub(super) server: u32,
     pub(super) resource: u32,
-    /// How often its server had been restarted.
+    /// Restarts of its server so far.
     pub(super) epoch: u32,
     pub(super) version: u32,
 }
@@ -25,7 +25,7 @@ fn fill(bytes: &mut Vec<u8>, key: u64, length: usize) {
     }
 }
 
-/// The body of a request: its number, its length, and bytes that follow from both.
+/// The body of a request: its number, its length, and bytes derived from both.
 pub(super) fn numbered(number: u64, length: usize) -> Bytes {
     let length = length.max(12);
     let mut bytes = Vec::with_capacity(length);
@@ -35,7 +35,7 @@ pub(super) fn numbered(number: u64, length: usize) -> Bytes {
     bytes.into()
 }
 
-/// The number of a request's body, if that is whole.
+/// The number in a request's body, if the body is complete.
 pub(super) fn number_of(body: &[u8]) -> Option<u64> {
     let number = u64::from_le_bytes(*body.first_chunk()?);
     (body == numbered(number, body.len())).then_some(number)
@@ -47,7 +47,7 @@ impl State {
         mix(one) ^ (u64::from(self.epoch) << 32 | u64::from(self.version))
     }
 
-    /// A representation of this many bytes at least.
+    /// A representation of at least this many bytes.
     pub(super) fn body(self, length: usize) -> Bytes {
         let length = length.max(HEAD);
         let mut bytes = Vec::with_capacity(length);
@@ -59,7 +59,7 @@ impl State {
         bytes.into()
     }
 
-    /// What a representation is of, if it is whole and of one state.
+    /// The state of a representation, if it is complete and of one state.
     pub(super) fn of(body: &[u8]) -> Option<Self> {
         let field = |n: usize| body.get(4 * n..4 * n + 4)?.first_chunk().copied();
         let [server, resource, epoch, version] =

@@ -1,4 +1,4 @@
-//! What clients of a fleet ask, and what they make of the answers.
+//! Clients of a fleet: requests, and checks of their responses.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -7,29 +7,29 @@ use bytes::Bytes;
 use carob_cc::time::Duration;
 use carob_proto::codec::{Code, NoResponse, Uri};
 use carob_proto::endpoint::{
-    BodyMode, Event, Failure, Gathering, RequestError, RequestId, Sending,
+    BodyMode, Event, Failure, MulticastRequest, RequestConfig, RequestError, RequestId,
 };
 use carob_proto::{Request, Response, proxy};
 
 use super::Fleet;
 use super::bodies::{State, number_of, numbered};
-use super::host::{Asked, Errand, PORT, RESOURCES, Role, group_address};
+use super::host::{PORT, PendingRequest, Purpose, RESOURCES, Role, group_address};
 use super::ledger::{Breach, Number, REQUEST_MAX};
 use super::spec::Defect;
 
-/// Requests that a client has under way at once, observations apart.
+/// Maximum outstanding requests of a client, observations excluded.
 const AT_ONCE: usize = 8;
-/// Observations that a client has at once.
+/// Maximum observations of a client.
 const OBSERVATIONS: usize = 3;
 /// Bytes of each piece of a streamed request body.
 const PIECE: usize = 700;
 
-/// What is asked of whom, before it is given to the endpoint.
+/// A planned request, before its endpoint gets it.
 struct Plan {
     to: SocketAddr,
     request: Request,
-    sending: Sending,
-    errand: Errand,
+    sending: RequestConfig,
+    purpose: Purpose,
     number: Number,
     supplies: VecDeque<Bytes>,
 }
@@ -40,24 +40,31 @@ fn path(request: Request, kind: &str, resource: u32) -> Request {
 }
 
 impl Fleet<'_> {
-    /// A client does the next thing.
+    /// A client's next action.
     pub(super) fn act(&mut self, index: u32) {
         let host = &mut self.hosts[index as usize];
         if host.pause.is_some() {
             return;
         }
-        let under_way = host.asked.iter().filter(|asked| asked.observes().is_none());
+        let under_way = host
+            .pending
+            .iter()
+            .filter(|pending| pending.observes().is_none());
         let busy = under_way.count() >= AT_ONCE;
-        let observations =
-            host.asked.len() - host.asked.iter().filter(|a| a.observes().is_none()).count();
+        let observations = host.pending.len()
+            - host
+                .pending
+                .iter()
+                .filter(|a| a.observes().is_none())
+                .count();
         match host.below(100) {
-            0..=2 => self.stop_something(index),
+            0..=2 => self.cancel_random(index),
             3..=5 if observations > 0 => self.stop_observing(index),
             _ if busy => {}
             6..=12 if observations < OBSERVATIONS => self.begin_observing(index),
-            13..=15 => self.gather(index),
+            13..=15 => self.multicast(index),
             16..=18 => self.ping(index),
-            _ => self.ask(index),
+            _ => self.send_request(index),
         }
         self.drain(index);
     }
@@ -67,11 +74,11 @@ impl Fleet<'_> {
         Number::new(self.numbers, proxy)
     }
 
-    /// A server, and where to ask for something there: itself, or now and then a proxy.
+    /// Draws a server, and the host to send to: the server itself, or now and then a proxy.
     fn target(&mut self, index: u32, proxies: bool) -> (u32, Option<u32>) {
         let (clients, servers, count) = (self.spec.clients, self.spec.servers, self.spec.proxies);
         let host = &mut self.hosts[index as usize];
-        // Each client has a few servers, and asks others now and then.
+        // Each client has a few servers, and sends to others now and then.
         let server = if host.below(4) > 0 {
             (index * 7 + host.below(3)) % servers
         } else {
@@ -82,30 +89,30 @@ impl Fleet<'_> {
         (clients + server, proxy)
     }
 
-    /// Asks for one of many things.
-    fn ask(&mut self, index: u32) {
+    /// Sends a request of a random kind.
+    fn send_request(&mut self, index: u32) {
         let (server, proxy) = self.target(index, true);
         let number = self.next_number(proxy);
         let host = &mut self.hosts[index as usize];
         let resource = host.below(RESOURCES);
         let small = 12 + host.below(60) as usize;
         let large = 1_200 + host.below(5_000) as usize;
-        let reading = Errand::Read { server, resource };
-        let mut sending = Sending::default();
+        let reading = Purpose::Read { server, resource };
+        let mut sending = RequestConfig::default();
         let mut supplies = VecDeque::new();
         let post = |kind, length| {
             path(Request::new(Code::POST), kind, resource).with_payload(numbered(number.0, length))
         };
-        let (request, errand) = match host.below(100) {
+        let (request, purpose) = match host.below(100) {
             0..=29 => (path(Request::get(), "get", resource), reading),
-            30..=44 => (post("post", small), Errand::Execute),
+            30..=44 => (post("post", small), Purpose::Execute),
             45..=50 => {
                 sending.confirmable = false;
                 (path(Request::get(), "get", resource), reading)
             }
             51..=57 => {
                 sending.confirmable = false;
-                (post("post", small), Errand::Execute)
+                (post("post", small), Purpose::Execute)
             }
             58..=63 => {
                 let method = if host.below(2) == 0 {
@@ -116,7 +123,7 @@ impl Fleet<'_> {
                 let request = path(Request::new(method), "put", resource);
                 (
                     request.with_payload(numbered(number.0, large)),
-                    Errand::Store,
+                    Purpose::Store,
                 )
             }
             64..=66 if proxy.is_none() => {
@@ -129,10 +136,10 @@ impl Fleet<'_> {
                     .collect();
                 (
                     path(Request::new(Code::PUT), "put", resource),
-                    Errand::Store,
+                    Purpose::Store,
                 )
             }
-            67..=70 => (post("post", large), Errand::Execute),
+            67..=70 => (post("post", large), Purpose::Execute),
             71..=80 => {
                 if host.below(3) == 0 && proxy.is_none() {
                     sending.response_body = BodyMode::Streamed;
@@ -153,31 +160,31 @@ impl Fleet<'_> {
                 };
                 (
                     post("post", small).with_no_response(unwanted),
-                    Errand::Unanswered,
+                    Purpose::NoResponse,
                 )
             }
-            87..=90 => (post("fresh", small), Errand::Execute),
+            87..=90 => (post("fresh", small), Purpose::Execute),
             91..=93 => (
                 path(Request::new(Code::PATCH), "post", resource)
                     .with_payload(numbered(number.0, small)),
-                Errand::Execute,
+                Purpose::Execute,
             ),
             94..=95 => (
                 path(Request::new(Code::DELETE), "put", resource),
-                Errand::Store,
+                Purpose::Store,
             ),
-            _ => (path(Request::get(), "busy", resource), Errand::Busy),
+            _ => (path(Request::get(), "busy", resource), Purpose::Busy),
         };
         if host.below(5) == 0 {
             sending.deadline = Some(Duration::from_millis(500 + u64::from(host.below(60_000))));
         }
-        // The responses of two large POSTs to one resource cannot be told apart (RFC 7959 2.4).
-        let is_large = matches!(errand, Errand::Execute) && request.payload.len() > 1_000;
+        // The responses of two large POSTs to one resource cannot be distinguished (RFC 7959 2.4).
+        let is_large = matches!(purpose, Purpose::Execute) && request.payload.len() > 1_000;
         if is_large
             && host
-                .asked
+                .pending
                 .iter()
-                .any(|asked| matches!(asked.errand, Errand::Execute))
+                .any(|pending| matches!(pending.purpose, Purpose::Execute))
         {
             return;
         }
@@ -188,7 +195,7 @@ impl Fleet<'_> {
                 to: self.hosts[server as usize].address,
                 request,
                 sending,
-                errand,
+                purpose,
                 number,
                 supplies,
             },
@@ -200,11 +207,11 @@ impl Fleet<'_> {
         let number = self.next_number(None);
         let host = &mut self.hosts[index as usize];
         let resource = host.below(RESOURCES);
-        let same = |asked: &Asked| matches!(asked.errand, Errand::Observe { server: s, resource: r, .. } if (s, r) == (server, resource));
-        if host.asked.iter().any(same) {
+        let same = |pending: &PendingRequest| matches!(pending.purpose, Purpose::Observe { server: s, resource: r, .. } if (s, r) == (server, resource));
+        if host.pending.iter().any(same) {
             return;
         }
-        let mut sending = Sending::default();
+        let mut sending = RequestConfig::default();
         sending.observe = true;
         let request = if self.spec.defect == Some(Defect::ObservingPosts) {
             Request::new(Code::POST)
@@ -218,7 +225,7 @@ impl Fleet<'_> {
                 to: self.hosts[server as usize].address,
                 request: path(request, "obs", resource),
                 sending,
-                errand: Errand::Observe {
+                purpose: Purpose::Observe {
                     server,
                     resource,
                     newest: None,
@@ -229,13 +236,13 @@ impl Fleet<'_> {
         );
     }
 
-    /// Gives a request to the endpoint, perhaps by way of a proxy.
+    /// Passes a request to the endpoint, possibly through a proxy.
     fn submit(&mut self, index: u32, via: u32, plan: Plan) {
         let Plan {
             mut to,
             mut request,
             sending,
-            errand,
+            purpose,
             number,
             supplies,
         } = plan;
@@ -258,10 +265,10 @@ impl Fleet<'_> {
         let host = &mut self.hosts[index as usize];
         let own = host.own(self.now);
         let result = host.end.request(own, to, request, sending);
-        self.begun(index, result, errand, number, supplies);
+        self.begun(index, result, purpose, number, supplies);
     }
 
-    fn gather(&mut self, index: u32) {
+    fn multicast(&mut self, index: u32) {
         let number = self.next_number(None);
         let host = &mut self.hosts[index as usize];
         if !host.config.groups {
@@ -271,8 +278,10 @@ impl Fleet<'_> {
         let own = host.own(self.now);
         let request =
             path(Request::new(Code::POST), "post", 0).with_payload(numbered(number.0, 12));
-        let result = host.end.gather(own, group, request, Gathering::default());
-        self.begun(index, result, Errand::Group, number, VecDeque::new());
+        let result = host
+            .end
+            .multicast(own, group, request, MulticastRequest::default());
+        self.begun(index, result, Purpose::Group, number, VecDeque::new());
     }
 
     fn ping(&mut self, index: u32) {
@@ -282,24 +291,24 @@ impl Fleet<'_> {
         let host = &mut self.hosts[index as usize];
         let own = host.own(self.now);
         let result = host.end.ping(own, to);
-        self.begun(index, result, Errand::Ping, number, VecDeque::new());
+        self.begun(index, result, Purpose::Ping, number, VecDeque::new());
     }
 
     fn begun(
         &mut self,
         index: u32,
         result: Result<RequestId, RequestError>,
-        errand: Errand,
+        purpose: Purpose,
         number: Number,
         supplies: VecDeque<Bytes>,
     ) {
         let host = &mut self.hosts[index as usize];
         self.ledger.record.requests += 1;
         match result {
-            Ok(id) => host.asked.push(Asked {
+            Ok(id) => host.pending.push(PendingRequest {
                 id,
                 number,
-                errand,
+                purpose,
                 since: (host.own(self.now), host.suspended),
                 head: None,
                 parts: Vec::new(),
@@ -310,26 +319,26 @@ impl Fleet<'_> {
                 self.ledger.record.refused += 1;
             }
             Err(error) => {
-                let details = format!("{errand:?}: {error}");
+                let details = format!("{purpose:?}: {error}");
                 self.ledger
                     .breach(self.now, index, Breach::Refused, details);
             }
         }
     }
 
-    /// Cancels one of the requests under way, whatever it is.
-    fn stop_something(&mut self, index: u32) {
+    /// Cancels a random outstanding request.
+    fn cancel_random(&mut self, index: u32) {
         let host = &mut self.hosts[index as usize];
-        if host.asked.is_empty() {
+        if host.pending.is_empty() {
             return;
         }
-        let at = host.below(host.asked.len() as u32) as usize;
-        let asked = host.asked.swap_remove(at);
+        let at = host.below(host.pending.len() as u32) as usize;
+        let pending = host.pending.swap_remove(at);
         let own = host.own(self.now);
-        if host.end.cancel(own, asked.id) {
+        if host.end.cancel(own, pending.id) {
             self.ledger.record.cancelled += 1;
         } else {
-            let details = format!("{asked:?} ended without a word");
+            let details = format!("{pending:?} ended without a word");
             self.ledger
                 .breach(self.now, index, Breach::NeverEnded, details);
         }
@@ -338,19 +347,19 @@ impl Fleet<'_> {
     fn stop_observing(&mut self, index: u32) {
         let host = &mut self.hosts[index as usize];
         let own = host.own(self.now);
-        let asked = host
-            .asked
+        let pending = host
+            .pending
             .iter_mut()
             .find(|a| a.observes().is_some() && !a.ending);
-        if let Some(asked) = asked {
-            asked.ending = true;
-            asked.since = (own, host.suspended);
-            host.end.stop_observing(own, asked.id);
+        if let Some(pending) = pending {
+            pending.ending = true;
+            pending.since = (own, host.suspended);
+            host.end.stop_observing(own, pending.id);
         }
     }
 
-    /// A client's endpoint tells it something.
-    pub(super) fn told(&mut self, index: u32, event: Event) {
+    /// Handles an event of a client's endpoint.
+    pub(super) fn on_event(&mut self, index: u32, event: Event) {
         let now = self.now;
         match event {
             Event::Response { id, response } => self.answered(index, id, &response),
@@ -362,42 +371,45 @@ impl Fleet<'_> {
                 *record.failures.entry(name.to_owned()).or_default() += 1;
                 self.ended(index, id);
             }
-            Event::Unanswered(id) => {
-                if let Some(asked) = self.ended(index, id) {
+            Event::ResponseSuppressed(id) => {
+                if let Some(pending) = self.ended(index, id) {
                     self.ledger.record.answered += 1;
-                    if !matches!(asked.errand, Errand::Unanswered) {
-                        let details = format!("{asked:?} has no answer");
+                    if !matches!(pending.purpose, Purpose::NoResponse) {
+                        let details = format!("{pending:?} has no answer");
                         self.ledger.breach(now, index, Breach::WrongAnswer, details);
                     }
                 }
             }
-            Event::Pong(id) | Event::Gathered(id) => {
+            Event::Pong(id) | Event::MulticastComplete(id) => {
                 self.ended(index, id);
                 if self.spec.defect == Some(Defect::EchoedEnds) {
                     self.ended(index, id);
                 }
                 self.ledger.record.answered += 1;
             }
-            Event::Member { id, response, .. } => {
-                let asked = self.hosts[index as usize].asked.iter().find(|a| a.id == id);
-                let number = asked.map(|asked| asked.number);
+            Event::MulticastResponse { id, response, .. } => {
+                let pending = self.hosts[index as usize]
+                    .pending
+                    .iter()
+                    .find(|a| a.id == id);
+                let number = pending.map(|pending| pending.number);
                 self.check_member(index, number, response);
             }
             Event::Notification { id, response } => self.notified(index, id, &response),
-            Event::Head { id, response, .. } => {
-                if let Some(asked) = self.find(index, id) {
-                    asked.head = Some(response.code);
-                    asked.parts.clear();
+            Event::ResponseHead { id, response, .. } => {
+                if let Some(pending) = self.find(index, id) {
+                    pending.head = Some(response.code);
+                    pending.parts.clear();
                 }
             }
-            Event::Part { id, bytes, last } => {
-                let Some(asked) = self.find(index, id) else {
+            Event::ResponseChunk { id, bytes, last } => {
+                let Some(pending) = self.find(index, id) else {
                     return;
                 };
-                asked.parts.extend_from_slice(&bytes);
+                pending.parts.extend_from_slice(&bytes);
                 if last {
-                    let code = asked.head.unwrap_or(Code::EMPTY);
-                    let response = Response::new(code).with_payload(asked.parts.clone());
+                    let code = pending.head.unwrap_or(Code::EMPTY);
+                    let response = Response::new(code).with_payload(pending.parts.clone());
                     self.answered(index, id, &response);
                 } else {
                     let host = &mut self.hosts[index as usize];
@@ -405,12 +417,12 @@ impl Fleet<'_> {
                     host.end.read_on(own, id, 1);
                 }
             }
-            Event::Starved(id) => {
+            Event::BodyNeeded(id) => {
                 let host = &mut self.hosts[index as usize];
                 let own = host.own(now);
-                if let Some(asked) = host.asked.iter_mut().find(|asked| asked.id == id) {
-                    let piece = asked.supplies.pop_front().unwrap_or_default();
-                    let last = asked.supplies.is_empty();
+                if let Some(pending) = host.pending.iter_mut().find(|pending| pending.id == id) {
+                    let piece = pending.supplies.pop_front().unwrap_or_default();
+                    let last = pending.supplies.is_empty();
                     host.end.supply(own, id, piece, last);
                 }
             }
@@ -418,40 +430,40 @@ impl Fleet<'_> {
         }
     }
 
-    fn find(&mut self, index: u32, id: RequestId) -> Option<&mut Asked> {
+    fn find(&mut self, index: u32, id: RequestId) -> Option<&mut PendingRequest> {
         let host = &mut self.hosts[index as usize];
-        let at = host.asked.iter().position(|asked| asked.id == id);
+        let at = host.pending.iter().position(|pending| pending.id == id);
         if at.is_none() {
             let details = format!("{id:?}");
             self.ledger
                 .breach(self.now, index, Breach::EndedTwice, details);
         }
-        Some(&mut self.hosts[index as usize].asked[at?])
+        Some(&mut self.hosts[index as usize].pending[at?])
     }
 
-    /// A request has had its last event.
-    fn ended(&mut self, index: u32, id: RequestId) -> Option<Asked> {
+    /// Completes a request after its last event.
+    fn ended(&mut self, index: u32, id: RequestId) -> Option<PendingRequest> {
         self.find(index, id)?;
         let host = &mut self.hosts[index as usize];
-        let at = host.asked.iter().position(|asked| asked.id == id)?;
-        let asked = host.asked.swap_remove(at);
-        // What an observation took is no more than what its end took, or its beginning.
-        if asked.observes().is_none() || asked.ending {
-            let took = host.own(self.now).since(asked.since.0);
-            let took = took.saturating_sub(host.suspended.saturating_sub(asked.since.1));
+        let at = host.pending.iter().position(|pending| pending.id == id)?;
+        let pending = host.pending.swap_remove(at);
+        // The measured time of an observation is that of its beginning or its end.
+        if pending.observes().is_none() || pending.ending {
+            let took = host.own(self.now).since(pending.since.0);
+            let took = took.saturating_sub(host.suspended.saturating_sub(pending.since.1));
             let record = &mut self.ledger.record;
             record.longest = record.longest.max(took);
             if took > REQUEST_MAX {
-                let details = format!("{asked:?} took {} s", took.as_secs());
+                let details = format!("{pending:?} took {} s", took.as_secs());
                 self.ledger
                     .breach(self.now, index, Breach::NeverEnded, details);
             }
         }
-        Some(asked)
+        Some(pending)
     }
 
     fn answered(&mut self, index: u32, id: RequestId, response: &Response) {
-        let Some(asked) = self.ended(index, id) else {
+        let Some(pending) = self.ended(index, id) else {
             return;
         };
         if response.code.is_success() {
@@ -461,20 +473,20 @@ impl Fleet<'_> {
             return;
         }
         let body = response.bytes();
-        match asked.errand {
-            Errand::Read { server, resource }
-            | Errand::Observe {
+        match pending.purpose {
+            Purpose::Read { server, resource }
+            | Purpose::Observe {
                 server, resource, ..
             } => {
                 self.check_state(index, body, server, resource);
             }
-            Errand::Execute => {
-                self.ledger.succeeded(self.now, index, asked.number);
-                self.check_number(index, body, asked.number);
+            Purpose::Execute => {
+                self.ledger.succeeded(self.now, index, pending.number);
+                self.check_number(index, body, pending.number);
             }
-            Errand::Store if body.is_empty() => {}
-            Errand::Store => self.check_number(index, body, asked.number),
-            Errand::Unanswered | Errand::Busy | Errand::Ping | Errand::Group => {}
+            Purpose::Store if body.is_empty() => {}
+            Purpose::Store => self.check_number(index, body, pending.number),
+            Purpose::NoResponse | Purpose::Busy | Purpose::Ping | Purpose::Group => {}
         }
     }
 
@@ -530,14 +542,14 @@ impl Fleet<'_> {
 
     fn notified(&mut self, index: u32, id: RequestId, response: &Response) {
         self.ledger.record.notified += 1;
-        let Some(asked) = self.find(index, id) else {
+        let Some(pending) = self.find(index, id) else {
             return;
         };
-        let Errand::Observe {
+        let Purpose::Observe {
             server, resource, ..
-        } = asked.errand
+        } = pending.purpose
         else {
-            let details = format!("{asked:?} was notified");
+            let details = format!("{pending:?} was notified");
             return self
                 .ledger
                 .breach(self.now, index, Breach::WrongAnswer, details);
@@ -545,8 +557,8 @@ impl Fleet<'_> {
         let Some(state) = self.check_state(index, response.bytes(), server, resource) else {
             return;
         };
-        let Some(Asked {
-            errand: Errand::Observe { newest, .. },
+        let Some(PendingRequest {
+            purpose: Purpose::Observe { newest, .. },
             ..
         }) = self.find(index, id)
         else {

@@ -1,14 +1,14 @@
-//! What a host's clock says, and when it will say something.
+//! Host clocks with drift and suspensions.
 
 use carob_cc::time::{Duration, Instant};
 
-/// A clock that began at zero with its host's process, and is a little too fast or too slow.
+/// A clock that started at zero with its host's process, with a constant drift.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostClock {
-    /// The fleet's time, and the clock's own, when it was last set.
+    /// The fleet's time and the clock's own time at the last setting.
     since: Instant,
     own: Instant,
-    /// By how much it is too fast, in millionths.
+    /// Drift in millionths; positive if too fast.
     ppm: i32,
 }
 
@@ -23,26 +23,26 @@ impl HostClock {
         }
     }
 
-    /// What it says.
+    /// The clock's reading at a time.
     pub(super) fn at(&self, now: Instant) -> Instant {
-        let passed = i128::from(now.since(self.since).as_micros());
-        let passed = passed + passed * i128::from(self.ppm) / MILLION;
-        self.own + Duration::from_micros(passed as u64)
+        let elapsed = i128::from(now.since(self.since).as_micros());
+        let elapsed = elapsed + elapsed * i128::from(self.ppm) / MILLION;
+        self.own + Duration::from_micros(elapsed as u64)
     }
 
-    /// When it says so first.
+    /// The earliest time at which the clock shows `own`.
     pub(super) fn when(&self, own: Instant) -> Instant {
         let wanted = i128::from(own.since(self.own).as_micros());
-        let passed = wanted * MILLION / (MILLION + i128::from(self.ppm));
-        let passed = u64::try_from(passed).unwrap_or(u64::MAX);
-        let mut at = self.since + Duration::from_micros(passed.saturating_sub(1));
+        let elapsed = wanted * MILLION / (MILLION + i128::from(self.ppm));
+        let elapsed = u64::try_from(elapsed).unwrap_or(u64::MAX);
+        let mut at = self.since + Duration::from_micros(elapsed.saturating_sub(1));
         while self.at(at) < own {
             at += Duration::from_micros(1);
         }
         at
     }
 
-    /// It stood still from then on, until now.
+    /// Stops the clock from a time until now.
     pub(super) fn stood_still(&mut self, from: Instant, now: Instant) {
         let own = self.at(from);
         (self.since, self.own) = (now, own);

@@ -1,4 +1,4 @@
-//! An endpoint of a fleet with its application's memory.
+//! A host of a fleet: an endpoint with its application's state.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use carob_cc::registry::entries;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{BlockSize, Code};
-use carob_proto::congestion::Choice;
+use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{
     Config, Endpoint, IncomingId, Limits, NotificationQueue, RequestId, Subject,
 };
@@ -16,19 +16,19 @@ use super::bodies::State;
 use super::clock::HostClock;
 use super::ledger::Number;
 use super::spec::FleetSpec;
-use crate::alarm::Alarm;
+use crate::engine::alarm::Alarm;
 use crate::random::Stream;
 
 /// The port of servers and proxies.
 pub(super) const PORT: u16 = 5683;
-/// Hosts of which one in so many is in each group.
+/// One host in this many is in each group.
 const GROUPS: u32 = 8;
-/// Datagrams that the socket of a host holds while its process does not run.
+/// Receive buffer of a host's socket in datagrams, while its process does not run.
 pub(super) const SOCKET_DATAGRAMS: usize = 32;
 /// Resources of each kind at each server.
 pub(super) const RESOURCES: u32 = 4;
 
-/// What a host does.
+/// The role of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Client,
@@ -36,33 +36,33 @@ pub(super) enum Role {
     Proxy,
 }
 
-/// Why a host does not run.
+/// The reason why a host does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pause {
-    /// Its process is stopped; datagrams wait.
+    /// Its process is stopped; datagrams are buffered.
     Stalled,
-    /// It is suspended as a whole, since then; datagrams are lost.
+    /// The host is suspended since this time; datagrams are lost.
     Suspended(Instant),
 }
 
-/// What a client asked for.
+/// The purpose of a client's request.
 #[derive(Debug)]
-pub(super) enum Errand {
-    /// A state of a resource.
+pub(super) enum Purpose {
+    /// Reading a state of a resource.
     Read { server: u32, resource: u32 },
-    /// To execute something, whose answer names it.
+    /// Execution, with a response that names the request.
     Execute,
-    /// The same, and nobody wants to know.
-    Unanswered,
-    /// To store something.
+    /// Execution without interest in a response (RFC 7967).
+    NoResponse,
+    /// Storing a representation.
     Store,
-    /// A sign of life.
+    /// A ping.
     Ping,
-    /// To execute something, of a group.
+    /// Execution by the members of a group.
     Group,
-    /// Something that is refused now and then.
+    /// A request that is rejected now and then (4.29 or 5.03).
     Busy,
-    /// All states of a resource; the last that it was told.
+    /// An observation of a resource, with the last received state.
     Observe {
         server: u32,
         resource: u32,
@@ -70,29 +70,29 @@ pub(super) enum Errand {
     },
 }
 
-/// A request under way.
+/// An outstanding request.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingRequest {
     pub(super) id: RequestId,
     pub(super) number: Number,
-    pub(super) errand: Errand,
-    /// When, on the host's clock, and how long the host had been suspended before.
+    pub(super) purpose: Purpose,
+    /// Its time on the host's clock, and the total suspension of the host before.
     pub(super) since: (Instant, Duration),
     /// The code of a streamed response.
     pub(super) head: Option<Code>,
-    /// What has arrived of a streamed body.
+    /// The received part of a streamed body.
     pub(super) parts: Vec<u8>,
-    /// What is to be sent still of a streamed body.
+    /// The unsent part of a streamed body.
     pub(super) supplies: VecDeque<Bytes>,
-    /// The application gave the observation back.
+    /// The application has cancelled the observation.
     pub(super) ending: bool,
 }
 
-impl Asked {
-    /// Whether it is an observation that has begun.
+impl PendingRequest {
+    /// The observed resource and its last state, if the observation has begun.
     pub(super) fn observes(&self) -> Option<(u32, u32, State)> {
-        match self.errand {
-            Errand::Observe {
+        match self.purpose {
+            Purpose::Observe {
                 server,
                 resource,
                 newest: Some(newest),
@@ -102,40 +102,40 @@ impl Asked {
     }
 }
 
-/// An endpoint with what its application knows, and what happens to its host.
+/// An endpoint with its application's state and its host's faults.
 pub(super) struct Host {
     pub(super) role: Role,
     pub(super) config: Config,
     pub(super) end: Endpoint,
     pub(super) address: SocketAddr,
-    /// How often it has been restarted.
+    /// Restarts so far.
     pub(super) epoch: u32,
     pub(super) clock: HostClock,
     ppm: i32,
     pub(super) alarm: Alarm,
-    /// How often in a row it wanted to be woken at once.
+    /// Consecutive immediate wake-ups.
     pub(super) spins: u32,
     pub(super) pause: Option<Pause>,
-    /// How long it has been suspended so far, on its clock.
+    /// Total suspension so far, on its clock.
     pub(super) suspended: Duration,
-    /// Datagrams that wait while it is stalled.
+    /// Datagrams buffered while it is stalled.
     pub(super) waiting: VecDeque<super::network::Flight>,
     pub(super) cut: bool,
-    /// What its application does, and when what goes wrong with it.
+    /// Random stream for the application's actions and the host's faults.
     pub(super) stream: Stream,
-    pub(super) asked: Vec<Asked>,
-    /// Versions of what can be observed, and of what is read in blocks.
+    pub(super) pending: Vec<PendingRequest>,
+    /// Versions of the observable resources, and of those read in blocks.
     pub(super) versions: [u32; RESOURCES as usize],
-    /// What its observed states are good for, in seconds.
+    /// Max-Age of its observable states, in seconds.
     pub(super) max_age: u32,
-    /// Of a proxy, what it asks for whom.
-    pub(super) passing: Vec<(RequestId, IncomingId)>,
-    /// The group it is in, if it answers.
+    /// A proxy's forwarded requests, with the client's request each.
+    pub(super) forwarded: Vec<(RequestId, IncomingId)>,
+    /// The group whose requests it answers.
     pub(super) group: u32,
 }
 
-/// The address of a host: half of the clients, and every server, are where an amplification limit
-/// holds for others.
+/// The address of a host. Half of the clients, and every server, are at addresses to which other
+/// hosts apply an amplification limit.
 fn address_of(index: u32, role: Role) -> Ipv4Addr {
     let [_, a, b, c] = index.to_be_bytes();
     match role {
@@ -144,7 +144,7 @@ fn address_of(index: u32, role: Role) -> Ipv4Addr {
     }
 }
 
-/// Which host has an address, if one may.
+/// The host with an address, if any.
 pub(super) fn index_of(address: IpAddr) -> Option<u32> {
     let IpAddr::V4(address) = address else {
         return None;
@@ -158,7 +158,7 @@ pub(super) fn group_address(group: u32) -> SocketAddr {
     SocketAddr::from(([239, 0, 0, group as u8], PORT))
 }
 
-/// The group that an address is of.
+/// The group with an address.
 pub(super) fn group_of(address: IpAddr) -> Option<u32> {
     match address {
         IpAddr::V4(address) if address.is_multicast() => Some(u32::from(address.octets()[3])),
@@ -166,14 +166,14 @@ pub(super) fn group_of(address: IpAddr) -> Option<u32> {
     }
 }
 
-/// Tables of a few entries, so that each is full now and then.
+/// Limits of a few entries for every table, so that each is full now and then.
 fn tight(limits: &mut Limits) {
     limits.peers = 16;
     limits.requests = 6;
     limits.queue = 3;
     limits.incoming = 4;
-    limits.recent = 16;
-    limits.lasting = 32;
+    limits.dedup_idempotent = 16;
+    limits.dedup_non_idempotent = 32;
     limits.uploads = 2;
     limits.upload_bytes = 16 << 10;
     limits.all_upload_bytes = 12 << 10;
@@ -187,8 +187,8 @@ fn tight(limits: &mut Limits) {
     limits.notifications = 4;
     limits.validated = 8;
     limits.pauses = 2;
-    limits.leisurely = 2;
-    limits.gathered = 2;
+    limits.delayed_responses = 2;
+    limits.multicast_responses = 2;
 }
 
 fn config_of(spec: &FleetSpec, index: u32, stream: &mut Stream) -> Config {
@@ -196,8 +196,9 @@ fn config_of(spec: &FleetSpec, index: u32, stream: &mut Stream) -> Config {
     // Every registered controller, one after the other.
     let all = entries().count() as u32;
     if let Some(entry) = entries().nth((index % all) as usize) {
-        config.controller = Choice::Registered(entry);
-        // With its cap on timers, as drivers apply it; MAX_RETRANSMIT is one for all (RFC 7252 4.8.1).
+        config.controller = CongestionControl::Registered(entry);
+        // With its suggested cap on timers, as drivers apply it; MAX_RETRANSMIT is the same for all
+        // (RFC 7252 4.8.1).
         config.parameters.rto_max = entry.suggested.rto_max;
     }
     let draw = stream.next_u64();
@@ -246,30 +247,30 @@ impl Host {
             waiting: VecDeque::new(),
             cut: false,
             stream,
-            asked: Vec::new(),
+            pending: Vec::new(),
             versions: [0; RESOURCES as usize],
             max_age,
-            passing: Vec::new(),
+            forwarded: Vec::new(),
             group: index % GROUPS,
         }
     }
 
-    /// It loses all it knew, and may get another port.
+    /// Restarts the process: it loses all state, and may get another port.
     pub(super) fn restart(&mut self, spec: &FleetSpec, index: u32, now: Instant) {
         self.epoch += 1;
         self.end = endpoint(spec, index, self.epoch, &self.config);
         self.clock = HostClock::start(now, self.ppm);
         (self.alarm, self.spins, self.pause) = (Alarm::default(), 0, None);
         self.waiting.clear();
-        self.asked.clear();
-        self.passing.clear();
+        self.pending.clear();
+        self.forwarded.clear();
         self.versions = [0; RESOURCES as usize];
         if self.role == Role::Client && self.stream.next_u64().is_multiple_of(2) {
             self.address.set_port(40_000 + (self.epoch % 20_000) as u16);
         }
     }
 
-    /// Its clock's time.
+    /// The host's clock at a time.
     pub(super) fn own(&self, now: Instant) -> Instant {
         self.clock.at(now)
     }
@@ -279,7 +280,7 @@ impl Host {
         (((self.stream.next_u64() >> 32) * u64::from(n)) >> 32) as u32
     }
 
-    /// A time with this mean.
+    /// An exponentially distributed time with this mean.
     pub(super) fn after(&mut self, mean: Duration) -> Duration {
         self.stream.exponential(mean)
     }
@@ -295,13 +296,13 @@ impl Host {
     }
 }
 
-/// What a resource is to its server's endpoint.
+/// The subject of a resource at its server's endpoint.
 pub(super) fn subject(resource: u32) -> Subject {
     Subject(u64::from(resource))
 }
 
 fn endpoint(spec: &FleetSpec, index: u32, epoch: u32, config: &Config) -> Endpoint {
-    // A label of its own for each life: so no draw of one life shifts the next.
+    // A label for each life, so that no draw of one life shifts the next.
     let label = format!("fleet/endpoint/{epoch}");
     Endpoint::new(config.clone(), Stream::indexed(spec.seed, &label, index))
 }

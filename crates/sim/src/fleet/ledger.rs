@@ -1,4 +1,4 @@
-//! What must hold of a fleet, and what did not.
+//! Invariants of a fleet, and their violations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,57 +7,57 @@ use carob_cc::time::{Duration, Instant};
 
 use super::spec::FleetRecord;
 
-/// Findings kept of each kind; more are counted.
+/// Findings recorded of each kind; further ones are counted.
 const FINDINGS_MAX: u64 = 5;
 
-/// A request must have ended this long after its endpoint took it, its host's suspensions apart.
+/// Time limit of a request, its host's suspensions excluded.
 ///
-/// The longest single message exchange takes MAX_TRANSMIT_WAIT and, if it is acknowledged,
-/// EXCHANGE_LIFETIME for the response; a body has a dozen of them, one after the other, and waits
-/// behind others to the same host. All of them failing late is what this allows no more.
+/// The longest message exchange takes MAX_TRANSMIT_WAIT and, if it is acknowledged,
+/// EXCHANGE_LIFETIME for the response. A body needs a dozen exchanges in sequence, and waits behind
+/// others to the same host. This limit excludes that all of them fail late.
 pub const REQUEST_MAX: Duration = Duration::from_secs(3_600);
 
-/// What must not be.
+/// A violated invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Breach {
-    /// A request that must not be was executed twice, though nobody between had been restarted.
+    /// A non-idempotent request was executed twice without a restart in between.
     ExecutedTwice,
-    /// A request was answered with success that nobody executed.
+    /// A request succeeded that no server executed.
     NotExecuted,
-    /// A request did not end in [`REQUEST_MAX`].
+    /// A request did not end within [`REQUEST_MAX`].
     NeverEnded,
-    /// Something was told of a request that had ended.
+    /// An event for a request that had ended.
     EndedTwice,
-    /// An endpoint refused a request for which it had room.
+    /// An endpoint rejected a request for which it had room.
     Refused,
-    /// A response is not to the request that it came to.
+    /// A response matched to another request.
     WrongAnswer,
-    /// A body is not whole, or of several states.
+    /// A body that is incomplete, or of several states.
     TornBody,
-    /// An observer was told an older state after a newer one of the same server.
+    /// A notification with an older state after a newer one of the same server.
     OlderState,
-    /// At the end of a night an observer did not have the newest state.
+    /// An observer without the newest state at the end of a night.
     NotConverged,
-    /// A table held more than its limit.
+    /// A table above its limit.
     LimitExceeded,
-    /// At the end of a night something was left that has no reason to be.
+    /// An entry left at the end of a night without a reason.
     NotReturned,
-    /// An endpoint wanted to be woken at once, again and again, or never stopped to speak.
+    /// An endpoint that requested immediate wake-ups forever, or never waited.
     Spinning,
-    /// A datagram was longer than endpoints may send.
+    /// A datagram longer than endpoints may send.
     TooLong,
 }
 
-/// One thing that must not have been.
+/// A violation of an invariant.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// When, on the fleet's clock.
+    /// Time on the fleet's clock.
     pub at: Instant,
     /// The endpoint's number.
     pub host: u32,
-    /// What.
+    /// The invariant.
     pub breach: Breach,
-    /// More of it.
+    /// Details.
     pub details: String,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A request's number: the count of all, and the proxy that it goes through, if one.
+/// A request's number: the count of all, and the proxy that forwards it, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Number(pub(super) u64);
 
@@ -92,13 +92,13 @@ impl Number {
     }
 }
 
-/// Who executed what, and what was found.
+/// Executed requests, and findings.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) record: FleetRecord,
-    /// Only what holds whatever is said is to be checked.
+    /// Checks only the invariants that hold without trust in message contents.
     pub(super) lenient: bool,
-    /// Of each request that must not be executed twice, by whom it was and when.
+    /// Time of execution of each non-idempotent request, by server.
     executed: BTreeMap<(u64, u32), Instant>,
     restarted: BTreeMap<u32, Instant>,
 }
@@ -112,7 +112,7 @@ impl Ledger {
     }
 
     pub(super) fn breach(&mut self, at: Instant, host: u32, breach: Breach, details: String) {
-        let said = matches!(
+        let needs_trust = matches!(
             breach,
             Breach::ExecutedTwice
                 | Breach::NotExecuted
@@ -121,7 +121,7 @@ impl Ledger {
                 | Breach::OlderState
                 | Breach::NotConverged
         );
-        if self.lenient && said {
+        if self.lenient && needs_trust {
             return;
         }
         let count = self.record.breaches.entry(breach).or_default();
@@ -141,7 +141,7 @@ impl Ledger {
         self.record.restarts += 1;
     }
 
-    /// A server executes a request that must not be executed twice.
+    /// Records the execution of a non-idempotent request by a server.
     pub(super) fn execute(&mut self, now: Instant, server: u32, number: Number) {
         self.record.executed += 1;
         let Some(before) = self.executed.insert((number.0, server), now) else {
@@ -157,7 +157,7 @@ impl Ledger {
         }
     }
 
-    /// A client was told that a request succeeded.
+    /// Checks a request that succeeded at its client.
     pub(super) fn succeeded(&mut self, now: Instant, client: u32, number: Number) {
         let mut by = self.executed.range((number.0, 0)..=(number.0, u32::MAX));
         if by.next().is_none() {
@@ -166,7 +166,7 @@ impl Ledger {
         }
     }
 
-    /// All requests have ended long ago.
+    /// Clears the record, after all requests have ended.
     pub(super) fn forget(&mut self) {
         self.executed.clear();
     }

@@ -1,11 +1,12 @@
-//! A fleet: thousands of endpoints for weeks, in a network and on hosts on which everything goes
-//! wrong, and what must hold of them nevertheless.
+//! Soak simulation: thousands of endpoints for weeks, under network and host faults, with
+//! invariants.
 //!
-//! Nobody measures congestion here; the network has no rates. It loses, duplicates, delays, damages
-//! and cuts off; hosts restart, stall and are suspended, and their clocks differ. By day clients ask
-//! for everything that an endpoint can do, with every registered controller; each night all is quiet
-//! but the network, and at its end the tables must be back at their line. [`ledger`] lists what is
-//! checked, [`spec`] what goes wrong and which defects of the fleet itself show that a check can fail.
+//! Congestion is out of scope; the network has no rates. It loses, duplicates, delays and damages
+//! datagrams, and has outages. Hosts restart, stall and are suspended, and their clocks drift. By
+//! day clients use every feature of an endpoint, with every registered controller. Each night only
+//! the network runs, and at its end the tables must be back at their base line. [`ledger`] lists
+//! the invariants. [`spec`] lists the faults, and defects of the fleet itself that prove each
+//! check.
 //!
 //! ```
 //! use carob_sim::fleet::{self, spec::FleetSpec};
@@ -14,9 +15,9 @@
 //! assert!(record.is_sound(), "{:?}", record.findings);
 //! ```
 //!
-//! Files: [`mod@self`] the fleet's time and what is checked of tables, `host` who is in it, `clock`
-//! what hosts take for the time, `network` datagrams, `client` what is asked, `server` what is
-//! answered and passed on, `bodies` bodies that tell whether they are whole.
+//! This module has the event loop and the checks of tables; `host` has endpoints, `clock` their
+//! clocks, `network` datagrams, `client` requests, `server` responses and forwarding, `bodies`
+//! self-describing bodies.
 
 mod bodies;
 mod client;
@@ -36,7 +37,7 @@ use carob_proto::endpoint::{Event, IncomingId, MESSAGE_BYTES, Output, Usage};
 use crate::hash::Words;
 use crate::queue::EventQueue;
 use crate::random::Stream;
-use host::{Errand, Host, Pause, RESOURCES, Role};
+use host::{Host, Pause, Purpose, RESOURCES, Role};
 use ledger::{Breach, Ledger, REQUEST_MAX};
 use network::Flight;
 use spec::{Clocks, Damage, Defect, ENDPOINTS_MAX, FleetRecord, FleetSpec};
@@ -46,49 +47,49 @@ const fn minutes(minutes: u64) -> Duration {
 }
 
 const DAY: Duration = minutes(24 * 60);
-/// From then on nobody begins anything, and all hosts run.
-const DUSK: Duration = minutes(19 * 60);
-/// Then every resource changes for the last time of the day, by when all requests have ended that
-/// end in [`REQUEST_MAX`].
+/// End of the day: from then on no request begins, and all hosts run.
+const DAY_END: Duration = minutes(19 * 60);
+/// The last change of every resource of the day. All requests end by then that end within
+/// [`REQUEST_MAX`].
 const LAST_CHANGE: Duration = minutes(20 * 60 + 30);
-/// Between two changes of one resource, in the mean.
+/// Mean time between two changes of a resource.
 const CHANGES: Duration = minutes(10);
-/// Suspensions and cuts, in the mean; stalls, at most.
+/// Suspensions and outages, in the mean; stalls, at most.
 const SUSPENSION: Duration = minutes(20);
 const CUT: Duration = minutes(10);
 const STALL_SECONDS: u32 = 30;
-/// Outputs of an endpoint after one input: more means that it does not stop.
+/// Maximum outputs of an endpoint after one input: more count as an endless loop.
 const OUTPUTS_MAX: usize = 20_000;
-/// Wake-ups in a row at one time: more means that a timer does not run out.
+/// Maximum wake-ups in a row at one time: more count as an endless loop.
 const SPINS_MAX: u32 = 1_000;
 
-/// What happens next.
-enum Happening {
+/// A scheduled event.
+enum FleetEvent {
     Arrival(Box<Flight>),
-    /// ICMP: to whom, who is unreachable, and what it quotes.
+    /// ICMP destination unreachable: the receiver, the unreachable address, and the quoted bytes.
     Unreachable(u32, Box<(SocketAddr, SocketAddr, Vec<u8>)>),
     Wake(u32),
     Act(u32),
-    /// A server answers: its number, its epoch, what, and how.
+    /// A response of a server: its number, its epoch, the request, and the response.
     Answer(Box<(u32, u32, IncomingId, Response)>),
     Change(u32, u32),
     Restart(u32),
     Stall(u32),
     Suspend(u32),
-    Cut(u32),
+    LinkDown(u32),
     Resume(u32),
-    Mend(u32),
-    Dusk,
+    LinkUp(u32),
+    DayEnd,
     LastChange,
-    Dawn,
+    DayStart,
 }
 
 struct Fleet<'a> {
     spec: &'a FleetSpec,
     now: Instant,
-    /// When this day began.
+    /// Beginning of this day.
     morning: Instant,
-    queue: EventQueue<Happening>,
+    queue: EventQueue<FleetEvent>,
     hosts: Vec<Host>,
     /// Loss, delay and damage.
     network: Stream,
@@ -107,8 +108,8 @@ pub fn run(spec: &FleetSpec) -> FleetRecord {
     run_and_look(spec, &mut |_, _| {})
 }
 
-/// The same; at each dawn, when nothing is under way but observations, `look` is shown the number of
-/// the day that ends and what came of the fleet so far.
+/// The same, with a callback at the end of each night, when only observations are outstanding.
+/// `look` gets the number of the day and the record so far.
 ///
 /// # Panics
 ///
@@ -135,12 +136,12 @@ pub fn run_and_look(spec: &FleetSpec, look: &mut dyn FnMut(u32, &FleetRecord)) -
     };
     for day in 0..spec.days {
         fleet.begin_day();
-        while let Some((at, happening)) = fleet.queue.pop() {
+        while let Some((at, event)) = fleet.queue.pop() {
             fleet.now = at;
-            if matches!(happening, Happening::Dawn) {
+            if matches!(event, FleetEvent::DayStart) {
                 break;
             }
-            fleet.happen(happening);
+            fleet.handle(event);
         }
         fleet.check_tables();
         fleet.ledger.forget();
@@ -152,13 +153,13 @@ pub fn run_and_look(spec: &FleetSpec, look: &mut dyn FnMut(u32, &FleetRecord)) -
 }
 
 impl Fleet<'_> {
-    /// Something that all of the digest depends on.
+    /// Adds a word to the digest.
     fn note(&mut self, word: u64) {
         self.digest.add(self.now.as_micros());
         self.digest.add(word);
     }
 
-    /// Servers and their groups; clients and proxies are in none.
+    /// Servers in a group; clients and proxies are in none.
     fn members(&self, group: u32) -> Vec<u32> {
         let of_group = |(index, host): (usize, &Host)| {
             (host.role == Role::Server && host.group == group).then_some(index as u32)
@@ -171,50 +172,50 @@ impl Fleet<'_> {
         let faults = self.spec.faults;
         for index in 0..self.hosts.len() as u32 {
             match self.hosts[index as usize].role {
-                Role::Client => self.later(index, self.spec.gap, Happening::Act(index)),
+                Role::Client => self.schedule(index, self.spec.gap, FleetEvent::Act(index)),
                 Role::Server => {
                     for resource in 0..RESOURCES {
-                        self.later(index, CHANGES, Happening::Change(index, resource));
+                        self.schedule(index, CHANGES, FleetEvent::Change(index, resource));
                     }
                 }
                 Role::Proxy => {}
             }
-            self.later(index, faults.restarts, Happening::Restart(index));
-            self.later(index, faults.stalls, Happening::Stall(index));
-            self.later(index, faults.suspensions, Happening::Suspend(index));
-            self.later(index, faults.cuts, Happening::Cut(index));
+            self.schedule(index, faults.restarts, FleetEvent::Restart(index));
+            self.schedule(index, faults.stalls, FleetEvent::Stall(index));
+            self.schedule(index, faults.suspensions, FleetEvent::Suspend(index));
+            self.schedule(index, faults.cuts, FleetEvent::LinkDown(index));
         }
-        self.queue.push(self.morning + DUSK, Happening::Dusk);
+        self.queue.push(self.morning + DAY_END, FleetEvent::DayEnd);
         self.queue
-            .push(self.morning + LAST_CHANGE, Happening::LastChange);
-        self.queue.push(self.morning + DAY, Happening::Dawn);
+            .push(self.morning + LAST_CHANGE, FleetEvent::LastChange);
+        self.queue.push(self.morning + DAY, FleetEvent::DayStart);
     }
 
-    /// Plans something of a host, if it happens before dusk.
-    fn later(&mut self, index: u32, mean: Duration, happening: Happening) {
+    /// Schedules an event of a host, if it is before the end of the day.
+    fn schedule(&mut self, index: u32, mean: Duration, event: FleetEvent) {
         if mean.is_zero() {
             return;
         }
         let at = self.now + self.hosts[index as usize].after(mean);
-        if at < self.morning + DUSK {
-            self.queue.push(at, happening);
+        if at < self.morning + DAY_END {
+            self.queue.push(at, event);
         }
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn handle(&mut self, event: FleetEvent) {
         let faults = self.spec.faults;
-        match happening {
-            Happening::Arrival(flight) => self.arrive(*flight),
-            Happening::Unreachable(index, what) => {
+        match event {
+            FleetEvent::Arrival(flight) => self.arrive(*flight),
+            FleetEvent::Unreachable(index, what) => {
                 let (to, peer, quoted) = *what;
                 self.unreachable(index, to, peer, &quoted);
             }
-            Happening::Wake(index) => self.wake(index),
-            Happening::Act(index) => {
-                self.later(index, self.spec.gap, Happening::Act(index));
+            FleetEvent::Wake(index) => self.wake(index),
+            FleetEvent::Act(index) => {
+                self.schedule(index, self.spec.gap, FleetEvent::Act(index));
                 self.act(index);
             }
-            Happening::Answer(answer) => {
+            FleetEvent::Answer(answer) => {
                 let (index, epoch, id, response) = *answer;
                 let host = &self.hosts[index as usize];
                 if host.epoch != epoch {
@@ -224,45 +225,45 @@ impl Fleet<'_> {
                     // Its application does not run either.
                     let answer = Box::new((index, epoch, id, response));
                     let at = self.now + Duration::from_secs(1);
-                    return self.queue.push(at, Happening::Answer(answer));
+                    return self.queue.push(at, FleetEvent::Answer(answer));
                 }
-                // Of what is observed, the state is read when it is told.
+                // An observed state is read when its notification is made.
                 let response = self.newest_of(index, id).unwrap_or(response);
                 self.respond(index, id, &response);
                 self.drain(index);
             }
-            Happening::Change(index, resource) => {
-                self.later(index, CHANGES, Happening::Change(index, resource));
+            FleetEvent::Change(index, resource) => {
+                self.schedule(index, CHANGES, FleetEvent::Change(index, resource));
                 self.change(index, resource, false);
             }
-            Happening::Restart(index) => {
-                self.later(index, faults.restarts, Happening::Restart(index));
+            FleetEvent::Restart(index) => {
+                self.schedule(index, faults.restarts, FleetEvent::Restart(index));
                 self.restart(index);
             }
-            Happening::Stall(index) => {
-                self.later(index, faults.stalls, Happening::Stall(index));
+            FleetEvent::Stall(index) => {
+                self.schedule(index, faults.stalls, FleetEvent::Stall(index));
                 let host = &mut self.hosts[index as usize];
                 let lasts = 1 + host.below(STALL_SECONDS);
                 self.pause(index, Pause::Stalled, Duration::from_secs(lasts.into()));
             }
-            Happening::Suspend(index) => {
-                self.later(index, faults.suspensions, Happening::Suspend(index));
+            FleetEvent::Suspend(index) => {
+                self.schedule(index, faults.suspensions, FleetEvent::Suspend(index));
                 let lasts = self.hosts[index as usize].after(SUSPENSION);
                 self.pause(index, Pause::Suspended(self.now), lasts);
             }
-            Happening::Resume(index) => self.resume(index),
-            Happening::Cut(index) => {
-                self.later(index, faults.cuts, Happening::Cut(index));
+            FleetEvent::Resume(index) => self.resume(index),
+            FleetEvent::LinkDown(index) => {
+                self.schedule(index, faults.cuts, FleetEvent::LinkDown(index));
                 let host = &mut self.hosts[index as usize];
                 let lasts = host.after(CUT);
                 if !core::mem::replace(&mut host.cut, true) {
-                    let at = (self.now + lasts).min(self.morning + DUSK);
-                    self.queue.push(at, Happening::Mend(index));
+                    let at = (self.now + lasts).min(self.morning + DAY_END);
+                    self.queue.push(at, FleetEvent::LinkUp(index));
                 }
             }
-            Happening::Mend(index) => self.hosts[index as usize].cut = false,
-            Happening::Dusk | Happening::Dawn => {}
-            Happening::LastChange => {
+            FleetEvent::LinkUp(index) => self.hosts[index as usize].cut = false,
+            FleetEvent::DayEnd | FleetEvent::DayStart => {}
+            FleetEvent::LastChange => {
                 for index in 0..self.hosts.len() as u32 {
                     if self.hosts[index as usize].role == Role::Server {
                         for resource in 0..RESOURCES {
@@ -276,7 +277,7 @@ impl Fleet<'_> {
 
     fn restart(&mut self, index: u32) {
         let host = &mut self.hosts[index as usize];
-        self.ledger.record.forgotten += host.asked.len() as u64;
+        self.ledger.record.forgotten += host.pending.len() as u64;
         host.restart(self.spec, index, self.now);
         self.ledger.restarted(self.now, index);
         self.drain(index);
@@ -292,11 +293,11 @@ impl Fleet<'_> {
             Pause::Stalled => self.ledger.record.stalls += 1,
             Pause::Suspended(_) => self.ledger.record.suspensions += 1,
         }
-        let at = (self.now + lasts).min(self.morning + DUSK);
-        self.queue.push(at, Happening::Resume(index));
+        let at = (self.now + lasts).min(self.morning + DAY_END);
+        self.queue.push(at, FleetEvent::Resume(index));
     }
 
-    /// A host runs again: what waited in its socket and what has become due come in either order.
+    /// Resumes a host: buffered datagrams and due timers come in either order.
     fn resume(&mut self, index: u32) {
         let host = &mut self.hosts[index as usize];
         let Some(pause) = host.pause.take() else {
@@ -310,12 +311,12 @@ impl Fleet<'_> {
             }
         }
         let timers_first = host.below(2) == 0;
-        host.alarm = crate::alarm::Alarm::default();
+        host.alarm = crate::engine::alarm::Alarm::default();
         if timers_first {
             self.time_out(index);
         }
         while let Some(flight) = self.hosts[index as usize].waiting.pop_front() {
-            self.hear(index, &flight);
+            self.deliver(index, &flight);
             self.drain(index);
         }
         self.time_out(index);
@@ -339,7 +340,7 @@ impl Fleet<'_> {
         self.drain(index);
     }
 
-    /// Does what an endpoint says, until it waits.
+    /// Polls an endpoint until it waits.
     fn drain(&mut self, index: u32) {
         for _ in 0..OUTPUTS_MAX {
             let host = &mut self.hosts[index as usize];
@@ -351,14 +352,14 @@ impl Fleet<'_> {
                     }
                     self.send(index, to, bytes);
                 }
-                Output::Event(Event::Request(id)) => self.asked_of(index, id),
+                Output::Event(Event::Request(id)) => self.on_request(index, id),
                 Output::Event(event) => match (host.role, event) {
-                    (Role::Client, event) => self.told(index, event),
+                    (Role::Client, event) => self.on_event(index, event),
                     (Role::Proxy, Event::Response { id, response }) => {
-                        self.passed(index, id, Ok(response));
+                        self.on_forwarded(index, id, Ok(response));
                     }
                     (Role::Proxy, Event::Failed { id, failure }) => {
-                        self.passed(index, id, Err(failure));
+                        self.on_forwarded(index, id, Err(failure));
                     }
                     _ => {}
                 },
@@ -395,7 +396,7 @@ impl Fleet<'_> {
                 .breach(self.now, index, Breach::Spinning, details);
         }
         if host.alarm.set(at) {
-            self.queue.push(at, Happening::Wake(index));
+            self.queue.push(at, FleetEvent::Wake(index));
         }
     }
 
@@ -403,21 +404,22 @@ impl Fleet<'_> {
         let end = &self.hosts[index as usize].end;
         let (usage, mut limits) = (end.usage(), end.config().limits);
         if self.spec.defect == Some(Defect::HalvedLimits) {
-            (limits.recent, limits.lasting) = (limits.recent / 2, limits.lasting / 2);
+            (limits.dedup_idempotent, limits.dedup_non_idempotent) =
+                (limits.dedup_idempotent / 2, limits.dedup_non_idempotent / 2);
         }
         let record = &mut self.ledger.record;
         record.remembered_max = record.remembered_max.max(usage.remembered);
         let within = usage.peers <= limits.peers
             && usage.requests <= limits.requests
             && usage.incoming <= limits.incoming
-            && usage.remembered <= limits.recent + limits.lasting
+            && usage.remembered <= limits.dedup_idempotent + limits.dedup_non_idempotent
             && usage.uploads.0 <= limits.uploads
             && usage.uploads.1 <= limits.all_upload_bytes
             && usage.bodies.0 <= limits.bodies
             && usage.bodies.1 <= limits.body_bytes
             && usage.observers <= limits.observers
             && usage.observations <= limits.requests
-            && usage.leisurely <= limits.leisurely
+            && usage.delayed_responses <= limits.delayed_responses
             // Beyond the limit each peer may have one.
             && usage.notifications_waiting <= limits.notifications + usage.peers
             && usage.validated <= limits.validated
@@ -429,19 +431,19 @@ impl Fleet<'_> {
         }
     }
 
-    /// After a quiet night: every request has ended, observers are up to date, and tables hold
-    /// nothing but observations.
+    /// Checks at the end of a night: every request has ended, observers have the newest state, and
+    /// tables hold nothing but observations.
     fn check_tables(&mut self) {
         let mut observed_at = vec![0; self.hosts.len()];
         let mut broken = Vec::new();
         for (index, host) in self.hosts.iter().enumerate() {
-            for asked in &host.asked {
-                let Some((server, resource, newest)) = asked.observes() else {
-                    broken.push((index, Breach::NeverEnded, format!("{asked:?}")));
+            for pending in &host.pending {
+                let Some((server, resource, newest)) = pending.observes() else {
+                    broken.push((index, Breach::NeverEnded, format!("{pending:?}")));
                     continue;
                 };
-                if asked.ending {
-                    broken.push((index, Breach::NeverEnded, format!("{asked:?}")));
+                if pending.ending {
+                    broken.push((index, Breach::NeverEnded, format!("{pending:?}")));
                 }
                 observed_at[server as usize] += 1;
                 let state = self.hosts[server as usize].state(server, resource);
@@ -456,16 +458,16 @@ impl Fleet<'_> {
         for (index, host) in self.hosts.iter().enumerate() {
             let usage = host.end.usage();
             let observations = host
-                .asked
+                .pending
                 .iter()
-                .filter(|asked| matches!(asked.errand, Errand::Observe { .. }));
+                .filter(|pending| matches!(pending.purpose, Purpose::Observe { .. }));
             let line = Line {
                 requests: observations.count(),
                 observers: observed_at[index],
                 at_once: host.config.limits.blocks_in_flight,
                 lenient: self.ledger.lenient,
             };
-            if !line.holds(&usage) || !host.passing.is_empty() {
+            if !line.holds(&usage) || !host.forwarded.is_empty() {
                 let details = format!("{usage:?}, {line:?}");
                 broken.push((index, Breach::NotReturned, details));
             }
@@ -477,14 +479,14 @@ impl Fleet<'_> {
     }
 }
 
-/// What tables hold when nothing is under way.
+/// Maximum table sizes without outstanding requests.
 #[derive(Debug)]
 struct Line {
     requests: usize,
     observers: usize,
     /// Messages of one request.
     at_once: usize,
-    /// A damaged registration may have listed an observer that nobody is.
+    /// A damaged registration may have listed an unknown observer.
     lenient: bool,
 }
 
@@ -502,7 +504,7 @@ impl Line {
             && usage.exchanges <= (self.requests + self.observers) * self.at_once
             && usage.incoming <= self.observers
             && usage.bodies.0 <= self.observers
-            && usage.leisurely == 0
+            && usage.delayed_responses == 0
             && usage.notifications_waiting == 0
             && usage.uploads == (0, 0)
     }

@@ -1,4 +1,4 @@
-//! What becomes of datagrams between hosts.
+//! The network between hosts: loss, duplication, delay, damage, ICMP.
 
 use std::net::SocketAddr;
 
@@ -8,25 +8,25 @@ use carob_proto::endpoint::MESSAGE_BYTES;
 use super::host::{group_of, index_of};
 use super::ledger::Breach;
 use super::spec::{Damage, Defect};
-use super::{Fleet, Happening};
+use super::{Fleet, FleetEvent};
 use crate::hash::mix;
 use crate::random::Stream;
 
-/// A datagram on its way.
+/// A datagram in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
     pub(super) from: SocketAddr,
     pub(super) to: SocketAddr,
-    /// It was sent to a group.
+    /// True if it was sent to a group.
     pub(super) grouped: bool,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Bytes that ICMP quotes of a datagram's content at least, and as much as the message layer needs.
+/// Minimum bytes of a datagram that ICMP quotes, and as many as the message layer needs.
 const QUOTED: usize = 12;
 
 impl Fleet<'_> {
-    /// A host sends a datagram.
+    /// Sends a datagram of a host.
     pub(super) fn send(&mut self, host: u32, to: SocketAddr, bytes: Vec<u8>) {
         self.ledger.record.datagrams += 1;
         self.note(bytes.len() as u64);
@@ -59,7 +59,7 @@ impl Fleet<'_> {
         }
     }
 
-    /// Decides what becomes of it.
+    /// Draws the fate of a datagram.
     fn offer(&mut self, sender: u32, receiver: u32, mut flight: Flight) {
         if self.hosts[sender as usize].cut || self.hosts[receiver as usize].cut {
             self.ledger.record.lost += 1;
@@ -104,15 +104,15 @@ impl Fleet<'_> {
                 self.ledger.record.damaged += 1;
                 damage(&mut self.network, &mut flight.bytes);
             }
-            // 2 to 150 ms between two hosts, the same both ways.
+            // 2 to 150 ms between two hosts, the same in both directions.
             let pair = u64::from(sender.min(receiver)) << 32 | u64::from(sender.max(receiver));
             let way = 2_000 + mix(pair) % 148_000;
             let at = self.now + Duration::from_micros(way + extra);
-            self.queue.push(at, Happening::Arrival(Box::new(flight)));
+            self.queue.push(at, FleetEvent::Arrival(Box::new(flight)));
         }
     }
 
-    /// A datagram reaches a host.
+    /// Delivers a datagram to a host.
     pub(super) fn arrive(&mut self, flight: Flight) {
         use super::host::{Pause, SOCKET_DATAGRAMS};
         let Some(receiver) = index_of(flight.to.ip()) else {
@@ -126,7 +126,7 @@ impl Fleet<'_> {
             None => false,
         };
         if flight.to.port() != host.address.port() {
-            // Whoever had that port is gone. Half of the networks say so.
+            // The port is closed. Half of the networks report it.
             self.ledger.record.lost += 1;
             if self.network.next_u64().is_multiple_of(2)
                 && let Some(sender) = index_of(flight.from.ip())
@@ -136,8 +136,8 @@ impl Fleet<'_> {
                 let at = self.now + Duration::from_millis(20);
                 let peer = flight.to;
                 let to = flight.from;
-                let happening = Happening::Unreachable(sender, Box::new((to, peer, quoted)));
-                self.queue.push(at, happening);
+                let event = FleetEvent::Unreachable(sender, Box::new((to, peer, quoted)));
+                self.queue.push(at, event);
             }
             return;
         }
@@ -149,12 +149,12 @@ impl Fleet<'_> {
             }
             return;
         }
-        self.hear(receiver, &flight);
+        self.deliver(receiver, &flight);
         self.drain(receiver);
     }
 
-    /// A host's endpoint takes a datagram.
-    pub(super) fn hear(&mut self, receiver: u32, flight: &Flight) {
+    /// Passes a datagram to a host's endpoint.
+    pub(super) fn deliver(&mut self, receiver: u32, flight: &Flight) {
         let host = &mut self.hosts[receiver as usize];
         let own = host.own(self.now);
         if flight.grouped {
@@ -165,7 +165,7 @@ impl Fleet<'_> {
         }
     }
 
-    /// The network tells a host that nobody is where it sent something.
+    /// Reports an unreachable destination to a host.
     pub(super) fn unreachable(
         &mut self,
         host: u32,
@@ -185,7 +185,7 @@ impl Fleet<'_> {
     }
 }
 
-/// Flips bits, cuts off the end, or writes some bytes anew.
+/// Flips bits, truncates, or overwrites some bytes.
 fn damage(stream: &mut Stream, bytes: &mut Vec<u8>) {
     if bytes.is_empty() {
         return;
@@ -194,7 +194,7 @@ fn damage(stream: &mut Stream, bytes: &mut Vec<u8>) {
     let place = (draw >> 8) as usize % bytes.len();
     match draw & 3 {
         0 | 1 => {
-            // Near the head, where it changes most, every other time.
+            // Near the header, where changes matter most, every other time.
             let place = if draw & 4 == 0 { place } else { place.min(11) };
             let place = place.min(bytes.len() - 1);
             for n in 0..=(draw >> 40 & 3) {

@@ -1,9 +1,9 @@
-//! What servers of a fleet answer, and proxies pass on.
+//! Servers of a fleet, and proxies.
 
 use bytes::Bytes;
 use carob_cc::time::Duration;
 use carob_proto::codec::{Code, ETag, MessageView, OptionNumber, Options};
-use carob_proto::endpoint::{Failure, IncomingId, RequestId, Sending};
+use carob_proto::endpoint::{Failure, IncomingId, RequestConfig, RequestId};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response, proxy};
 
@@ -11,20 +11,20 @@ use super::bodies::{State, number_of};
 use super::host::{RESOURCES, Role, subject};
 use super::ledger::{Breach, Number};
 use super::spec::Defect;
-use super::{Fleet, Happening};
+use super::{Fleet, FleetEvent};
 
 /// Bytes of bodies that are read in blocks.
 const LARGE: usize = 5_000;
-/// Seconds that a client is told to wait when it is refused.
+/// Max-Age of a 4.29 or 5.03 response in seconds.
 const WAIT: u64 = 20;
-/// How long a state is good if its server changes it without a word.
+/// Max-Age of states under [`Defect::SilentChanges`], in seconds.
 const DAY: u32 = 86_400;
 
 impl Fleet<'_> {
-    /// A request reached an application.
-    pub(super) fn asked_of(&mut self, index: u32, id: IncomingId) {
+    /// Handles a request at an application.
+    pub(super) fn on_request(&mut self, index: u32, id: IncomingId) {
         if self.hosts[index as usize].role == Role::Proxy {
-            return self.pass_on(index, id);
+            return self.forward(index, id);
         }
         let never = self.spec.defect == Some(Defect::NeverAnswered);
         let host = &mut self.hosts[index as usize];
@@ -34,7 +34,7 @@ impl Fleet<'_> {
         let Some(response) = self.response(index, id) else {
             return;
         };
-        // Most answers come at once, some late, so that they are messages of their own.
+        // Most responses come at once, some late, so that they are separate messages.
         let host = &mut self.hosts[index as usize];
         let delay = match host.below(10) {
             0..=6 => Duration::ZERO,
@@ -46,18 +46,19 @@ impl Fleet<'_> {
         } else {
             let epoch = host.epoch;
             let answer = Box::new((index, epoch, id, response));
-            self.queue.push(self.now + delay, Happening::Answer(answer));
+            self.queue
+                .push(self.now + delay, FleetEvent::Answer(answer));
         }
     }
 
-    /// An application's answer.
+    /// Sends an application's response.
     pub(super) fn respond(&mut self, index: u32, id: IncomingId, response: &Response) {
         let host = &mut self.hosts[index as usize];
         let own = host.own(self.now);
         host.end.respond(own, id, response);
     }
 
-    /// Does what is asked, and makes the response; none if it has been made already.
+    /// Executes a request and makes the response; none if it has been sent already.
     fn response(&mut self, index: u32, id: IncomingId) -> Option<Response> {
         let now = self.now;
         let defect = self.spec.defect;
@@ -131,7 +132,7 @@ impl Fleet<'_> {
             });
         }
         if let Some(number) = number {
-            // The answer names what it answers; to a large body, at length.
+            // The response names its request; to a large body, at length.
             let length = if length > 1_500 { length } else { 12 };
             let other = defect == Some(Defect::MixedAnswers) && host.below(100) == 0;
             let number = number.0 ^ u64::from(other);
@@ -140,7 +141,7 @@ impl Fleet<'_> {
         Some(response)
     }
 
-    /// The present state of what a request asks to observe, if it does.
+    /// The present state for a registration as observer, if the request is one.
     pub(super) fn newest_of(&self, index: u32, id: IncomingId) -> Option<Response> {
         let host = &self.hosts[index as usize];
         let incoming = host.end.incoming(id)?;
@@ -150,7 +151,7 @@ impl Fleet<'_> {
         observes.then(|| observed(state, host.max_age, self.spec.defect))
     }
 
-    /// One of a server's resources has a new state.
+    /// Changes the state of a server's resource.
     pub(super) fn change(&mut self, index: u32, resource: u32, last: bool) {
         let silent = self.spec.defect == Some(Defect::SilentChanges);
         let host = &mut self.hosts[index as usize];
@@ -181,8 +182,8 @@ impl Fleet<'_> {
         }
     }
 
-    /// A proxy asks whom a request is for.
-    fn pass_on(&mut self, index: u32, id: IncomingId) {
+    /// Forwards a request at a proxy.
+    fn forward(&mut self, index: u32, id: IncomingId) {
         let now = self.now;
         let host = &mut self.hosts[index as usize];
         let own = host.own(now);
@@ -212,22 +213,31 @@ impl Fleet<'_> {
         };
         let mut request = Request::new(code).with_payload(body);
         request.options = options;
-        match host.end.request(own, to, request, Sending::default()) {
-            Ok(upstream) => host.passing.push((upstream, id)),
+        match host.end.request(own, to, request, RequestConfig::default()) {
+            Ok(upstream) => host.forwarded.push((upstream, id)),
             Err(_) => self.respond(index, id, &Response::new(Code::SERVICE_UNAVAILABLE)),
         }
     }
 
-    /// What a proxy asked for is there, or is not to be had.
-    pub(super) fn passed(&mut self, index: u32, id: RequestId, result: Result<Response, Failure>) {
+    /// Handles the result of a forwarded request at a proxy.
+    pub(super) fn on_forwarded(
+        &mut self,
+        index: u32,
+        id: RequestId,
+        result: Result<Response, Failure>,
+    ) {
         let host = &mut self.hosts[index as usize];
-        let Some(at) = host.passing.iter().position(|(passed, _)| *passed == id) else {
+        let Some(at) = host
+            .forwarded
+            .iter()
+            .position(|(outgoing, _)| *outgoing == id)
+        else {
             let details = format!("{id:?}");
             return self
                 .ledger
                 .breach(self.now, index, Breach::EndedTwice, details);
         };
-        let (_, incoming) = host.passing.swap_remove(at);
+        let (_, incoming) = host.forwarded.swap_remove(at);
         let counting = host.config.retransmission_count_option;
         let response = match result {
             Ok(mut response) => match proxy::response_options(&response.options, counting) {
@@ -243,7 +253,7 @@ impl Fleet<'_> {
     }
 }
 
-/// The kind of a resource, and which of that kind.
+/// The kind of a resource, and its number of that kind.
 fn named(request: &MessageView<'_>) -> (Vec<u8>, u32) {
     let mut path = request.values(OptionNumber::URI_PATH);
     let kind = path.next().unwrap_or_default().to_vec();
@@ -252,7 +262,7 @@ fn named(request: &MessageView<'_>) -> (Vec<u8>, u32) {
     (kind, u32::from(number) % RESOURCES)
 }
 
-/// What observers are told.
+/// The representation of an observable state.
 fn observed(state: State, max_age: u32, defect: Option<Defect>) -> Response {
     // One of the resources needs several blocks.
     let length = if state.resource + 1 == RESOURCES {
@@ -270,7 +280,7 @@ fn observed(state: State, max_age: u32, defect: Option<Defect>) -> Response {
         .with_payload(state.body(length))
 }
 
-/// The part of a body that is asked for, from an application that keeps nothing.
+/// The requested block of a body, from a stateless application.
 fn part(body: &Bytes, offset: u64, span: usize, tag: Option<u64>) -> Response {
     let start = usize::try_from(offset).unwrap_or(usize::MAX);
     if start >= body.len() {

@@ -1,4 +1,4 @@
-//! What a fleet is told, and what it tells.
+//! Specification and record of a fleet.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,34 @@ use carob_cc::time::{Duration, Instant};
 use super::ledger::{Breach, Finding};
 use crate::random::Probability;
 
-/// The most endpoints of a fleet.
+/// The maximum number of endpoints of a fleet.
 pub const ENDPOINTS_MAX: u32 = 60_000;
 
-/// A fleet: who is in it, what goes wrong, and for how long.
+/// A fleet: endpoints, faults, duration.
 #[derive(Clone, Debug)]
 pub struct FleetSpec {
-    /// All chance comes from it.
+    /// The seed of all random streams.
     pub seed: u64,
-    /// Endpoints that ask.
+    /// Client endpoints.
     pub clients: u32,
-    /// Endpoints that answer.
+    /// Server endpoints.
     pub servers: u32,
-    /// Endpoints that pass requests on, and are client and server at once.
+    /// Proxy endpoints, client and server at once.
     pub proxies: u32,
-    /// Days of 24 hours; the last hours of each are quiet, and at their end everything is checked.
+    /// Days of 24 hours; the last hours of each are idle, and all checks run at their end.
     pub days: u32,
-    /// Mean time between two things that a client begins.
+    /// Mean time between two actions of a client.
     pub gap: Duration,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Faults,
-    /// Every table of every endpoint has a limit of a few entries, so that limits are met all day.
+    /// True to limit every table of every endpoint to a few entries, so that limits are reached all
+    /// day.
     pub tight: bool,
-    /// What becomes of damaged datagrams.
+    /// Handling of damaged datagrams.
     pub damage: Damage,
-    /// What clocks do while their host is suspended.
+    /// Behaviour of clocks while their host is suspended.
     pub clocks: Clocks,
-    /// A fault of the fleet itself, to show that a check can fail.
+    /// A defect of the fleet itself, which proves that a check can fail.
     pub defect: Option<Defect>,
 }
 
@@ -56,27 +57,27 @@ impl FleetSpec {
     }
 }
 
-/// What goes wrong. Mean times are of one host, by day; none of it ever happens if zero.
+/// Faults of network and hosts. Mean times are of one host, by day; zero disables a fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
-    /// A datagram is lost.
+    /// Loss probability of a datagram.
     pub loss: Probability,
-    /// A datagram arrives twice, each copy with a delay of its own.
+    /// Duplication probability; each duplicate has a delay of its own.
     pub duplication: Probability,
-    /// A copy is damaged on its way.
+    /// Damage probability of a datagram.
     pub corruption: Probability,
-    /// A copy takes up to two seconds longer, and overtakes or is overtaken.
+    /// Probability of an extra delay of up to two seconds, which reorders datagrams.
     pub late: Probability,
-    /// A copy takes up to a minute longer, still less than MAX_LATENCY.
+    /// Probability of an extra delay of up to a minute, still less than MAX_LATENCY.
     pub very_late: Probability,
-    /// Between restarts, which lose all state.
+    /// Mean time between restarts, which lose all state.
     pub restarts: Duration,
-    /// Between stalls of up to 30 s: the process does not run, its clock does, and its socket holds
-    /// a few datagrams.
+    /// Mean time between stalls of up to 30 s: the process does not run, its clock does, and its
+    /// socket buffers a few datagrams.
     pub stalls: Duration,
-    /// Between times, of 20 minutes in the mean, in which a host is suspended and hears nothing.
+    /// Mean time between suspensions, of 20 minutes in the mean, in which a host receives nothing.
     pub suspensions: Duration,
-    /// Between times, of 10 minutes in the mean, in which a host is cut off.
+    /// Mean time between outages, of 10 minutes in the mean, of a host's link.
     pub cuts: Duration,
 }
 
@@ -98,96 +99,97 @@ impl Faults {
     }
 }
 
-/// What becomes of damaged datagrams.
+/// Handling of damaged datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// Their checksum does not fit, and nobody hears of them.
+    /// Their checksum fails, and they are dropped.
     Noticed,
-    /// They are delivered: some bits flipped, cut short, or with bytes of another. Then what is said
-    /// cannot be trusted, and only what holds whatever is said is checked: requests end, limits hold,
-    /// nothing of a request stays.
+    /// They are delivered: some bits flipped, truncated, or with foreign bytes. Message contents
+    /// cannot be trusted then, so only content-independent invariants are checked: requests end,
+    /// limits hold, no state of a request remains.
     Unnoticed,
 }
 
-/// What clocks do while their host is suspended.
+/// Behaviour of clocks while their host is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocks {
-    /// They go on, as Linux' CLOCK_BOOTTIME does.
+    /// They continue, as Linux' CLOCK_BOOTTIME does.
     GoOn,
-    /// They stop, as CLOCK_MONOTONIC does. A client then sends a copy of its request whenever it
-    /// wakes, be that after EXCHANGE_LIFETIME.
+    /// They stop, as CLOCK_MONOTONIC does. A client then retransmits its request when it resumes,
+    /// possibly after EXCHANGE_LIFETIME.
     Stop,
 }
 
-/// A fault of the fleet itself: each must make a check fail.
+/// A defect of the fleet itself; each must make a check fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// Duplicates of requests get Message IDs of their own on their way.
+    /// Duplicates of requests get Message IDs of their own in flight.
     DuplicatesAreNew,
-    /// Timers of clients never run out.
+    /// Timers of clients never expire.
     NoTimers,
-    /// Servers change without a word, and say that what they said is good for a day.
+    /// Servers change states without notifications, with a Max-Age of a day.
     SilentChanges,
-    /// One request in a hundred is never answered, and so stays with its server.
+    /// One request in a hundred never gets a response, and so stays at its server.
     NeverAnswered,
-    /// Limits are checked at half of what endpoints were told.
+    /// Limits are checked at half of the configured values.
     HalvedLimits,
-    /// Bodies read block by block change meanwhile, without an entity tag.
+    /// Bodies read in blocks change meanwhile, without an ETag.
     TornBodies,
-    /// Responses come back to another request than theirs.
+    /// Responses are delivered to another request.
     MixedAnswers,
-    /// One request in a hundred that must not be executed twice is answered, and not executed.
+    /// One non-idempotent request in a hundred gets a response without execution.
     EmptyPromises,
-    /// What clients hear last of groups and pings they hear twice.
+    /// The last events of multicast requests and pings are delivered to clients twice.
     EchoedEnds,
-    /// Clients ask to observe with a method that cannot.
+    /// Clients register as observers with a method that does not support it.
     ObservingPosts,
-    /// Servers tell observers, one time in ten, the state before the last.
+    /// One notification in ten carries the state before the last.
     OldStates,
-    /// The first host wants to be woken at once, whatever its endpoint says.
+    /// The first host wakes at once, regardless of its endpoint.
     Restless,
     /// One datagram in a thousand is longer than its endpoint made it.
     Padding,
 }
 
-/// What came of a fleet.
+/// The results of a fleet.
 #[derive(Clone, Debug, Default)]
 pub struct FleetRecord {
-    /// What must not have been, at most a few of each kind.
+    /// Violations, at most a few of each kind.
     pub findings: Vec<Finding>,
-    /// How often each was.
+    /// Violations by kind.
     pub breaches: BTreeMap<Breach, u64>,
     /// Simulated time.
     pub end: Instant,
-    /// Requests begun: all that clients gave to their endpoints, observations and pings too.
+    /// Requests begun: all that clients passed to their endpoints, observations and pings included.
     pub requests: u64,
-    /// Requests that an endpoint refused at a limit.
+    /// Requests rejected by an endpoint at a limit.
     pub refused: u64,
-    /// Of those taken, ended with a success, a pong, members of a group, or with none wanted.
+    /// Accepted requests that ended with a success, a pong, responses of group members, or without
+    /// interest in a response.
     pub answered: u64,
-    /// Ended with a response of class 4 or 5.
+    /// Requests that ended with a response of class 4 or 5.
     pub denied: u64,
-    /// Ended without a response.
+    /// Requests that ended without a response.
     pub failed: u64,
-    /// The same by why.
+    /// The same by cause.
     pub failures: BTreeMap<String, u64>,
-    /// Cancelled by the client.
+    /// Requests cancelled by the client.
     pub cancelled: u64,
-    /// Lost with their client's state.
+    /// Requests lost with their client's state.
     pub forgotten: u64,
-    /// Requests executed by servers that must not be executed twice.
+    /// Non-idempotent requests executed by servers.
     pub executed: u64,
-    /// Of these, executed again after a restart of the server, of the proxy between, or both.
+    /// Those of them executed again after a restart of the server, of the proxy between, or both.
     pub executed_anew: u64,
-    /// States told to observers.
+    /// Notifications sent.
     pub notified: u64,
-    /// Observations that had their server's newest state at the end of a night.
+    /// Observations with their server's newest state at the end of a night.
     pub converged: u64,
     /// Datagrams sent.
     pub datagrams: u64,
-    /// Datagrams lost, or not delivered because of damage, cuts and restarts.
+    /// Datagrams lost, or not delivered because of damage, outages and restarts.
     pub lost: u64,
-    /// Second copies of datagrams.
+    /// Duplicated datagrams.
     pub duplicated: u64,
     /// Damaged datagrams that were delivered.
     pub damaged: u64,
@@ -197,16 +199,16 @@ pub struct FleetRecord {
     pub stalls: u64,
     /// Suspensions.
     pub suspensions: u64,
-    /// The longest time from a request that its endpoint took to its end.
+    /// The longest time from an endpoint's acceptance of a request to its end.
     pub longest: Duration,
-    /// The most messages that any endpoint remembered for duplicates.
+    /// The largest duplicate table of any endpoint.
     pub remembered_max: usize,
-    /// Everything that happened, in a number.
+    /// Digest of all events.
     pub digest: u64,
 }
 
 impl FleetRecord {
-    /// Whether all that must hold did.
+    /// Returns whether all invariants held.
     pub fn is_sound(&self) -> bool {
         self.breaches.is_empty()
     }

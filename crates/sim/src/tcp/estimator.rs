@@ -1,9 +1,9 @@
-//! From round-trip times to the retransmission timeout.
+//! Retransmission timeout from round-trip times (RFC 6298, Linux).
 //!
 //! The timeout follows RFC 6298: `SRTT + max(G, 4 x RTTVAR)`, doubled with every expiry and kept
 //! until a sample from a segment sent once (Karn), or until new data is acknowledged. Linux's
 //! version differs in the deviation: it reacts to falling samples with an eighth of its gain, is
-//! never below the floor, follows the largest deviation of a window at once, and gives way by a
+//! never below the floor, follows the largest deviation of a window at once, and decays by a
 //! quarter a window.
 
 use carob_cc::time::{Duration, Instant};
@@ -26,15 +26,15 @@ pub(super) struct Estimator {
     mdev4: u64,
     /// Linux: the largest of `mdev4` in this window.
     mdev4_max: u64,
-    /// What the timeout adds to the smoothed round-trip time.
+    /// The margin of the timeout over the smoothed round-trip time.
     variance: u64,
     /// Linux: the window ends when this position is acknowledged.
     window_end: u64,
     base: Duration,
     backoff: u32,
-    /// 4.4BSD: the next timeout begins to double anew.
+    /// 4.4BSD: the next timeout restarts the doubling.
     anew: bool,
-    /// The largest timeout there was, backoff included.
+    /// The largest timeout so far, backoff included.
     pub(super) peak: Duration,
 }
 
@@ -61,23 +61,23 @@ impl Estimator {
         }
     }
 
-    /// The smoothed round-trip time, once there was a sample.
+    /// The smoothed round-trip time; none before the first sample.
     pub(super) fn srtt(&self) -> Option<Duration> {
         (self.srtt8 > 0).then(|| Duration::from_micros(self.srtt8 / 8))
     }
 
-    /// The timeout now, backoff included.
+    /// The current timeout, backoff included.
     pub(super) fn rto(&self) -> Duration {
         let factor = 1_u64.checked_shl(self.backoff).unwrap_or(u64::MAX);
         self.ticks(self.base.times(factor).min(self.max))
     }
 
-    /// How often the timeout is doubled now.
+    /// The current number of doublings.
     pub(super) fn backoff(&self) -> u32 {
         self.backoff
     }
 
-    /// When a timer started at `now` runs out.
+    /// The expiry of a timer started at `now`.
     pub(super) fn deadline(&self, now: Instant) -> Instant {
         self.on_wheel(now, now + self.rto())
     }
@@ -95,12 +95,12 @@ impl Estimator {
             (step, reach) = (step * 8, reach * 8);
         }
         let slot = tick * step;
-        // A timer of a level never runs out before its slot's end.
+        // A timer of a level never expires before its slot's end.
         let end = due.as_micros().div_ceil(slot).saturating_mul(slot);
         Instant::from_micros(end)
     }
 
-    /// A timer ran out (RFC 6298 5.5).
+    /// Doubles the timeout after an expiry (RFC 6298 5.5).
     pub(super) fn back_off(&mut self) {
         if core::mem::take(&mut self.anew) {
             self.backoff = 0;
@@ -109,7 +109,7 @@ impl Estimator {
         self.peak = self.peak.max(self.rto());
     }
 
-    /// Without samples, the timeout is `initial` from here on (RFC 6298 5.7).
+    /// Sets the timeout to `initial` if there are no samples (RFC 6298 5.7).
     pub(super) fn restart(&mut self, initial: Duration) {
         self.backoff = 0;
         if self.srtt8 == 0 {
@@ -118,7 +118,7 @@ impl Estimator {
         }
     }
 
-    /// New data was acknowledged.
+    /// Handles an acknowledgment of new data.
     pub(super) fn progressed(&mut self) {
         match self.backoff_end {
             BackoffEnd::Sample => {}
@@ -127,7 +127,8 @@ impl Estimator {
         }
     }
 
-    /// A round-trip time, with `una` the first position outstanding and `nxt` the next to send.
+    /// Adds a round-trip sample, with `una` the first outstanding position and `nxt` the next to
+    /// send.
     pub(super) fn sample(&mut self, rtt: Duration, una: u64, nxt: u64) {
         let rtt = rtt.as_micros().clamp(1, 1 << 40);
         match self.reading {
@@ -261,7 +262,7 @@ mod tests {
         e.back_off();
         e.back_off();
         e.progressed();
-        // What is left of the backoff holds for the timer that runs, the next one begins anew.
+        // The rest of the backoff holds for the running timer, the next one begins anew.
         assert_eq!(e.rto(), ms(8_000));
         e.back_off();
         assert_eq!(e.rto(), ms(4_000));

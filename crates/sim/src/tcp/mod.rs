@@ -1,9 +1,9 @@
-//! TCP for the simulator: a sans-IO model that carries real bytes.
+//! TCP for the simulator: a sans-I/O model that carries real bytes.
 //!
-//! A [`Socket`] is one end of one connection. It obeys the law of the stack's endpoints (inputs
-//! carry the time, [`Socket::poll`] is drained until it waits), so hosts drive both alike. What it
-//! does about congestion is set by [`TcpSettings`], whose named profiles
-//! say whose TCP it is; readings are in `docs/adr/0014-tcp-model.md`.
+//! A [`Socket`] is one end of one connection. It obeys the contract of the stack's endpoints
+//! (inputs carry the time, [`Socket::poll`] is drained until it waits), so hosts drive both alike.
+//! [`TcpSettings`] selects congestion control and variants; its named profiles describe particular
+//! stacks. Interpretations of the sources are in `docs/adr/0014-tcp-model.md`.
 //!
 //! [`transfer`] runs request and response over a link without the CoAP stack: for calibration,
 //! tests and `cargo run --release -p carob-sim --example tcp_transfer`.

@@ -1,4 +1,4 @@
-//! The receiving half: reassembly, the window, and when to acknowledge.
+//! The receiving half: reassembly, receive window, and delayed acknowledgments.
 
 use std::collections::VecDeque;
 
@@ -7,33 +7,33 @@ use carob_cc::time::{Duration, Instant};
 
 use super::settings::{DelayedAck, TcpSettings};
 
-/// The most segments kept out of order; further ones are dropped, as if lost.
+/// The maximum number of out-of-order segments; further ones are dropped.
 pub const OUT_OF_ORDER_MAX: usize = 1 << 16;
-/// Linux: the longest an ACK waits when the delay follows the arrivals.
+/// Linux: the maximum of the adaptive ACK delay.
 const ADAPTIVE_DELAY_MAX: Duration = Duration::from_millis(500);
 
-/// What is due after a segment.
+/// The acknowledgment due after a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Nothing: it carried no data.
+    /// None: it carried no data.
     Nothing,
     /// An ACK at once.
     Now,
-    /// An ACK when the timer runs out, or with data.
+    /// An ACK at the timer's expiry, or with data.
     Later,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
-    /// The next position expected.
+    /// The next expected position.
     pub(super) next: u64,
-    /// Position behind the peer's FIN, once it was seen.
+    /// Position behind the peer's FIN, once received.
     pub(super) fin: Option<u64>,
     ready: VecDeque<Bytes>,
     ready_bytes: u64,
     /// Pieces beyond `next`, disjoint and sorted.
     early: VecDeque<(u64, Bytes)>,
-    /// Contiguous stretches of `early`, sorted, each with when it last grew.
+    /// Contiguous ranges of `early`, sorted, each with the time of its last growth.
     ranges: Vec<Range>,
     touches: u32,
     capacity: u64,
@@ -50,16 +50,16 @@ struct Range {
     touched: u32,
 }
 
-/// When to acknowledge data in order.
+/// The policy of delayed acknowledgments.
 #[derive(Clone, Debug)]
 struct AckPolicy {
     kind: DelayedAck,
     delay: Duration,
     every: u64,
     quick_most: u32,
-    /// Segments left to be acknowledged at once.
+    /// Remaining segments to be acknowledged at once.
     quick: u32,
-    /// Linux: the delay, which follows the arrivals; zero before the first.
+    /// Linux: the adaptive delay, which follows the arrivals; zero before the first.
     adaptive: Duration,
     last_arrival: Instant,
     /// `next` when the last ACK was sent.
@@ -95,24 +95,24 @@ impl Receiver {
         }
     }
 
-    /// The peer's SYN was seen; its data comes in segments of at most `mss` bytes.
+    /// Handles the peer's SYN; its data comes in segments of at most `mss` bytes.
     pub(super) fn synchronise(&mut self, mss: u32) {
         self.next = 1;
         self.mss = u64::from(mss);
         self.ack.acknowledged = 1;
     }
 
-    /// The window to offer: what is free, never taking back what was offered.
+    /// The window to offer: the free space, never shrinking the offered window.
     pub(super) fn window(&mut self) -> u64 {
         let free = self.capacity.saturating_sub(self.ready_bytes);
-        // Small openings are kept back (RFC 9293 3.8.6.2.2).
+        // Small increases are withheld (RFC 9293 3.8.6.2.2).
         if self.next + free >= self.edge + self.mss.min(self.capacity / 2) {
             self.edge = self.next + free;
         }
         self.edge.saturating_sub(self.next)
     }
 
-    /// Whether reading has opened the window by enough to tell the peer.
+    /// Returns whether reading has increased the window enough for an update to the peer.
     pub(super) fn window_opened(&self) -> bool {
         let free = self.capacity.saturating_sub(self.ready_bytes);
         let offered = self.edge.saturating_sub(self.next);
@@ -131,12 +131,12 @@ impl Receiver {
         self.ready_bytes
     }
 
-    /// Whether all that the peer will ever send was received, its FIN included.
+    /// Returns whether all of the peer's data was received, its FIN included.
     pub(super) fn finished(&self) -> bool {
         self.fin.is_some_and(|end| self.next >= end)
     }
 
-    /// Whether a segment at `[start, end)` touches the window (RFC 9293 3.10.7.4).
+    /// Returns whether a segment at `[start, end)` overlaps the window (RFC 9293 3.10.7.4).
     pub(super) fn accepts(&self, start: u64, end: u64) -> bool {
         let edge = self.edge.max(self.next);
         if start == end {
@@ -145,7 +145,7 @@ impl Receiver {
         end > self.next && start < edge
     }
 
-    /// Takes in data at `start`, and a FIN behind it.
+    /// Accepts data at `start`, and a FIN behind it.
     pub(super) fn receive(
         &mut self,
         now: Instant,
@@ -168,8 +168,8 @@ impl Receiver {
             data = data.slice(old..);
             start = self.next;
             if data.is_empty() && !(fin && self.fin == Some(self.next + 1)) {
-                // Received before: the peer needs an ACK (RFC 9293 3.10.7.4), and so will the
-                // segments that follow.
+                // Received before: the peer needs an ACK (RFC 9293 3.10.7.4), as for the segments
+                // that follow.
                 self.saw_duplicate();
                 return Due::Now;
             }
@@ -200,14 +200,14 @@ impl Receiver {
         self.ack.in_order(now, self.next, self.mss, srtt)
     }
 
-    /// A segment came that had been received before.
+    /// Handles a duplicate segment.
     pub(super) fn saw_duplicate(&mut self) {
         self.ack.quick = self.ack.quick_most;
     }
 
-    /// Keeps data beyond the next position.
+    /// Stores data beyond the next position.
     fn keep(&mut self, mut start: u64, mut data: Bytes) {
-        // Parts that are there already go.
+        // Known parts are removed.
         let at = self.early.partition_point(|(other, _)| *other <= start);
         if let Some((other, bytes)) = at.checked_sub(1).and_then(|k| self.early.get(k)) {
             let end = other + bytes.len() as u64;
@@ -218,7 +218,7 @@ impl Receiver {
             }
         }
         let (from, mut at) = (start, at);
-        // A piece may cover several others: what lies between them is kept.
+        // A piece may cover several others: the parts between them are stored.
         while !data.is_empty() && self.early.len() < OUT_OF_ORDER_MAX {
             let (most, skip) = match self.early.get(at) {
                 Some((other, bytes)) if *other < start + data.len() as u64 => {
@@ -241,7 +241,7 @@ impl Receiver {
         self.touch(from);
     }
 
-    /// Adds `[start, end)` to the stretches.
+    /// Adds `[start, end)` to the ranges.
     fn cover(&mut self, mut start: u64, mut end: u64) {
         let low = self.ranges.partition_point(|range| range.end < start);
         let high = self.ranges.partition_point(|range| range.start <= end);
@@ -259,7 +259,7 @@ impl Receiver {
         self.ranges.splice(low..high, [merged]);
     }
 
-    /// The stretch with this position is the latest to report (RFC 2018 4).
+    /// Marks the range with this position as the most recent for SACK (RFC 2018 4).
     fn touch(&mut self, position: u64) {
         let at = self.ranges.partition_point(|range| range.end < position);
         if let Some(range) = self.ranges.get_mut(at) {
@@ -268,7 +268,7 @@ impl Receiver {
         }
     }
 
-    /// Moves what has become contiguous to the data in order.
+    /// Moves contiguous data to the in-order data.
     fn join(&mut self) {
         while let Some((start, _)) = self.early.front() {
             if *start > self.next {
@@ -289,7 +289,7 @@ impl Receiver {
         self.ranges.drain(..done);
     }
 
-    /// Up to `most` stretches beyond the next position, the latest first (RFC 2018 4).
+    /// Up to `most` ranges beyond the next position, the most recent first (RFC 2018 4).
     pub(super) fn sack_blocks(&self, most: usize, mut each: impl FnMut(u64, u64)) {
         let mut below = u32::MAX;
         for _ in 0..most {
@@ -302,19 +302,19 @@ impl Receiver {
         }
     }
 
-    /// An ACK was sent, alone or with data.
+    /// Records that an ACK was sent, alone or with data.
     pub(super) fn acknowledged(&mut self) {
         self.ack.acknowledged = self.next;
         self.ack.deadline = None;
         self.ack.quick = self.ack.quick.saturating_sub(1);
     }
 
-    /// When the delayed ACK is due.
+    /// The time of the delayed ACK.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.ack.deadline
     }
 
-    /// The timer ran out: says whether an ACK is due.
+    /// Handles the timer's expiry. Returns whether an ACK is due.
     pub(super) fn handle_timeout(&mut self, now: Instant, rto: Duration) -> bool {
         if self.ack.deadline.is_none_or(|deadline| deadline > now) {
             return false;
@@ -329,7 +329,7 @@ impl Receiver {
 }
 
 impl AckPolicy {
-    /// Linux: the delay follows the time between arrivals (`tcp_event_data_recv`).
+    /// Linux: adapts the delay to the time between arrivals (`tcp_event_data_recv`).
     fn arrived(&mut self, now: Instant, rto: Duration) {
         let gap = now.since(self.last_arrival);
         self.last_arrival = now;
@@ -344,7 +344,7 @@ impl AckPolicy {
         } else if gap < self.adaptive {
             self.adaptive = (self.adaptive.half() + gap).min(rto);
         } else if gap > rto {
-            // The sender seems to have started anew.
+            // The sender has probably restarted.
             self.quick = self.quick_most;
         }
     }
@@ -421,7 +421,7 @@ mod tests {
                 let end = (start + 1 + stream.next_u64() % 60).min(401);
                 give(&mut r, start, end);
                 seen.append(&mut all(&mut r));
-                // Stretches are disjoint, apart, and beyond what is expected next.
+                // Ranges are disjoint, apart, and beyond the next expected position.
                 let mut stretches = r.ranges.clone();
                 stretches.sort_by_key(|range| range.start);
                 assert!(stretches.iter().all(|range| range.start > r.next));

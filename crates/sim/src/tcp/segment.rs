@@ -1,4 +1,4 @@
-//! Segments as endpoints exchange them, and what they weigh on the wire.
+//! Segments as sockets exchange them, with their size on the wire.
 
 use core::fmt;
 use core::ops::BitOr;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 pub const IP_HEADER: u32 = 20;
 /// Bytes of a TCP header without options.
 pub const TCP_HEADER: u32 = 20;
-/// The most SACK blocks a segment carries (RFC 2018 3: four fill the 40 bytes of options).
+/// The maximum number of SACK blocks in a segment (RFC 2018 3: four fill the 40 bytes of options).
 pub const SACK_BLOCKS_MAX: usize = 4;
 
 /// Control bits (RFC 9293 3.1), in their places on the wire.
@@ -25,16 +25,16 @@ impl Flags {
     pub const SYN: Self = Self(0x02);
     /// Reset the connection.
     pub const RST: Self = Self(0x04);
-    /// Hand the data over now.
+    /// Push buffered data to the application.
     pub const PSH: Self = Self(0x08);
-    /// The acknowledgment number counts.
+    /// The acknowledgment number is valid.
     pub const ACK: Self = Self(0x10);
     /// Congestion was experienced; set by the receiver of a marked packet (RFC 3168 6.1).
     pub const ECE: Self = Self(0x40);
     /// The congestion window was reduced (RFC 3168 6.1).
     pub const CWR: Self = Self(0x80);
 
-    /// Whether all bits of `other` are set.
+    /// Returns whether all bits of `other` are set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -70,27 +70,28 @@ impl fmt::Debug for Flags {
 /// The ECN field of the IP header (RFC 3168 5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
-    /// Not capable: to be dropped where a capable one is marked.
+    /// Not ECN-capable: dropped where a capable packet is marked.
     #[default]
     NotCapable,
-    /// Capable: ECT(0).
+    /// ECN-capable: ECT(0).
     Capable,
-    /// A queue marked it: CE.
+    /// Congestion experienced: CE.
     Experienced,
 }
 
 /// Options of a segment; those on a SYN are offers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The largest payload the sender takes, in bytes (RFC 9293 3.7.1); on a SYN only.
+    /// The maximum segment size of the sender as receiver, in bytes (RFC 9293 3.7.1); on a SYN
+    /// only.
     pub mss: Option<u16>,
     /// Shift of the window in later segments (RFC 7323 2), 0 to 14; on a SYN only.
     pub window_scale: Option<u8>,
-    /// SACK may be used (RFC 2018 2); on a SYN only.
+    /// SACK is permitted (RFC 2018 2); on a SYN only.
     pub sack_permitted: bool,
     /// Value and echo (RFC 7323 3), both in milliseconds of the sender's clock.
     pub timestamps: Option<(u32, u32)>,
-    /// Received beyond the acknowledgment number (RFC 2018 3): first the one that caused this.
+    /// SACK blocks (RFC 2018 3), the one that caused this segment first.
     pub sack: SackBlocks,
 }
 
@@ -126,7 +127,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Adds a block; says whether there was room.
+    /// Adds a block. Returns whether there was room.
     pub fn push(&mut self, start: u32, end: u32) -> bool {
         let Some(slot) = self.blocks.get_mut(usize::from(self.len)) else {
             return false;
@@ -142,7 +143,7 @@ impl SackBlocks {
     }
 }
 
-/// One segment. Addresses and ports are the driver's business.
+/// One segment. Addresses and ports are the driver's task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Sequence number of the first byte, or of the SYN or FIN.
@@ -151,7 +152,7 @@ pub struct Segment {
     pub ack: u32,
     /// Control bits.
     pub flags: Flags,
-    /// The window as it stands in the header, before it is shifted by the scale.
+    /// The window field, before scaling.
     pub window: u16,
     /// Options.
     pub options: Options,
@@ -167,7 +168,7 @@ impl Segment {
         IP_HEADER + TCP_HEADER + self.options.wire_bytes() + self.payload.len() as u32
     }
 
-    /// The sequence numbers it takes: its bytes, and one each for SYN and FIN (RFC 9293 3.4).
+    /// The sequence numbers it occupies: its bytes, and one each for SYN and FIN (RFC 9293 3.4).
     pub fn sequence_length(&self) -> u32 {
         self.payload.len() as u32
             + u32::from(self.flags.has(Flags::SYN))

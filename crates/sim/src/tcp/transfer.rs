@@ -1,26 +1,26 @@
 //! Request and response over connections that share a link, without the CoAP stack.
 //!
-//! The exchange is the thesis's (`docs/algorithms.md#coap-over-tcp`): each client connects, sends its
-//! capabilities and a request at once; the server sends its capabilities when the connection is
-//! there and the response when it has the request. Completion time runs from the request until
-//! the last byte of the response; set-up is apart.
+//! The exchange is the thesis's (`docs/algorithms.md#coap-over-tcp`). Each client connects and
+//! sends its CSM and a request at once. The server sends its CSM when the connection is
+//! established, and the response when it has the request. Completion time runs from the request
+//! until the last byte of the response, without set-up.
 
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 
 use super::counters::{Counters, Point};
 use super::segment::{Ecn, Segment};
-use super::settings::{Impossible, TcpSettings};
+use super::settings::{SettingsError, TcpSettings};
 use super::{Event, Output, Socket};
 use crate::hash::Words;
 use crate::link::{Counters as LinkCounters, Link, LinkSpec, Verdict};
 use crate::queue::EventQueue;
 use crate::random::Stream;
 
-/// The most connections of a transfer.
+/// The maximum number of connections of a transfer.
 pub const CLIENTS_MAX: u32 = 4_096;
 
-/// A transfer: everything its outcome depends on.
+/// A transfer: everything its results depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     /// The seed all streams derive from.
@@ -35,21 +35,21 @@ pub struct Spec {
     pub client: TcpSettings,
     /// Settings of the server's ends.
     pub server: TcpSettings,
-    /// Bytes of the client's capabilities message and request.
+    /// Bytes of the client's CSM and request.
     pub request_bytes: u32,
-    /// Bytes of the server's capabilities message.
+    /// Bytes of the server's CSM.
     pub greeting_bytes: u32,
     /// Bytes of the response.
     pub response_bytes: u32,
-    /// When everything is cut off.
+    /// Time limit of the simulation.
     pub time_limit: Duration,
-    /// Points of the server's history to keep per connection.
+    /// Maximum points of the server's history per connection.
     pub points: u32,
 }
 
 impl Spec {
-    /// The thesis's exchange: 17 bytes of capabilities and request, 7 of capabilities, 102,408 of
-    /// response; one client at once; 12 hours at most.
+    /// The thesis's exchange: 17 bytes of CSM and request, 7 of CSM, 102,408 of response; one
+    /// client; 12 hours at most.
     pub const fn thesis(link: LinkSpec, settings: TcpSettings, seed: u64) -> Self {
         Self {
             seed,
@@ -67,24 +67,24 @@ impl Spec {
     }
 }
 
-/// One connection's outcome.
+/// The results of one connection.
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
-    /// From the SYN until the client is connected.
+    /// Time from the SYN until the client is connected.
     pub setup: Option<Duration>,
-    /// From the request until the last byte of the response.
+    /// Time from the request until the last byte of the response.
     pub completion: Option<Duration>,
-    /// Counts of the server's end at that moment, or at the end.
+    /// Counters of the server's end at completion, or at the end.
     pub server: Counters,
-    /// Counts of the client's end, likewise.
+    /// Counters of the client's end, likewise.
     pub client: Counters,
-    /// The server's history, if it was asked for.
+    /// The server's history, if recorded.
     pub points: Vec<Point>,
-    /// Whether every byte of the response was the right one.
+    /// True if every byte of the response was correct.
     pub intact: bool,
 }
 
-/// What happened.
+/// The results of a transfer.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// One per client.
@@ -100,7 +100,7 @@ pub struct Outcome {
 }
 
 #[derive(Clone, Copy)]
-enum Happening {
+enum TransferEvent {
     Begin(u32),
     Arrive {
         connection: u32,
@@ -125,7 +125,7 @@ struct Connection {
     /// Bytes that arrived at the client and at the server.
     received: [u64; 2],
     answered: bool,
-    /// What the server could not write yet.
+    /// Data that the server's socket has not accepted yet.
     rest: Bytes,
     flow: Flow,
     done: bool,
@@ -133,7 +133,7 @@ struct Connection {
 
 struct Run<'a> {
     spec: &'a Spec,
-    queue: EventQueue<Happening>,
+    queue: EventQueue<TransferEvent>,
     link: Link,
     slots: Vec<Segment>,
     free: Vec<u32>,
@@ -146,10 +146,10 @@ fn pattern(at: u64) -> u8 {
     (at ^ (at >> 8).wrapping_mul(31)) as u8
 }
 
-/// Runs a transfer until every client is done or time is up.
-pub fn run(spec: &Spec) -> Result<Outcome, Impossible> {
+/// Simulates a transfer until every client is complete or the time limit is reached.
+pub fn run(spec: &Spec) -> Result<Outcome, SettingsError> {
     if !(1..=CLIENTS_MAX).contains(&spec.clients) {
-        return Err(Impossible {
+        return Err(SettingsError {
             name: "clients",
             why: "not between 1 and 4096",
         });
@@ -189,14 +189,14 @@ pub fn run(spec: &Spec) -> Result<Outcome, Impossible> {
         let wait =
             Stream::indexed(spec.seed, "client/start", number).uniform(Duration::ZERO, spec.start);
         run.queue
-            .push(Instant::ZERO + wait, Happening::Begin(number));
+            .push(Instant::ZERO + wait, TransferEvent::Begin(number));
     }
     let (mut left, mut events) = (spec.clients, 0);
     while left > 0
-        && let Some((now, happening)) = run.queue.pop_until(Instant::ZERO + spec.time_limit)
+        && let Some((now, event)) = run.queue.pop_until(Instant::ZERO + spec.time_limit)
     {
         events += 1;
-        left -= run.handle(now, happening, &mut connections);
+        left -= run.handle(now, event, &mut connections);
     }
     let flows = connections.into_iter().map(Connection::into_flow).collect();
     Ok(Outcome {
@@ -210,13 +210,13 @@ pub fn run(spec: &Spec) -> Result<Outcome, Impossible> {
 
 impl Run<'_> {
     /// Returns how many flows this ended.
-    fn handle(&mut self, now: Instant, what: Happening, connections: &mut [Connection]) -> u32 {
+    fn handle(&mut self, now: Instant, what: TransferEvent, connections: &mut [Connection]) -> u32 {
         let (number, server) = match what {
-            Happening::Begin(number) => {
+            TransferEvent::Begin(number) => {
                 let _ = connections[number as usize].client.socket.connect(now);
                 (number, false)
             }
-            Happening::Arrive {
+            TransferEvent::Arrive {
                 connection,
                 down,
                 slot,
@@ -228,7 +228,7 @@ impl Run<'_> {
                 end.socket.handle_segment(now, &segment);
                 (connection, !down)
             }
-            Happening::Wake { connection, server } => {
+            TransferEvent::Wake { connection, server } => {
                 let it = &mut connections[connection as usize];
                 let end = if server {
                     &mut it.server
@@ -267,7 +267,8 @@ impl Run<'_> {
                         let at = at.max(now);
                         end.wake = Some(at);
                         let connection = number;
-                        self.queue.push(at, Happening::Wake { connection, server });
+                        self.queue
+                            .push(at, TransferEvent::Wake { connection, server });
                     }
                     return;
                 }
@@ -305,7 +306,7 @@ impl Run<'_> {
         let connection = number;
         self.queue.push(
             at,
-            Happening::Arrive {
+            TransferEvent::Arrive {
                 connection,
                 down,
                 slot,

@@ -1,4 +1,4 @@
-//! Segments as the bytes of IPv4 packets, for captures: encoder and decoder with checksums.
+//! IPv4 packets of segments, for captures: encoder and decoder with checksums.
 
 use core::fmt;
 use core::net::{Ipv4Addr, SocketAddrV4};
@@ -9,17 +9,17 @@ use super::segment::{Ecn, Flags, Options, SackBlocks, Segment};
 
 /// Protocol number of TCP (RFC 9293).
 const TCP: u8 = 6;
-/// Hop limit of the packets made here, Linux's default.
+/// Hop limit of encoded packets: Linux's default.
 const TTL: u8 = 64;
 
-/// Why bytes are no segment.
+/// A decoding error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireError {
     /// The packet ends before the field of that name.
     Short(&'static str),
-    /// The field of that name has a value that cannot be.
+    /// The field of that name has an invalid value.
     Bad(&'static str),
-    /// A checksum is wrong: that of the header of that name.
+    /// The checksum of the header of that name is wrong.
     Checksum(&'static str),
 }
 
@@ -37,7 +37,7 @@ impl core::error::Error for WireError {}
 
 /// Appends the IPv4 packet that carries `segment`; `identification` numbers packets of a sender.
 ///
-/// A payload beyond what an IPv4 packet can hold is cut; the sockets here never send one.
+/// A payload beyond the size of an IPv4 packet is truncated; the sockets here never send one.
 pub fn encode(
     segment: &Segment,
     from: SocketAddrV4,
@@ -108,7 +108,7 @@ fn encode_options(options: &Options, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads an IPv4 packet: its addresses and the segment in it.
+/// Decodes an IPv4 packet: its addresses and the segment in it.
 pub fn decode(packet: &[u8]) -> Result<(SocketAddrV4, SocketAddrV4, Segment), WireError> {
     let &[first, tos, t0, t1, ..] = packet else {
         return Err(WireError::Short("IP header"));
@@ -191,7 +191,7 @@ fn decode_options(mut bytes: &[u8]) -> Result<Options, WireError> {
     }
 }
 
-/// Pairs of 32-bit numbers, as many as a segment has room for.
+/// SACK blocks, as many as a segment has room for.
 fn decode_blocks(bytes: &[u8]) -> SackBlocks {
     let mut blocks = SackBlocks::default();
     for block in bytes.chunks_exact(8) {
@@ -203,7 +203,7 @@ fn decode_blocks(bytes: &[u8]) -> SackBlocks {
     blocks
 }
 
-/// The sum over TCP's pseudo-header (RFC 9293 3.1), to go on with.
+/// The partial checksum over TCP's pseudo-header (RFC 9293 3.1).
 fn pseudo_header(from: Ipv4Addr, to: Ipv4Addr, length: usize) -> u32 {
     pseudo_header_of(TCP, from, to, length)
 }
@@ -214,7 +214,7 @@ pub(crate) fn pseudo_header_of(protocol: u8, from: Ipv4Addr, to: Ipv4Addr, lengt
     halves(from) + halves(to) + u32::from(protocol) + length as u32
 }
 
-/// The Internet checksum (RFC 1071) over `bytes`, with `sum` taken in before.
+/// The Internet checksum (RFC 1071) over `bytes`, starting from the partial checksum `sum`.
 pub(crate) fn checksum(mut sum: u32, bytes: &[u8]) -> u16 {
     let mut words = bytes.chunks_exact(2);
     for word in &mut words {
@@ -287,7 +287,7 @@ mod tests {
                 timestamps: bit(3).then_some((draw as u32, (draw >> 9) as u32)),
                 ..Options::default()
             };
-            // Room for what a segment may carry: 40 bytes of options.
+            // Within the limit of a segment: 40 bytes of options.
             while options.wire_bytes() + 12 <= 40 && bit(4) {
                 options.sack.push((draw >> 7) as u32, (draw >> 11) as u32);
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
+use carob_sim::engine::{self, RunError};
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
     ControllerSpec, Recording, Requests, RunRecord, RunSpec, ServerSpec, Span, Transport, Until,
@@ -11,8 +12,7 @@ use carob_sim::spec::{
 };
 use carob_sim::tcp::settings::Algorithm;
 use carob_sim::tcp::{TcpSettings, transfer, wire};
-use carob_sim::trace::What;
-use carob_sim::world::{self, RunError};
+use carob_sim::trace::SimEvent;
 
 const BBR: TcpSettings = TcpSettings {
     congestion: Algorithm::Bbr1,
@@ -43,6 +43,7 @@ fn spec(tcp: TcpSettings, error: &str, buffer: u64, clients: u32, seed: u64) -> 
             high: Duration::from_secs(u64::from(clients > 1)),
         },
         link: link(error, buffer),
+        mesh: None,
         header_bytes: 28,
         mtu_bytes: 296,
         transport: Transport::Connections(tcp),
@@ -69,7 +70,7 @@ fn recorded(mut spec: RunSpec) -> RunRecord {
         packets: 100_000,
         ..Recording::default()
     };
-    let record = world::run(&spec).expect("a run");
+    let record = engine::run(&spec).expect("a run");
     assert_eq!(record.events_unrecorded, 0);
     record
 }
@@ -83,7 +84,7 @@ fn sizes() -> (u32, u32, u32) {
     let record = recorded(spec(TcpSettings::THESIS, "none", 1_410_000, 1, 1));
     let mut sent = [BTreeMap::new(), BTreeMap::new()];
     for event in &record.events {
-        if let What::Segment { segment, .. } = event.what
+        if let SimEvent::Segment { segment, .. } = event.what
             && segment.data > 0
         {
             sent[event.host as usize].insert(segment.seq, u32::from(segment.data));
@@ -120,7 +121,7 @@ fn a_run_takes_as_long_as_the_same_bytes_without_the_stack() {
         let tcp = TcpSettings { mss: 256, ..tcp };
         for seed in 0..4 {
             let spec = spec(tcp, error, buffer, clients, seed);
-            let record = world::run(&spec).expect("a run");
+            let record = engine::run(&spec).expect("a run");
             let bare = transfer::run(&transfer::Spec {
                 clients,
                 start: spec.start.high,
@@ -156,7 +157,7 @@ fn error_free_medians_are_within_3_per_cent_of_table_6() {
     ] {
         let mut all: Vec<_> = (1..=5)
             .map(|seed| {
-                let record = world::run(&spec(tcp, "none", buffer, 1, seed)).expect("a run");
+                let record = engine::run(&spec(tcp, "none", buffer, 1, seed)).expect("a run");
                 completion(&record, 0).as_micros() as f64 / 1e6
             })
             .collect();
@@ -173,13 +174,13 @@ fn error_free_medians_are_within_3_per_cent_of_table_6() {
 #[test]
 fn one_seed_gives_one_history_whatever_is_recorded() {
     let spec = |seed| spec(TcpSettings::THESIS, "medium", 14_100, 4, seed);
-    let plain = |seed| world::run(&spec(seed)).expect("a run").trace_hash;
+    let plain = |seed| engine::run(&spec(seed)).expect("a run").trace_hash;
     assert_eq!(plain(1), plain(1));
     assert_eq!(plain(1), recorded(spec(1)).trace_hash);
     assert_ne!(plain(1), plain(2));
     let mut datagrams = spec(1);
     datagrams.transport = Transport::Datagrams;
-    let over_udp = world::run(&datagrams).expect("a run");
+    let over_udp = engine::run(&datagrams).expect("a run");
     assert_ne!(plain(1), over_udp.trace_hash);
     assert!(
         over_udp
@@ -192,7 +193,7 @@ fn one_seed_gives_one_history_whatever_is_recorded() {
 #[test]
 fn what_was_sent_again_for_nothing_is_counted() {
     // Without errors and with room for everything nothing is sent twice.
-    let calm = world::run(&spec(TcpSettings::THESIS, "none", 1_410_000, 1, 1)).expect("a run");
+    let calm = engine::run(&spec(TcpSettings::THESIS, "none", 1_410_000, 1, 1)).expect("a run");
     let flow = &calm.flows[0];
     assert_eq!(
         (flow.retransmissions, flow.spurious, flow.timeouts),
@@ -205,14 +206,14 @@ fn what_was_sent_again_for_nothing_is_counted() {
         rto_max: Duration::from_millis(500),
         ..TcpSettings::THESIS
     };
-    let hasty = world::run(&spec(hasty, "none", 1_410_000, 1, 1)).expect("a run");
+    let hasty = engine::run(&spec(hasty, "none", 1_410_000, 1, 1)).expect("a run");
     let flow = &hasty.flows[0];
     assert!(
         flow.spurious > 0 && flow.spurious == flow.retransmissions,
         "{flow:?}"
     );
     // With losses, some copies are needed.
-    let lossy = world::run(&spec(TcpSettings::THESIS, "high", 14_100, 1, 1)).expect("a run");
+    let lossy = engine::run(&spec(TcpSettings::THESIS, "high", 14_100, 1, 1)).expect("a run");
     let flow = &lossy.flows[0];
     assert!(flow.spurious < flow.retransmissions, "{flow:?}");
 }
@@ -224,7 +225,7 @@ fn a_send_buffer_smaller_than_the_response_holds_the_server_back_and_nothing_is_
         ..TcpSettings::THESIS
     };
     for seed in 0..3 {
-        let record = world::run(&spec(tight, "medium", 14_100, 4, seed)).expect("a run");
+        let record = engine::run(&spec(tight, "medium", 14_100, 4, seed)).expect("a run");
         for flow in &record.flows {
             assert!(flow.finished.is_some());
             assert_eq!(flow.body_bytes, 102_400);
@@ -245,7 +246,7 @@ fn several_requests_use_one_connection() {
     let record = recorded(several);
     assert_eq!(record.flows[0].body_bytes, 3_000);
     let syns = record.events.iter().filter(
-        |event| matches!(event.what, What::Segment { segment, .. } if segment.flags & 0x12 == 2),
+        |event| matches!(event.what, SimEvent::Segment { segment, .. } if segment.flags & 0x12 == 2),
     );
     assert_eq!(syns.count(), 1);
 }
@@ -255,7 +256,7 @@ fn a_client_that_cannot_connect_gives_up_and_one_whose_connection_breaks_connect
     let mut never = TcpSettings::THESIS;
     (never.syn_retries, never.synack_retries) = (0, 0);
     let failed = (0..40)
-        .map(|seed| world::run(&spec(never, "high", 14_100, 1, seed)).expect("a run"))
+        .map(|seed| engine::run(&spec(never, "high", 14_100, 1, seed)).expect("a run"))
         .filter(|record| record.flows[0].setup.is_none())
         .inspect(|record| assert_eq!(record.flows[0].finished, None))
         .count();
@@ -303,7 +304,7 @@ fn segments_beyond_the_mtu_and_impossible_settings_are_refused() {
         mss: 257,
         ..TcpSettings::THESIS
     };
-    let error = world::run(&spec(wide, "none", 14_100, 1, 1)).expect_err("too wide");
+    let error = engine::run(&spec(wide, "none", 14_100, 1, 1)).expect_err("too wide");
     assert_eq!(error, RunError::Segment { mss: 257, mtu: 296 });
     assert_eq!(
         error.to_string(),
@@ -313,6 +314,6 @@ fn segments_beyond_the_mtu_and_impossible_settings_are_refused() {
         ack_every: 0,
         ..TcpSettings::THESIS
     };
-    let error = world::run(&spec(never, "none", 14_100, 1, 1)).expect_err("impossible");
+    let error = engine::run(&spec(never, "none", 14_100, 1, 1)).expect_err("impossible");
     assert!(error.to_string().contains("tcp.ack_every"), "{error}");
 }

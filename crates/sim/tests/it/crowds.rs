@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_sim::capture::Content;
+use carob_sim::engine;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
     Batches, Bin, ControllerSpec, Reconnect, Recording, Requests, RunRecord, RunSpec, ServerSpec,
     Span, Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
-use carob_sim::world;
 
 /// On the link: IPv4 and UDP headers, a message of 60 bytes.
 const PACKET: u64 = 88;
@@ -42,6 +42,7 @@ fn spec(clients: u32, controller: &str, error: &str) -> RunSpec {
             down: direction(30_000, 400, error),
             up: direction(60_000, 200, error),
         },
+        mesh: None,
         header_bytes: 28,
         mtu_bytes: 296,
         transport: Transport::Datagrams,
@@ -83,7 +84,7 @@ fn over_tcp(mut spec: RunSpec) -> RunSpec {
 }
 
 fn run(spec: &RunSpec) -> RunRecord {
-    let record = world::run(spec).expect("a run");
+    let record = engine::run(spec).expect("a run");
     let done = |flow: &carob_sim::spec::FlowRecord| flow.finished.is_some();
     assert!(record.flows.iter().all(done), "some client is not done");
     record

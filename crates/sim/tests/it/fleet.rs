@@ -8,7 +8,7 @@ use carob_sim::fleet::run;
 use carob_sim::fleet::spec::{Clocks, Damage, Defect, FleetRecord, FleetSpec};
 use carob_sim::random::Probability;
 
-/// What makes a run again.
+/// The command that repeats a run.
 fn replay(spec: &FleetSpec) -> String {
     format!(
         "cargo run --release -p carob-sim --example fleet -- --seeds {} --clients {} --servers {} \
@@ -82,7 +82,7 @@ fn slow_the_same_seed_is_the_same_fleet_and_another_is_another() {
     assert_ne!(run(&spec).digest, one);
 }
 
-/// What is found of a fleet with a defect of its own.
+/// The record of a fleet with a defect.
 fn found(defect: Defect, change: impl FnOnce(&mut FleetSpec)) -> FleetRecord {
     let mut spec = fleet(6);
     spec.days = 1;

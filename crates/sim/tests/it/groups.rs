@@ -2,13 +2,13 @@
 
 use carob_cc::TransmissionParameters;
 use carob_cc::time::{Duration, Instant};
+use carob_sim::engine::{RunError, run};
 use carob_sim::link::{Buffer, DirectionSpec, LinkSpec};
 use carob_sim::spec::{
-    ControllerSpec, Group, Recording, Requests, RunRecord, RunSpec, ServerSpec, Span, Transport,
-    Until, Workload,
+    ClientGroup, ControllerSpec, Recording, Requests, RunRecord, RunSpec, ServerSpec, Span,
+    Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
-use carob_sim::world::{RunError, run};
 
 fn direction(rate_bps: u64, delay: u64) -> DirectionSpec {
     let mut direction = DirectionSpec::new(rate_bps, 14_100);
@@ -39,6 +39,7 @@ fn spec(clients: u32, workload: Workload) -> RunSpec {
             down: direction(30_000, 400),
             up: direction(60_000, 200),
         },
+        mesh: None,
         header_bytes: 28,
         mtu_bytes: 296,
         transport: Transport::Datagrams,
@@ -57,8 +58,8 @@ fn made(spec: &RunSpec) -> RunRecord {
     run(spec).expect("it can be made")
 }
 
-fn over_tcp(spec: &RunSpec, clients: u32) -> Group {
-    Group {
+fn over_tcp(spec: &RunSpec, clients: u32) -> ClientGroup {
+    ClientGroup {
         clients,
         transport: Transport::Connections(TcpSettings {
             mss: 256,
@@ -96,14 +97,14 @@ fn kinds_keep_their_own_controllers_and_parameters() {
     let mut quick = mixed.transmission;
     quick.ack_timeout = Duration::from_millis(100);
     mixed.others = vec![
-        Group {
+        ClientGroup {
             clients: 1,
             transport: Transport::Datagrams,
             workload: mixed.workload.clone(),
             transmission: mixed.transmission,
             controller,
         },
-        Group {
+        ClientGroup {
             clients: 1,
             transport: Transport::Datagrams,
             workload: mixed.workload.clone(),
@@ -118,7 +119,7 @@ fn kinds_keep_their_own_controllers_and_parameters() {
     assert!(record.others[0].rto.len() > 1);
     assert_eq!(record.flows[0].retransmissions, 0);
     assert!(record.others[1].retransmissions > 10);
-    // All answers but the first are of copies that nobody needed.
+    // All responses but the first belong to spurious retransmissions.
     assert!(record.others[1].spurious > 10);
 }
 

@@ -67,7 +67,7 @@ const RECEIVER: u8 = 4;
 /// All RPL nodes.
 const GROUP: [u8; 16] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x1a];
 
-/// Who sends the frame, and who the packet.
+/// The senders of the frame and of the packet.
 fn sender(header: &Header) -> (u8, Ipv6Address) {
     match header.source {
         Address::Elided => (SOURCE, in_mesh(SOURCE)),
@@ -77,7 +77,7 @@ fn sender(header: &Header) -> (u8, Ipv6Address) {
     }
 }
 
-/// Who gets the frame, and who the packet.
+/// The receivers of the frame and of the packet.
 fn receiver(header: &Header) -> (u8, Ipv6Address) {
     match header.destination {
         Address::Elided => (DESTINATION, in_mesh(DESTINATION)),
@@ -88,7 +88,7 @@ fn receiver(header: &Header) -> (u8, Ipv6Address) {
     }
 }
 
-/// What follows IPv6's header, unless UDP is compressed.
+/// The next header after IPv6's, unless UDP is compressed.
 fn next_header(header: &Header) -> IpProtocol {
     match (header.rpl_option, header.source_route, header.protocol) {
         (true, _, _) => IpProtocol::HopByHop,

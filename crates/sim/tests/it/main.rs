@@ -9,6 +9,7 @@ mod lowpan_wire;
 mod mesh;
 mod mesh_rpl;
 mod notifications;
+mod periodic;
 mod server;
 mod stop_and_wait;
 mod tcp_common;

@@ -1,16 +1,16 @@
-//! Wireless networks as a whole: what nodes say, what sinks hear, and what is counted of it.
+//! Wireless networks as a whole: messages of nodes, reception at sinks, and counters.
 
 use carob_cc::time::{Duration, Instant};
+use carob_sim::engine::{self, RunError};
 use carob_sim::mesh::record::{MeshRecord, NodeRecord};
 use carob_sim::mesh::spec::{
     BurstKind, Bursts, CcaRange, Constant, Csma, Delivery, LowpanSpec, MacSpec, MeshSpec, NoRoute,
     NodeSpec, Period, Position, RadioSpec, Routing, RplMode, RplSpec, Shape, Sink, TopologySpec,
     Traffic,
 };
-use carob_sim::mesh::{self, Unfit};
+use carob_sim::mesh::{self, ConfigError};
 use carob_sim::random::Probability;
-use carob_sim::spec::{ControllerSpec, RunRecord, RunSpec, Span, Workload};
-use carob_sim::world::{self, RunError};
+use carob_sim::spec::{ControllerSpec, RunRecord, RunSpec, Span};
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -59,7 +59,7 @@ fn spec(mesh: MeshSpec) -> RunSpec {
 }
 
 fn run(spec: &RunSpec) -> RunRecord {
-    world::run(spec).expect("a possible run")
+    engine::run(spec).expect("a possible run")
 }
 
 fn sum(record: &MeshRecord, of: fn(&NodeRecord) -> u64) -> u64 {
@@ -310,25 +310,25 @@ fn networks_that_cannot_be_are_refused() {
     let refused = |change: fn(&mut MeshSpec)| {
         let mut mesh = grid(1_000);
         change(&mut mesh);
-        match world::run(&spec(mesh)) {
+        match engine::run(&spec(mesh)) {
             Err(RunError::Mesh(why)) => why,
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(refused(|m| m.traffic.token_bytes = 9), Unfit::Token);
-    assert_eq!(refused(|m| m.traced = Some(36)), Unfit::Traced(36));
-    assert_eq!(refused(|m| m.bin = Duration::ZERO), Unfit::NoTime);
+    assert_eq!(refused(|m| m.traffic.token_bytes = 9), ConfigError::Token);
+    assert_eq!(refused(|m| m.traced = Some(36)), ConfigError::Traced(36));
+    assert_eq!(refused(|m| m.bin = Duration::ZERO), ConfigError::NoTime);
     assert!(matches!(
         refused(|m| m.traffic.message_bytes = 10),
-        Unfit::Message(_)
+        ConfigError::Message(_)
     ));
     assert!(matches!(
         refused(|m| m.topology.shape = Shape::Grid(0, 3)),
-        Unfit::Topology(_)
+        ConfigError::Topology(_)
     ));
     assert!(matches!(
         refused(|m| m.topology.edge_mm = 30_000),
-        Unfit::Topology(_)
+        ConfigError::Topology(_)
     ));
 }
 
@@ -349,27 +349,22 @@ fn a_traced_node_is_seen_in_every_span() {
 #[test]
 fn a_quiet_network_has_a_tree_over_links_that_are_there() {
     let spec = spec(grid(1_000));
-    let Workload::Mesh(network) = &spec.workload else {
+    let Some(network) = &spec.mesh else {
         panic!("it is a network");
     };
-    let quiet = mesh::quiet(&spec, network).expect("a possible network");
+    let idle = mesh::idle_network(&spec, network).expect("a possible network");
     // Each way of 60 neighbourhoods of a 6 x 6 grid.
-    assert_eq!(quiet.links.len(), 120);
-    for (node, parent) in (0..).zip(&quiet.parents) {
-        let is_link = |to: u16| {
-            quiet
-                .links
-                .iter()
-                .any(|link| (link.0, link.1) == (node, to))
-        };
-        assert_eq!(parent.is_none(), node == quiet.topology.root, "{node}");
+    assert_eq!(idle.links.len(), 120);
+    for (node, parent) in (0..).zip(&idle.parents) {
+        let is_link = |to: u16| idle.links.iter().any(|link| (link.0, link.1) == (node, to));
+        assert_eq!(parent.is_none(), node == idle.topology.root, "{node}");
         assert!(parent.is_none_or(is_link), "{node}");
     }
-    assert_eq!(quiet.hops[usize::from(quiet.topology.root)], Some(0));
-    assert!(quiet.hops.iter().flatten().max() >= Some(&10));
+    assert_eq!(idle.hops[usize::from(idle.topology.root)], Some(0));
+    assert!(idle.hops.iter().flatten().max() >= Some(&10));
 }
 
-/// Shares of messages acknowledged in Cooja's runs of docs/wireless.md, beside ours.
+/// Shares of messages acknowledged in Cooja's runs of docs/wireless.md, and in the simulator's.
 #[test]
 fn a_grid_carries_about_what_it_does_in_cooja() {
     let acknowledged = |sink: Position, load: u32| -> f64 {

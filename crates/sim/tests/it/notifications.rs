@@ -1,16 +1,16 @@
-//! A server that tells crowds of observers over a constrained link, counted by hand.
+//! Notification fan-out over a constrained link, counted by hand.
 
 use carob_cc::TransmissionParameters;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::NotificationQueue;
+use carob_sim::engine::{self, RunError};
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
-use carob_sim::notifications::{LAG, Unfit};
+use carob_sim::notifications::{ConfigError, LAG};
 use carob_sim::random::Probability;
 use carob_sim::spec::{
     ControllerSpec, NotificationRecord, Notifications, Recording, RunRecord, RunSpec, ServerSpec,
     Span, Subscriber, Transport, Until, Workload,
 };
-use carob_sim::world::{self, RunError};
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -74,6 +74,7 @@ fn spec(clients: u32, controller: &str, link: LinkSpec, told: Notifications) -> 
             high: seconds(30),
         },
         link,
+        mesh: None,
         header_bytes: 28,
         mtu_bytes: 1_280,
         transport: Transport::Datagrams,
@@ -89,7 +90,7 @@ fn spec(clients: u32, controller: &str, link: LinkSpec, told: Notifications) -> 
 }
 
 fn run(spec: &RunSpec) -> RunRecord {
-    world::run(spec).expect("a possible run")
+    engine::run(spec).expect("a possible run")
 }
 
 fn notifications(spec: &RunSpec) -> NotificationRecord {
@@ -356,21 +357,33 @@ fn impossible_notifications_are_refused_with_the_reason() {
     let refused = |change: fn(&mut Notifications)| {
         let mut told = told();
         change(&mut told);
-        match world::run(&spec(1, "default", ample(), told)) {
+        match engine::run(&spec(1, "default", ample(), told)) {
             Err(RunError::Notifications(why)) => why,
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(refused(|t| t.resources = 9), Unfit::Resources(9));
-    assert_eq!(refused(|t| t.interval = Duration::ZERO), Unfit::NoTime);
-    assert_eq!(refused(|t| t.duration = seconds(90_000)), Unfit::TooLong);
+    assert_eq!(refused(|t| t.resources = 9), ConfigError::Resources(9));
+    assert_eq!(
+        refused(|t| t.interval = Duration::ZERO),
+        ConfigError::NoTime
+    );
+    assert_eq!(
+        refused(|t| t.duration = seconds(90_000)),
+        ConfigError::TooLong
+    );
     assert_eq!(
         refused(|t| t.bin = Duration::from_micros(1)),
-        Unfit::TooLong
+        ConfigError::TooLong
     );
-    assert_eq!(refused(|t| t.warm_up = seconds(43_200)), Unfit::TimeLimit);
-    assert_eq!(refused(|t| t.token_bytes = 0), Unfit::Token);
+    assert_eq!(
+        refused(|t| t.warm_up = seconds(43_200)),
+        ConfigError::TimeLimit
+    );
+    assert_eq!(refused(|t| t.token_bytes = 0), ConfigError::Token);
     // Header 4, token 2, Observe 2, marker 1, and what is said 6.
-    assert_eq!(refused(|t| t.message_bytes = 14), Unfit::Message(15));
-    assert_eq!(refused(|t| t.message_bytes = 1_253), Unfit::Mtu(1_281));
+    assert_eq!(refused(|t| t.message_bytes = 14), ConfigError::Message(15));
+    assert_eq!(
+        refused(|t| t.message_bytes = 1_253),
+        ConfigError::Mtu(1_281)
+    );
 }

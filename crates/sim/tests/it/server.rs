@@ -2,6 +2,7 @@
 
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
+use carob_sim::engine::{self, RunError};
 use carob_sim::link::{DirectionSpec, LinkSpec, LossSpec};
 use carob_sim::random::Probability;
 use carob_sim::spec::{
@@ -9,8 +10,7 @@ use carob_sim::spec::{
     SERVER_QUEUE_MAX, ServerRecord, ServerSpec, Span, Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
-use carob_sim::trace::What;
-use carob_sim::world::{self, RunError};
+use carob_sim::trace::SimEvent;
 
 const SERVICE: Duration = Duration::from_millis(20);
 /// A packet of 50 bytes at 1 Gbit/s takes 0.4 us; a thousandth of the delay.
@@ -30,6 +30,7 @@ fn spec(clients: u32, count: u32, service: Duration, queue: u32) -> RunSpec {
             down: direction,
             up: direction,
         },
+        mesh: None,
         header_bytes: 28,
         mtu_bytes: 1_280,
         transport: Transport::Datagrams,
@@ -66,7 +67,7 @@ fn after_failure(mut spec: RunSpec, then: AfterFailure) -> RunSpec {
 }
 
 fn run(spec: &RunSpec) -> RunRecord {
-    world::run(spec).expect("a run")
+    engine::run(spec).expect("a run")
 }
 
 fn server(record: &RunRecord) -> ServerRecord {
@@ -81,7 +82,7 @@ fn times(time: Duration, n: u64) -> Duration {
     Duration::from_micros(time.as_micros() * n)
 }
 
-/// Whether a time is this one but for what packets take on the link.
+/// Returns whether a time is the wanted one, except for the packets' time on the link.
 fn is_about(time: Duration, wanted: Duration) -> bool {
     let (time, wanted) = (time.as_micros(), wanted.as_micros());
     time >= wanted && time - wanted < 100
@@ -118,7 +119,7 @@ fn what_finds_the_receive_queue_full_is_dropped_and_sent_again() {
     let full = |attempt| {
         let events = record.events.iter();
         let dropped = events
-            .filter(|e| matches!(e.what, What::ServerFull { attempt: a, .. } if a == attempt));
+            .filter(|e| matches!(e.what, SimEvent::ServerFull { attempt: a, .. } if a == attempt));
         dropped.count()
     };
     assert_eq!(full(0), 19);
@@ -133,7 +134,7 @@ fn what_finds_the_receive_queue_full_is_dropped_and_sent_again() {
     assert_eq!(server(&record).handled, 30);
 }
 
-/// Requests that take longer than two timers, all copies of which come to the server.
+/// Requests that take longer than two timers, with all retransmissions at the server.
 fn slow(copies: Copies) -> RunRecord {
     let mut spec = spec(1, 2, Duration::from_secs(12), 10);
     spec.server.copies = copies;
@@ -244,7 +245,7 @@ fn a_client_stops_after_a_failure_or_makes_the_next_request() {
 fn a_service_time_over_connections_and_queues_beyond_all_bounds_are_refused() {
     let mut over_tcp = spec(1, 1, SERVICE, 50);
     over_tcp.transport = Transport::Connections(TcpSettings::THESIS);
-    let refused = |spec: &RunSpec| world::run(spec).expect_err("it is refused");
+    let refused = |spec: &RunSpec| engine::run(spec).expect_err("it is refused");
     assert_eq!(refused(&over_tcp), RunError::ServiceOverConnections);
     for queue in [0, SERVER_QUEUE_MAX + 1] {
         let error = refused(&spec(1, 1, SERVICE, queue));
@@ -253,5 +254,5 @@ fn a_service_time_over_connections_and_queues_beyond_all_bounds_are_refused() {
     }
     // Where nothing waits, none of this matters.
     over_tcp.server.service = Span::default();
-    assert!(world::run(&over_tcp).is_ok());
+    assert!(engine::run(&over_tcp).is_ok());
 }

@@ -4,7 +4,7 @@
 use crate::tcp_common::{BEGIN, Fate, MSS, Path, copies, linux, ms, rfc, segments, with};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::congestion::State as LossState;
-use carob_sim::tcp::counters::Happening;
+use carob_sim::tcp::counters::SenderEvent;
 
 /// A window of 16 segments is sent at `BEGIN` with these lost.
 fn window_of_16(settings: &TcpSettings, lost: &'static [u64], count: usize) -> Path {
@@ -116,12 +116,12 @@ fn rfc_6582_3_2_a_partial_ack_takes_back_what_it_acknowledges() {
     let points = path.a.socket.points();
     let partial = points
         .iter()
-        .position(|point| point.what == Happening::Acked && point.seq == 1 + 12 * u64::from(MSS));
+        .position(|point| point.what == SenderEvent::Acked && point.seq == 1 + 12 * u64::from(MSS));
     let partial = partial.expect("a partial ACK");
     let before = points[..partial]
         .iter()
         .rev()
-        .find(|point| point.what == Happening::Duplicate);
+        .find(|point| point.what == SenderEvent::Duplicate);
     let before = before.expect("duplicates").cwnd;
     assert_eq!(points[partial].cwnd, before - 10 + 1);
 }

@@ -1,4 +1,4 @@
-//! What the RFCs say a connection does, one rule a test, with times worked by hand.
+//! TCP rules of the RFCs, one a test, with times worked by hand.
 //!
 //! The path takes 50 ms each way and has no rate, so a round trip is 100 ms. `a` connects and
 //! sends unless a test says otherwise; a segment carries 256 bytes.
@@ -7,7 +7,7 @@ use crate::tcp_common::{
     BEGIN, Fate, MSS, Path, at, copies, linux, ms, pattern, rfc, segments, with,
 };
 use carob_cc::time::Duration;
-use carob_sim::tcp::counters::Happening;
+use carob_sim::tcp::counters::SenderEvent;
 use carob_sim::tcp::segment::{Ecn, Flags};
 use carob_sim::tcp::{Event, Segment, State, TcpSettings};
 
@@ -531,13 +531,13 @@ fn the_history_is_bounded_and_tells_what_happened() {
     assert!(
         points[..16]
             .iter()
-            .all(|point| point.what == Happening::Sent && point.cwnd == 16)
+            .all(|point| point.what == SenderEvent::Sent && point.cwnd == 16)
     );
     assert_eq!(
         (points[0].seq, points[1].seq, points[15].pipe),
         (1, 257, 16)
     );
-    assert_eq!(points[16].what, Happening::Acked);
+    assert_eq!(points[16].what, SenderEvent::Acked);
 }
 
 #[test]

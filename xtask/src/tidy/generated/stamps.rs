@@ -23,6 +23,8 @@ const LAB: &[&str] = &[
     "crates/cli/src/printer/",
     "crates/lab/results/",
     "crates/lab/src/",
+    "crates/studies/results/",
+    "crates/studies/src/",
     "crates/proto/src/",
     "crates/sim/src/",
     "papers/",

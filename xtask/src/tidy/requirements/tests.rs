@@ -48,7 +48,7 @@ fn messages(ledger: &str) -> Vec<String> {
     check(&tree).into_iter().map(|f| f.message).collect()
 }
 
-/// What is found when one line of a good entry is replaced.
+/// The findings when one line of a good entry is replaced.
 fn found_with(line: &str, replacement: &str) -> Vec<String> {
     assert!(GOOD.contains(line), "{line}");
     messages(&ledger(&[&GOOD.replace(line, replacement)], 1))

@@ -1,4 +1,4 @@
-//! What must be the same of two requests for one response to answer both.
+//! Cache keys: the parts of two requests that must be equal for one response to answer both.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const NOT_FOR_CACHES: [OptionNumber; 10] = [
     OptionNumber::NO_RESPONSE,
 ];
 
-/// What a request is about: its URI, and whom it is sent to.
+/// The target of a request: its URI, and the address it is sent to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Target(Arc<[u8]>);
 
@@ -34,8 +34,8 @@ pub(super) struct Key {
 }
 
 impl Target {
-    /// `authority` says which endpoint is asked: scheme, host and port, and an address if that
-    /// was given.
+    /// `authority` names the endpoint that receives the request: scheme, host and port, and an
+    /// address if one was given.
     pub(super) fn new(authority: &str, options: &Options) -> Self {
         let mut bytes = Vec::with_capacity(64);
         push(&mut bytes, authority.as_bytes());

@@ -1,7 +1,7 @@
-//! Requests by way of the cache: what it answers, what it learns.
+//! Response cache of a client: lookup, revalidation and invalidation.
 //!
-//! The cache itself, [`store`], and its [`key`]s are plain state; here they are shared and given
-//! the time.
+//! The cache itself (`store`) and its keys (`key`) are plain state; this module adds the lock and
+//! the clock.
 
 mod key;
 mod store;
@@ -15,6 +15,7 @@ use carob_proto::message::Response;
 
 use super::reply::Reply;
 use crate::clock::{Clock, TimeSource};
+use crate::runtime::RepresentationSink;
 
 use key::{Key, Target};
 use store::{Cache, Epoch, Found, Stored};
@@ -29,24 +30,24 @@ pub(super) struct SharedCache {
 
 /// A request that the cache could not answer.
 #[derive(Debug)]
-pub(super) struct Missed {
+pub(super) struct Revalidation {
     shared: Arc<SharedCache>,
     key: Key,
     epoch: Epoch,
-    /// What the server may find to be valid.
+    /// Stale responses that the server may validate.
     states: Vec<Stored>,
 }
 
 /// Where a request goes, and its options.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct CacheRequest<'a> {
     pub(super) uri: &'a Uri,
     /// An address, if one was given besides the URI.
     pub(super) to: Option<SocketAddr>,
     pub(super) options: &'a Options,
 }
 
-impl Asked<'_> {
+impl CacheRequest<'_> {
     fn target(&self, options: &Options) -> Target {
         let uri = self.uri;
         let mut authority = format!("{}://{}:{}", uri.scheme(), uri.host(), uri.port());
@@ -58,13 +59,13 @@ impl Asked<'_> {
     }
 }
 
-/// What the cache says to a request.
+/// The outcome of a cache lookup.
 #[derive(Debug)]
-pub(super) enum Looked {
-    /// It is not for a cache.
+pub(super) enum Lookup {
+    /// The request cannot be cached.
     Aside,
     Fresh(Response, SocketAddr),
-    Missed(Missed),
+    Revalidation(Revalidation),
 }
 
 impl SharedCache {
@@ -86,20 +87,20 @@ impl SharedCache {
     /// Looks for the answer to a request.
     pub(super) fn find(
         self: &Arc<Self>,
-        asked: &Asked<'_>,
+        asked: &CacheRequest<'_>,
         method: Code,
         body: &[u8],
         reload: bool,
-    ) -> Looked {
+    ) -> Lookup {
         let target = asked.target(asked.options);
         let Some(key) = Key::new(target, method, asked.options, body) else {
-            return Looked::Aside;
+            return Lookup::Aside;
         };
         let now = self.clock.now();
         let mut cache = self.lock();
         match cache.find(now, &key, reload) {
-            Found::Fresh(response, peer) => Looked::Fresh(response, peer),
-            Found::Stale(states) => Looked::Missed(Missed {
+            Found::Fresh(response, peer) => Lookup::Fresh(response, peer),
+            Found::Stale(states) => Lookup::Revalidation(Revalidation {
                 shared: Arc::clone(self),
                 key,
                 epoch: cache.epoch(),
@@ -108,15 +109,15 @@ impl SharedCache {
         }
     }
 
-    /// What takes the states that a request observes, if they are for a cache.
-    pub(super) fn keeper(
+    /// Returns the writer of an observation's representations, if they can be cached.
+    pub(super) fn cache_writer(
         self: &Arc<Self>,
-        asked: &Asked<'_>,
+        asked: &CacheRequest<'_>,
         method: Code,
         body: &[u8],
-    ) -> Option<Keeper> {
+    ) -> Option<CacheWriter> {
         let key = Key::new(asked.target(asked.options), method, asked.options, body)?;
-        Some(Keeper {
+        Some(CacheWriter {
             shared: Arc::clone(self),
             key,
             epoch: self.lock().epoch(),
@@ -126,7 +127,7 @@ impl SharedCache {
 
     /// A request other than a safe one has succeeded: what is kept of its resource, and of what it
     /// created, is not fresh any more (RFC 7252 5.9.1, 5.10.7).
-    pub(super) fn changed(&self, asked: &Asked<'_>, response: &Response) {
+    pub(super) fn changed(&self, asked: &CacheRequest<'_>, response: &Response) {
         let mut cache = self.lock();
         cache.invalidate(&asked.target(asked.options));
         if let Some(created) = location(asked.options, response) {
@@ -135,19 +136,18 @@ impl SharedCache {
     }
 }
 
-/// What takes the states that an observation tells.
+/// Stores the representations of an observation.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct CacheWriter {
     shared: Arc<SharedCache>,
     key: Key,
     epoch: Epoch,
-    /// It has been told something.
+    /// A notification was stored.
     told: bool,
 }
 
-impl Keeper {
-    /// Takes a state, or the last word.
-    pub(crate) fn keep(&mut self, response: &Response, peer: SocketAddr) {
+impl RepresentationSink for CacheWriter {
+    fn store(&mut self, response: &Response, peer: SocketAddr) {
         let observed = response.options.contains(OptionNumber::OBSERVE);
         self.told |= observed;
         let (now, key) = (self.shared.clock.now(), self.key.clone());
@@ -161,19 +161,19 @@ impl Keeper {
     }
 }
 
-impl Missed {
+impl Revalidation {
     /// The entity tags to be validated, as options.
     pub(super) fn etags(&self) -> impl Iterator<Item = (OptionNumber, Vec<u8>)> {
         let tags = self.states.iter().filter_map(Stored::tag);
         tags.map(|tag| (OptionNumber::ETAG, tag.as_slice().to_vec()))
     }
 
-    /// Whether one of these has this tag.
+    /// Returns whether one of the stale responses has this tag.
     pub(super) fn has(&self, tag: ETag) -> bool {
         self.states.iter().any(|state| state.tag() == Some(tag))
     }
 
-    /// Whether a response is about these.
+    /// Returns whether a response validates one of the stale responses.
     pub(super) fn is_validated_by(&self, response: &Response) -> bool {
         response.code == Code::VALID && !self.states.is_empty()
     }

@@ -10,18 +10,19 @@ use carob_proto::message::Response;
 
 use super::key::{Key, Target};
 
-/// What a client's cache may hold. Beyond either, what was used longest ago goes first.
+/// Limits of a client's response cache. At either limit, the least recently used entry is evicted.
+/// Default: 256 entries, 1 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
-    /// Requests whose responses are kept.
+    /// Number of distinct requests with cached responses.
     pub entries: usize,
-    /// Bytes of all responses and of the requests they are kept for. A response that is larger is
-    /// not kept.
+    /// Bytes of all cached responses and of their request keys. A response that exceeds it is not
+    /// cached.
     pub bytes: usize,
 }
 
 impl Default for CacheLimits {
-    /// 256 requests, 1 MiB.
+    /// Returns 256 entries and 1 MiB.
     fn default() -> Self {
         Self {
             entries: 256,
@@ -30,13 +31,13 @@ impl Default for CacheLimits {
     }
 }
 
-/// What a cache holds.
+/// Usage of a client's response cache ([`Client::cache_usage`](crate::Client::cache_usage)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheUsage {
-    /// Requests whose responses are kept.
+    /// Number of distinct requests with cached responses.
     pub entries: usize,
-    /// Bytes, as [`CacheLimits::bytes`] counts them.
+    /// Bytes, counted as for [`CacheLimits::bytes`].
     pub bytes: usize,
 }
 
@@ -68,7 +69,7 @@ impl Stored {
     }
 }
 
-/// What is kept for a request.
+/// The responses cached for a request.
 #[derive(Debug)]
 struct Entry {
     /// When it was used last, in the cache's own count.
@@ -76,11 +77,11 @@ struct Entry {
     bytes: usize,
     /// The current state first, then earlier ones that have a tag. Never empty.
     states: Vec<Stored>,
-    /// How many notifications the cache had taken by the time this request's last one came.
+    /// Notifications that the cache had taken when this request's latest one came.
     notified: u64,
 }
 
-/// What a look into the cache gives.
+/// The outcome of a lookup.
 #[derive(Debug)]
 pub(super) enum Found {
     /// The answer, its Max-Age the time it is still fresh for, and who gave it.
@@ -89,8 +90,8 @@ pub(super) enum Found {
     Stale(Vec<Stored>),
 }
 
-/// How many requests have changed resources, and how many notifications have come, by the time a
-/// request begins: what it brings may be of a state before those that come later.
+/// Counts of unsafe requests and of notifications at the time a request begins: its response may
+/// describe a state before later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Epoch {
     changes: u64,
@@ -178,7 +179,8 @@ impl Cache {
         }
     }
 
-    /// Takes what an observation is told: nothing that came before is newer (RFC 7641 3.3.1).
+    /// Stores the payload of a notification, which is newer than every response before it (RFC 7641
+    /// 3.3.1).
     pub(super) fn notify(&mut self, now: Instant, key: Key, response: Response, peer: SocketAddr) {
         self.notified += 1;
         let epoch = self.epoch();
@@ -262,7 +264,7 @@ impl Cache {
         }
     }
 
-    /// Whether a response may be kept, and how long it is fresh.
+    /// Decides whether a response may be cached, and its freshness lifetime.
     ///
     /// By RFC 7252 5.9, 2.05 may, and all errors; of these, only those are kept here that say for
     /// how long: with the default of 60 s, a failure of a moment would last a minute. 2.01, 2.02
@@ -300,7 +302,8 @@ impl Cache {
         Some(entry)
     }
 
-    /// Puts in what is to be kept for a request, as used last, and makes room.
+    /// Stores the responses to a request as the most recently used entry, and evicts the least
+    /// recently used ones at the limit.
     fn put(&mut self, key: Key, mut states: Vec<Stored>, notified: u64) {
         states.truncate(STATES);
         let size = |states: &[Stored]| {

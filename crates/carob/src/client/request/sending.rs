@@ -6,19 +6,29 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use carob_proto::codec::{Code, ETag, Host, OptionNumber, Options, OptionsError, Uri};
-use carob_proto::endpoint::{BodyMode, Sending};
+use carob_proto::endpoint::{BodyMode, RequestConfig};
 use carob_proto::message::{Request, Response};
 use carob_proto::proxy;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::RequestBuilder;
+use crate::client::answer::Answer;
 use crate::client::body::{FIRST, Source};
-use crate::client::cache::{Asked, Looked, Missed, SharedCache};
+use crate::client::cache::{CacheRequest, Lookup, Revalidation, SharedCache};
 use crate::client::observation::Observation;
 use crate::client::reply::{BodyStream, Origin, Reply, StreamedReply};
-use crate::client::{Answer, Target, resolve};
-use crate::driver::{Command, Failed, NewRequest, Note, Observing, Received, ReplyTo, Updates};
+use crate::client::{Target, resolve};
 use crate::error::Error;
+use crate::runtime::{
+    Command, NewRequest, Observing, Received, ReplyTo, RequestControl, RequestFailure, Updates,
+};
+
+/// The destination of a request, which may be a proxy, and the options that name the resource.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    uri: Uri,
+    options: Options,
+}
 
 impl RequestBuilder {
     pub(in crate::client) async fn begin_observation(
@@ -43,12 +53,12 @@ impl RequestBuilder {
         }
         let tag = |tag: &ETag| (OptionNumber::ETAG, tag.as_slice().to_vec());
         let missed = match self.look_up()? {
-            Looked::Aside => {
+            Lookup::Aside => {
                 self.options.extend(self.known.iter().map(tag));
                 return self.receive(began).await;
             }
-            Looked::Fresh(response, peer) => return Ok(fresh(response, peer, began)),
-            Looked::Missed(missed) => missed,
+            Lookup::Fresh(response, peer) => return Ok(fresh(response, peer, began)),
+            Lookup::Revalidation(missed) => missed,
         };
         let own_options = self.options.len();
         self.options.extend(missed.etags());
@@ -84,46 +94,58 @@ impl RequestBuilder {
     }
 
     /// Looks into the cache, if there is one and the request is for it.
-    pub(in crate::client) fn look_up(&self) -> Result<Looked, Error> {
-        let looked = self.ask_cache(|cache, asked, body| {
-            Some(cache.find(asked, self.method, body, self.reload))
-        });
-        Ok(looked?.unwrap_or(Looked::Aside))
+    pub(in crate::client) fn look_up(&mut self) -> Result<Lookup, Error> {
+        let (method, reload) = (self.method, self.reload);
+        let looked =
+            self.ask_cache(|cache, asked, body| Some(cache.find(asked, method, body, reload)));
+        Ok(looked?.unwrap_or(Lookup::Aside))
     }
 
-    /// Who is to hear of an observation.
+    /// Makes the queue of updates of an observation, and its cache writer.
     pub(in crate::client) fn observing(&mut self) -> Result<Observing, Error> {
-        let keeper = self.ask_cache(|cache, asked, body| cache.keeper(asked, self.method, body));
+        let method = self.method;
+        let cache_writer =
+            self.ask_cache(|cache, asked, body| cache.cache_writer(asked, method, body));
         let updates = Arc::new(Updates::default());
         self.updates = Some(Arc::clone(&updates));
         Ok(Observing {
             updates,
-            keeper: keeper?,
+            cache_writer: cache_writer?.map(|writer| Box::new(writer) as _),
         })
     }
 
     pub(in crate::client) fn ask_cache<T>(
-        &self,
-        ask: impl FnOnce(&Arc<SharedCache>, &Asked<'_>, &[u8]) -> Option<T>,
+        &mut self,
+        ask: impl FnOnce(&Arc<SharedCache>, &CacheRequest<'_>, &[u8]) -> Option<T>,
     ) -> Result<Option<T>, Error> {
+        if self.cache.is_none() || !self.method.is_safe() {
+            return Ok(None);
+        }
+        let resolved = self.resolved()?;
         let (Some(cache), Source::Bytes(body)) = (&self.cache, &self.body.0) else {
             return Ok(None);
         };
-        if !self.method.is_safe() {
-            return Ok(None);
-        }
-        let (uri, options) = self.read()?;
-        let options = self.with_options(options)?;
-        let asked = Asked {
-            uri: &uri,
+        let options = self.with_options(resolved.options.clone())?;
+        let asked = CacheRequest {
+            uri: &resolved.uri,
             to: self.to,
             options: &options,
         };
         Ok(ask(cache, &asked, body))
     }
 
-    /// The URI of who is asked, which may be a proxy, and the options that say what for.
-    pub(in crate::client) fn read(&self) -> Result<(Uri, Options), Error> {
+    /// The request's destination and its options; parsed at the first call.
+    fn resolved(&mut self) -> Result<Arc<Resolved>, Error> {
+        if let Some(resolved) = &self.resolved {
+            return Ok(Arc::clone(resolved));
+        }
+        let (uri, options) = self.read()?;
+        let resolved = Arc::new(Resolved { uri, options });
+        self.resolved = Some(Arc::clone(&resolved));
+        Ok(resolved)
+    }
+
+    fn read(&self) -> Result<(Uri, Options), Error> {
         let Some(via) = &self.via else {
             let uri = resolve::read(self.target.clone())?;
             let options = match self.to {
@@ -183,11 +205,11 @@ impl RequestBuilder {
             return Ok(StreamedReply::of(reply, handle));
         }
         let missed = match self.look_up()? {
-            Looked::Aside => return self.receive_streamed(began).await,
-            Looked::Fresh(response, peer) => {
+            Lookup::Aside => return self.receive_streamed(began).await,
+            Lookup::Fresh(response, peer) => {
                 return Ok(StreamedReply::of(fresh(response, peer, began), handle));
             }
-            Looked::Missed(missed) => missed,
+            Lookup::Revalidation(missed) => missed,
         };
         let own_options = self.options.len();
         self.options.extend(missed.etags());
@@ -232,11 +254,12 @@ impl RequestBuilder {
         began: Instant,
         mode: BodyMode,
     ) -> Result<Exchanged, Error> {
-        let (uri, options) = self.read()?;
-        self.handle = self.ways.of(uri.scheme())?;
+        let resolved = self.resolved()?;
+        let uri = &resolved.uri;
+        self.handle = self.transports.of(uri.scheme())?;
         let mut peers = match self.to {
             Some(to) => vec![to],
-            None => resolve::addresses(&uri, self.handle.local()).await?,
+            None => resolve::addresses(uri, self.handle.local()).await?,
         };
         if let Some(admit) = &self.admitted.0 {
             peers.retain(|peer| admit(*peer));
@@ -245,7 +268,7 @@ impl RequestBuilder {
                 return Err(Error::NotAdmitted { host });
             }
         }
-        let options = self.with_options(options)?;
+        let options = self.with_options(resolved.options.clone())?;
         let mut sending = self.sending.clone();
         sending.response_body = mode;
         // The end of the deadline is kept by `within`; the engine learns of it too, so that a
@@ -276,12 +299,12 @@ impl RequestBuilder {
                 .as_ref()
                 .filter(|_| streamed)
                 .map(|(bytes, _)| bytes.clone());
-            let name = resolve::name(&uri);
+            let name = resolve::name(uri);
             let attempt = self.attempt(peer, name, request.clone(), sending.clone(), prefix);
             let (outcome, untouched) = attempt.await?;
             match outcome {
                 Ok((answer, received, parts)) => {
-                    self.tell_cache(&uri, &received.response)?;
+                    self.tell_cache(&resolved, &received.response)?;
                     return Ok((answer, received, peer, parts));
                 }
                 Err(failed) => {
@@ -297,19 +320,14 @@ impl RequestBuilder {
     }
 
     /// Tells the cache if something was changed.
-    pub(in crate::client) fn tell_cache(
-        &self,
-        uri: &Uri,
-        response: &Response,
-    ) -> Result<(), Error> {
+    fn tell_cache(&self, resolved: &Resolved, response: &Response) -> Result<(), Error> {
         if let Some(cache) = &self.cache
             && !self.method.is_safe()
             && response.code.is_success()
         {
-            let (_, options) = self.read()?;
-            let options = self.with_options(options)?;
-            let asked = Asked {
-                uri,
+            let options = self.with_options(resolved.options.clone())?;
+            let asked = CacheRequest {
+                uri: &resolved.uri,
                 to: self.to,
                 options: &options,
             };
@@ -324,9 +342,9 @@ impl RequestBuilder {
         peer: SocketAddr,
         name: Option<Arc<str>>,
         request: Request,
-        sending: Sending,
+        sending: RequestConfig,
         prefix: Option<Bytes>,
-    ) -> Result<(Result<Attempted, Failed>, bool), Error> {
+    ) -> Result<(Result<Attempted, RequestFailure>, bool), Error> {
         let (head, answer) = oneshot::channel();
         let ticket = self.handle.ticket();
         let mut answer = Answer::new(&self.handle, ticket, answer);
@@ -355,15 +373,33 @@ impl RequestBuilder {
         if !self.handle.command(Command::Request(Box::new(new))).await {
             return Err(Error::Closed);
         }
-        let mut prefix = prefix;
+        let supplied = match &starved {
+            None => (answer.receive().await, true),
+            Some(starved) => self.supply(ticket, &mut answer, starved, prefix).await?,
+        };
+        let (received, untouched) = supplied;
+        answer.cancel.ended = true;
+        match received {
+            Some(Ok(received)) => Ok((Ok((answer, received, parts)), untouched)),
+            Some(Err(failed)) => Ok((Err(failed), untouched)),
+            None => Err(Error::Closed),
+        }
+    }
+
+    /// Hands over the body part by part until the response is there. Besides the response, whether
+    /// nothing of the body's source was read.
+    async fn supply(
+        &mut self,
+        ticket: u64,
+        answer: &mut Answer<Result<Received, RequestFailure>>,
+        starved: &Notify,
+        mut prefix: Option<Bytes>,
+    ) -> Result<(Option<Result<Received, RequestFailure>>, bool), Error> {
         let mut untouched = true;
-        let received = loop {
-            let Some(starved) = &starved else {
-                break answer.receive().await;
-            };
+        loop {
             tokio::select! {
                 biased;
-                received = answer.receive() => break received,
+                received = answer.receive() => return Ok((received, untouched)),
                 () = starved.notified() => {}
             }
             let (bytes, last) = if let Some(bytes) = prefix.take() {
@@ -373,22 +409,16 @@ impl RequestBuilder {
                 // The response may come before the body has been read, as an error does.
                 tokio::select! {
                     biased;
-                    received = answer.receive() => break received,
+                    received = answer.receive() => return Ok((received, untouched)),
                     read = self.body.0.next(FIRST) => read.map_err(Error::Body)?,
                 }
             };
             // A driver that has stopped answers with nothing.
-            let _ = self.handle.notes.send(Note::Supply {
+            let _ = self.handle.control.send(RequestControl::Supply {
                 ticket,
                 bytes,
                 last,
             });
-        };
-        answer.cancel.ended = true;
-        match received {
-            Some(Ok(received)) => Ok((Ok((answer, received, parts)), untouched)),
-            Some(Err(failed)) => Ok((Err(failed), untouched)),
-            None => Err(Error::Closed),
         }
     }
 }
@@ -405,7 +435,7 @@ pub(super) fn fresh(response: Response, peer: SocketAddr, began: Instant) -> Rep
 
 /// The reply that a 2.03 stands for, if the cache has it.
 fn validated(
-    missed: &Missed,
+    missed: &Revalidation,
     valid: &Response,
     peer: SocketAddr,
     after: Duration,
@@ -418,14 +448,18 @@ fn validated(
     })
 }
 
-type Attempted = (Answer<Result<Received, Failed>>, Received, Option<Parts>);
+type Attempted = (
+    Answer<Result<Received, RequestFailure>>,
+    Received,
+    Option<Parts>,
+);
 type Exchanged = (
-    Answer<Result<Received, Failed>>,
+    Answer<Result<Received, RequestFailure>>,
     Received,
     SocketAddr,
     Option<Parts>,
 );
-type Parts = mpsc::UnboundedReceiver<Result<(Bytes, bool), Failed>>;
+type Parts = mpsc::UnboundedReceiver<Result<(Bytes, bool), RequestFailure>>;
 
 pub(super) fn option_error(number: u16) -> impl Fn(OptionsError) -> Error {
     move |source| Error::Option { number, source }

@@ -21,7 +21,7 @@ const HEAD_BYTES: usize = 8 << 10;
 const HEAD_TIME: Duration = Duration::from_secs(2);
 /// Time limit for a whole connection; then it is closed.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
-/// How long to wait after the system has refused a connection, for want of descriptors, say.
+/// Pause after the system has refused a connection, for want of descriptors, say.
 const REST: Duration = Duration::from_millis(100);
 
 /// A connection under way; dropping it closes it.

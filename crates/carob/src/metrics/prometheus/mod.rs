@@ -1,8 +1,7 @@
-//! A recorder that keeps what it is told, and says it in Prometheus' text format.
+//! Recorder with an HTTP listener in the text format of Prometheus.
 //!
-//! What endpoints tell is counted already, so all that is left to do is to add up and to print. The
-//! exporters to be had bring sampling, summaries and an HTTP stack for that (ADR 25); any of them
-//! can be installed instead.
+//! Endpoints publish totals, so the recorder only adds and prints. Other exporters bring sampling,
+//! summaries and an HTTP stack (ADR 25); any of them can be installed instead.
 
 mod listener;
 mod recorder;
@@ -15,7 +14,8 @@ use tokio::net::TcpListener;
 
 use recorder::Registry;
 
-/// What was told, to be read by Prometheus. Clones are one and the same.
+/// Recorder of metrics with an HTTP listener in the text format of Prometheus. Clones share the
+/// metrics.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,63 +33,72 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// One that is not installed: for [`metrics::set_default_local_recorder`], say.
+    /// Creates a recorder that is not installed, for example for
+    /// `metrics::set_default_local_recorder`.
     pub fn new() -> Self {
         let prometheus = Self::default();
         prometheus.registry.about();
         prometheus
     }
 
-    /// Has the whole process tell this one. Do it before endpoints are opened: what they have told
-    /// others is not told again.
+    /// Creates a recorder and installs it for the process. Call it before endpoints are opened:
+    /// counts published to another recorder are not repeated.
+    ///
+    /// # Errors
+    ///
+    /// [`InstallError`] if the process has a recorder.
     pub fn install() -> Result<Self, InstallError> {
         let prometheus = Self::new();
         let installed = metrics::set_global_recorder(Arc::clone(&prometheus.registry));
         installed.map(|()| prometheus).map_err(|_| InstallError)
     }
 
-    /// The recorder itself.
+    /// Returns the recorder itself.
     pub fn recorder(&self) -> &(impl metrics::Recorder + use<>) {
         &*self.registry
     }
 
-    /// All that was told, in the text format of Prometheus, version 0.0.4.
+    /// Returns all metrics in the text format of Prometheus, version 0.0.4.
     pub fn render(&self) -> String {
         self.registry.render()
     }
 
-    /// Serves requests whose Host field has this name, too. Addresses and `localhost` always are served;
-    /// other names are answered 421, so that a web page cannot read the metrics by having its own name
-    /// lead here (DNS rebinding).
+    /// Allows a name in the Host header. Addresses and `localhost` are always allowed; other names
+    /// are answered 421, so that a web page cannot read the metrics through its own domain (DNS
+    /// rebinding).
     pub fn host(mut self, name: impl Into<String>) -> Self {
         self.hosts.push(name.into());
         self
     }
 
-    /// Answers whoever asks for `/metrics` over HTTP, forever.
+    /// Serves `/metrics` over HTTP, forever. Dropping the future stops it.
     ///
-    /// A connection has two seconds to send its request. At most 32 are open; another one takes the
-    /// place of the oldest that has sent none.
+    /// A connection has two seconds to send its request. At most 32 are open; a further one
+    /// replaces the oldest without a request.
     ///
-    /// Everybody who reaches the address can read what the server does and how much of it. There is
-    /// neither encryption nor a password: listen on loopback, or where only the scraper comes.
+    /// There is no encryption and no authentication: listen on loopback, or on a network that only
+    /// the scraper can reach.
     pub async fn serve(self, listener: TcpListener) {
         listener::serve(self, listener).await;
     }
 
-    /// Opens a listener for [`serve`](Self::serve) there.
+    /// Binds a listener for [`serve`](Self::serve).
+    ///
+    /// # Errors
+    ///
+    /// The system's error on binding the address.
     pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
         TcpListener::bind(address).await
     }
 }
 
-/// What a scraper that sends this head is answered by one that has been told nothing.
+/// The response of a listener without metrics to a request with this head.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn respond_to_scraper(head: &[u8]) -> (&'static str, String) {
     listener::respond(head, &Prometheus::new())
 }
 
-/// Another recorder is installed in this process.
+/// Error of [`Prometheus::install`]: the process has another recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstallError;
 

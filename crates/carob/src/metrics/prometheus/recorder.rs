@@ -1,4 +1,4 @@
-//! What is kept of each metric, and how it is printed.
+//! Storage of metrics, and their text format.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -91,7 +91,7 @@ impl Registry {
         family.or_default().help = help;
     }
 
-    /// What is kept for this key; nothing if as much is kept as may be.
+    /// The metric of this key; none at the limit.
     fn keep(&self, key: &Key, new: impl FnOnce() -> Kept) -> Option<Kept> {
         let mut families = self.lock();
         let Families { by_name, series } = &mut *families;

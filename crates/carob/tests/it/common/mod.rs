@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carob::server::{Request, Resource, ServerBuilder, Upload, fixed, get};
 use carob::{
-    Client, Code, ContentFormat, Payload, Response, Server, Settings, TransmissionParameters,
+    Client, Code, Config, ContentFormat, Payload, Response, Server, TransmissionParameters,
 };
 
 /// What no test may take.
@@ -62,12 +62,12 @@ pub(crate) async fn start(builder: ServerBuilder) -> (Server, String) {
 }
 
 pub(crate) fn client() -> Client {
-    Client::open().expect("a client opens")
+    Client::new().expect("a client opens")
 }
 
-pub(crate) fn client_with(settings: Settings) -> Client {
+pub(crate) fn client_with(settings: Config) -> Client {
     Client::builder()
-        .settings(settings)
+        .config(settings)
         .open()
         .expect("a client opens")
 }
@@ -90,7 +90,7 @@ fn echo() -> Resource {
         move |request: Request| async move {
             let mut response = Response::new(code);
             response.payload = Payload::Whole(request.payload().clone());
-            if let Some(format) = request.format() {
+            if let Some(format) = request.content_format() {
                 response.set_format(format);
             }
             response

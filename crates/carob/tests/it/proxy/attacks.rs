@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carob::proxy::ProxyLimits;
 use carob::server::{Notifier, Request, get as resource};
-use carob::{CacheLimits, Code, Error, OptionNumber, Proxy, Response, Server, Settings};
+use carob::{CacheLimits, Code, Config, Error, OptionNumber, Proxy, Response, Server};
 
 use super::{Heard, forwarding, get, started};
 use crate::common::{client, limited, resources, start};
@@ -123,7 +123,7 @@ async fn options_of_an_observed_response_are_as_long_as_may_be_or_longer() {
             let via = super::uri_of(&proxy, carob::Scheme::CoapTcp);
             let client = client();
             let uri = format!("coap+tcp://127.0.0.1:{port}/state");
-            let asked = client.get(uri).via(&via).deadline(Duration::from_secs(3));
+            let asked = client.get(uri).via(&via).timeout(Duration::from_secs(3));
             let code = match asked.observe().await {
                 // With Max-Age they are longer than a client of ours takes.
                 Err(error) if lengths.len() > 1 => {
@@ -369,8 +369,8 @@ async fn one_client_does_not_take_all_observations() {
                 resource(|_: Request| async { "0" }).observable(&changes),
             );
             // The proxy is one peer of the origin, which has a limit for each.
-            let settings = Settings::new().limit("observers_of_peer", 8).unwrap();
-            let (origin, at) = start(origin.settings(settings)).await;
+            let settings = Config::new().limit("observers_of_peer", 8).unwrap();
+            let (origin, at) = start(origin.config(settings)).await;
             let mut limits = ProxyLimits::default();
             limits.observations_of_client = share;
             let (proxy, uri) = started(forwarding().limits(limits)).await;

@@ -1,5 +1,5 @@
 //! A proxy between clients and origins, on loopback: what it passes on (`passing`), what it keeps
-//! and shares (`sharing`), what is observed through it (`observing`), and what is done to abuse it
+//! and shares (`quota_policy`), what is observed through it (`observing`), and what is done to abuse it
 //! (`attacks`).
 mod attacks;
 mod observing;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use carob::proxy::ProxyBuilder;
 use carob::server::Request;
-use carob::{Client, OptionNumber, Proxy, Reply, Scheme, Server, Settings};
+use carob::{Client, Config, OptionNumber, Proxy, Reply, Scheme, Server};
 
 /// What origins were asked.
 #[derive(Clone, Debug, Default)]
@@ -59,8 +59,8 @@ async fn get(client: &Client, proxy: &str, uri: &str) -> Reply {
     client.get(uri).via(proxy).await.expect("the proxy answers")
 }
 
-fn understanding(all: &'static [OptionNumber]) -> Settings {
-    Settings::new().engine(|config| config.understood = all)
+fn understanding(all: &'static [OptionNumber]) -> Config {
+    Config::new().engine(|config| config.understood = all)
 }
 
 fn age(reply: &Reply) -> u64 {

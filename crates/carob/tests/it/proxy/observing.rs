@@ -36,10 +36,10 @@ impl State {
                     .with_max_age(Duration::from_secs(30))
             }
         };
-        let settings = carob::Settings::new();
+        let settings = carob::Config::new();
         Server::builder()
             .bind("127.0.0.1:0")
-            .settings(settings)
+            .config(settings)
             .resource("/state", resource(read.clone()).observable(&self.changes))
             .resource("/still", resource(read))
     }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use carob::server::{Request, Resource, fixed, get as resource};
 use carob::{
-    BlockSize, Client, Code, Error, OptionNumber, Proxy, Response, Scheme, Server, Settings,
+    BlockSize, Client, Code, Config, Error, OptionNumber, PeerConfig, Proxy, Response, Scheme,
+    Server,
 };
 
 use super::{Heard, forwarding, get, started, understanding, uri_of};
@@ -125,7 +126,7 @@ async fn options_are_passed_on_if_that_is_safe() {
         };
         let origin = Server::builder()
             .bind("127.0.0.1:0")
-            .settings(understanding(&[CRITICAL]))
+            .config(understanding(&[CRITICAL]))
             .resource("/", resource(answer));
         let (_origin, at) = start(origin).await;
         let (_proxy, proxy) = started(forwarding()).await;
@@ -164,7 +165,7 @@ async fn options_are_passed_on_if_that_is_safe() {
 async fn failures_on_the_other_side_have_their_codes() {
     limited(async {
         let (_silent, silent) = silent_peer();
-        let builder = forwarding().origin_settings(Settings::new().parameters(impatient()));
+        let builder = forwarding().origin_config(Config::new().parameters(impatient()));
         let (_proxy, proxy) = started(builder).await;
         let client = client();
         let code = async |uri: &str| get(&client, &proxy, uri).await.code;
@@ -237,12 +238,11 @@ async fn a_request_for_itself_is_a_local_one() {
 async fn bodies_go_in_each_sides_own_blocks() {
     limited(async {
         let (_origin, at) = start(resources()).await;
-        let builder = forwarding().origin_settings(
-            Settings::new().block_size(BlockSize::from_bytes_at_most(64).unwrap()),
-        );
+        let builder = forwarding()
+            .origin_config(Config::new().block_size(BlockSize::from_bytes_at_most(64).unwrap()));
         let (_proxy, proxy) = started(builder).await;
         let client =
-            client_with(Settings::new().block_size(BlockSize::from_bytes_at_most(256).unwrap()));
+            client_with(Config::new().block_size(BlockSize::from_bytes_at_most(256).unwrap()));
         let body = large(20_000);
         let echo = client
             .post(format!("{at}/echo"))
@@ -289,8 +289,8 @@ async fn bodies_beyond_the_limit_are_refused() {
 async fn each_side_has_its_own_controller() {
     limited(async {
         let (origin, at) = start(resources()).await;
-        let settings = Settings::new().controller_named("cocoa-plus").unwrap();
-        let (proxy, uri) = started(forwarding().origin_settings(settings)).await;
+        let settings = Config::new().controller_named("cocoa-plus").unwrap();
+        let (proxy, uri) = started(forwarding().origin_config(settings)).await;
         let client = client();
         assert_eq!(
             get(&client, &uri, &format!("{at}/hello")).await.code,
@@ -307,9 +307,9 @@ async fn each_side_has_its_own_controller() {
         );
         // A second, with a controller of its own.
         let (other, at) = start(resources()).await;
-        let own = carob::Choice::named("default").unwrap();
+        let own = carob::CongestionControl::named("default").unwrap();
         proxy
-            .set_origin(other.local_address(), Some(own), None)
+            .set_origin(other.local_address(), PeerConfig::new().controller(own))
             .await
             .unwrap();
         assert_eq!(
@@ -387,7 +387,7 @@ async fn the_links_of_all_origins_are_listed_as_they_are_to_be_had() {
         let (_two, two) = start(two).await;
         let builder = Proxy::builder()
             .server(Server::builder().bind("127.0.0.1:0"))
-            .origin_settings(Settings::new().parameters(impatient()))
+            .origin_config(Config::new().parameters(impatient()))
             .route("/one", &one)
             .and_then(|builder| builder.route("/two", &format!("{two}/x")))
             .and_then(|builder| builder.route("/gone", &format!("coap://{}", closed_port())))
@@ -443,15 +443,15 @@ async fn a_proxy_that_stops_finishes_what_is_under_way() {
     limited(async {
         let (_origin, at) = start(resources()).await;
         let (proxy, uri) = started(forwarding()).await;
-        let asking = Client::open().unwrap();
+        let asking = Client::new().unwrap();
         let (other, there) = (uri.clone(), format!("{at}/slow"));
         let waiting = tokio::spawn(async move { asking.get(there).via(other).await });
         while proxy.usage().requests == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert_eq!(
-            proxy.shut_down(Duration::from_secs(5)).await,
-            carob::Finish::Complete
+            proxy.shutdown(Duration::from_secs(5)).await,
+            carob::ShutdownOutcome::Drained
         );
         assert_eq!(waiting.await.unwrap().unwrap().text(), Some("at last"));
     })

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use carob::server::{Request, Resource};
 use carob::{
-    Client, ClientTls, Code, ContentFormat, ETag, Identity, OptionNumber, Response, Scheme, Server,
-    ServerTls, Settings,
+    Client, ClientTls, Code, Config, ContentFormat, ETag, Identity, OptionNumber, Response, Scheme,
+    Server, ServerTls,
 };
 
 use super::{Heard, age, forwarding, get, started, uri_of};
@@ -62,13 +62,13 @@ async fn what_is_stale_is_validated_and_who_has_it_is_not_sent_it() {
         let (_proxy, uri) = started(forwarding()).await;
         let client = client();
         assert_eq!(get(&client, &uri, &at).await.text(), Some("1"));
-        // The proxy asks with its own tag, is told 2.03, and gives what it has.
+        // The proxy revalidates with its own tag, receives 2.03, and responds with the cached body.
         let again = get(&client, &uri, &at).await;
         assert_eq!((again.code, again.text()), (Code::CONTENT, Some("1")));
         let asked: Vec<_> = heard.last().etags().collect();
         assert_eq!(asked, [ETag::from(7)]);
-        // A client with the tag is told 2.03, by the proxy or, for what that does not have, by
-        // the origin.
+        // A client that names the tag receives 2.03, from the proxy or, for a resource that the
+        // proxy has not cached, from the origin.
         for path in ["/", "/else"] {
             let request = client.get(format!("{at}{path}")).via(&uri);
             let request = request.option(OptionNumber::ETAG, ETag::from(7).as_slice().to_vec());
@@ -148,8 +148,8 @@ async fn what_is_asked_for_securely_is_not_shared_unless_it_may_be() {
         };
         let trusting = || {
             let tls = ClientTls::new().trust_pem(chain.as_bytes()).unwrap();
-            let settings = Settings::new().tls(tls);
-            Client::builder().settings(settings).open().unwrap()
+            let settings = Config::new().tls(tls);
+            Client::builder().config(settings).open().unwrap()
         };
         let at_name = |uri: String| uri.replace("127.0.0.1", "localhost");
         let (proxy, plain) = started(secured(&tls)).await;

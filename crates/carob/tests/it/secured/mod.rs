@@ -9,7 +9,7 @@ use std::time::Duration;
 use carob::dtls::{PreSharedKey, PskStore};
 use carob::server::{Request, ServerBuilder, fixed, get};
 use carob::{
-    Client, ClientDtls, ClientTls, Identity, PeerIdentity, Server, ServerDtls, Settings,
+    Client, ClientDtls, ClientTls, Config, Identity, PeerIdentity, Server, ServerDtls,
     TransmissionParameters,
 };
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -48,13 +48,13 @@ async fn slow(_: Request) -> &'static str {
 }
 
 pub(crate) async fn serve(dtls: ServerDtls) -> (Server, SocketAddr) {
-    serve_with(dtls, Settings::new()).await
+    serve_with(dtls, Config::new()).await
 }
 
-pub(crate) async fn serve_with(dtls: ServerDtls, settings: Settings) -> (Server, SocketAddr) {
+pub(crate) async fn serve_with(dtls: ServerDtls, settings: Config) -> (Server, SocketAddr) {
     let server = builder()
         .bind_dtls("127.0.0.1:0", dtls)
-        .settings(settings)
+        .config(settings)
         .start()
         .await
         .expect("a free port is bound");
@@ -63,11 +63,11 @@ pub(crate) async fn serve_with(dtls: ServerDtls, settings: Settings) -> (Server,
 }
 
 pub(crate) fn client(dtls: ClientDtls) -> Client {
-    client_with(Settings::new().dtls(dtls))
+    client_with(Config::new().dtls(dtls))
 }
 
-pub(crate) fn client_with(settings: Settings) -> Client {
-    let client = Client::builder().settings(settings).open();
+pub(crate) fn client_with(settings: Config) -> Client {
+    let client = Client::builder().config(settings).open();
     client.expect("a client opens")
 }
 
@@ -148,14 +148,14 @@ impl Authority {
     }
 }
 
-/// Stands between a client and a server and does with each datagram what it is told.
+/// A relay between a client and a server that applies a [`Fate`] to each datagram.
 pub(crate) struct Between {
     pub(crate) address: SocketAddr,
     pub(crate) up: Arc<AtomicU64>,
     pub(crate) down: Arc<AtomicU64>,
 }
 
-/// What becomes of a datagram: these are sent on.
+/// The datagrams to forward in place of one, by its direction.
 pub(crate) type Fate = dyn FnMut(bool, &[u8]) -> Vec<Vec<u8>> + Send;
 
 impl Between {

@@ -7,7 +7,7 @@ const ONE_SECOND: Duration = Duration::from_secs(1);
 
 /// Ages the RTO `rto`, last updated at `since`, to `now`; returns it and its new update time.
 ///
-/// Steps of `AgeingSince::Due` are taken at the moments their idle times ran out, so that ageing
+/// Steps of `AgeingSince::Due` are taken at the moments their idle times expired, so that ageing
 /// at the next use gives what a running timer would have given (draft-03 allows it). Each step at
 /// least doubles a small RTO or nearly halves a large one, so the loop is short.
 pub(super) fn aged(
@@ -39,15 +39,15 @@ pub(super) fn aged(
 }
 
 struct Step {
-    /// What the RTO becomes.
+    /// The aged RTO.
     becomes: Duration,
-    /// After being unused for longer than this.
+    /// The idle time after which it ages.
     after: Duration,
-    /// However long it is, no second step follows at once.
+    /// True if no second step follows at once, however long the idle time.
     once: bool,
 }
 
-/// How `rto` ages; `None` if it does not.
+/// The next ageing step of `rto`; `None` if it does not age.
 fn next_step(constants: &CocoaConstants, rto: Duration) -> Option<Step> {
     if rto < ONE_SECOND {
         let (becomes, once) = match constants.ageing_small {

@@ -1,12 +1,13 @@
-//! The controller: which answers are samples, how timers begin and grow, what is retained.
+//! The controller: samples from answers, timers and backoff, retained timers.
 
 use super::estimator::Estimator;
 use super::{CocoaConstants, FactorOn, Fb2Base, FirstSample, Overall, Retain};
 use core::mem;
 
-use crate::controller::{Controller, Counting, Gauge, Timer};
+use crate::controller::{Controller, CopyTagging, Gauge, Timer};
 use crate::evidence::{
-    Abandoned, Answer, Answered, Departure, Expired, Matched, Memo, Reason, Sent, Stamp, Start,
+    Abandoned, Answer, Answered, ExchangeState, Expired, Matched, PacketState, Reason,
+    SendCandidate, Sent, Start,
 };
 use crate::parameters::TransmissionParameters;
 use crate::random::Random;
@@ -21,17 +22,17 @@ pub struct Cocoa {
     overall: Overall,
     strong: Estimator,
     weak: Estimator,
-    /// The timer that the next exchange begins with, in ticks; 0 if none is retained (FB2).
+    /// The initial timer of the next exchange, in ticks; 0 if none is retained (FB2).
     carry: u32,
     /// Retransmissions of answered exchanges, as far as they are accumulated.
     accumulated: u8,
     seen_strong: bool,
     seen_weak: bool,
-    /// The RTO is a timer that was retained (FB1).
+    /// True if the RTO is a retained timer (FB1).
     retained: bool,
 }
 
-/// What an answer tells about the round trip.
+/// A round-trip sample from an answer.
 struct Sample {
     /// In ticks.
     round_trip: u32,
@@ -44,7 +45,7 @@ impl Cocoa {
         let constants = self.constants;
         let retransmissions = answered.retransmissions();
         let told = match answered.matched {
-            Matched::Exact(_) if constants.counting != Counting::Off => answered.round_trip(),
+            Matched::Exact(_) if constants.counting != CopyTagging::Off => answered.round_trip(),
             _ => None,
         };
         let (time, strong) = match told {
@@ -57,7 +58,7 @@ impl Cocoa {
             }
         };
         let round_trip = constants.ticks(time);
-        // A coarse clock sees no round trip shorter than its tick.
+        // A coarse clock measures no round trip shorter than its tick.
         let shortest = u32::from(constants.tick > Duration::from_micros(1));
         Some(Sample {
             round_trip: round_trip.max(shortest),
@@ -65,7 +66,7 @@ impl Cocoa {
         })
     }
 
-    /// Feeds an estimator; what it says and how much it weighs, unless it only begins.
+    /// Feeds an estimator. Returns its estimate and weight, except for the first sample.
     fn estimate(&mut self, sample: &Sample) -> Option<(u32, Ratio)> {
         let constants = self.constants;
         let round_trip = sample.round_trip;
@@ -96,7 +97,7 @@ impl Cocoa {
         Some((estimator.estimate(round_trip, k, constants), weight))
     }
 
-    /// Counts retransmissions and lets the strong estimator start anew after too many.
+    /// Counts retransmissions, and resets the strong estimator after too many.
     fn accumulate(&mut self, retransmissions: u8) {
         let limit = self.constants.strong_reset_after;
         if limit == 0 {
@@ -108,8 +109,8 @@ impl Cocoa {
         }
     }
 
-    /// The timer that Full Backoff 2 retains: `timeout` ran when the answer came, `before` was
-    /// the RTO then.
+    /// The timer that Full Backoff 2 retains: `timeout` ran when the answer came, `before` was the
+    /// RTO then.
     fn longer(
         &self,
         timeout: Duration,
@@ -179,19 +180,19 @@ impl Controller for Cocoa {
             FactorOn::InitDithered => Some(timeout),
             FactorOn::InitUndithered => Some(rto),
         };
-        // The value the factor is chosen by, in microseconds; 0 if it is the timer of the moment.
-        let memo = Memo(fixed.map_or(0, Duration::as_micros));
-        Timer { timeout, memo }
+        // The value that selects the factor, in microseconds; 0 for the current timer.
+        let state = ExchangeState(fixed.map_or(0, Duration::as_micros));
+        Timer { timeout, state }
     }
 
     fn next_timeout(&mut self, expired: &Expired<'_>, random: &mut dyn Random) -> Timer {
         let constants = self.constants;
-        let memo = expired.memo;
+        let state = expired.state;
         if expired.retransmissions < constants.tolerated_losses {
             let timeout = expired.timeout;
-            return Timer { timeout, memo };
+            return Timer { timeout, state };
         }
-        let chosen_by = match memo.0 {
+        let chosen_by = match state.0 {
             0 => expired.timeout,
             fixed => Duration::from_micros(fixed),
         };
@@ -200,12 +201,12 @@ impl Controller for Cocoa {
         if constants.dither_backoff {
             timeout = Overall::dithered(timeout, random, constants);
         }
-        Timer { timeout, memo }
+        Timer { timeout, state }
     }
 
-    fn on_sent(&mut self, sent: &Sent<'_>, random: &mut dyn Random) -> Stamp {
+    fn on_sent(&mut self, sent: &Sent<'_>, random: &mut dyn Random) -> PacketState {
         self.overall.on_sent(sent, random, self.constants);
-        Stamp::default()
+        PacketState::default()
     }
 
     fn on_answered(&mut self, answered: &Answered<'_>) {
@@ -219,7 +220,7 @@ impl Controller for Cocoa {
         if backed_off && constants.retain_backoff == Retain::Fb1 {
             self.overall.set(now, answered.timeout, constants);
         }
-        // A separate response whose ACK was lost times the application.
+        // A separate response after a lost ACK measures the application's delay.
         if answered.answer != Answer::Separate
             && let Some(sample) = self.sample(answered)
         {
@@ -263,15 +264,15 @@ impl Controller for Cocoa {
         }
     }
 
-    fn departure(&self, departure: &Departure<'_>) -> Instant {
-        self.overall.departure(departure)
+    fn earliest_departure_time(&self, candidate: &SendCandidate<'_>) -> Instant {
+        self.overall.earliest_departure_time(candidate)
     }
 
-    fn must_confirm(&self, departure: &Departure<'_>) -> bool {
-        self.overall.must_confirm(departure, self.constants)
+    fn must_confirm(&self, candidate: &SendCandidate<'_>) -> bool {
+        self.overall.must_confirm(candidate, self.constants)
     }
 
-    fn counting(&self) -> Counting {
+    fn copy_tagging(&self) -> CopyTagging {
         self.constants.counting
     }
 

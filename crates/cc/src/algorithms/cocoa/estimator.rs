@@ -1,4 +1,4 @@
-//! A smoothed round-trip time and its deviation, and the estimate they give.
+//! Round-trip estimator: smoothed mean and deviation (RFC 6298 2).
 
 use super::{Arithmetic, CocoaConstants, Order};
 
@@ -18,7 +18,7 @@ impl Estimator {
         }
     }
 
-    /// Takes a later sample.
+    /// Adds a later sample.
     pub(in crate::algorithms) fn update(&mut self, sample: u32, constants: &CocoaConstants) {
         match constants.arithmetic {
             Arithmetic::Rfc6298 => {
@@ -46,7 +46,7 @@ impl Estimator {
         }
     }
 
-    /// Takes a sample, the first one if nothing was measured, and returns the strong estimate.
+    /// Adds a sample, the first one if there is none, and returns the strong estimate.
     pub(in crate::algorithms) fn take(&mut self, sample: u32, constants: &CocoaConstants) -> u32 {
         let sample = sample.max(1); // a mean of 0 means that there was none
         if self.srtt == 0 {

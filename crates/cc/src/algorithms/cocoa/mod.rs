@@ -1,17 +1,17 @@
 //! CoCoA: round-trip estimators per peer, variable backoff, ageing.
 //!
-//! Two estimators in RFC 6298 form are fed by answers without retransmission (strong) and after
-//! a few (weak, timed from the ORIGINAL copy); each mixes its estimate into one overall RTO. The
+//! Two estimators in RFC 6298 form are fed by answers without retransmission (strong) and after a
+//! few (weak, timed from the FIRST transmission); each mixes its estimate into one overall RTO. The
 //! first timer of an exchange is the overall RTO, dithered; later ones grow by a factor that
-//! depends on how large the RTO is; an RTO that is far from 2 s and long unused drifts back.
-//! Notifications in NON messages leave no faster than one per RTO, and every eighth as CON.
+//! depends on the RTO. An RTO that is far from 2 s and long unused drifts back. Notifications in
+//! NON messages leave no faster than one per RTO, and every eighth as CON.
 //!
 //! The profiles (`profiles.rs`) are the versions of CoCoA in papers, drafts and implementations,
-//! the variants that change only constants or a rule, CoCoA with Full Backoff and the scheme of
-//! Lee et al. 2016. `docs/algorithms.md#cocoa-family` has the rules, the defects of the draft's
-//! pseudocode and of two implementations, and their interpretation. Sources:
-//! draft-ietf-core-cocoa-03; Betzler et al. 2015 (CoCoA+) and 2016; Pesola 2020; Vallati et al.
-//! 2020; Californium; Contiki's er-coap.
+//! the variants that change only constants or a rule, CoCoA with Full Backoff and the scheme of Lee
+//! et al.
+//! 2016. `docs/algorithms.md#cocoa-family` has the rules, the defects of the draft's pseudocode and
+//! of two implementations, and their interpretation. Sources: draft-ietf-core-cocoa-03; Betzler et
+//! al. 2015 (CoCoA+) and 2016; Pesola 2020; Vallati et al. 2020; Californium; Contiki's er-coap.
 
 mod ageing;
 mod controller;
@@ -24,11 +24,11 @@ pub(super) use self::estimator::Estimator;
 pub(super) use self::overall::Overall;
 pub(super) use self::profiles::{DRAFT_CAP, STRONG_ONLY};
 
-use crate::controller::Counting;
+use crate::controller::CopyTagging;
 use crate::ratio::Ratio;
 use crate::time::Duration;
 
-readings! {
+variants! {
     /// Value that selects the backoff factor (`docs/algorithms.md#cocoa-interpretations`).
     pub enum FactorOn {
         /// The timer that is being backed off, anew at each retransmission.
@@ -40,8 +40,8 @@ readings! {
     }
 }
 
-readings! {
-    /// How an estimator takes a sample.
+variants! {
+    /// Update rule of an estimator.
     pub enum Arithmetic {
         /// Mean and mean deviation (RFC 6298 2.2, 2.3).
         Rfc6298 = "rfc6298",
@@ -50,8 +50,8 @@ readings! {
     }
 }
 
-readings! {
-    /// Which of mean and deviation is updated first.
+variants! {
+    /// Update order of mean and deviation.
     pub enum Order {
         /// The deviation, from the old mean (RFC 6298 2.3).
         VarianceFirst = "variance-first",
@@ -60,8 +60,8 @@ readings! {
     }
 }
 
-readings! {
-    /// What the first sample of all does.
+variants! {
+    /// Effect of the first sample of all.
     pub enum FirstSample {
         /// Initialises its estimator and mixes its estimate into the RTO.
         Own = "own",
@@ -70,84 +70,84 @@ readings! {
     }
 }
 
-readings! {
-    /// What an unused RTO below 1 s becomes.
+variants! {
+    /// Ageing of an unused RTO below 1 s.
     pub enum SmallAgeing {
-        /// It stays.
+        /// None.
         Off = "off",
-        /// Twice itself, as often as its time runs out.
+        /// Doubling, repeated at each expiry of its idle time.
         Double = "double",
         /// 1 s.
         ToOneSecond = "to-1s",
     }
 }
 
-readings! {
-    /// What an unused large RTO becomes.
+variants! {
+    /// Ageing of an unused large RTO.
     pub enum LargeAgeing {
-        /// It stays.
+        /// None.
         Off = "off",
         /// 1 s + RTO/2 at the next message, once.
         Once = "once",
-        /// 1 s + RTO/2, as often as its time runs out.
+        /// 1 s + RTO/2, repeated at each expiry of its idle time.
         Repeated = "repeated",
         /// (2 s + RTO)/RTO seconds: a defect of ECOAP (`docs/algorithms.md#cocoa-004-as-run`).
         Quotient = "quotient",
     }
 }
 
-readings! {
-    /// Since when an RTO that has just aged counts as unused.
+variants! {
+    /// Beginning of the idle time of an RTO that has just aged.
     pub enum AgeingSince {
-        /// Since the moment the step was due.
+        /// The moment the step was due.
         Due = "due",
-        /// Since the message that found it due.
+        /// The message that found it due.
         Send = "send",
-        /// As before: each message takes one more step while the condition holds.
+        /// Unchanged: each message takes one more step while the condition holds.
         Kept = "kept",
     }
 }
 
-readings! {
-    /// The RTO while nothing is measured, if exchanges run in parallel.
+variants! {
+    /// The RTO of parallel exchanges before the first measurement.
     pub enum Blind {
         /// ACK_TIMEOUT.
         Single = "single",
         /// ACK_TIMEOUT times the exchanges, the new one included.
         Parallel = "parallel",
-        /// ACK_TIMEOUT doubled for each exchange that runs, at most 32 s.
+        /// ACK_TIMEOUT doubled for each outstanding exchange, at most 32 s.
         Doubled = "doubled",
-        /// Any RTO times the exchanges that run already, and so for ever: Californium's slip.
+        /// Any RTO times the exchanges already outstanding, permanently: Californium's slip.
         Registered = "registered",
     }
 }
 
-readings! {
+variants! {
     /// Handling of a backed-off timer when its exchange ends (`docs/algorithms.md#full-backoff`).
     pub enum Retain {
-        /// It is forgotten.
+        /// Discarded.
         Off = "off",
-        /// It becomes the RTO (Full Backoff 1).
+        /// Becomes the RTO (Full Backoff 1).
         Fb1 = "fb1",
-        /// The next exchange begins with it, and the RTO knows nothing of it (the other reading).
+        /// The next exchange begins with it; the RTO is independent (the other interpretation).
         Fb1Apart = "fb1-apart",
         /// The next exchange begins with it or the new RTO, whichever is longer (Full Backoff 2).
         Fb2 = "fb2",
     }
 }
 
-readings! {
+variants! {
     /// Value that Full Backoff 2 compares with the new RTO (`docs/algorithms.md#full-backoff`).
     pub enum Fb2Base {
-        /// The timer that ran when the answer came.
+        /// The running timer at the answer.
         Timer = "timer",
         /// The RTO before the answer; the longer of the two is backed off anew.
         Estimate = "estimate",
     }
 }
 
-readings! {
-    /// How far apart notifications in NON messages leave.
+variants! {
+    /// Spacing of notifications in NON messages.
     pub enum NonPace {
         /// Back to back.
         Off = "off",
@@ -164,15 +164,15 @@ constants! {
     pub struct CocoaConstants {
         /// RTO before anything is measured (0: ACK_TIMEOUT)
         initial_rto: Duration,
-        /// how an estimator takes a sample
+        /// update rule of an estimator
         arithmetic: Arithmetic,
         /// gain of the smoothed round-trip time
         alpha: Ratio,
         /// gain of its deviation (eifel: while the deviation is not exceeded)
         beta: Ratio,
-        /// which of the two is updated first
+        /// which of mean and deviation is updated first
         order: Order,
-        /// what the first sample of all does
+        /// effect of the first sample of all
         first_sample: FirstSample,
         /// deviations added to the strong estimate
         k_strong: u8,
@@ -208,13 +208,13 @@ constants! {
         small_below: Duration,
         /// a timer above this is large
         large_above: Duration,
-        /// which value the backoff factor is chosen by
+        /// value that selects the backoff factor
         vbf_on: FactorOn,
-        /// what an RTO below 1 s becomes when unused
+        /// ageing of an RTO below 1 s
         ageing_small: SmallAgeing,
         /// unused for this many times itself, a small RTO ages
         ageing_small_idle: u8,
-        /// what a large RTO becomes when unused
+        /// ageing of a large RTO
         ageing_large: LargeAgeing,
         /// RTO above which it is large
         ageing_large_above: Duration,
@@ -222,13 +222,13 @@ constants! {
         ageing_large_idle: u8,
         /// unused for this long, a large RTO ages (if ageing_large_idle is 0)
         ageing_large_after: Duration,
-        /// since when an aged RTO counts as unused
+        /// beginning of the idle time of an aged RTO
         ageing_since: AgeingSince,
         /// ageing is looked for at multiples of this time (0: at any)
         ageing_poll: Duration,
         /// ageing takes effect one message late
         ageing_late: bool,
-        /// whether an RTO ages while other exchanges run
+        /// ageing of an RTO while other exchanges are outstanding
         ageing_busy: bool,
         /// longest first timer as a multiple of the RTO
         dither: Ratio,
@@ -236,21 +236,21 @@ constants! {
         dither_backoff: bool,
         /// whether the cap on backed-off timers holds for the first timer, too
         cap_first: bool,
-        /// the RTO of parallel exchanges while nothing is measured
+        /// the RTO of parallel exchanges before the first measurement
         blind: Blind,
-        /// what becomes of a backed-off timer
+        /// handling of a backed-off timer when its exchange ends
         retain_backoff: Retain,
-        /// what Full Backoff 2 compares with the new RTO
+        /// value that Full Backoff 2 compares with the new RTO
         fb2_base: Fb2Base,
         /// whether a retained timer is dithered
         dither_retained: bool,
-        /// how copies are told apart; a sample is then any whose copy is known
-        counting: Counting,
-        /// how far apart notifications in NON messages leave
+        /// how transmissions are distinguished; a sample is then any with a known transmission
+        counting: CopyTagging,
+        /// spacing of notifications in NON messages
         non_pace: NonPace,
         /// NON notifications in a row after which one leaves as CON (0: no limit)
         non_successive: u8,
-        /// times are worked out in whole multiples of this
+        /// resolution of times: whole multiples of this
         tick: Duration,
     }
 }
@@ -275,7 +275,7 @@ impl CocoaConstants {
         }
     }
 
-    /// The factor that backs off a timer chosen by `chosen_by`.
+    /// The backoff factor of a timer, selected by `chosen_by`.
     pub(super) fn factor(&self, chosen_by: Duration) -> Ratio {
         if chosen_by < self.small_below {
             self.backoff_small

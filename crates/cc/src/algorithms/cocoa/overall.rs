@@ -1,9 +1,9 @@
-//! What all of CoCoA shares, whatever feeds it: one overall RTO per peer, how an exchange begins
-//! with it, how it ages, and the pace of notifications in NON messages.
+//! Common part of the CoCoA family: the overall RTO of a peer, initial timers, ageing, and the pace
+//! of notifications in NON messages.
 
 use super::ageing::aged;
 use super::{Blind, CocoaConstants, NonPace, at_most};
-use crate::evidence::{Departure, Kind, Sent, Start};
+use crate::evidence::{Kind, SendCandidate, Sent, Start};
 use crate::parameters::TransmissionParameters;
 use crate::random::{Random, uniform};
 use crate::ratio::Ratio;
@@ -15,11 +15,11 @@ const BLIND_MAX: Duration = Duration::from_secs(32);
 /// The overall RTO of one peer and its pace.
 #[derive(Debug)]
 pub(in crate::algorithms) struct Overall {
-    /// When the RTO was last touched.
+    /// Time of the last update of the RTO.
     pub(in crate::algorithms) last_update: Instant,
     /// The next notification in a NON message leaves no earlier.
     non_until: Instant,
-    /// In ticks; 0 until something was measured.
+    /// In ticks; 0 before the first measurement.
     ticks: u32,
     /// NON notifications since the last CON.
     non_successive: u8,
@@ -35,7 +35,7 @@ impl Overall {
         }
     }
 
-    /// Whether there is an RTO that came from evidence.
+    /// Returns whether the RTO is based on measurements.
     pub(in crate::algorithms) fn measured(&self) -> bool {
         self.ticks > 0
     }
@@ -48,7 +48,7 @@ impl Overall {
         }
     }
 
-    /// The RTO as it was left, or the blind one.
+    /// The stored RTO, or the blind one.
     pub(in crate::algorithms) fn rto(
         &self,
         parameters: &TransmissionParameters,
@@ -61,7 +61,7 @@ impl Overall {
         }
     }
 
-    /// The RTO at `now`, aged; `None` while nothing is measured.
+    /// The RTO at `now`, aged; `None` before the first measurement.
     pub(in crate::algorithms) fn aged(
         &self,
         now: Instant,
@@ -97,7 +97,8 @@ impl Overall {
         self.set(now, constants.span(rto), constants);
     }
 
-    /// The RTO that an exchange begins with, before dithering; it ages if nothing else runs.
+    /// The initial RTO of an exchange before dithering; it ages if no other exchange is
+    /// outstanding.
     pub(in crate::algorithms) fn first_rto(
         &mut self,
         start: &Start<'_>,
@@ -124,8 +125,8 @@ impl Overall {
         }
     }
 
-    /// A retained timer, in ticks, that the next exchange begins with: it ages as a large RTO does,
-    /// from when the RTO was last touched.
+    /// A retained timer, in ticks, for the next exchange: it ages like a large RTO, from the RTO's
+    /// last update.
     pub(super) fn aged_carry(
         &self,
         carry: u32,
@@ -140,7 +141,7 @@ impl Overall {
         constants.ticks(aged).max(1)
     }
 
-    /// The first timer: an RTO, dithered and not too short.
+    /// The first timer: an RTO, dithered, and at least the minimum.
     pub(in crate::algorithms) fn dithered(
         rto: Duration,
         random: &mut dyn Random,
@@ -182,23 +183,26 @@ impl Overall {
         self.non_until = sent.now + wait.min(slowest);
     }
 
-    /// When a message may leave.
-    pub(in crate::algorithms) fn departure(&self, departure: &Departure<'_>) -> Instant {
-        if departure.kind == Kind::Notification && !departure.confirmable {
-            self.non_until.max(departure.now)
+    /// The earliest departure time of a message.
+    pub(in crate::algorithms) fn earliest_departure_time(
+        &self,
+        candidate: &SendCandidate<'_>,
+    ) -> Instant {
+        if candidate.kind == Kind::Notification && !candidate.confirmable {
+            self.non_until.max(candidate.now)
         } else {
-            departure.now
+            candidate.now
         }
     }
 
-    /// Whether a NON is to be a CON: of any 16 messages in a row 2 are (draft-03), which one after
-    /// 7 NONs ensures.
+    /// Returns whether a NON must be sent as CON: 2 of any 16 consecutive messages (draft-03),
+    /// which one after 7 NONs ensures.
     pub(in crate::algorithms) fn must_confirm(
         &self,
-        departure: &Departure<'_>,
+        candidate: &SendCandidate<'_>,
         constants: &CocoaConstants,
     ) -> bool {
-        departure.kind == Kind::Notification
+        candidate.kind == Kind::Notification
             && constants.non_successive > 0
             && self.non_successive >= constants.non_successive
     }

@@ -4,12 +4,12 @@ use super::{
     AgeingSince, Arithmetic, Blind, CocoaConstants, FactorOn, Fb2Base, FirstSample, LargeAgeing,
     NonPace, Order, Retain, SmallAgeing,
 };
-use crate::controller::Counting;
+use crate::controller::CopyTagging;
 use crate::ratio::Ratio;
 use crate::registry::{Profile, Suggested};
 use crate::time::Duration;
 
-/// As many retransmissions as there can be: every answer is a sample.
+/// As many retransmissions as possible: every answer is a sample.
 const ANY: u8 = u8::MAX;
 
 /// draft-ietf-core-cocoa-03; `docs/algorithms.md#cocoa-interpretations` where it is ambiguous.
@@ -55,7 +55,7 @@ pub(super) const DRAFT_03: CocoaConstants = CocoaConstants {
     retain_backoff: Retain::Off,
     fb2_base: Fb2Base::Timer,
     dither_retained: false,
-    counting: Counting::Off,
+    counting: CopyTagging::Off,
     non_pace: NonPace::Rto,
     non_successive: 7,
     tick: Duration::from_micros(1),
@@ -78,7 +78,7 @@ const PLUS: CocoaConstants = CocoaConstants {
     ..DRAFT_03
 };
 
-/// Betzler et al. 2015, section 2.2: what CoCoA was before CoCoA+.
+/// Betzler et al. 2015, section 2.2: CoCoA before CoCoA+.
 const V0: CocoaConstants = CocoaConstants {
     k_weak: 4,
     weight_weak: Ratio::new(1, 2),
@@ -115,7 +115,7 @@ const RPL_STUDY_CODE: CocoaConstants = CocoaConstants {
     weak_limit: ANY,
     estimate_max: Duration::from_secs(60),
     backoff_large: Ratio::new(13, 10),
-    // A chained comparison leaves nothing between small and large.
+    // A chained comparison leaves no range between small and large.
     large_above: Duration::from_secs(1),
     vbf_on: FactorOn::InitUndithered,
     ageing_small: SmallAgeing::ToOneSecond,
@@ -369,7 +369,7 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
         constants: CocoaConstants {
             alpha: Ratio::new(1, 4),
             beta: Ratio::new(1, 8),
-            counting: Counting::RepeatedCopies,
+            counting: CopyTagging::RepeatedCopies,
             ..STRONG_ONLY
         },
         suggested: DRAFT_CAP,

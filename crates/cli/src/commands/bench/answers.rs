@@ -1,7 +1,7 @@
 //! Answers that no request waits for: what is wrong with them.
 //!
 //! The engine passes over them, as a client should (RFC 7252 4.2, 5.3.2); a load generator counts
-//! them, because they tell of a server that answers wrongly or too late.
+//! them, because they show that a server answers wrongly or too late.
 
 use carob_proto::codec::{BASE_TOKEN_LENGTH, MessageId, MessageView, Token, Type};
 
@@ -10,15 +10,15 @@ const REMEMBERED: usize = 4;
 /// And the fewest that are remembered. Of what was forgotten an answer counts as late.
 const REMEMBERED_AT_LEAST: usize = 64;
 
-/// What an answer was that no request took.
+/// Kind of an answer that matches no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Odd {
+pub(super) enum UnexpectedAnswer {
     /// Right, but its request had its answer already or had been given up.
     Late,
-    /// It has a token of ours, or none, and a Message ID that is not that request's.
+    /// A Message ID that does not belong to the request of this token, or of the empty token.
     MessageId,
-    /// It acknowledges a message of ours with a token that is not that message's, or has a token
-    /// that is nobody's.
+    /// An acknowledgement of a known message with the token of another, or any message with an
+    /// unknown token.
     Token,
     /// A message that no answer may be: a request, or an acknowledgement with a reserved code.
     Kind,
@@ -28,10 +28,10 @@ pub(super) enum Odd {
     Nothing,
 }
 
-/// A token as it is remembered: its length and its last bytes, which are random in any of ours.
-type Kept = (usize, Token);
+/// The part of a token that is remembered: its length and its last bytes, which are random.
+type TokenTail = (usize, Token);
 
-fn kept(token: &[u8]) -> Kept {
+fn token_tail(token: &[u8]) -> TokenTail {
     let start = token.len().saturating_sub(BASE_TOKEN_LENGTH);
     let end = token.get(start..).and_then(Token::new);
     (token.len(), end.unwrap_or_default())
@@ -41,7 +41,7 @@ fn kept(token: &[u8]) -> Kept {
 #[derive(Debug)]
 pub(super) struct SentLately {
     /// By Message ID, modulo the number of places; empty ones hold no token.
-    places: Box<[Option<(MessageId, Kept)>]>,
+    places: Box<[Option<(MessageId, TokenTail)>]>,
     /// The first Message ID, and how many followed it.
     first: u16,
     used: u32,
@@ -69,7 +69,7 @@ impl SentLately {
         if !message.code().is_request() {
             return;
         }
-        let token = kept(message.token().as_slice());
+        let token = token_tail(message.token().as_slice());
         let MessageId(id) = message.message_id();
         if self.used == 0 {
             self.first = id;
@@ -81,53 +81,54 @@ impl SentLately {
     }
 
     /// The token of the message with this ID, if it is remembered.
-    fn token(&self, id: MessageId) -> Option<Kept> {
+    fn token(&self, id: MessageId) -> Option<TokenTail> {
         let place = usize::from(id.0) & (self.places.len() - 1);
         let (other, token) = self.places[place]?;
         (other == id).then_some(token)
     }
 
-    /// Whether a remembered message had this token. Looked through only for odd answers.
-    fn has_token(&self, token: Kept) -> bool {
+    /// Returns true if a remembered message had this token. Linear, but needed for unexpected
+    /// answers only.
+    fn has_token(&self, token: TokenTail) -> bool {
         self.places.iter().flatten().any(|(_, of)| *of == token)
     }
 
-    /// Whether a message with this ID ever left.
+    /// Returns true if a message with this ID was sent before.
     fn was_used(&self, id: MessageId) -> bool {
         u32::from(id.0.wrapping_sub(self.first)) < self.used
     }
 
-    /// What an answer is that the engine had no use for.
-    pub(super) fn judge(&self, answer: &[u8]) -> Odd {
+    /// Classifies an answer that the engine did not match.
+    pub(super) fn judge(&self, answer: &[u8]) -> UnexpectedAnswer {
         let Ok(answer) = MessageView::parse(answer) else {
-            return Odd::Malformed;
+            return UnexpectedAnswer::Malformed;
         };
         let (code, id) = (answer.code(), answer.message_id());
-        let token = kept(answer.token().as_slice());
+        let token = token_tail(answer.token().as_slice());
         match answer.kind() {
             Type::Reset => self.judge_empty(id),
             Type::Acknowledgement if code.is_empty() => self.judge_empty(id),
-            Type::Acknowledgement if !code.is_response() => Odd::Kind,
+            Type::Acknowledgement if !code.is_response() => UnexpectedAnswer::Kind,
             Type::Acknowledgement => match self.token(id) {
-                Some(sent) if sent == token => Odd::Late,
-                _ if self.has_token(token) => Odd::MessageId,
-                Some(_) => Odd::Token,
+                Some(sent) if sent == token => UnexpectedAnswer::Late,
+                _ if self.has_token(token) => UnexpectedAnswer::MessageId,
+                Some(_) => UnexpectedAnswer::Token,
                 // Of a message sent so long ago that its token is forgotten.
-                None if self.was_used(id) => Odd::Late,
-                None => Odd::MessageId,
+                None if self.was_used(id) => UnexpectedAnswer::Late,
+                None => UnexpectedAnswer::MessageId,
             },
-            Type::Confirmable if code.is_empty() => Odd::Nothing,
-            _ if !code.is_response() => Odd::Kind,
-            _ if self.has_token(token) => Odd::Late,
-            _ => Odd::Token,
+            Type::Confirmable if code.is_empty() => UnexpectedAnswer::Nothing,
+            _ if !code.is_response() => UnexpectedAnswer::Kind,
+            _ if self.has_token(token) => UnexpectedAnswer::Late,
+            _ => UnexpectedAnswer::Token,
         }
     }
 
-    fn judge_empty(&self, id: MessageId) -> Odd {
+    fn judge_empty(&self, id: MessageId) -> UnexpectedAnswer {
         if self.was_used(id) {
-            Odd::Late
+            UnexpectedAnswer::Late
         } else {
-            Odd::MessageId
+            UnexpectedAnswer::MessageId
         }
     }
 }
@@ -142,7 +143,7 @@ mod tests {
         for (id, token) in [(0xfffe, b"aa"), (0xffff, b"ab"), (0, b"ac"), (1, b"ad")] {
             sent.note(&message(0x42, 0x01, id, token));
         }
-        // An acknowledgement of ours is no request.
+        // An acknowledgement sent is no request.
         sent.note(&message(0x62, 0x00, 77, b""));
         sent
     }
@@ -156,25 +157,53 @@ mod tests {
     #[test]
     fn an_answer_to_what_was_asked_is_late() {
         let sent = sent();
-        assert_eq!(sent.judge(&message(0x60, 0x45, 0, b"ac")), Odd::Late);
-        assert_eq!(sent.judge(&message(0x50, 0x45, 9, b"ac")), Odd::Late);
-        assert_eq!(sent.judge(&message(0x40, 0x45, 9, b"ac")), Odd::Late);
-        assert_eq!(sent.judge(&message(0x60, 0, 0xffff, b"")), Odd::Late);
-        assert_eq!(sent.judge(&message(0x70, 0, 1, b"")), Odd::Late);
+        assert_eq!(
+            sent.judge(&message(0x60, 0x45, 0, b"ac")),
+            UnexpectedAnswer::Late
+        );
+        assert_eq!(
+            sent.judge(&message(0x50, 0x45, 9, b"ac")),
+            UnexpectedAnswer::Late
+        );
+        assert_eq!(
+            sent.judge(&message(0x40, 0x45, 9, b"ac")),
+            UnexpectedAnswer::Late
+        );
+        assert_eq!(
+            sent.judge(&message(0x60, 0, 0xffff, b"")),
+            UnexpectedAnswer::Late
+        );
+        assert_eq!(
+            sent.judge(&message(0x70, 0, 1, b"")),
+            UnexpectedAnswer::Late
+        );
     }
 
     #[test]
     fn a_wrong_message_id_is_told_from_a_wrong_token() {
         let sent = sent();
         let of = |id, token| sent.judge(&message(0x60, 0x45, id, token));
-        assert_eq!(of(2, b"ad"), Odd::MessageId, "never used");
-        assert_eq!(of(0, b"ad"), Odd::MessageId, "another's");
-        assert_eq!(of(5_000, b"zz"), Odd::MessageId, "neither is ours");
-        assert_eq!(of(0, b"zz"), Odd::Token);
-        assert_eq!(of(0, b""), Odd::Token);
-        assert_eq!(sent.judge(&message(0x50, 0x45, 9, b"zz")), Odd::Token);
-        assert_eq!(sent.judge(&message(0x60, 0, 2, b"")), Odd::MessageId);
-        assert_eq!(sent.judge(&message(0x70, 0, 0xfffd, b"")), Odd::MessageId);
+        assert_eq!(of(2, b"ad"), UnexpectedAnswer::MessageId, "never used");
+        assert_eq!(of(0, b"ad"), UnexpectedAnswer::MessageId, "another's");
+        assert_eq!(
+            of(5_000, b"zz"),
+            UnexpectedAnswer::MessageId,
+            "neither is ours"
+        );
+        assert_eq!(of(0, b"zz"), UnexpectedAnswer::Token);
+        assert_eq!(of(0, b""), UnexpectedAnswer::Token);
+        assert_eq!(
+            sent.judge(&message(0x50, 0x45, 9, b"zz")),
+            UnexpectedAnswer::Token
+        );
+        assert_eq!(
+            sent.judge(&message(0x60, 0, 2, b"")),
+            UnexpectedAnswer::MessageId
+        );
+        assert_eq!(
+            sent.judge(&message(0x70, 0, 0xfffd, b"")),
+            UnexpectedAnswer::MessageId
+        );
     }
 
     #[test]
@@ -184,20 +213,29 @@ mod tests {
         sent.note(&message(0x40, 0x01, 5, &long(1)));
         sent.note(&message(0x40, 0x01, 6, &long(2)));
         let of = |id, token: &[u8]| sent.judge(&message(0x60, 0x45, id, token));
-        assert_eq!(of(5, &long(1)), Odd::Late);
-        assert_eq!(of(5, &long(2)), Odd::MessageId);
-        assert_eq!(of(5, &long(3)), Odd::Token);
-        assert_eq!(of(5, &long(1)[1..]), Odd::Token);
+        assert_eq!(of(5, &long(1)), UnexpectedAnswer::Late);
+        assert_eq!(of(5, &long(2)), UnexpectedAnswer::MessageId);
+        assert_eq!(of(5, &long(3)), UnexpectedAnswer::Token);
+        assert_eq!(of(5, &long(1)[1..]), UnexpectedAnswer::Token);
     }
 
     #[test]
     fn what_cannot_be_an_answer_is_said_to_be_so() {
         let sent = sent();
-        assert_eq!(sent.judge(&message(0x60, 0x01, 0, b"ac")), Odd::Kind);
-        assert_eq!(sent.judge(&message(0x50, 0x01, 0, b"ac")), Odd::Kind);
-        assert_eq!(sent.judge(&message(0x40, 0, 9, b"")), Odd::Nothing);
-        assert_eq!(sent.judge(b"\x44\x45"), Odd::Malformed);
-        assert_eq!(sent.judge(b""), Odd::Malformed);
+        assert_eq!(
+            sent.judge(&message(0x60, 0x01, 0, b"ac")),
+            UnexpectedAnswer::Kind
+        );
+        assert_eq!(
+            sent.judge(&message(0x50, 0x01, 0, b"ac")),
+            UnexpectedAnswer::Kind
+        );
+        assert_eq!(
+            sent.judge(&message(0x40, 0, 9, b"")),
+            UnexpectedAnswer::Nothing
+        );
+        assert_eq!(sent.judge(b"\x44\x45"), UnexpectedAnswer::Malformed);
+        assert_eq!(sent.judge(b""), UnexpectedAnswer::Malformed);
     }
 
     #[test]
@@ -207,7 +245,7 @@ mod tests {
             sent.note(&message(0x42, 0x01, id, &id.to_be_bytes()));
         }
         let of = |id: u16| sent.judge(&message(0x60, 0x45, id, &id.to_be_bytes()));
-        assert_eq!([of(100), of(1_099)], [Odd::Late; 2]);
-        assert_eq!([of(99), of(1_100)], [Odd::MessageId; 2]);
+        assert_eq!([of(100), of(1_099)], [UnexpectedAnswer::Late; 2]);
+        assert_eq!([of(99), of(1_100)], [UnexpectedAnswer::MessageId; 2]);
     }
 }

@@ -1,4 +1,4 @@
-//! What can be typed after `carob bench`.
+//! Arguments of `carob bench`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,49 +9,51 @@ use serde::Serialize;
 
 use crate::args::{PskArgs, TlsArgs, block_size, duration, profile, token_length};
 
-/// What `carob bench` can be told.
+/// Arguments of `carob bench`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
-    /// What to ask: coap://HOST[:PORT]/PATH[?QUERY], or coaps://
+    /// Resource to load: coap://HOST[:PORT]/PATH[?QUERY], or coaps://
     #[arg(value_name = "URI")]
     pub(crate) uri: String,
-    /// What to do with it
+    /// Select the kind of requests
     #[arg(short, long, value_name = "MODE", default_value = "get")]
     pub(crate) mode: Mode,
 
-    /// Requests outstanding at a time, spread evenly over the ports [default: one a port; with
-    /// --rate at most 1024]; or handshakes at a time [default: 16; with --rate at most 256]
+    /// Limit outstanding requests, or handshakes in progress
+    ///
+    /// Requests are spread evenly over the ports. [default: one a port, or 1024 with --rate; 16
+    /// handshakes, or 256 with --rate]
     #[arg(long, value_name = "W", help_heading = "Load")]
     pub(crate) outstanding: Option<u32>,
-    /// Source ports; observers, or bodies in parallel, in the modes that have them [default: 16]
+    /// Use this many source ports, observers or parallel bodies [default: 16]
     #[arg(long, value_name = "S", help_heading = "Load")]
     pub(crate) ports: Option<u32>,
-    /// Open loop: start this many requests per second, such as 5000/s, whatever comes back
+    /// Start this many requests per second, such as 5000/s (open loop)
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Load")]
     pub(crate) rate: Option<f64>,
-    /// The open loop's arrival times [default: constant]
+    /// Select the arrival process of the open loop [default: constant]
     #[arg(long, value_name = "TIMES", requires = "rate", help_heading = "Load")]
     pub(crate) arrivals: Option<Arrivals>,
-    /// Seed of Poisson arrival times
+    /// Set the seed of Poisson arrivals
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Load")]
     pub(crate) seed: u64,
-    /// How long to measure [default: 10s unless --requests is given]
+    /// Measure for this long [default: 10s unless --requests is given]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Load")]
     pub(crate) duration: Option<Duration>,
-    /// How long to run before measuring [default: 1s, or 0s with --requests]
+    /// Run for this long before measuring [default: 1s, or 0s with --requests]
     #[arg(long, value_name = "TIME", value_parser = warm_up, help_heading = "Load")]
     pub(crate) warm_up: Option<Duration>,
     /// Stop after this many requests, bodies, rounds or handshakes
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) requests: Option<u64>,
-    /// Threads that generate load; the ports are spread over them
+    /// Generate load from this many threads, among which ports are divided
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Load")]
     pub(crate) threads: u32,
 
-    /// Send requests as NON: not repeated if lost
+    /// Send requests as NON, without retransmission
     #[arg(long, help_heading = "Request")]
     pub(crate) non: bool,
-    /// The body to send (post, upload)
+    /// Send this body (post, upload)
     #[arg(
         long,
         value_name = "TEXT",
@@ -59,37 +61,44 @@ pub(crate) struct BenchArgs {
         help_heading = "Request"
     )]
     pub(crate) payload: Option<String>,
-    /// The length of the body to send (post, upload)
+    /// Send a body of this length (post, upload)
     #[arg(long, value_name = "N", help_heading = "Request")]
     pub(crate) bytes: Option<usize>,
-    /// The method that uploads [default: put]
+    /// Upload with this method [default: put]
     #[arg(long, value_name = "METHOD", help_heading = "Request")]
     pub(crate) method: Option<Method>,
-    /// The largest block to send or ask for, in bytes
+    /// Use blocks of at most this size
     #[arg(long, value_name = "BYTES", value_parser = block_size, help_heading = "Request")]
     pub(crate) block_size: Option<BlockSize>,
-    /// The length of tokens, in bytes; those of more than 8 go to a server that takes them (RFC 8974)
+    /// Set the length of tokens in bytes
+    ///
+    /// Tokens of more than 8 bytes need a server with RFC 8974.
     #[arg(long, value_name = "BYTES", value_parser = token_length, default_value = "4", help_heading = "Request")]
     pub(crate) token_length: u16,
-    /// POST to this URI and take the time until every observer was notified, round after round
+    /// POST to this URI in rounds and time the notification of all observers
     #[arg(long, value_name = "URI", help_heading = "Request")]
     pub(crate) trigger: Option<String>,
 
-    /// The congestion controller (see `carob cc list`) [default: default, or the profile's]
+    /// Select the congestion controller [default: default, or the profile's]
+    ///
+    /// `carob cc list` explains all.
     #[arg(long, value_name = "NAME", help_heading = "Message layer")]
     pub(crate) cc: Option<String>,
-    /// What suits a kind of link: nb-iot, lte-m, thread or lan (see `carob profiles`); other options go
-    /// over it
+    /// Use the profile of a link: nb-iot, lte-m, thread or lan
+    ///
+    /// `carob profiles` explains all. Explicit options override the profile.
     #[arg(long, value_name = "NAME", value_parser = profile, help_heading = "Message layer")]
     pub(crate) profile: Option<TransmissionProfile>,
-    /// NSTART: blocks of a body that may be in flight (block) [default: 1; otherwise what
+    /// Limit outstanding exchanges of a port (NSTART)
+    ///
+    /// In the mode block these are blocks of a body in flight. [default: 1 for block; otherwise as
     /// --outstanding needs]
     #[arg(long, value_name = "N", help_heading = "Message layer")]
     pub(crate) nstart: Option<u16>,
-    /// A request without an answer, or a handshake without an end, for this long has failed [default: 10s; 60s for bodies]
+    /// Fail requests and handshakes after this time [default: 10s; 60s for bodies]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Message layer")]
     pub(crate) timeout: Option<Duration>,
-    /// Messages from one source port before a fresh one takes its place
+    /// Replace a source port after this many messages
     #[arg(
         long,
         value_name = "N",
@@ -101,10 +110,10 @@ pub(crate) struct BenchArgs {
     /// Print one JSON object
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
-    /// Write the latencies' percentile distribution, in microseconds, to a file
+    /// Write the percentile distribution of latencies (us) to a file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) histogram: Option<PathBuf>,
-    /// Report the CPU time per request of this process, the server on this machine (Linux)
+    /// Report the CPU time per request of a local server process (Linux)
     #[arg(long, value_name = "PID", help_heading = "Output")]
     pub(crate) server_pid: Option<u32>,
 
@@ -114,7 +123,7 @@ pub(crate) struct BenchArgs {
     pub(crate) psk: PskArgs,
 }
 
-/// What is done with the resource.
+/// Kind of load on the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mode {
@@ -128,28 +137,28 @@ pub(crate) enum Mode {
     Block,
     /// Upload a body to it block by block
     Upload,
-    /// Make DTLS sessions with its server, one after the other, and ask nothing
+    /// Establish DTLS sessions with its server, without requests
     Handshake,
 }
 
 impl Mode {
-    /// Whether a request is a body of many messages.
+    /// Returns true if a request is a body of many messages.
     pub(crate) fn moves_bodies(self) -> bool {
         matches!(self, Self::Block | Self::Upload)
     }
 }
 
-/// When requests of the open loop are meant to leave.
+/// Arrival process of the open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Arrivals {
-    /// At equal distances
+    /// Constant intervals
     Constant,
-    /// At random, like those of many independent clients
+    /// Random, as from many independent clients
     Poisson,
 }
 
-/// How a body is uploaded.
+/// Method of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Method {
     /// PUT
@@ -178,7 +187,7 @@ fn rate(text: &str) -> Result<f64, String> {
     Ok(rate)
 }
 
-/// The highest rate that may be asked for: more than any one machine's sockets carry.
+/// The highest rate accepted: more than any one machine's sockets carry.
 const FASTEST: f64 = 10e6;
 
 /// A time; none at all is one, too.

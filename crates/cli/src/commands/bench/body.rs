@@ -2,15 +2,15 @@
 
 use carob::{Code, OptionNumber, Response};
 
-use super::tally::{Ending, Trouble};
+use super::counters::{Ending, ErrorKind};
 
 /// A body as far as it has arrived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Body {
     code: Option<Code>,
     etag: Option<Vec<u8>>,
-    /// Its length as the server told it.
-    told: Option<u64>,
+    /// Length announced by the server (Size2), in bytes.
+    announced: Option<u64>,
     length: u64,
 }
 
@@ -18,7 +18,7 @@ impl Body {
     pub(super) fn begin(&mut self, head: &Response, size: Option<u64>) {
         self.code = Some(head.code);
         self.etag = head.options.first(OptionNumber::ETAG).map(<[u8]>::to_vec);
-        self.told = size;
+        self.announced = size;
     }
 
     pub(super) fn add(&mut self, bytes: u64) {
@@ -26,40 +26,40 @@ impl Body {
     }
 }
 
-/// What the bodies of a thread are compared with.
+/// Checks of the bodies of a thread against a reference.
 #[derive(Debug, Default)]
-pub(super) struct Bodies {
+pub(super) struct BodyChecker {
     /// The latest body that was right: its ETag and its length.
     reference: Option<(Option<Vec<u8>>, u64)>,
     changed: u64,
 }
 
-impl Bodies {
-    /// How a body that is complete after so many nanoseconds ends its request.
+impl BodyChecker {
+    /// The ending of a request whose body is complete after `after` nanoseconds.
     ///
-    /// Its length must be the one the server told; and that of the body before, unless the ETag
-    /// says that it is another representation (RFC 7252 5.10.6).
+    /// The length must be the announced one. It must also equal that of the previous body, unless
+    /// the ETag differs (RFC 7252 5.10.6).
     pub(super) fn judge(&mut self, body: &Body, after: u64) -> Ending {
         let Body {
             code,
             etag,
-            told,
+            announced,
             length,
         } = body;
         let Some(code) = *code else {
-            return Ending::Failed(Trouble::Body);
+            return Ending::Failed(ErrorKind::Body);
         };
         if !code.is_success() {
             return Ending::Refused(code);
         }
-        if told.is_some_and(|told| told != *length) {
-            return Ending::Failed(Trouble::Body);
+        if announced.is_some_and(|announced| announced != *length) {
+            return Ending::Failed(ErrorKind::Body);
         }
         if let Some((of_etag, of_length)) = &self.reference {
             if of_etag != etag {
                 self.changed += 1;
             } else if of_length != length {
-                return Ending::Failed(Trouble::Differs);
+                return Ending::Failed(ErrorKind::Differs);
             }
         }
         if self.reference.as_ref().is_none_or(|(of, _)| of != etag) {
@@ -82,7 +82,7 @@ impl Bodies {
 mod tests {
     use super::*;
 
-    fn body(etag: Option<&[u8]>, told: Option<u64>, length: u64) -> Body {
+    fn body(etag: Option<&[u8]>, announced: Option<u64>, length: u64) -> Body {
         let mut head = Response::new(Code::CONTENT);
         if let Some(etag) = etag {
             head.options
@@ -90,23 +90,23 @@ mod tests {
                 .expect("a short option");
         }
         let mut body = Body::default();
-        body.begin(&head, told);
+        body.begin(&head, announced);
         body.add(length);
         body
     }
 
-    fn is_right(bodies: &mut Bodies, body: &Body) -> bool {
+    fn is_right(bodies: &mut BodyChecker, body: &Body) -> bool {
         matches!(bodies.judge(body, 1), Ending::Answered { .. })
     }
 
     #[test]
     fn a_body_of_another_length_is_wrong_unless_its_etag_is_another() {
-        let mut bodies = Bodies::default();
+        let mut bodies = BodyChecker::default();
         assert!(is_right(&mut bodies, &body(Some(b"a"), None, 100)));
         assert!(is_right(&mut bodies, &body(Some(b"a"), None, 100)));
         assert_eq!(
             bodies.judge(&body(Some(b"a"), None, 99), 1),
-            Ending::Failed(Trouble::Differs)
+            Ending::Failed(ErrorKind::Differs)
         );
         assert!(is_right(&mut bodies, &body(Some(b"b"), None, 99)));
         assert_eq!(bodies.changed(), 1);
@@ -116,19 +116,19 @@ mod tests {
 
     #[test]
     fn a_body_without_an_etag_must_keep_its_length() {
-        let mut bodies = Bodies::default();
+        let mut bodies = BodyChecker::default();
         assert!(is_right(&mut bodies, &body(None, None, 5)));
         assert_eq!(
             bodies.judge(&body(None, None, 6), 1),
-            Ending::Failed(Trouble::Differs)
+            Ending::Failed(ErrorKind::Differs)
         );
     }
 
     #[test]
     fn a_body_shorter_than_the_server_told_is_wrong() {
-        let mut bodies = Bodies::default();
+        let mut bodies = BodyChecker::default();
         let short = body(None, Some(10), 9);
-        assert_eq!(bodies.judge(&short, 1), Ending::Failed(Trouble::Body));
+        assert_eq!(bodies.judge(&short, 1), Ending::Failed(ErrorKind::Body));
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
         let mut refused = Body::default();
         refused.begin(&Response::new(Code::NOT_FOUND), Some(0));
         assert_eq!(
-            Bodies::default().judge(&refused, 1),
+            BodyChecker::default().judge(&refused, 1),
             Ending::Refused(Code::NOT_FOUND)
         );
     }

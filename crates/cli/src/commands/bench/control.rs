@@ -1,4 +1,4 @@
-//! What the threads of a load and the one that watches them tell each other.
+//! State shared by the threads of a load and the one that watches them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub(super) struct Control {
     server_pid: Option<u32>,
 }
 
-/// What a thread has done so far, the warm-up included. Written by that thread alone.
+/// Progress of a thread, the warm-up included. Written by that thread alone.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     finished: AtomicU64,
@@ -35,14 +35,14 @@ impl Control {
         }
     }
 
-    /// What one of the threads, the first, looks at the server's process with.
+    /// The probe of the server's process, for the first thread only.
     pub(super) fn probe(self: &Arc<Self>, thread: usize) -> Option<Probe> {
         let pid = self.server_pid.filter(|_| thread == 0)?;
         let control = Arc::clone(self);
         Some(Probe { pid, control })
     }
 
-    /// Asks the threads to stop at once.
+    /// Signals the threads to stop.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -58,12 +58,12 @@ impl Control {
         }
     }
 
-    /// Whether the server has ever answered.
+    /// Returns true if the server has ever answered.
     pub(super) fn is_alive(&self) -> bool {
         self.alive.load(Ordering::Relaxed)
     }
 
-    /// Says how far a thread has come.
+    /// Publishes the progress of a thread.
     pub(super) fn publish(&self, thread: usize, finished: u64, errors: u64) {
         if let Some(progress) = self.progress.get(thread) {
             progress.finished.store(finished, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// CPU time that this thread has used, where the system tells.
+/// CPU time that this thread has used, where the system has it.
 #[cfg(target_os = "linux")]
 pub(super) fn of_this_thread() -> Option<Duration> {
     use nix::time::{ClockId, clock_gettime};

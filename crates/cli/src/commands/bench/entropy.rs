@@ -11,7 +11,7 @@ use rand_core::{Rng as _, SeedableRng as _};
 pub(super) struct Entropy(ChaCha8Rng);
 
 impl Entropy {
-    /// A stream that nobody can guess.
+    /// An unpredictable stream.
     pub(super) fn from_system() -> io::Result<Self> {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed)

@@ -16,23 +16,23 @@ use carob::dtls::HandshakeError;
 use carob_cc::time::Instant;
 
 use super::control::Control;
-use super::lanes::share;
+use super::counters::{Ending, ErrorKind, Traffic};
 use super::pace::Pacer;
 use super::plan::Plan;
 use super::port::no_session;
 use super::ports::{Clock, Now, Ports, nanos};
 use super::session::{Happened, Room, Session};
+use super::slots::share;
 use super::socket::{Batch, Outbox, Poller};
-use super::tally::{Ending, Traffic, Trouble};
 use super::window::{Outcome, Window};
 
-/// How long a server has to answer close_notify.
+/// Time for which the response to close_notify is awaited.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Sockets of a thread that wait for that at most; at it, the oldest is closed.
 const GOODBYES: usize = 256;
-/// How long nothing starts after the network called the server unreachable.
+/// Pause after the network reported the server unreachable.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long it may take to notice Ctrl-C.
+/// Longest delay of the reaction to Ctrl-C.
 const TURN: Duration = Duration::from_millis(100);
 
 /// A handshake under way, or a session that is being closed.
@@ -46,7 +46,7 @@ struct Attempt {
     closing: bool,
 }
 
-/// Makes one session, so that what is wrong for all is said at once; its suite.
+/// Makes one session, so that an error common to all is reported once. Returns its suite.
 pub(super) fn try_one(plan: &Plan, control: &Control) -> io::Result<Option<&'static str>> {
     let mut ports = Ports::new(plan)?;
     ports.open(&plan.target, &control.source_ports)?;
@@ -117,7 +117,7 @@ impl Handshakes {
     pub(super) fn run(mut self, clock: Clock) -> io::Result<Outcome> {
         let outcome = self.load(clock);
         if outcome.is_err() {
-            // What the others would measure is not what was asked for.
+            // The other threads would measure something else than was requested.
             self.control.stop();
         }
         outcome?;
@@ -231,7 +231,7 @@ impl Handshakes {
             return;
         };
         if attempt.closing {
-            // It is the server's close_notify, or what the network says of ours.
+            // The server's close_notify, or a network error for this end's.
             return self.forget(key);
         }
         let count = match self.batch.receive(&attempt.socket) {
@@ -249,7 +249,7 @@ impl Handshakes {
             };
             let (room, outbox) = (&mut self.room, &mut attempt.outbox);
             let happened = attempt.session.receive(now.at, bytes, room, outbox);
-            // There is nothing in the session, whatever a server may say there.
+            // No requests are sent, so application data is dropped.
             let messages = self.room.take();
             self.room.give_back(messages);
             // The work on what came is the handshake's, too.
@@ -301,14 +301,14 @@ impl Handshakes {
     }
 
     fn failed(&mut self, measured: bool, why: HandshakeError) {
-        let trouble = match &why {
-            HandshakeError::NoAnswer { .. } | HandshakeError::Silent => Trouble::Timeout,
-            _ => Trouble::Handshake,
+        let kind = match &why {
+            HandshakeError::NoAnswer { .. } | HandshakeError::Silent => ErrorKind::Timeout,
+            _ => ErrorKind::Handshake,
         };
         self.traffic.handshakes_failed += 1;
         let error = no_session(self.plan.target.address, why);
-        self.outcome.no_session = Some(error.to_string());
-        self.count(measured, Ending::Failed(trouble));
+        self.outcome.no_session = Some(error.report().to_string());
+        self.count(measured, Ending::Failed(kind));
     }
 
     fn unreachable(&mut self, now: Now, key: usize, error: &io::Error) {
@@ -320,7 +320,7 @@ impl Handshakes {
             self.traffic.handshakes_failed += 1;
             self.paused_until = now.nanos + PAUSE.as_nanos() as u64;
             self.outcome.no_session = Some(error.to_string());
-            self.count(measured, Ending::Failed(Trouble::Unreachable));
+            self.count(measured, Ending::Failed(ErrorKind::Unreachable));
         }
         self.forget(key);
     }

@@ -3,7 +3,7 @@
 //! `plan` is what is to be done, `worker` (requests and bodies) and `observe` do it, each on ports
 //! (`ports`, `port`) that drive the protocol engine over sockets of their own: the library's client
 //! costs half as much again for each request as the server that it would load. Over coaps a port has
-//! a DTLS session (`session`); `handshakes` makes nothing else. `tally` and `window` count, `report`
+//! a DTLS session (`session`); `handshakes` makes nothing else. `counters` and `window` count, `report`
 //! and `print` tell.
 
 mod answers;
@@ -11,10 +11,10 @@ mod args;
 mod arrivals;
 mod body;
 mod control;
+mod counters;
 mod cpu;
 mod entropy;
 mod handshakes;
-mod lanes;
 mod observe;
 mod pace;
 mod plan;
@@ -23,9 +23,9 @@ mod ports;
 mod print;
 mod report;
 mod session;
+mod slots;
 mod socket;
 mod source_ports;
-mod tally;
 mod window;
 mod worker;
 
@@ -37,13 +37,13 @@ use std::time::{Duration, Instant};
 use carob::{Error, Uri};
 
 use control::Control;
+use counters::{Counters, ErrorKind};
 use handshakes::Handshakes;
 use observe::Observers;
 use plan::Plan;
 use ports::Clock;
 use report::Report;
 use source_ports::SourcePorts;
-use tally::{Tally, Trouble};
 use window::Outcome as Measured;
 use worker::Worker;
 
@@ -53,7 +53,7 @@ use crate::printer;
 
 pub(crate) use args::BenchArgs;
 
-/// How often it is looked whether the threads have ended.
+/// Interval at which the threads are checked for their end.
 const LOOK: Duration = Duration::from_millis(20);
 
 type Running = JoinHandle<io::Result<Measured>>;
@@ -165,7 +165,7 @@ fn start(plan: &Arc<Plan>, control: &Arc<Control>) -> io::Result<Vec<Running>> {
             let load = move || {
                 let outcome = worker.run(clock);
                 if outcome.is_err() {
-                    // What the others would measure is not what was asked for.
+                    // The other threads would measure something else than was requested.
                     control.stop();
                 }
                 outcome
@@ -194,27 +194,27 @@ async fn watch(plan: &Plan, control: &Control, threads: &[Running], stop: &mut S
     interrupted
 }
 
-/// How the command ends.
+/// The outcome of the command.
 fn ending(plan: &Plan, measured: &Measured, interrupted: bool) -> Outcome {
     if interrupted {
         return Outcome::Interrupted;
     }
-    let tally = &measured.measured;
-    if tally.answered > 0 || tally.errors() == 0 {
+    let counters = &measured.measured;
+    if counters.answered > 0 || counters.errors() == 0 {
         return Outcome::Done;
     }
-    let refusal = tally.refusals().max_by_key(|(_, count)| *count);
-    let silent: u64 = [Trouble::Timeout, Trouble::Unreachable]
+    let refusal = counters.refusals().max_by_key(|(_, count)| *count);
+    let silent: u64 = [ErrorKind::Timeout, ErrorKind::Unreachable]
         .into_iter()
-        .map(|trouble| tally.trouble(trouble))
+        .map(|error| counters.failures_of(error))
         .sum();
     match refusal {
         Some((code, count)) if count >= silent => {
             print::refused(plan, code);
             Outcome::Response(code)
         }
-        _ if silent * 2 >= tally.errors() => no_answer(plan, measured).into(),
-        _ => wrong_answers(plan, tally).into(),
+        _ if silent * 2 >= counters.errors() => no_answer(plan, measured).into(),
+        _ => wrong_answers(plan, counters).into(),
     }
 }
 
@@ -234,20 +234,20 @@ fn no_answer(plan: &Plan, measured: &Measured) -> Failure {
     }
 }
 
-fn wrong_answers(plan: &Plan, tally: &Tally) -> Failure {
-    let trouble = Trouble::ALL
+fn wrong_answers(plan: &Plan, counters: &Counters) -> Failure {
+    let error = ErrorKind::ALL
         .into_iter()
-        .max_by_key(|trouble| tally.trouble(*trouble))
-        .unwrap_or(Trouble::NotTaken);
+        .max_by_key(|error| counters.failures_of(*error))
+        .unwrap_or(ErrorKind::NotTaken);
     let uri = &plan.target.uri;
-    let kind = match trouble {
-        Trouble::NotObserved | Trouble::ObserverLost => Kind::Refused,
+    let kind = match error {
+        ErrorKind::NotObserved | ErrorKind::ObserverLost => Kind::Refused,
         _ => Kind::Network,
     };
-    let text = format_args!("{uri}: no request succeeded: {}", trouble.words());
+    let text = format_args!("{uri}: no request succeeded: {}", error.words());
     let failure = Failure::new(kind, text);
-    match trouble {
-        Trouble::NotObserved => failure.hint("observe a resource that says `obs` in its links"),
+    match error {
+        ErrorKind::NotObserved => failure.hint("observe a resource that says `obs` in its links"),
         _ => failure,
     }
 }

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use super::arrivals::Schedule;
-use super::lanes::share;
 use super::plan::{Pace, Plan};
 use super::ports::Now;
+use super::slots::share;
 use super::window::Window;
 
 /// A request that leaves this much after its time is counted as late.
 const LATE: Duration = Duration::from_millis(1);
 
-/// What became of the open loop's intentions within the measured time.
+/// Requests scheduled by the open loop within the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Intentions {
     /// Requests that were meant to leave.
@@ -66,7 +66,7 @@ impl Pacer {
         }
     }
 
-    /// Whether requests are still to be started.
+    /// Returns true if requests are still to be started.
     pub(super) fn has_more(&self, now: Now, window: &Window) -> bool {
         self.left > 0 && !window.is_over(now)
     }

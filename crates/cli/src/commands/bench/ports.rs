@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as Wall};
 
 use carob_cc::time::Instant;
-use carob_proto::endpoint::{Config, Event, RequestError, RequestId, Sending};
+use carob_proto::endpoint::{Config, Event, RequestConfig, RequestError, RequestId};
 use carob_proto::message::Request;
 
 use super::control::Control;
 use super::plan::{Plan, Target};
-use super::port::{Ears, Port};
+use super::port::{Port, PortOutput};
 use super::session::Room;
 use super::socket::{Batch, Poller};
 use super::source_ports::SourcePorts;
@@ -19,9 +19,9 @@ use super::source_ports::SourcePorts;
 /// Handshakes under way at a time before the load begins: more would wait for each other at the server,
 /// which may have a limit for one source.
 const CONNECTING: usize = 64;
-/// How long it may take to notice Ctrl-C.
+/// Longest delay of the reaction to Ctrl-C.
 const TURN: Duration = Duration::from_millis(100);
-/// How soon a socket that had no room is tried again.
+/// Delay until a socket with a full buffer is tried again.
 const FULL: Duration = Duration::from_millis(1);
 
 /// A moment, on both clocks.
@@ -60,11 +60,11 @@ impl Clock {
 pub(super) struct Ports {
     by_key: BTreeMap<usize, Port>,
     config: Config,
-    /// How long a handshake may take.
+    /// Timeout of a handshake.
     patience: Duration,
     poller: Poller,
     next_key: usize,
-    /// No engine wants to be called before this; nanoseconds.
+    /// Earliest timeout of all engines, in nanoseconds.
     due: u64,
     /// Ports that may have something to send.
     dirty: Vec<usize>,
@@ -72,7 +72,7 @@ pub(super) struct Ports {
     /// Ports whose socket had no room.
     full: Vec<usize>,
     ready: Vec<usize>,
-    pub(super) ears: Ears,
+    pub(super) output: PortOutput,
 }
 
 impl Ports {
@@ -88,17 +88,17 @@ impl Ports {
             spare: Vec::new(),
             full: Vec::new(),
             ready: Vec::new(),
-            ears: Ears {
+            output: PortOutput {
                 room: Room::new(plan.is_secured()),
-                ..Ears::default()
+                ..PortOutput::default()
             },
         })
     }
 
     /// Opens a fresh source port; its key, which no other port ever has.
     ///
-    /// Where the server is asked over coaps, the first request has a session made, unless
-    /// [`connect`](Self::connect) has made it before.
+    /// Over coaps, the first request makes a session, unless [`connect`](Self::connect) has made
+    /// it before.
     pub(super) fn open(&mut self, target: &Arc<Target>, fresh: &SourcePorts) -> io::Result<usize> {
         let key = self.next_key;
         let socket = fresh.open(target.address)?;
@@ -127,13 +127,13 @@ impl Ports {
                 && let Some(key) = waiting.pop()
             {
                 if let Some(port) = self.by_key.get_mut(&key) {
-                    port.dial(now.at, &mut self.ears);
+                    port.dial(now.at, &mut self.output);
                     connecting.push(key);
                     self.touched(key);
                 }
             }
             self.flush(now, batch);
-            if let Some(error) = self.ears.no_session.take() {
+            if let Some(error) = self.output.no_session.take() {
                 self.end();
                 return Err(io::Error::other(error));
             }
@@ -157,14 +157,14 @@ impl Ports {
     pub(super) fn close(&mut self, key: usize) {
         self.poller.remove(key);
         if let Some(mut port) = self.by_key.remove(&key) {
-            port.close(&mut self.ears);
+            port.close(&mut self.output);
         }
     }
 
     /// Closes all sessions.
     pub(super) fn end(&mut self) {
         for port in self.by_key.values_mut() {
-            port.close(&mut self.ears);
+            port.close(&mut self.output);
         }
     }
 
@@ -184,11 +184,11 @@ impl Ports {
         now: Now,
         key: usize,
         request: Request,
-        sending: Sending,
+        sending: RequestConfig,
     ) -> Result<RequestId, RequestError> {
-        // Nobody knows the key of a port that is closed.
+        // The key of a closed port is not in use.
         let port = (self.by_key.get_mut(&key)).ok_or(RequestError::PeersFull)?;
-        let id = port.request(now.at, request, sending, &mut self.ears)?;
+        let id = port.request(now.at, request, sending, &mut self.output)?;
         self.touched(key);
         Ok(id)
     }
@@ -196,7 +196,7 @@ impl Ports {
     /// Lets a body that is read as a stream go on.
     pub(super) fn read_on(&mut self, now: Now, key: usize, id: RequestId) {
         if let Some(port) = self.by_key.get_mut(&key) {
-            port.read_on(now.at, id, &mut self.ears);
+            port.read_on(now.at, id, &mut self.output);
             self.touched(key);
         }
     }
@@ -204,7 +204,7 @@ impl Ports {
     /// A request had no answer in time: its session is given up if it is silent.
     pub(super) fn doubt(&mut self, now: Now, key: usize) {
         if let Some(port) = self.by_key.get_mut(&key) {
-            port.doubt(now.at, &mut self.ears);
+            port.doubt(now.at, &mut self.output);
             self.touched(key);
         }
     }
@@ -212,7 +212,7 @@ impl Ports {
     /// Gives an observation back.
     pub(super) fn stop_observing(&mut self, now: Now, key: usize, id: RequestId) {
         if let Some(port) = self.by_key.get_mut(&key) {
-            port.stop_observing(now.at, id, &mut self.ears);
+            port.stop_observing(now.at, id, &mut self.output);
             self.touched(key);
         }
     }
@@ -243,7 +243,7 @@ impl Ports {
             && !self.full.contains(&key)
         {
             let read = || now.insert(clock.now()).at;
-            port.receive(batch, read, &mut self.ears);
+            port.receive(batch, read, &mut self.output);
             self.touched(key);
         }
         now.unwrap_or_else(|| clock.now())
@@ -265,7 +265,7 @@ impl Ports {
         let Some(port) = self.by_key.get_mut(&key) else {
             return;
         };
-        if port.flush(batch, now.at, &mut self.ears) {
+        if port.flush(batch, now.at, &mut self.output) {
             if !self.full.contains(&key) {
                 self.full.push(key);
             }
@@ -275,7 +275,7 @@ impl Ports {
         self.due = self.due.min(nanos(port.due()));
     }
 
-    /// Whether [`flush`](Self::flush) has anything to do.
+    /// Returns true if [`flush`](Self::flush) has anything to do.
     pub(super) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
@@ -290,7 +290,7 @@ impl Ports {
         }
         self.due = u64::MAX;
         for (key, port) in &mut self.by_key {
-            port.expire(now.at, &mut self.ears);
+            port.expire(now.at, &mut self.output);
             self.due = self.due.min(nanos(port.due()));
             self.dirty.push(*key);
         }
@@ -299,7 +299,7 @@ impl Ports {
 
     /// The next event.
     pub(super) fn event(&mut self) -> Option<(usize, Event)> {
-        self.ears.events.pop_front()
+        self.output.events.pop_front()
     }
 
     /// A port's engine was given something to do.

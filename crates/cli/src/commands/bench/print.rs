@@ -1,4 +1,4 @@
-//! What people read: progress, the table at the end, the distribution in a file.
+//! Output for people: progress, the table at the end, the distribution in a file.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -9,9 +9,9 @@ use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::Mode;
+use super::counters::ErrorKind;
 use super::plan::{Pace, Plan};
 use super::report::{BUSY, Percentiles, Report, limit_by_default};
-use super::tally::Trouble;
 
 /// A line on stderr while the load runs, if that is a terminal.
 pub(super) struct Progress(ProgressBar);
@@ -54,7 +54,7 @@ impl Progress {
     }
 }
 
-/// Says that every request was refused.
+/// Prints that every request was refused.
 pub(super) fn refused(plan: &Plan, code: Code) {
     let name = code.name().unwrap_or_default();
     let _ = writeln!(
@@ -69,7 +69,7 @@ pub(super) fn table(plan: &Plan, report: &Report) {
     let _ = crate::output::bytes().write_all(text(plan, report).as_bytes());
 }
 
-/// Lines of a name and what there is to say about it.
+/// Lines of a name and a text.
 struct Lines(String);
 
 impl Lines {
@@ -112,8 +112,8 @@ fn text(plan: &Plan, report: &Report) -> String {
     lines.add(well, thousands(report.answered));
     lines.add("  errors", thousands(report.errors()));
     for (name, count) in report.errors.iter().filter(|(name, _)| *name != "total") {
-        let trouble = Trouble::ALL.into_iter().find(|t| t.name() == name);
-        let words = trouble.map_or(name.as_str(), |trouble| trouble.words());
+        let kind = ErrorKind::ALL.into_iter().find(|t| t.name() == name);
+        let words = kind.map_or(name.as_str(), |kind| kind.words());
         lines.add(&format!("    {}", thousands(*count)), words);
     }
     if report.interrupted || report.unfinished > 0 {
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn the_distribution_ends_with_the_largest_value_and_all_counts() {
-        let mut nanos = crate::commands::bench::tally::histogram();
+        let mut nanos = crate::commands::bench::counters::histogram();
         for micros in 1..=1_000 {
             nanos.saturating_record(micros * 1_000);
         }

@@ -1,4 +1,4 @@
-//! What was measured, as programs read it.
+//! Results of a load as the machine interface has them.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::args::Mode;
+use super::counters::{Counters, ErrorKind, Traffic};
 use super::plan::{Pace, Plan, Target};
-use super::tally::{Tally, Traffic, Trouble};
 use super::window::{Outcome, Rates};
 
 /// A share of a core from which on the generator may be what limits the rate.
@@ -23,13 +23,13 @@ pub(super) struct Report {
     pub(super) interrupted: bool,
     /// The time measured.
     pub(super) seconds: f64,
-    /// What is counted as one: a request, a body, a round, a handshake.
+    /// The unit that is counted: a request, a body, a round, a handshake.
     pub(super) unit: &'static str,
     pub(super) requests: u64,
     pub(super) answered: u64,
     pub(super) errors: BTreeMap<String, u64>,
     pub(super) codes: BTreeMap<String, u64>,
-    /// Of answers that came within the time measured; in observe mode, of notifications.
+    /// Answers within the time measured, per second; in observe mode, notifications.
     pub(super) rate_per_s: f64,
     pub(super) latency_us: Option<Percentiles>,
     pub(super) bytes: u64,
@@ -44,13 +44,13 @@ pub(super) struct Report {
     pub(super) warm_up: WarmUp,
     /// Requests under way when everything was stopped.
     pub(super) unfinished: u64,
-    /// Bodies that differed from the one before and said so with another ETag.
+    /// Bodies that differed from the one before, with another ETag.
     pub(super) bodies_changed: u64,
     /// There were too few source ports for as many messages.
     pub(super) source_ports_recurred: bool,
     /// A body needed more messages than a source port has Message IDs, and waited for them.
     pub(super) message_ids_ran_out: bool,
-    /// What the network said about the server.
+    /// The first error from the network about the server.
     pub(super) unreachable: Option<String>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Percentiles {
 }
 
 impl Percentiles {
-    /// Of nanoseconds; none of nothing.
+    /// Percentiles of nanoseconds; `None` without values.
     pub(super) fn of(nanos: &Histogram<u64>) -> Option<Self> {
         let at = |quantile| micros(nanos.value_at_quantile(quantile) as f64);
         (!nanos.is_empty()).then(|| Self {
@@ -134,11 +134,11 @@ pub(super) struct Messages {
     pub(super) challenged: u64,
     pub(super) duplicates: u64,
     pub(super) late: u64,
-    pub(super) wrong: Wrong,
+    pub(super) wrong: ErrorCounts,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Wrong {
+pub(super) struct ErrorCounts {
     pub(super) total: u64,
     pub(super) message_id: u64,
     pub(super) token: u64,
@@ -284,7 +284,7 @@ impl Messages {
             challenged: traffic.challenged,
             duplicates: traffic.duplicates,
             late: traffic.late,
-            wrong: Wrong {
+            wrong: ErrorCounts {
                 total: traffic.wrong(),
                 message_id: traffic.wrong_message_id,
                 token: traffic.wrong_token,
@@ -297,17 +297,17 @@ impl Messages {
 }
 
 /// Errors by kind, those that occurred; `total` always.
-fn errors(tally: &Tally) -> BTreeMap<String, u64> {
-    let troubles = Trouble::ALL
+fn errors(counters: &Counters) -> BTreeMap<String, u64> {
+    let failures = ErrorKind::ALL
         .into_iter()
-        .map(|trouble| (trouble.name().to_owned(), tally.trouble(trouble)))
+        .map(|kind| (kind.name().to_owned(), counters.failures_of(kind)))
         .filter(|(_, count)| *count > 0);
-    let codes = tally
+    let codes = counters
         .refusals()
         .map(|(code, count)| (code.to_string(), count));
-    troubles
+    failures
         .chain(codes)
-        .chain([("total".to_owned(), tally.errors())])
+        .chain([("total".to_owned(), counters.errors())])
         .collect()
 }
 
@@ -334,8 +334,9 @@ fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-/// Whether a server limits what it sends us before we have shown where we are, as far as a Carob
-/// server of the defaults goes: we are where it is, or beyond. A handshake shows it.
+/// State of the amplification limit at a Carob server with defaults, as far as it is known here:
+/// the client's address is taken to be in the same range as the server's. A DTLS handshake
+/// validates it.
 pub(super) fn limit_by_default(target: &Target) -> &'static str {
     let limit = AmplificationLimit::default();
     if target.secure.is_none() && limit.holds_for(target.address.ip()) {

@@ -28,7 +28,7 @@ pub(super) struct Session {
     handshake: Option<Handshake>,
 }
 
-/// What has become of a session.
+/// Change of a session's state.
 #[derive(Debug)]
 pub(super) enum Happened {
     Connected,
@@ -36,7 +36,7 @@ pub(super) enum Happened {
     Ended(SessionEnd),
 }
 
-/// Room for what sessions say, for all of a thread in turn.
+/// Buffer for the output of sessions, shared by all of a thread.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     buffer: Vec<u8>,
@@ -81,7 +81,7 @@ impl Session {
         limit: std::time::Duration,
     ) -> Result<Self, HandshakeError> {
         let Some(secure) = &target.secure else {
-            let problem = "the server is asked in the clear".to_owned();
+            let problem = "the target has no credentials".to_owned();
             return Err(HandshakeError::NoCredential { problem });
         };
         let (server, name) = (target.address, secure.name.as_ref());
@@ -147,7 +147,7 @@ impl Session {
         self.drain(now, room, outbox)
     }
 
-    /// Says close_notify.
+    /// Sends close_notify.
     pub(super) fn close(&mut self, room: &mut Room, outbox: &mut Outbox) {
         self.inner.close();
         while let SessionOutput::Datagram { bytes, .. } = self.inner.poll(&mut room.buffer) {
@@ -155,7 +155,7 @@ impl Session {
         }
     }
 
-    /// Does what the session says until it says nothing.
+    /// Executes the session's outputs until there are none.
     pub(super) fn drain(
         &mut self,
         now: Instant,

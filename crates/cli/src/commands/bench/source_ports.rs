@@ -82,7 +82,7 @@ impl SourcePorts {
         port
     }
 
-    /// Whether a port was taken again within EXCHANGE_LIFETIME, because there are no more.
+    /// Returns true if a port was used again within EXCHANGE_LIFETIME, because there are no more.
     pub(super) fn recurred(&self) -> bool {
         self.state
             .lock()

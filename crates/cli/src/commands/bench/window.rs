@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::control::Control;
+use super::counters::{Counters, Ending, Traffic};
 use super::cpu;
 use super::observe::Notified;
 use super::pace::Intentions;
 use super::plan::Plan;
 use super::ports::Now;
-use super::tally::{Ending, Tally, Traffic};
 
-/// What a thread has to say in the end.
+/// The results of a thread.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// Requests that were meant to leave within the measured time.
-    pub(super) measured: Tally,
+    pub(super) measured: Counters,
     /// Those before.
-    pub(super) warm_up: Tally,
+    pub(super) warm_up: Counters,
     /// Messages from the beginning of the measured time to the end.
     pub(super) traffic: Traffic,
     pub(super) warm_up_traffic: Traffic,
@@ -25,7 +25,7 @@ pub(super) struct Outcome {
     pub(super) intentions: Option<Intentions>,
     /// Requests under way when everything was stopped.
     pub(super) unfinished: u64,
-    /// What observers heard.
+    /// Notifications received.
     pub(super) notified: Option<Notified>,
     /// Times that a body differed from the one before and had another ETag.
     pub(super) changed: u64,
@@ -58,7 +58,7 @@ impl Outcome {
         self.no_session = self.no_session.take().or(other.no_session);
     }
 
-    /// Whoever never answered anything did not in the warm-up either: it all counts.
+    /// Counts the warm-up, too, if the server never answered anything.
     pub(super) fn settle(&mut self) {
         if self.dead {
             self.measured.add(&core::mem::take(&mut self.warm_up));
@@ -67,7 +67,7 @@ impl Outcome {
     }
 }
 
-/// What happened within the measured time, whenever it had begun.
+/// Events within the measured time, whenever their requests had begun.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rates {
     pub(super) seconds: f64,
@@ -184,7 +184,7 @@ impl Window {
         self.ended.get_or_insert_with(|| Edge::at(now, probe));
     }
 
-    /// Whether a request that is meant to leave then is measured.
+    /// Returns true if a request scheduled for then is measured.
     pub(super) fn measures(&self, since: u64) -> bool {
         (self.start..self.end).contains(&since)
     }
@@ -241,7 +241,7 @@ impl Window {
         (self.finished_in_all, self.errors_in_all)
     }
 
-    /// What happened within the measured time, once it is [closed](Self::close).
+    /// The events within the measured time, once it is [closed](Self::close).
     pub(super) fn rates(&self) -> Rates {
         let (Some(began), Some(ended)) = (self.began, self.ended) else {
             return Rates::default();

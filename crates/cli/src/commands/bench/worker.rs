@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use carob_proto::endpoint::{Event, RequestId};
 
-use super::body::{Bodies, Body};
+use super::body::{Body, BodyChecker};
 use super::control::Control;
-use super::lanes::Lanes;
+use super::counters::{Ending, ErrorKind};
 use super::pace::Pacer;
 use super::plan::{PORT_MESSAGES_MAX, Plan};
 use super::ports::{Clock, Now, Ports};
+use super::slots::Slots;
 use super::socket::Batch;
-use super::tally::{Ending, Trouble};
 use super::window::{Outcome, Window};
 
-/// How long a port that the network called unreachable is left alone: without it, a closed loop
-/// would do nothing but be told so.
+/// Pause of a port that the network reported unreachable. Without it, a closed loop would do
+/// nothing but receive such errors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long it may take to notice Ctrl-C.
+/// Longest delay of the reaction to Ctrl-C.
 const TURN: Duration = Duration::from_millis(100);
 
 /// A request under way.
@@ -41,16 +41,16 @@ struct Source {
     waiting: BTreeMap<RequestId, Waiting>,
 }
 
-/// Makes requests until there are no more to make, and says what became of them.
+/// Makes requests until there are no more to make. Returns the results.
 pub(super) struct Worker {
     plan: Arc<Plan>,
     control: Arc<Control>,
     thread: usize,
     ports: Ports,
     sources: BTreeMap<usize, Source>,
-    lanes: Lanes,
+    slots: Slots,
     pacer: Pacer,
-    bodies: Bodies,
+    bodies: BodyChecker,
     window: Window,
     outcome: Outcome,
     first_start: Option<u64>,
@@ -62,11 +62,11 @@ impl Worker {
     /// Opens the thread's share of the ports, and makes their sessions if they are to have any.
     pub(super) fn open(plan: Arc<Plan>, control: Arc<Control>, thread: usize) -> io::Result<Self> {
         let mut ports = Ports::new(&plan)?;
-        let lanes = Lanes::new(&plan, thread, || {
+        let slots = Slots::new(&plan, thread, || {
             ports.open(&plan.target, &control.source_ports)
         })?;
         ports.connect(Clock::start(), &control, &mut Batch::new())?;
-        let sources = lanes
+        let sources = slots
             .keys()
             .enumerate()
             .map(|(lane, key)| {
@@ -78,7 +78,7 @@ impl Worker {
             pacer: Pacer::new(&plan, thread),
             window: Window::new(&plan, 0).with_probe(control.probe(thread)),
             outcome: Outcome::default(),
-            bodies: Bodies::default(),
+            bodies: BodyChecker::default(),
             first_start: None,
             needed: 1,
             plan,
@@ -86,7 +86,7 @@ impl Worker {
             thread,
             ports,
             sources,
-            lanes,
+            slots,
         })
     }
 
@@ -95,7 +95,7 @@ impl Worker {
         let mut batch = Batch::new();
         let mut now = clock.now();
         loop {
-            self.window.pass(now, &mut self.ports.ears.traffic);
+            self.window.pass(now, &mut self.ports.output.traffic);
             self.publish();
             if self.control.is_stopped() {
                 break;
@@ -106,19 +106,19 @@ impl Worker {
             }
             self.start(now)?;
             self.flush(now, &mut batch)?;
-            if self.lanes.outstanding() == 0 && !self.pacer.has_more(now, &self.window) {
+            if self.slots.outstanding() == 0 && !self.pacer.has_more(now, &self.window) {
                 break;
             }
             let ready = self.ports.wait(clock, self.wake_time(now))?;
             now = clock.now();
             for &key in &ready {
                 now = self.ports.receive(clock, key, &mut batch);
-                self.hear(now)?;
+                self.drain_events(now)?;
                 self.flush(now, &mut batch)?;
             }
             self.ports.give_back(ready);
             self.ports.expire(now, &mut batch);
-            self.hear(now)?;
+            self.drain_events(now)?;
         }
         self.pacer.finish(now, &self.window);
         self.window.close(now);
@@ -126,18 +126,22 @@ impl Worker {
         self.ports.end();
         Ok(Outcome {
             suite,
-            no_session: self.ports.ears.no_session.map(|error| error.to_string()),
+            no_session: self
+                .ports
+                .output
+                .no_session
+                .map(|error| error.report().to_string()),
             warm_up_traffic: self.window.warm_up_traffic(),
-            traffic: self.ports.ears.traffic,
+            traffic: self.ports.output.traffic,
             rates: self.window.rates(),
             intentions: self.pacer.intentions(),
-            unfinished: self.lanes.outstanding() as u64,
+            unfinished: self.slots.outstanding() as u64,
             changed: self.bodies.changed(),
             ..self.outcome
         })
     }
 
-    /// Whether the server has not answered anything for as long as it may take.
+    /// Returns true if the server has sent nothing within its timeout.
     fn is_dead(&self, now: Now) -> bool {
         let first = self.first_start.unwrap_or(u64::MAX);
         !self.control.is_alive()
@@ -148,17 +152,17 @@ impl Worker {
     fn wake_time(&self, now: Now) -> u64 {
         let turn = now.nanos + TURN.as_nanos() as u64;
         let mut until = turn.min(self.window.next_edge());
-        if self.lanes.has_room() {
+        if self.slots.has_room() {
             until = until.min(self.pacer.next());
         }
-        until.min(self.lanes.next_resumption())
+        until.min(self.slots.next_resumption())
     }
 
     /// Starts what is to be started by now.
     fn start(&mut self, now: Now) -> io::Result<()> {
         while !self.is_dead(now)
             && let Some(since) = self.pacer.due(now, &self.window)
-            && let Some(lane) = self.lanes.take(now)
+            && let Some(lane) = self.slots.take(now)
         {
             self.pacer.begin(now, &self.window);
             self.request(now, lane, since)?;
@@ -167,12 +171,12 @@ impl Worker {
     }
 
     fn request(&mut self, now: Now, lane: usize, since: u64) -> io::Result<()> {
-        let mut key = self.lanes.key(lane);
+        let mut key = self.slots.key(lane);
         let sent = self.ports.messages(key);
         if sent > 0 && sent.saturating_add(self.needed) > self.plan.port_messages {
             let fresh = &self.control.source_ports;
             let next = self.ports.open(&self.plan.target, fresh)?;
-            self.lanes.move_to(lane, next);
+            self.slots.move_to(lane, next);
             self.sources.insert(
                 next,
                 Source {
@@ -188,8 +192,8 @@ impl Worker {
         let measured = self.window.measures(since);
         self.first_start.get_or_insert(now.nanos);
         let Ok(id) = self.ports.request(now, key, request, self.plan.sending()) else {
-            self.lanes.give_back(lane);
-            self.count(measured, Ending::Failed(Trouble::NotTaken));
+            self.slots.give_back(lane);
+            self.count(measured, Ending::Failed(ErrorKind::NotTaken));
             return Ok(());
         };
         if let Some(source) = self.sources.get_mut(&key) {
@@ -209,14 +213,14 @@ impl Worker {
         let Some(source) = self.sources.get(&key) else {
             return;
         };
-        if source.waiting.is_empty() && self.lanes.key(source.lane) != key {
+        if source.waiting.is_empty() && self.slots.key(source.lane) != key {
             self.sources.remove(&key);
             self.ports.close(key);
         }
     }
 
-    /// Hears what the ports have to say, and starts what that makes room for.
-    fn hear(&mut self, now: Now) -> io::Result<()> {
+    /// Handles the ports' events, and starts requests in the slots that become free.
+    fn drain_events(&mut self, now: Now) -> io::Result<()> {
         while let Some((key, event)) = self.ports.event() {
             self.take(now, key, event);
         }
@@ -246,13 +250,13 @@ impl Worker {
                 };
                 (id, ending)
             }
-            Event::Head { id, response, size } => {
+            Event::ResponseHead { id, response, size } => {
                 if let Some(waiting) = source.waiting.get_mut(&id) {
                     waiting.body.begin(&response, size);
                 }
                 return;
             }
-            Event::Part { id, bytes, last } => {
+            Event::ResponseChunk { id, bytes, last } => {
                 let Some(waiting) = source.waiting.get_mut(&id) else {
                     return;
                 };
@@ -279,7 +283,7 @@ impl Worker {
             return;
         };
         let lane = source.lane;
-        self.lanes.give_back(lane);
+        self.slots.give_back(lane);
         if self.plan.mode.moves_bodies() {
             let sent = self.ports.messages(key);
             self.needed = self.needed.max(sent.saturating_sub(waiting.messages));
@@ -290,11 +294,11 @@ impl Worker {
             Ending::Answered { .. }
             | Ending::Connected { .. }
             | Ending::Refused(_)
-            | Ending::Failed(Trouble::Reset) => {
+            | Ending::Failed(ErrorKind::Reset) => {
                 self.control.note_life();
             }
-            Ending::Failed(Trouble::Unreachable) => self.lanes.pause(lane, now, PAUSE),
-            Ending::Failed(Trouble::Timeout) => self.ports.doubt(now, key),
+            Ending::Failed(ErrorKind::Unreachable) => self.slots.pause(lane, now, PAUSE),
+            Ending::Failed(ErrorKind::Timeout) => self.ports.doubt(now, key),
             Ending::Failed(_) => {}
         }
         self.count(waiting.measured, ending);
@@ -315,7 +319,7 @@ impl Worker {
         // port that was called unreachable pauses, so that this ends.
         while self.ports.is_dirty() {
             self.ports.flush(now, batch);
-            self.hear(now)?;
+            self.drain_events(now)?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What can be typed after `carob cc`.
+//! Arguments of `carob cc`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ runs out, which is the controller's own; an answer that takes longer than the ti
 copies on their way. A log does not say which copies were lost: those that were never answered are
 taken for lost, the first ones first.";
 
-/// What follows the options of `carob cc trace`.
+/// The text after the options of `carob cc trace`.
 pub(crate) fn trace_help() -> String {
     let mut text = TRACE_EXAMPLES.to_owned();
     let width = VOCABULARY.iter().map(|(line, _)| line.len()).max();
@@ -37,7 +37,7 @@ pub(crate) fn trace_help() -> String {
     text + TRACE_RULES
 }
 
-/// What can be asked about controllers.
+/// Commands about controllers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CcCommand {
     /// List the controllers
@@ -45,7 +45,7 @@ pub(crate) enum CcCommand {
         /// Print a JSON array
         #[arg(long)]
         json: bool,
-        /// As the document docs/controllers.md
+        /// Print the document docs/controllers.md
         #[arg(long, hide = true, conflicts_with = "json")]
         markdown: bool,
     },
@@ -61,7 +61,7 @@ pub(crate) enum CcCommand {
     Trace(TraceArgs),
 }
 
-/// What to replay and how to show it.
+/// Arguments of `carob cc trace`.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is an option of the command line"
@@ -69,20 +69,23 @@ pub(crate) enum CcCommand {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(group = ArgGroup::new("input").required(true).args(["file", "demo"]))]
 pub(crate) struct TraceArgs {
-    /// Round trips, losses and pauses, one a line, or an event log (--log); `-` is stdin
+    /// A script of round trips, losses and pauses, or an event log (--log); `-` is stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// A built-in story: drift, losses, a late answer, a full buffer, silence
+    /// Run a built-in script: drift, losses, a late reply, a full buffer, silence
     #[arg(long)]
     pub(crate) demo: bool,
-    /// Controllers (see `carob cc list`), patterns such as 'cocoa*', or all; without it those that
-    /// differ most
+    /// Trace these controllers [default: those that differ most]
+    ///
+    /// Names (see `carob cc list`), patterns such as 'cocoa*', or all.
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
-    /// Change a constant or a transmission parameter: cc.k_weak=4, max_retransmit=20, rto_max='60 s'
+    /// Change a constant or a transmission parameter: cc.k_weak=4
+    ///
+    /// Other examples: max_retransmit=20, rto_max='60 s'.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Where in its range every random draw is
+    /// Set every random draw to this part of its range
     #[arg(
         long,
         value_name = "PLACE",
@@ -91,13 +94,13 @@ pub(crate) struct TraceArgs {
         conflicts_with = "seed"
     )]
     pub(crate) dither: Place,
-    /// Draw at random from this seed instead, the same for every controller
+    /// Draw from this seed instead, the same for every controller
     #[arg(long, value_name = "SEED")]
     pub(crate) seed: Option<u64>,
-    /// Of a log with several senders, the one with this in its name
+    /// Replay the sender with this in its name, from a log with several
     #[arg(long, value_name = "TEXT")]
     pub(crate) from: Option<String>,
-    /// Every event in the table, however uneventful
+    /// Print every event in the table
     #[arg(long)]
     pub(crate) each: bool,
     /// Print one JSON object per controller, a line each
@@ -109,8 +112,9 @@ pub(crate) struct TraceArgs {
     /// Print the figure
     #[arg(long, hide = true, conflicts_with_all = ["json", "csv"])]
     pub(crate) svg: bool,
-    /// Write the figure to this SVG file instead of ./reports/trace-NAME.svg (with --json and --csv
-    /// there is none without this)
+    /// Write the figure to this file [default: ./reports/trace-NAME.svg]
+    ///
+    /// With --json and --csv there is no figure unless this option is given.
     #[arg(long, value_name = "FILE")]
     pub(crate) figure: Option<PathBuf>,
     /// Write no figure
@@ -121,11 +125,11 @@ pub(crate) struct TraceArgs {
 /// A place in a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Place {
-    /// Its shortest time
+    /// The shortest time
     Low,
-    /// Half way, so that controllers are compared and not luck
+    /// The middle, so that a comparison does not depend on chance
     #[default]
     Middle,
-    /// Its longest time
+    /// The longest time
     High,
 }

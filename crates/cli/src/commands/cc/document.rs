@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use carob_cc::registry::{Entry, entries};
-use carob_lab::marks::FOOTNOTE;
+use carob_lab::footnotes::FOOTNOTE;
 
 use super::family;
 use crate::failure::Outcome;
@@ -128,13 +128,13 @@ fn section(text: &mut String, profiles: &[Entry]) {
 
 /// A profile's constants: those of another one but for some, or its own.
 struct Relative {
-    /// The profile it is told by, if it is not told in full.
+    /// The profile that it is described by, if it is not described in full.
     like: Option<usize>,
     /// Constants in which it differs from that, with its values.
     differences: Vec<(&'static str, String)>,
 }
 
-/// Tells profiles by each other: in full the one that differs least from all others, each other by
+/// Describes profiles relative to each other: in full the one that differs least from all others, each other by
 /// the nearest of that one and those before it.
 fn relatives(profiles: &[Entry]) -> Vec<Relative> {
     let constants: Vec<Vec<(&'static str, String)>> = profiles
@@ -248,23 +248,25 @@ mod tests {
         for profiles in all().chunk_by(|a, b| a.family() == b.family()) {
             let relatives = relatives(profiles);
             for (of, entry) in profiles.iter().enumerate() {
-                // From the one told in full to this one, what differs is set step by step.
+                // From the one described in full to this one, what differs is set step by step.
                 let mut path = vec![of];
                 while let Some(like) = relatives[path[path.len() - 1]].like {
                     path.push(like);
                     assert!(
                         path.len() <= profiles.len(),
-                        "{} is told by itself",
+                        "{} is described by itself",
                         entry.name
                     );
                 }
-                let mut told = profiles[path.pop().expect("a base")].settings();
+                let mut described = profiles[path.pop().expect("a base")].settings();
                 for step in path.into_iter().rev() {
                     for (name, value) in &relatives[step].differences {
-                        told.set(name, value).expect("a constant and its value");
+                        described
+                            .set(name, value)
+                            .expect("a constant and its value");
                     }
                 }
-                assert_eq!(told.to_string(), entry.settings().to_string());
+                assert_eq!(described.to_string(), entry.settings().to_string());
             }
         }
     }

@@ -28,7 +28,7 @@ pub(crate) struct Controller {
     pub(crate) state_bytes: usize,
     /// Something of it has no source and is this project's choice.
     pub(crate) project_choice: bool,
-    /// What that is, and why it is what it is.
+    /// This project's choice, with its reason.
     pub(crate) choice: Option<&'static str>,
     pub(crate) suggested: Suggested,
     pub(crate) constants: Vec<Constant>,
@@ -94,7 +94,7 @@ fn family(entry: &Entry) -> String {
     entry.family().replace('_', "-")
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) fn run(command: &CcCommand) -> Result<Outcome, Failure> {
     match command {
         CcCommand::List { markdown: true, .. } => Ok(document::run()),

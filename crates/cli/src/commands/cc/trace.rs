@@ -15,7 +15,7 @@ use crate::printer;
 
 /// The largest script or log, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// The most controllers whose events are printed unasked.
+/// The most controllers whose events are printed by default.
 const TABLED_MAX: usize = 8;
 /// The most senders of a log that are named.
 const SENDERS_NAMED: usize = 6;
@@ -61,12 +61,12 @@ pub(super) fn run(args: &TraceArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// What is replayed, and where it comes from.
+/// A script and its origin.
 struct Input {
     /// `demo`, `stdin` or the file as it was typed.
     name: String,
     script: Script,
-    /// Whose exchanges they are, in a log.
+    /// The sender of the exchanges, in a log.
     sender: Option<String>,
     remarks: Vec<String>,
 }
@@ -129,7 +129,7 @@ impl Input {
         parts.join(", ")
     }
 
-    /// What its figure is called.
+    /// Stem of the figure's file name.
     fn stem(&self) -> &str {
         let stem = Path::new(&self.name).file_stem();
         stem.and_then(|stem| stem.to_str()).unwrap_or("script")
@@ -185,7 +185,7 @@ fn tell(args: &TraceArgs, input: &Input, runs: &[Run], dither: Dither) {
     say(format_args!("\n{totals}{}", tables::TOTAL_COLUMNS));
 }
 
-/// Writes the figure and says where it is; programs get one only if a file was named.
+/// Writes the figure and prints its path; with --json, only if a file was named.
 fn figure(args: &TraceArgs, input: &Input, draw: impl Fn() -> String) -> Result<(), Failure> {
     let quiet = args.json || args.csv;
     if args.no_figure || (quiet && args.figure.is_none()) {
@@ -197,7 +197,7 @@ fn figure(args: &TraceArgs, input: &Input, draw: impl Fn() -> String) -> Result<
         Ok(()) if quiet => {}
         Ok(()) => say(format_args!("\nFigure: {}", file.display())),
         Err(error) if args.figure.is_some() => return Err(Failure::file("write", &file, &error)),
-        // Nobody asked for it, and the table is there.
+        // The figure was not requested, and the table is there.
         Err(error) => {
             let shown = file.display();
             printer::remark(&format!("no figure: cannot write {shown}: {error}"));

@@ -1,10 +1,11 @@
-//! What can be typed after `carob lab`.
+//! Arguments of `carob lab`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Subcommand;
 
+use super::shard::Shard;
 use crate::args::duration;
 
 const RUN_EXAMPLES: &str = "\
@@ -39,6 +40,32 @@ Examples:
 A claim holds if every check of its rule does (papers/STUDY/rules/), holds-partly if at least half
 do; below that it fails if one fails, and else is undecided.";
 
+const SWEEP_HELP: &str = "\
+The file:
+  title = \"Rates\"
+  about = \"Completion times;\"
+  scenario = \"carob/default\"
+  seeds = 20
+  [parameters]
+  \"down.rate\" = { from = \"20 kbit/s\", to = \"60 kbit/s\", steps = 5 }
+  [[column]]
+  name = \"median, s\"
+  quantities = [\"p50(fct_s, default, default-none)\"]
+  decimals = 1
+
+[[row]] with label and set adds a row of its own.";
+
+const JUDGE_HELP: &str = "\
+The folder:
+  study.toml        short_name, authors, year, title
+  scenarios/*.toml  the scenarios that values and rules speak of
+  expected.csv      cell,algorithm,metric,statistic,value
+  tolerances.toml   how far a measured value may be off, such as [default] p50 = \"5 %\"
+  rules/*.toml      claims with their rules
+
+Example:
+  carob lab judge my-study --seeds 20";
+
 /// The verbs of the lab.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
@@ -48,79 +75,107 @@ pub(crate) enum LabCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Explain a scenario or one of its cells: every setting and where it comes from
+    /// Explain a scenario or one of its cells: every setting and its source
     Show {
         /// A scenario, one of its cells, or a TOML file
         name: String,
         /// Change a setting first, as for `run`
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
-        /// Other algorithms than the scenario's own
+        /// Use these algorithms instead of the scenario's
         #[arg(long, value_name = "NAMES", value_delimiter = ',')]
         algorithm: Vec<String>,
         /// Print a JSON object
         #[arg(long)]
         json: bool,
-        /// Draw the wireless network as SVG instead: nodes, links, and RPL's tree before the traffic
+        /// Draw the wireless network as SVG: nodes, links and initial RPL tree
         #[arg(long, conflicts_with = "json")]
         topology: bool,
-        /// Seed of the run whose tree is drawn; the scenario's first without
+        /// Draw the tree of the run with this seed [default: the first]
         #[arg(long, value_name = "SEED", requires = "topology")]
         seed: Option<u64>,
     },
     /// Run a scenario: a table, and a report with figures
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
-    /// Run a scenario in real time over the kernel's sockets, its links emulated (Linux, root)
+    /// Run a scenario in real time over emulated links and kernel sockets (Linux, root)
     #[command(after_help = EMULATE_EXAMPLES)]
     Emulate(EmulateArgs),
-    /// Show a study's printed tables beside ours
+    /// Compare a study's published values with measured ones
     Reproduce(ReproduceArgs),
-    /// Judge what the studies claim by our runs
+    /// Evaluate the claims of the studies by simulation runs
     #[command(after_help = CLAIMS_EXAMPLES)]
     Claims(ClaimsArgs),
+    /// Run a sweep file: rows of settings, columns of quantities
+    #[command(after_help = SWEEP_HELP)]
+    Sweep(SweepArgs),
+    /// Join the parts of a batch that --shard wrote
+    Merge {
+        /// All parts, in any order
+        #[arg(required = true, value_name = "FILES")]
+        files: Vec<PathBuf>,
+    },
+    /// Run and judge a study of your own, a folder
+    #[command(after_help = JUDGE_HELP)]
+    Judge(JudgeArgs),
+    /// List the metrics of results: name, unit and meaning
+    Metrics {
+        /// Print one JSON object per metric, a line each
+        #[arg(long, conflicts_with = "csv")]
+        json: bool,
+        /// Print comma-separated values
+        #[arg(long)]
+        csv: bool,
+    },
     /// List the keys of scenario files and --set
     Keys {
-        /// As the document docs/scenario-keys.md
+        /// Print the document docs/scenario-keys.md
         #[arg(long)]
         markdown: bool,
     },
 }
 
-/// What to run and how to show it.
+/// Arguments of `carob lab run`.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is an option of the command line"
 )]
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RunArgs {
-    /// A scenario (thesis/long), one of its cells (thesis/long-1c-none-2500) or those that a
-    /// pattern fits (thesis/long-1c-*-2500), or a TOML file; without it a small comparison that
-    /// takes seconds
+    /// A scenario, a cell, a pattern of cells, or a TOML file
+    ///
+    /// Examples: thesis/long, thesis/long-1c-none-2500, thesis/long-1c-*-2500. Without it, a small
+    /// comparison runs for seconds.
     pub(crate) name: Option<String>,
-    /// Algorithms instead of the scenario's own: controllers over UDP (see `carob cc list`), and
-    /// tcp-newreno, tcp-cubic and tcp-bbr1 over TCP; cocoa-* is every one whose name fits, all is
-    /// every one over UDP
+    /// Use these algorithms instead of the scenario's
+    ///
+    /// Controllers over UDP (see `carob cc list`), and tcp-newreno, tcp-cubic and tcp-bbr1 over
+    /// TCP. Patterns such as cocoa-* select all that match; all selects every controller over UDP.
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
-    /// Runs per cell and algorithm
+    /// Run each cell and algorithm this often
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
-    /// One run only, with this seed; the report draws it
+    /// Make one run only, with this seed; the report draws it
     #[arg(long, value_name = "SEED", conflicts_with = "seeds")]
     pub(crate) seed: Option<u64>,
-    /// Change a setting; units are written, as in 'down.rate=60 kbit/s'
+    /// Change a setting, with units: 'down.rate=60 kbit/s'
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Give a notifying server one budget for all its clients: short for --set workload.aggregate=on
+    /// Share one congestion budget among all clients of a notifying server
+    ///
+    /// Short for --set workload.aggregate=on.
     #[arg(long)]
     pub(crate) aggregate: bool,
-    /// Write every protocol event of the run as a line of JSON, in the form of `carob serve --log`;
-    /// host 0 is the first client, the server comes last
+    /// Write an event log, a line of JSON for each protocol event
+    ///
+    /// The format is that of `carob serve --log`. Host 0 is the first client, the last host the
+    /// server.
     #[arg(long, value_name = "FILE", requires = "seed")]
     pub(crate) log: Option<PathBuf>,
-    /// Write the packets of the run as a capture (pcapng) that Wireshark reads, at virtual times, as
-    /// the clients see them over UDP and the server over TCP
+    /// Write the packets of the run as a capture for Wireshark (pcapng)
+    ///
+    /// Times are virtual. The capture is at the clients over UDP and at the server over TCP.
     #[arg(long, value_name = "FILE", requires = "seed")]
     pub(crate) pcap: Option<PathBuf>,
     /// Print one JSON object per cell and algorithm, a line each
@@ -129,19 +184,25 @@ pub(crate) struct RunArgs {
     /// Print comma-separated values, a line per metric
     #[arg(long)]
     pub(crate) csv: bool,
-    /// Print a figure as an SVG file: the box plot, the link over time, what comes of a crowd as it
-    /// grows, its timers, or who gives way to whom
+    /// Print a figure as SVG
+    ///
+    /// The figure is the box plot, the link over time, metrics against the number of clients, their
+    /// timers, or the shares of algorithms on a common link.
     #[arg(long, hide = true, value_name = "FIGURE", num_args = 0..=1,
           default_missing_value = "boxes", conflicts_with_all = ["json", "csv"])]
     pub(crate) svg: Option<Figure>,
-    /// Keep every run that is done in this file, and take from it those that are there: a sweep that
-    /// was killed goes on where it stopped
+    /// Store finished runs in this file, and reuse those it holds
+    ///
+    /// An interrupted sweep continues where it stopped.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["log", "pcap"])]
     pub(crate) journal: Option<PathBuf>,
-    /// One object, line or row per run, with its seed and trace hash
+    /// Print one object, line or row per run, with its seed and trace hash
     #[arg(long)]
     pub(crate) each: bool,
-    /// Add hashes of scenario and traces, which tell whether two programs did the same
+    /// Run a part of the batch, such as 2/5, for `carob lab merge`
+    #[arg(long, value_name = "I/N", requires = "each", conflicts_with_all = ["svg", "seed", "report"])]
+    pub(crate) shard: Option<Shard>,
+    /// Add hashes of scenario and traces, to compare two programs
     #[arg(long)]
     pub(crate) hash: bool,
     #[command(flatten)]
@@ -155,7 +216,7 @@ pub(crate) struct RunArgs {
 pub(crate) enum Figure {
     /// Completion times.
     Boxes,
-    /// What crowds make of the link.
+    /// Use of the link by a crowd.
     Link,
     /// Throughput and success against the number of clients.
     Clients,
@@ -163,11 +224,11 @@ pub(crate) enum Figure {
     Timers,
     /// Pairs of algorithms on a shared link.
     Mix,
-    /// What arrives of notifications.
+    /// Delivery of notifications.
     Pdr,
     /// A notifying server's timeouts in the beginning.
     Rto,
-    /// What wireless networks carry against what they are offered.
+    /// Carried load of wireless networks against offered load.
     Load,
     /// A node's routes and timers over time.
     Circle,
@@ -175,7 +236,7 @@ pub(crate) enum Figure {
     Depth,
 }
 
-/// What study to compare with and how to show it.
+/// Arguments of `carob lab reproduce`.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is an option of the command line"
@@ -184,20 +245,19 @@ pub(crate) enum Figure {
 pub(crate) struct ReproduceArgs {
     /// The study's short name (see `carob lab list`)
     pub(crate) study: String,
-    /// Run everything again instead of showing the results kept with the program
+    /// Run everything again instead of printing the stored results
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Runs per cell and algorithm; implies --fresh
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
-    /// Change a setting of every scenario behind tables of wireless networks, as for `run`; implies
-    /// --fresh
+    /// Change a setting of the wireless scenarios; implies --fresh
     #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["markdown", "figures", "svg", "keep"])]
     pub(crate) set: Vec<String>,
-    /// Print one JSON object per printed value, a line each
+    /// Print one JSON object per published value, a line each
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print the results kept with the program as a document (docs/reproduction.md)
+    /// Print the stored results as a document (docs/reproduction.md)
     #[arg(long, hide = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
     pub(crate) markdown: bool,
     /// Print the document docs/thesis-figures.md
@@ -206,7 +266,7 @@ pub(crate) struct ReproduceArgs {
     /// Print one of its figures as an SVG file
     #[arg(long, hide = true, value_name = "NAME", conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown", "figures"])]
     pub(crate) svg: Option<String>,
-    /// Write the results as the file that is kept with the program
+    /// Write the results as the file of stored results
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
@@ -215,22 +275,25 @@ pub(crate) struct ReproduceArgs {
     pub(crate) threads: ThreadArgs,
 }
 
-/// What to emulate and how to show it.
+/// Arguments of `carob lab emulate`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct EmulateArgs {
-    /// A scenario (thesis/long), one of its cells (thesis/long-1c-none-2500) or those that a
-    /// pattern fits, or a TOML file
+    /// A scenario, a cell, a pattern of cells, or a TOML file
+    ///
+    /// Examples: thesis/long, thesis/long-1c-none-2500, thesis/long-1c-*-2500.
     pub(crate) name: String,
-    /// Algorithms instead of the scenario's own, as for `run`
+    /// Use these algorithms instead of the scenario's, as for `run`
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
-    /// Runs per cell and algorithm, all at once, each with a link of its own [default: 20]
+    /// Run each cell and algorithm this often, in parallel [default: 20]
+    ///
+    /// Each run has a link of its own.
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Change a setting, as for `run`
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Cut off flows that are not done by then, such as 10min
+    /// Abort flows after this time, such as 10min
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) limit: Option<Duration>,
     /// Write the packets at both ends of all links (pcapng)
@@ -242,7 +305,7 @@ pub(crate) struct EmulateArgs {
     /// Print comma-separated values, a line per metric
     #[arg(long)]
     pub(crate) csv: bool,
-    /// One object, line or row per run, with its seed
+    /// Print one object, line or row per run, with its seed
     #[arg(long)]
     pub(crate) each: bool,
 }
@@ -250,18 +313,18 @@ pub(crate) struct EmulateArgs {
 /// Which claims to judge and how to show it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ClaimsArgs {
-    /// A study's short name (see `carob lab list`); without it, all that have rules
+    /// The study's short name (see `carob lab list`) [default: all with claims]
     pub(crate) study: Option<String>,
-    /// Only the claims of this part of a study, such as `short`
+    /// Evaluate only the claims of this part of a study, such as `short`
     #[arg(long, value_name = "NAME")]
     pub(crate) part: Option<String>,
-    /// Run everything again instead of showing the verdicts kept with the program
+    /// Run everything again instead of printing the stored verdicts
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Runs per cell and algorithm; implies --fresh
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
-    /// Change a setting of all scenarios, as for `run`, and judge what comes of it
+    /// Change a setting of all scenarios, as for `run`
     #[arg(
         long,
         value_name = "KEY=VALUE",
@@ -269,19 +332,62 @@ pub(crate) struct ClaimsArgs {
         requires = "part"
     )]
     pub(crate) set: Vec<String>,
-    /// Keep every run that is done in this file, and take from it those that are there: a sweep that
-    /// was killed goes on where it stopped
+    /// Store finished runs in this file, and reuse those it holds
+    ///
+    /// An interrupted sweep continues where it stopped.
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
     /// Print one JSON object per claim, a line each, with every check
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print the verdicts kept with the program as the document docs/claims.md
+    /// Print the stored verdicts as the document docs/claims.md
     #[arg(long, hide = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
     pub(crate) markdown: bool,
-    /// Write the verdicts to this folder, as the files that are kept with the program
+    /// Write the verdicts to this folder, as files of stored verdicts
     #[arg(long, value_name = "FOLDER", hide = true, requires = "study")]
     pub(crate) keep: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) threads: ThreadArgs,
+}
+
+/// Arguments of `carob lab sweep`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct SweepArgs {
+    /// The sweep file
+    pub(crate) file: PathBuf,
+    /// Run a part of the rows, such as 2/5, for `carob lab merge`
+    #[arg(long, value_name = "I/N")]
+    pub(crate) shard: Option<Shard>,
+    /// Store finished runs in this file, and reuse those it holds
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Print one JSON object per row, a line each
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+    /// Print comma-separated values, a line per quantity
+    #[arg(long)]
+    pub(crate) csv: bool,
+    #[command(flatten)]
+    pub(crate) threads: ThreadArgs,
+}
+
+/// Arguments of `carob lab judge`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct JudgeArgs {
+    /// The study's folder
+    pub(crate) folder: PathBuf,
+    /// Runs per cell and algorithm [default: the largest number of a scenario]
+    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
+    pub(crate) seeds: Option<u64>,
+    /// Change a setting of all scenarios, as for `run`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Store finished runs in this file, and reuse those it holds
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Print one JSON object per expected value and claim, a line each
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
 }
@@ -289,8 +395,9 @@ pub(crate) struct ClaimsArgs {
 /// Where the report goes.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ReportArgs {
-    /// Write the report to this file instead of ./reports/NAME.html (with --json and --csv there
-    /// is none without this)
+    /// Write the report to this file [default: ./reports/NAME.html]
+    ///
+    /// With --json and --csv there is no report unless this option is given.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// Write no report
@@ -298,10 +405,12 @@ pub(crate) struct ReportArgs {
     pub(crate) no_report: bool,
 }
 
-/// How many threads run it.
+/// Number of threads.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct ThreadArgs {
-    /// Threads to run on; the outcome does not depend on it [default: one per core]
+    /// Use this many threads [default: one per core]
+    ///
+    /// Results do not depend on it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Packets are shown as the end sees them that sends again what is lost: the clients over UDP, the
 //! server over TCP. Both ends in one file would make each packet a retransmission of itself, since
-//! analysers do not tell interfaces of one conversation apart.
+//! analysers do not distinguish interfaces of one conversation.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -72,7 +72,7 @@ fn write_all(file: BufWriter<File>, record: &RunRecord, about: &str) -> Result<(
     writer.get_mut().flush().map_err(PcapError::IoError)
 }
 
-/// Whether it was seen at the end that repeats what is lost.
+/// Returns true if the packets were captured at the end that retransmits.
 fn is_shown(captured: &Captured, clients: u32) -> bool {
     let at_server = captured.host == clients;
     matches!(captured.content, Content::Segment(_)) == at_server

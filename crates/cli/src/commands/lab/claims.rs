@@ -6,12 +6,12 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use carob_lab::claims::expression::Reference;
-use carob_lab::claims::part::{PARTS, Part};
-use carob_lab::claims::{Judged, Judgement, Kept, Making, Verdict, rule};
+use carob_lab::claims::{Judged, Judgement, Making, Verdict, rule};
 use carob_lab::journal::Journal;
-use carob_lab::papers;
 use carob_lab::scenario::builtin;
 use carob_lab::text::{Align, TextTable};
+use carob_studies::claims::{self, PARTS, Part, StoredVerdicts};
+use carob_studies::papers;
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -70,13 +70,13 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
         if fresh {
             all.push(compute(part, args, journal.as_ref())?);
         } else {
-            all.extend(Kept::of(part));
+            all.extend(StoredVerdicts::of(part));
         }
     }
     let stale: Vec<String> = if fresh {
         Vec::new()
     } else {
-        all.iter().flat_map(Kept::stale).collect()
+        all.iter().flat_map(StoredVerdicts::stale).collect()
     };
     if let Some(folder) = &args.keep {
         for kept in &all {
@@ -86,7 +86,7 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
         }
     }
     if args.json {
-        let of = |kept: &Kept| {
+        let of = |kept: &StoredVerdicts| {
             let each = kept.claims.iter();
             let each = each.map(|judged| to_json(kept, judged, &args.set, !stale.is_empty()));
             each.collect::<Vec<_>>()
@@ -133,19 +133,23 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn compute(part: &Part, args: &ClaimsArgs, journal: Option<&Journal>) -> Result<Kept, Failure> {
+fn compute(
+    part: &Part,
+    args: &ClaimsArgs,
+    journal: Option<&Journal>,
+) -> Result<StoredVerdicts, Failure> {
     let making = Making {
         seeds: args.seeds.unwrap_or(part.seeds),
         set: &args.set,
         journal,
     };
     making
-        .check(part)
+        .check(&claims::files(part))
         .map_err(|error| Failure::new(Kind::Usage, error))?;
     // The number of runs is known with the first one done.
     let bar: OnceLock<ProgressBar> = OnceLock::new();
     let kept = output::with_threads(args.threads, || {
-        Kept::compute(part, making, |_, all| {
+        StoredVerdicts::compute(part, making, |_, all| {
             bar.get_or_init(|| output::progress(all)).inc(1);
         })
     })?;
@@ -157,10 +161,10 @@ fn compute(part: &Part, args: &ClaimsArgs, journal: Option<&Journal>) -> Result<
 
 /// The command that makes the runs of a claim, with the settings they were made with: one for each
 /// scenario they are of.
-fn command(kept: &Kept, judged: &Judged, set: &[String]) -> Option<String> {
+fn command(kept: &StoredVerdicts, judged: &Judged, set: &[String]) -> Option<String> {
     let study = &kept.study;
     let part = kept.part()?;
-    let rules = rule::rules(part);
+    let rules = claims::rules(part);
     let rule = rules.iter().find(|rule| rule.id == judged.id)?;
     let checks = rule.text.iter().chain(&rule.table);
     if checks.clone().any(|check| check.printed.is_some()) {
@@ -198,8 +202,8 @@ fn command(kept: &Kept, judged: &Judged, set: &[String]) -> Option<String> {
     (!commands.is_empty()).then(|| commands.join(" && "))
 }
 
-/// What several names have in common, part for part; `*` for the others, and one for all that follows
-/// what they have in common if they are not of as many parts.
+/// Common pattern of several names, part for part, with `*` for parts that differ. Names of
+/// different lengths have one `*` for all parts after the common ones.
 fn common_pattern(names: &BTreeSet<&str>) -> String {
     let all: Vec<Vec<&str>> = names.iter().map(|name| name.split('-').collect()).collect();
     let shortest = all.iter().map(Vec::len).min().unwrap_or_default();
@@ -214,14 +218,19 @@ fn common_pattern(names: &BTreeSet<&str>) -> String {
     (0..shortest).map(part).collect::<Vec<_>>().join("-")
 }
 
-fn about(kept: &Kept, judged: &Judged) -> String {
-    let rules = kept.part().map(rule::rules).unwrap_or_default();
+fn about(kept: &StoredVerdicts, judged: &Judged) -> String {
+    let rules = kept.part().map(claims::rules).unwrap_or_default();
     let rule = rules.into_iter().find(|rule| rule.id == judged.id);
     rule.map(|rule| rule.about).unwrap_or_default()
 }
 
-fn to_json(kept: &Kept, judged: &Judged, set: &[String], stale: bool) -> serde_json::Value {
-    let claim = judged.claim();
+fn to_json(
+    kept: &StoredVerdicts,
+    judged: &Judged,
+    set: &[String],
+    stale: bool,
+) -> serde_json::Value {
+    let claim = claims::claim(judged);
     let weight = claim.as_ref().map(|claim| claim.weight.clone());
     let caveat = claim
         .as_ref()
@@ -266,7 +275,7 @@ fn cut(text: &str, columns: usize) -> String {
     format!("{}…", cut.trim_end())
 }
 
-/// How many of a judgement's checks hold, if there are several.
+/// Number of a judgement's checks that hold, if there are several.
 fn share(judgement: &Judgement) -> String {
     let holds = judgement
         .checks
@@ -279,7 +288,7 @@ fn share(judgement: &Judgement) -> String {
     }
 }
 
-fn table(kept: &Kept, whole: bool) -> TextTable {
+fn table(kept: &StoredVerdicts, whole: bool) -> TextTable {
     let columns = [
         "claim",
         "weight",
@@ -290,7 +299,7 @@ fn table(kept: &Kept, whole: bool) -> TextTable {
     ];
     let mut table = TextTable::new(columns.map(|name| (name.to_owned(), Align::Left)).into());
     for judged in &kept.claims {
-        let Some(claim) = judged.claim() else {
+        let Some(claim) = claims::claim(judged) else {
             continue;
         };
         let by_table = judged.table.as_ref().map(share).unwrap_or_default();
@@ -307,8 +316,8 @@ fn table(kept: &Kept, whole: bool) -> TextTable {
     table
 }
 
-/// How many claims came out how, by weight.
-fn tally(kept: &[Kept]) -> TextTable {
+/// Table of verdicts by weight.
+fn tally(kept: &[StoredVerdicts]) -> TextTable {
     let verdicts = [
         Verdict::Holds,
         Verdict::HoldsPartly,
@@ -326,7 +335,8 @@ fn tally(kept: &[Kept]) -> TextTable {
     );
     let mut table = TextTable::new(header);
     for weight in ["headline", "main", "detail"] {
-        let of_weight = |judged: &&Judged| judged.claim().is_some_and(|c| c.weight == weight);
+        let of_weight =
+            |judged: &&Judged| claims::claim(judged).is_some_and(|c| c.weight == weight);
         let claims = kept.iter().flat_map(|kept| &kept.claims);
         let all: Vec<&Judged> = claims.filter(of_weight).collect();
         let count = |verdict| all.iter().filter(|j| j.text.verdict == verdict).count();
@@ -338,7 +348,7 @@ fn tally(kept: &[Kept]) -> TextTable {
 }
 
 /// The document docs/claims.md.
-fn document(all: &[Kept]) -> String {
+fn document(all: &[StoredVerdicts]) -> String {
     let Some(first) = all.first() else {
         return String::new();
     };
@@ -403,7 +413,7 @@ mod tests {
     use super::*;
     use crate::args::{Args, Command};
 
-    /// The words of a command as a shell has them; none of ours has a quote in a word.
+    /// The words of a command as a shell has them; no command here has a quote in a word.
     fn words(command: &str) -> Vec<String> {
         let mut words = vec![String::new()];
         let mut quote = false;
@@ -442,11 +452,11 @@ mod tests {
         let mut several = 0;
         for part in PARTS {
             // The laboratory's tests know which parts have none yet.
-            let Some(kept) = Kept::of(part) else {
+            let Some(kept) = StoredVerdicts::of(part) else {
                 continue;
             };
             for judged in &kept.claims {
-                let rules = rule::rules(part);
+                let rules = claims::rules(part);
                 let rule = rules.iter().find(|rule| rule.id == judged.id);
                 let checks = rule.map(|rule| rule.text.iter().chain(&rule.table));
                 let needed: BTreeSet<(String, String)> = checks

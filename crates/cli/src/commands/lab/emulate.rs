@@ -1,18 +1,31 @@
 //! `carob lab emulate`: a scenario over the kernel's sockets, in real time.
+//!
+//! The links are the simulator's, with the same losses by the same seeds; clients and servers are
+//! `carob`'s, over UDP or the kernel's TCP.
 
 use std::time::Instant;
 
-use carob_lab::emulate::{self, Emulation, Options};
-use carob_lab::run::{Plan, Selection};
-use carob_lab::summary::Print;
+use carob_emu::{Error, Lateness, Setting, check};
+use carob_lab::run::{self, Plan, Selection};
+use carob_studies::papers;
 
 use super::args::{EmulateArgs, RunArgs};
 use super::output::{self, say};
 use super::source::Source;
 use crate::failure::{Failure, Kind, Outcome};
 
-/// Runs per cell and algorithm unless told otherwise: as many as the studies made at least.
+/// Default number of runs per cell and algorithm: as many as the studies made at least.
 const RUNS: u64 = 20;
+
+/// The result of an emulation.
+struct Emulation<'a> {
+    /// The runs. They have no trace, and so no trace hash.
+    outcome: run::Outcome<'a>,
+    /// Delay of packets behind their schedule.
+    lateness: Lateness,
+    /// The kernel's settings: required values and actual ones.
+    settings: Vec<Setting>,
+}
 
 pub(super) fn run(args: &EmulateArgs) -> Result<Outcome, Failure> {
     let source = Source::open(&args.name, &args.set, &args.algorithm)?;
@@ -23,7 +36,7 @@ pub(super) fn run(args: &EmulateArgs) -> Result<Outcome, Failure> {
         ..Selection::default()
     };
     let plan = Plan::new(&source.scenario, &selection).map_err(|e| Failure::new(Kind::Usage, e))?;
-    let report = emulate::check();
+    let report = check();
     if !report.can_run() {
         let missing: Vec<String> = report
             .missing()
@@ -43,15 +56,44 @@ pub(super) fn run(args: &EmulateArgs) -> Result<Outcome, Failure> {
         .sum();
     let bar = output::progress(clients);
     let began = Instant::now();
-    let options = Options {
-        limit: args.limit,
-        capture: args.pcap.clone(),
-    };
-    let emulation = emulate::emulate(&plan, &options, |_, _| bar.inc(1));
+    let emulation = emulate(&plan, args, |_, _| bar.inc(1));
     bar.finish_and_clear();
     let emulation = emulation.map_err(|error| Failure::new(Kind::Network, error))?;
     show(args, &source, &emulation, &output::took(began.elapsed()));
     Ok(Outcome::Done)
+}
+
+/// Makes all runs of a plan at once. `progress` is called with (flows done, of all), from any thread.
+#[cfg(target_os = "linux")]
+fn emulate<'a>(
+    plan: &'a Plan<'a>,
+    args: &EmulateArgs,
+    progress: impl Fn(usize, usize) + Sync,
+) -> Result<Emulation<'a>, Error> {
+    let specs: Vec<_> = plan.jobs().iter().map(|job| plan.spec(job)).collect();
+    let options = carob_emu::runs::Options {
+        limit: args.limit,
+        capture: args.pcap.clone(),
+    };
+    let made = carob_emu::runs::run(&specs, &options, progress)?;
+    Ok(Emulation {
+        outcome: plan.outcome(made.records),
+        lateness: made.lateness,
+        settings: made.settings,
+    })
+}
+
+/// Makes all runs of a plan at once, which needs Linux.
+#[cfg(not(target_os = "linux"))]
+fn emulate<'a>(
+    _: &'a Plan<'a>,
+    _: &EmulateArgs,
+    _: impl Fn(usize, usize) + Sync,
+) -> Result<Emulation<'a>, Error> {
+    Err(Error::Configuration {
+        what: "this system".to_owned(),
+        why: "links are emulated with Linux's TUN devices and namespaces",
+    })
 }
 
 fn show(args: &EmulateArgs, source: &Source, emulation: &Emulation<'_>, took: &str) {
@@ -73,7 +115,7 @@ fn show(args: &EmulateArgs, source: &Source, emulation: &Emulation<'_>, took: &s
         source,
         outcome,
         &outcome.rows(),
-        &Print::all(),
+        &papers::published(),
         took,
     );
     if args.json || args.csv {

@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
-use carob_lab::explained;
-use carob_lab::papers::Study;
-use carob_lab::report::{
-    Drawn, Explained, READING, completion_times, explained as explain, explained_figure, standalone,
+use carob_lab::expected::Comparison;
+use carob_lab::report::standalone;
+use carob_lab::run::RunSetupError;
+use carob_lab::study::Study;
+use carob_studies::explained;
+use carob_studies::report::{
+    Drawn, Explained, READING, completion_times, explained as explain, explained_figure,
 };
-use carob_lab::reproduce::{Comparison, Ours};
-use carob_lab::run::Impossible;
+use carob_studies::reproduce::MeasuredRuns;
 
 use super::args::ThreadArgs;
 use super::output;
@@ -20,18 +22,18 @@ pub(super) fn explained_runs(threads: ThreadArgs, still: bool) -> Result<Vec<Exp
     all.map_err(|why| impossible(&why))
 }
 
-fn impossible(why: &Impossible) -> Failure {
+fn impossible(why: &RunSetupError) -> Failure {
     Failure::new(Kind::Usage, why)
 }
 
 /// One figure as a file of its own.
 pub(super) fn svg(
     study: &Study,
-    ours: &Ours,
+    measured: &MeasuredRuns,
     comparisons: &[Comparison],
     id: &str,
 ) -> Result<String, Failure> {
-    let boxes = || completion_times(study, ours, comparisons).1.into_iter();
+    let boxes = || completion_times(study, measured, comparisons).1.into_iter();
     let found = match boxes().find(|figure| figure.id == id) {
         Some(figure) => Some(figure),
         None => explained_figure(&explained::thesis(), id).map_err(|why| impossible(&why))?,
@@ -52,12 +54,12 @@ pub(super) fn svg(
 /// The document docs/thesis-figures.md.
 pub(super) fn document(
     study: &Study,
-    ours: &Ours,
+    measured: &MeasuredRuns,
     comparisons: &[Comparison],
     threads: ThreadArgs,
 ) -> Result<String, Failure> {
     let name = &study.short_name;
-    let (boxes, figures) = completion_times(study, ours, comparisons);
+    let (boxes, figures) = completion_times(study, measured, comparisons);
     let mut text = format!(
         "\
 # {citation} in figures

@@ -1,7 +1,7 @@
 //! `carob lab list`.
 
-use carob_lab::papers;
 use carob_lab::scenario::{Scenario, builtin};
+use carob_studies::papers;
 use serde_json::json;
 
 use super::output::say;

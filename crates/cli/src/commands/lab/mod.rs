@@ -5,21 +5,26 @@ mod capture;
 mod claims;
 mod emulate;
 mod figures;
+mod judge;
 mod keys;
 mod list;
+mod metrics;
 mod next;
 pub(super) mod output;
 mod reproduce;
 mod run;
+mod shard;
 mod show;
 mod source;
+mod stream;
+mod sweep;
 mod topology;
 
 pub(crate) use args::{LabCommand, RunArgs};
 
 use crate::failure::{Failure, Outcome};
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
     match command {
         LabCommand::List { json } => list::run(json),
@@ -42,11 +47,15 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
         LabCommand::Reproduce(args) => reproduce::run(&args),
         LabCommand::Emulate(args) => emulate::run(&args),
         LabCommand::Claims(args) => claims::run(&args),
+        LabCommand::Sweep(args) => sweep::run(&args),
+        LabCommand::Merge { files } => shard::merge(&files),
+        LabCommand::Judge(args) => judge::run(&args),
+        LabCommand::Metrics { json, csv } => Ok(metrics::run(json, csv)),
         LabCommand::Keys { markdown } => Ok(keys::run(markdown)),
     }
 }
 
-/// What `carob` without arguments does: the default comparison.
+/// The default comparison, which `carob` runs without arguments.
 pub(crate) fn default() -> Result<Outcome, Failure> {
     run::run(&RunArgs::default())
 }

@@ -42,7 +42,7 @@ const VARIATIONS: &[(Fits, &[&str], &str)] = &[
     ),
 ];
 
-/// Whether a variation is one of these runs.
+/// Test of a variation against these runs.
 type Fits = fn(&Runs<'_>, &[Row]) -> bool;
 
 fn any(_: &Runs<'_>, _: &[Row]) -> bool {

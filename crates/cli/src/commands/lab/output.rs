@@ -54,13 +54,13 @@ pub(super) fn progress(runs: usize) -> ProgressBar {
     bar
 }
 
-/// Opens the journal that was asked for.
+/// Opens the journal requested.
 pub(super) fn journal(path: Option<&Path>) -> Result<Option<Journal>, Failure> {
     let open = |path| Journal::open(path).map_err(|error| Failure::new(Kind::Usage, error));
     path.map(open).transpose()
 }
 
-/// Does `work` on as many threads as asked for.
+/// Does `work` on the number of threads requested.
 pub(super) fn with_threads<T: Send>(
     args: ThreadArgs,
     work: impl FnOnce() -> T + Send,
@@ -69,9 +69,9 @@ pub(super) fn with_threads<T: Send>(
         .ok_or_else(|| Failure::new(Kind::File, "cannot start threads").hint("try --threads 1"))
 }
 
-/// Writes a report and says where it is; `quiet` output gets one only if a file was named.
+/// Writes a report and prints its path; `quiet` output gets one only if a file was named.
 ///
-/// A report nobody named that cannot be written is no failure, since the table is there.
+/// A report without a name that cannot be written is no failure, since the table is there.
 pub(super) fn report(
     args: &ReportArgs,
     name: &str,
@@ -105,7 +105,7 @@ pub(super) fn report(
 const SETTINGS_MAX: usize = 60;
 
 /// The name of a report: the scenario, its seed, and the settings of the command line, which
-/// are cut and told apart by a hash where they are long.
+/// are cut and distinguished by a hash where they are long.
 pub(super) fn report_name(name: &str, seed: Option<u64>, set: &[String]) -> String {
     let mut full = name.trim_end_matches(".toml").replace('*', "all");
     if let Some(seed) = seed {

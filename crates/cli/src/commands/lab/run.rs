@@ -12,19 +12,21 @@ use carob_lab::report::{
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::{Cell, builtin};
 use carob_lab::summary::{self, Print};
-use carob_lab::{export, medians, reading, world};
+use carob_lab::{engine, export, medians, reading};
+use carob_studies::papers;
 
 use super::args::{Figure, RunArgs};
 use super::capture;
 use super::next;
 use super::output::{self, json_lines, quoted, say, wrapped};
 use super::source::Source;
+use super::stream;
 use crate::failure::{Failure, Kind, Outcome};
 
 /// The most lines of a table of cells and algorithms that also has its medians side by side.
 const LINES_MAX: usize = 40;
 
-/// What `--aggregate` is short for.
+/// Setting that `--aggregate` stands for.
 const AGGREGATE: &str = "workload.aggregate=on";
 
 pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
@@ -37,15 +39,22 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     let source = Source::open(name, &args.set, &args.algorithm)?;
     let plan = plan(args, &source)?;
     let journal = output::journal(args.journal.as_deref())?;
+    if stream::is_of(args) {
+        return stream::run(args, &plan, journal.as_ref());
+    }
+    if args.shard.is_some() {
+        return Err(Failure::new(Kind::Usage, "--shard is of rows for programs")
+            .hint("add --json or --csv"));
+    }
     let bar = output::progress(plan.jobs().len());
     let began = Instant::now();
     let runs = output::with_threads(args.threads, || {
-        plan.execute_with(journal.as_ref(), world::run, |_, _| bar.inc(1))
+        plan.execute_with(journal.as_ref(), engine::run, |_, _| bar.inc(1))
     })?;
     bar.finish_and_clear();
     let runs = runs.map_err(|e| Failure::new(Kind::Usage, e))?;
     let took = output::took(began.elapsed());
-    let print = Print::all();
+    let print = papers::published();
     let rows = runs.rows();
     if let Some(path) = &args.log {
         write_log(path, &runs).map_err(|error| Failure::file("write", path, &error))?;
@@ -74,7 +83,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// The runs that were asked for.
+/// The runs requested.
 pub(super) fn plan<'a>(args: &RunArgs, source: &'a Source) -> Result<Plan<'a>, Failure> {
     let selection = Selection {
         cell: source.cell.clone(),

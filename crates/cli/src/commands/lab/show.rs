@@ -1,8 +1,8 @@
 //! `carob lab show`.
 
-use carob_lab::papers;
 use carob_lab::scenario::{Algorithm, Cell, Scenario};
 use carob_lab::text::{Align, TextTable};
+use carob_studies::papers;
 use serde_json::json;
 
 use super::output::say;
@@ -33,7 +33,7 @@ struct Constant {
     changed: bool,
 }
 
-/// What `--set cc.NAME` changes, and over TCP what `--set tcp.NAME` does.
+/// Settings that `--set cc.NAME` changes; over TCP, those of `--set tcp.NAME`.
 fn constants(source: &Source, algorithm: &Algorithm) -> Vec<Constant> {
     let Some(controller) = algorithm.controller() else {
         let settings = source.scenario.tcp(shown_cell(source), algorithm);

@@ -1,4 +1,4 @@
-//! From a name to a scenario, and what to say when there is none.
+//! Look-up of a scenario by its name, and the error when there is none.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::failure::{Failure, Kind};
 /// The largest scenario file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// A scenario as it was asked for.
+/// A scenario as requested.
 pub(super) struct Source {
     /// The name as typed, or the default's.
     pub(super) name: String,
@@ -76,14 +76,14 @@ impl Source {
     }
 }
 
-fn read_file(path: &Path) -> Result<String, Failure> {
+pub(super) fn read_file(path: &Path) -> Result<String, Failure> {
     let failed = |error: &std::io::Error| Failure::file("read", path, error);
     let size = std::fs::metadata(path).map_err(|e| failed(&e))?.len();
     if size > FILE_BYTES_MAX {
         let shown = path.display();
         return Err(Failure::new(
             Kind::Usage,
-            format_args!("{shown}: a scenario file is at most 1 MiB"),
+            format_args!("{shown}: a file of the lab is at most 1 MiB"),
         ));
     }
     std::fs::read_to_string(path).map_err(|e| failed(&e))

@@ -57,7 +57,7 @@ pub(super) async fn to_file(path: &Path, body: &mut BodyStream) -> Result<u64, F
     let place = partial.0.as_deref().unwrap_or(path);
     let file = std::fs::File::create(place).map_err(failed)?;
     if !special {
-        // The lock ends with the process: partial files without one belong to nobody.
+        // The lock ends with the process: partial files without one have no owner.
         let _ = file.try_lock();
         remove_leftovers(path);
     }
@@ -102,7 +102,7 @@ fn remove_leftovers(path: &Path) {
         }
         let unlocked = std::fs::File::open(entry.path()).and_then(|file| Ok(file.try_lock()?));
         if unlocked.is_ok() {
-            // What cannot be removed stays; it is in nobody's way.
+            // Files that cannot be removed stay, without harm.
             let _ = std::fs::remove_file(entry.path());
         }
     }
@@ -129,7 +129,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if let Some(partial) = &self.0 {
-            // It may never have been created; the error that stopped us is the one to tell.
+            // It may never have been created; the error that ended the download is the one to report.
             let _ = std::fs::remove_file(partial);
         }
     }

@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use carob::client::{GATHERING, Gathered, RequestBuilder};
+use carob::client::{MULTICAST_WAIT, MulticastResponses, RequestBuilder};
 use carob::{Reply, Uri};
 use carob_proto::codec::Host;
 
@@ -12,7 +12,7 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::{Monitor, millis};
 use crate::printer::{self, Answer, Report};
 
-/// Whether a URI names a group: by a multicast address, or the broadcast address.
+/// Returns true if a URI names a multicast address, or the broadcast address.
 pub(in crate::commands) fn is_group(uri: &str) -> bool {
     match Uri::parse(uri).as_ref().map(Uri::host) {
         Ok(Host::Ipv4(address)) => address.is_multicast() || address.is_broadcast(),
@@ -21,17 +21,17 @@ pub(in crate::commands) fn is_group(uri: &str) -> bool {
     }
 }
 
-/// Asks a group; how long its members have to answer.
-pub(in crate::commands) async fn gather(
+/// Sends a multicast request. Returns the responses, and the time for which they are taken.
+pub(in crate::commands) async fn multicast(
     request: RequestBuilder,
     args: &GroupArgs,
     deadline: Option<Duration>,
-) -> Result<(Gathered, Duration), Failure> {
-    let lasts = args.gather.or(deadline).unwrap_or(GATHERING);
-    Ok((request.gather(lasts).await?, lasts))
+) -> Result<(MulticastResponses, Duration), Failure> {
+    let lasts = args.gather.or(deadline).unwrap_or(MULTICAST_WAIT);
+    Ok((request.multicast(lasts).await?, lasts))
 }
 
-/// What it means that nobody has answered.
+/// The failure of a multicast request without a response.
 pub(in crate::commands) fn nobody(uri: &str, lasts: Duration) -> Failure {
     let text = format!(
         "nobody in the group of {uri} answered within {}",
@@ -43,7 +43,7 @@ pub(in crate::commands) fn nobody(uri: &str, lasts: Duration) -> Failure {
     )
 }
 
-/// Asks a group and shows each answer.
+/// Sends a multicast request and shows each response.
 pub(super) async fn run(
     uri: &str,
     request: RequestBuilder,
@@ -54,7 +54,7 @@ pub(super) async fn run(
         let failure = Failure::new(Kind::Usage, "the answers of a group do not fit one file");
         return Err(failure.hint("--json tells them apart on stdout"));
     }
-    let (mut gathered, lasts) = gather(request, &args.group, args.network.deadline).await?;
+    let (mut gathered, lasts) = multicast(request, &args.group, args.network.deadline).await?;
     let (mut answered, mut failed) = (0_u32, None);
     while let Some(reply) = gathered.next().await {
         match reply {
@@ -88,13 +88,13 @@ pub(super) async fn run(
 
 fn show(uri: &str, reply: &Reply, args: &RequestArgs, monitor: &Monitor) {
     if args.show.json {
-        let tally = monitor.tally();
+        let counters = monitor.counters();
         printer::json(&Report {
             uri,
             answer: Answer::new(&reply.response, reply.peer).with_payload(reply.bytes()),
             rtt_ms: millis(reply.after),
-            attempts: tally.copies,
-            retransmissions: tally.retransmissions,
+            attempts: counters.copies,
+            retransmissions: counters.retransmissions,
             timing: None,
         });
         return;

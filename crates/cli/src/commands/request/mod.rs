@@ -144,16 +144,16 @@ impl<'a> Requests<'a> {
                 Ok(outcome) => return Ok(outcome),
                 Err(failure) => failure,
             },
-            Err(carob::Error::Unanswered { peer, after }) => {
+            Err(carob::Error::ResponseSuppressed { peer, after }) => {
                 self.show_silence(uri, began, peer, after).await;
                 return Ok(Outcome::Done);
             }
             Err(error) => {
                 let peer = self.args.message.proxy.as_deref().unwrap_or(uri);
-                Failure::of_request(error, peer, self.monitor.tally().of_last)
+                Failure::of_request(error, peer, self.monitor.counters().of_last)
             }
         };
-        // People are told of the failure itself by whoever gets it.
+        // The caller prints the failure itself.
         let timing = self.timing(began).await;
         if self.args.show.json {
             printer::failure_json(uri, &failure, timing.as_ref());
@@ -175,11 +175,11 @@ impl<'a> Requests<'a> {
         if let Some((body, format)) = content {
             request = request.body(body);
             if let Some(format) = format {
-                request = request.format(format);
+                request = request.content_format(format);
             }
         }
         if let Some(deadline) = network.deadline {
-            request = request.deadline(deadline);
+            request = request.timeout(deadline);
         }
         request = super::via(request, message);
         if let Some(unwanted) = self.args.no_response {
@@ -191,15 +191,15 @@ impl<'a> Requests<'a> {
     /// Shows that no response came, as it was to be.
     async fn show_silence(&self, uri: &str, began: Instant, peer: SocketAddr, after: Duration) {
         let timing = self.timing(began).await;
-        let tally = self.monitor.tally();
+        let counters = self.monitor.counters();
         if self.args.show.json {
             printer::json(&Silence {
                 uri,
                 unanswered: true,
                 peer: peer.to_string(),
                 after_ms: millis(after),
-                attempts: tally.copies,
-                retransmissions: tally.retransmissions,
+                attempts: counters.copies,
+                retransmissions: counters.retransmissions,
                 timing,
             });
             return;
@@ -239,13 +239,13 @@ impl<'a> Requests<'a> {
                 Some(path) => answer.with_file(path, files::to_file(path, &mut body).await?),
                 None => answer.with_payload(&files::whole(&mut body).await?),
             };
-            let tally = self.monitor.tally();
+            let counters = self.monitor.counters();
             printer::json(&Report {
                 uri,
                 answer,
                 rtt_ms: millis(after),
-                attempts: tally.copies,
-                retransmissions: tally.retransmissions,
+                attempts: counters.copies,
+                retransmissions: counters.retransmissions,
                 timing: self.timing(began).await,
             });
             return Ok(outcome);
@@ -280,7 +280,7 @@ impl<'a> Requests<'a> {
         Ok(outcome)
     }
 
-    /// How it went, if that is asked for.
+    /// Timing of the exchange, if `--timing` is set.
     async fn timing(&self, began: Instant) -> Option<Timing> {
         if !self.args.show.timing {
             return None;

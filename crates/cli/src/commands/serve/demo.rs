@@ -11,7 +11,7 @@ const WELCOME: &str = "Carob serves here. What there is: /.well-known/core\n";
 const ECHO: &str = "Send something here by any method with a body, and get it back.\n";
 /// Size of `/large` in bytes.
 const LARGE: usize = 1 << 20;
-/// How long `/slow` takes; well beyond the time an acknowledgement may be held back for it.
+/// Time that `/slow` takes, well beyond the delay of its acknowledgement.
 const SLOW: Duration = Duration::from_millis(1_500);
 
 /// Adds them.
@@ -40,7 +40,7 @@ fn echo() -> Resource {
     let back = |code| {
         move |request: Request| async move {
             let mut response = Response::new(code);
-            if let Some(format) = request.format() {
+            if let Some(format) = request.content_format() {
                 response.set_format(format);
             }
             response.payload = carob::Payload::Whole(request.payload().clone());

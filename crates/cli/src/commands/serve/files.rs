@@ -18,7 +18,7 @@ use super::upload::Partial;
 use crate::{formats, printer};
 
 /// Files up to this size, in bytes, are read whole, so that all blocks are of one state; larger
-/// ones are read block by block as they are asked for.
+/// ones are read block by block on request.
 const WHOLE: u64 = 64 << 10;
 /// Bytes of an upload that are gathered before they are written.
 const GATHER: usize = 64 << 10;
@@ -101,7 +101,7 @@ async fn read(root: Folder, request: Request) -> Result<Response, Refusal> {
         Ok(response) => return acceptable(response, &request),
         Err(folder) => folder,
     };
-    // Whoever waits here occupies no thread, and finds the listing that was read meanwhile.
+    // A request that waits here occupies no thread, and finds the listing read meanwhile.
     let _reading = store.listings.reading.lock().await;
     let asked = Arc::clone(&request);
     let links = on_thread(&folder.clone(), move || {
@@ -124,7 +124,7 @@ fn listing(links: Bytes) -> Response {
     Response::content(ContentFormat::LINK_FORMAT, links)
 }
 
-/// A response in the format that Accept asks for, or 4.06.
+/// A response in the format of Accept, or 4.06.
 fn acceptable(response: Response, request: &Request) -> Result<Response, Refusal> {
     match request.accept() {
         Some(accept) if response.format() != Some(accept) => Err(Refusal::not_acceptable("")),
@@ -144,8 +144,8 @@ async fn state(root: Folder, request: Request) -> Result<Option<ETag>, Refusal> 
     .await
 }
 
-/// The file, or the part of it that is asked for: of a large file the state that the peer's
-/// transfer began with, while that is held.
+/// The file, or the block requested. Of a large file, the state with which the peer's transfer
+/// began, while that is held.
 fn content(
     root: &Folder,
     file: File,
@@ -302,7 +302,7 @@ fn failed(error: &io::Error) -> Refusal {
     }
 }
 
-/// Tells the operator of an error of the system, one each [`REPORT`] at most.
+/// Logs an error of the system for the operator, at most one in each [`REPORT`].
 fn report(error: &io::Error) {
     static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
     /// Milliseconds after the first error before which none is reported.
@@ -344,7 +344,7 @@ mod tests {
             let builder = Server::builder().bind("127.0.0.1:0").fallback(files);
             let server = builder.start().await.unwrap();
             let uri = format!("coap://{}", server.local_address());
-            test(Client::open().unwrap(), uri, folder).await;
+            test(Client::new().unwrap(), uri, folder).await;
         });
         std::fs::remove_dir_all(root).unwrap();
     }
@@ -418,7 +418,7 @@ mod tests {
             assert_eq!(put(1).await.unwrap().code, Code::CREATED);
             let block = |number: u64| client.get(&uri).range(number * 1_024, 1_024);
             let first = block(0).await.unwrap();
-            let other = Client::open().unwrap();
+            let other = Client::new().unwrap();
             let replacing = other.put(&uri).body(vec![2; 100_000]);
             assert_eq!(replacing.await.unwrap().code, Code::CHANGED);
             for number in [1, 50, 97] {

@@ -35,7 +35,7 @@ pub(super) struct Folder {
     pub(super) store: Arc<Store>,
 }
 
-/// What a path leads to.
+/// Target of a path.
 #[derive(Debug)]
 pub(super) enum Found {
     File(File),
@@ -60,7 +60,7 @@ pub(super) struct Entry {
 /// Why a path leads nowhere.
 #[derive(Debug)]
 pub(super) enum PathError {
-    /// It leads, or would lead, outside; or to what is neither file nor folder.
+    /// A target outside the folder, or one that is neither file nor folder.
     Forbidden,
     NotFound,
     /// The request is refused for a reason of its own.
@@ -136,7 +136,7 @@ impl Folder {
         Ok(OsStr::from_bytes(segment))
     }
 
-    /// Returns whether a name is there for clients: dotfiles only if asked for, uploads under way never.
+    /// Returns true if a name is visible to clients: dotfiles by option only, uploads in progress never.
     fn shows(&self, name: &[u8]) -> bool {
         let hidden = name.starts_with(b".") && !self.store.hidden;
         !hidden && !name.starts_with(PARTIAL.as_bytes())
@@ -145,7 +145,7 @@ impl Folder {
     /// The folder of this name in this one.
     pub(super) fn step(&self, name: &OsStr) -> Result<Self, PathError> {
         let flags = READ | OFlag::O_DIRECTORY;
-        // Linux says ENOTDIR of a link that it may not follow; either way nothing is there.
+        // Linux returns ENOTDIR for a link that it may not follow; either way nothing is there.
         let next = openat(self.descriptor.as_fd(), name, flags, Mode::empty())?;
         Ok(self.with(next))
     }
@@ -171,7 +171,7 @@ impl Folder {
         Ok(Some(Place { folder, name }))
     }
 
-    /// What a path leads to.
+    /// Finds the target of a path.
     pub(super) fn find(&self, segments: &[&[u8]]) -> Result<Found, PathError> {
         let Some(Place { folder, name }) = self.walk(segments)? else {
             return Ok(Found::Folder(self.clone()));

@@ -1,4 +1,4 @@
-//! `carob serve --limits`: every limit, its default, and what happens at it.
+//! `carob serve --limits`: every limit, its default, and the behaviour at it.
 
 use std::fmt::Write as _;
 
@@ -10,12 +10,12 @@ use crate::printer;
 const PAGE: &str = "\
 # Limits
 
-What nothing may exceed, and what happens where something would. `carob serve` and `carob proxy` set each with
-`--limit NAME=VALUE`, programs with `Settings::limit` or `Settings::engine`. Numbers are of entries unless the
-name says bytes or the text another unit; `carob serve --limits` prints the same list. How they work together
-under load is in [overload.md](overload.md). `carob serve --limits --markdown` writes this page.
+Resource limits, and the behaviour at each limit. `carob serve` and `carob proxy` set each with
+`--limit NAME=VALUE`, programs with `Config::limit` or `Config::engine`. Numbers count entries unless the name
+says bytes or the text another unit; `carob serve --limits` prints the same list. Their interaction under load is
+in [overload.md](overload.md). `carob serve --limits --markdown` writes this page.
 
-| limit | default | what it limits, and what happens at it |
+| limit | default | meaning, and behaviour at the limit |
 |---|---|---|
 ";
 
@@ -44,7 +44,7 @@ impl Default for FileLimits {
     }
 }
 
-/// Name, what happens at it, and its value.
+/// Name, behaviour at the limit, and value.
 type OfFiles = (
     &'static str,
     &'static str,
@@ -54,15 +54,14 @@ type OfFiles = (
 const OF_FILES: &[OfFiles] = &[
     (
         "upload_disk_bytes",
-        "Bytes on disk of files that are being received (`carob serve --writable`); one source may hold half. \
-         At it: 5.03.",
+        "Bytes on disk of uploads in progress (`carob serve --writable`); one source may hold half. At it: 5.03.",
         |limits| &mut limits.upload_disk_bytes,
     ),
     (
         "snapshots",
         "Files larger than 64 KiB held open for block-wise transfers (`carob serve --dir`), so that a transfer \
-         reads one state of a file that is replaced meanwhile; one source may hold half. At it, the one used \
-         longest ago is closed.",
+         reads one state of a file that is replaced meanwhile; one source may hold half. At it, the least \
+         recently used is closed.",
         |limits| &mut limits.snapshots,
     ),
 ];
@@ -83,7 +82,7 @@ pub(crate) fn all() -> Vec<Listed> {
     of_library.chain(of_files).collect()
 }
 
-/// The limits of the files served, and what is left for the library.
+/// Splits limits into those of the files served and those of the library.
 pub(super) fn of_files(limits: Vec<(String, usize)>) -> (FileLimits, Vec<(String, usize)>) {
     let mut of_files = FileLimits::default();
     let (files, others): (Vec<_>, Vec<_>) = (limits.into_iter())
@@ -141,7 +140,7 @@ pub(super) fn list(as_json: bool, as_page: bool) -> Outcome {
     Outcome::Done
 }
 
-/// What a text says, without where its links lead.
+/// A text without the targets of its links.
 fn plain(about: &str) -> String {
     let mut plain = String::new();
     let mut rest = about;

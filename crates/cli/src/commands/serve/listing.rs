@@ -26,7 +26,7 @@ const LIFETIME_RECENT: Duration = Duration::from_secs(1);
 /// Listings of folders as links (RFC 6690 2).
 #[derive(Debug, Default)]
 pub(super) struct Listings {
-    /// Held by whoever reads a folder.
+    /// Held while a folder is read.
     pub(super) reading: tokio::sync::Mutex<()>,
     /// Oldest first.
     kept: Mutex<VecDeque<Listing>>,

@@ -11,9 +11,9 @@ use serde_json::json;
 
 use crate::clock::Utc;
 
-/// How often `/time` changes.
+/// Interval at which `/time` changes.
 const TICK: Duration = Duration::from_secs(1);
-/// How long a time told is good: an observer that hears nothing for longer asks again.
+/// Max-Age of a notified time. An observer without a newer notification registers again after it.
 const TIME_MAX_AGE: Duration = Duration::from_secs(5);
 /// The records of `/sensors`: name, unit, value (RFC 8428).
 const SENSORS: [(&str, &str, f64); 2] = [("temperature", "Cel", 21.5), ("humidity", "%RH", 48.0)];
@@ -47,7 +47,7 @@ fn time() -> Resource {
     resource
 }
 
-/// Tells of each second when it begins.
+/// Notifies observers when a second begins.
 async fn tick(changes: Notifier) {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -86,7 +86,7 @@ fn number(code: Code, number: i64) -> Response {
     response
 }
 
-/// What a POST adds: 1 unless it says.
+/// The summand of a POST: 1 without a payload.
 fn summand(payload: &[u8]) -> Option<i64> {
     match core::str::from_utf8(payload).ok()?.trim() {
         "" => Some(1),

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use carob::server::ServerBuilder;
-use carob::{AmplificationLimit, Finish, Server, ServerDtls, ServerTls, Settings};
+use carob::{AmplificationLimit, Config, Server, ServerDtls, ServerTls, ShutdownOutcome};
 
 use crate::args::{self, ListenArgs, ServeArgs};
 use crate::failure::{Failure, Kind, Outcome};
@@ -32,7 +32,7 @@ use super::operator;
 use super::stop::{self, Stop};
 use super::tls;
 
-/// How long a stopping server waits for what is under way.
+/// Time for which a stopping server waits for requests in flight.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// The largest body that blocks of 1024 bytes can carry (RFC 7959 2.2), in bytes.
 #[cfg(unix)]
@@ -64,16 +64,21 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     let operator = operator::open(operator).await?;
     let with_controller = args::timed(choice.profile, choice.cc.as_deref())?;
     let with_controller = super::counted(with_controller, count_option);
-    let with_controller = (aggregate.into_iter()).fold(with_controller, Settings::aggregate);
+    let with_controller = (aggregate.into_iter()).fold(with_controller, Config::aggregate);
     let mut limit = AmplificationLimit::default();
     for &(prefix, on) in &amplification_limit {
         limit.set(prefix, on);
     }
-    let with_controller = amplification_limit
-        .into_iter()
-        .fold(with_controller, |settings, (prefix, on)| {
-            settings.amplification_limit(prefix, on)
-        });
+    let with_controller =
+        amplification_limit
+            .into_iter()
+            .fold(with_controller, |settings, (prefix, on)| {
+                if on {
+                    settings.limit_amplification(prefix)
+                } else {
+                    settings.exempt_from_amplification_limit(prefix)
+                }
+            });
     let mut settings = Monitor::open(&watch)?.of_server(with_controller);
     let server = Server::builder().bind(bind).sockets(sockets);
     let mut builder = live::resources(demo::resources(server));
@@ -89,7 +94,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         (builder, settings) = with_folder(builder, settings, &folder, options)?;
     }
     let settings = with_limits(settings, of_library)?;
-    let server = builder.settings(settings).start().await.map_err(|error| {
+    let server = builder.config(settings).start().await.map_err(|error| {
         let in_use = matches!(&error, carob::OpenError::Bind { source, .. }
             if source.kind() == std::io::ErrorKind::AddrInUse);
         let failure = Failure::from(error);
@@ -99,7 +104,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
             failure
         }
     })?;
-    // Whoever reads that line may ask at once.
+    // A reader of that line may send requests at once.
     let mut stop = Stop::listen()?;
     let uri = |&(scheme, address)| args::authority(scheme, address);
     let uris: Vec<String> = server.addresses().iter().map(uri).collect();
@@ -108,8 +113,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     output::finish()?;
     stop.asked_while(server.closed()).await?;
     tokio::select! {
-        finish = server.shut_down(GRACE) => {
-            if let Finish::CutOff { .. } = finish {
+        finish = server.shutdown(GRACE) => {
+            if let ShutdownOutcome::Aborted { .. } = finish {
                 printer::remark(&super::cut_off(&finish));
             }
             Ok(Outcome::Done)
@@ -118,11 +123,11 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     }
 }
 
-/// The settings with the limits that were asked for.
+/// The settings with the limits of the command line.
 pub(super) fn with_limits(
-    settings: Settings,
+    settings: Config,
     limits: Vec<(String, usize)>,
-) -> Result<Settings, Failure> {
+) -> Result<Config, Failure> {
     limits
         .into_iter()
         .try_fold(settings, |settings, (name, value)| {
@@ -131,7 +136,7 @@ pub(super) fn with_limits(
         })
 }
 
-/// The server with the connections that were asked for.
+/// The server with the connection transports of the command line.
 pub(super) fn taking_connections(
     mut builder: ServerBuilder,
     args: ListenArgs,
@@ -201,7 +206,7 @@ pub(super) fn taking_connections(
     Ok(builder)
 }
 
-/// Settings of served files.
+/// Config of served files.
 #[cfg_attr(not(unix), allow(dead_code, reason = "files are served on Unix only"))]
 struct Files {
     writable: bool,
@@ -212,14 +217,14 @@ struct Files {
 #[cfg(unix)]
 fn with_folder(
     builder: ServerBuilder,
-    settings: Settings,
+    settings: Config,
     folder: &Path,
     Files {
         writable,
         hidden,
         limits,
     }: Files,
-) -> Result<(ServerBuilder, Settings), Failure> {
+) -> Result<(ServerBuilder, Config), Failure> {
     let store = store::Store::new(hidden, limits);
     let root = folder::Folder::open(folder, store)
         .map_err(|error| Failure::file("serve the folder", folder, &error))?;
@@ -243,10 +248,10 @@ fn with_folder(
 #[cfg(not(unix))]
 fn with_folder(
     _: ServerBuilder,
-    _: Settings,
+    _: Config,
     folder: &Path,
     _: Files,
-) -> Result<(ServerBuilder, Settings), Failure> {
+) -> Result<(ServerBuilder, Config), Failure> {
     let text = format!(
         "cannot serve {}: --dir needs a Unix system",
         folder.display()

@@ -97,7 +97,7 @@ impl Store {
 #[derive(Debug)]
 pub(super) struct DiskQuota {
     limit: u64,
-    /// Of sources that hold any: at most one entry for each upload under way.
+    /// Bytes held in total and by source: at most one entry for each upload in progress.
     held: Mutex<(u64, BTreeMap<IpAddr, u64>)>,
 }
 

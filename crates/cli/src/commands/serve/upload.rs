@@ -54,7 +54,7 @@ impl Place {
         let random = getrandom::u64().map_err(io::Error::from)?;
         let temporary = format!("{PARTIAL}{random:016x}");
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
-        // Nobody else reads what will replace a file that they may not read.
+        // Readable by its owner only, as the file that it replaces may be.
         let created = Mode::from_bits_truncate(mode.map_or(OF_NEW, |_| 0o600) as _);
         let folder = self.folder.descriptor.as_fd();
         let file = File::from(openat(folder, temporary.as_str(), flags, created)?);
@@ -67,7 +67,7 @@ impl Place {
             held,
             complete: false,
         };
-        // The lock ends with the process, and tells other servers of the folder that it lives.
+        // The lock ends with the process, and shows other servers of the folder that it lives.
         // Systems without locks have none to look for either.
         let _ = partial.file.try_lock();
         if let Some(mode) = mode {

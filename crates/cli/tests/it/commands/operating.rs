@@ -18,7 +18,7 @@ fn fetch(uri: &str) -> String {
     response
 }
 
-/// Waits for a line in what is told.
+/// Waits for a line in the page.
 fn expect(uri: &str, line: &str) {
     let began = Instant::now();
     loop {

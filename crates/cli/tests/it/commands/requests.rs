@@ -344,7 +344,7 @@ fn slow_who_wants_no_response_is_done_when_the_request_has_arrived() {
     }
     let ran = carob(&["put", &echo, "some text", "--no-response"]);
     assert!(ran.stderr.contains("none was asked for"), "{ran:?}");
-    // Errors are told still, and so is what a server says all the same.
+    // Errors are still reported, and so are responses that come all the same.
     let ran = carob(&["get", &nothing, "--no-response=2xx"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let ran = carob(&["get", &nothing, "--no-response=4xx,5xx", "--json"]);

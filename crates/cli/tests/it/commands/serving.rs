@@ -127,7 +127,7 @@ fn slow_a_source_that_has_not_shown_where_it_is_gets_a_challenge_and_then_all_of
         "by default"
     );
     assert!(report["messages"]["challenged"].as_u64().unwrap() > 0);
-    // Without being told so, not on loopback.
+    // Not on loopback without the option.
     let server = Server::start();
     let ran = carob(&["get", &server.path("large"), "-v"]);
     assert!(!ran.stderr.contains("4.01"));
@@ -184,7 +184,7 @@ fn all_limits_are_listed_for_people_and_for_programs() {
     let listed = carob(&["serve", "--limits"]);
     let text = listed.quiet();
     assert!(
-        text.contains("observers=32768\n    Observations of our resources"),
+        text.contains("observers=32768\n    Observers of this endpoint"),
         "{text}"
     );
     let all = carob(&["serve", "--limits", "--json"]).json();

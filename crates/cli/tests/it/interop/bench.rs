@@ -169,7 +169,7 @@ impl Bench {
         self.client.ask(&self.scratch, self.server.to(), ask)
     }
 
-    /// Asks the server itself by our own client, whoever the other client is; to get a 2.xx.
+    /// Sends a request by our own client, whichever the case's client is. Expects a 2.xx.
     pub(crate) fn ask_aside(&self, ask: &Ask<'_>) -> Answer {
         let answer = Client::Carob.ask(&self.scratch, self.server.to(), ask);
         assert!(answer.is_success(), "{ask:?} failed\n{}", answer.said);

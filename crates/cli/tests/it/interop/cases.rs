@@ -1,4 +1,4 @@
-//! The cases: what is asked, and what must have happened afterwards.
+//! The cases: requests, and the assertions after them.
 
 #[path = "cases/copies.rs"]
 pub(crate) mod copies;

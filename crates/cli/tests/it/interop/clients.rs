@@ -94,7 +94,7 @@ impl<'a> Ask<'a> {
         Self { etag, ..self }
     }
 
-    /// Of what is asked for.
+    /// Sets the block size to request.
     pub(crate) fn block_size(self, bytes: u16) -> Self {
         let block_size = Some(bytes);
         Self { block_size, ..self }
@@ -406,7 +406,7 @@ fn libcoap(ask: &Ask<'_>, transport: Transport) -> Command {
     command
 }
 
-/// A client of ours on a peer's library; README.md here says what it can be told.
+/// A client of ours on a peer's library; README.md here has its options.
 fn ours(peer: Peer, ask: &Ask<'_>, uri: &str) -> Command {
     let mut command = program(peer, "client");
     command.args([ask.method, uri]);

@@ -8,8 +8,8 @@ use std::{
 };
 
 use carob::{
-    Client, ClientTls, Code, ContentFormat, Identity, Resource, Response, Server, ServerTls,
-    Settings,
+    Client, ClientTls, Code, Config, ContentFormat, Identity, Resource, Response, Server,
+    ServerTls,
     server::{Request, fixed, get},
 };
 
@@ -28,21 +28,21 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     })
 }
 
-/// What a client or server is told; `strict` demands a CSM.
-pub(crate) fn settings(certificates: &Certificates, strict: bool) -> Settings {
+/// Config of a client or server; `strict` demands a CSM.
+pub(crate) fn settings(certificates: &Certificates, strict: bool) -> Config {
     let tls = ClientTls::new().trust_pem(&pem(&certificates.authority));
-    Settings::new()
+    Config::new()
         .tls(tls.expect("a certificate"))
         .connections(|connections| connections.csm_required = strict)
 }
 
 pub(crate) fn client(certificates: &Certificates, strict: bool) -> Client {
-    let builder = Client::builder().settings(settings(certificates, strict));
+    let builder = Client::builder().config(settings(certificates, strict));
     builder.open().expect("a socket")
 }
 
-/// A server with `/hello`, and with `/reverse`, which asks whoever asks for `/hello`, over the same
-/// connection, and answers with what it gets.
+/// A server with `/hello` and `/reverse`. The latter requests `/hello` from its client over the same
+/// connection, and answers with the response.
 async fn server(transport: Transport, certificates: &Certificates, strict: bool) -> Server {
     let own = Arc::new(OnceLock::<Client>::new());
     let asks = Arc::clone(&own);
@@ -69,7 +69,7 @@ async fn server(transport: Transport, certificates: &Certificates, strict: bool)
     });
     let builder = Server::builder()
         .without_datagrams()
-        .settings(settings(certificates, strict))
+        .config(settings(certificates, strict))
         .resource(
             "/hello",
             fixed(Response::content(ContentFormat::TEXT_PLAIN, HELLO)),

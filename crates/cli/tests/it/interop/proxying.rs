@@ -1,6 +1,6 @@
 //! Proxies: their clients through ours to their servers, and our client through theirs to ours.
 //!
-//! Each peer's own command asks where it can be told a proxy (libcoap, aiocoap); our programs on the
+//! Each peer's own command is used where it has an option for a proxy (libcoap, aiocoap); our programs on the
 //! other libraries add Proxy-Uri as an option.
 
 use std::{fs, process::Command, time::Duration};

@@ -36,7 +36,7 @@ pub(crate) struct Paths {
     pub(crate) filter: (&'static str, &'static [&'static str]),
     /// POST adds one, GET gives the number and can be observed, where the server has such a thing.
     pub(crate) count: Option<&'static str>,
-    /// Grows by itself, of which observers are told by NON, where the server has such a thing.
+    /// A counter that grows by itself, with NON notifications, where the server has one.
     pub(crate) ticks: Option<&'static str>,
     /// 4 KiB of letters that POST shifts, to be observed, where the server has such a thing.
     pub(crate) bulk: Option<&'static str>,

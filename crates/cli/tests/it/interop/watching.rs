@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const LINGER: Duration = Duration::from_secs(20);
 /// How long libcoap's client observes: it ends by the clock only.
 const LIBCOAP_SECONDS: u64 = 8;
-/// What is longer is told by its length and its sum.
+/// Longer states are shown by their length and checksum.
 const TEXT_MAX: usize = 64;
 
 /// How an observer ends.
@@ -207,7 +207,7 @@ impl InProcess {
         let stop = Arc::new(AtomicBool::new(false));
         let (seen, stopped) = (Arc::clone(&states), Arc::clone(&stop));
         let observe = async move {
-            let client = carob::Client::open().expect("a socket");
+            let client = carob::Client::new().expect("a socket");
             let registered = client.get(&*uri).observe().await;
             let mut observation = registered.expect("the registration is answered");
             for _ in 0..count {

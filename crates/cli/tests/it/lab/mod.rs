@@ -7,6 +7,8 @@ mod notifications;
 mod reproduce;
 mod run;
 mod show;
+mod study;
+mod sweep;
 mod tcp;
 mod wireless;
 mod wrong;

@@ -110,13 +110,13 @@ fn slow_reproduce_runs_again_with_another_number_of_seeds() {
 }
 
 #[test]
-fn reproduce_says_who_is_before_whom_in_wireless_networks() {
+fn reproduce_ranks_algorithms_in_wireless_networks() {
     let folder = Folder::new("reproduce-networks");
     let text = folder.says(&["lab", "reproduce", "cocoaplus"]);
     for part in [
         "Table 2, settling times in seconds",
         "Table 3, PDR in per cent",
-        "CoCoA+ has a higher PDR than default CoAP in 7 of 8 rows of print",
+        "CoCoA+ has a higher PDR than default CoAP in 7 of 8 published rows",
         "Report: reports/reproduce-cocoaplus.html\n",
     ] {
         assert!(text.contains(part), "{part}\n{text}");

@@ -238,7 +238,7 @@ fn slow_without_arguments_it_compares_controllers_and_says_what_is_next() {
         "carob/default-high",
         "With error high, ",
         "(95 % interval ",
-        "3 of 32 controllers are compared",
+        "3 of 33 controllers are compared",
         "Link: down 30 kbit/s, 400 ms; up 60 kbit/s, 200 ms",
         "low 2 %, medium 10 %, high 18 %",
         "Report: reports/carob-default.html\n",
@@ -267,7 +267,7 @@ fn an_event_log_has_every_endpoint_and_changes_nothing() {
         let matching = |line: &&Value| line["host"] == host && line["event"] == event;
         lines.iter().filter(matching).count()
     };
-    // A body of 400 blocks: each is asked for, answered and heard of at both ends.
+    // A body of 400 blocks: each is requested, answered and logged at both ends.
     assert_eq!(of(0, "answered"), 400);
     assert!(of(0, "sent") >= 400 && of(1, "received") >= 400);
     assert!(of(1, "replied") >= 400 && of(0, "received") >= 400);

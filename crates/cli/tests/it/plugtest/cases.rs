@@ -55,7 +55,7 @@ macro_rules! for_each_plugtest {
             td_coap_obs_06 = "TD_COAP_OBS_06" => observe::reset, "client refuses by RST", "RST to the next notification, then silence";
             td_coap_obs_07 = "TD_COAP_OBS_07" => observe::deleted, "observed resource deleted", "4.04 in CON without Observe, then silence";
             td_coap_obs_08 = "TD_COAP_OBS_08" => observe::format_changed, "its format changes", "4.06 in CON without Observe, then silence";
-            td_coap_obs_09 = "TD_COAP_OBS_09" => observe::updated, "its content is replaced", "the new content is told";
+            td_coap_obs_09 = "TD_COAP_OBS_09" => observe::updated, "its content is replaced", "the notification has the new content";
             td_coap_obs_10 = "TD_COAP_OBS_10" => observe::unrelated_get, "a GET beside it", "another token, no Observe; notifications go on";
             td_coap_obs_11 = "TD_COAP_OBS_11" => observe::lossy, "loss", "lost notifications and lost ACKs: repeated; never two notifications at a time";
             td_coap_obs_12 = "TD_COAP_OBS_12" => observe::stopped, "GET with Observe 1", "the same token, ACK without Observe, then silence";

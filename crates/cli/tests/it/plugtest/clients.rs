@@ -2,10 +2,10 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use carob::{BlockSize, Code, OptionNumber, Response, Settings, client::Update};
+use carob::{BlockSize, Code, Config, OptionNumber, Response, client::Update};
 use tokio::time::timeout;
 
-use super::program::{self, Told};
+use super::program::{self, Task};
 use super::setup::{Setup, Who};
 use crate::installed::Peer;
 
@@ -209,14 +209,14 @@ fn unhex(text: &str) -> Vec<u8> {
 #[derive(Debug)]
 pub(crate) enum Client {
     Ours(carob::Client),
-    Theirs(Peer, Told),
+    Theirs(Peer, Task),
 }
 
 /// A resource that a client observes.
 #[derive(Debug)]
 pub(crate) enum Watch {
     Ours(carob::client::Observation),
-    Theirs(Told),
+    Theirs(Task),
 }
 
 impl Client {
@@ -224,7 +224,7 @@ impl Client {
         match who {
             Who::Ours => {
                 let size = BlockSize::from_bytes_at_most(setup.block.into());
-                let settings = Settings::new()
+                let settings = Config::new()
                     .block_size(size.expect("a block size"))
                     .parameters(setup.parameters());
                 let settings = settings.engine(move |config| {
@@ -233,7 +233,7 @@ impl Client {
                         config.token_length = 0;
                     }
                 });
-                let client = carob::Client::builder().settings(settings).open();
+                let client = carob::Client::builder().config(settings).open();
                 Self::Ours(client.expect("a client opens"))
             }
             Who::Theirs(peer) => {

@@ -38,7 +38,7 @@ const ROWS: &[Row] = &[
     Row {
         columns: &[AiocoapClient],
         cases: &["TD_COAP_OBS_04"],
-        reason: "aiocoap's client does not register again when what it was told is stale",
+        reason: "aiocoap's client does not register again when its representation is stale",
     },
 ];
 

@@ -1,4 +1,4 @@
-//! A program on a peer's library that makes clients and servers as it is told; README.md in
+//! A program on a peer's library that makes clients and servers on command; README.md in
 //! `interop/` has its commands. There is one for each peer and the whole run; it ends when its
 //! input does, at the latest with this process.
 
@@ -34,9 +34,9 @@ pub(crate) struct Program {
     listeners: Listeners,
 }
 
-/// Something the program was told to do, and what it says about it.
+/// A command to the program, and its output.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Task {
     program: &'static Program,
     tag: String,
     lines: UnboundedReceiver<String>,
@@ -71,7 +71,7 @@ impl Program {
                 let (tag, text) = line.split_once(' ').unwrap_or((&line, ""));
                 let listeners = told.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(listener) = listeners.get(tag) {
-                    // Whoever has stopped listening needs no more.
+                    // A listener that was dropped needs no more.
                     let _ = listener.send(text.to_owned());
                 }
             }
@@ -83,7 +83,7 @@ impl Program {
     }
 
     /// Tells it to do something new.
-    pub(crate) fn tell(&'static self, command: &str) -> Told {
+    pub(crate) fn tell(&'static self, command: &str) -> Task {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let tag = format!("t{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let (sender, lines) = unbounded_channel();
@@ -93,7 +93,7 @@ impl Program {
             .unwrap_or_else(PoisonError::into_inner);
         listeners.insert(tag.clone(), sender);
         drop(listeners);
-        let told = Told {
+        let told = Task {
             program: self,
             tag,
             lines,
@@ -103,7 +103,7 @@ impl Program {
     }
 }
 
-impl Told {
+impl Task {
     /// What commands about it name it by.
     pub(crate) fn tag(&self) -> &str {
         &self.tag
@@ -148,7 +148,7 @@ impl Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for Task {
     fn drop(&mut self) {
         let listeners = self.program.listeners.lock();
         let mut listeners = listeners.unwrap_or_else(PoisonError::into_inner);

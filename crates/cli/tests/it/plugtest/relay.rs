@@ -122,7 +122,7 @@ impl Drop for Relay {
     }
 }
 
-/// Errors are passed over: whoever is gone looks like loss, and the transcript shows it.
+/// Errors are passed over: a peer that is gone looks like loss, and the transcript shows it.
 async fn run(clients: UdpSocket, upstream: UdpSocket, server: SocketAddr, record: Record) {
     let mut client = None;
     let (mut up, mut down) = (vec![0; DATAGRAM_BYTES_MAX], vec![0; DATAGRAM_BYTES_MAX]);

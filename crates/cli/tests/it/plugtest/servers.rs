@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use carob::{BlockSize, Settings};
+use carob::{BlockSize, Config};
 use tokio::time::sleep;
 
 use super::observed::Ticking;
-use super::program::{self, Told};
+use super::program::{self, Task};
 use super::resources;
 use super::setup::{SERVER_BLOCK, Setup, Who};
 use crate::process::free_port;
@@ -33,7 +33,7 @@ enum Running {
         carob::Server,
         #[allow(dead_code, reason = "held so that it goes on")] Ticking,
     ),
-    Theirs(Told),
+    Theirs(Task),
 }
 
 impl Server {
@@ -113,12 +113,12 @@ impl Drop for Server {
 async fn ours(port: u16, setup: Setup) -> Running {
     let size = BlockSize::from_bytes_at_most(SERVER_BLOCK.into()).expect("a block size");
     for _ in 0..TRIES {
-        let settings = Settings::new()
+        let settings = Config::new()
             .block_size(size)
             .parameters(setup.parameters());
         let builder = carob::Server::builder()
             .bind(format!("127.0.0.1:{port}"))
-            .settings(settings);
+            .config(settings);
         let (builder, ticking) = resources::all(builder, TICK);
         if let Ok(server) = builder.start().await {
             return Running::Ours(server, ticking);

@@ -1,4 +1,4 @@
-//! How a wireless network takes a burst of all nodes at once.
+//! Metrics of a burst: all nodes of a wireless network send at the same time.
 
 use carob_cc::time::Duration;
 use carob_sim::mesh::record::{MeshBin, MeshRecord};
@@ -8,11 +8,11 @@ use crate::metrics::seconds;
 /// Messages made in so much time are compared with those before the burst (Betzler et al. 2015,
 /// section 4.2).
 const WINDOW: Duration = Duration::from_secs(20);
-/// How long they may take on average, over those before, to count as settled.
+/// Ratio of mean delay to that before the burst, up to which the network counts as settled.
 const SETTLED: f64 = 1.1;
 /// RTOs are averaged over so much time.
 const RTO_WINDOW: Duration = Duration::from_secs(10);
-/// How long RTOs are looked at after the burst.
+/// Time after the burst over which RTOs are evaluated.
 const RTO_AFTER: Duration = Duration::from_secs(60);
 
 /// Adds the samples of one run, if it has a burst and a time before it.
@@ -52,7 +52,7 @@ pub(super) fn collect(record: &MeshRecord, add: &mut impl FnMut(&'static str, f6
     }
 }
 
-/// What messages made in these spans took on average, those that were lost apart.
+/// Mean delay in seconds of the messages generated in these bins and received.
 fn delay(bins: &[MeshBin]) -> Option<f64> {
     let received: u64 = bins.iter().map(|bin| u64::from(bin.received)).sum();
     let sum: f64 = bins.iter().map(|bin| seconds(bin.delay)).sum();

@@ -34,7 +34,7 @@ fn sum(record: &MeshRecord, of: Count) -> f64 {
     record.nodes.iter().map(of).sum::<u64>() as f64
 }
 
-/// What became of messages.
+/// Metrics of messages.
 fn messages(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
     let sum = |of: Count| sum(record, of);
     let (generated, received) = (sum(|n| n.generated), sum(|n| n.received));
@@ -84,7 +84,7 @@ fn messages(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
     }
 }
 
-/// What messages took.
+/// Metrics of delays and settling times.
 fn times(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
     let mut all = record.delay.clone();
     all.merge(&record.burst_delay);
@@ -121,7 +121,7 @@ fn times(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
     add("delay_steps", risen.count() as f64);
 }
 
-/// What controllers believed.
+/// Metrics of the controllers' RTOs.
 fn timers(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
     let init = &record.rto_init;
     mean("rto_init_s", init, add);
@@ -158,7 +158,7 @@ fn timers(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
     }
 }
 
-/// What radios and routers did.
+/// Metrics of radios and routers.
 fn layers(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
     let sums: [(&'static str, Count); 7] = [
         ("mac_drops", |n| n.mac.drops()),

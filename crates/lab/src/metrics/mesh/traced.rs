@@ -1,11 +1,11 @@
-//! What the traced node of a wireless network goes through.
+//! Metrics of the traced node of a wireless network.
 
 use carob_cc::time::Duration;
 use carob_sim::mesh::record::{MeshRecord, Traced};
 
 use crate::metrics::seconds;
 
-/// How long after it a change of the parent is recent.
+/// Time for which a change of the parent counts as recent.
 const RECENT: Duration = Duration::from_secs(60);
 /// An RTO below this is low.
 const LOW: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Small cases worked by hand, and what is told to whom in which order.
+//! Small cases worked by hand, and the order of the controller's evidence.
 
 use std::cell::RefCell;
 
@@ -131,11 +131,11 @@ fn notifications_leave_when_they_may() {
     assert_eq!(steps[1].ended, Instant::ZERO + Duration::from_secs(3));
 }
 
-/// Timers of 1 s that stay, and notes of what was told.
+/// Timers of a constant 1 s, and a record of the evidence.
 #[derive(Debug, Default)]
 struct Recorder {
     told: RefCell<Vec<String>>,
-    counting: Option<Counting>,
+    counting: Option<CopyTagging>,
     confirms: bool,
 }
 
@@ -182,12 +182,12 @@ impl Controller for Recorder {
         self.note(abandoned.now, format_args!("abandoned after {n}"));
     }
 
-    fn must_confirm(&self, _: &Departure<'_>) -> bool {
+    fn must_confirm(&self, _: &SendCandidate<'_>) -> bool {
         self.confirms
     }
 
-    fn counting(&self) -> Counting {
-        self.counting.unwrap_or(Counting::Off)
+    fn copy_tagging(&self) -> CopyTagging {
+        self.counting.unwrap_or(CopyTagging::Off)
     }
 }
 
@@ -237,9 +237,9 @@ fn answers_to_what_was_given_up_are_told_as_such() {
 #[test]
 fn who_tells_copies_apart_learns_which_was_answered() {
     for counting in [
-        Counting::EveryCopy,
-        Counting::RepeatedCopies,
-        Counting::Token,
+        CopyTagging::EveryCopy,
+        CopyTagging::RepeatedCopies,
+        CopyTagging::Token,
     ] {
         let recorder = Recorder {
             counting: Some(counting),

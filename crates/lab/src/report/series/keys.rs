@@ -1,4 +1,4 @@
-//! What stands around the panels: the legend, the names of phases, notes beside titles.
+//! Surroundings of the panels: the legend, the names of phases, notes beside titles.
 
 use super::panel::{cap, cross, rung};
 use super::{Drawing, KEYS_LEFT, letter};
@@ -7,7 +7,7 @@ use crate::replay::{Outcome, Run, Step, Totals};
 use crate::report::frame::{DrawKey, Key, WIDTH, legend};
 use crate::report::svg::{Svg, text_width};
 
-/// What the marks mean that there are; gives its height.
+/// Draws the legend of the marks in use; returns its height.
 pub(super) fn marks_key(svg: &mut Svg, runs: &[Run]) -> f64 {
     let any = |is: fn(&Step) -> bool| runs.iter().flat_map(|run| &run.steps).any(is);
     let all: [(bool, &str, &DrawKey); 8] = [
@@ -85,7 +85,7 @@ pub(super) fn phases_key(svg: &mut Svg, drawing: &Drawing<'_>, top: f64) -> f64 
     y + 14.0 - top
 }
 
-/// What stands beside the names of controllers: a text for each run, and what it says.
+/// Notes beside the names of controllers: a text for each run, and an explanation.
 pub(super) struct Notes {
     pub(super) texts: Vec<String>,
     pub(super) reading: &'static str,

@@ -13,7 +13,7 @@ use super::frame::{Frame, WIDTH, left_margin};
 use super::scale::{Mapping, Scale};
 use super::sequence::TOOLTIPS_MAX;
 use super::svg::Svg;
-use crate::marks::{FOOTNOTE, is_choice, marked};
+use crate::footnotes::{FOOTNOTE, is_choice, marked};
 use crate::replay::{Event, Run, Script};
 use keys::{Notes, marks_key, phases_key};
 use panel::Panel;
@@ -106,7 +106,7 @@ fn arrangement(panels: usize, events: usize) -> (usize, f64) {
     }
 }
 
-/// What all panels have in common.
+/// Scales and sizes common to all panels.
 struct Drawing<'a> {
     script: &'a Script,
     /// Where each event begins, in exchanges, and where the last one ends.
@@ -277,7 +277,7 @@ mod tests {
     fn choices_of_this_project_are_marked() {
         let svg = || figure("rtt 1 s", &["default", "cocoa-03"]);
         assert!(!svg().contains(FOOTNOTE));
-        let svg = crate::marks::tests::pretending("cocoa-03", svg);
+        let svg = crate::footnotes::tests::pretending("cocoa-03", svg);
         assert!(svg.contains(">cocoa-03 *</text>") && svg.contains(FOOTNOTE));
     }
 

@@ -220,7 +220,7 @@ impl Panel<'_> {
         svg.path("given-up", &paths.given_up);
     }
 
-    /// What each event is and what came of it, where the pointer is.
+    /// Draws the tooltips: each event and its outcome.
     pub(super) fn tooltips(&self, svg: &mut Svg, run: &Run) {
         let Frame { top, bottom, .. } = self.frame;
         let events = self.drawing.script.events.iter().enumerate();

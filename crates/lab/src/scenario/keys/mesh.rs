@@ -6,7 +6,7 @@ use super::Key;
 use super::table::key;
 use crate::scenario::value::Kind;
 
-/// Whether a key is of wireless networks only.
+/// Returns true for keys of wireless networks only.
 pub(in crate::scenario) fn is_of_mesh(path: &str) -> bool {
     MESH_KEYS.iter().any(|key| key.path == path)
 }
@@ -382,7 +382,7 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "rpl.loops",
         Kind::Word(&["forward", "drop", "repair"]),
         None,
-        "What becomes of packets that go the wrong way: they go on (2.7), are dropped (3.0), or ranks are told anew, too (3.x).",
+        "Handling of packets that go the wrong way: forwarded (2.7), dropped (3.0), or dropped with ranks sent anew (3.x).",
     ),
     key(
         "rpl.dio_interval_min",

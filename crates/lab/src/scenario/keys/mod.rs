@@ -18,11 +18,11 @@ pub use table::{KEYS, TRANSMISSION_KEYS};
 pub struct Key {
     /// Its path, such as `link.down.rate`.
     pub path: &'static str,
-    /// What it takes.
+    /// Values it accepts.
     pub kind: Kind,
     /// Its value where none is set; `None` if it must be set or is optional (see `about`).
     pub default: Option<&'static str>,
-    /// What it means, in a sentence.
+    /// Meaning, one sentence.
     pub about: &'static str,
 }
 
@@ -106,7 +106,7 @@ const OPEN_TABLES: [(&str, &str, &str); 9] = [
 pub struct Found {
     /// Its full path.
     pub path: String,
-    /// What it takes.
+    /// Values it accepts.
     pub kind: Kind,
 }
 
@@ -148,7 +148,7 @@ pub fn exact(path: &str) -> Option<Found> {
     }
 }
 
-/// Whether a key may differ from cell to cell without being swept.
+/// Returns true if a key may differ from cell to cell without being swept.
 fn is_of_cells(path: &str) -> bool {
     let table = path.split('.').next().unwrap_or_default();
     matches!(
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(path("cc.alpha"), Ok("cc.alpha".into()));
         assert_eq!(path("tcp.mss"), Ok("tcp.mss".into()));
         assert_eq!(path("tcp.profile"), Ok("tcp.profile".into()));
-        // The algorithm's name says which it is.
+        // The algorithm's name identifies it.
         assert_eq!(path("tcp.congestion"), Err(NotFound::Unknown(None)));
         assert_eq!(
             path("algorithm.default.rto_max"),

@@ -108,7 +108,13 @@ const GENERAL: &[Key] = &[
         "run.until",
         Kind::Word(&["answered", "closed", "time-limit"]),
         Some("answered"),
-        "When a run is over: when every client has its last response, when all connections are closed, too, or at `run.time_limit` whoever is done.",
+        "When a run is over: when every client has its last response, when all connections are closed, too, or at `run.time_limit` regardless of clients.",
+    ),
+    key(
+        "run.network",
+        Kind::Word(&["link", "mesh"]),
+        Some("link"),
+        "The network that clients and servers share: a link, or a wireless network of many hops, on whose nodes the clients are spread.",
     ),
     key(
         "workload.kind",
@@ -225,6 +231,36 @@ const GENERAL: &[Key] = &[
         "Whether copies of a request that the server has worked on take it as long as the request, or no time.",
     ),
     key(
+        "workload.request_period",
+        Kind::Time,
+        Some("0 s"),
+        "Time from one request of a client to its next, whatever became of earlier ones; with 0 s each follows the response to the one before.",
+    ),
+    key(
+        "workload.request_jitter",
+        Kind::Time,
+        Some("0 s"),
+        "The most that a periodic request comes late, drawn for each.",
+    ),
+    key(
+        "workload.request_burst",
+        Kind::Whole(1, 1_000),
+        Some("1"),
+        "Periodic requests at once in a burst.",
+    ),
+    key(
+        "workload.burst_probability",
+        Kind::Percent,
+        Some("0 %"),
+        "Share of periods that bring a burst instead of one request.",
+    ),
+    key(
+        "workload.poll",
+        Kind::Time,
+        Some("0 s"),
+        "Interval at which a sleepy client polls: datagrams for it wait until then. With 0 s it always receives.",
+    ),
+    key(
         "workload.parallel",
         Kind::Whole(1, 1_024),
         Some("1"),
@@ -240,7 +276,31 @@ const GENERAL: &[Key] = &[
         "mix.second",
         Kind::Text,
         None,
-        "Algorithm of other clients on the same link, which do the same; without it there are none.",
+        "Algorithm of other clients on the same network, which do the same but for the keys below; without it there are none.",
+    ),
+    key(
+        "mix.second_kind",
+        Kind::Word(&["blockwise-get", "exchanges"]),
+        None,
+        "`workload.kind` of the other clients; without it, the same.",
+    ),
+    key(
+        "mix.second_requests",
+        Kind::Whole(1, 1_000_000),
+        None,
+        "`workload.requests` of the other clients; without it, the same.",
+    ),
+    key(
+        "mix.second_request",
+        Kind::Bytes(0, 1 << 20),
+        None,
+        "`workload.request` of the other clients; without it, the same.",
+    ),
+    key(
+        "mix.second_response",
+        Kind::Bytes(0, 1 << 20),
+        None,
+        "`workload.response` of the other clients; without it, the same.",
     ),
     key(
         "mix.second_clients",
@@ -294,7 +354,7 @@ const GENERAL: &[Key] = &[
         "workload.warm_up",
         Kind::Time,
         Some("2 min"),
-        "Time before that, of which nothing is counted: with `notifications` for registrations, which are CON GETs, with `mesh` for RPL alone.",
+        "Time before that, of which nothing is counted: with `notifications` for registrations, which are CON GETs, over a `mesh` for RPL alone.",
     ),
     key(
         "workload.message",
@@ -312,7 +372,7 @@ const GENERAL: &[Key] = &[
         "workload.notification_queue",
         Kind::Word(&["supersede", "queue"]),
         Some("supersede"),
-        "With `notifications`, what becomes of a state while an earlier one waits to be sent: it takes its place (RFC 7641 4.5.2), or waits behind it and is dropped if there is no room.",
+        "With `notifications`, the handling of a state while an earlier one waits to be sent: it takes its place (RFC 7641 4.5.2), or waits behind it and is dropped if there is no room.",
     ),
     key(
         "workload.queue_of_subscriber",
@@ -336,7 +396,7 @@ const GENERAL: &[Key] = &[
         "workload.aggregate",
         Kind::Word(&["off", "on"]),
         Some("off"),
-        "With `notifications`, whether the server has one budget for all clients together, in front of their controllers; a choice of this project (`carob_cc::aggregate`).",
+        "With `notifications`, whether the server has one budget for all clients together, in front of their controllers; a choice of this project (`carob_cc::bottleneck_group`).",
     ),
     key(
         "workload.aggregate_initial",
@@ -360,7 +420,7 @@ const GENERAL: &[Key] = &[
         "workload.aggregate_confirm_every",
         Kind::Whole(1, u16::MAX as u64),
         Some("8"),
-        "Of how many NON notifications in a row, to whomever, the last is made CON so that something is learnt.",
+        "Number of NON notifications in a row, to any observer, of which the last is made CON so that the controller learns something.",
     ),
     key(
         "workload.bin",

@@ -1,4 +1,4 @@
-//! Radio, MAC, 6LoWPAN and RPL: what a version of Contiki has, then what single keys say.
+//! Radio, MAC, 6LoWPAN and RPL: the values of a version of Contiki, then those of single keys.
 
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
@@ -220,7 +220,7 @@ pub(super) fn rpl(cell: &Cell) -> Result<RplSpec, ScenarioError> {
     Ok(spec)
 }
 
-/// What ranks are made of.
+/// Sets the computation of ranks.
 fn ranks(cell: &Cell, spec: &mut RplSpec) -> Result<(), ScenarioError> {
     put(cell, "rpl.etx_divisor", Cell::whole, |n| {
         spec.etx_divisor = n as u16;
@@ -254,7 +254,7 @@ fn ranks(cell: &Cell, spec: &mut RplSpec) -> Result<(), ScenarioError> {
     })
 }
 
-/// When RPL says something, and for how long it holds.
+/// Times and lifetimes of RPL's messages.
 fn timers(cell: &Cell, spec: &mut RplSpec) -> Result<(), ScenarioError> {
     put(cell, "rpl.probing", Cell::span, |span| {
         spec.probing = (span != Span::default()).then_some(span);
@@ -299,7 +299,7 @@ fn timers(cell: &Cell, spec: &mut RplSpec) -> Result<(), ScenarioError> {
     })
 }
 
-/// Puts what a key says into its field, if it says anything.
+/// Puts the value of a key into its field, if it is set.
 fn put<T>(
     cell: &Cell,
     path: &str,

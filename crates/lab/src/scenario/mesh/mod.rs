@@ -1,7 +1,7 @@
 //! Wireless networks, from the keys of the tables `mesh`, `radio`, `mac`, `lowpan`, `rpl`, `node` and
 //! `traffic`.
 //!
-//! Layers ([`layers`]) take what a version of Contiki has, then what single keys say.
+//! Layers ([`layers`]) take the values of a version of Contiki, then those of single keys.
 
 mod layers;
 mod topology;
@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 use carob_cc::time::Duration;
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
-use carob_sim::mesh::Unfit;
+use carob_sim::mesh::ConfigError;
 use carob_sim::mesh::spec::{
     BurstKind, Bursts, Constant, Delivery, MeshSpec, NodeSpec, Period, Routing, Sink, Traffic,
 };
-use carob_sim::spec::{RunSpec, Workload};
+use carob_sim::spec::RunSpec;
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
@@ -32,12 +32,21 @@ const SHARED: [&str; 6] = [
     "workload.bin",
 ];
 
-/// Whether a cell is of a wireless network.
-pub(super) fn is_one(settings: &BTreeMap<String, Setting>) -> bool {
+fn is_set_to(settings: &BTreeMap<String, Setting>, path: &str, word: &str) -> bool {
     matches!(
-        settings.get("workload.kind").map(|s| &s.value),
-        Some(Value::Text(kind)) if kind == "mesh"
+        settings.get(path).map(|s| &s.value),
+        Some(Value::Text(text)) if text == word
     )
+}
+
+/// Returns true for a cell of a wireless network, with its own traffic or with other clients.
+pub(super) fn is_one(settings: &BTreeMap<String, Setting>) -> bool {
+    has_traffic(settings) || is_set_to(settings, "run.network", "mesh")
+}
+
+/// Returns true for a wireless network with its own traffic.
+fn has_traffic(settings: &BTreeMap<String, Setting>) -> bool {
+    is_set_to(settings, "workload.kind", "mesh")
 }
 
 /// Returns whether a key is of wireless networks alone.
@@ -45,14 +54,17 @@ pub(super) fn is_key(path: &str) -> bool {
     is_of_mesh(path)
 }
 
-/// Whether a key means something to a run of a wireless network (`mesh`), or to another.
-pub(super) fn concerns(path: &str, mesh: bool) -> bool {
+/// Returns true if a key applies to a run with these settings.
+pub(super) fn concerns(path: &str, settings: &BTreeMap<String, Setting>) -> bool {
+    let (mesh, traffic) = (is_one(settings), has_traffic(settings));
     let table = path.split('.').next().unwrap_or_default();
     match table {
+        "traffic" => traffic,
         _ if is_of_mesh(path) => mesh,
-        "link" | "mix" | "server" | "tcp" => !mesh,
-        "workload" => !mesh || SHARED.contains(&path),
-        _ => !mesh || path != "run.until",
+        "link" | "tcp" => !mesh,
+        "mix" | "server" => !traffic,
+        "workload" => !traffic || SHARED.contains(&path),
+        _ => !traffic || path != "run.until",
     }
 }
 
@@ -71,8 +83,8 @@ pub(super) fn no_link() -> LinkSpec {
     }
 }
 
-/// What links are like where `radio.link` is `lossy` and nothing else is said.
-pub(crate) fn lossy() -> Option<Delivery> {
+/// Link model of `radio.link = "lossy"` without other settings.
+pub fn lossy() -> Option<Delivery> {
     let key = KEYS.iter().find(|key| key.path == "radio.ratios")?;
     layers::points(key.default?).map(Delivery::Drawn)
 }
@@ -96,9 +108,19 @@ pub(super) fn of(cell: &Cell) -> Result<MeshSpec, ScenarioError> {
             tick: cell.time("node.tick")?,
             gives_up_at_last_copy: cell.is_on("node.gives_up_at_last_copy")?,
         },
-        traffic: traffic(cell)?,
+        traffic: if has_traffic(&cell.settings) {
+            traffic(cell)?
+        } else {
+            Traffic::default()
+        },
         warm_up: cell.time("workload.warm_up")?,
-        duration: cell.time("workload.duration")?,
+        duration: if has_traffic(&cell.settings) {
+            cell.time("workload.duration")?
+        } else {
+            // Flows end by themselves, at the time limit at the latest.
+            let limit = cell.time("run.time_limit")?;
+            limit.saturating_sub(cell.time("workload.warm_up")?)
+        },
         bin: cell.time("workload.bin")?,
         traced: cell.if_set("mesh.traced", Cell::whole)?.map(|n| n as u16),
     })
@@ -155,39 +177,41 @@ fn traffic(cell: &Cell) -> Result<Traffic, ScenarioError> {
     })
 }
 
-/// Whether nothing was set that the kind of run knows nothing of, and there can be such a network.
+/// Checks that all settings apply to the kind of run, and that the network is possible.
 pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
-    let mesh = match &spec.workload {
-        Workload::Mesh(mesh) => Some(mesh),
-        _ => None,
-    };
     let set = |s: &Setting| !matches!(s.place, Place::Scenario(_));
-    let stray = |(path, s): &(&String, &Setting)| set(s) && !concerns(path, mesh.is_some());
+    let stray = |(path, s): &(&String, &Setting)| set(s) && !concerns(path, &cell.settings);
     if let Some((path, setting)) = cell.settings.iter().find(stray) {
-        let why = match &mesh {
-            Some(_) => format!(
+        let why = if has_traffic(&cell.settings) {
+            format!(
                 "{path} means nothing to a wireless network (workload.kind = \"mesh\"), which has no such thing; leave it out"
-            ),
-            None => format!(
+            )
+        } else if is_one(&cell.settings) {
+            format!("{path} means nothing to clients of a wireless network; leave it out")
+        } else {
+            format!(
                 "{path} is of wireless networks; leave it out, or set workload.kind to \"mesh\""
-            ),
+            )
         };
         return Err(impossible(&setting.place, why));
     }
-    let Some(mesh) = mesh else {
+    let Some(mesh) = &spec.mesh else {
         return Ok(());
     };
     mesh.check(spec).map_err(|why| {
         let path = match why {
-            Unfit::Message(_) => "workload.message",
-            Unfit::Token => "workload.token_bytes",
-            Unfit::Burst(_) => "traffic.burst",
-            Unfit::Period if cell.has("traffic.load") => "traffic.load",
-            Unfit::Period => "traffic.period",
-            Unfit::NoTime | Unfit::TooLong | Unfit::TimeLimit => "workload.duration",
-            Unfit::Lowpan(_) => "lowpan.frame",
-            Unfit::Queue(_) => "node.coap_buffer",
-            Unfit::Traced(_) => "mesh.traced",
+            ConfigError::Message(_) => "workload.message",
+            ConfigError::Token => "workload.token_bytes",
+            ConfigError::Burst(_) => "traffic.burst",
+            ConfigError::Period if cell.has("traffic.load") => "traffic.load",
+            ConfigError::Period => "traffic.period",
+            ConfigError::NoTime | ConfigError::TooLong | ConfigError::TimeLimit => {
+                "workload.duration"
+            }
+            ConfigError::Lowpan(_) if !has_traffic(&cell.settings) => "workload.block",
+            ConfigError::Lowpan(_) => "lowpan.frame",
+            ConfigError::Queue(_) => "node.coap_buffer",
+            ConfigError::Traced(_) => "mesh.traced",
             _ => "run.algorithms",
         };
         impossible(cell.place(path), format!("{path}: {why}"))

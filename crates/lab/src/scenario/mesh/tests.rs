@@ -4,7 +4,7 @@ use carob_sim::mesh::spec::{
     Position, RadioSpec, RplMode, RplSpec, Shape, Sink, TopologySpec,
 };
 use carob_sim::random::Probability;
-use carob_sim::spec::{RunSpec, Workload};
+use carob_sim::spec::RunSpec;
 
 use crate::scenario::{Scenario, builtin};
 
@@ -30,10 +30,8 @@ fn read(text: &str, set: &[&str]) -> Result<RunSpec, String> {
 }
 
 fn mesh(set: &[&str]) -> MeshSpec {
-    match read(LEAST, set).expect("a valid one").workload {
-        Workload::Mesh(mesh) => *mesh,
-        other => panic!("no network: {other:?}"),
-    }
+    let spec = read(LEAST, set).expect("a valid one");
+    *spec.mesh.expect("a network")
 }
 
 fn wrong(set: &[&str]) -> String {

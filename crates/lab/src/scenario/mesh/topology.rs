@@ -1,4 +1,4 @@
-//! Shapes of networks, and who is where.
+//! Shapes of networks, and the positions of nodes.
 
 use carob_sim::mesh::spec::{Position, Shape, TopologySpec};
 

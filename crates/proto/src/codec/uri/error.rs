@@ -1,12 +1,12 @@
-//! What can be wrong with a URI.
+//! Errors of URIs.
 
 use core::fmt;
 
-/// What is wrong with a URI.
+/// Kinds of [`UriError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UriErrorKind {
-    /// The text is longer than [`MAX_URI_LENGTH`](super::MAX_URI_LENGTH).
+    /// The text is longer than 16,384 bytes.
     TooLong,
     /// There is no scheme: the text is not an absolute URI.
     SchemeMissing,
@@ -18,7 +18,7 @@ pub enum UriErrorKind {
     UserInformation,
     /// The host is empty.
     HostMissing,
-    /// What stands in brackets is not an IPv6 address.
+    /// The text in brackets is not an IPv6 address.
     InvalidIpLiteral,
     /// The zone of an IPv6 address is empty or wrongly escaped.
     InvalidZone,
@@ -26,7 +26,7 @@ pub enum UriErrorKind {
     BracketsMissing,
     /// The port is not a number from 1 to 65535.
     InvalidPort,
-    /// A character that must be percent-encoded here.
+    /// A character that needs percent-encoding here.
     InvalidCharacter,
     /// A percent sign without two hexadecimal digits.
     InvalidEscape,
@@ -34,7 +34,7 @@ pub enum UriErrorKind {
     NotUtf8,
     /// A path segment is `.` or `..` after decoding (RFC 7252 5.10.1).
     DotSegment,
-    /// A component is longer than [`MAX_COMPONENT_LENGTH`](super::MAX_COMPONENT_LENGTH) after decoding.
+    /// A component is longer than 255 bytes after decoding.
     ComponentTooLong,
     /// The options exceed the limits of [`Options`](super::Options).
     TooManyOptions,
@@ -42,18 +42,18 @@ pub enum UriErrorKind {
     Fragment,
 }
 
-/// Why a URI cannot be used, and where.
+/// An unusable URI: the reason and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct UriError {
-    /// What is wrong.
+    /// The reason.
     pub kind: UriErrorKind,
-    /// The byte offset in the URI, or in the option value when a URI was composed from options.
+    /// The byte offset in the URI, or in the option value of a URI composed from options.
     pub offset: u16,
 }
 
 impl UriError {
-    /// Whether it is a URI of a scheme that is not one of CoAP, as far as can be told.
+    /// Returns whether the text may be a URI of a scheme other than CoAP's.
     pub fn is_other_scheme(&self) -> bool {
         self.kind == UriErrorKind::UnknownScheme
     }

@@ -24,7 +24,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// The address, when the host is one.
+    /// Returns the address, when the host is one.
     pub const fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Name(_) => None,
@@ -54,7 +54,7 @@ impl Host {
 }
 
 impl fmt::Display for Host {
-    /// Writes the host as a URI has it: names percent-encoded, IPv6 addresses in brackets.
+    /// Writes the host as in a URI: names percent-encoded, IPv6 addresses in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => encode(f, name.as_bytes(), is_name_byte),
@@ -75,14 +75,14 @@ impl fmt::Display for Host {
     }
 }
 
-/// Reads what stands between brackets: an IPv6 address with an optional zone.
+/// Parses the text between brackets: an IPv6 address with an optional zone.
 fn parse_ip_literal(text: &str, offset: usize) -> Result<Host, UriError> {
     let (address, zone) = match text.split_once('%') {
         None => (text, None),
         Some((address, zone)) => {
             let zone_offset = offset + address.len() + 1;
-            // RFC 6874 writes the separator as "%25"; a bare "%" is read too when it cannot be
-            // taken for the start of an escape (its appendix A).
+            // RFC 6874 writes the separator as "%25". A bare "%" is accepted where it cannot begin
+            // an escape (its appendix A).
             let (zone, zone_offset) = match zone.strip_prefix("25") {
                 Some(zone) => (zone, zone_offset + 2),
                 None if hex_pair(zone.as_bytes()).is_none() => (zone, zone_offset),

@@ -1,4 +1,4 @@
-//! CoAP URIs and the options they stand for (RFC 7252 6, RFC 8323 8).
+//! CoAP URIs and the options they map to (RFC 7252 6, RFC 8323 8).
 
 mod error;
 mod host;
@@ -21,11 +21,11 @@ use error::error;
 use percent::{decode_text, encode, is_path_byte, is_query_byte};
 
 /// The longest URI that is parsed, in bytes.
-pub const MAX_URI_LENGTH: usize = 16_384;
+pub(crate) const MAX_URI_LENGTH: usize = 16_384;
 
 /// The longest host name, path segment or query argument after decoding, in bytes: the limit of
 /// Uri-Host, Uri-Path and Uri-Query (RFC 7252 5.10).
-pub const MAX_COMPONENT_LENGTH: usize = 255;
+pub(crate) const MAX_COMPONENT_LENGTH: usize = 255;
 
 /// A parsed absolute CoAP URI.
 ///
@@ -51,6 +51,10 @@ impl Uri {
     /// Parses an absolute URI and splits it into options (RFC 7252 6.4).
     ///
     /// Dot segments are resolved first, as reference resolution does (RFC 3986 5.2.4).
+    ///
+    /// # Errors
+    ///
+    /// [`UriError`], with the position of the problem.
     pub fn parse(text: &str) -> Result<Self, UriError> {
         if text.len() > MAX_URI_LENGTH {
             return Err(error(UriErrorKind::TooLong, MAX_URI_LENGTH));
@@ -106,8 +110,12 @@ impl Uri {
 
     /// Composes the URI of a request from its options and destination (RFC 7252 6.5).
     ///
-    /// A [`Uri`] is written out with `to_string`. Options other than Uri-Host, Uri-Port, Uri-Path
-    /// and Uri-Query are passed over.
+    /// Options other than Uri-Host, Uri-Port, Uri-Path and Uri-Query are ignored. `to_string`
+    /// writes the URI out.
+    ///
+    /// # Errors
+    ///
+    /// [`UriError`] if an option cannot be part of a URI.
     pub fn from_options(
         scheme: Scheme,
         request: &Options,
@@ -152,7 +160,7 @@ impl Uri {
             }
             push(&mut options, OptionNumber::URI_PATH, utf8(value)?, 0)?;
         }
-        // One empty segment is written like none; holding it would make two values of one URI.
+        // One empty segment has the same text as none; storing it would give one URI two values.
         if options.values(OptionNumber::URI_PATH).eq([b""]) {
             options.remove(OptionNumber::URI_PATH);
         }
@@ -167,8 +175,12 @@ impl Uri {
         })
     }
 
-    /// The URI of what lies below this one: more segments, after the empty one at the end if there
-    /// is such, and more arguments of the query.
+    /// Returns the URI with more path segments and more query arguments. The first segment replaces
+    /// an empty last one.
+    ///
+    /// # Errors
+    ///
+    /// [`UriError`] if a value cannot be part of a URI.
     pub fn below<'v>(
         &self,
         path: impl Iterator<Item = &'v [u8]>,
@@ -189,7 +201,7 @@ impl Uri {
             }
             push(&mut options, OptionNumber::URI_PATH, utf8(segment)?, 0)?;
         }
-        // One empty segment is written like none.
+        // One empty segment has the same text as none.
         if options.values(OptionNumber::URI_PATH).eq([b""]) {
             options.remove(OptionNumber::URI_PATH);
         }
@@ -202,32 +214,36 @@ impl Uri {
         })
     }
 
-    /// The scheme.
+    /// Returns the scheme.
     pub const fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// The host.
+    /// Returns the host.
     pub const fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The port: the one written, or the scheme's default.
+    /// Returns the port: the one written, or the scheme's default.
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// The options of a request that is sent to the URI's own host and port.
+    /// Returns the options of a request sent to the URI's own host and port.
     ///
     /// They are Uri-Host when the host is a name, Uri-Path and Uri-Query.
     pub const fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The options of a request that is sent to `destination`, such as a proxy (RFC 7252 6.4).
+    /// Returns the options of a request sent to `destination`, such as a proxy (RFC 7252 6.4).
     ///
-    /// Uri-Host is there unless the host is the destination's address, Uri-Port when the port is
-    /// not the destination's. Fails when these two do not fit into [`Options`] besides the rest.
+    /// Uri-Host is included unless the host is the destination's address, Uri-Port if the port is
+    /// not the destination's. Fails when both do not fit into [`Options`] with the rest.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] if Uri-Host and Uri-Port do not fit with the other options.
     pub fn options_for(&self, destination: SocketAddr) -> Result<Options, OptionsError> {
         let mut options = self.options.clone();
         if self
@@ -236,7 +252,7 @@ impl Uri {
             .is_some_and(|address| address != destination.ip())
         {
             let mut literal = String::new();
-            // A zone means something on this host only, so that it is not sent.
+            // A zone has a meaning on this host only, so it is not sent.
             let written = match &self.host {
                 Host::Ipv6 { address, .. } => write!(literal, "[{address}]"),
                 host => write!(literal, "{host}"),
@@ -250,12 +266,12 @@ impl Uri {
         Ok(options)
     }
 
-    /// The decoded path segments.
+    /// Returns the decoded path segments.
     pub fn path(&self) -> impl Iterator<Item = &str> {
         self.texts(OptionNumber::URI_PATH)
     }
 
-    /// The decoded query arguments.
+    /// Returns the decoded query arguments.
     pub fn query(&self) -> impl Iterator<Item = &str> {
         self.texts(OptionNumber::URI_QUERY)
     }
@@ -326,7 +342,8 @@ fn parse_authority(text: &str, offset: usize) -> Result<(Host, Option<u16>), Uri
     Ok((host, port))
 }
 
-/// The segments of a path with their offsets, dot segments resolved; none for `/` and for nothing.
+/// The segments of a path with their offsets, dot segments resolved; none for `/` and for the empty
+/// path.
 fn resolved_segments(path: &str, offset: usize) -> Vec<(&str, usize)> {
     let Some(path) = path.strip_prefix('/') else {
         return Vec::new();
@@ -341,7 +358,7 @@ fn resolved_segments(path: &str, offset: usize) -> Vec<(&str, usize)> {
                 if segment == ".." {
                     segments.pop();
                 }
-                // A dot segment at the end stands for a directory: the path keeps its last slash.
+                // A final dot segment names a directory: the path keeps its trailing slash.
                 if is_last {
                     segments.push(("", at));
                 }

@@ -1,4 +1,4 @@
-//! Percent-encoding and the characters that do without it (RFC 3986 2).
+//! Percent-encoding and the characters that do not need it (RFC 3986 2).
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! URI schemes and what they imply (RFC 7252 6.1, RFC 8323 8).
+//! URI schemes and their transports (RFC 7252 6.1, RFC 8323 8).
 
 use core::fmt;
 
@@ -29,13 +29,13 @@ impl Scheme {
         Self::CoapsWs,
     ];
 
-    /// The scheme of this name, in whatever case it is written.
+    /// Returns the scheme of this name, regardless of case.
     pub fn named(name: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|scheme| scheme.name().eq_ignore_ascii_case(name))
     }
 
-    /// The scheme as it is written in a URI.
+    /// Returns the scheme as it is written in a URI.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Coap => "coap",
@@ -47,7 +47,7 @@ impl Scheme {
         }
     }
 
-    /// The port that a URI without one means.
+    /// Returns the port of a URI that names none.
     pub const fn default_port(self) -> u16 {
         match self {
             Self::Coap | Self::CoapTcp => 5683,
@@ -57,7 +57,7 @@ impl Scheme {
         }
     }
 
-    /// Whether messages travel encrypted.
+    /// Returns whether the transport is secured.
     pub const fn is_secure(self) -> bool {
         matches!(self, Self::Coaps | Self::CoapsTcp | Self::CoapsWs)
     }

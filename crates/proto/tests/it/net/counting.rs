@@ -1,27 +1,27 @@
-//! A controller that asks for copies to be told apart, and writes down what it hears of them.
+//! A controller that enables the tagging of transmissions and records the matches it receives.
 
 use std::sync::{Arc, Mutex};
 
 use carob_cc::TransmissionParameters;
-use carob_cc::controller::{Controller, Counting, Timer, Window};
+use carob_cc::controller::{Controller, CopyTagging, Timer, Window};
 use carob_cc::evidence::{Answer, Answered, Expired, Matched, Start};
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
-use carob_proto::congestion::Choice;
+use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::Config;
 
-/// What the controller was told of an answer.
+/// A reply as the controller received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
     pub at: Instant,
-    /// Of an answer, rather than of the response that an empty ACK had promised.
+    /// True for the first reply, false for the separate response after an empty ACK.
     pub first: bool,
     pub answer: Answer,
     pub matched: Matched,
     pub copies: usize,
 }
 
-/// What the controllers of one client were told, in order.
+/// Calls to the controllers of one client, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Log(Arc<Mutex<Vec<Heard>>>);
 
@@ -45,7 +45,7 @@ pub fn between(earliest: u8, latest: u8) -> Matched {
 
 #[derive(Debug)]
 struct Counter {
-    counting: Counting,
+    counting: CopyTagging,
     timeout: Duration,
     window: u16,
     log: Log,
@@ -87,18 +87,18 @@ impl Controller for Counter {
         }
     }
 
-    fn counting(&self) -> Counting {
+    fn copy_tagging(&self) -> CopyTagging {
         self.counting
     }
 }
 
-/// A client whose first timer is `timeout` and whose copies are told apart like this; the timers
-/// double.
-pub fn counting(counting: Counting, timeout: Duration, window: u16) -> (Config, Log) {
+/// A client with this first timeout, doubled at each retransmission, and this tagging of
+/// transmissions.
+pub fn counting(counting: CopyTagging, timeout: Duration, window: u16) -> (Config, Log) {
     let log = Log::default();
     let mut config = Config::default();
     let shared = log.clone();
-    config.controller = Choice::Custom(Arc::new(move |_| {
+    config.controller = CongestionControl::Custom(Arc::new(move |_| {
         Box::new(Counter {
             counting,
             timeout,

@@ -14,7 +14,7 @@ use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, ContentFormat, MessageView, OptionNumber};
 use carob_proto::endpoint::{
-    Config, Endpoint, Event, IncomingId, Output, RequestId, Sending, Subject,
+    Config, Endpoint, Event, IncomingId, Output, RequestConfig, RequestId, Subject,
 };
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
@@ -170,10 +170,10 @@ impl Net {
     }
 
     pub fn send(&mut self, request: Request) -> RequestId {
-        self.send_with(request, Sending::default())
+        self.send_with(request, RequestConfig::default())
     }
 
-    pub fn send_with(&mut self, request: Request, sending: Sending) -> RequestId {
+    pub fn send_with(&mut self, request: Request, sending: RequestConfig) -> RequestId {
         let id = self
             .client
             .request(self.now, server_address(), request, sending)
@@ -236,7 +236,7 @@ impl Net {
                     to_send.push((true, bytes.to_vec()));
                 }
                 Output::Event(event) => {
-                    if let Event::Part {
+                    if let Event::ResponseChunk {
                         id, last: false, ..
                     } = &event
                         && self.read_on

@@ -7,7 +7,7 @@ use carob_cc::controller::{Controller, Timer, Window};
 use carob_cc::evidence::{Expired, Start};
 use carob_cc::random::Random;
 use carob_cc::time::Instant;
-use carob_proto::congestion::Choice;
+use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::Config;
 
 /// Allows `0` blocks in flight and times them like default CoAP.
@@ -34,6 +34,7 @@ impl Controller for Wide {
 /// A client's settings with this window.
 pub fn wide(exchanges: u16, bytes: u32) -> Config {
     let mut config = Config::default();
-    config.controller = Choice::Custom(Arc::new(move |_| Box::new(Wide(exchanges, bytes))));
+    config.controller =
+        CongestionControl::Custom(Arc::new(move |_| Box::new(Wide(exchanges, bytes))));
     config
 }

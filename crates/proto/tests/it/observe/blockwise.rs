@@ -27,7 +27,7 @@ fn a_notification_of_several_blocks_is_delivered_whole() {
     net.change("light", next.clone(), false);
     net.run_for(seconds(5));
     assert_eq!(bodies(&net), [pattern(5_000), next]);
-    // The rest is asked for without the Observe option (RFC 7959 2.6).
+    // Requests for the other blocks have no Observe option (RFC 7959 2.6).
     let requests = net.sent_by_client();
     let rest: Vec<_> = requests
         .iter()

@@ -262,7 +262,7 @@ fn once_a_day_interest_is_confirmed() {
         "a client that renews is interested"
     );
 
-    // One that never says anything is asked.
+    // A silent observer receives a CON notification.
     let (mut net, _) = observed();
     let forgotten = net.sent_by_client()[0].to_vec();
     net.server.handle_datagram(net.now, stranger(), &forgotten);

@@ -96,7 +96,7 @@ fn a_client_begins_with_block_zero_and_goes_on_in_order_at_once() {
             .enumerate()
             .all(|(n, at)| *at == millis(20 * n as u64))
     );
-    // Downwards, too, each block is asked for as soon as the one before it is here.
+    // With Block2, too, each block is requested as soon as the one before it has arrived.
     let mut net = Net::plain();
     net.app.resources.insert("x".into(), pattern(10_000));
     net.send(get("x"));

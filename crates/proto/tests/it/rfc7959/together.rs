@@ -57,7 +57,7 @@ fn a_body_that_fails_or_is_given_up_lets_the_next_one_go() {
     net.server_dead = true;
     let first = net.send(put("x", pattern(5_000)));
     let second = net.send(put("x", pattern(4_000)));
-    let mut hurried = Sending::default();
+    let mut hurried = RequestConfig::default();
     hurried.deadline = Some(seconds(1));
     net.send_with(put("x", pattern(3_500)), hurried);
     net.send(put("x", pattern(3_000)));
@@ -86,7 +86,7 @@ fn many_bodies_that_cannot_be_sent_all_fail() {
                 net.now,
                 crate::net::server_address(),
                 put("x", pattern(5_000)),
-                Sending::default(),
+                RequestConfig::default(),
             )
             .unwrap();
     }

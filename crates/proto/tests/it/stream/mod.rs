@@ -12,7 +12,8 @@ use carob_proto::codec::{
     Code, ContentFormat, Framing, MessageId, MessageView, OptionNumber, Signal, Type, Writer,
 };
 use carob_proto::endpoint::{
-    Config, Disconnect, Endpoint, Event, Failure, IncomingId, Output, Reliable, RequestId, Sending,
+    Config, Disconnect, Endpoint, Event, Failure, IncomingId, Output, RequestConfig, RequestId,
+    StreamConfig,
 };
 use carob_proto::{Request, Response};
 
@@ -35,8 +36,8 @@ pub(crate) fn address(of: usize) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 40_000 + of as u16))
 }
 
-pub(crate) fn config(change: impl FnOnce(&mut Reliable)) -> Config {
-    let mut reliable = Reliable::default();
+pub(crate) fn config(change: impl FnOnce(&mut StreamConfig)) -> Config {
+    let mut reliable = StreamConfig::default();
     change(&mut reliable);
     let mut config = Config::default();
     config.reliable = Some(reliable);
@@ -289,7 +290,7 @@ pub(crate) fn ask(pair: &mut Pair, request: Request) -> RequestId {
     let now = pair.now;
     let client = &mut pair.ends[CLIENT];
     let id = client
-        .request(now, address(SERVER), request, Sending::default())
+        .request(now, address(SERVER), request, RequestConfig::default())
         .expect("taken");
     pair.settle();
     id
@@ -430,7 +431,7 @@ impl Lone {
         let to = address(CLIENT);
         let id = self
             .end
-            .request(self.now, to, request, Sending::default())
+            .request(self.now, to, request, RequestConfig::default())
             .expect("taken");
         self.drain();
         id

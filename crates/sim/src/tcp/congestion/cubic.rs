@@ -1,4 +1,4 @@
-//! CUBIC (RFC 9438) in whole numbers: windows in 1/1024 segments, times in milliseconds.
+//! CUBIC (RFC 9438) in integers: windows in 1/1024 segments, times in milliseconds.
 //!
 //! Slow start is RFC 5681's; HyStart++ (RFC 9438 4.10: recommended) is not modelled.
 
@@ -19,11 +19,11 @@ pub struct Cubic {
     fast_convergence: bool,
     /// Window before the last reduction, in [`UNIT`]s; 0 before the first.
     w_max: u64,
-    /// When this stage of congestion avoidance began.
+    /// The beginning of this stage of congestion avoidance.
     epoch: Option<Instant>,
     /// Milliseconds from the epoch until the window reaches `w_max` again.
     k_ms: u64,
-    /// The window that Reno would have, in [`UNIT`]s (RFC 9438 4.3).
+    /// The estimated window of Reno, in [`UNIT`]s (RFC 9438 4.3).
     w_est: u64,
     /// `w_est` grows like Reno from here on.
     w_prior: u64,
@@ -98,7 +98,7 @@ impl Congestion for Cubic {
 
     fn on_ack(&mut self, window: &mut Window, ack: &Ack) {
         if !ack.window_limited {
-            // RFC 9438 5.8: a stage that limits nothing does not age.
+            // RFC 9438 5.8: an application-limited stage does not advance.
             self.epoch = None;
             return;
         }
@@ -115,8 +115,7 @@ impl Congestion for Cubic {
         }
         let since = ack.now.since(self.epoch.unwrap_or(ack.now));
         let srtt = ack.srtt.unwrap_or(Duration::ZERO);
-        // RFC 9438 4.2: where the window should be a round trip from now, at most half as much
-        // again.
+        // RFC 9438 4.2: the window in a round trip, at most half as much again.
         let target = self
             .window_at((since + srtt).as_millis())
             .clamp(cwnd, cwnd + cwnd / 2);

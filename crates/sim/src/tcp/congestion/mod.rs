@@ -1,9 +1,9 @@
 //! Congestion control of a connection, behind one trait.
 //!
-//! Windows count segments, as Linux counts them: a short segment weighs as much as a full one.
-//! The sender finds losses, keeps the pipe and reduces the window during recovery; a module says
-//! how the window grows, to what it falls, and how sending is paced. One that owns its window
-//! ([`Congestion::owns_window`]) is asked after every ACK, in recovery too.
+//! Windows count segments, as Linux does: a short segment weighs as much as a full one. The sender
+//! detects losses, keeps the pipe and reduces the window during recovery. A module decides window
+//! growth, the window after a loss, and pacing. A module that owns its window
+//! ([`Congestion::owns_window`]) is called after every ACK, in recovery too.
 
 mod bbr1;
 mod cubic;
@@ -37,12 +37,12 @@ pub struct Window {
 }
 
 impl Window {
-    /// Whether the window grows exponentially.
+    /// Returns whether the window grows exponentially.
     pub const fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
-    /// Slow start (RFC 5681 3.1) by up to `acked`; returns what is left for congestion avoidance.
+    /// Slow start (RFC 5681 3.1) by up to `acked`; returns the remainder for congestion avoidance.
     pub(crate) fn slow_start(&mut self, acked: u32) -> u32 {
         let grown = self
             .cwnd
@@ -54,7 +54,7 @@ impl Window {
         acked - used.min(acked)
     }
 
-    /// Congestion avoidance: a segment more for every `per` acknowledged.
+    /// Congestion avoidance: adds a segment for every `per` acknowledged.
     pub(crate) fn avoid(&mut self, per: u32, acked: u32) {
         let per = per.max(1);
         if self.count >= per {
@@ -70,19 +70,19 @@ impl Window {
     }
 }
 
-/// What the sender is doing about losses (the states of Linux's `tcp_input.c`).
+/// Loss recovery states of the sender (those of Linux's `tcp_input.c`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// Nothing is amiss.
+    /// No loss indication.
     #[default]
     Open,
-    /// Duplicate ACKs or SACK blocks came, too few for a loss.
+    /// Duplicate ACKs or SACK blocks arrived, too few for a loss.
     Disorder,
     /// The window shrinks because a queue marked a packet.
     Cwr,
     /// Fast recovery.
     Recovery,
-    /// After a timeout, until what was outstanding then is acknowledged.
+    /// After a timeout, until everything outstanding at the timeout is acknowledged.
     Loss,
 }
 
@@ -99,30 +99,30 @@ pub struct RateSample {
     pub app_limited: bool,
 }
 
-/// What an ACK says.
+/// The information in an ACK.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
-    /// When it came.
+    /// Time of its arrival.
     pub now: Instant,
-    /// Segments it shows to be delivered that were not known to be.
+    /// Newly delivered segments.
     pub acked: u32,
-    /// Segments it shows to be lost.
+    /// Newly detected losses.
     pub losses: u32,
-    /// Segments deemed lost since the connection began.
+    /// Segments marked lost since the connection began.
     pub lost: u64,
     /// Segments in flight before it.
     pub prior_in_flight: u32,
     /// Segments in flight after it.
     pub in_flight: u32,
-    /// How long pacing holds the next segment back.
+    /// Time until pacing permits the next segment.
     pub held_back: Duration,
     /// Segments delivered since the connection began.
     pub delivered: u64,
-    /// What the sender is doing about losses.
+    /// The sender's state.
     pub state: State,
-    /// Whether the window was what limited sending.
+    /// True if the window limited sending.
     pub window_limited: bool,
-    /// A round-trip time from the last segment acknowledged, if it was sent once.
+    /// A round-trip time from the last acknowledged segment, if it was sent once.
     pub rtt: Option<Duration>,
     /// The smoothed round-trip time.
     pub srtt: Option<Duration>,
@@ -130,57 +130,57 @@ pub struct Ack {
     pub rate: Option<RateSample>,
 }
 
-/// What a timeout did.
+/// The effect of a timeout.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout {
-    /// When.
+    /// Time.
     pub now: Instant,
     /// Segments in flight after it.
     pub in_flight: u32,
-    /// Segments deemed lost since the connection began.
+    /// Segments marked lost since the connection began.
     pub lost: u64,
     /// Segments delivered since the connection began.
     pub delivered: u64,
-    /// When the last of them was.
+    /// Time of the last delivery.
     pub delivered_at: Instant,
 }
 
-/// An algorithm. It sees what the sender finds out, and owns nothing but its own state.
+/// A congestion control algorithm. It receives the sender's events, and owns only its own state.
 pub trait Congestion: fmt::Debug + Send {
-    /// A loss or mark was found, by ACKs or by a timer: the new slow-start threshold.
+    /// Handles a loss or mark detected by ACKs or a timer. Returns the new slow-start threshold.
     ///
-    /// `half_of` is the window or what is outstanding, as the settings have it.
+    /// `half_of` is the window or the outstanding data, by the settings.
     fn ssthresh(&mut self, now: Instant, window: &Window, half_of: u32) -> u32;
 
-    /// New data was delivered outside of a window reduction; for one that owns its window, any
-    /// ACK came.
+    /// Handles the delivery of new data outside of a window reduction; any ACK, for a module that
+    /// owns its window.
     fn on_ack(&mut self, window: &mut Window, ack: &Ack);
 
-    /// A retransmission timer ran out; called after segments were marked and the window was set.
+    /// Handles an expiry of the retransmission timer, after segments were marked and the window was
+    /// set.
     fn on_timeout(&mut self, _window: &mut Window, _timeout: &Timeout) {}
 
-    /// A segment is about to leave with nothing in flight, while samples are limited by the
-    /// application.
+    /// Handles the first segment after idle, while samples are application-limited.
     fn on_restart(&mut self, _window: &mut Window, _now: Instant) {}
 
-    /// Whether it sets the window in recovery, too.
+    /// Returns whether it sets the window in recovery, too.
     fn owns_window(&self) -> bool {
         false
     }
 
-    /// Bytes a second to send at, if sending is paced.
+    /// Pacing rate in bytes per second, if sending is paced.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// Whether samples of segments sent from here on are limited by the application (BBR's
+    /// Returns whether samples of segments sent from now on are application-limited (BBR's
     /// PROBE_RTT).
     fn wants_app_limited(&self) -> bool {
         false
     }
 }
 
-/// The module the settings ask for. `header_bytes` come on top of the MSS in every packet.
+/// Builds the algorithm of the settings. `header_bytes` are added to the MSS in every packet.
 pub(super) fn build(
     settings: &TcpSettings,
     now: Instant,

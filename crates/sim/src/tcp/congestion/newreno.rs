@@ -1,4 +1,4 @@
-//! RFC 5681's growth; what happens in recovery is the sender's.
+//! NewReno: RFC 5681's window growth. The sender implements recovery.
 
 use carob_cc::time::Instant;
 

@@ -1,11 +1,11 @@
-//! Data written and not yet acknowledged, by position.
+//! Send buffer: data written and not yet acknowledged, by position.
 
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-/// Pieces as they were written; segments are slices of them, so sending copies nothing unless a
-/// segment spans two writes.
+/// Pieces as they were written; segments are slices of them, so only a segment that spans two
+/// writes is copied.
 #[derive(Clone, Debug)]
 pub(super) struct SendBuffer {
     pieces: VecDeque<(u64, Bytes)>,
@@ -14,7 +14,7 @@ pub(super) struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// Empty, with the next byte written at position 1; holds at most `limit` bytes.
+    /// Creates an empty buffer of at most `limit` bytes, with the next byte written at position 1.
     pub(super) fn new(limit: u32) -> Self {
         Self {
             pieces: VecDeque::new(),
@@ -28,13 +28,13 @@ impl SendBuffer {
         self.end
     }
 
-    /// Bytes that can be written now, with `una` the first position not acknowledged.
+    /// Free space in bytes, with `una` the first unacknowledged position.
     pub(super) fn room(&self, una: u64) -> u64 {
         self.limit
             .saturating_sub(self.end.saturating_sub(una.max(1)))
     }
 
-    /// Takes as much of `data` as there is room for.
+    /// Appends as much of `data` as there is room for.
     pub(super) fn write(&mut self, una: u64, mut data: Bytes) -> usize {
         let accepted = (self.room(una) as usize).min(data.len());
         data.truncate(accepted);
@@ -71,7 +71,7 @@ impl SendBuffer {
         joined.freeze()
     }
 
-    /// Forgets what lies before `una`.
+    /// Removes everything before `una`.
     pub(super) fn acknowledge(&mut self, una: u64) {
         while let Some((start, piece)) = self.pieces.front() {
             if start + piece.len() as u64 > una {

@@ -1,12 +1,13 @@
-//! The sending half: what may be sent when, what is lost, and how the window follows.
+//! The sending half: transmission, loss recovery, and the congestion window.
 //!
 //! The structure is that of Linux's `tcp_input.c`, in whose terms RFC 6582, 6675 and 6937 can all
-//! be said: a scoreboard of segments, a state ([`State`]), and a pipe that excludes what is lost
-//! or received. Where the letter of an RFC differs, a setting says so. Mechanisms: [`scoreboard`]
-//! (marks), `recovery` (states), `transmit` (what is sent next), [`rate`] (delivery rates).
+//! be expressed: a scoreboard of segments, a state ([`State`]), and a pipe that excludes lost and
+//! received segments. Where the letter of an RFC differs, a setting selects it. Mechanisms:
+//! [`scoreboard`] (marks), `recovery` (states), `transmit` (next segment), [`rate`] (delivery
+//! rates).
 //!
-//! Not modelled: F-RTO, tail loss probes, RACK's timer, undoing of reductions (Eifel, DSACK),
-//! the rescue retransmission of RFC 6675, MTU probing.
+//! Not modelled: F-RTO, tail loss probes, RACK's timer, undoing of reductions (Eifel, DSACK), the
+//! rescue retransmission of RFC 6675, MTU probing.
 
 mod buffer;
 mod rate;
@@ -18,7 +19,7 @@ use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 
 use super::congestion::{self, Congestion, SSTHRESH_NONE, State, Window};
-use super::counters::{Counters, Happening, POINTS_MAX, Point};
+use super::counters::{Counters, POINTS_MAX, Point, SenderEvent};
 use super::estimator::Estimator;
 use super::segment::{IP_HEADER, TCP_HEADER};
 use super::settings::TcpSettings;
@@ -33,22 +34,22 @@ pub(super) struct AckInput<'a> {
     pub(super) now: Instant,
     pub(super) ack: u64,
     pub(super) window: u64,
-    /// It carried neither data nor SYN nor FIN.
+    /// True if it carried neither data nor SYN nor FIN.
     pub(super) bare: bool,
     pub(super) sack: &'a [(u64, u64)],
-    /// A round-trip time by its timestamp.
+    /// The round-trip time from its timestamp.
     pub(super) echoed: Option<Duration>,
     pub(super) congestion_echo: bool,
 }
 
-/// What a timeout led to.
+/// The effect of a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimedOut {
-    /// Nothing was due.
+    /// No timer was due.
     No,
-    /// Something is to be sent.
+    /// A segment must be sent.
     Sends,
-    /// Too many in a row: the connection is dead.
+    /// Too many consecutive timeouts: the connection has failed.
     GaveUp,
 }
 
@@ -61,7 +62,7 @@ pub(super) struct Sender {
     settings: TcpSettings,
     buffer: SendBuffer,
     board: Scoreboard,
-    /// The first position not acknowledged.
+    /// The first unacknowledged position.
     pub(super) una: u64,
     /// The next position to send.
     pub(super) nxt: u64,
@@ -75,46 +76,46 @@ pub(super) struct Sender {
     window: Window,
     module: Box<dyn Congestion>,
     state: State,
-    /// Where the next position to send stood when the state was entered ("recover").
+    /// The next position to send at entry of the state ("recover").
     recover: u64,
     prr: Prr,
-    /// Send the first outstanding segment again, whatever the window.
+    /// Retransmit the first outstanding segment, regardless of the window.
     force: bool,
-    /// Send a byte into a closed window.
+    /// Send a window probe of a byte.
     probe: bool,
     /// The next ACK of new data is the first of this recovery.
     first_partial: bool,
-    /// Segments that limited transmit has sent (RFC 3042).
+    /// Segments sent by limited transmit (RFC 3042).
     limited_sent: u32,
-    /// Duplicates that make a segment lost.
+    /// The threshold of duplicate ACKs for a loss.
     threshold: u32,
-    /// Duplicates since a timeout, for the variant that is not careful.
+    /// Duplicates since a timeout, for the variant without the careful check.
     strays: u32,
     recovery_began: Instant,
     pub(super) estimator: Estimator,
     timer: Option<Instant>,
-    /// Timeouts since new data was last acknowledged.
+    /// Timeouts since the last acknowledgment of new data.
     retries: u32,
     rate: Rate,
-    /// Deliveries that forgotten duplicates have announced.
+    /// Deliveries that duplicates announced before a timeout cleared them.
     announced: u32,
-    /// Pacing: nothing leaves before.
+    /// The earliest time of the next transmission by pacing.
     next_departure: Instant,
-    /// Something would have been sent but for pacing.
+    /// True if pacing delayed a transmission.
     paced: bool,
     last_sent_at: Instant,
-    /// Whether the window was full in this round, and the most outstanding in it.
+    /// True if the window was full in this round; and the maximum of outstanding data in it.
     window_limited: bool,
     most_outstanding: u32,
     usage_until: u64,
-    /// The next new segment tells the peer of the reduction (CWR).
-    pub(super) tell_reduction: bool,
+    /// The next new segment reports the reduction to the peer (CWR).
+    pub(super) cwr_pending: bool,
     pub(super) counters: Counters,
     points: Vec<Point>,
     points_most: u32,
 }
 
-/// Counts of proportional rate reduction (RFC 6937 3).
+/// State of proportional rate reduction (RFC 6937 3).
 #[derive(Clone, Copy, Debug, Default)]
 struct Prr {
     flight: u32,
@@ -172,15 +173,15 @@ impl Sender {
             window_limited: false,
             most_outstanding: 0,
             usage_until: 0,
-            tell_reduction: false,
+            cwr_pending: false,
             counters: Counters::default(),
             points: Vec::new(),
             points_most: 0,
         }
     }
 
-    /// The handshake is over: `mss` bytes of payload at most, `options` bytes of options in every
-    /// segment, and a round-trip time unless a copy of the handshake was lost.
+    /// Completes the handshake: `mss` bytes of payload at most, `options` bytes of options in every
+    /// segment, and a round-trip time unless the handshake had retransmissions.
     #[expect(
         clippy::too_many_arguments,
         reason = "what a handshake settles, all at once"
@@ -230,7 +231,7 @@ impl Sender {
         );
     }
 
-    /// Takes as much of `data` as the buffer has room for.
+    /// Appends as much of `data` as the buffer has room for.
     pub(super) fn write(&mut self, now: Instant, data: Bytes) -> usize {
         if self.fin.is_some() {
             return 0;
@@ -240,7 +241,7 @@ impl Sender {
         self.buffer.write(self.una, data)
     }
 
-    /// Bytes that can be written now.
+    /// Free space in bytes.
     pub(super) fn room(&self) -> u64 {
         if self.fin.is_some() {
             return 0;
@@ -248,23 +249,23 @@ impl Sender {
         self.buffer.room(self.una)
     }
 
-    /// Sends a FIN after all that was written.
+    /// Sends a FIN after all written data.
     pub(super) fn close(&mut self) {
         let end = self.buffer.end();
         self.fin.get_or_insert(end);
     }
 
-    /// Whether the FIN was acknowledged.
+    /// Returns whether the FIN was acknowledged.
     pub(super) fn fin_acknowledged(&self) -> bool {
         self.fin.is_some_and(|fin| self.una > fin)
     }
 
-    /// Whether all that was written was acknowledged.
+    /// Returns whether all written data was acknowledged.
     pub(super) fn is_idle(&self) -> bool {
         self.board.is_empty() && self.una >= self.buffer.end()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) or sending is due.
+    /// The time of the next [`handle_timeout`](Self::handle_timeout) or transmission.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let pacing = self.paced.then_some(self.next_departure);
         match (self.timer, pacing) {
@@ -278,17 +279,17 @@ impl Sender {
         self.window
     }
 
-    /// What it is doing about losses.
+    /// The loss recovery state.
     pub(super) fn state(&self) -> State {
         self.state
     }
 
-    /// Segments in flight by the best knowledge.
+    /// Segments in flight by the best estimate.
     pub(super) fn pipe(&self) -> u32 {
         self.board.pipe()
     }
 
-    /// The counts, the running recovery included.
+    /// The counters, the running recovery included.
     pub(super) fn counters(&self, now: Instant) -> Counters {
         let mut counters = self.counters;
         counters.rto_peak = self.estimator.peak;
@@ -307,7 +308,7 @@ impl Sender {
         (now.as_micros() / 1_000) as u32 | 1 << 31
     }
 
-    /// Keeps up to `most` points.
+    /// Records up to `most` points.
     pub(super) fn record(&mut self, most: u32) {
         self.points_most = most.min(POINTS_MAX);
     }
@@ -316,7 +317,7 @@ impl Sender {
         &self.points
     }
 
-    fn note(&mut self, at: Instant, what: Happening, seq: u64) {
+    fn note(&mut self, at: Instant, what: SenderEvent, seq: u64) {
         if self.points.len() < self.points_most as usize {
             self.points.push(Point {
                 at,

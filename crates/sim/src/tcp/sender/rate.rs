@@ -2,7 +2,7 @@
 
 use carob_cc::time::{Duration, Instant};
 
-use super::scoreboard::{Sent, Stamp};
+use super::scoreboard::{PacketState, Sent};
 use crate::tcp::congestion::RateSample;
 use crate::tcp::settings::RateSampleOf;
 
@@ -13,11 +13,12 @@ pub(super) struct Rate {
     pub(super) delivered: u64,
     pub(super) delivered_at: Instant,
     first_sent_at: Instant,
-    /// Samples are limited by the application until more than this is delivered; 0 if not.
+    /// Samples are application-limited until more than this is delivered; 0 if not.
     app_limited: u64,
     min_rtt: Option<Duration>,
-    /// Of the segments that this ACK delivers, the one that gives the sample, and when it was sent.
-    latest: Option<(Stamp, Instant)>,
+    /// The segment that gives the sample, of those that this ACK delivers, and its transmission
+    /// time.
+    latest: Option<(PacketState, Instant)>,
 }
 
 impl Rate {
@@ -33,13 +34,13 @@ impl Rate {
         }
     }
 
-    /// The stamp of a segment sent now; `idle` if nothing was outstanding.
-    pub(super) fn stamp(&mut self, now: Instant, idle: bool) -> Stamp {
+    /// The packet state of a segment sent now; `idle` if nothing was outstanding.
+    pub(super) fn packet_state(&mut self, now: Instant, idle: bool) -> PacketState {
         if idle {
             self.first_sent_at = now;
             self.delivered_at = now;
         }
-        Stamp {
+        PacketState {
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
@@ -47,7 +48,7 @@ impl Rate {
         }
     }
 
-    /// From here on the application limits sending, until what is in flight is delivered.
+    /// Marks sending as application-limited, until everything in flight is delivered.
     pub(super) fn limited_by_application(&mut self, in_flight: u32) {
         self.app_limited = (self.delivered + u64::from(in_flight)).max(1);
     }
@@ -56,41 +57,41 @@ impl Rate {
         self.app_limited > 0
     }
 
-    /// An ACK shows that this segment was delivered.
+    /// Records a segment that an ACK delivers.
     pub(super) fn saw(&mut self, sent: &Sent) {
-        let better = |(stamp, sent_at): (Stamp, Instant)| match self.of {
+        let better = |(packet_state, sent_at): (PacketState, Instant)| match self.of {
             RateSampleOf::LatestSent => sent.sent_at >= sent_at,
-            RateSampleOf::MostDelivered => sent.stamp.delivered > stamp.delivered,
+            RateSampleOf::MostDelivered => sent.packet_state.delivered > packet_state.delivered,
         };
         if self.latest.is_none_or(better) {
-            self.latest = Some((sent.stamp, sent.sent_at));
+            self.latest = Some((sent.packet_state, sent.sent_at));
             self.first_sent_at = sent.sent_at;
         }
     }
 
-    /// A round-trip time was measured.
+    /// Records a round-trip time.
     pub(super) fn saw_rtt(&mut self, rtt: Duration) {
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
     }
 
-    /// The sample of an ACK that delivered `news` segments.
-    pub(super) fn sample(&mut self, now: Instant, news: u32) -> Option<RateSample> {
+    /// The sample of an ACK that delivered `delivered` segments.
+    pub(super) fn sample(&mut self, now: Instant, delivered: u32) -> Option<RateSample> {
         if self.app_limited > 0 && self.delivered > self.app_limited {
             self.app_limited = 0;
         }
-        if news > 0 {
+        if delivered > 0 {
             self.delivered_at = now;
         }
-        let (stamp, sent_at) = self.latest.take()?;
-        let sending = sent_at.since(stamp.first_sent_at);
-        let interval = sending.max(now.since(stamp.delivered_at));
+        let (packet_state, sent_at) = self.latest.take()?;
+        let sending = sent_at.since(packet_state.first_sent_at);
+        let interval = sending.max(now.since(packet_state.delivered_at));
         // Shorter than any round trip: an artefact (Linux drops such samples, too).
         let possible = !interval.is_zero() && self.min_rtt.is_none_or(|least| interval >= least);
         possible.then_some(RateSample {
-            delivered: self.delivered - stamp.delivered,
+            delivered: self.delivered - packet_state.delivered,
             interval,
-            prior_delivered: stamp.delivered,
-            app_limited: stamp.app_limited,
+            prior_delivered: packet_state.delivered,
+            app_limited: packet_state.app_limited,
         })
     }
 }
@@ -108,7 +109,7 @@ mod tests {
             start: 1,
             end: 2,
             sent_at: at(millis),
-            stamp: rate.stamp(at(millis), idle),
+            packet_state: rate.packet_state(at(millis), idle),
             copies: 1,
             lost: false,
             resent: false,
@@ -164,7 +165,7 @@ mod tests {
             let mut later = sent(&mut rate, 0, true);
             rate.delivered = 5;
             let sooner = sent(&mut rate, 10, false);
-            // The stamp of the first is older, yet it left after the second.
+            // The packet state of the first is older, yet it left after the second.
             later.sent_at = at(20);
             rate.delivered = 7;
             rate.saw(&later);

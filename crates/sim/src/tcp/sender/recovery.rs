@@ -1,29 +1,29 @@
-//! What ACKs and timeouts say about losses, and what they do to the window.
+//! Loss recovery: effects of ACKs and timeouts on state, scoreboard and window.
 
 use carob_cc::time::{Duration, Instant};
 
-use super::scoreboard::Taken;
+use super::scoreboard::AcknowledgedSegments;
 use super::{AckInput, Prr, Sender, TimedOut};
 use crate::tcp::congestion::{Ack, State, Timeout};
-use crate::tcp::counters::Happening;
+use crate::tcp::counters::SenderEvent;
 use crate::tcp::settings::{
     AfterTimeout, HalfOf, IdleRestart, PartialAckTimer, PrrBound, Reduction,
 };
 
-/// What an ACK brought, for the state machine.
+/// The effect of an ACK, for the state machine.
 #[derive(Clone, Copy, Debug)]
-struct News {
+struct AckEffect {
     now: Instant,
     advanced: bool,
     duplicate: bool,
-    taken: Taken,
+    taken: AcknowledgedSegments,
 }
 
 impl Sender {
-    /// Takes in an acceptable ACK.
+    /// Handles an acceptable ACK.
     pub(in crate::tcp) fn handle_ack(&mut self, input: &AckInput<'_>) {
         let now = input.now;
-        // What waited for its departure may have been acknowledged; sending decides anew.
+        // A paced segment may have been acknowledged; transmission decides anew.
         self.paced = false;
         let (prior_in_flight, prior_losses) = (self.in_flight(), self.board.losses);
         let advanced = input.ack > self.una;
@@ -34,7 +34,7 @@ impl Sender {
             && same_window
             && input.ack == self.una
             && !self.board.is_empty();
-        let mut taken = Taken::default();
+        let mut taken = AcknowledgedSegments::default();
         let mut delivered = 0;
         if advanced {
             self.una = input.ack;
@@ -44,7 +44,7 @@ impl Sender {
             self.retries = 0;
             self.estimator.progressed();
             if self.sack {
-                delivered += taken.news;
+                delivered += taken.delivered;
             } else if taken.segments > 0 {
                 delivered += self.board.undo_duplicates(taken.segments);
                 delivered -= self.announced_before(delivered);
@@ -63,43 +63,44 @@ impl Sender {
         if input.congestion_echo {
             self.enter_cwr();
         }
-        let news = News {
+        let effect = AckEffect {
             now,
             advanced,
             duplicate,
             taken,
         };
         let was = self.state;
-        delivered += self.react(&news);
+        delivered += self.react(&effect);
         self.adapt_to_reordering();
         self.rate.delivered += u64::from(delivered);
         if was == State::Recovery && self.state != State::Recovery {
             self.counters.in_recovery += now.since(self.recovery_began);
         }
         let losses = self.board.losses - prior_losses;
-        self.control(&news, was, delivered, losses as u32, prior_in_flight, rtt);
-        self.restart_timer(&news, was);
+        self.control(&effect, was, delivered, losses as u32, prior_in_flight, rtt);
+        self.restart_timer(&effect, was);
         if advanced || duplicate {
             let what = if advanced {
-                Happening::Acked
+                SenderEvent::Acked
             } else {
-                Happening::Duplicate
+                SenderEvent::Duplicate
             };
             self.note(now, what, input.ack);
         }
     }
 
-    /// Feeds the estimator; returns the sample of the segment acknowledged last.
+    /// Feeds the estimator; returns the sample of the last acknowledged segment.
     fn sample_rtt(
         &mut self,
         input: &AckInput<'_>,
         advanced: bool,
-        taken: &Taken,
+        taken: &AcknowledgedSegments,
     ) -> Option<Duration> {
         if !advanced {
             return None;
         }
-        // Karn: an ACK that covers a segment sent twice says nothing, unless it echoes a time.
+        // Karn: an ACK that covers a retransmitted segment gives no sample, unless it echoes a
+        // timestamp.
         let since = |sent_at: Option<Instant>| {
             let sent_at = sent_at.filter(|_| !taken.repeated)?;
             Some(input.now.since(sent_at))
@@ -113,8 +114,8 @@ impl Sender {
         last
     }
 
-    /// Moves between states and marks losses; returns deliveries that duplicates stand for.
-    fn react(&mut self, news: &News) -> u32 {
+    /// Changes state and marks losses; returns deliveries announced by duplicates.
+    fn react(&mut self, effect: &AckEffect) -> u32 {
         let mut counted = 0;
         let covered = self.una >= self.recover;
         match self.state {
@@ -122,7 +123,7 @@ impl Sender {
                 self.end_reduction();
                 self.state = State::Open;
             }
-            State::Recovery if covered || self.ends_with_any_ack(news) => {
+            State::Recovery if covered || self.ends_with_any_ack(effect) => {
                 if !self.sack {
                     self.board.sacked = 0;
                 }
@@ -140,18 +141,18 @@ impl Sender {
                     }
                     if !self.sack && self.settings.careful {
                         // Duplicates count only for what was sent after the timeout.
-                        if news.duplicate && self.nxt > self.recover {
+                        if effect.duplicate && self.nxt > self.recover {
                             counted = self.board.duplicate(1);
-                        } else if news.advanced {
+                        } else if effect.advanced {
                             self.board.sacked = 0;
                         }
                     }
                     if !self.sack && !self.settings.careful {
-                        self.strays = if news.advanced { 0 } else { self.strays };
-                        self.strays += u32::from(news.duplicate);
+                        self.strays = if effect.advanced { 0 } else { self.strays };
+                        self.strays += u32::from(effect.duplicate);
                         if self.strays >= self.settings.dup_ack_threshold {
                             self.board.mark_first_again();
-                            self.enter_recovery(news.now);
+                            self.enter_recovery(effect.now);
                         }
                     }
                     return counted;
@@ -163,10 +164,10 @@ impl Sender {
         if self.state == State::Recovery {
             if self.sack {
                 self.board.mark_by_sack(threshold);
-            } else if news.advanced {
+            } else if effect.advanced {
                 // RFC 6582 3.2 step 3: a partial ACK shows the next hole.
                 self.board.mark_first();
-            } else if news.duplicate {
+            } else if effect.duplicate {
                 counted = self.board.duplicate(1);
             }
             return counted;
@@ -174,10 +175,10 @@ impl Sender {
         if self.sack {
             self.board.mark_by_sack(threshold);
         } else {
-            if news.advanced {
+            if effect.advanced {
                 self.board.sacked = 0;
             }
-            if news.duplicate {
+            if effect.duplicate {
                 counted = self.board.duplicate(1);
             }
             // RFC 6582 3.2 step 2: not for losses that the last recovery or timeout covered.
@@ -187,7 +188,7 @@ impl Sender {
             }
         }
         if self.board.lost > 0 {
-            self.enter_recovery(news.now);
+            self.enter_recovery(effect.now);
         } else if self.state != State::Cwr {
             self.state = if self.board.sacked > 0 {
                 State::Disorder
@@ -199,20 +200,19 @@ impl Sender {
         counted
     }
 
-    /// How many of so many deliveries duplicates had announced before a timeout.
+    /// The number of deliveries that duplicates had announced before a timeout.
     fn announced_before(&mut self, delivered: u32) -> u32 {
         if !self.settings.deliveries_once {
             return 0;
         }
         let known = self.announced.min(delivered - 1);
-        // What was outstanding at the timeout is acknowledged: nothing is left to be known.
+        // All data outstanding at the timeout is acknowledged: nothing remains unknown.
         let over = self.state != State::Loss || self.una >= self.recover;
         self.announced = if over { 0 } else { self.announced - known };
         known
     }
 
-    /// Linux: duplicates nothing explains are taken for reordering, of which the network is then
-    /// believed capable.
+    /// Linux: unexplained duplicates count as reordering, and raise the threshold.
     fn adapt_to_reordering(&mut self) {
         if let Some(distance) = self.board.unexplained.take() {
             let most = self.settings.reordering_max;
@@ -222,13 +222,13 @@ impl Sender {
         }
     }
 
-    /// RFC 5681 without 6582.
-    fn ends_with_any_ack(&self, news: &News) -> bool {
-        self.settings.reduction == Reduction::Reno && !self.sack && news.advanced
+    /// Returns whether any ACK ends recovery (RFC 5681 without 6582).
+    fn ends_with_any_ack(&self, effect: &AckEffect) -> bool {
+        self.settings.reduction == Reduction::Reno && !self.sack && effect.advanced
     }
 
-    /// Linux: without SACK, the state is kept until something beyond what was outstanding is
-    /// acknowledged, for duplicates of that very ACK mean nothing (RFC 6582 3.2 step 2).
+    /// Returns whether the state is kept. Linux: without SACK, until data beyond that outstanding
+    /// is acknowledged, because duplicates of that very ACK are ambiguous (RFC 6582 3.2 step 2).
     fn holds(&self) -> bool {
         !self.sack
             && self.settings.careful
@@ -252,7 +252,7 @@ impl Sender {
                 self.window.cwnd += self.settings.dup_ack_threshold;
             }
         }
-        self.note(now, Happening::Recovering, self.una);
+        self.note(now, SenderEvent::Recovering, self.una);
     }
 
     fn end_recovery(&mut self) {
@@ -271,7 +271,7 @@ impl Sender {
     fn begin_reduction(&mut self) {
         let flight = match self.settings.half_of {
             HalfOf::Window => self.window.cwnd,
-            // RFC 5681 3.2 step 2: without what limited transmit has sent.
+            // RFC 5681 3.2 step 2: without the segments of limited transmit.
             HalfOf::Flight => self.board.len().saturating_sub(self.limited_sent).max(1),
         };
         self.prr = Prr {
@@ -290,7 +290,7 @@ impl Sender {
         }
     }
 
-    /// RFC 3168 6.1.2: once a window, as for a lost packet.
+    /// Enters the CWR state (RFC 3168 6.1.2): once a window, as for a lost packet.
     fn enter_cwr(&mut self) {
         if self.state > State::Disorder {
             return;
@@ -298,37 +298,37 @@ impl Sender {
         self.begin_reduction();
         self.recover = self.nxt;
         self.state = State::Cwr;
-        self.tell_reduction = true;
+        self.cwr_pending = true;
         self.counters.ecn_reductions += 1;
         if !self.module.owns_window() && self.settings.reduction != Reduction::Prr {
             self.window.cwnd = self.window.ssthresh;
         }
     }
 
-    /// Lets the window follow.
+    /// Updates the congestion window.
     fn control(
         &mut self,
-        news: &News,
+        effect: &AckEffect,
         was: State,
         delivered: u32,
         losses: u32,
         prior_in_flight: u32,
         rtt: Option<Duration>,
     ) {
-        let rate = self.rate.sample(news.now, delivered);
+        let rate = self.rate.sample(effect.now, delivered);
         let window_limited = if self.window.in_slow_start() {
             self.window.cwnd < 2 * self.most_outstanding
         } else {
             self.window_limited
         };
         let ack = Ack {
-            now: news.now,
+            now: effect.now,
             acked: delivered,
             losses,
             lost: self.board.losses,
             prior_in_flight,
             in_flight: self.board.pipe(),
-            held_back: self.next_departure.since(news.now),
+            held_back: self.next_departure.since(effect.now),
             delivered: self.rate.delivered,
             state: self.state,
             window_limited,
@@ -345,18 +345,20 @@ impl Sender {
             return;
         }
         match (self.state, self.settings.reduction) {
-            (State::Recovery | State::Cwr, Reduction::Prr) => self.reduce(news, delivered, losses),
-            (State::Recovery, _) => self.inflate(news, was),
+            (State::Recovery | State::Cwr, Reduction::Prr) => {
+                self.reduce(effect, delivered, losses);
+            }
+            (State::Recovery, _) => self.inflate(effect, was),
             (State::Cwr, _) => {}
-            // The ACK that ends a recovery sets the window; it does not let it grow as well.
+            // The ACK that ends a recovery sets the window without growth.
             _ if was == State::Recovery => {}
-            _ if news.advanced => self.module.on_ack(&mut self.window, &ack),
+            _ if effect.advanced => self.module.on_ack(&mut self.window, &ack),
             _ => {}
         }
     }
 
-    /// RFC 6937 3.1.
-    fn reduce(&mut self, news: &News, delivered: u32, losses: u32) {
+    /// Proportional rate reduction (RFC 6937 3.1).
+    fn reduce(&mut self, effect: &AckEffect, delivered: u32, losses: u32) {
         if delivered == 0 {
             return;
         }
@@ -372,7 +374,9 @@ impl Sender {
             let bound = match self.settings.prr_bound {
                 PrrBound::Conservative => credit,
                 PrrBound::SlowStart => credit.max(delivered) + 1,
-                PrrBound::Linux => credit.max(delivered) + u32::from(news.advanced && losses == 0),
+                PrrBound::Linux => {
+                    credit.max(delivered) + u32::from(effect.advanced && losses == 0)
+                }
             };
             bound.min(ssthresh - pipe)
         };
@@ -382,32 +386,32 @@ impl Sender {
         self.window.cwnd = pipe + send;
     }
 
-    /// RFC 6582 3.2 steps 2 to 4: a segment for every duplicate; a partial ACK takes back what
-    /// it acknowledges, all but one.
-    fn inflate(&mut self, news: &News, was: State) {
+    /// Inflates the window (RFC 6582 3.2 steps 2 to 4): by a segment for every duplicate; a partial
+    /// ACK deflates it by the acknowledged segments except one.
+    fn inflate(&mut self, effect: &AckEffect, was: State) {
         if self.sack {
             return; // RFC 6675: the window stays at ssthresh, the pipe does the rest
         }
         if was != State::Recovery {
             return;
         }
-        if news.advanced {
-            let acked = news.taken.segments;
+        if effect.advanced {
+            let acked = effect.taken.segments;
             self.window.cwnd = self.window.cwnd.saturating_sub(acked).max(1) + u32::from(acked > 0);
             self.force = true;
-        } else if news.duplicate {
+        } else if effect.duplicate {
             self.window.cwnd += 1;
         }
     }
 
-    fn restart_timer(&mut self, news: &News, was: State) {
+    fn restart_timer(&mut self, effect: &AckEffect, was: State) {
         if self.board.is_empty() {
-            if news.advanced {
+            if effect.advanced {
                 self.timer = None;
             }
             return;
         }
-        if !news.advanced {
+        if !effect.advanced {
             return;
         }
         // RFC 6582 4: "impatient" lets the timer run on after the first partial ACK.
@@ -418,10 +422,10 @@ impl Sender {
             }
             self.first_partial = false;
         }
-        self.timer = Some(self.estimator.deadline(news.now));
+        self.timer = Some(self.estimator.deadline(effect.now));
     }
 
-    /// The timer may have run out.
+    /// Handles the timers that are due.
     pub(in crate::tcp) fn handle_timeout(&mut self, now: Instant) -> TimedOut {
         if self.timer.is_none_or(|timer| timer > now) {
             return TimedOut::No;
@@ -442,7 +446,7 @@ impl Sender {
         if self.state == State::Recovery {
             self.counters.in_recovery += now.since(self.recovery_began);
         }
-        // RFC 5681 3.1: not again for a segment whose timer ran out before.
+        // RFC 5681 3.1: not again for a segment whose timer expired before.
         if self.state <= State::Disorder
             || self.una >= self.recover
             || (self.state == State::Loss && self.retries == 1)
@@ -486,11 +490,11 @@ impl Sender {
         self.force = true;
         self.estimator.back_off();
         self.timer = Some(self.estimator.deadline(now));
-        self.note(now, Happening::TimedOut, self.una);
+        self.note(now, SenderEvent::TimedOut, self.una);
         TimedOut::Sends
     }
 
-    /// The application writes; whether it was what limited sending.
+    /// Updates the application-limited state at a write.
     pub(super) fn check_application_limit(&mut self) {
         let unsent = self.buffer.end().saturating_sub(self.nxt.max(1));
         if unsent < self.mss
@@ -501,7 +505,7 @@ impl Sender {
         }
     }
 
-    /// RFC 5681 4.1: what an idle time does to the window.
+    /// Reduces the window after an idle time (RFC 5681 4.1).
     pub(super) fn restart_after_idle(&mut self, now: Instant) {
         if !self.board.is_empty() || self.nxt == 0 {
             return;
@@ -517,7 +521,7 @@ impl Sender {
             IdleRestart::Decay => {
                 let periods = idle.as_micros() / rto.as_micros().max(1);
                 let halved = self.window.cwnd.checked_shr(periods.min(31) as u32);
-                // What was known of the path is kept at three quarters (RFC 2861 3).
+                // Three quarters of the known capacity are kept (RFC 2861 3).
                 let known = self.window.cwnd / 4 * 3;
                 self.window.ssthresh = self.window.ssthresh.max(known);
                 self.window.cwnd = halved.unwrap_or(0).max(least);

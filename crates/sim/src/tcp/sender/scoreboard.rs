@@ -1,22 +1,22 @@
-//! Segments sent and not acknowledged: which are lost, sent again, or known received.
+//! Scoreboard of segments sent and not acknowledged: lost, retransmitted, or received (SACK).
 //!
-//! Counts are of segments, as Linux keeps them. Without SACK, duplicate ACKs stand for segments
-//! received beyond the first outstanding one (`sacked` counts them, no segment is flagged).
+//! Counts are of segments, as in Linux. Without SACK, duplicate ACKs stand for segments received
+//! beyond the first outstanding one (`sacked` counts them, no segment is flagged).
 
 use std::collections::VecDeque;
 
 use carob_cc::time::Instant;
 
-/// What was known when a segment was sent, for delivery rates (as Linux's `tcp_rate.c` has it).
+/// The delivery state when a segment was sent, for delivery rates (as in Linux's `tcp_rate.c`).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stamp {
+pub(super) struct PacketState {
     /// Segments delivered by then.
     pub(super) delivered: u64,
-    /// When the last of them was.
+    /// Time of the last delivery.
     pub(super) delivered_at: Instant,
-    /// When the segment was sent whose delivery that was: the send interval begins there.
+    /// Transmission time of the segment delivered last: the send interval begins there.
     pub(super) first_sent_at: Instant,
-    /// The application had nothing more to send.
+    /// True if the application had no more data.
     pub(super) app_limited: bool,
 }
 
@@ -30,16 +30,16 @@ pub(super) struct Stamp {
 pub(super) struct Sent {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// When its last copy was sent.
+    /// Time of the last transmission.
     pub(super) sent_at: Instant,
-    pub(super) stamp: Stamp,
-    /// Copies sent, saturating.
+    pub(super) packet_state: PacketState,
+    /// Transmissions, saturating.
     pub(super) copies: u8,
-    /// Deemed lost; a copy may be under way again.
+    /// Marked lost; a retransmission may be in flight.
     pub(super) lost: bool,
-    /// A copy sent after it was deemed lost is under way.
+    /// A retransmission after the loss mark is in flight.
     pub(super) resent: bool,
-    /// The peer has it (SACK).
+    /// Received by the peer (SACK).
     pub(super) sacked: bool,
     pub(super) fin: bool,
 }
@@ -49,7 +49,7 @@ pub(super) struct Scoreboard {
     segments: VecDeque<Sent>,
     /// Segments acknowledged before the first in `segments`.
     popped: u64,
-    /// No segment before this one, counted from the connection's first, waits for its copy.
+    /// No segment before this one, counted from the connection's first, waits for retransmission.
     resend_from: u64,
     /// No segment before this one is unmarked although SACK proves it lost.
     lost_below: u64,
@@ -58,21 +58,21 @@ pub(super) struct Scoreboard {
     pub(super) resent: u32,
     /// Losses marked since the beginning.
     pub(super) losses: u64,
-    /// More duplicates came than segments outstanding can explain, so many of which there were:
-    /// Linux takes it for reordering.
+    /// The number of outstanding segments when duplicates exceeded it: Linux takes this for
+    /// reordering.
     pub(super) unexplained: Option<u32>,
 }
 
-/// What a cumulative acknowledgment took from the board.
+/// The effect of a cumulative acknowledgment on the board.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Taken {
+pub(super) struct AcknowledgedSegments {
     pub(super) segments: u32,
-    /// Of those, not known received before.
-    pub(super) news: u32,
-    /// The first one sent once, and the last.
+    /// Those not known received before.
+    pub(super) delivered: u32,
+    /// Transmission times of the first segment sent once, and of the last.
     pub(super) first_sent_at: Option<Instant>,
     pub(super) last_sent_at: Option<Instant>,
-    /// One of them was sent more than once.
+    /// True if one of them was retransmitted.
     pub(super) repeated: bool,
 }
 
@@ -89,7 +89,7 @@ impl Scoreboard {
         self.segments.front()
     }
 
-    /// Segments on the way by the best knowledge (RFC 6675 4 "pipe").
+    /// Segments in flight by the best estimate (RFC 6675 4 "pipe").
     pub(super) fn pipe(&self) -> u32 {
         (self.len() + self.resent).saturating_sub(self.sacked + self.lost)
     }
@@ -98,9 +98,13 @@ impl Scoreboard {
         self.segments.push_back(sent);
     }
 
-    /// Takes what lies before `una`; `each` sees every segment whose delivery is news.
-    pub(super) fn acknowledge(&mut self, una: u64, mut each: impl FnMut(&Sent)) -> Taken {
-        let mut taken = Taken::default();
+    /// Removes everything before `una`; `each` visits every newly delivered segment.
+    pub(super) fn acknowledge(
+        &mut self,
+        una: u64,
+        mut each: impl FnMut(&Sent),
+    ) -> AcknowledgedSegments {
+        let mut taken = AcknowledgedSegments::default();
         while let Some(&first) = self.segments.front() {
             if first.end > una {
                 break;
@@ -119,7 +123,7 @@ impl Scoreboard {
             if first.sacked {
                 self.sacked -= 1;
             } else {
-                taken.news += 1;
+                taken.delivered += 1;
                 each(&first);
             }
         }
@@ -158,19 +162,20 @@ impl Scoreboard {
         self.segments[index].sent_at = at;
     }
 
-    /// Deems the first segment lost, if it is not already.
+    /// Marks the first segment lost, if it is not already.
     pub(super) fn mark_first(&mut self) {
         if self.first().is_some_and(|first| !first.lost) {
             self.mark(0);
         }
     }
 
-    /// Deems the first lost even if a copy is under way, for its timer ran out.
+    /// Marks the first segment lost even if a retransmission is in flight, because its timer
+    /// expired.
     pub(super) fn mark_first_again(&mut self) {
         self.mark(0);
     }
 
-    /// Deems all lost whose last copy left no later than `until`, and the first.
+    /// Marks all segments lost that were last sent no later than `until`, and the first.
     pub(super) fn mark_all(&mut self, until: Instant) {
         for index in 0..self.segments.len() {
             if index == 0 || self.segments[index].sent_at <= until {
@@ -179,7 +184,7 @@ impl Scoreboard {
         }
     }
 
-    /// The next segment to send again.
+    /// The next segment to retransmit.
     pub(super) fn next_lost(&mut self) -> Option<&mut Sent> {
         if self.lost == self.resent {
             return None;
@@ -196,10 +201,10 @@ impl Scoreboard {
         self.segments.get_mut(index)
     }
 
-    /// Duplicate ACKs say that so many more were received; returns how many are believed.
+    /// Counts `count` more received segments from duplicate ACKs; returns the number believed.
     ///
-    /// At least the first is missing, and those deemed lost are, so no more than the rest can
-    /// have been (Linux `tcp_limit_reno_sacked`).
+    /// At least the first is missing, and so are those marked lost, so no more than the rest can
+    /// have been received (Linux `tcp_limit_reno_sacked`).
     pub(super) fn duplicate(&mut self, count: u32) -> u32 {
         let holes = self.lost.max(1).min(self.len());
         let before = self.sacked;
@@ -211,10 +216,10 @@ impl Scoreboard {
         self.sacked.saturating_sub(before)
     }
 
-    /// Without SACK, an ACK of `acked` segments fills one hole; the rest were counted as
-    /// duplicates. Returns how many deliveries are news.
+    /// Without SACK, an ACK of `acked` segments fills one hole; duplicates had counted the rest.
+    /// Returns the number of new deliveries.
     pub(super) fn undo_duplicates(&mut self, acked: u32) -> u32 {
-        let news = acked.saturating_sub(self.sacked).max(1);
+        let delivered = acked.saturating_sub(self.sacked).max(1);
         self.sacked = self.sacked.saturating_sub(acked - 1);
         let holes = self.lost.max(1).min(self.len());
         let most = self.len() - holes;
@@ -222,12 +227,12 @@ impl Scoreboard {
             self.unexplained = Some(self.len() + acked);
             self.sacked = most;
         }
-        news
+        delivered
     }
 
-    /// Takes in one SACK block; `each` sees every segment whose delivery is news.
+    /// Handles one SACK block; `each` visits every newly delivered segment.
     pub(super) fn sack(&mut self, start: u64, end: u64, mut each: impl FnMut(&Sent)) -> u32 {
-        let mut news = 0;
+        let mut delivered = 0;
         let from = self.segments.partition_point(|sent| sent.start < start);
         for sent in self.segments.range_mut(from..) {
             if sent.end > end {
@@ -237,18 +242,18 @@ impl Scoreboard {
                 continue;
             }
             each(sent);
-            news += 1;
+            delivered += 1;
             sent.sacked = true;
             self.sacked += 1;
-            // Received: neither lost nor under way.
+            // Received: neither lost nor in flight.
             self.lost -= u32::from(core::mem::take(&mut sent.lost));
             self.resent -= u32::from(core::mem::take(&mut sent.resent));
         }
-        news
+        delivered
     }
 
-    /// Marks what RFC 6675 4 "IsLost" finds: `threshold` segments beyond it were received.
-    /// Copies sent again are not judged; if they are lost, the timer finds out.
+    /// Marks losses by RFC 6675 4 "IsLost": `threshold` segments beyond were received.
+    /// Retransmissions are not judged; the timer detects their loss.
     pub(super) fn mark_by_sack(&mut self, threshold: u32) {
         let mut beyond = 0;
         let low = (self.lost_below - self.popped) as usize;
@@ -279,7 +284,7 @@ mod tests {
                 start: 1 + 10 * k,
                 end: 11 + 10 * k,
                 sent_at: Instant::from_micros(k),
-                stamp: Stamp::default(),
+                packet_state: PacketState::default(),
                 copies: 1,
                 lost: false,
                 resent: false,

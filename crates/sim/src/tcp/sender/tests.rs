@@ -1,4 +1,4 @@
-//! What Linux does without SACK, seen from inside the sender.
+//! Linux without SACK, at the level of the sender.
 
 use super::*;
 use crate::tcp::settings::Algorithm;
@@ -9,7 +9,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// A sender with this many segments outstanding, sent at 0 s, each of 256 bytes.
+/// A sender with this many outstanding segments of 256 bytes, sent at 0 s.
 fn outstanding(settings: &TcpSettings, count: u32, sack: bool) -> Sender {
     let mut settings = *settings;
     settings.initial_window = count;
@@ -30,7 +30,7 @@ fn outstanding(settings: &TcpSettings, count: u32, sack: bool) -> Sender {
     sender
 }
 
-/// An ACK of all before the segment with this number.
+/// An ACK of all segments before the one with this number.
 fn ack(sender: &mut Sender, millis: u64, segment: u64) {
     sender.handle_ack(&AckInput {
         now: at(millis),
@@ -114,7 +114,7 @@ fn samples_are_limited_by_the_application_while_bbr_probes_the_round_trip() {
     let mut settings = TcpSettings::KERNEL;
     settings.congestion = Algorithm::Bbr1;
     let mut sender = outstanding(&settings, 10, false);
-    // The path is empty for longer than the filter remembers.
+    // The path is idle for longer than the filter's window.
     ack(&mut sender, 11_000, 1);
     assert!(sender.rate.is_limited_by_application());
 }

@@ -1,4 +1,4 @@
-//! What is sent next: copies first, then new data, as windows and pacing allow.
+//! Next segment: retransmissions first, then new data, as windows and pacing allow.
 
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use carob_cc::time::{Duration, Instant};
 use super::Sender;
 use super::scoreboard::Sent;
 use crate::tcp::congestion::State;
-use crate::tcp::counters::Happening;
+use crate::tcp::counters::SenderEvent;
 use crate::tcp::settings::Reduction;
 
 /// A segment to be sent, in positions.
@@ -20,7 +20,7 @@ pub(in crate::tcp) struct Outgoing {
 }
 
 impl Sender {
-    /// Segments in flight, as the window is held against them.
+    /// Segments in flight, as compared with the window.
     pub(super) fn in_flight(&self) -> u32 {
         let pipe = self.board.pipe();
         let limited = self.settings.limited_transmit;
@@ -68,17 +68,17 @@ impl Sender {
         paced
     }
 
-    /// Sends a lost segment again; the first one if `first`.
+    /// Retransmits a lost segment; the first one if `first`.
     fn resend(&mut self, now: Instant, first: bool) -> Option<Outgoing> {
         if first {
             self.board.mark_first();
         }
         self.begin_flight(now);
-        let stamp = self.rate.stamp(now, false);
+        let packet_state = self.rate.packet_state(now, false);
         let sent = self.board.next_lost()?;
         sent.copies = sent.copies.saturating_add(1);
         sent.sent_at = now;
-        sent.stamp = stamp;
+        sent.packet_state = packet_state;
         sent.resent = true;
         let sent = *sent;
         self.board.resent += 1;
@@ -86,7 +86,7 @@ impl Sender {
         if self.settings.restart_on_retransmit && sent.start == self.una {
             self.timer = Some(self.estimator.deadline(now));
         }
-        self.note(now, Happening::Resent, sent.start);
+        self.note(now, SenderEvent::Resent, sent.start);
         Some(self.depart(now, &sent))
     }
 
@@ -106,7 +106,7 @@ impl Sender {
         let room = (self.una + self.peer_window).saturating_sub(start);
         let outstanding = !self.board.is_empty();
         if room < length && !probe {
-            // RFC 9293 3.8.6.2.1: no silly segments into a small window.
+            // RFC 9293 3.8.6.2.1: silly window syndrome avoidance.
             if outstanding || room == 0 {
                 if !outstanding {
                     let deadline = self.estimator.deadline(now);
@@ -128,12 +128,12 @@ impl Sender {
         }
         let with_fin = last && wants_fin;
         self.begin_flight(now);
-        let stamp = self.rate.stamp(now, !outstanding);
+        let packet_state = self.rate.packet_state(now, !outstanding);
         let sent = Sent {
             start,
             end: start + length + u64::from(with_fin),
             sent_at: now,
-            stamp,
+            packet_state,
             copies: 1,
             lost: false,
             resent: false,
@@ -147,11 +147,12 @@ impl Sender {
         if self.timer.is_none() || !outstanding {
             self.timer = Some(self.estimator.deadline(now));
         }
-        self.note(now, Happening::Sent, start);
+        self.note(now, SenderEvent::Sent, start);
         Some(self.depart(now, &sent))
     }
 
-    /// Sending begins with nothing in flight, be it that all is deemed lost.
+    /// Handles the first transmission with nothing in flight, possibly because everything is marked
+    /// lost.
     fn begin_flight(&mut self, now: Instant) {
         if self.board.pipe() == 0 && self.rate.is_limited_by_application() {
             self.module.on_restart(&mut self.window, now);
@@ -173,7 +174,7 @@ impl Sender {
                 bytes += u64::from(self.header_bytes + self.settings.bbr_pacing_frame);
             }
             let gap = Duration::from_micros(bytes * 1_000_000 / rate.max(1));
-            // A late departure is made good for by up to half a gap, as Linux does it.
+            // A late transmission is compensated by up to half a gap, as in Linux.
             let credit = now.since(self.next_departure).min(gap.half());
             self.next_departure = now + gap.saturating_sub(credit);
         }
@@ -186,7 +187,7 @@ impl Sender {
         }
     }
 
-    /// RFC 7661: whether the window was used, over the round that is being sent.
+    /// Records window usage over the current round (RFC 7661).
     fn note_usage(&mut self, sent: bool) {
         let full = self.in_flight() >= self.window.cwnd;
         if !sent && !full {

@@ -1,4 +1,4 @@
-//! Every setting of a connection: name, unit, value in each profile, and where that comes from.
+//! TCP settings: name, unit, value in each profile, and the source of each value.
 //!
 //! The table is in one place (`table.rs`); scenario files, `--set tcp.<name>=<value>`, help and
 //! documents read [`KEYS`]. Profiles:
@@ -7,7 +7,7 @@
 //!   and for the rest Linux of its time.
 //! - [`TcpSettings::KERNEL`]: Linux 6.18 with those settings (`docs/emulation.md`).
 //! - [`TcpSettings::RFC`]: the letter of RFC 5681, 6298 and 6582, without extensions.
-//! - [`TcpSettings::MODERN`]: a stack of today: SACK, timestamps, initial window 10, CUBIC.
+//! - [`TcpSettings::MODERN`]: a contemporary stack: SACK, timestamps, initial window 10, CUBIC.
 
 mod table;
 
@@ -15,13 +15,13 @@ use core::fmt;
 
 use carob_cc::constants::Value;
 use carob_cc::ratio::Ratio;
-use carob_cc::readings;
 use carob_cc::time::Duration;
+use carob_cc::variants;
 
 pub use table::{KEYS, TcpSettings};
 
-readings! {
-    /// Which algorithm sets the congestion window.
+variants! {
+    /// The congestion control algorithm.
     pub enum Algorithm {
         /// RFC 5681 with RFC 6582.
         NewReno = "newreno",
@@ -32,8 +32,8 @@ readings! {
     }
 }
 
-readings! {
-    /// How the window shrinks during fast recovery.
+variants! {
+    /// Window reduction during fast recovery.
     pub enum Reduction {
         /// RFC 6582 3.2: to half at once, inflated by duplicate ACKs; with SACK, RFC 6675's pipe.
         Classic = "classic",
@@ -44,8 +44,8 @@ readings! {
     }
 }
 
-readings! {
-    /// What proportional rate reduction may send while the pipe is below ssthresh (RFC 6937 3).
+variants! {
+    /// The bound of proportional rate reduction while the pipe is below ssthresh (RFC 6937 3).
     pub enum PrrBound {
         /// Conservative: as much as was delivered.
         Conservative = "crb",
@@ -56,8 +56,8 @@ readings! {
     }
 }
 
-readings! {
-    /// How round-trip times become a timeout.
+variants! {
+    /// The retransmission timeout estimator.
     pub enum Estimator {
         /// RFC 6298 2.
         Rfc6298 = "rfc6298",
@@ -66,8 +66,8 @@ readings! {
     }
 }
 
-readings! {
-    /// When a backed-off timeout returns to what the estimator says.
+variants! {
+    /// The end of a backed-off timeout.
     pub enum BackoffEnd {
         /// With the next round-trip sample from a segment sent once (Karn; RFC 6298 5).
         Sample = "sample",
@@ -78,18 +78,19 @@ readings! {
     }
 }
 
-readings! {
-    /// What is sent again after a timeout.
+variants! {
+    /// Retransmissions after a timeout.
     pub enum AfterTimeout {
-        /// All that was outstanding, in slow start, except what an ACK covers first.
+        /// Everything outstanding, in slow start, except what an ACK covers first.
         GoBackN = "go-back-n",
-        /// The first segment; the rest counts as under way, and losses among it are found anew.
+        /// The first segment; the rest counts as in flight, and its losses are detected anew.
         HeadOnly = "head-only",
     }
 }
 
-readings! {
-    /// Which ACKs of new data restart the retransmission timer during fast recovery (RFC 6582 4).
+variants! {
+    /// The ACKs of new data that restart the retransmission timer during fast recovery (RFC 6582
+    /// 4).
     pub enum PartialAckTimer {
         /// The first only: "impatient".
         First = "impatient",
@@ -98,51 +99,51 @@ readings! {
     }
 }
 
-readings! {
-    /// What half is taken of where a loss sets ssthresh.
+variants! {
+    /// The quantity of which ssthresh becomes half at a loss.
     pub enum HalfOf {
-        /// What is outstanding (RFC 5681 3.1).
+        /// Outstanding data (RFC 5681 3.1).
         Flight = "flight",
         /// The congestion window (Linux).
         Window = "window",
     }
 }
 
-readings! {
-    /// What an idle time longer than the timeout does to the window.
+variants! {
+    /// Window reduction after an idle time longer than the timeout.
     pub enum IdleRestart {
         /// Nothing.
         None = "none",
-        /// It falls to the initial window (RFC 5681 4.1).
+        /// The window falls to the initial window (RFC 5681 4.1).
         Rfc5681 = "rfc5681",
-        /// It halves with each timeout that passed, down to the initial window (RFC 2861, Linux).
+        /// The window halves with each timeout that passed, down to the initial (RFC 2861, Linux).
         Decay = "decay",
     }
 }
 
-readings! {
-    /// When a receiver acknowledges data in order.
+variants! {
+    /// Acknowledgment of in-order data.
     pub enum DelayedAck {
         /// At once.
         None = "none",
         /// Every so many full segments, or after a fixed time (RFC 5681 4.2).
         Constant = "constant",
-        /// Linux: at once for the first segments, then with a time that follows the arrivals.
+        /// Linux: at once for the first segments, then with an adaptive delay.
         Linux = "linux",
     }
 }
 
-readings! {
-    /// Which of the segments an ACK delivers gives the sample of the delivery rate.
+variants! {
+    /// The segment, of those an ACK delivers, that gives the delivery-rate sample.
     pub enum RateSampleOf {
         /// The one sent last (Linux since 5.18).
         LatestSent = "latest-sent",
-        /// The first of those before whose sending most had been delivered (Linux until then).
+        /// The one with the most deliveries before its transmission (Linux until then).
         MostDelivered = "most-delivered",
     }
 }
 
-readings! {
+variants! {
     /// Version of BBR 1 (`docs/algorithms.md#tcp-bbr1`).
     pub enum BbrEra {
         /// As published in 2016: none of the later additions.
@@ -152,18 +153,18 @@ readings! {
     }
 }
 
-/// One setting as people see it.
+/// A setting as shown to users.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// The name `--set tcp.<name>=<value>` takes.
+    /// The name in `--set tcp.<name>=<value>`.
     pub name: &'static str,
-    /// What it does.
+    /// Description.
     pub about: &'static str,
-    /// What it counts, or empty.
+    /// Unit, or empty.
     pub unit: &'static str,
-    /// What values it takes.
+    /// Accepted values.
     pub kind: &'static str,
-    /// Where the values of the profiles come from.
+    /// Source of the profiles' values.
     pub source: &'static str,
 }
 
@@ -172,7 +173,7 @@ pub struct Key {
 pub struct Profile {
     /// Its name in scenarios.
     pub name: &'static str,
-    /// What it stands for.
+    /// Description.
     pub about: &'static str,
     /// Its values.
     pub settings: TcpSettings,
@@ -207,14 +208,14 @@ pub fn profile(name: &str) -> Option<&'static Profile> {
     PROFILES.iter().find(|profile| profile.name == name)
 }
 
-/// An algorithm under the name it has beside the controllers of datagrams.
+/// An algorithm under its name beside the controllers of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named {
     /// Its name in scenarios, tables and the command line.
     pub name: &'static str,
-    /// What it is.
+    /// The algorithm.
     pub congestion: Algorithm,
-    /// The same in a sentence.
+    /// Description in a sentence.
     pub about: &'static str,
 }
 
@@ -244,22 +245,22 @@ pub fn algorithm(name: &str) -> Option<&'static Named> {
 
 /// Settings that contradict each other or a limit of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Impossible {
+pub struct SettingsError {
     /// The setting.
     pub name: &'static str,
-    /// What is wrong.
+    /// The contradiction.
     pub why: &'static str,
 }
 
-impl fmt::Display for Impossible {
+impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "tcp.{}: {}", self.name, self.why)
     }
 }
 
-impl core::error::Error for Impossible {}
+impl core::error::Error for SettingsError {}
 
-/// The most bytes a socket buffers in one direction, and so the largest window.
+/// The maximum buffer of a socket in one direction in bytes, and so the largest window.
 pub const BUFFER_MAX: u32 = 1 << 26;
 /// The largest MSS: an IPv4 packet of 65,535 bytes less headers and options.
 pub const MSS_MAX: u32 = 65_455;
@@ -267,9 +268,9 @@ pub const MSS_MAX: u32 = 65_455;
 pub const MSS_MIN: u32 = 8;
 
 impl TcpSettings {
-    /// Whether a connection can work with these values.
-    pub fn check(&self) -> Result<(), Impossible> {
-        let wrong = |name, why| Err(Impossible { name, why });
+    /// Checks that a connection can work with these values.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let wrong = |name, why| Err(SettingsError { name, why });
         if !(MSS_MIN..=MSS_MAX).contains(&self.mss) {
             return wrong("mss", "not between 8 and 65455 bytes");
         }
@@ -298,7 +299,7 @@ impl TcpSettings {
     }
 }
 
-/// A type a setting may have. As [`Value`], with the integers that controllers do not use.
+/// A type of settings: as [`Value`], with integers that controllers do not use.
 pub(crate) trait Setting: Sized + Copy + fmt::Display {
     const KIND: &'static str;
     fn read(text: &str) -> Option<Self>;
@@ -343,14 +344,14 @@ macro_rules! settings {
         impl TcpSettings {
             /// The thesis's settings, and for the rest Linux of its time.
             pub const THESIS: Self = Self { $($field: $thesis,)* };
-            /// What Linux 6.18 did with the thesis's settings.
+            /// Linux 6.18 with the thesis's settings.
             pub const KERNEL: Self = Self { $($field: $kernel,)* };
             /// The letter of the RFCs.
             pub const RFC: Self = Self { $($field: $rfc,)* };
-            /// A stack of today.
+            /// A contemporary stack.
             pub const MODERN: Self = Self { $($field: $modern,)* };
 
-            /// Sets one by name from text.
+            /// Sets a setting by name from text.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), SetError> {
                 match name {
                     $(stringify!($field) => {
@@ -363,7 +364,7 @@ macro_rules! settings {
                 Ok(())
             }
 
-            /// Names every setting with its value, in the order of [`KEYS`].
+            /// Visits every setting with its value, in the order of [`KEYS`].
             pub fn describe(&self, visit: &mut dyn FnMut(&'static Key, &dyn fmt::Display)) {
                 let values: [&dyn fmt::Display; KEYS.len()] = [$(&self.$field,)*];
                 for (key, value) in KEYS.iter().zip(values) {
@@ -372,7 +373,7 @@ macro_rules! settings {
             }
         }
 
-        /// Every setting there is.
+        /// All settings.
         pub const KEYS: &[Key] = &[$(Key {
             name: stringify!($field),
             about: concat!($($about,)+).trim_ascii(),
@@ -409,7 +410,7 @@ mod tests {
                     key.name
                 );
             });
-            // In text, for 1.25 and 5/4 are one ratio.
+            // In text, because 1.25 and 5/4 are one ratio.
             assert_eq!(text_of(&copy), text_of(&profile.settings));
         }
     }

@@ -24,7 +24,7 @@ const fn s(secs: u64) -> Duration {
 }
 
 settings! {
-    /// Which algorithm sets the congestion window.
+    /// The congestion control algorithm.
     congestion: Algorithm [""] ("S1 4.2; LNX default is cubic")
         = Algorithm::NewReno, Algorithm::NewReno, Algorithm::NewReno, Algorithm::Cubic;
 
@@ -65,24 +65,24 @@ settings! {
     /// New segments on the first duplicate ACKs (RFC 3042).
     limited_transmit: bool [""] ("RFC 3042; LNX has it always")
         = true, true, true, true;
-    /// How the window shrinks during fast recovery.
+    /// Window reduction during fast recovery.
     reduction: Reduction [""] ("S1 3.2 describes PRR, LNX uses it for reno; RFC 6582")
         = Reduction::Prr, Reduction::Prr, Reduction::Classic, Reduction::Prr;
-    /// What proportional rate reduction may send while the pipe is below ssthresh.
+    /// The bound of proportional rate reduction while the pipe is below ssthresh.
     prr_bound: PrrBound [""] ("RFC 6937 3; LNX since 4.0")
         = PrrBound::Linux, PrrBound::Linux, PrrBound::SlowStart, PrrBound::Linux;
     /// No fast retransmit before all that was outstanding at the last loss is acknowledged
     /// (RFC 6582 3.2 step 2, the careful variant of RFC 2582 5).
     careful: bool [""] ("RFC 6582 3.2; LNX")
         = true, true, true, true;
-    /// Which ACKs of new data restart the retransmission timer during fast recovery.
+    /// The ACKs of new data that restart the retransmission timer during fast recovery.
     partial_ack_timer: PartialAckTimer [""] ("RFC 6582 3.2 step 3; LNX restarts with every one")
         = PartialAckTimer::Every, PartialAckTimer::Every, PartialAckTimer::First,
           PartialAckTimer::Every;
     /// Sending the first outstanding segment again restarts the retransmission timer.
     restart_on_retransmit: bool [""] ("RFC 6298 5.1: no; LNX: yes")
         = true, true, false, true;
-    /// What half is taken of where a loss sets ssthresh.
+    /// The quantity of which ssthresh becomes half at a loss: outstanding data or window.
     half_of: HalfOf [""] ("RFC 5681 3.1; LNX halves the window")
         = HalfOf::Window, HalfOf::Window, HalfOf::Flight, HalfOf::Window;
     /// The most an ACK adds to the window in slow start; 0 for what it acknowledges.
@@ -91,7 +91,7 @@ settings! {
     /// The window grows only while it is what limits sending.
     validate_window: bool [""] ("RFC 7661; LNX")
         = true, true, false, true;
-    /// What an idle time longer than the timeout does to the window.
+    /// Window reduction after an idle time longer than the timeout.
     idle_restart: IdleRestart [""] ("RFC 5681 4.1; LNX")
         = IdleRestart::Decay, IdleRestart::Decay, IdleRestart::Rfc5681, IdleRestart::Decay;
 
@@ -101,7 +101,7 @@ settings! {
     /// The same for data after a retransmitted SYN or SYN-ACK; 0 s for no difference.
     rto_after_handshake_loss: Duration [""] ("RFC 6298 5.7; KT: the kernel has it, too")
         = s(3), s(3), s(3), s(3);
-    /// How round-trip times become a timeout.
+    /// The retransmission timeout estimator.
     estimator: Estimator [""] ("RFC 6298 2; LNX")
         = Estimator::Linux, Estimator::Linux, Estimator::Rfc6298, Estimator::Linux;
     /// The least retransmission timeout.
@@ -120,10 +120,10 @@ settings! {
     /// coarser steps; 0 for none.
     timer_wheel: u32 ["Hz"] ("LNX since 4.8: 100 to 1000; KT: 250, late by up to 12.5 %")
         = 0, 250, 0, 250;
-    /// When a backed-off timeout returns to what the estimator says.
+    /// The end of a backed-off timeout: the event that resets it to the estimate.
     backoff_end: BackoffEnd [""] ("RFC 6298 5; LNX without timestamps: the same")
         = BackoffEnd::Sample, BackoffEnd::Sample, BackoffEnd::Sample, BackoffEnd::Sample;
-    /// What is sent again after a timeout.
+    /// Retransmissions after a timeout.
     after_timeout: AfterTimeout [""] ("LNX; RFC 6582 leaves it open")
         = AfterTimeout::GoBackN, AfterTimeout::GoBackN, AfterTimeout::GoBackN,
           AfterTimeout::GoBackN;
@@ -142,11 +142,11 @@ settings! {
     /// With more retransmissions of the handshake than this, the initial window is one segment.
     window_handshake_losses: u32 [""] ("RFC 5681 3.1: 0; LNX keeps the window of accepted sockets")
         = 1000, 1000, 0, 1000;
-    /// How long a closed connection remembers (TIME-WAIT).
+    /// Duration of TIME-WAIT.
     time_wait: Duration [""] ("RFC 9293 3.4.2: two times 2 min; LNX: 60 s")
         = s(60), s(60), s(240), s(60);
 
-    /// When a receiver acknowledges data in order.
+    /// Acknowledgment of in-order data.
     delayed_ack: DelayedAck [""] ("S1 4.2: constant; KT: what the kernel does")
         = DelayedAck::Constant, DelayedAck::Linux, DelayedAck::Constant, DelayedAck::Linux;
     /// The time an ACK waits; with `linux` the least.
@@ -162,14 +162,14 @@ settings! {
     /// CUBIC's constant C, in segments per cubic second.
     cubic_c: Ratio ["segments/s^3"] ("RFC 9438 5.2")
         = Ratio::new(2, 5), Ratio::new(2, 5), Ratio::new(2, 5), Ratio::new(2, 5);
-    /// What a loss leaves of CUBIC's window.
+    /// CUBIC's multiplicative decrease factor.
     cubic_beta: Ratio [""] ("RFC 9438 4.6; LNX: 717/1024")
         = Ratio::new(7, 10), Ratio::new(7, 10), Ratio::new(7, 10), Ratio::new(7, 10);
-    /// CUBIC gives way to new flows after a loss below its last maximum.
+    /// CUBIC releases bandwidth to new flows after a loss below its last maximum.
     cubic_fast_convergence: bool [""] ("RFC 9438 4.7")
         = true, true, true, true;
 
-    /// Which BBR version 1.
+    /// The version of BBR 1.
     bbr_era: BbrEra [""] ("BBR1: unknown for S1; KT: as later amended")
         = BbrEra::Era2016, BbrEra::Linux5, BbrEra::Era2016, BbrEra::Linux5;
     /// Gain of pacing and window in STARTUP; its inverse in DRAIN.
@@ -208,12 +208,11 @@ settings! {
     /// Detect a policer and hold its rate (`lt_bw` of LNX).
     bbr_policer: bool [""] ("BBR1: in all versions of LNX")
         = true, true, true, true;
-    /// Which of the segments an ACK delivers gives BBR's sample of the delivery rate.
+    /// The segment, of those an ACK delivers, that gives BBR's delivery-rate sample.
     rate_sample: RateSampleOf [""] ("LNX since 5.18; before: most-delivered")
         = RateSampleOf::LatestSent, RateSampleOf::LatestSent, RateSampleOf::LatestSent,
           RateSampleOf::LatestSent;
-    /// Without SACK, what duplicates have announced is not counted as delivered once more when a
-    /// timeout made them be forgotten.
+    /// Without SACK, deliveries announced by duplicates are not counted again after a timeout.
     deliveries_once: bool [""] ("draft-cheng-iccrg-delivery-rate-estimation 3.3: once; LNX: again")
         = false, false, false, false;
     /// Segments of a connection that leave before pacing begins.
@@ -222,7 +221,8 @@ settings! {
     /// Pacing counts headers, as the fq queue discipline does; TCP's own pacing counts payload.
     bbr_pacing_headers: bool [""] ("2016 needs fq; KT: no fq there")
         = true, false, true, false;
-    /// What pacing counts besides, where it counts headers: 14 for the Ethernet header in fq.
+    /// Additional bytes per packet in pacing, where it counts headers: 14 for the Ethernet header
+    /// in fq.
     bbr_pacing_frame: u32 ["bytes"] ("LNX: fq paces by frames; S1: not stated")
         = 0, 0, 0, 0;
 }

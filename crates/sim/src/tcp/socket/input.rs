@@ -21,7 +21,7 @@ impl Socket {
         }
     }
 
-    /// RFC 9293 3.5.2: what belongs to no connection is reset.
+    /// Resets a segment of no connection (RFC 9293 3.5.2).
     fn refuse(&mut self, segment: &Segment) {
         if segment.flags.has(Flags::RST) {
             return;
@@ -73,16 +73,16 @@ impl Socket {
         if flags.has(Flags::ACK) {
             self.options.ecn &= flags.has(Flags::ECE) && !flags.has(Flags::CWR);
             self.establish(segment);
-            // Stacks answer before the application has anything to say.
+            // Stacks reply before the application has any data.
             self.answer = Some(self.bare(Flags::ACK));
         } else {
-            // Both opened at once (RFC 9293 3.5).
+            // Simultaneous open (RFC 9293 3.5).
             self.state = State::SynReceived;
             self.syn_due = true;
         }
     }
 
-    /// Takes what the peer's SYN offers.
+    /// Applies the options of the peer's SYN.
     fn synchronise(&mut self, segment: &Segment) {
         let (ours, theirs) = (&self.settings, &segment.options);
         self.remote = segment.seq;
@@ -105,7 +105,7 @@ impl Socket {
         self.receiver.window();
     }
 
-    /// The shift with which a window fits into 16 bits (RFC 7323 2.3).
+    /// The scale with which a window fits into 16 bits (RFC 7323 2.3).
     pub(super) fn scale_for(window: u32) -> u8 {
         (0..14)
             .find(|shift| u16::try_from(window >> shift).is_ok())
@@ -142,7 +142,7 @@ impl Socket {
             self.sender.close();
             self.state = State::FinWait1;
         }
-        self.tell(Event::Connected);
+        self.report(Event::Connected);
     }
 
     fn in_connection(&mut self, segment: &Segment) {
@@ -158,12 +158,12 @@ impl Socket {
             }
             return;
         }
-        // RFC 9293 3.10.7.4, first: is any of it in the window?
+        // RFC 9293 3.10.7.4, first: the segment must overlap the window.
         if !self.receiver.accepts(seq, end) {
             if !flags.has(Flags::RST) {
                 self.ack_due = true;
                 self.sender.counters.duplicates_received += u64::from(end > seq);
-                // Its ACK may be good all the same (Linux takes it, too).
+                // Its ACK may be valid all the same (Linux accepts it, too).
                 if flags.has(Flags::ACK) && !flags.has(Flags::SYN) && end <= self.receiver.next {
                     self.take_ack(segment, seq);
                     self.receiver.saw_duplicate();
@@ -172,11 +172,11 @@ impl Socket {
             return;
         }
         if flags.has(Flags::RST) {
-            // RFC 5961 3.2: only where it is expected; elsewhere it is challenged.
+            // RFC 5961 3.2: only at the expected position; elsewhere it is challenged.
             if seq == self.receiver.next {
                 match self.state {
                     State::TimeWait => {} // RFC 1337 3: ignored
-                    // All was received, and our FIN may have been.
+                    // All data was received, and our FIN may have been.
                     State::Closing | State::LastAck => self.end(Event::Closed),
                     _ => self.end(Event::Reset),
                 }
@@ -206,7 +206,7 @@ impl Socket {
         self.take_data(segment, seq);
     }
 
-    /// Says whether the segment may be taken further.
+    /// Handles the ACK of a segment. Returns whether its data may be processed.
     fn take_ack(&mut self, segment: &Segment, seq: u64) -> bool {
         let ack = position(self.local, segment.ack, self.sender.una);
         if ack > self.sender.nxt {
@@ -216,7 +216,7 @@ impl Socket {
         let agreed = &mut self.options;
         let mut echoed = None;
         if let Some((value, echo)) = segment.options.timestamps.filter(|_| agreed.timestamps) {
-            // RFC 7323 4.3: echo the segment that moves the window on, not one behind a hole.
+            // RFC 7323 4.3: echo the segment that advances the window, not one behind a hole.
             if seq <= self.receiver.next {
                 agreed.echo = value;
             }
@@ -253,7 +253,7 @@ impl Socket {
         });
         if self.want_writable && self.sender.room() > 0 {
             self.want_writable = false;
-            self.tell(Event::Writable);
+            self.report(Event::Writable);
         }
         if self.sender.fin_acknowledged() {
             match self.state {
@@ -273,7 +273,7 @@ impl Socket {
         let flags = segment.flags;
         let agreed = &mut self.options;
         if agreed.ecn {
-            // RFC 3168 6.1.3: echo until the peer says that it has reacted.
+            // RFC 3168 6.1.3: echo until the peer confirms its reaction.
             if flags.has(Flags::CWR) {
                 agreed.congestion_seen = false;
             }
@@ -299,10 +299,10 @@ impl Socket {
             counters.duplicates_received += u64::from(seq < expected);
         }
         if self.receiver.readable() > before {
-            self.tell(Event::Readable);
+            self.report(Event::Readable);
         }
         if self.receiver.finished() && !was_finished {
-            self.tell(Event::PeerClosed);
+            self.report(Event::PeerClosed);
             match self.state {
                 State::Established => self.state = State::CloseWait,
                 State::FinWait1 => self.state = State::Closing,
@@ -315,10 +315,10 @@ impl Socket {
     fn enter_time_wait(&mut self) {
         self.state = State::TimeWait;
         self.timer = Some(self.now + self.settings.time_wait);
-        self.tell(Event::Closed);
+        self.report(Event::Closed);
     }
 
-    /// Whatever is due now.
+    /// Handles all timers that are due.
     pub(super) fn timeouts(&mut self) {
         if self.timer.is_some_and(|timer| timer <= self.now) {
             self.timer = None;

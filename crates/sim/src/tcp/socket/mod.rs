@@ -1,10 +1,10 @@
-//! A connection's end: states, handshake, closing, and segments in and out.
+//! TCP socket: states, handshake, closing, and segments in and out.
 //!
-//! **The law.** After every input ([`connect`](Socket::connect), [`write`](Socket::write),
+//! **The contract.** After every input ([`connect`](Socket::connect), [`write`](Socket::write),
 //! [`close`](Socket::close), [`handle_segment`](Socket::handle_segment),
 //! [`handle_timeout`](Socket::handle_timeout), and [`read`](Socket::read), which may open the
-//! window), [`poll`](Socket::poll) is drained until [`Output::Wait`]; then the driver waits for
-//! input or for the deadline. `docs/adr/0001-sans-io-law.md`.
+//! window), drain [`poll`](Socket::poll) until [`Output::Wait`]; then wait for input or for the
+//! deadline. `docs/adr/0001-sans-io-law.md`.
 
 mod input;
 mod output;
@@ -17,7 +17,7 @@ use super::counters::{Counters, Point};
 use super::receiver::Receiver;
 use super::segment::{Flags, Segment};
 use super::sender::Sender;
-use super::settings::{Impossible, TcpSettings};
+use super::settings::{SettingsError, TcpSettings};
 use crate::random::Stream;
 
 /// The states of RFC 9293 3.3.2.
@@ -43,31 +43,31 @@ pub enum State {
     Closing,
     /// Closed by the peer, then by us; our FIN is not acknowledged.
     LastAck,
-    /// Closed; late segments are still answered.
+    /// Closed; late segments still get a reply.
     TimeWait,
 }
 
-/// Something the application should know.
+/// An event for the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The connection is established.
     Connected,
     /// Bytes can be read.
     Readable,
-    /// Bytes can be written, after a write that was not taken whole.
+    /// Bytes can be written, after an incomplete write.
     Writable,
-    /// The peer has sent all that it will.
+    /// The peer has sent all its data.
     PeerClosed,
     /// Both directions are closed and acknowledged.
     Closed,
     /// The peer reset the connection, or refused it.
     Reset,
-    /// Too many timeouts in a row.
+    /// Too many consecutive timeouts.
     TimedOut,
 }
 
 impl Event {
-    /// In the order they are told.
+    /// In the order of delivery.
     const ALL: [Self; 7] = [
         Self::Connected,
         Self::Readable,
@@ -79,18 +79,18 @@ impl Event {
     ];
 }
 
-/// What a socket wants.
+/// An output of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send this segment.
     Transmit(Segment),
-    /// Tell the application.
+    /// Report this event to the application.
     Event(Event),
-    /// Nothing more to do before this time, or before the next input.
+    /// Wait until this time, or for the next input.
     Wait(Option<Instant>),
 }
 
-/// Why an operation was refused.
+/// The reason for refusing an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketError {
     /// The socket is not closed, so it cannot be opened.
@@ -135,18 +135,18 @@ pub struct Socket {
     syn_sent_at: Instant,
     want_writable: bool,
     close_wanted: bool,
-    options: Agreed,
+    options: NegotiatedOptions,
 }
 
-/// What both ends agreed on.
+/// The negotiated options and their state.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "flags of independent mechanisms"
 )]
-struct Agreed {
+struct NegotiatedOptions {
     mss: u32,
-    /// Shift of the windows we send, and of those we receive.
+    /// Window scale of outgoing and of incoming segments.
     scale_out: u8,
     scale_in: u8,
     sack: bool,
@@ -154,18 +154,18 @@ struct Agreed {
     ecn: bool,
     /// The peer's latest timestamp, to be echoed.
     echo: u32,
-    /// Packets were marked: ECE on every ACK until the peer says CWR.
+    /// Packets were marked: ECE on every ACK until the peer sends CWR.
     congestion_seen: bool,
 }
 
 impl Socket {
-    /// A closed socket; initial sequence number and random phases come from `stream`.
-    pub fn new(settings: &TcpSettings, mut stream: Stream) -> Result<Self, Impossible> {
+    /// Creates a closed socket; initial sequence number and random phases come from `stream`.
+    pub fn new(settings: &TcpSettings, mut stream: Stream) -> Result<Self, SettingsError> {
         settings.check()?;
         let local = (stream.next_u64() >> 32) as u32;
-        let options = Agreed {
+        let options = NegotiatedOptions {
             mss: settings.mss,
-            ..Agreed::default()
+            ..NegotiatedOptions::default()
         };
         Ok(Self {
             settings: *settings,
@@ -203,7 +203,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Waits for the one connection this socket will have.
+    /// Listens for the single connection of this socket.
     pub fn listen(&mut self) -> Result<(), SocketError> {
         if self.state != State::Closed || self.sender.nxt != 0 {
             return Err(SocketError::InUse);
@@ -212,8 +212,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Takes as much of `data` as fits into the send buffer, before the connection is
-    /// established, too. After a write that was cut, [`Event::Writable`] says when to go on.
+    /// Buffers as much of `data` as fits, before the connection is established, too. After an
+    /// incomplete write, [`Event::Writable`] reports free space.
     pub fn write(&mut self, now: Instant, data: Bytes) -> usize {
         self.now = self.now.max(now);
         if self.close_wanted || self.is_dead() {
@@ -225,8 +225,8 @@ impl Socket {
         accepted
     }
 
-    /// The next bytes in order, in pieces as they arrived; the end of the stream is
-    /// [`Event::PeerClosed`].
+    /// The next bytes in order, in pieces as they arrived; [`Event::PeerClosed`] reports the end of
+    /// the stream.
     pub fn read(&mut self) -> Option<Bytes> {
         let bytes = self.receiver.read()?;
         if self.receiver.window_opened() && self.is_synchronised() {
@@ -248,7 +248,7 @@ impl Socket {
         self.sender.room()
     }
 
-    /// Closes our direction after what was written; data of the peer can still be read.
+    /// Closes our direction after the written data; the peer's data can still be read.
     pub fn close(&mut self, now: Instant) {
         self.now = self.now.max(now);
         if self.close_wanted {
@@ -270,7 +270,7 @@ impl Socket {
         }
     }
 
-    /// Resets the connection: the peer is told, nothing is kept.
+    /// Resets the connection: sends a RST and drops all state.
     pub fn abort(&mut self, now: Instant) {
         self.now = self.now.max(now);
         if self.is_synchronised() && self.state != State::TimeWait {
@@ -279,13 +279,13 @@ impl Socket {
         self.end(Event::Closed);
     }
 
-    /// Time has come to a deadline that [`Output::Wait`] gave.
+    /// Handles the timeout announced by [`Output::Wait`].
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.timeouts();
     }
 
-    /// What to do next; drain it until it waits.
+    /// Returns the next output; drain it until it waits.
     pub fn poll(&mut self) -> Output {
         if let Some(answer) = self.answer.take() {
             self.sender.counters.segments += 1;
@@ -303,28 +303,28 @@ impl Socket {
         Output::Wait(self.deadline())
     }
 
-    /// Where the connection stands.
+    /// The connection's state.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Whether everything written was acknowledged.
+    /// Returns whether all written data was acknowledged.
     pub fn is_flushed(&self) -> bool {
         self.sender.is_idle()
     }
 
-    /// Counts so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.sender.counters(self.now)
     }
 
-    /// Keeps up to `most` points of the sender's history, at most
+    /// Records up to `most` points of the sender's history, at most
     /// [`POINTS_MAX`](super::counters::POINTS_MAX); later ones are dropped.
     pub fn record(&mut self, most: u32) {
         self.sender.record(most);
     }
 
-    /// The history, if it was asked for.
+    /// The history, if recorded.
     pub fn points(&self) -> &[Point] {
         self.sender.points()
     }
@@ -334,32 +334,32 @@ impl Socket {
         self.sender.window()
     }
 
-    /// What the sender is doing about losses.
+    /// The loss recovery state of the sender.
     pub fn loss_state(&self) -> LossState {
         self.sender.state()
     }
 
-    /// Segments in flight by the best knowledge.
+    /// Segments in flight by the best estimate.
     pub fn pipe(&self) -> u32 {
         self.sender.pipe()
     }
 
-    /// The retransmission timeout, backoff included, and how often it is doubled.
+    /// The retransmission timeout, backoff included, and the number of doublings.
     pub fn rto(&self) -> (Duration, u32) {
         (self.sender.estimator.rto(), self.sender.estimator.backoff())
     }
 
-    /// The smoothed round-trip time, once there was a sample.
+    /// The smoothed round-trip time; none before the first sample.
     pub fn srtt(&self) -> Option<Duration> {
         self.sender.estimator.srtt()
     }
 
-    /// The largest payload of a segment, options taken off.
+    /// The maximum payload of a segment, options deducted.
     pub fn mss(&self) -> u32 {
         self.options.mss
     }
 
-    fn tell(&mut self, event: Event) {
+    fn report(&mut self, event: Event) {
         self.events |= 1 << (event as u8);
     }
 
@@ -374,13 +374,13 @@ impl Socket {
         )
     }
 
-    /// The connection is over.
+    /// Ends the connection.
     fn end(&mut self, event: Event) {
         self.state = State::Closed;
         self.sender.nxt = self.sender.nxt.max(1);
         self.timer = None;
         self.syn_due = false;
         self.ack_due = false;
-        self.tell(event);
+        self.report(event);
     }
 }

@@ -25,12 +25,12 @@ impl Socket {
             if outgoing.fin {
                 flags = flags | Flags::FIN;
             }
-            if !outgoing.copy && core::mem::take(&mut self.sender.tell_reduction) {
+            if !outgoing.copy && core::mem::take(&mut self.sender.cwr_pending) {
                 flags = flags | Flags::CWR;
             }
             let mut segment = self.bare(flags);
             segment.seq = number(self.local, outgoing.start);
-            // RFC 3168 6.1.5: copies are not capable.
+            // RFC 3168 6.1.5: retransmissions are not capable.
             if self.options.ecn && !outgoing.copy && !outgoing.payload.is_empty() {
                 segment.ecn = Ecn::Capable;
             }
@@ -43,7 +43,7 @@ impl Socket {
         None
     }
 
-    /// A segment without data that acknowledges all there is.
+    /// A segment without data that acknowledges everything received.
     pub(super) fn bare(&mut self, flags: Flags) -> Segment {
         let window = (self.receiver.window() >> self.options.scale_out).min(u64::from(u16::MAX));
         let mut flags = flags;
@@ -55,7 +55,7 @@ impl Socket {
             options.timestamps = Some((self.sender.clock(self.now), self.options.echo));
         }
         if self.options.sack {
-            // What 40 bytes of options hold.
+            // Limit of 40 bytes of options.
             let most = if self.options.timestamps { 3 } else { 4 };
             let remote = self.remote;
             self.receiver.sack_blocks(most, |start, end| {
@@ -77,7 +77,7 @@ impl Socket {
         segment
     }
 
-    /// The SYN or SYN-ACK, first or again.
+    /// The SYN or SYN-ACK, first or retransmitted.
     fn syn(&mut self) -> Segment {
         let again = core::mem::replace(&mut self.syn_was_sent, true);
         if again {
@@ -126,7 +126,7 @@ impl Socket {
         }
     }
 
-    /// The earliest time something is due.
+    /// The earliest deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let mut deadline = self.timer;
         if self.is_synchronised() {

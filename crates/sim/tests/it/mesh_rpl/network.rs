@@ -39,7 +39,7 @@ enum Event {
 
 pub(crate) struct Network {
     pub(crate) nodes: Vec<Rpl>,
-    /// Who hears whom.
+    /// Links between nodes.
     pub(crate) links: Vec<Vec<Node>>,
     timers: Vec<Option<Instant>>,
     queue: EventQueue<Event>,
@@ -218,7 +218,7 @@ impl Network {
         }
     }
 
-    /// A frame to a neighbour: when it arrives, if it does; the sender hears of it.
+    /// A frame to a neighbour: its arrival, if any, and the feedback to the sender.
     pub(crate) fn unicast(&mut self, node: Node, to: Node) -> Option<Instant> {
         let linked = self.links[usize::from(node)].contains(&to);
         let mut transmissions = 0;

@@ -23,7 +23,7 @@ pub(crate) fn at(millis: u64) -> Instant {
     Instant::ZERO + ms(millis)
 }
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Deliver,
@@ -46,7 +46,7 @@ pub(crate) struct Sent {
     pub(crate) fate: Fate,
 }
 
-enum Happening {
+enum SenderEvent {
     Arrive(bool, Vec<u8>),
     Wake(bool),
 }
@@ -54,10 +54,10 @@ enum Happening {
 pub(crate) struct End {
     pub(crate) socket: Socket,
     wake: Option<Instant>,
-    /// What was received, in order.
+    /// Received data, in order.
     pub(crate) received: Vec<u8>,
     pub(crate) events: Vec<(Instant, Event)>,
-    /// What is still to be written.
+    /// Data still to be written.
     outgoing: Bytes,
     close_when_written: bool,
     /// Reads as soon as there is something.
@@ -74,7 +74,7 @@ pub(crate) struct Path {
     pub(crate) now: Instant,
     pub(crate) sent: Vec<Sent>,
     pub(crate) delay: Duration,
-    queue: EventQueue<Happening>,
+    queue: EventQueue<SenderEvent>,
     filter: Filter,
     packets: [u64; 2],
 }
@@ -173,15 +173,15 @@ impl Path {
     }
 
     pub(crate) fn run_until(&mut self, end: Instant) {
-        while let Some((now, happening)) = self.queue.pop_until(end) {
+        while let Some((now, event)) = self.queue.pop_until(end) {
             self.now = now;
-            match happening {
-                Happening::Arrive(at_a, bytes) => {
+            match event {
+                SenderEvent::Arrive(at_a, bytes) => {
                     let (_, _, segment) = wire::decode(&bytes).expect("what was encoded");
                     self.end(at_a).socket.handle_segment(now, &segment);
                     self.drain(at_a);
                 }
-                Happening::Wake(a) => {
+                SenderEvent::Wake(a) => {
                     let it = self.end(a);
                     if it.wake == Some(now) {
                         it.wake = None;
@@ -290,7 +290,7 @@ impl Path {
                         && end.wake != Some(deadline)
                     {
                         end.wake = Some(deadline.max(now));
-                        self.queue.push(deadline.max(now), Happening::Wake(a));
+                        self.queue.push(deadline.max(now), SenderEvent::Wake(a));
                     } else if deadline.is_none() {
                         end.wake = None;
                     }
@@ -320,16 +320,16 @@ impl Path {
         match fate {
             Fate::Drop => {}
             Fate::Deliver | Fate::Mark => {
-                self.queue.push(arrival, Happening::Arrive(!forth, bytes));
+                self.queue.push(arrival, SenderEvent::Arrive(!forth, bytes));
             }
             Fate::Late(by) => self
                 .queue
-                .push(arrival + by, Happening::Arrive(!forth, bytes)),
+                .push(arrival + by, SenderEvent::Arrive(!forth, bytes)),
             Fate::Twice(by) => {
                 self.queue
-                    .push(arrival, Happening::Arrive(!forth, bytes.clone()));
+                    .push(arrival, SenderEvent::Arrive(!forth, bytes.clone()));
                 self.queue
-                    .push(arrival + by, Happening::Arrive(!forth, bytes));
+                    .push(arrival + by, SenderEvent::Arrive(!forth, bytes));
             }
         }
     }

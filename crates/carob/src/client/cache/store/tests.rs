@@ -54,7 +54,7 @@ impl Cache {
         }
     }
 
-    /// What a 2.03 makes of the states that are stale.
+    /// Stores a 2.03 response that validates the stale ones.
     fn hear_valid(&mut self, now: u64, path: &str, valid: &Response) -> Option<Response> {
         let (epoch, key) = (self.epoch(), key(path));
         let Found::Stale(states) = self.find(at(now), &key, true) else {
@@ -290,7 +290,7 @@ fn what_an_observation_tells_is_kept_without_its_number() {
         panic!("it is fresh for 60 s")
     };
     assert!(!found.options.contains(OptionNumber::OBSERVE));
-    // A change makes it stale; what is told after that is fresh.
+    // An unsafe request makes it stale; a notification after that is fresh.
     cache.invalidate(&target("a").0);
     assert_eq!(cache.look(160, "a"), Err(vec![]));
     cache.notify(at(161), key("a"), told("two"), peer());
@@ -310,7 +310,7 @@ fn a_notification_is_not_replaced_by_what_was_asked_for_before_it_came() {
     assert_eq!(cache.look(2, "a"), Ok(("new".into(), 59)));
     cache.keep(3, "a", content("newest"));
     assert_eq!(cache.look(3, "a"), Ok(("newest".into(), 60)));
-    // Of another request, nothing was told.
+    // The other request received no notification.
     cache.insert(at(3), epoch, key("b"), content("b"), peer());
     assert!(cache.look(3, "b").is_ok());
     cache.check();

@@ -14,14 +14,14 @@ use carob::{OptionNumber, Response};
 use carob_proto::endpoint::{Event, RequestId};
 use carob_proto::message::Request;
 
-use notified::Heard;
+use notified::LastNotification;
 use rounds::Round;
 
 use super::control::Control;
+use super::counters::{Counters, Ending, ErrorKind};
 use super::plan::Plan;
 use super::ports::{Clock, Now, Ports};
 use super::socket::Batch;
-use super::tally::{Ending, Tally, Trouble};
 use super::window::{Outcome, Window};
 
 pub(super) use notified::Notified;
@@ -29,9 +29,9 @@ pub(super) use notified::Notified;
 /// Registrations under way at a time: a burst of thousands would overflow the server's socket, and
 /// measure its timers.
 const REGISTERING: usize = 64;
-/// How long observers have to say goodbye in the end.
+/// Time for which observers wait for the end of their observations.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// How long it may take to notice Ctrl-C.
+/// Longest delay of the reaction to Ctrl-C.
 const TURN: Duration = Duration::from_millis(100);
 
 /// An observer, its place being its port's key.
@@ -39,17 +39,17 @@ const TURN: Duration = Duration::from_millis(100);
 struct Observer {
     id: RequestId,
     state: State,
-    heard: Heard,
+    last_notification: LastNotification,
     /// The last round in which it was notified.
     round: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It asked to be one, at this time in nanoseconds.
+    /// Registration sent at this time, in nanoseconds.
     Asked(u64),
     Observing,
-    /// It never became one, or is one no more.
+    /// Registration failed, or observation ended.
     Gone,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Observers {
     round: Round,
     window: Window,
     outcome: Outcome,
-    registrations: Tally,
+    registrations: Counters,
     notified: Notified,
 }
 
@@ -86,7 +86,7 @@ impl Observers {
             round: Round::default(),
             window: Window::new(&plan, u64::MAX),
             outcome: Outcome::default(),
-            registrations: Tally::default(),
+            registrations: Counters::default(),
             notified: Notified::default(),
             plan,
             control,
@@ -94,7 +94,7 @@ impl Observers {
         })
     }
 
-    /// Registers everybody, measures, and says goodbye.
+    /// Registers all observers, measures, and cancels the observations.
     pub(super) fn run(mut self) -> io::Result<Outcome> {
         self.open()?;
         let start = self.clock.now();
@@ -118,9 +118,9 @@ impl Observers {
         self.ports.end();
         Ok(Outcome {
             suite,
-            no_session: self.ports.ears.no_session.map(|error| error.to_string()),
+            no_session: self.ports.output.no_session.map(|error| error.to_string()),
             warm_up_traffic: self.window.warm_up_traffic(),
-            traffic: self.ports.ears.traffic,
+            traffic: self.ports.output.traffic,
             rates: self.window.rates(),
             notified: Some(self.notified),
             ..self.outcome
@@ -150,14 +150,14 @@ impl Observers {
             while self.all.len() < self.plan.ports && self.registering < REGISTERING && !silent {
                 self.ask(now)?;
             }
-            // They were asked in order, so that those who have waited for longest come first.
+            // Registrations were sent in order, so the longest wait comes first.
             for observer in &mut self.all {
                 if let State::Asked(since) = observer.state
                     && now.nanos.saturating_sub(since) >= limit
                 {
                     observer.state = State::Gone;
                     self.registering -= 1;
-                    self.registrations.count(Ending::Failed(Trouble::Timeout));
+                    self.registrations.count(Ending::Failed(ErrorKind::Timeout));
                 }
             }
             let done = self.all.len() == self.plan.ports || silent;
@@ -177,7 +177,7 @@ impl Observers {
         self.all.push(Observer {
             id,
             state: State::Asked(now.nanos),
-            heard: Heard::default(),
+            last_notification: LastNotification::default(),
             round: 0,
         });
         self.registering += 1;
@@ -186,7 +186,7 @@ impl Observers {
 
     fn listen(&mut self, mut now: Now) -> io::Result<Now> {
         while !self.control.is_stopped() && self.observing > 0 {
-            self.window.pass(now, &mut self.ports.ears.traffic);
+            self.window.pass(now, &mut self.ports.output.traffic);
             if self.window.is_over(now) {
                 break;
             }
@@ -222,7 +222,7 @@ impl Observers {
         let ready = self.ports.wait(self.clock, until)?;
         for &key in &ready {
             now = self.ports.receive(self.clock, key, &mut self.batch);
-            self.hear(now);
+            self.drain_events(now);
             self.ports.flush(now, &mut self.batch);
         }
         if ready.is_empty() {
@@ -230,14 +230,14 @@ impl Observers {
         }
         self.ports.give_back(ready);
         self.ports.expire(now, &mut self.batch);
-        self.hear(now);
+        self.drain_events(now);
         self.ports.flush(now, &mut self.batch);
         let (progress, errors) = self.window.progress();
         self.control.publish(0, progress, errors);
         Ok(now)
     }
 
-    fn hear(&mut self, now: Now) {
+    fn drain_events(&mut self, now: Now) {
         while let Some((key, event)) = self.ports.event() {
             if key == self.trigger_key {
                 self.hear_trigger(event);
@@ -263,13 +263,15 @@ impl Observers {
                 );
                 self.all[key].state = State::Observing;
                 self.observing += 1;
-                self.all[key].heard.hear(now.nanos, sequence(&response));
+                self.all[key]
+                    .last_notification
+                    .on_notification(now.nanos, sequence(&response));
             }
             (State::Asked(_), Event::Response { response, .. }) => {
                 self.registered(
                     key,
                     if response.code.is_success() {
-                        Ending::Failed(Trouble::NotObserved)
+                        Ending::Failed(ErrorKind::NotObserved)
                     } else {
                         Ending::Refused(response.code)
                     },
@@ -302,7 +304,7 @@ impl Observers {
         self.registrations.count(ending);
         if !matches!(
             ending,
-            Ending::Failed(Trouble::Timeout | Trouble::Unreachable)
+            Ending::Failed(ErrorKind::Timeout | ErrorKind::Unreachable)
         ) {
             self.control.note_life();
         }
@@ -310,7 +312,9 @@ impl Observers {
 
     fn notified(&mut self, now: Now, key: usize, response: &Response) {
         let observer = &mut self.all[key];
-        let interval = observer.heard.hear(now.nanos, sequence(response));
+        let interval = observer
+            .last_notification
+            .on_notification(now.nanos, sequence(response));
         let first = self.round.complete(&mut observer.round, now);
         if !self.window.is_running() {
             return;

@@ -2,14 +2,14 @@
 
 use hdrhistogram::Histogram;
 
-use super::super::tally::histogram;
+use super::super::counters::histogram;
 
 /// Values of the Observe option have 24 bits (RFC 7641 2).
 const SEQUENCE_MASK: u32 = 0xff_ffff;
 
-/// What one observer heard last.
+/// The last notification of one observer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in super::super) struct Heard {
+pub(in super::super) struct LastNotification {
     last: Option<(u64, u32)>,
 }
 
@@ -21,9 +21,13 @@ pub(in super::super) struct Interval {
     pub(in super::super) step: Option<u32>,
 }
 
-impl Heard {
-    /// Hears a notification with this Observe value.
-    pub(in super::super) fn hear(&mut self, nanos: u64, sequence: Option<u32>) -> Interval {
+impl LastNotification {
+    /// Records a notification with this Observe value.
+    pub(in super::super) fn on_notification(
+        &mut self,
+        nanos: u64,
+        sequence: Option<u32>,
+    ) -> Interval {
         let sequence = sequence.unwrap_or_default() & SEQUENCE_MASK;
         let interval = match self.last {
             None => Interval {
@@ -44,7 +48,7 @@ impl Heard {
     }
 }
 
-/// What all observers heard within the measured time.
+/// Notifications of all observers within the measured time.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Notified {
     /// Observers that the server has put on its list, and those it has not.
@@ -98,8 +102,8 @@ impl Notified {
 
     /// Notifications lost, by the numbers that are missing.
     ///
-    /// That can be told only of a server that counts by ones; RFC 7641 4.4 lets it count as it
-    /// likes, by time for instance. So none unless most steps are by one.
+    /// Known only for a server that counts by ones; RFC 7641 4.4 lets it count otherwise, by time
+    /// for instance. `None` unless most steps are by one.
     pub(in super::super) fn lost(&self) -> Option<u64> {
         (self.steps > 0 && self.by_one * 2 > self.steps).then_some(self.passed_over)
     }
@@ -110,9 +114,10 @@ mod tests {
     use super::*;
 
     fn after(sequences: &[u32]) -> Notified {
-        let (mut heard, mut notified) = (Heard::default(), Notified::default());
+        let (mut last_notification, mut notified) =
+            (LastNotification::default(), Notified::default());
         for (n, sequence) in sequences.iter().enumerate() {
-            let interval = heard.hear(n as u64 * 1_000, Some(*sequence));
+            let interval = last_notification.on_notification(n as u64 * 1_000, Some(*sequence));
             if n > 0 {
                 notified.count(interval.nanos, interval);
             }

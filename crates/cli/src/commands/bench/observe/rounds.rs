@@ -3,11 +3,11 @@
 use std::io;
 use std::time::Duration;
 
-use carob_proto::endpoint::{Event, Sending};
+use carob_proto::endpoint::{Event, RequestConfig};
 use carob_proto::message::Request;
 
+use super::super::counters::{Ending, ErrorKind};
 use super::super::ports::Now;
-use super::super::tally::{Ending, Trouble};
 use super::{Observers, TURN};
 
 /// Time between two rounds, in which what is late may come.
@@ -25,7 +25,7 @@ pub(super) struct Round {
     lost: usize,
     /// When the last of the others was.
     complete: u64,
-    /// How the POST ended.
+    /// The end of the POST.
     posted: Option<Ending>,
 }
 
@@ -59,7 +59,7 @@ impl Observers {
         };
         let mut left = self.plan.requests.unwrap_or(u64::MAX);
         while left > 0 && self.observing > 0 {
-            self.window.pass(now, &mut self.ports.ears.traffic);
+            self.window.pass(now, &mut self.ports.output.traffic);
             if self.window.is_over(now) || self.control.is_stopped() {
                 break;
             }
@@ -82,7 +82,7 @@ impl Observers {
             left: self.observing,
             ..Round::default()
         };
-        let mut sending = Sending::default();
+        let mut sending = RequestConfig::default();
         sending.deadline = Some(self.plan.timeout.into());
         if let Err(error) = self.ports.request(now, self.trigger_key, request, sending) {
             return Err(io::Error::other(error));
@@ -108,14 +108,14 @@ impl Observers {
             ..
         } = self.round;
         let ending = match posted {
-            Some(Ending::Answered { .. }) if lost > 0 => Ending::Failed(Trouble::ObserverLost),
+            Some(Ending::Answered { .. }) if lost > 0 => Ending::Failed(ErrorKind::ObserverLost),
             Some(Ending::Answered { code, .. }) if left == 0 => Ending::Answered {
                 code,
                 after: complete.saturating_sub(since),
                 bytes: 0,
             },
             Some(failed @ (Ending::Refused(_) | Ending::Failed(_))) => failed,
-            _ => Ending::Failed(Trouble::Timeout),
+            _ => Ending::Failed(ErrorKind::Timeout),
         };
         if measured {
             self.outcome.measured.count(ending);

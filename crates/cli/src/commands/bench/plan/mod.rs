@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use carob::{BlockSize, Code, TransmissionParameters, TransmissionProfile};
 use carob_proto::codec::Uri;
-use carob_proto::congestion::Choice;
-use carob_proto::endpoint::{BodyMode, Config, Sending, Tracing};
+use carob_proto::congestion::CongestionControl;
+use carob_proto::endpoint::{BodyMode, Config, RequestConfig, Tracing};
 use carob_proto::message::Request;
 
 use super::args::{Arrivals, BenchArgs, Method, Mode};
@@ -20,11 +20,11 @@ use crate::failure::{Failure, Kind};
 use target::Credentials;
 pub(super) use target::Target;
 
-/// Requests outstanding at most in the open loop, unless more are asked for.
+/// Default for the largest number of outstanding requests in the open loop.
 const OPEN_LOOP_OUTSTANDING: u32 = 1_024;
-/// Source ports, unless told otherwise.
+/// Default number of source ports.
 const PORTS: u32 = 16;
-/// Handshakes at a time, unless told otherwise: in the closed loop, and in the open one. A server may have a
+/// Default number of parallel handshakes: in the closed loop, and in the open one. A server may have a
 /// limit for one source, which is 500 of a Carob server of the defaults.
 const HANDSHAKES: u32 = 16;
 const OPEN_LOOP_HANDSHAKES: u32 = 256;
@@ -55,7 +55,7 @@ pub(super) enum Pace {
     },
 }
 
-/// What is to be done.
+/// The load as planned.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) mode: Mode,
@@ -68,12 +68,12 @@ pub(super) struct Plan {
     pub(super) ports: usize,
     pub(super) threads: usize,
     pub(super) warm_up: Duration,
-    /// How long to measure; none to go by `requests` alone.
+    /// Time measured; `None` to go by `requests` alone.
     pub(super) duration: Option<Duration>,
     pub(super) requests: Option<u64>,
     pub(super) timeout: Duration,
     pub(super) controller: String,
-    pub(super) choice: Choice,
+    pub(super) choice: CongestionControl,
     pub(super) profile: Option<TransmissionProfile>,
     pub(super) nstart: u16,
     pub(super) block_size: Option<BlockSize>,
@@ -153,8 +153,8 @@ impl Plan {
         let counted = args.requests.is_some();
         let choice = match (&args.cc, args.profile) {
             (Some(name), _) => controller(name)?,
-            (None, Some(profile)) => Choice::Registered(profile.controller()),
-            (None, None) => Choice::default(),
+            (None, Some(profile)) => CongestionControl::Registered(profile.controller()),
+            (None, None) => CongestionControl::default(),
         };
         let moves_blocks = mode.moves_bodies();
         let of_profile = args
@@ -202,7 +202,7 @@ impl Plan {
         let mut config = Config::default();
         let mut parameters = match (self.profile, &self.choice) {
             (Some(profile), _) => profile.parameters(),
-            (None, Choice::Registered(entry)) => {
+            (None, CongestionControl::Registered(entry)) => {
                 entry.suggested.apply(TransmissionParameters::DEFAULT)
             }
             (None, _) => TransmissionParameters::DEFAULT,
@@ -212,7 +212,7 @@ impl Plan {
         config.controller = self.choice.clone();
         config.token_length = self.token_length;
         config.trace = Tracing::Exchanges;
-        config.limits.recent = REMEMBERED;
+        config.limits.dedup_idempotent = REMEMBERED;
         config.limits.queue = config.limits.queue.max(self.outstanding);
         if let Some(size) = self.block_size {
             config.block_size = size;
@@ -221,9 +221,9 @@ impl Plan {
         config
     }
 
-    /// How each request is sent.
-    pub(super) fn sending(&self) -> Sending {
-        let mut sending = Sending::default();
+    /// Configuration of each request.
+    pub(super) fn sending(&self) -> RequestConfig {
+        let mut sending = RequestConfig::default();
         sending.confirmable = self.confirmable;
         sending.deadline = Some(self.timeout.into());
         sending.observe = self.mode == Mode::Observe;
@@ -232,13 +232,13 @@ impl Plan {
             sending.response_body = BodyMode::Streamed;
         }
         if sending.observe {
-            // It lives on; its registration is watched over by whoever made it.
+            // It lives on; the caller watches over its registration.
             sending.deadline = None;
         }
         sending
     }
 
-    /// Whether anything goes through DTLS sessions.
+    /// Returns true if anything goes through DTLS sessions.
     pub(super) fn is_secured(&self) -> bool {
         let targets = [Some(&self.target), self.trigger.as_ref()];
         (targets.into_iter().flatten()).any(|target| target.secure.is_some())

@@ -1,4 +1,4 @@
-//! The resource that is asked, where it is, and what secures the way there.
+//! The target of the load: resource, address and security.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
@@ -22,15 +22,15 @@ pub(in super::super) struct Target {
     pub(in super::super) secure: Option<Secure>,
 }
 
-/// What sessions with a server are made with.
+/// Credentials of sessions with a server.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Secure {
     pub(in super::super) sessions: Arc<ClientSessions>,
-    /// What a certificate must be for, other than the address.
+    /// Name that a certificate must have, other than the address.
     pub(in super::super) name: Option<Arc<str>>,
 }
 
-/// What was told of keys and certificates, and what was made of it: once, for all targets.
+/// Keys and certificates from the command line, read once for all targets.
 pub(super) struct Credentials<'a> {
     psk: &'a PskArgs,
     tls: &'a TlsArgs,

@@ -17,7 +17,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 use super::{BATCH, Outbox};
 
-/// The receive buffer asked of the system, in bytes; it may grant less.
+/// The receive buffer requested from the system, in bytes; it may grant less.
 const RECEIVE_BUFFER: usize = 1 << 20;
 
 /// The longest run of datagrams that is sent as one, in bytes: less than a datagram may have.
@@ -41,7 +41,7 @@ pub(in super::super) fn raise_socket_limit() {
     }
 }
 
-/// What the system calls need.
+/// Buffers for the system calls.
 pub(super) struct Scratch {
     incoming: MultiHeaders<SockaddrStorage>,
     outgoing: MultiHeaders<()>,

@@ -38,7 +38,7 @@ pub(super) fn connect(server: SocketAddr, port: u16) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Whether the system had no room for a datagram, and may have some soon.
+/// Returns true if the system has no room for a datagram now, and may have some soon.
 fn is_full(error: &io::Error) -> bool {
     // ENOBUFS, which has no name of its own, is what some systems say of a full device queue.
     #[cfg(unix)]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{BATCH, Outbox};
 
-/// How often sockets are tried while nothing arrives.
+/// Interval at which sockets are tried while nothing arrives.
 const TURN: Duration = Duration::from_micros(200);
 
 pub(super) fn prepare(_: &UdpSocket) {}

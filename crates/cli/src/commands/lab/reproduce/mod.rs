@@ -5,10 +5,12 @@ mod networks;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use carob_lab::papers::{self, Study};
-use carob_lab::report::reproduction;
-use carob_lab::reproduce::{self, Comparison, Ours, SEEDS, Tolerances};
+use carob_lab::expected::{self, Comparison};
 use carob_lab::statistics::Statistic;
+use carob_lab::study::Study;
+use carob_studies::papers;
+use carob_studies::report::reproduction;
+use carob_studies::reproduce::{self, MeasuredRuns, SEEDS, thesis_tolerances};
 use indicatif::ProgressBar;
 
 use super::args::ReproduceArgs;
@@ -39,22 +41,27 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     }
     let began = Instant::now();
     let fresh = args.fresh || args.seeds.is_some() || args.keep.is_some();
-    let ours = if fresh { compute(args)? } else { Ours::kept() };
-    let stale = if fresh { Vec::new() } else { ours.stale() };
+    let measured = if fresh {
+        compute(args)?
+    } else {
+        MeasuredRuns::stored()
+    };
+    let stale = if fresh { Vec::new() } else { measured.stale() };
     if let Some(file) = &args.keep {
-        output::write(file, &ours.to_json()).map_err(|e| Failure::file("write", file, &e))?;
+        output::write(file, &measured.to_json()).map_err(|e| Failure::file("write", file, &e))?;
     }
-    let comparisons = reproduce::compare(&papers::thesis_fct(), &ours.rows, &Tolerances::thesis());
+    let comparisons =
+        reproduce::compare(&papers::thesis_fct(), &measured.rows, &thesis_tolerances());
     if args.markdown {
-        say(document(&study, &ours, &comparisons).trim_end());
+        say(document(&study, &measured, &comparisons).trim_end());
         return Ok(Outcome::Done);
     }
     if args.figures {
-        say(figures::document(&study, &ours, &comparisons, args.threads)?.trim_end());
+        say(figures::document(&study, &measured, &comparisons, args.threads)?.trim_end());
         return Ok(Outcome::Done);
     }
     if let Some(id) = &args.svg {
-        say(figures::svg(&study, &ours, &comparisons, id)?);
+        say(figures::svg(&study, &measured, &comparisons, id)?);
         return Ok(Outcome::Done);
     }
     if args.json {
@@ -65,7 +72,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         } else {
             format!(
                 "kept results of version {}; --fresh runs them again",
-                ours.version
+                measured.version
             )
         };
         say(format_args!(
@@ -76,7 +83,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         ));
         say(format_args!(
             "{}, {} seeds, {origin}",
-            ours.scenario, ours.seeds
+            measured.scenario, measured.seeds
         ));
         for why in &stale {
             say(format_args!("STALE: {why}; --fresh computes anew"));
@@ -97,7 +104,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
             let explained = figures::explained_runs(args.threads, false)?;
             Ok(reproduction(
                 &study,
-                &ours,
+                &measured,
                 &comparisons,
                 &stale,
                 explained,
@@ -108,23 +115,23 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-fn compute(args: &ReproduceArgs) -> Result<Ours, Failure> {
+fn compute(args: &ReproduceArgs) -> Result<MeasuredRuns, Failure> {
     // The number of runs is known with the first one done.
     let bar: OnceLock<ProgressBar> = OnceLock::new();
-    let ours = output::with_threads(args.threads, || {
-        Ours::compute(args.seeds.unwrap_or(SEEDS), |_, all| {
+    let measured = output::with_threads(args.threads, || {
+        MeasuredRuns::compute(args.seeds.unwrap_or(SEEDS), |_, all| {
             bar.get_or_init(|| output::progress(all)).inc(1);
         })
     })?;
     if let Some(bar) = bar.get() {
         bar.finish_and_clear();
     }
-    ours.map_err(|e| Failure::new(Kind::Usage, e))
+    measured.map_err(|e| Failure::new(Kind::Usage, e))
 }
 
 fn tell(comparisons: &[Comparison]) {
-    let of_medians = reproduce::tally(comparisons.iter().filter(|c| c.statistic == Statistic::P50));
-    let all = reproduce::tally(comparisons);
+    let of_medians = expected::tally(comparisons.iter().filter(|c| c.statistic == Statistic::P50));
+    let all = expected::tally(comparisons);
     say("\nMedians of flow completion time");
     say(reproduce::medians(comparisons));
     say("Readings of what the study leaves open, medians");
@@ -152,12 +159,12 @@ fn tell(comparisons: &[Comparison]) {
 }
 
 /// The document docs/reproduction.md.
-fn document(study: &Study, ours: &Ours, comparisons: &[Comparison]) -> String {
+fn document(study: &Study, measured: &MeasuredRuns, comparisons: &[Comparison]) -> String {
     let medians = comparisons.iter().filter(|c| c.statistic == Statistic::P50);
-    let (of_medians, all) = (reproduce::tally(medians), reproduce::tally(comparisons));
+    let (of_medians, all) = (expected::tally(medians), expected::tally(comparisons));
     let readings: Vec<String> = reproduce::thesis_readings()
         .into_iter()
-        .map(|r| format!("`{}`: {}", reproduce::label(&r.algorithm, &r.set), r.about))
+        .map(|r| format!("`{}`: {}", expected::label(&r.algorithm, &r.set), r.about))
         .chain(reproduce::nearer(comparisons))
         .collect();
     let not_run: Vec<String> = reproduce::not_run(comparisons)
@@ -174,7 +181,7 @@ fn document(study: &Study, ours: &Ours, comparisons: &[Comparison]) -> String {
         .collect();
     format!(
         "\
-# {citation} beside ours
+# {citation}: published and measured
 
 Generated by `carob lab reproduce {name} --markdown`; `cargo xtask generate` rewrites it. The runs behind it were made by
 `{command}` and are kept in the program; a test checks that it would make the same runs today.
@@ -201,13 +208,13 @@ Ours over print. A cross marks a ratio outside its tolerance.
 {not_run}",
         citation = study.citation(),
         name = study.short_name,
-        command = ours.command,
+        command = measured.command,
         authors = study.authors.join(", "),
         title = study.title,
         venue = study.venue,
         year = study.year,
-        scenario = ours.scenario,
-        seeds = ours.seeds,
+        scenario = measured.scenario,
+        seeds = measured.seeds,
         median_holds = of_medians.holds,
         median_run = of_medians.run,
         holds = all.holds,

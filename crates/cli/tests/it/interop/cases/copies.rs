@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use carob::{Choice, Settings};
-use carob_cc::controller::{Controller, Counting, Timer};
+use carob::{Config, CongestionControl};
+use carob_cc::controller::{Controller, CopyTagging, Timer};
 use carob_cc::evidence::{Answered, Expired, Matched, Start};
 use carob_cc::random::Random;
 use carob_proto::codec::MessageView;
@@ -33,7 +33,7 @@ const LOSSY: Faults = Faults {
 
 /// A peer that ignores the option answers all the same, and is not sent it again.
 pub(crate) fn by_option(bench: &Bench) {
-    ask(bench, Counting::EveryCopy);
+    ask(bench, CopyTagging::EveryCopy);
     let seen = bench.proxy().seen_to_server();
     let counts = seen.requests.values().flatten().filter(|copy| {
         let copy = MessageView::parse(copy).expect("a message");
@@ -57,7 +57,7 @@ pub(crate) fn by_option(bench: &Bench) {
 
 /// A peer answers whichever token it likes of those that a request's copies had.
 pub(crate) fn by_token(bench: &Bench) {
-    let matches = ask(bench, Counting::Token);
+    let matches = ask(bench, CopyTagging::Token);
     let seen = bench.proxy().seen_to_server();
     let several = seen.requests.values().filter(|copies| copies.len() > 1);
     assert!(several.count() > 0, "no request had copies that differ");
@@ -75,9 +75,9 @@ pub(crate) fn by_token(bench: &Bench) {
     );
 }
 
-/// Asks for the same thing, again and again, through loss and duplication; what the controller was
-/// told of each answer: how many copies there were, and which was answered.
-fn ask(bench: &Bench, counting: Counting) -> Vec<(usize, Matched)> {
+/// Repeats a request through loss and duplication. Returns the controller's evidence for each
+/// answer: the number of copies, and the one answered.
+fn ask(bench: &Bench, counting: CopyTagging) -> Vec<(usize, Matched)> {
     bench.interpose(LOSSY, LOSSY);
     let uri = format!(
         "coap://127.0.0.1:{}/{}",
@@ -86,16 +86,16 @@ fn ask(bench: &Bench, counting: Counting) -> Vec<(usize, Matched)> {
     );
     let heard = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&heard);
-    let choice = Choice::Custom(Arc::new(move |_: SocketAddr| {
+    let choice = CongestionControl::Custom(Arc::new(move |_: SocketAddr| {
         let heard = Arc::clone(&shared);
         Box::new(Counter { counting, heard })
     }));
     let exchanges = async {
-        let settings = Settings::new().controller(choice);
-        let client = carob::Client::builder().settings(settings).open();
+        let settings = Config::new().controller(choice);
+        let client = carob::Client::builder().config(settings).open();
         let client = client.expect("a socket");
         for _ in 0..REQUESTS {
-            let reply = client.get(&*uri).deadline(LIMIT).send().await;
+            let reply = client.get(&*uri).timeout(LIMIT).send().await;
             let reply = reply.unwrap_or_else(|error| panic!("{uri}: {error}"));
             assert!(reply.code.is_success(), "{}", reply.code);
         }
@@ -112,7 +112,7 @@ fn ask(bench: &Bench, counting: Counting) -> Vec<(usize, Matched)> {
 /// Wants copies told apart, and notes what comes of it.
 #[derive(Debug)]
 struct Counter {
-    counting: Counting,
+    counting: CopyTagging,
     heard: Arc<Mutex<Vec<(usize, Matched)>>>,
 }
 
@@ -131,7 +131,7 @@ impl Controller for Counter {
         heard.push((copies, answered.matched));
     }
 
-    fn counting(&self) -> Counting {
+    fn copy_tagging(&self) -> CopyTagging {
         self.counting
     }
 }

@@ -67,7 +67,7 @@ fn assert_patched(bench: &Bench, method: &'static str, expected: &[u8]) {
     }
 }
 
-/// RFC 7252 5.10.4: the format that is asked for, or 4.06.
+/// RFC 7252 5.10.4: the format requested, or 4.06.
 pub(crate) fn accept(bench: &Bench) {
     const CBOR: u16 = 60;
     const JSON: u16 = 50;

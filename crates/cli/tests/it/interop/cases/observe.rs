@@ -13,7 +13,7 @@ use crate::interop::{
     watching::{Cancel, Watching, line},
 };
 
-/// What nobody is told of would have come by then.
+/// Time after which a notification would have arrived.
 pub(crate) const SILENCE: Duration = Duration::from_millis(700);
 const LIMIT: Duration = Duration::from_secs(30);
 const CHANGES: usize = 3;
@@ -92,7 +92,7 @@ pub(crate) fn non_confirmable(bench: &Bench) {
     assert!(seen.non_confirmable as usize >= CHANGES, "{seen:?}");
 }
 
-/// RFC 7959 2.6: the first block is the notification, the others are asked for.
+/// RFC 7959 2.6: the first block is the notification, the others are requested.
 pub(crate) fn in_blocks(bench: &Bench) {
     /// One block with a header, a token and options.
     const DATAGRAM_MAX: usize = 1024 + 64;
@@ -113,7 +113,7 @@ pub(crate) fn restart(bench: &Bench) {
     thread::sleep(SILENCE);
     let before = watching.states().len();
     bench.resume_server();
-    // A client that asks once gets one; it is told of the others because it is on the list.
+    // A GET gets one response; the others come because the client is registered.
     watching.wait_for(before + 3);
 }
 

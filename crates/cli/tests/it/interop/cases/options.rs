@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use carob::Settings;
+use carob::Config;
 use carob_proto::codec::{BlockSize, Code, MessageView, OptionNumber};
 
 use crate::installed::Peer;
@@ -23,8 +23,8 @@ const IN_VAIN: Duration = Duration::from_secs(3);
 const BLOCK_BYTES: u16 = 64;
 const BLOCK_SZX: u8 = 2;
 
-/// RFC 9175 2.3: who has not shown where they are get no more than three times their bytes, but 4.01
-/// with Echo; what repeats the value is answered.
+/// RFC 9175 2.3: unvalidated clients get at most three times their bytes, and 4.01 with Echo. A
+/// request that repeats the value is answered.
 pub(crate) fn echo(bench: &Bench) {
     let bench = bench.with_server(&["--amplification-limit", "127.0.0.0/8=on"]);
     bench.interpose(Faults::default(), Faults::default());
@@ -71,12 +71,12 @@ pub(crate) fn request_tag(bench: &Bench) {
     let mut broken_off = BTreeSet::new();
     let uploads = async {
         let size = BlockSize::from_szx(BLOCK_SZX).expect("a block size");
-        let settings = Settings::new().block_size(size);
-        let client = carob::Client::builder().settings(settings).open();
+        let settings = Config::new().block_size(size);
+        let client = carob::Client::builder().config(settings).open();
         let client = client.expect("a socket");
         let put = |body: &[u8]| {
             let request = client.put(&*uri).body(body.to_vec());
-            request.deadline(LIMIT).send()
+            request.timeout(LIMIT).send()
         };
         let several = async {
             while requests().len() < 5 {

@@ -255,9 +255,9 @@ pub(crate) fn release(bench: &Bench) {
         let finish = library::block_on(async {
             let client = library::client(&certificates, false);
             client.get(uri).await.expect("an answer");
-            client.shut_down(LIMIT).await
+            client.shutdown(LIMIT).await
         });
-        assert_eq!(finish, carob::Finish::Complete);
+        assert_eq!(finish, carob::ShutdownOutcome::Drained);
     } else {
         bench.succeed(&Ask::new("get", bench.server.paths.hello));
     }

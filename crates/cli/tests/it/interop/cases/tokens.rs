@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carob::Settings;
+use carob::Config;
 use carob_proto::codec::MessageView;
 
 use crate::installed::Peer;
@@ -23,11 +23,11 @@ pub(crate) fn long(bench: &Bench) {
         bench.server.paths.hello
     );
     let exchanges = async {
-        let settings = Settings::new().token_length(LONG);
-        let client = carob::Client::builder().settings(settings).open();
+        let settings = Config::new().token_length(LONG);
+        let client = carob::Client::builder().config(settings).open();
         let client = client.expect("a socket");
         for _ in 0..3 {
-            let reply = client.get(&*uri).deadline(LIMIT).send().await;
+            let reply = client.get(&*uri).timeout(LIMIT).send().await;
             let reply = reply.unwrap_or_else(|error| panic!("{uri}: {error}"));
             assert!(reply.code.is_success(), "{}", reply.code);
         }

@@ -24,8 +24,8 @@ fn long_text() -> String {
     })
 }
 
-/// A response's body, block by block: each is asked for where the one before ended, and has the
-/// size that its option says (RFC 7959 2.3, 2.4). `exchanges` begins with the one that has the
+/// A response's body, block by block: each request continues where the last block ended, and each
+/// block has the size in its option (RFC 7959 2.3, 2.4). `exchanges` begins with the one that has the
 /// first block.
 pub(super) fn download(exchanges: &[Exchange], code: Code) -> Vec<u8> {
     let mut body: Vec<u8> = Vec::new();

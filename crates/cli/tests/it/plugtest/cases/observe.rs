@@ -87,7 +87,7 @@ impl Observing {
         assert!(message.observe().is_some(), "no Observe");
     }
 
-    /// Waits for `count` more notifications that are told to the application, and checks them:
+    /// Waits until `count` more notifications reach the application, and checks them:
     /// numbers that rise, and an acknowledgement of each that is confirmable.
     async fn told(&mut self, bench: &Bench, count: usize, kind: Type) {
         for _ in 0..count {

@@ -4,8 +4,8 @@ use carob_cc::time::{Duration, Instant};
 
 use crate::tcp::congestion::Ack;
 
-/// The largest of the values of the last rounds, by three candidates (Kathleen Nichols's
-/// algorithm, Linux `lib/win_minmax.c`).
+/// The maximum of the last rounds, by three candidates (Kathleen Nichols's algorithm, Linux
+/// `lib/win_minmax.c`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MaxFilter {
     /// (round, value): the best, and the best since each.
@@ -46,13 +46,13 @@ impl MaxFilter {
 
 /// Rounds of the shortest interval.
 const POLICER_ROUNDS: u32 = 4;
-/// Rounds after which a rate found is given up.
+/// Rounds for which a detected rate is used.
 const POLICER_HOLD: u32 = 48;
-/// Loss that an interval must have, in 256ths: a fifth.
+/// Minimum loss ratio of an interval, in 256ths: a fifth.
 const POLICER_LOSS: u64 = 50;
 
-/// The detector of token-bucket policers (`lt_bw` of Linux): two intervals in a row between
-/// losses, with much loss and about the same delivery rate, give a rate to hold.
+/// The detector of token-bucket policers (`lt_bw` of Linux). Two consecutive intervals between
+/// losses, with high loss and about the same delivery rate, give the rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Policer {
     sampling: bool,
@@ -64,18 +64,18 @@ pub(super) struct Policer {
     last_at: Instant,
 }
 
-/// What the detector looks at.
+/// The input of the detector.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own about one moment"
 )]
-pub(super) struct Seen {
-    /// When a segment was last delivered.
+pub(super) struct PolicerInput {
+    /// Time of the last delivery.
     pub(super) at: Instant,
     pub(super) app_limited: bool,
     pub(super) delivered: u64,
-    /// Losses since the connection began, and whether there are new ones.
+    /// Losses since the connection began, and a flag for new ones.
     pub(super) lost: u64,
     pub(super) loses: bool,
     pub(super) round_start: bool,
@@ -87,77 +87,76 @@ impl Policer {
         self.holding
     }
 
-    /// The rate to hold.
+    /// The policer's rate, while it is used.
     pub(super) fn rate(&self) -> Option<u64> {
         self.holding.then_some(self.rate)
     }
 
-    fn begin(&mut self, seen: &Seen) {
-        self.last_at = seen.at;
-        self.last_delivered = seen.delivered;
-        self.last_lost = seen.lost;
+    fn begin(&mut self, input: &PolicerInput) {
+        self.last_at = input.at;
+        self.last_delivered = input.delivered;
+        self.last_lost = input.lost;
         self.rounds = 0;
     }
 
-    fn reset(&mut self, seen: &Seen) {
+    fn reset(&mut self, input: &PolicerInput) {
         self.rate = 0;
         self.holding = false;
         self.sampling = false;
-        self.begin(seen);
+        self.begin(input);
     }
 
-    /// Takes in an ACK or a timeout; says whether a rate was held long enough, so that probing
-    /// begins anew.
-    pub(super) fn sample(&mut self, seen: &Seen) -> bool {
+    /// Handles an ACK or a timeout. Returns whether the rate has expired, so that probing restarts.
+    pub(super) fn sample(&mut self, input: &PolicerInput) -> bool {
         if self.holding {
-            if seen.probing_bw && seen.round_start {
+            if input.probing_bw && input.round_start {
                 self.rounds += 1;
                 if self.rounds >= POLICER_HOLD {
-                    self.reset(seen);
+                    self.reset(input);
                     return true;
                 }
             }
             return false;
         }
         if !self.sampling {
-            if !seen.loses {
+            if !input.loses {
                 return false;
             }
-            self.begin(seen);
+            self.begin(input);
             self.sampling = true;
         }
-        if seen.app_limited {
-            self.reset(seen);
+        if input.app_limited {
+            self.reset(input);
             return false;
         }
-        self.rounds += u32::from(seen.round_start);
+        self.rounds += u32::from(input.round_start);
         if self.rounds < POLICER_ROUNDS {
             return false;
         }
         if self.rounds > 4 * POLICER_ROUNDS {
-            self.reset(seen);
+            self.reset(input);
             return false;
         }
         // An interval ends with a loss.
-        if !seen.loses {
+        if !input.loses {
             return false;
         }
         let (lost, passed) = (
-            seen.lost - self.last_lost,
-            seen.delivered - self.last_delivered,
+            input.lost - self.last_lost,
+            input.delivered - self.last_delivered,
         );
         if passed == 0 || lost * 256 < POLICER_LOSS * passed {
             return false;
         }
-        let interval = seen.at.since(self.last_at).as_micros();
+        let interval = input.at.since(self.last_at).as_micros();
         if interval < 1_000 {
             return false;
         }
-        self.interval_done(seen, (passed << super::BW_SHIFT) / interval);
+        self.interval_done(input, (passed << super::BW_SHIFT) / interval);
         false
     }
 
-    fn interval_done(&mut self, seen: &Seen, bw: u64) {
+    fn interval_done(&mut self, input: &PolicerInput, bw: u64) {
         if self.rate > 0 {
             let difference = bw.abs_diff(self.rate);
             // Within an eighth, or 4 kbit/s of 1,500-byte packets.
@@ -170,12 +169,12 @@ impl Policer {
             }
         }
         self.rate = bw;
-        self.begin(seen);
+        self.begin(input);
     }
 }
 
-/// Segments acknowledged beyond what the bandwidth explains (Linux 5.1): the largest of five to
-/// ten rounds.
+/// Segments acknowledged beyond the estimated bandwidth (Linux 5.1): the maximum of five to ten
+/// rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckAggregation {
     epoch: Instant,
@@ -187,7 +186,7 @@ pub(super) struct AckAggregation {
 
 /// Rounds of a slot.
 const AGGREGATION_ROUNDS: u32 = 5;
-/// The most the window grows for it, in time at the estimated bandwidth.
+/// The maximum window extension, in time at the estimated bandwidth.
 const AGGREGATION_MAX: Duration = Duration::from_millis(100);
 
 impl AckAggregation {
@@ -265,7 +264,7 @@ mod tests {
         for round in 0..30_u32 {
             now += Duration::from_millis(100);
             delivered += 10;
-            policer.sample(&Seen {
+            policer.sample(&PolicerInput {
                 at: now,
                 app_limited: false,
                 delivered,

@@ -1,8 +1,8 @@
 //! BBR version 1, as in Linux (`docs/algorithms.md#tcp-bbr1`).
 //!
-//! Bandwidth is in segments per microsecond, shifted by 24 as Linux has it: at the thesis's
-//! 12.7 segments a second one step is half a per cent, which the kernel's own estimate suffers,
-//! too. Gains are the settings' ratios.
+//! Bandwidth is in segments per microsecond, shifted by 24 as in Linux: at the thesis's 12.7
+//! segments a second one step is half a per cent, as in the kernel's own estimate. Gains are the
+//! settings' ratios.
 
 mod filters;
 
@@ -12,7 +12,7 @@ use carob_cc::time::{Duration, Instant};
 use super::{Ack, Congestion, State, Timeout, Window};
 use crate::random::Stream;
 use crate::tcp::settings::{BbrEra, TcpSettings};
-use filters::{AckAggregation, MaxFilter, Policer, Seen};
+use filters::{AckAggregation, MaxFilter, Policer, PolicerInput};
 
 /// Shift of bandwidths.
 const BW_SHIFT: u32 = 24;
@@ -52,7 +52,7 @@ pub struct Bbr1 {
     bandwidth: MaxFilter,
     rounds: u32,
     round_start: bool,
-    /// The round ends when a segment sent after so many deliveries is delivered.
+    /// The round ends with the delivery of a segment sent after this many deliveries.
     round_end: u64,
     min_rtt: Option<Duration>,
     min_rtt_at: Instant,
@@ -74,7 +74,8 @@ pub struct Bbr1 {
 }
 
 impl Bbr1 {
-    /// At the start of a connection with this window; pacing counts `packet` bytes in a full one.
+    /// Creates the state of a new connection with this window; pacing counts `packet` bytes in a
+    /// full segment.
     pub fn new(
         settings: &TcpSettings,
         now: Instant,
@@ -135,7 +136,7 @@ impl Bbr1 {
         self.policer.rate().unwrap_or_else(|| self.max_bw())
     }
 
-    /// Bytes a second of `bw` at `gain`.
+    /// Bytes per second of `bw` at `gain`.
     fn rate_of(&self, bw: u64, gain: Ratio) -> u64 {
         let bytes = u128::from(gain.of(bw)) * u128::from(self.packet) * 1_000_000;
         let rate = u64::try_from(bytes >> BW_SHIFT).unwrap_or(u64::MAX);
@@ -166,7 +167,7 @@ impl Bbr1 {
         bdp.div_ceil(1 << BW_SHIFT).min(1 << 22) as u32
     }
 
-    /// The window to be reached.
+    /// The target window.
     fn target(&self) -> u32 {
         let Some(min_rtt) = self.min_rtt else {
             return self.settings.initial_window;
@@ -186,7 +187,7 @@ impl Bbr1 {
         segments
     }
 
-    /// Rounds and the bandwidth filter.
+    /// Updates rounds and the bandwidth filter.
     fn update_bandwidth(&mut self, ack: &Ack) {
         self.round_start = false;
         let Some(rate) = ack.rate else { return };
@@ -197,7 +198,7 @@ impl Bbr1 {
             self.conserve = false;
         }
         if self.settings.bbr_policer {
-            let seen = Seen {
+            let input = PolicerInput {
                 at: ack.now,
                 app_limited: rate.app_limited,
                 delivered: ack.delivered,
@@ -206,7 +207,7 @@ impl Bbr1 {
                 round_start: self.round_start,
                 probing_bw: self.mode == Mode::ProbeBw,
             };
-            if self.policer.sample(&seen) {
+            if self.policer.sample(&input) {
                 self.enter_probe_bw(ack.now);
             }
         }
@@ -218,8 +219,8 @@ impl Bbr1 {
         }
     }
 
-    /// Of so many segments in flight, those that will still be when pacing lets the next one go,
-    /// that one included if it is to add to them (Linux 4.20).
+    /// The segments of `in_flight` still in flight when pacing permits the next one, that one
+    /// included if it adds to them (Linux 4.20).
     fn in_network(&self, in_flight: u32, held_back: Duration) -> u32 {
         if !self.newer() {
             return in_flight;
@@ -260,7 +261,7 @@ impl Bbr1 {
         self.window_gain = self.settings.bbr_window_gain;
     }
 
-    /// Any phase but the relaxing one, at random.
+    /// Enters PROBE_BW in a random phase, except the draining one.
     fn enter_probe_bw(&mut self, now: Instant) {
         self.mode = Mode::ProbeBw;
         let draw = self.stream.next_u64() >> 32;
@@ -432,7 +433,7 @@ impl Congestion for Bbr1 {
         self.full_bw = 0;
         self.round_start = true;
         if self.settings.bbr_policer {
-            let seen = Seen {
+            let input = PolicerInput {
                 at: timeout.delivered_at,
                 app_limited: false,
                 delivered: timeout.delivered,
@@ -441,7 +442,7 @@ impl Congestion for Bbr1 {
                 round_start: true,
                 probing_bw: self.mode == Mode::ProbeBw,
             };
-            if self.policer.sample(&seen) {
+            if self.policer.sample(&input) {
                 self.enter_probe_bw(timeout.now);
             }
         }

@@ -1,0 +1,246 @@
+//! The engine and its users: it executes what the engine wants done.
+
+use std::net::SocketAddr;
+use std::sync::LazyLock;
+
+use carob_cc::time::Instant;
+use carob_proto::codec::Code;
+#[cfg(feature = "dtls")]
+use carob_proto::endpoint::SessionEnd;
+use carob_proto::endpoint::{Disconnect, Endpoint, Event, IncomingId, Output, Usage};
+use carob_proto::message::Response;
+use tokio::sync::oneshot;
+
+use super::messages::ShutdownOutcome;
+use super::pending::{FailedPeer, PendingRequests};
+use super::service::{Disposition, Service};
+use super::taps::Taps;
+use crate::clock::Clock;
+use crate::transport::capture::Capture;
+use crate::transport::failure::LinkFailure;
+use crate::transport::{Engine, Outbound};
+
+/// The response over datagrams of an endpoint without a server (RFC 7252 4.2).
+static NOT_FOUND: LazyLock<Response> =
+    LazyLock::new(|| Response::diagnostic(Code::NOT_FOUND, "no such resource"));
+/// The response over connections of an endpoint without a server (RFC 8323 3.3).
+static NO_SERVER: LazyLock<Response> =
+    LazyLock::new(|| Response::diagnostic(Code::NOT_IMPLEMENTED, "no server is here"));
+
+/// A shutdown under way.
+pub(super) struct Ending {
+    pub(super) at: Instant,
+    pub(super) done: Vec<oneshot::Sender<ShutdownOutcome>>,
+}
+
+/// An engine, the requests and the service that use it, and its observers.
+pub(super) struct Core {
+    pub(super) clock: Clock,
+    pub(super) endpoint: Endpoint,
+    pub(super) requests: PendingRequests,
+    pub(super) service: Option<Box<dyn Service>>,
+    taps: Taps,
+    capture: Capture,
+    /// The time of the engine's next timer.
+    pub(super) deadline: Option<Instant>,
+    /// The engine has more to do than one turn takes.
+    pub(super) more: bool,
+    pub(super) ending: Option<Ending>,
+}
+
+impl Core {
+    pub(super) fn new(
+        clock: Clock,
+        endpoint: Endpoint,
+        service: Option<Box<dyn Service>>,
+        (taps, capture): (Taps, Capture),
+        seed: u64,
+    ) -> Self {
+        Self {
+            clock,
+            endpoint,
+            requests: PendingRequests::new(seed),
+            service,
+            taps,
+            capture,
+            deadline: None,
+            more: false,
+            ending: None,
+        }
+    }
+
+    /// The time at which a shutdown under way is over.
+    pub(super) fn ends_at(&self) -> Option<Instant> {
+        self.ending.as_ref().map(|ending| ending.at)
+    }
+
+    /// Executes the engine's timers that are due.
+    pub(super) fn on_timer(&mut self, out: &mut impl Outbound, now: Instant) {
+        if self.deadline.is_some_and(|at| at <= now) {
+            self.endpoint.handle_timeout(now);
+            self.drain(out, now);
+        } else if self.more {
+            self.drain(out, now);
+        }
+    }
+
+    /// Returns whether handlers were started since the last call.
+    pub(super) fn has_begun_handlers(&mut self) -> bool {
+        (self.service.as_mut()).is_some_and(|service| service.has_begun())
+    }
+
+    /// Executes the next completion of the service. Returns false if there is none.
+    pub(super) fn complete_next(&mut self, out: &mut impl Outbound, now: Instant) -> bool {
+        let endpoint = &mut self.endpoint;
+        let completed =
+            (self.service.as_mut()).is_some_and(|service| service.complete_next(endpoint, now));
+        if completed {
+            self.drain(out, now);
+        }
+        completed
+    }
+
+    /// Executes what the engine wants done, until it waits or `out` is full. `failed` is the peer
+    /// whose failure the engine was just told of: its requests fail for that cause.
+    fn drain_after(&mut self, out: &mut impl Outbound, now: Instant, failed: Option<&FailedPeer>) {
+        loop {
+            if out.is_full() {
+                self.more = true;
+                return;
+            }
+            match self.endpoint.poll() {
+                Output::Transmit { to, bytes } => {
+                    out.transmit(&mut self.capture, now, to, bytes);
+                }
+                Output::Wait(until) => {
+                    (self.deadline, self.more) = (until, false);
+                    return;
+                }
+                Output::Event(Event::Request(id)) => self.on_request(out, now, id),
+                Output::Event(Event::Unobserved(subject)) => {
+                    if let Some(service) = &mut self.service {
+                        service.on_unobserved(subject);
+                    }
+                }
+                Output::Event(Event::Trace(trace)) => self.taps.on_trace(&trace),
+                Output::Event(event) => self.requests.on_event(now, event, failed),
+                Output::Connect { to } => out.connect(to),
+                Output::Close { to } => out.close(to),
+                _ => debug_assert!(false, "an output unknown to this driver"),
+            }
+        }
+    }
+
+    fn on_request(&mut self, out: &mut impl Outbound, now: Instant, id: IncomingId) {
+        let endpoint = &mut self.endpoint;
+        let Some(service) = &mut self.service else {
+            // Over a connection a client, too, must answer (RFC 8323 3.3).
+            let over_connection = endpoint.config().reliable.is_some();
+            let response = if over_connection {
+                &NO_SERVER
+            } else {
+                &NOT_FOUND
+            };
+            return endpoint.respond(now, id, response);
+        };
+        let identity = if out.is_secured() {
+            let from = endpoint.incoming(id).map(|incoming| incoming.from);
+            from.and_then(|from| out.identity(from))
+        } else {
+            None
+        };
+        if service.on_request(endpoint, now, id, identity) == Disposition::Pending {
+            out.answered_later();
+        }
+    }
+
+    /// Returns whether a shutdown is complete or its time is up, and reports its outcome.
+    pub(super) fn has_ended(&mut self, out: &mut impl Outbound) -> bool {
+        let Some(ending) = &self.ending else {
+            return false;
+        };
+        let now = self.clock.now();
+        let handlers = (self.service.as_ref()).map_or(0, |service| service.load().0);
+        let outcome = if handlers == 0 && self.endpoint.is_idle() {
+            ShutdownOutcome::Drained
+        } else if ending.at <= now {
+            let Usage {
+                requests,
+                exchanges,
+                ..
+            } = self.endpoint.usage();
+            ShutdownOutcome::Aborted {
+                handlers,
+                requests,
+                exchanges: exchanges.saturating_sub(requests),
+            }
+        } else {
+            return false;
+        };
+        self.endpoint.shut_down(now);
+        self.drain(out, now);
+        for done in (self.ending.take().into_iter()).flat_map(|ending| ending.done) {
+            let _ = done.send(outcome);
+        }
+        true
+    }
+}
+
+impl Engine for Core {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    #[cfg(feature = "dtls")]
+    fn std_time(&self, at: Instant) -> std::time::Instant {
+        self.clock.as_std(at)
+    }
+
+    fn endpoint(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+
+    fn capture(&mut self) -> &mut Capture {
+        &mut self.capture
+    }
+
+    fn drain(&mut self, out: &mut impl Outbound, now: Instant) {
+        self.drain_after(out, now, None);
+    }
+
+    fn holds_back(&self, out: &impl Outbound) -> bool {
+        out.holds_back()
+            || (self.endpoint.config().reliable.is_some() && self.endpoint.queued_bytes() > 0)
+    }
+
+    fn has_more(&self) -> bool {
+        self.more
+    }
+
+    #[cfg(feature = "dtls")]
+    fn session_ended(&mut self, now: Instant, peer: SocketAddr, end: SessionEnd) {
+        if let Some(service) = &mut self.service {
+            service.on_session_ended(peer);
+        }
+        self.endpoint.session_ended(now, peer, end);
+    }
+
+    fn peer_failed(
+        &mut self,
+        out: &mut impl Outbound,
+        now: Instant,
+        peer: SocketAddr,
+        failure: LinkFailure,
+    ) {
+        let endpoint = &mut self.endpoint;
+        match &failure {
+            LinkFailure::Unreachable(_) => endpoint.handle_unreachable(now, peer),
+            #[cfg(feature = "dtls")]
+            LinkFailure::HandshakeUnreachable(_) | LinkFailure::Handshake(_) => {
+                endpoint.session_not_made(now, peer);
+            }
+            LinkFailure::NotConnected(_) => endpoint.disconnected(now, peer, Disconnect::NotMade),
+        }
+        self.drain_after(out, now, Some(&(peer, failure)));
+    }
+}

@@ -1,0 +1,64 @@
+//! The seam between a task and the server above it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use carob_cc::time::Instant;
+use carob_proto::codec::Scheme;
+use carob_proto::endpoint::{Endpoint, IncomingId, Subject};
+
+use crate::transport::identity::PeerIdentity;
+
+/// Handles the requests that an engine receives.
+///
+/// Handlers run in tasks of their own and report through the service's queue of completions,
+/// which the runtime's task takes in turn with its other inputs.
+pub(crate) trait Service: Send {
+    /// Handles a request received; `identity` is the peer's, where sessions authenticate it.
+    fn on_request(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Instant,
+        id: IncomingId,
+        identity: Option<Arc<PeerIdentity>>,
+    ) -> Disposition;
+    /// Forgets a subject that has no observers any more.
+    fn on_unobserved(&mut self, subject: Subject);
+    /// Ends the bodies that a peer was sending in a session that has ended.
+    #[cfg(feature = "dtls")]
+    fn on_session_ended(&mut self, peer: SocketAddr);
+    /// Waits for a completion. Cancel-safe.
+    fn poll_completion(&mut self, context: &mut Context<'_>) -> Poll<()>;
+    /// Executes the next completion. Returns false if there is none.
+    fn complete_next(&mut self, endpoint: &mut Endpoint, now: Instant) -> bool;
+    /// Completions that wait.
+    fn completions(&self) -> usize;
+    /// Returns whether handlers were started since the last call.
+    fn has_begun(&mut self) -> bool;
+    /// Handlers running, and the limit on them.
+    fn load(&self) -> (usize, usize);
+    /// Refuses new requests from now on.
+    fn stop(&mut self);
+}
+
+/// The time at which a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disposition {
+    /// The request has been answered.
+    Answered,
+    /// A handler will answer it.
+    Pending,
+}
+
+/// Makes the service of each endpoint.
+pub(crate) trait MakeService {
+    /// Makes the service of an endpoint that receives requests over `scheme` at `local`.
+    fn make(
+        &self,
+        endpoint: &mut Endpoint,
+        scheme: Scheme,
+        local: SocketAddr,
+        seed: u64,
+    ) -> Box<dyn Service>;
+}

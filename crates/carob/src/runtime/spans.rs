@@ -1,0 +1,83 @@
+//! A `tracing` span for each exchange, from its first copy to its end.
+//!
+//! Target `carob::exchange`, level debug. A span has the peer, the Message ID and event the message
+//! is; events in it say which copies were sent, and how it ended. It costs nothing unless a
+//! subscriber wants it when the endpoint is opened.
+
+use std::net::SocketAddr;
+
+use carob_cc::time::Duration;
+use carob_proto::codec::{MessageId, Type};
+use carob_proto::keyed_hash::KeyedState;
+use carob_proto::trace::{Trace, TraceEvent};
+use hashbrown::HashMap;
+use tracing::{Level, Span, debug, debug_span};
+
+const TARGET: &str = "carob::exchange";
+
+/// The spans of exchanges under way, as many as the engine has such exchanges.
+#[derive(Debug)]
+pub(super) struct Spans(HashMap<(SocketAddr, MessageId), Span, KeyedState>);
+
+impl Spans {
+    /// Spans, if a subscriber wants them now.
+    pub(super) fn if_wanted(seed: u64) -> Option<Self> {
+        tracing::enabled!(target: TARGET, Level::DEBUG)
+            .then(|| Self(HashMap::with_hasher(KeyedState::with_seed(seed))))
+    }
+
+    pub(super) fn on_trace(&mut self, trace: &Trace) {
+        let Trace { peer, event, .. } = trace;
+        match *event {
+            TraceEvent::Sent {
+                id,
+                kind,
+                purpose,
+                retransmissions,
+                timeout,
+                bytes,
+            } => {
+                let new = || debug_span!(target: TARGET, "exchange", %peer, id = id.0, ?purpose);
+                // A NON is an exchange of one copy: nothing tells its end.
+                let span = match kind {
+                    Type::Confirmable => self.0.entry((*peer, id)).or_insert_with(new).clone(),
+                    _ => new(),
+                };
+                let timeout_ms = timeout.map(millis);
+                span.in_scope(
+                    || debug!(target: TARGET, retransmissions, timeout_ms, bytes, "sent"),
+                );
+            }
+            TraceEvent::Answered {
+                id,
+                retransmissions,
+                since_original,
+                rto,
+            } => {
+                let (after_ms, rto_ms) = (millis(since_original), rto.map(millis));
+                self.end(*peer, id).in_scope(
+                    || debug!(target: TARGET, retransmissions, after_ms, rto_ms, "answered"),
+                );
+            }
+            TraceEvent::Abandoned {
+                id: Some(id),
+                retransmissions,
+            } => self
+                .end(*peer, id)
+                .in_scope(|| debug!(target: TARGET, retransmissions, "given up")),
+            TraceEvent::Superseded { id } => self
+                .end(*peer, id)
+                .in_scope(|| debug!(target: TARGET, "superseded")),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, peer: SocketAddr, id: MessageId) -> Span {
+        let known = self.0.remove(&(peer, id));
+        known.unwrap_or_else(|| debug_span!(target: TARGET, "exchange", %peer, id = id.0))
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
+}

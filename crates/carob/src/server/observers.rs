@@ -1,0 +1,381 @@
+//! Observed representations: one for each distinct request that observes a resource.
+//!
+//! When a resource changes, its handler is called once for each view, and the engine tells the
+//! answer to all observers of the view. A change during the call has it called once more.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use carob_cc::time::Instant;
+use carob_proto::codec::{CacheKey, OptionNumber};
+use carob_proto::endpoint::{Endpoint, IncomingId, Observe, Subject};
+use carob_proto::keyed_hash::KeyedState;
+use carob_proto::message::Response;
+use carob_proto::quota::{QuotaTable, Source};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use tokio::task::JoinSet;
+
+use super::completion::{Completion, Completions};
+use super::handler::{Follow, Handler};
+use super::notifier::Changes;
+use super::pipeline::HandlerPipeline;
+use super::responder::FAILED;
+use super::{Notifier, Request};
+use crate::transport::identity::PeerIdentity;
+
+/// Handlers called at once for representations that have changed; the others wait for them.
+const AT_ONCE: usize = 64;
+
+/// The key of a view: the [Cache-Key](CacheKey::Observation) of the requests that are answered by it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct RepresentationKey {
+    request: Box<[u8]>,
+    /// The peer's identity: representations are not shared between identities.
+    identity: Option<Arc<PeerIdentity>>,
+}
+
+impl RepresentationKey {
+    fn of(request: &Request) -> Self {
+        let (method, options) = (request.method(), request.options());
+        let key = CacheKey::Observation.of(method, options, request.payload());
+        Self {
+            request: key.into(),
+            identity: request.identity.clone(),
+        }
+    }
+
+    /// Bytes of it that its sender chose.
+    fn bytes(&self) -> usize {
+        self.request.len()
+    }
+}
+
+struct Representation {
+    key: Arc<RepresentationKey>,
+    notifier: Notifier,
+    request: Request,
+    handler: Arc<dyn Handler>,
+    pipeline: HandlerPipeline,
+    /// Its handler says whether there is anything to observe.
+    follows: bool,
+    state: State,
+    /// The source that observed first, and the bytes of its request.
+    cost: (Source, usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The notifications of the newest representation are sent or queued.
+    Notified,
+    /// The handler is to be called.
+    Due,
+    /// The handler is running; `again` if the resource has changed since its call.
+    Running { again: bool },
+}
+
+/// All representations: as many at most as the engine has observers, and of no more bytes than its limit on
+/// those. At it, or at its share of it, who asks to observe gets the state and no notifications.
+pub(super) struct ObservedRepresentations {
+    completions: Completions,
+    by_key: HashMap<Arc<RepresentationKey>, Subject, KeyedState>,
+    /// In order, so that one of thousands is forgotten at once.
+    by_notifier: HashMap<u64, BTreeSet<Subject>, FixedState>,
+    /// Boxed, because half of a table's places are empty.
+    all: HashMap<Subject, Box<Representation>, FixedState>,
+    next: u64,
+    /// Bytes of all requests that are representations, and of each source's.
+    bytes: usize,
+    shares: QuotaTable,
+    due: VecDeque<Subject>,
+    running: usize,
+    tasks: JoinSet<()>,
+}
+
+/// The handler of a request, as [`ObservedRepresentations::observe`] needs it.
+pub(super) struct ObservationSource {
+    pub(super) notifier: Notifier,
+    pub(super) handler: Arc<dyn Handler>,
+    pub(super) pipeline: HandlerPipeline,
+}
+
+impl ObservedRepresentations {
+    pub(super) fn new(completions: Completions, seed: u64) -> Self {
+        let state = KeyedState::with_seed(seed);
+        Self {
+            completions,
+            by_key: HashMap::with_hasher(state),
+            by_notifier: HashMap::with_hasher(FixedState::default()),
+            all: HashMap::with_hasher(FixedState::default()),
+            next: 0,
+            bytes: 0,
+            shares: QuotaTable::new(seed.rotate_left(16)),
+            due: VecDeque::new(),
+            running: 0,
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// Puts who made a request on the list of observers, if that is what it asks for.
+    pub(super) fn observe(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Instant,
+        id: IncomingId,
+        request: &Request,
+        answering: impl FnOnce() -> ObservationSource,
+    ) {
+        let asked = endpoint.incoming(id).and_then(|incoming| incoming.observe);
+        if asked != Some(Observe::Register) {
+            return;
+        }
+        let key = RepresentationKey::of(request);
+        let known = self.by_key.get(&key).copied();
+        if known.is_none() && !self.has_room(endpoint, request, &key) {
+            return;
+        }
+        let subject = known.unwrap_or(Subject(self.next));
+        if !endpoint.observe(now, id, subject) || known.is_some() {
+            return;
+        }
+        self.add(endpoint, key, request, answering(), false);
+    }
+
+    /// The same where states are followed elsewhere: what answers this request, if its sender is
+    /// on the list.
+    pub(super) fn follow(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Instant,
+        id: IncomingId,
+        request: &Request,
+        follow: &dyn Follow,
+    ) -> Option<Arc<dyn Handler>> {
+        let asked = endpoint.incoming(id)?.observe;
+        if asked != Some(Observe::Register) {
+            return None;
+        }
+        let key = RepresentationKey::of(request);
+        let known = self.by_key.get(&key).copied();
+        if known.is_none() && !self.has_room(endpoint, request, &key) {
+            return None;
+        }
+        let subject = known.unwrap_or(Subject(self.next));
+        if !endpoint.observe(now, id, subject) {
+            return None;
+        }
+        if let Some(view) = known.and_then(|subject| self.all.get(&subject)) {
+            return Some(Arc::clone(&view.handler));
+        }
+        let notifier = Notifier::new();
+        notifier.attach(&self.completions);
+        let Some(handler) = follow.follow(request, &notifier) else {
+            endpoint.unobserve(now, id);
+            return None;
+        };
+        let answering = ObservationSource {
+            notifier,
+            handler: Arc::clone(&handler),
+            pipeline: HandlerPipeline::default(),
+        };
+        self.add(endpoint, key, request, answering, true);
+        Some(handler)
+    }
+
+    /// Returns whether another representation may be kept for this source.
+    fn has_room(&self, endpoint: &Endpoint, request: &Request, key: &RepresentationKey) -> bool {
+        let limits = &endpoint.config().limits;
+        let (bytes, quota_policy) = (key.bytes(), limits.quota_policy());
+        let of_source = self.shares.of(quota_policy.source(request.peer));
+        self.bytes + bytes <= limits.observer_bytes
+            && of_source + bytes <= quota_policy.quota(limits.observer_bytes)
+    }
+
+    fn add(
+        &mut self,
+        endpoint: &Endpoint,
+        key: RepresentationKey,
+        request: &Request,
+        answering: ObservationSource,
+        follows: bool,
+    ) {
+        let source = endpoint.config().limits.quota_policy().source(request.peer);
+        let cost = (source, key.bytes());
+        self.bytes += cost.1;
+        self.shares.add(cost.0, cost.1);
+        let subject = Subject(self.next);
+        self.next += 1;
+        let ObservationSource {
+            notifier,
+            handler,
+            pipeline,
+        } = answering;
+        let mut request = request.clone();
+        // What the one who asks has already, and how it wants blocks, is not for the others.
+        for option in &request.options.clone() {
+            if !CacheKey::Observation.has(option.number) {
+                request.options.remove(option.number);
+            }
+        }
+        let key = Arc::new(key);
+        self.by_key.insert(Arc::clone(&key), subject);
+        let of_notifier = self.by_notifier.entry(notifier.id()).or_default();
+        of_notifier.insert(subject);
+        let view = Representation {
+            key,
+            notifier,
+            request,
+            handler,
+            pipeline,
+            follows,
+            state: State::Notified,
+            cost,
+        };
+        self.all.insert(subject, Box::new(view));
+    }
+
+    /// Nobody observes a view any more.
+    pub(super) fn forget(&mut self, subject: Subject) {
+        let Some(view) = self.all.remove(&subject) else {
+            return;
+        };
+        self.by_key.remove(&view.key);
+        self.bytes -= view.cost.1;
+        self.shares.subtract(view.cost.0, view.cost.1);
+        let id = view.notifier.id();
+        if let Some(all) = self.by_notifier.get_mut(&id) {
+            all.remove(&subject);
+            if all.is_empty() {
+                self.by_notifier.remove(&id);
+            }
+        }
+    }
+
+    /// Something has changed.
+    pub(super) fn changed(&mut self, notifier: &Notifier, changes: &Changes) {
+        let Some(subjects) = self.by_notifier.get(&notifier.id()) else {
+            return;
+        };
+        for subject in subjects {
+            let Some(view) = self.all.get_mut(subject) else {
+                continue;
+            };
+            if !changes.concern(&view.request) {
+                continue;
+            }
+            match &mut view.state {
+                State::Running { again } => *again = true,
+                State::Due => {}
+                state @ State::Notified => {
+                    *state = State::Due;
+                    self.due.push_back(*subject);
+                }
+            }
+        }
+        self.call_handlers();
+    }
+
+    fn call_handlers(&mut self) {
+        while self.running < AT_ONCE
+            && let Some(subject) = self.due.pop_front()
+        {
+            let Some(view) = self.all.get_mut(&subject) else {
+                continue; // forgotten meanwhile
+            };
+            view.state = State::Running { again: false };
+            self.running += 1;
+            let guard = RepresentationGuard {
+                completions: self.completions.clone(),
+                subject,
+                finished: false,
+            };
+            let (handler, pipeline) = (Arc::clone(&view.handler), view.pipeline.clone());
+            let request = view.request.clone();
+            while self.tasks.try_join_next().is_some() {}
+            self.tasks.spawn(async move {
+                let answer = |request| handler.call(request);
+                guard.finish(pipeline.run(request, answer).await);
+            });
+        }
+    }
+
+    /// Notifies the observers of a representation, whose handler has answered.
+    pub(super) fn notify(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Instant,
+        subject: Subject,
+        mut response: Response,
+    ) {
+        self.running -= 1;
+        if let Some(view) = self.all.get_mut(&subject) {
+            let again = view.state == State::Running { again: true };
+            view.state = if again { State::Due } else { State::Notified };
+            if again {
+                self.due.push_back(subject);
+            }
+            let confirmable = view.notifier.is_confirmable();
+            let observed = response.options.remove(OptionNumber::OBSERVE);
+            if view.follows && !observed {
+                endpoint.end_observations(now, subject, &response, confirmable);
+            } else if let Err(error) = endpoint.notify(now, subject, &response, confirmable) {
+                tracing::error!(%error, "a notification cannot be built");
+            }
+        }
+        self.call_handlers();
+    }
+}
+
+/// Guard that sends exactly one representation for a call, even if the handler panics.
+struct RepresentationGuard {
+    completions: Completions,
+    subject: Subject,
+    finished: bool,
+}
+
+impl RepresentationGuard {
+    fn finish(mut self, response: Response) {
+        self.finished = true;
+        // The driver may have stopped; then there is no receiver.
+        let _ = self
+            .completions
+            .send(Completion::Representation(self.subject, response));
+    }
+}
+
+impl Drop for RepresentationGuard {
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = self
+                .completions
+                .send(Completion::Representation(self.subject, FAILED.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::BuildHasher as _;
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn keys_that_are_made_to_collide_do_not() {
+        // What foldhash hashes to the same whatever its seed, with a number that it does not see.
+        let word = 0xc0ac_29b7_c97c_50dd_u64.to_le_bytes();
+        let key = |number: u32| {
+            let mut request = word.repeat(63);
+            request[420..424].copy_from_slice(&number.to_be_bytes());
+            RepresentationKey {
+                request: request.into(),
+                identity: None,
+            }
+        };
+        let representations = ObservedRepresentations::new(mpsc::unbounded_channel().0, 1);
+        let hash = |number| representations.by_key.hasher().hash_one(key(number));
+        let hashes: BTreeSet<u64> = (0..1_000).map(hash).collect();
+        assert_eq!(hashes.len(), 1_000);
+    }
+}

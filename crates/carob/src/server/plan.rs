@@ -1,0 +1,170 @@
+//! Planning of a request's handling: its route and the offer it accepts.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
+
+use carob_cc::time::Instant;
+use carob_proto::codec::{Code, MessageView, Options, OptionsError, Uri};
+use carob_proto::endpoint::{Endpoint, Incoming, Part};
+use carob_proto::message::Response;
+
+use super::completion::UploadKey;
+use super::handler::Follow;
+use super::health::Health;
+use super::negotiation::{METHOD_NOT_ALLOWED, Negotiation};
+use super::pattern::Pattern;
+use super::pipeline::HandlerPipeline;
+use super::resource::Action;
+use super::router::{ForwardTarget, Route, Router};
+use super::{Handler, Notifier, UploadHandler};
+
+static NOT_FOUND: LazyLock<Response> =
+    LazyLock::new(|| Response::diagnostic(Code::NOT_FOUND, "no such resource"));
+/// A request's handler, and what is done around it.
+pub(super) struct Plan {
+    pub(super) work: Work,
+    pub(super) pipeline: HandlerPipeline,
+    pub(super) route: Arc<Pattern>,
+    /// The URI of a request to a proxy for a resource of this server.
+    pub(super) own: Option<Uri>,
+}
+
+pub(super) struct HandlerWork {
+    pub(super) handler: Arc<dyn Handler>,
+    /// The notifier of the resource, and the pipeline of its notifications.
+    pub(super) observed: Option<(Notifier, HandlerPipeline)>,
+    pub(super) follow: Option<Arc<dyn Follow>>,
+}
+
+pub(super) enum Work {
+    Handler(HandlerWork),
+    Upload {
+        handler: Arc<dyn UploadHandler>,
+        part: Option<Part>,
+        key: UploadKey,
+    },
+}
+
+/// What a request gets without a handler.
+pub(super) enum Immediate<'r> {
+    Fixed(&'r Response),
+    Made(Box<Response>),
+    /// A challenge: the request must be fresh.
+    Challenge,
+}
+
+/// The server as a request finds it.
+pub(super) struct Planner<'r> {
+    pub(super) router: &'r Router,
+    /// The address at which the request arrived.
+    pub(super) local: SocketAddr,
+    /// Handlers that run, and their limit.
+    pub(super) handlers: (usize, usize),
+}
+
+impl<'r> Planner<'r> {
+    /// Finds the handler of a request; `path` is a buffer for its path. Error: the response to a request
+    /// without a handler.
+    pub(super) fn plan(
+        &self,
+        endpoint: &Endpoint,
+        now: Instant,
+        incoming: &Incoming<'_>,
+        path: &mut Vec<u8>,
+    ) -> Result<Plan, Immediate<'r>> {
+        let Self { router, local, .. } = *self;
+        let message = &incoming.message;
+        let negotiation = Negotiation::read(message, path);
+        let (route, own) = route_of(router, message, path, local)?;
+        let resource = &route.resource;
+        if router.forward().is_some()
+            && resource.follow().is_none()
+            && let Some(number) = endpoint.not_to_be_overlooked(message)
+        {
+            // The engine let it through for a proxy, which would forward it.
+            let text = format!("option {} is not understood", number.0);
+            let refusal = Response::diagnostic(Code::BAD_OPTION, &text);
+            return Err(Immediate::Made(Box::new(refusal)));
+        }
+        if resource.must_be_fresh(message.code()) && !incoming.fresh {
+            return Err(Immediate::Challenge);
+        }
+        let offer = resource.choose(message, &negotiation);
+        let offer = offer.map_err(Immediate::Fixed)?;
+        let work = match &offer.action {
+            Action::Fixed(fixed) => {
+                return Err(Immediate::Fixed(fixed.answer(message, &negotiation)));
+            }
+            Action::Health(format) => {
+                let health = Health::of(endpoint, now, self.handlers);
+                return Err(Immediate::Made(Box::new(health.answer(*format))));
+            }
+            Action::Handler(handler) => Work::Handler(HandlerWork {
+                handler: Arc::clone(handler),
+                // Conditions and entity tags are of one request, not of all that observe.
+                observed: resource.notifier().map(|notifier| {
+                    let none = Negotiation::default();
+                    let pipeline = HandlerPipeline::new(resource, offer, &none);
+                    (notifier.clone(), pipeline)
+                }),
+                follow: resource.follow().cloned(),
+            }),
+            Action::Upload(handler) => Work::Upload {
+                handler: Arc::clone(handler),
+                part: incoming.part,
+                key: UploadKey::of(incoming),
+            },
+        };
+        Ok(Plan {
+            work,
+            pipeline: HandlerPipeline::new(resource, offer, &negotiation),
+            route: Arc::clone(&route.pattern),
+            own,
+        })
+    }
+}
+
+/// The route of a request, and its URI if a proxy was asked for a resource of this server; `path` is
+/// its path, and then that of the URI. Error: the response of a request without a route.
+fn route_of<'r>(
+    router: &'r Router,
+    message: &MessageView<'_>,
+    path: &mut Vec<u8>,
+    local: SocketAddr,
+) -> Result<(&'r Route, Option<Uri>), Immediate<'r>> {
+    let mut own = None;
+    let forwarded = match router.forward() {
+        None => None,
+        Some(forward) => forward.asked(message, local).map_err(Immediate::Made)?,
+    };
+    let route = match forwarded {
+        None => router.find(path),
+        Some(ForwardTarget::Elsewhere(route)) => Some(route),
+        Some(ForwardTarget::Own(uri)) => {
+            path.clear();
+            for segment in uri.path() {
+                Router::push_segment(path, segment.as_bytes());
+            }
+            own = Some(uri);
+            router.find(path)
+        }
+    };
+    match route {
+        Some(route) => Ok((route, own)),
+        // A method that nobody knows is not allowed wherever it goes (RFC 7252 5.8).
+        None if message.code().name().is_none() => Err(Immediate::Fixed(&METHOD_NOT_ALLOWED)),
+        None => Err(Immediate::Fixed(&NOT_FOUND)),
+    }
+}
+
+/// The options of a request for a proxy that this server answers itself: as if it had been asked
+/// directly (RFC 7252 5.7.2).
+pub(super) fn addressed(message: &MessageView<'_>, uri: &Uri) -> Result<Options, OptionsError> {
+    let mut options = uri.options().clone();
+    for option in message.options() {
+        if !option.number.is_of_uri() {
+            options.push(option.number, option.value)?;
+        }
+    }
+    Ok(options)
+}

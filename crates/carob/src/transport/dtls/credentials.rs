@@ -1,0 +1,74 @@
+//! Credentials of sessions: keys and certificates, for each peer and as a server.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::hello::Cookies;
+use crate::transport::dtls::dimpl_config::ServerSide;
+use crate::transport::dtls::{ClientDtls, ClientSessions, ClientVerifier, Credential, ServerDtls};
+use crate::transport::tls::{ClientTls, TlsError};
+
+/// Credentials of our own sessions.
+pub(super) struct Client {
+    dtls: ClientDtls,
+    tls: ClientTls,
+    /// By peer that has its own; `None` is all others. Made when it is first needed.
+    made: HashMap<Option<SocketAddr>, Arc<ClientSessions>, FixedState>,
+}
+
+impl Client {
+    pub(super) fn new(dtls: ClientDtls, tls: ClientTls) -> Self {
+        Self {
+            dtls,
+            tls,
+            made: HashMap::with_hasher(FixedState::default()),
+        }
+    }
+
+    /// The credentials for this peer.
+    pub(super) fn of(&mut self, peer: SocketAddr) -> Result<Arc<ClientSessions>, TlsError> {
+        let own = self.dtls.peers.get(&peer);
+        let key = own.map(|_| peer);
+        if let Some(made) = self.made.get(&key) {
+            return Ok(Arc::clone(made));
+        }
+        let by_certificate = Credential::Certificates(self.tls.clone());
+        let credential = own.or(self.dtls.all.as_ref()).unwrap_or(&by_certificate);
+        let made = Arc::new(ClientSessions::of(credential)?);
+        self.made.insert(key, Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+/// Credentials of sessions that peers begin.
+pub(crate) struct Server {
+    pub(super) side: ServerSide,
+    pub(super) verifier: Option<ClientVerifier>,
+    pub(super) cookies: Cookies,
+}
+
+impl Server {
+    pub(crate) fn new(dtls: &ServerDtls) -> Result<Self, TlsError> {
+        if dtls.keys.is_none() && dtls.identity.is_none() {
+            let problem = "a server for coaps:// needs pre-shared keys, a certificate, or both";
+            return Err(TlsError::Dtls(problem.to_owned()));
+        }
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret)
+            .map_err(|error| TlsError::Dtls(format!("no randomness: {error}")))?;
+        let clients = dtls.clients.clone();
+        Ok(Self {
+            side: ServerSide::new(
+                dtls.keys.clone(),
+                dtls.hint.clone(),
+                dtls.identity.as_ref(),
+                clients.is_some(),
+            )?,
+            verifier: clients.map(ClientVerifier::new).transpose()?,
+            cookies: Cookies::new(secret),
+        })
+    }
+}

@@ -1,0 +1,103 @@
+//! HMAC of the DTLS library, with cookies that were verified before there is a session.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+
+use dimpl::crypto::{CryptoProvider, HmacProvider, rust_crypto};
+use dimpl::{CryptoError, HashAlgorithm};
+
+thread_local! {
+    /// The cookie of the handshake that [`expecting`] sets up on this thread.
+    static EXPECTED: Cell<Option<Expected>> = const { Cell::new(None) };
+}
+
+/// The cookie that the client with this random number was sent and has returned.
+#[derive(Clone, Copy)]
+pub(super) struct Expected {
+    pub(super) random: [u8; 32],
+    pub(super) cookie: [u8; 32],
+}
+
+/// HMAC of the library, with the cookies that `driver/dtls` has verified.
+///
+/// The library computes a cookie by `hmac_sha256` over the client's random number alone, and all
+/// else, the pseudorandom function included, by `hmac`. So `hmac` is never replaced, and
+/// `hmac_sha256` only for the one random number of the handshake that is being set up.
+#[derive(Debug)]
+pub(super) struct CookieHmac;
+
+impl HmacProvider for CookieHmac {
+    fn hmac_sha256(&self, key: &[u8], data: &[u8]) -> Result<[u8; 32], CryptoError> {
+        match EXPECTED.get() {
+            Some(expected) if expected.random == data => Ok(expected.cookie),
+            _ => real().hmac_provider.hmac_sha256(key, data),
+        }
+    }
+
+    fn hmac(
+        &self,
+        hash: HashAlgorithm,
+        key: &[u8],
+        data: &[u8],
+        out: &mut [u8],
+    ) -> Result<usize, CryptoError> {
+        real().hmac_provider.hmac(hash, key, data, out)
+    }
+}
+
+/// Runs `set_up` on this thread with an expected cookie, which is forgotten however that ends.
+pub(super) fn expecting<T>(expected: Expected, set_up: impl FnOnce() -> T) -> T {
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            EXPECTED.set(None);
+        }
+    }
+    let _reset = Reset;
+    EXPECTED.set(Some(expected));
+    set_up()
+}
+
+pub(super) fn real() -> &'static CryptoProvider {
+    static PROVIDER: OnceLock<CryptoProvider> = OnceLock::new();
+    PROVIDER.get_or_init(rust_crypto::default_provider)
+}
+
+/// HMAC-SHA-256, for cookies.
+pub(crate) fn hmac(key: &[u8], data: &[u8]) -> Option<[u8; 32]> {
+    real().hmac_provider.hmac_sha256(key, data).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXPECTED: Expected = Expected {
+        random: [1; 32],
+        cookie: [2; 32],
+    };
+
+    #[test]
+    fn a_panic_while_a_session_is_set_up_leaves_no_cookie_on_the_thread() {
+        let set_up = || expecting(EXPECTED, || panic!("in the library"));
+        std::panic::catch_unwind(set_up).expect_err("it panics");
+        let after = CookieHmac.hmac_sha256(&[3; 32], &EXPECTED.random);
+        assert_eq!(after.ok(), hmac(&[3; 32], &EXPECTED.random));
+    }
+
+    #[test]
+    fn a_session_that_is_set_up_replaces_the_hmac_of_its_cookie_and_no_other() {
+        expecting(EXPECTED, || {
+            let cookie = CookieHmac.hmac_sha256(&[3; 32], &EXPECTED.random);
+            assert_eq!(cookie.ok(), Some(EXPECTED.cookie));
+            let other = CookieHmac.hmac_sha256(&[3; 32], &[4; 32]);
+            assert_eq!(other.ok(), hmac(&[3; 32], &[4; 32]));
+            // The pseudorandom function, even over the same bytes.
+            let mut prf = [0; 32];
+            let written =
+                CookieHmac.hmac(HashAlgorithm::SHA256, &[3; 32], &EXPECTED.random, &mut prf);
+            assert_eq!(written.ok(), Some(32));
+            assert_eq!(Some(prf), hmac(&[3; 32], &EXPECTED.random));
+        });
+    }
+}

@@ -1,0 +1,311 @@
+//! Handshakes: begun by either side, timed by the controller of the peer, and how they end.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use carob_cc::time::{Duration, Instant};
+use carob_proto::endpoint::{Flight, SessionEnd};
+use carob_proto::quota::Source;
+
+use super::hello::Hello;
+use super::layer::DtlsLayer;
+use super::secure::SecureDatagram;
+use super::sessions::{Handshake, Role, Session};
+use super::{HandshakeError, record};
+use crate::clock::processor_time;
+use crate::transport::Engine;
+use crate::transport::failure::LinkFailure;
+use crate::transport::identity::PeerIdentity;
+
+impl DtlsLayer {
+    /// A client says hello: it must say so twice, the second time with what it was sent.
+    pub(super) fn greet(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        from: SocketAddr,
+        own: Option<IpAddr>,
+        hello: &Hello<'_>,
+    ) {
+        let Some(server) = &self.server else {
+            return;
+        };
+        let next = self.sessions.of(from).next;
+        if let Some(index) = next {
+            match &self.sessions.slots[index as usize].role {
+                // Both sides begin at once; ours was first.
+                Role::Client { .. } => return,
+                Role::Server { random, .. } if *random == hello.random() => {
+                    return self.feed(engine, now, index, hello.record());
+                }
+                Role::Server { .. } => {}
+            }
+        }
+        let Some(cookie) = server.cookies.check(now, from, own, hello) else {
+            if let Some(answer) = server.cookies.ask(now, from, own, hello) {
+                self.ended.cookies += 1;
+                self.outbox.push(from, own, &answer);
+            }
+            return;
+        };
+        let quota_policy = engine.endpoint().config().limits.quota_policy();
+        let source = quota_policy.source(from);
+        if !self.admission.admits(now, source) {
+            tracing::debug!(peer = %from, "no handshake: too many");
+            return;
+        }
+        let before = processor_time();
+        self.accept(engine, now, (from, own), hello, cookie, source);
+        let took = processor_time().saturating_sub(before);
+        self.admission.took(now, took);
+    }
+
+    /// Begins a handshake with a client whose address the cookie has validated.
+    fn accept(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        (from, own): (SocketAddr, Option<IpAddr>),
+        hello: &Hello<'_>,
+        cookie: [u8; 32],
+        source: Source,
+    ) {
+        let next = self.sessions.of(from).next;
+        let quota_policy = engine.endpoint().config().limits.quota_policy();
+        let begun = self.sessions.begun.of(source);
+        let share = quota_policy.quota(self.limits.handshakes);
+        if next.is_none()
+            && begun >= share
+            && share < self.limits.handshakes
+            && let Some(oldest) = self.sessions.oldest_handshake_of(source)
+        {
+            let error = HandshakeError::Other("another of its source needed its room".to_owned());
+            self.fail(engine, now, oldest, error, None);
+        }
+        let Some(server) = &self.server else {
+            return;
+        };
+        let at = engine.std_time(now);
+        let secure = match server.side.accept(at, hello, cookie) {
+            Ok(secure) => secure,
+            Err(broken) => {
+                tracing::debug!(peer = %from, ?broken, "no handshake");
+                self.ended.failed += 1;
+                // handshake_failure
+                let alert = record::alert(hello.sequence() + 1, 40);
+                self.outbox.push(from, own, &alert);
+                return;
+            }
+        };
+        let role = Role::Server {
+            verifier: server.verifier.clone(),
+            random: hello.random(),
+        };
+        if let Some(index) = next {
+            self.drop_handshake(engine, now, index);
+        }
+        self.begin(engine, now, from, own, Box::new(secure), role);
+    }
+
+    /// Makes a session with a server.
+    pub(super) fn dial(&mut self, engine: &mut impl Engine, now: Instant, to: SocketAddr) {
+        let at = engine.std_time(now);
+        let made = self.client.of(to).map_err(|error| error.to_string());
+        let made = made.map_err(|problem| HandshakeError::NoCredential { problem });
+        let connected = made.and_then(|made| {
+            let secure = made.side.connect(at);
+            let secure = secure.map_err(|broken| HandshakeError::of(broken, None, false))?;
+            let role = Role::Client {
+                verifier: made.verifier.clone(),
+                identity: made.identity.clone(),
+            };
+            Ok((secure, role))
+        });
+        match connected {
+            Ok((secure, role)) => self.begin(engine, now, to, None, Box::new(secure), role),
+            Err(error) => self.not_made(engine, now, to, error),
+        }
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        peer: SocketAddr,
+        own: Option<IpAddr>,
+        secure: Box<dyn SecureDatagram>,
+        role: Role,
+    ) {
+        while self.sessions.handshakes() >= self.limits.handshakes {
+            let Some(oldest) = self.sessions.oldest_handshake() else {
+                break;
+            };
+            let error = HandshakeError::Other("others needed its room".to_owned());
+            self.fail(engine, now, oldest, error, None);
+        }
+        let until = now + Duration::from(self.limits.handshake_time);
+        let quota_policy = engine.endpoint().config().limits.quota_policy();
+        let source = (!role.is_client()).then(|| quota_policy.source(peer));
+        let index = self.sessions.add(Session {
+            peer,
+            own,
+            secure,
+            role,
+            identity: None,
+            handshake: Some(Handshake {
+                flight: None,
+                due: until,
+                until,
+                source,
+                peer_responded: false,
+                proven: false,
+                refused: false,
+            }),
+            used: now,
+        });
+        self.poll(engine, now, index, 0, false);
+    }
+
+    /// Tells the peer's controller of the handshake's flights, and sets the timer to its advice.
+    pub(super) fn note_flight(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        index: u32,
+        (fresh, copied, received): (u32, u32, u32),
+        connected: bool,
+        timed: bool,
+    ) {
+        let session = &mut self.sessions.slots[index as usize];
+        let Some(handshake) = &mut session.handshake else {
+            return;
+        };
+        let until = handshake.until;
+        if (fresh > 0 || connected)
+            && let Some(answered) = handshake.flight.take()
+        {
+            engine.endpoint().flight_answered(now, &answered, received);
+        }
+        let timeout = if fresh > 0 && !connected {
+            let flight = engine.endpoint().flight_sent(now, session.peer, fresh);
+            handshake.flight.insert(flight).timeout()
+        } else if copied > 0
+            && let Some(flight) = &mut handshake.flight
+        {
+            if !timed {
+                engine.endpoint().flight_resent(now, flight);
+            }
+            flight.timeout()
+        } else {
+            return;
+        };
+        self.sessions.set_due(index, (now + timeout).min(until));
+    }
+
+    /// A handshake is over: the session is live, and takes the place of one before it.
+    pub(super) fn promote(&mut self, engine: &mut impl Engine, now: Instant, index: u32) {
+        let peer = self.sessions.slots[index as usize].peer;
+        if let Some(old) = self.sessions.of(peer).live {
+            self.end(engine, now, old, SessionEnd::Replaced);
+        }
+        while self.sessions.live() >= self.limits.sessions {
+            let Some(oldest) = self.sessions.oldest_live() else {
+                break;
+            };
+            self.close_session(engine, now, oldest, SessionEnd::Idle);
+        }
+        self.sessions.promote(now, index);
+        self.ended.done += 1;
+        let session = &mut self.sessions.slots[index as usize];
+        if session.identity.is_none() {
+            let of_server = |identity: &Vec<u8>| PeerIdentity::PreSharedKey(identity.clone());
+            session.identity = Some(Arc::new(match &session.role {
+                Role::Client { identity, .. } => {
+                    identity.as_ref().map_or(PeerIdentity::Anonymous, of_server)
+                }
+                Role::Server { .. } => PeerIdentity::Anonymous,
+            }));
+        }
+        tracing::debug!(%peer, "a session");
+        engine.endpoint().session_opened(now, peer);
+        engine.drain(self, now);
+    }
+
+    /// Ends a handshake that has failed, and sends the peer an alert if there is one for the error.
+    pub(super) fn fail(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        index: u32,
+        error: HandshakeError,
+        alert: Option<u8>,
+    ) {
+        let session = &mut self.sessions.slots[index as usize];
+        let (peer, own) = (session.peer, session.own);
+        if let Some(alert) = alert {
+            let alert = session.secure.alert(alert);
+            self.outbox.push(peer, own, &alert);
+        }
+        tracing::debug!(%peer, %error, "no session");
+        self.drop_handshake(engine, now, index);
+        if self.sessions.of(peer).live.is_none() {
+            self.not_made(engine, now, peer, error);
+        }
+    }
+
+    pub(super) fn drop_handshake(&mut self, engine: &mut impl Engine, now: Instant, index: u32) {
+        let session = self.sessions.remove(index);
+        self.ended.failed += 1;
+        if let Some(flight) = session.handshake.and_then(|handshake| handshake.flight) {
+            engine.endpoint().flight_abandoned(now, &flight);
+        }
+        self.inbox.clear();
+        self.ends.clear();
+    }
+
+    pub(super) fn not_made(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        peer: SocketAddr,
+        error: HandshakeError,
+    ) {
+        engine.peer_failed(self, now, peer, LinkFailure::Handshake(Arc::new(error)));
+    }
+
+    /// A handshake's timer has run out.
+    pub(super) fn expire(&mut self, engine: &mut impl Engine, now: Instant, index: u32) {
+        let at = engine.std_time(now);
+        let session = &mut self.sessions.slots[index as usize];
+        let Some(handshake) = &mut session.handshake else {
+            return;
+        };
+        let again = now < handshake.until
+            && (handshake.flight.as_mut())
+                .is_some_and(|flight| engine.endpoint().flight_expired(now, flight));
+        if again {
+            if let Err(broken) = session.secure.resend(at) {
+                return self.breaks(engine, now, index, broken);
+            }
+            // Should it have nothing to send, its time ends it.
+            let until = handshake.until;
+            self.sessions.set_due(index, until);
+            return self.poll(engine, now, index, 0, true);
+        }
+        let copies = handshake.flight.as_ref().map_or(0, Flight::copies);
+        let error = match &session.role {
+            _ if !handshake.peer_responded => HandshakeError::NoAnswer { copies },
+            Role::Client {
+                identity: Some(identity),
+                ..
+            } if handshake.proven => HandshakeError::WrongKey {
+                identity: String::from_utf8_lossy(identity).into_owned(),
+            },
+            _ => HandshakeError::Silent,
+        };
+        if now < handshake.until {
+            handshake.flight = None; // the controller has been told
+        }
+        self.fail(engine, now, index, error, None);
+    }
+}

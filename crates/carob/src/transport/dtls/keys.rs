@@ -1,0 +1,272 @@
+//! Pre-shared keys (RFC 4279), and a server's store of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use zeroize::{Zeroize as _, Zeroizing};
+
+/// Bytes of a key or of an identity at most (RFC 4279 5.3: 64 and 128 must be taken).
+const LONGEST: usize = 256;
+
+/// Pre-shared key and its identity (RFC 4279), 1 to 256 bytes each. Its memory is overwritten when
+/// it is dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PreSharedKey {
+    pub(crate) identity: Vec<u8>,
+    pub(crate) key: Zeroizing<Vec<u8>>,
+}
+
+impl fmt::Debug for PreSharedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreSharedKey")
+            .field("identity", &String::from_utf8_lossy(&self.identity))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Error of a key, an identity, or a file of keys.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PskError {
+    /// A key or an identity is unusable.
+    #[error("{what} {problem}")]
+    Unusable {
+        /// Key or identity.
+        what: &'static str,
+        /// The problem.
+        problem: &'static str,
+    },
+    /// A line of a file is malformed.
+    #[error("line {line}: {problem}")]
+    Line {
+        /// Number of the line, from 1.
+        line: usize,
+        /// The problem.
+        problem: String,
+    },
+    /// A file has no key.
+    #[error("there is no key in it; a line is IDENTITY:KEY")]
+    Empty,
+}
+
+impl PreSharedKey {
+    /// Creates a key with its identity, 1 to 256 bytes each.
+    ///
+    /// # Errors
+    ///
+    /// [`PskError::Unusable`] for other lengths.
+    pub fn new(identity: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Result<Self, PskError> {
+        let (identity, key) = (identity.into(), Zeroizing::new(key.into()));
+        for (what, bytes) in [("the identity", &identity), ("the pre-shared key", &*key)] {
+            let problem = match bytes.len() {
+                0 => "is empty",
+                1..=LONGEST => continue,
+                _ => "has more than 256 bytes",
+            };
+            return Err(PskError::Unusable { what, problem });
+        }
+        Ok(Self { identity, key })
+    }
+
+    /// Creates a key from text: `0x` and hexadecimal digits, or else the bytes of the text itself.
+    /// Applies to both parts.
+    ///
+    /// # Errors
+    ///
+    /// [`PskError::Unusable`] for invalid digits or lengths.
+    pub fn from_text(identity: &str, key: &str) -> Result<Self, PskError> {
+        Self::new(
+            bytes("the identity", identity)?,
+            bytes("the pre-shared key", key)?,
+        )
+    }
+
+    /// Returns whether the key has this identity, written as for [`from_text`](Self::from_text).
+    pub fn is_of(&self, identity: &str) -> bool {
+        bytes("the identity", identity).is_ok_and(|identity| identity == self.identity)
+    }
+
+    /// Returns the identity.
+    pub fn identity(&self) -> &[u8] {
+        &self.identity
+    }
+
+    /// Parses a file of keys: one `IDENTITY:KEY` per line, each part as for
+    /// [`from_text`](Self::from_text). Empty lines and lines that begin with `#` are ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`PskError::Line`], which does not show the key; [`PskError::Empty`].
+    pub fn read_all(text: &str) -> Result<Vec<Self>, PskError> {
+        let mut all = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let wrong = |problem: String| PskError::Line {
+                line: number + 1,
+                problem,
+            };
+            // The key itself is not shown: errors are written to logs.
+            let (identity, key) = (line.split_once(':'))
+                .ok_or_else(|| wrong("it is not of the form IDENTITY:KEY".to_owned()))?;
+            let key = Self::from_text(identity, key).map_err(|error| wrong(error.to_string()))?;
+            all.push(key);
+        }
+        if all.is_empty() {
+            return Err(PskError::Empty);
+        }
+        Ok(all)
+    }
+}
+
+fn bytes(what: &'static str, text: &str) -> Result<Vec<u8>, PskError> {
+    let Some(digits) = text.strip_prefix("0x") else {
+        return Ok(text.as_bytes().to_vec());
+    };
+    let wrong = PskError::Unusable {
+        what,
+        problem: "begins with 0x, but is not an even number of hexadecimal digits",
+    };
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
+    // In one piece of memory from the beginning, so that no part of a key is left in another.
+    let mut bytes = Vec::with_capacity(digits.len() / 2);
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    for [high, low] in pairs {
+        let (Some(high), Some(low)) = (digit(high), digit(low)) else {
+            bytes.zeroize();
+            return Err(wrong);
+        };
+        bytes.push(high << 4 | low);
+    }
+    if rest.is_empty() {
+        return Ok(bytes);
+    }
+    bytes.zeroize();
+    Err(wrong)
+}
+
+type Find = dyn Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync;
+
+/// Bytes of the key that stands for that of an unknown identity, where no lengths are known.
+const DUMMY_LENGTH: usize = 16;
+
+/// Pre-shared keys of a server's clients.
+///
+/// ```
+/// use carob::{PreSharedKey, PskStore};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // From a file, from a list, or from a database.
+/// let file = PskStore::from_text("# identity:key\ndevice-7:secret\ndevice-8:0x0011aaff\n")?;
+/// let list = PskStore::new([PreSharedKey::new("device-7", "secret")?]);
+/// let lookup = PskStore::by(|identity| (identity == b"device-7").then(|| b"secret".to_vec()));
+/// # let _ = (file, list, lookup);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PskStore {
+    find: Arc<Find>,
+    /// Bytes of the key that stands for that of an unknown identity.
+    dummy_length: usize,
+}
+
+impl fmt::Debug for PskStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PskStore").finish_non_exhaustive()
+    }
+}
+
+impl PskStore {
+    /// Creates a store of these keys. Of several keys for an identity, the last applies.
+    pub fn new(keys: impl IntoIterator<Item = PreSharedKey>) -> Self {
+        let keys: BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>> = keys
+            .into_iter()
+            .map(|PreSharedKey { identity, key }| (identity, key))
+            .collect();
+        let mut lengths = BTreeMap::<usize, usize>::new();
+        for key in keys.values() {
+            *lengths.entry(key.len()).or_default() += 1;
+        }
+        let most = lengths.into_iter().max_by_key(|(_, count)| *count);
+        let store = Self::by(move |identity| keys.get(identity).map(|key| key.to_vec()));
+        Self {
+            dummy_length: most.map_or(DUMMY_LENGTH, |(length, _)| length),
+            ..store
+        }
+    }
+
+    /// Creates a store from the text of a file; see [`PreSharedKey::read_all`].
+    ///
+    /// # Errors
+    ///
+    /// [`PskError`].
+    pub fn from_text(text: &str) -> Result<Self, PskError> {
+        PreSharedKey::read_all(text).map(Self::new)
+    }
+
+    /// Creates a store that looks up keys with a function. The function must not block.
+    ///
+    /// An unknown identity takes the time of a known one with a key of 16 bytes, so that the two
+    /// cannot be distinguished.
+    pub fn by(find: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
+        Self {
+            find: Arc::new(find),
+            dummy_length: DUMMY_LENGTH,
+        }
+    }
+
+    pub(crate) fn find(&self, identity: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        // An empty key would be one that everybody knows.
+        let found = (self.find)(identity).filter(|key| !key.is_empty());
+        found.map(Zeroizing::new)
+    }
+
+    /// Bytes of the key that stands for that of an unknown identity: as many as most keys have.
+    pub(crate) fn dummy_length(&self) -> usize {
+        self.dummy_length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_keys_is_read_as_text_and_as_digits() {
+        let text = "# devices\n\ndevice-1:secret:with:colons\n0x0102:0xA0ff\n";
+        let store = PskStore::from_text(text).expect("it is well-formed");
+        assert_eq!(
+            store.find(b"device-1"),
+            Some(b"secret:with:colons".to_vec().into())
+        );
+        assert_eq!(store.find(&[1, 2]), Some(vec![0xa0, 0xff].into()));
+        assert_eq!(store.find(b"device-2"), None);
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_and_its_key_is_not_shown() {
+        for (text, line) in [
+            ("a:b\nnocolon-secret", 2),
+            ("a:0xzz", 1),
+            (":key", 1),
+            ("a:", 1),
+        ] {
+            let error = PskStore::from_text(text).expect_err(text).to_string();
+            assert!(error.starts_with(&format!("line {line}: ")), "{error}");
+            assert!(
+                !error.contains("secret") && !error.contains("zz"),
+                "{error}"
+            );
+        }
+        assert!(matches!(
+            PskStore::from_text("# none"),
+            Err(PskError::Empty)
+        ));
+        let key = PreSharedKey::from_text("me", "secret").expect("it is one");
+        assert!(!format!("{key:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,233 @@
+//! Input and output of DTLS sessions: what comes is fed to one, and what that says is done.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use carob_cc::time::Instant;
+use carob_proto::endpoint::SessionEnd;
+
+use super::HandshakeError;
+use super::layer::DtlsLayer;
+use super::record;
+use super::secure::{DtlsError, DtlsOutput};
+use super::sessions::{Role, Session};
+use super::verify::NotTrusted;
+use crate::clock::processor_time;
+use crate::transport::Engine;
+use crate::transport::identity::PeerIdentity;
+
+impl DtlsLayer {
+    /// Gives a session a datagram.
+    pub(super) fn feed(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        index: u32,
+        datagram: &[u8],
+    ) {
+        let session = &mut self.sessions.slots[index as usize];
+        let begun_by_peer = session.handshake.is_some() && !session.role.is_client();
+        let before = begun_by_peer.then(processor_time);
+        if let Some(handshake) = &mut session.handshake {
+            handshake.peer_responded = true;
+        }
+        let at = engine.std_time(now);
+        match session.secure.receive(at, datagram) {
+            Ok(()) => self.poll(engine, now, index, datagram.len() as u32, false),
+            Err(broken) => self.breaks(engine, now, index, broken),
+        }
+        if let Some(before) = before {
+            let took = processor_time().saturating_sub(before);
+            self.admission.took(now, took);
+        }
+    }
+
+    /// Does what a session says. `received` is how long the datagram was that it was given, if any;
+    /// `timed` that its timer has it send again.
+    pub(super) fn poll(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        index: u32,
+        received: u32,
+        timed: bool,
+    ) {
+        let session = &mut self.sessions.slots[index as usize];
+        let (peer, own) = (session.peer, session.own);
+        let (mut fresh, mut copied) = (0, 0);
+        let (mut connected, mut closed) = (false, false);
+        loop {
+            match session.secure.poll(&mut self.buffer) {
+                DtlsOutput::Datagram {
+                    bytes,
+                    fresh: is_fresh,
+                } => {
+                    if let Some(handshake) = &mut session.handshake {
+                        handshake.proven |= record::records(bytes).any(|record| record.epoch > 0);
+                    }
+                    let count = if is_fresh { &mut fresh } else { &mut copied };
+                    *count += bytes.len() as u32;
+                    self.outbox.push(peer, own, bytes);
+                }
+                DtlsOutput::Message(bytes) => {
+                    self.inbox.extend_from_slice(bytes);
+                    self.ends.push(self.inbox.len());
+                }
+                DtlsOutput::Certificate(der) => {
+                    let name = self.names.get(&peer).map(|name| &**name);
+                    if let Err(wrong) = session.on_certificate(der, name) {
+                        let problem = wrong.problem;
+                        let error = HandshakeError::NotTrusted { problem };
+                        return self.fail(engine, now, index, error, Some(wrong.alert));
+                    }
+                }
+                DtlsOutput::Identity { identity, known } => session.on_identity(identity, known),
+                DtlsOutput::NotProven => {
+                    if let Some(alert) = session.on_wrong_key() {
+                        self.outbox.push(peer, own, &alert);
+                    }
+                }
+                DtlsOutput::Connected => connected = true,
+                DtlsOutput::Closed => closed = true,
+                DtlsOutput::Nothing => break,
+            }
+        }
+        self.note_flight(
+            engine,
+            now,
+            index,
+            (fresh, copied, received),
+            connected,
+            timed,
+        );
+        if connected {
+            self.promote(engine, now, index);
+        }
+        if !self.ends.is_empty() {
+            self.deliver(engine, now, index, peer, own);
+        }
+        if closed {
+            // The library has answered in kind.
+            self.end(engine, now, index, SessionEnd::Closed);
+        }
+    }
+
+    /// Hands the engine what has come.
+    fn deliver(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        index: u32,
+        peer: SocketAddr,
+        own: Option<IpAddr>,
+    ) {
+        self.sessions.touch(now, index);
+        let inbox = std::mem::take(&mut self.inbox);
+        let mut ends = std::mem::take(&mut self.ends);
+        let mut start = 0;
+        for end in ends.drain(..) {
+            let message = &inbox[start..end];
+            start = end;
+            engine.capture().inbound(now, peer, own, message);
+            engine.endpoint().handle_datagram(now, peer, message);
+            engine.drain(self, now);
+        }
+        (self.inbox, self.ends) = (inbox, ends);
+        self.inbox.clear();
+    }
+
+    /// A session cannot go on.
+    pub(super) fn breaks(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        index: u32,
+        broken: DtlsError,
+    ) {
+        let session = &self.sessions.slots[index as usize];
+        tracing::debug!(peer = %session.peer, ?broken, "a session breaks");
+        let Some(handshake) = &session.handshake else {
+            return self.end(engine, now, index, SessionEnd::Broken);
+        };
+        let identity = match &session.role {
+            Role::Client { identity, .. } => identity.as_deref(),
+            Role::Server { .. } => None,
+        };
+        let alert = broken.alert();
+        let error = HandshakeError::of(broken, identity, handshake.proven);
+        self.fail(engine, now, index, error, alert);
+    }
+
+    /// Says goodbye in a session and ends it.
+    pub(super) fn close_session(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        index: u32,
+        why: SessionEnd,
+    ) {
+        self.say_goodbye(index);
+        self.end(engine, now, index, why);
+    }
+
+    pub(super) fn say_goodbye(&mut self, index: u32) {
+        let session = &mut self.sessions.slots[index as usize];
+        session.secure.close();
+        while let DtlsOutput::Datagram { bytes, .. } = session.secure.poll(&mut self.buffer) {
+            self.outbox.push(session.peer, session.own, bytes);
+        }
+    }
+
+    /// A live session ends, and with it all that is under way in it.
+    pub(super) fn end(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        index: u32,
+        why: SessionEnd,
+    ) {
+        let Session { peer, .. } = self.sessions.remove(index);
+        tracing::debug!(%peer, %why, "a session ends");
+        engine.session_ended(now, peer, why);
+        engine.drain(self, now);
+    }
+}
+
+impl Session {
+    /// Checks the peer's certificate, if it was asked for, and keeps it as the peer's identity.
+    fn on_certificate(&mut self, der: &[u8], name: Option<&str>) -> Result<(), NotTrusted> {
+        let chain = self.secure.chain(der);
+        match &self.role {
+            Role::Client {
+                verifier: Some(verifier),
+                ..
+            } => verifier.check(der, chain, name, self.peer)?,
+            Role::Server {
+                verifier: Some(verifier),
+                ..
+            } => verifier.check(der, chain)?,
+            // Nobody has asked for it, and it proves nothing.
+            _ => return Ok(()),
+        }
+        self.identity = Some(Arc::new(PeerIdentity::Certificate(der.to_vec())));
+        Ok(())
+    }
+
+    fn on_identity(&mut self, identity: Vec<u8>, known: bool) {
+        if known {
+            self.identity = Some(Arc::new(PeerIdentity::PreSharedKey(identity)));
+        } else {
+            let (peer, identity) = (self.peer, String::from_utf8_lossy(&identity).into_owned());
+            tracing::debug!(%peer, identity, "the identity is not known");
+        }
+    }
+
+    /// The alert for a peer that has not proven to have its key; one in a handshake. It is
+    /// decrypt_error, whether the key is wrong or the identity not known (RFC 4279 2). The session lives
+    /// on: anybody could have sent that.
+    fn on_wrong_key(&mut self) -> Option<Vec<u8>> {
+        let handshake = self.handshake.as_mut()?;
+        let first = !std::mem::replace(&mut handshake.refused, true);
+        first.then(|| self.secure.alert(51))
+    }
+}

@@ -1,0 +1,184 @@
+//! Transports: UDP, DTLS, TCP, TLS and WebSocket.
+//!
+//! A [`Transport`] moves bytes between sockets and the layer above it, which it knows as
+//! [`Engine`]. Everything the engine transmits goes into the transport's [`Outbound`] half.
+//! Layers, from the bottom: [`socket`] (UDP sockets in batches), [`duplex`] (byte streams);
+//! [`udp`] with [`dtls`] as one of its protections; [`tls`] and [`websocket`], over which
+//! [`tcp`] runs connections (RFC 8323).
+
+pub(crate) mod capture;
+#[cfg(feature = "dtls")]
+pub mod dtls;
+mod duplex;
+pub(crate) mod failure;
+pub(crate) mod handshake_work;
+pub(crate) mod identity;
+pub(crate) mod limits;
+pub(crate) mod socket;
+mod sources;
+pub(crate) mod tcp;
+#[cfg(any(feature = "dtls", feature = "tls"))]
+pub mod tls;
+pub(crate) mod udp;
+#[cfg(feature = "websocket")]
+pub(crate) mod websocket;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::Poll;
+
+use carob_cc::time::Instant;
+use carob_proto::endpoint::Endpoint;
+#[cfg(feature = "dtls")]
+use carob_proto::endpoint::SessionEnd;
+
+use capture::Capture;
+use failure::LinkFailure;
+use identity::PeerIdentity;
+
+/// Sends and receives messages for one engine.
+pub(crate) trait Transport: Send {
+    /// The half that takes what the engine transmits.
+    fn outbound(&mut self) -> &mut impl Outbound;
+    /// Waits until there is something to receive. Cancel-safe.
+    fn ready(&mut self) -> impl Future<Output = io::Result<()>> + Send;
+    /// Hands one batch of received messages to the engine. Returns whether more may wait.
+    fn receive(&mut self, engine: &mut impl Engine) -> bool;
+    /// Sends what waits in the outbound half.
+    fn flush(&mut self, engine: &mut impl Engine) -> impl Future<Output = io::Result<()>> + Send;
+    /// The time of the transport's own next timer.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+    /// Executes the timers that are due.
+    fn on_timer(&mut self, _engine: &mut impl Engine, _now: Instant) {}
+    /// Queues the last messages of open sessions, which the next flush sends.
+    fn close(&mut self) {}
+    /// Counters and sizes for metrics.
+    fn counts(&self) -> TransportCounts;
+}
+
+/// Takes what the engine transmits.
+pub(crate) trait Outbound {
+    /// Returns whether enough waits to be sent for one turn.
+    fn is_full(&self) -> bool;
+    /// Returns whether what waits is to be sent before anything else is read that may be answered.
+    /// Datagrams never need it: they are short, and each is answered by few.
+    fn holds_back(&self) -> bool {
+        false
+    }
+    /// Takes a datagram, or a message over a connection.
+    fn transmit(&mut self, capture: &mut Capture, now: Instant, to: SocketAddr, bytes: &[u8]);
+    /// Notes that the request at hand will be answered later, so its destination is remembered.
+    fn answered_later(&mut self) {}
+    /// Opens a connection or session.
+    fn connect(&mut self, to: SocketAddr) {
+        debug_assert!(false, "no connection is made with {to} here");
+    }
+    /// Sets the host name by which the peer is contacted.
+    fn set_peer_name(&mut self, _to: SocketAddr, _name: &Arc<str>) {}
+    /// Returns whether peers are known by more than their addresses.
+    fn is_secured(&self) -> bool {
+        false
+    }
+    /// The authenticated identity of a peer; none where peers are known by their addresses alone.
+    fn identity(&self, _peer: SocketAddr) -> Option<Arc<PeerIdentity>> {
+        None
+    }
+    /// Closes a connection once what waits on it is sent.
+    fn close(&mut self, to: SocketAddr) {
+        debug_assert!(false, "there is no connection with {to} here");
+    }
+}
+
+/// The layer above a transport: the protocol engine, its clock and its users.
+pub(crate) trait Engine: Send {
+    /// The current time.
+    fn now(&self) -> Instant;
+    /// `at` on the clock of the standard library, of which only differences count.
+    #[cfg(feature = "dtls")]
+    fn std_time(&self, at: Instant) -> std::time::Instant;
+    /// The protocol engine. Every call that is given input is followed by [`drain`](Self::drain).
+    fn endpoint(&mut self) -> &mut Endpoint;
+    /// The observer of datagrams.
+    fn capture(&mut self) -> &mut Capture;
+    /// Executes what the engine wants done, until it waits or `out` is full.
+    fn drain(&mut self, out: &mut impl Outbound, now: Instant);
+    /// Returns whether what waits is to be sent before more is read.
+    fn holds_back(&self, out: &impl Outbound) -> bool;
+    /// Returns whether the engine has more to do than one turn takes.
+    fn has_more(&self) -> bool;
+    /// Ends what is under way in a session that has ended.
+    #[cfg(feature = "dtls")]
+    fn session_ended(&mut self, now: Instant, peer: SocketAddr, end: SessionEnd);
+    /// Fails what waits for a peer that cannot be reached, because of `failure`.
+    fn peer_failed(
+        &mut self,
+        out: &mut impl Outbound,
+        now: Instant,
+        peer: SocketAddr,
+        failure: LinkFailure,
+    );
+}
+
+/// Counters of a transport since it was opened, and its sizes now.
+#[cfg_attr(
+    not(feature = "metrics"),
+    allow(dead_code, reason = "read by metrics alone")
+)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TransportCounts {
+    /// UDP.
+    Datagrams {
+        /// Datagrams that the system dropped because the receive buffer was full.
+        dropped: u64,
+    },
+    /// DTLS.
+    #[cfg(feature = "dtls")]
+    Secured {
+        /// Datagrams that the system dropped because the receive buffer was full.
+        dropped: u64,
+        /// Open sessions.
+        sessions: usize,
+        /// Handshakes under way.
+        handshakes: usize,
+        /// Handshakes that led to a session.
+        done: u64,
+        /// Handshakes that failed.
+        failed: u64,
+        /// HelloVerifyRequests sent (RFC 6347 4.2.1).
+        cookies: u64,
+        /// Handshakes refused by admission control.
+        refused: u64,
+        /// The limits on sessions and handshakes.
+        limits: (usize, usize),
+    },
+    /// TCP, TLS and WebSocket.
+    Streams {
+        /// Connections accepted.
+        accepted: u64,
+        /// Connections refused.
+        refused: u64,
+        /// Connections made.
+        made: u64,
+        /// Connections that could not be made.
+        failed: u64,
+    },
+}
+
+/// Yields to the tasks that wait for this worker. `tokio::task::yield_now` would leave the caller to
+/// the same worker until all of them have run: one that blocks its worker would block the caller.
+/// Waking before yielding lets another worker take it.
+pub(crate) async fn yield_to_peers() {
+    let mut waited = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

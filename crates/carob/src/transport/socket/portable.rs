@@ -1,0 +1,102 @@
+//! Systems without batched calls: one datagram at a time, and no error queue.
+
+use std::io;
+use std::net::{SocketAddr, SocketAddrV6};
+
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use super::{BATCH, DATAGRAM_BYTES, Destination, Outbox, Unreachable, canonical};
+
+/// The socket as the runtime watches it.
+#[derive(Debug)]
+pub(super) struct Io(UdpSocket);
+
+impl Io {
+    pub(super) fn new(socket: std::net::UdpSocket) -> io::Result<Self> {
+        UdpSocket::from_std(socket).map(Self)
+    }
+
+    /// Waits until there are datagrams; errors are not told.
+    pub(super) async fn ready(&self) -> io::Result<bool> {
+        self.0.ready(Interest::READABLE).await.map(|_| false)
+    }
+
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        self.0.writable().await
+    }
+
+    /// The socket, for its options.
+    pub(super) fn socket(&self) -> socket2::SockRef<'_> {
+        (&self.0).into()
+    }
+
+    /// Reads; the reading itself remembers if there was nothing.
+    #[allow(clippy::unused_self, reason = "elsewhere it is this that remembers")]
+    pub(super) fn try_read<T>(&self, read: impl FnOnce(&Self) -> io::Result<T>) -> io::Result<T> {
+        read(self)
+    }
+}
+
+/// Other systems let sockets share a port, too, but do not share out what comes there.
+pub(super) fn share(_: &socket2::Socket) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[allow(clippy::unnecessary_wraps)]
+pub(super) fn prepare(_: &socket2::Socket, _v6: bool, _any: bool) -> io::Result<()> {
+    Ok(())
+}
+
+/// Dropped datagrams: unknown here.
+pub(super) fn dropped(_: &Io) -> Option<u64> {
+    None
+}
+
+/// Takes a batch; how many there were.
+pub(super) fn receive(
+    io: &Io,
+    _v6: bool,
+    _any: bool,
+    buffers: &mut [u8],
+    mut take: impl FnMut(SocketAddr, Destination, &[u8]),
+) -> io::Result<usize> {
+    for count in 0..BATCH {
+        let buffer = &mut buffers[..DATAGRAM_BYTES];
+        match io.0.try_recv_from(buffer) {
+            // Filled to the brim, it was longer and its end is lost.
+            Ok((length, _)) if length == DATAGRAM_BYTES => {}
+            Ok((length, from)) => take(canonical(from), Destination::Us(None), &buffer[..length]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(count),
+            Err(error) if count == 0 => return Err(error),
+            Err(_) => return Ok(count),
+        }
+    }
+    Ok(BATCH)
+}
+
+/// Sends the first datagrams of `outbox`; how many went.
+pub(super) fn send(io: &Io, v6: bool, outbox: &Outbox) -> io::Result<usize> {
+    for (count, datagram) in outbox.rest().iter().take(BATCH).enumerate() {
+        let to = match datagram.to {
+            SocketAddr::V4(to) if v6 => {
+                SocketAddrV6::new(to.ip().to_ipv6_mapped(), to.port(), 0, 0).into()
+            }
+            to => to,
+        };
+        match io
+            .0
+            .try_send_to(outbox.bytes(core::slice::from_ref(datagram)), to)
+        {
+            Ok(_) => {}
+            Err(error) if count == 0 => return Err(error),
+            Err(_) => return Ok(count),
+        }
+    }
+    Ok(outbox.rest().len().min(BATCH))
+}
+
+#[allow(clippy::unnecessary_wraps)]
+pub(super) fn errors(_: &Io, _: &mut Vec<Unreachable>) -> io::Result<()> {
+    Ok(())
+}

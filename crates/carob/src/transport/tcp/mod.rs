@@ -1,0 +1,464 @@
+//! The transport that is connections: TCP, TLS, WebSocket (RFC 8323).
+//!
+//! Each connection has two tasks, one that reads and one that writes; the driver holds the other
+//! ends of their queues. What is read waits in one bounded queue of all connections. Bytes to write
+//! are queued per connection: above [`QUEUE_HIGH`] the engine learns that the connection is
+//! congested, and a peer that does not read its responses is not read from.
+
+mod dial;
+mod link;
+mod listen;
+mod options;
+mod place;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use carob_cc::time::Instant;
+use carob_proto::codec::Framing;
+use carob_proto::endpoint::Disconnect;
+use carob_proto::keyed_hash::KeyedState;
+use hashbrown::HashMap;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use crate::transport::capture::Capture;
+use crate::transport::failure::LinkFailure;
+use crate::transport::{Engine, Outbound, Transport, TransportCounts, yield_to_peers};
+
+pub use dial::BorrowedSocket;
+use dial::Dialer;
+pub(crate) use dial::{MakeSocket, OnSocket};
+use link::{Closing, Link, Stream};
+pub(crate) use listen::{Listener, TlsAccept};
+pub(crate) use options::{StreamKind, StreamOptions};
+use place::{AbortOnDrop, LinkOrTry, Place};
+
+/// Bytes that wait to be written on one connection before it counts as congested.
+const QUEUE_HIGH: usize = 256 << 10;
+/// Events of connections that wait for the driver; at the limit, connections wait.
+const EVENTS: usize = 256;
+/// Events taken at a time.
+const EVENTS_A_BATCH: usize = 64;
+/// Bytes of all connections put aside before they are handed over to be written.
+const STAGED_A_TURN: usize = 1 << 20;
+/// The capacity of a connection's buffer that is kept while nothing waits in it.
+const STAGED_KEPT: usize = 4 << 10;
+/// Connections that we have closed and that are still written to. At it, the oldest is ended with what
+/// waits.
+const CLOSING: usize = 1_024;
+/// Names of peers remembered. At the limit all are forgotten; who connects without one uses the
+/// address.
+const NAMES: usize = 4_096;
+
+/// An event of a connection.
+pub(super) enum ConnectionEvent {
+    /// An outgoing connection is established, or has failed.
+    Made {
+        to: SocketAddr,
+        attempt: u64,
+        made: io::Result<Stream>,
+    },
+    /// A peer has connected.
+    Accepted {
+        from: SocketAddr,
+        stream: Stream,
+        /// Permit of the queue of accepted connections, where that has a limit of its own.
+        place: Option<OwnedSemaphorePermit>,
+    },
+    /// Bytes of a stream, or a message of a WebSocket, were received on connection `link`.
+    Read {
+        peer: SocketAddr,
+        link: u64,
+        bytes: Bytes,
+    },
+    /// The send queue of a connection has drained.
+    Drained { peer: SocketAddr, link: u64 },
+    /// A connection has ended.
+    Ended {
+        peer: SocketAddr,
+        link: u64,
+        why: Disconnect,
+    },
+}
+
+/// Counts of connections by outcome.
+#[derive(Clone, Copy, Debug, Default)]
+struct ConnectionCounts {
+    accepted: u64,
+    refused: u64,
+    made: u64,
+    failed: u64,
+}
+
+/// Connections and what waits to be sent on them.
+pub(crate) struct StreamTransport {
+    kind: StreamKind,
+    dialer: Arc<Dialer>,
+    places: HashMap<SocketAddr, Place, KeyedState>,
+    /// Peers with something staged.
+    dirty: Vec<SocketAddr>,
+    staged: usize,
+    next: u64,
+    events: mpsc::Receiver<ConnectionEvent>,
+    event_sender: mpsc::Sender<ConnectionEvent>,
+    /// Taken from the queue while waiting.
+    first: Option<ConnectionEvent>,
+    /// By what name a peer was asked for.
+    names: HashMap<SocketAddr, Arc<str>, KeyedState>,
+    began: ConnectionCounts,
+    /// Bytes that wait to be written, and how many may.
+    unsent: Arc<AtomicUsize>,
+    unsent_limit: usize,
+    /// Connections that we have closed, oldest first.
+    closing: VecDeque<Closing>,
+    closing_limit: usize,
+    /// Writers were ended that have not yet run to give back what they hold.
+    ended_writers: bool,
+    _accepting: Option<AbortOnDrop>,
+}
+
+/// Connections to be dealt with after a hand-over.
+#[derive(Default)]
+struct Found {
+    /// These have more to take than is good for them.
+    congested: Vec<SocketAddr>,
+    /// These have more of all that waits than is theirs, and there is too much of it.
+    excessive: Vec<SocketAddr>,
+}
+
+impl StreamTransport {
+    pub(crate) fn new(options: &StreamOptions, listener: Option<Listener>, seed: u64) -> Self {
+        let (event_sender, events) = mpsc::channel(EVENTS);
+        let accepting =
+            listener.map(|listener| AbortOnDrop(listener.start(options, event_sender.clone())));
+        Self {
+            kind: options.kind,
+            dialer: Arc::new(Dialer::new(options)),
+            places: HashMap::with_hasher(KeyedState::with_seed(seed)),
+            dirty: Vec::new(),
+            staged: 0,
+            next: 0,
+            events,
+            event_sender,
+            first: None,
+            names: HashMap::with_hasher(KeyedState::with_seed(seed)),
+            began: ConnectionCounts::default(),
+            unsent: Arc::default(),
+            unsent_limit: options.unsent_bytes,
+            closing: VecDeque::new(),
+            closing_limit: options.closing.map_or(CLOSING, |limit| limit.min(CLOSING)),
+            ended_writers: false,
+            _accepting: accepting,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn place(&mut self, peer: SocketAddr, stream: Stream) {
+        let number = self.number();
+        let link = {
+            let shared = (self.event_sender.clone(), Arc::clone(&self.unsent));
+            Link::start(peer, number, stream, shared)
+        };
+        let place = Place::new(number, LinkOrTry::Link(link));
+        self.places.insert(peer, place);
+    }
+
+    fn is_current(&self, peer: SocketAddr, link: u64) -> bool {
+        let place = self.places.get(&peer);
+        place.is_some_and(|place| place.link == link)
+    }
+
+    fn take(&mut self, engine: &mut impl Engine, now: Instant, event: ConnectionEvent) {
+        match event {
+            ConnectionEvent::Made { to, attempt, made } => {
+                if !self.is_current(to, attempt) {
+                    return;
+                }
+                self.on_made(engine, now, to, made);
+            }
+            // The permit is given back when the connection has its place.
+            ConnectionEvent::Accepted {
+                from,
+                stream,
+                place: _place,
+            } => {
+                if self.places.contains_key(&from) {
+                    self.began.refused += 1;
+                    return; // the old one has not been seen to end; the peer will try again
+                }
+                self.on_accepted(engine, now, from, stream);
+            }
+            ConnectionEvent::Read { peer, link, bytes } => {
+                if self.is_current(peer, link) {
+                    let framing = self.kind.framing();
+                    engine.capture().inbound_stream(now, peer, framing, &bytes);
+                    engine.endpoint().handle_stream(now, peer, &bytes);
+                }
+            }
+            ConnectionEvent::Drained { peer, link } => {
+                if self.is_current(peer, link)
+                    && let Some(place) = self.places.get_mut(&peer)
+                    && std::mem::take(&mut place.congested)
+                {
+                    engine.endpoint().set_congested(now, peer, false);
+                }
+            }
+            ConnectionEvent::Ended { peer, link, why } => {
+                if self.is_current(peer, link) {
+                    // It may still take what it was sent.
+                    if let Some(Place {
+                        link_or_try: LinkOrTry::Link(link),
+                        ..
+                    }) = self.places.remove(&peer)
+                    {
+                        self.let_close(link);
+                    }
+                    engine.capture().forget(peer);
+                    engine.endpoint().disconnected(now, peer, why);
+                }
+            }
+        }
+        engine.drain(self, now);
+    }
+
+    /// Takes the outcome of an attempt to connect.
+    fn on_made(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        to: SocketAddr,
+        made: io::Result<Stream>,
+    ) {
+        match made {
+            Ok(stream) => {
+                self.began.made += 1;
+                self.place(to, stream);
+                if !engine.endpoint().connected(now, to) {
+                    self.places.remove(&to);
+                }
+            }
+            Err(error) => {
+                self.began.failed += 1;
+                tracing::debug!(peer = %to, %error, "no connection");
+                self.places.remove(&to);
+                let failure = LinkFailure::NotConnected(Arc::new(error));
+                engine.peer_failed(self, now, to, failure);
+            }
+        }
+    }
+
+    fn on_accepted(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        from: SocketAddr,
+        stream: Stream,
+    ) {
+        self.place(from, stream);
+        if engine.endpoint().connected(now, from) {
+            self.began.accepted += 1;
+        } else {
+            tracing::debug!(peer = %from, "no room for another connection");
+            self.began.refused += 1;
+            self.places.remove(&from);
+        }
+    }
+
+    /// Hands over what was staged.
+    fn hand_over(&mut self) -> Found {
+        let mut found = Found::default();
+        let framing = self.kind.framing();
+        for peer in self.dirty.drain(..) {
+            let Some(place) = self.places.get_mut(&peer) else {
+                continue;
+            };
+            place.hand_over(framing);
+            let LinkOrTry::Link(link) = &place.link_or_try else {
+                continue;
+            };
+            if link.flow().is_congested() && !place.congested {
+                place.congested = true;
+                found.congested.push(peer);
+            }
+        }
+        self.staged = 0;
+        self.make_room(&mut found);
+        found
+    }
+
+    /// If more waits to be written than may, ends connections that were closed, the oldest first, and
+    /// then finds those that hold more than if all held the same, until no more waits than may.
+    fn make_room(&mut self, found: &mut Found) {
+        let mut waits = self.unsent.load(Ordering::Acquire);
+        while waits > self.unsent_limit
+            && let Some(closing) = self.closing.pop_front()
+        {
+            closing.abort();
+            self.ended_writers = true;
+            waits = self.unsent.load(Ordering::Acquire);
+        }
+        let share = self.unsent_limit / self.places.len().max(1);
+        let mut places = self.places.iter();
+        while waits > self.unsent_limit
+            && let Some((peer, place)) = places.next()
+        {
+            if let LinkOrTry::Link(link) = &place.link_or_try
+                && link.flow().queued() > share
+            {
+                waits = waits.saturating_sub(link.flow().queued());
+                found.excessive.push(*peer);
+            }
+        }
+    }
+
+    /// Keeps hold of a connection that is closed once what waits is written.
+    fn let_close(&mut self, link: Link) {
+        while self.closing.front().is_some_and(Closing::has_ended) {
+            self.closing.pop_front();
+        }
+        if self.closing.len() >= self.closing_limit
+            && let Some(oldest) = self.closing.pop_front()
+        {
+            oldest.abort();
+            self.ended_writers = true;
+        }
+        self.closing.push_back(link.close());
+    }
+}
+
+impl Outbound for StreamTransport {
+    fn is_full(&self) -> bool {
+        self.staged >= STAGED_A_TURN
+    }
+
+    fn holds_back(&self) -> bool {
+        self.is_full()
+    }
+
+    fn transmit(&mut self, capture: &mut Capture, now: Instant, to: SocketAddr, bytes: &[u8]) {
+        let Some(place) = self.places.get_mut(&to) else {
+            return; // the connection has ended; the engine learns it from the event
+        };
+        capture.outbound_frame(now, to, self.kind.framing(), bytes);
+        if place.staged.is_empty() {
+            self.dirty.push(to);
+        }
+        place.staged.extend_from_slice(bytes);
+        place.was_large |= place.staged.capacity() > STAGED_KEPT;
+        if self.kind.framing() == Framing::WebSocket {
+            place.ends.push(place.staged.len());
+        }
+        self.staged += bytes.len();
+    }
+
+    fn connect(&mut self, to: SocketAddr) {
+        let attempt = self.number();
+        let (dialer, event_sender) = (Arc::clone(&self.dialer), self.event_sender.clone());
+        let name = self.names.get(&to).cloned();
+        let task = tokio::spawn(async move {
+            let made = dialer.dial(to, name.as_deref()).await;
+            // A driver that has stopped needs to know nothing.
+            let _ = event_sender
+                .send(ConnectionEvent::Made { to, attempt, made })
+                .await;
+        });
+        let dialing = LinkOrTry::Try {
+            _task: AbortOnDrop(task.abort_handle()),
+        };
+        let place = Place::new(attempt, dialing);
+        self.places.insert(to, place);
+    }
+
+    fn close(&mut self, to: SocketAddr) {
+        if let Some(mut place) = self.places.remove(&to) {
+            place.hand_over(self.kind.framing());
+            if let LinkOrTry::Link(link) = place.link_or_try {
+                self.let_close(link);
+            }
+        }
+    }
+
+    fn set_peer_name(&mut self, to: SocketAddr, name: &Arc<str>) {
+        if self.names.len() >= NAMES && !self.names.contains_key(&to) {
+            self.names.clear();
+        }
+        self.names.insert(to, Arc::clone(name));
+    }
+}
+
+impl Transport for StreamTransport {
+    fn outbound(&mut self) -> &mut impl Outbound {
+        self
+    }
+
+    async fn ready(&mut self) -> io::Result<()> {
+        if self.first.is_none() {
+            self.first = self.events.recv().await;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, engine: &mut impl Engine) -> bool {
+        let now = engine.now();
+        for _ in 0..EVENTS_A_BATCH {
+            if engine.holds_back(self) {
+                return false;
+            }
+            let next = self.first.take().or_else(|| self.events.try_recv().ok());
+            let Some(event) = next else {
+                return false;
+            };
+            self.take(engine, now, event);
+        }
+        true
+    }
+
+    async fn flush(&mut self, engine: &mut impl Engine) -> io::Result<()> {
+        let Found {
+            congested,
+            excessive,
+        } = self.hand_over();
+        let now = engine.now();
+        for peer in congested {
+            engine.endpoint().set_congested(now, peer, true);
+        }
+        for peer in excessive {
+            tracing::debug!(%peer, "it reads nothing, and too much waits");
+            if let Some(Place {
+                link_or_try: LinkOrTry::Link(link),
+                ..
+            }) = self.places.remove(&peer)
+            {
+                link.abort();
+                self.ended_writers = true;
+            }
+            engine.capture().forget(peer);
+            engine
+                .endpoint()
+                .disconnected(now, peer, Disconnect::NoRoom);
+            engine.drain(self, now);
+        }
+        if engine.has_more() || std::mem::take(&mut self.ended_writers) {
+            // So that writers write, and those that were ended give back what they hold.
+            yield_to_peers().await;
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> TransportCounts {
+        TransportCounts::Streams {
+            accepted: self.began.accepted,
+            refused: self.began.refused,
+            made: self.began.made,
+            failed: self.began.failed,
+        }
+    }
+}

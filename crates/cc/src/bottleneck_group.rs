@@ -1,0 +1,498 @@
+//! Congestion control of a bottleneck group: a common send budget for all peers behind one
+//! bottleneck.
+//!
+//! A second layer in front of the per-peer controllers, comparable to a macroflow (RFC 3124). Where
+//! a hundred peers share a link, a hundred controllers may each allow a message at once, and none
+//! sees the load of the others. Betzler et al. 2016 leave a control over all destinations to future
+//! work, and the text of the appendix in early CoCoA drafts is not available
+//! (`docs/algorithms.md#aggregate-congestion-control`). **All of this is therefore non-standard**,
+//! and kept simple:
+//!
+//! - A window in bytes and a smoothed round-trip time give a rate, window / SRTT, at which messages
+//!   of all peers are paced. Unacknowledged CON messages never exceed the window.
+//! - Only CON messages give feedback. Every [`confirm_every`](Constants::confirm_every)th NON
+//!   notification, counted over all peers, is sent as CON.
+//! - Queueing delay = RTT - recent minimum RTT. Below a target the window grows, at first by the
+//!   bytes delivered and later by a message a window; above it, the window shrinks by an eighth.
+//! - A timeout halves the window if there is queueing delay, and else reduces it by an eighth,
+//!   because such a loss has another cause. The window does not grow while no message waits for the
+//!   budget.
+//!
+//! The peers' controllers time retransmissions; their bytes count against the budget.
+
+use crate::ratio::Ratio;
+use crate::time::{Duration, Instant};
+
+/// Constants of a bottleneck group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Constants {
+    /// Initial window in bytes: the size of one IPv6 packet.
+    pub initial_window: u32,
+    /// Minimum window in bytes.
+    pub min_window: u32,
+    /// Target queueing delay, as a share of the minimum round trip.
+    pub target: Ratio,
+    /// Minimum target queueing delay.
+    pub target_min: Duration,
+    /// Interval of CON notifications: one in this many consecutive NON notifications is sent as
+    /// CON; at least 1.
+    pub confirm_every: u16,
+}
+
+impl Constants {
+    /// The choices of this project. `crates/lab/results/aggregate-sensitivity.md` has results with
+    /// others.
+    pub const DEFAULT: Self = Self {
+        initial_window: 1_280,
+        min_window: 128,
+        target: Ratio::new(1, 4),
+        target_min: Duration::from_millis(10),
+        confirm_every: 8,
+    };
+}
+
+impl Default for Constants {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Assumed round trip before the first measurement: ACK_TIMEOUT (RFC 7252 4.8).
+const ROUND_TRIP: Duration = Duration::from_secs(2);
+
+/// The largest window, in bytes.
+const WINDOW_MAX: u32 = 16 << 20;
+
+/// Maximum lag of messages behind the rate without a delay: the lateness of timers.
+const CATCH_UP: Duration = Duration::from_millis(1);
+
+/// Minimum lifetime of a minimum round trip, since routes change; it counts at most twice as long.
+const SHORTEST_FOR: Duration = Duration::from_secs(300);
+
+/// The time at which a message may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendDecision {
+    /// Now.
+    Now,
+    /// Not before this time.
+    At(Instant),
+    /// After a message was acknowledged or given up.
+    Answered,
+}
+
+/// Send budget of all peers behind one bottleneck.
+#[derive(Clone, Copy, Debug)]
+pub struct BottleneckGroup {
+    constants: Constants,
+    /// In bytes.
+    window: u32,
+    /// Bytes of unacknowledged CON messages.
+    unanswered: u32,
+    /// Bytes sent recently while messages waited, and those of them delivered so far.
+    wanted: u32,
+    arrived: u32,
+    /// The time of the next message.
+    next: Instant,
+    /// Smoothed; none before the first sample.
+    round_trip: Option<Duration>,
+    /// The minimum of this period and of the previous one.
+    shortest: [Duration; 2],
+    span_began: Instant,
+    /// Time of the last reduction of the window.
+    shrunk: Option<Instant>,
+    /// True if the last sample showed queueing delay.
+    queues: bool,
+    /// True while the window grows by all bytes delivered.
+    starting: bool,
+    /// NON notifications since the last CON.
+    unconfirmed: u16,
+}
+
+/// State of a bottleneck group, for display and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct State {
+    /// Window in bytes.
+    pub window: u32,
+    /// Bytes of unacknowledged CON messages.
+    pub unanswered: u32,
+    /// Smoothed round-trip time of CON messages; `None` before the first sample.
+    pub round_trip: Option<Duration>,
+    /// Recent minimum round-trip time; `None` before the first sample.
+    pub shortest: Option<Duration>,
+}
+
+impl BottleneckGroup {
+    /// Creates the budget of an unknown bottleneck.
+    pub fn new(constants: Constants) -> Self {
+        let least = constants.min_window.max(1);
+        Self {
+            constants,
+            window: constants.initial_window.clamp(least, WINDOW_MAX.max(least)),
+            unanswered: 0,
+            wanted: 0,
+            arrived: 0,
+            next: Instant::ZERO,
+            round_trip: None,
+            shortest: [Duration::MAX; 2],
+            span_began: Instant::ZERO,
+            shrunk: None,
+            queues: false,
+            starting: true,
+            unconfirmed: 0,
+        }
+    }
+
+    /// Returns the current state.
+    pub fn state(&self) -> State {
+        let shortest = self.shortest();
+        State {
+            window: self.window,
+            unanswered: self.unanswered,
+            round_trip: self.round_trip,
+            shortest: (shortest < Duration::MAX).then_some(shortest),
+        }
+    }
+
+    /// Decides when a message of this many bytes may be sent.
+    pub fn leave(&self, now: Instant, bytes: u32, confirmable: bool) -> SendDecision {
+        // One message is always allowed.
+        let full = self.unanswered > 0 && self.unanswered.saturating_add(bytes) > self.window;
+        if confirmable && full {
+            SendDecision::Answered
+        } else if self.next > now {
+            SendDecision::At(self.next)
+        } else {
+            SendDecision::Now
+        }
+    }
+
+    /// Returns whether a NON notification that may be sent now must be sent as CON, for feedback.
+    pub fn must_confirm(&self) -> bool {
+        let unknown = self.round_trip.is_none() && self.unanswered == 0;
+        unknown || self.unconfirmed.saturating_add(1) >= self.constants.confirm_every
+    }
+
+    /// Records a transmission: a new CON (`fresh`), a retransmission of it, or a NON. `waiting`:
+    /// this or another message had to wait for the budget. The caller keeps the returned state with
+    /// a CON and passes it back with its acknowledgement.
+    pub fn on_sent(
+        &mut self,
+        now: Instant,
+        bytes: u32,
+        sent: Sent,
+        waiting: bool,
+    ) -> GroupPacketState {
+        let gap = self.time_of(bytes);
+        let behind = Instant::from_micros(now.as_micros().saturating_sub(CATCH_UP.as_micros()));
+        self.next = self.next.max(behind) + gap;
+        if waiting {
+            self.wanted = self.wanted.wrapping_add(bytes);
+        }
+        match sent {
+            Sent::Confirmable => {
+                self.unanswered = self.unanswered.saturating_add(bytes);
+                self.unconfirmed = 0;
+            }
+            Sent::Notification => self.unconfirmed = self.unconfirmed.saturating_add(1),
+            Sent::Again | Sent::Other => {}
+        }
+        GroupPacketState(self.wanted)
+    }
+
+    /// Records that a CON message is no longer outstanding: acknowledged, given up or cancelled.
+    pub fn on_ended(&mut self, bytes: u32) {
+        self.unanswered = self.unanswered.saturating_sub(bytes);
+    }
+
+    /// Records the acknowledgement of a CON message of this many bytes; `round_trip` if it is
+    /// unambiguous. The state is the one that [`on_sent`](Self::on_sent) returned for its first
+    /// transmission.
+    pub fn on_answered(
+        &mut self,
+        now: Instant,
+        bytes: u32,
+        state: GroupPacketState,
+        round_trip: Option<Duration>,
+    ) {
+        let Some(round_trip) = round_trip else { return };
+        if now.since(self.span_began) >= SHORTEST_FOR {
+            self.shortest = [Duration::MAX, self.shortest[0]];
+            self.span_began = now;
+        }
+        self.shortest[0] = self.shortest[0].min(round_trip);
+        // RFC 6298's gain.
+        let smoothed = self.round_trip.map_or(round_trip, |before| {
+            Duration::from_micros(
+                (before
+                    .as_micros()
+                    .saturating_mul(7)
+                    .saturating_add(round_trip.as_micros()))
+                    / 8,
+            )
+        });
+        self.round_trip = Some(smoothed);
+        let shortest = self.shortest();
+        let target = shortest
+            .scale(self.constants.target)
+            .max(self.constants.target_min);
+        let queued = round_trip.saturating_sub(shortest);
+        // All bytes sent before it have arrived, unless a later acknowledgement came first.
+        let arrived = state.0.wrapping_sub(self.arrived);
+        let arrived = if arrived > u32::MAX / 2 { 0 } else { arrived };
+        self.arrived = self.arrived.wrapping_add(arrived);
+        self.queues = queued > target.half();
+        if queued > target {
+            self.starting = false;
+            self.shrink(now, self.window / 8);
+        } else if self.starting && self.queues {
+            self.starting = false;
+        } else if self.starting {
+            self.grow(arrived);
+        } else {
+            // A message a window.
+            let grown = u64::from(bytes) * u64::from(arrived) / u64::from(self.window);
+            self.grow(u32::try_from(grown).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Records the expiry of a CON message's timer.
+    pub fn on_lost(&mut self, now: Instant) {
+        self.starting = false;
+        let share = if self.queues { 2 } else { 8 };
+        self.shrink(now, self.window / share);
+    }
+
+    fn grow(&mut self, bytes: u32) {
+        let most = WINDOW_MAX.max(self.constants.min_window);
+        self.window = self.window.saturating_add(bytes).min(most);
+    }
+
+    /// Reduces the window, once in a round trip: feedback until then is about messages sent before.
+    fn shrink(&mut self, now: Instant, bytes: u32) {
+        let pause = self.round_trip.unwrap_or(ROUND_TRIP);
+        if self.shrunk.is_some_and(|at| now.since(at) < pause) {
+            return;
+        }
+        self.shrunk = Some(now);
+        self.window = (self.window - bytes).max(self.constants.min_window.max(1));
+    }
+
+    fn shortest(&self) -> Duration {
+        self.shortest[0].min(self.shortest[1])
+    }
+
+    /// The time that this many bytes take at the rate.
+    fn time_of(&self, bytes: u32) -> Duration {
+        let round_trip = self.round_trip.unwrap_or(ROUND_TRIP).as_micros();
+        let micros = round_trip.saturating_mul(u64::from(bytes)) / u64::from(self.window.max(1));
+        Duration::from_micros(micros)
+    }
+}
+
+/// The bytes sent before a CON; opaque.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupPacketState(u32);
+
+/// The kind of a transmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The first transmission of a CON message.
+    Confirmable,
+    /// A retransmission.
+    Again,
+    /// A NON notification.
+    Notification,
+    /// Another NON message.
+    Other,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGE: u32 = 64;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// A budget after `samples` acknowledgements after this time each, with messages always
+    /// waiting.
+    fn answered(samples: u64, round_trip: u64) -> BottleneckGroup {
+        let mut budget = BottleneckGroup::new(Constants::DEFAULT);
+        for number in 0..samples {
+            let now = at(1_000 * number);
+            let state = budget.on_sent(now, MESSAGE, Sent::Confirmable, true);
+            budget.on_ended(MESSAGE);
+            budget.on_answered(now + ms(round_trip), MESSAGE, state, Some(ms(round_trip)));
+        }
+        budget
+    }
+
+    #[test]
+    fn messages_leave_at_window_over_round_trip() {
+        let mut budget = BottleneckGroup::new(Constants::DEFAULT);
+        assert_eq!(budget.leave(at(0), MESSAGE, false), SendDecision::Now);
+        budget.on_sent(at(0), MESSAGE, Sent::Other, true);
+        // 64 of 1,280 bytes in 2 s.
+        assert_eq!(
+            budget.leave(at(0), MESSAGE, false),
+            SendDecision::At(at(100))
+        );
+        assert_eq!(budget.leave(at(100), MESSAGE, false), SendDecision::Now);
+    }
+
+    #[test]
+    fn time_not_used_is_not_saved_up() {
+        let mut budget = BottleneckGroup::new(Constants::DEFAULT);
+        budget.on_sent(at(60_000), MESSAGE, Sent::Other, false);
+        let SendDecision::At(next) = budget.leave(at(60_000), MESSAGE, false) else {
+            panic!("a second message leaves at once");
+        };
+        assert_eq!(next, at(60_099), "but for what timers are late by");
+    }
+
+    #[test]
+    fn unanswered_messages_stay_within_the_window_and_one_is_always_allowed() {
+        let mut budget = BottleneckGroup::new(Constants::DEFAULT);
+        assert_eq!(budget.leave(at(0), 5_000, true), SendDecision::Now);
+        budget.on_sent(at(0), 1_270, Sent::Confirmable, true);
+        assert_eq!(
+            budget.leave(at(60_000), MESSAGE, true),
+            SendDecision::Answered
+        );
+        assert_eq!(budget.leave(at(60_000), MESSAGE, false), SendDecision::Now);
+        budget.on_ended(1_270);
+        assert_eq!(budget.leave(at(60_000), MESSAGE, true), SendDecision::Now);
+    }
+
+    #[test]
+    fn it_grows_by_what_arrives_until_queues_show() {
+        let mut budget = answered(5, 100);
+        assert_eq!(budget.window, 1_280 + 5 * MESSAGE);
+        // Another message was sent since, without feedback so far.
+        let state = budget.on_sent(at(10_000), MESSAGE, Sent::Confirmable, true);
+        budget.on_sent(at(10_000), 1_000, Sent::Other, true);
+        budget.on_answered(at(10_100), MESSAGE, state, Some(ms(100)));
+        assert_eq!(budget.window, 1_280 + 6 * MESSAGE);
+        // 13 ms of queue: half of the target of 25 ms is passed.
+        let before = budget.window;
+        let state = budget.on_sent(at(11_000), before - 1_000, Sent::Confirmable, true);
+        budget.on_answered(at(11_113), MESSAGE, state, Some(ms(113)));
+        assert_eq!((budget.window, budget.starting), (before, false));
+        let state = budget.on_sent(at(12_000), before, Sent::Confirmable, true);
+        budget.on_answered(at(12_100), MESSAGE, state, Some(ms(100)));
+        assert_eq!(budget.window, before + MESSAGE, "a message a window");
+    }
+
+    #[test]
+    fn answers_that_overtake_each_other_count_once() {
+        let mut budget = BottleneckGroup::new(Constants::DEFAULT);
+        let first = budget.on_sent(at(0), MESSAGE, Sent::Confirmable, true);
+        let second = budget.on_sent(at(1), MESSAGE, Sent::Confirmable, true);
+        budget.on_answered(at(101), MESSAGE, second, Some(ms(100)));
+        budget.on_answered(at(101), MESSAGE, first, Some(ms(101)));
+        assert_eq!(budget.window, 1_280 + 2 * MESSAGE);
+    }
+
+    #[test]
+    fn what_is_lost_without_queues_costs_an_eighth_and_with_them_a_half() {
+        let mut budget = answered(2, 100);
+        let before = budget.window;
+        budget.on_lost(at(5_000));
+        assert_eq!(budget.window, before - before / 8);
+        let state = budget.on_sent(at(6_000), MESSAGE, Sent::Confirmable, true);
+        budget.on_answered(at(6_115), MESSAGE, state, Some(ms(115)));
+        let before = budget.window;
+        budget.on_lost(at(7_000));
+        assert_eq!(budget.window, before - before / 2);
+    }
+
+    #[test]
+    fn it_shrinks_once_in_a_round_trip_and_never_below_the_least() {
+        let mut budget = answered(1, 100);
+        let before = budget.window;
+        budget.on_answered(at(2_000), MESSAGE, GroupPacketState(0), Some(ms(200)));
+        budget.on_answered(at(2_010), MESSAGE, GroupPacketState(0), Some(ms(200)));
+        assert_eq!(budget.window, before - before / 8);
+        for second in 3..60 {
+            budget.on_lost(at(1_000 * second));
+        }
+        assert_eq!(budget.window, Constants::DEFAULT.min_window);
+        assert!(!budget.starting);
+    }
+
+    #[test]
+    fn it_does_not_grow_while_nothing_waits() {
+        let mut budget = BottleneckGroup::new(Constants::DEFAULT);
+        for second in 0..100 {
+            let now = at(1_000 * second);
+            let state = budget.on_sent(now, MESSAGE, Sent::Confirmable, false);
+            budget.on_ended(MESSAGE);
+            budget.on_answered(now + ms(100), MESSAGE, state, Some(ms(100)));
+        }
+        assert_eq!(budget.window, 1_280);
+    }
+
+    #[test]
+    fn the_first_notification_and_every_eighth_is_confirmed() {
+        let mut budget = BottleneckGroup::new(Constants::DEFAULT);
+        let mut confirmed = [false; 24];
+        for (number, confirmed) in (0..).zip(confirmed.iter_mut()) {
+            let now = at(1_000 * number);
+            *confirmed = budget.must_confirm();
+            if *confirmed {
+                let state = budget.on_sent(now, MESSAGE, Sent::Confirmable, true);
+                budget.on_ended(MESSAGE);
+                budget.on_answered(now, MESSAGE, state, Some(ms(100)));
+            } else {
+                budget.on_sent(now, MESSAGE, Sent::Notification, true);
+            }
+        }
+        let which: [usize; 3] = [0, 8, 16];
+        for (number, confirmed) in confirmed.iter().enumerate() {
+            assert_eq!(*confirmed, which.contains(&number), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_longer_route_becomes_the_shortest_in_time() {
+        let mut budget = answered(1, 100);
+        assert_eq!(budget.state().shortest, Some(ms(100)));
+        for minute in 1..12 {
+            budget.on_answered(
+                at(60_000 * minute),
+                MESSAGE,
+                GroupPacketState(0),
+                Some(ms(300)),
+            );
+        }
+        assert_eq!(budget.state().shortest, Some(ms(300)));
+    }
+
+    #[test]
+    fn absurd_numbers_do_no_harm() {
+        let mut constants = Constants::DEFAULT;
+        (constants.initial_window, constants.min_window) = (0, 0);
+        constants.confirm_every = 0;
+        let mut budget = BottleneckGroup::new(constants);
+        budget.on_lost(Instant::FAR_FUTURE);
+        let (far, most) = (Instant::FAR_FUTURE, u32::MAX);
+        let state = budget.on_sent(far, most, Sent::Confirmable, true);
+        budget.on_answered(far, most, state, Some(Duration::MAX));
+        budget.on_answered(
+            Instant::ZERO,
+            most,
+            GroupPacketState(7),
+            Some(Duration::ZERO),
+        );
+        budget.on_ended(u32::MAX);
+        assert!(budget.must_confirm() && budget.window >= 1);
+    }
+}

@@ -1,0 +1,163 @@
+//! `carob lab judge`: the expected values and claims of a study in a folder.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use carob_lab::claims::{Judged, Making};
+use carob_lab::expected::Comparison;
+use carob_lab::study::{StudyFolder, StudyVerdicts};
+use carob_lab::summary::seconds;
+use carob_lab::text::{Align, TextTable};
+use carob_studies::claims::unit;
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use super::args::JudgeArgs;
+use super::output::{self, json_lines, say};
+use crate::failure::{Failure, Kind, Outcome};
+
+pub(super) fn run(args: &JudgeArgs) -> Result<Outcome, Failure> {
+    let began = Instant::now();
+    let folder = open(&args.folder)?;
+    let journal = output::journal(args.journal.as_deref())?;
+    let making = Making {
+        seeds: args.seeds.unwrap_or(0),
+        set: &args.set,
+        journal: journal.as_ref(),
+    };
+    let usage = |error: &dyn std::fmt::Display| Failure::new(Kind::Usage, error);
+    making
+        .check(folder.files())
+        .map_err(|error| usage(&error))?;
+    // The number of runs is known with the first one done.
+    let bar: OnceLock<ProgressBar> = OnceLock::new();
+    let verdicts = output::with_threads(args.threads, || {
+        folder.judge(making, |_, all| {
+            bar.get_or_init(|| output::progress(all)).inc(1);
+        })
+    })?;
+    if let Some(bar) = bar.get() {
+        bar.finish_and_clear();
+    }
+    let verdicts = verdicts.map_err(|error| usage(&error))?;
+    if args.json {
+        json_lines(values(&folder, &verdicts));
+    } else {
+        show(&folder, &verdicts, &output::took(began.elapsed()));
+    }
+    Ok(Outcome::Done)
+}
+
+fn open(path: &Path) -> Result<StudyFolder, Failure> {
+    StudyFolder::open(path, &unit::value).map_err(|error| {
+        let remedy = error.remedy().to_owned();
+        Failure::new(Kind::Usage, error).hint(remedy)
+    })
+}
+
+/// A JSON value for each expected value and each claim.
+fn values(folder: &StudyFolder, verdicts: &StudyVerdicts) -> Vec<serde_json::Value> {
+    let name = &folder.study().short_name;
+    let expected = verdicts.comparisons.iter().map(|c| {
+        json!({
+            "study": name,
+            "cell": c.expected.cell,
+            "algorithm": c.expected.algorithm,
+            "metric": c.expected.metric,
+            "statistic": c.statistic.name(),
+            "expected": c.paper,
+            "measured": c.measured,
+            "ratio": c.ratio(),
+            "tolerance": c.tolerance.share,
+            "seeds": verdicts.seeds,
+            "verdict": c.verdict().name(),
+        })
+    });
+    let claims = verdicts.claims.iter().map(|judged| {
+        json!({
+            "study": name,
+            "id": judged.id,
+            "seeds": verdicts.seeds,
+            "verdict": judged.text.verdict.name(),
+            "checks": judged.text.checks,
+        })
+    });
+    expected.chain(claims).collect()
+}
+
+fn show(folder: &StudyFolder, verdicts: &StudyVerdicts, took: &str) {
+    let study = folder.study();
+    say(format_args!(
+        "{}: {}; {} seeds, run in {took}",
+        study.short_name, study.title, verdicts.seeds
+    ));
+    if !verdicts.comparisons.is_empty() {
+        say("\nExpected values:");
+        say(expected(&verdicts.comparisons));
+    }
+    if !verdicts.claims.is_empty() {
+        say("\nClaims:");
+        say(claims(folder, &verdicts.claims));
+    }
+}
+
+fn table(columns: &[(&str, Align)]) -> TextTable {
+    let header = columns.iter();
+    TextTable::new(
+        header
+            .map(|(name, align)| ((*name).to_owned(), *align))
+            .collect(),
+    )
+}
+
+fn expected(comparisons: &[Comparison]) -> TextTable {
+    use Align::{Left, Right};
+    let mut table = table(&[
+        ("cell", Left),
+        ("algorithm", Left),
+        ("metric", Left),
+        ("statistic", Left),
+        ("expected", Right),
+        ("measured", Right),
+        ("ratio", Right),
+        ("within", Right),
+        ("verdict", Left),
+    ]);
+    for c in comparisons {
+        table.add(vec![
+            c.expected.cell.clone(),
+            c.expected.algorithm.clone(),
+            c.expected.metric.clone(),
+            c.statistic.name().to_owned(),
+            seconds(c.paper),
+            c.measured.map_or_else(|| "not run".to_owned(), seconds),
+            c.ratio().map_or_else(String::new, |r| format!("{r:.3}")),
+            c.tolerance.to_string(),
+            c.verdict().name().to_owned(),
+        ]);
+    }
+    table
+}
+
+fn claims(folder: &StudyFolder, claims: &[Judged]) -> TextTable {
+    use Align::Left;
+    let mut table = table(&[
+        ("claim", Left),
+        ("about", Left),
+        ("verdict", Left),
+        ("measured", Left),
+        ("expected", Left),
+    ]);
+    for judged in claims {
+        let rule = folder.rules().iter().find(|rule| rule.id == judged.id);
+        table.add(vec![
+            judged.id.clone(),
+            rule.map_or_else(String::new, |rule| rule.about.clone()),
+            judged.text.verdict.name().to_owned(),
+            judged.text.measured(),
+            judged.text.expected(),
+        ]);
+    }
+    table
+}

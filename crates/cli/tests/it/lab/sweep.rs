@@ -1,0 +1,163 @@
+//! Sweeps from files, and batches in parts.
+
+use std::fs;
+
+use super::folder::Folder;
+
+const SWEEP: &str = "\
+title = \"Rates\"
+about = \"Completion times;\"
+scenario = \"carob/default\"
+seeds = 2
+
+[[row]]
+label = \"as is\"
+
+[parameters]
+\"down.rate\" = { from = \"20 kbit/s\", to = \"60 kbit/s\", steps = 3 }
+
+[[column]]
+name = \"medians, s\"
+quantities = [
+  \"p50(fct_s, default, default-none)\",
+  \"p50(fct_s, cocoa-plus, default-none)\",
+]
+decimals = 1
+
+[[column]]
+name = \"retransmissions\"
+quantities = [\"mean(retransmissions, default, default-none)\"]
+decimals = 1
+";
+
+fn folder(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    fs::write(folder.0.join("rates.toml"), SWEEP).expect("a file");
+    folder
+}
+
+#[test]
+fn a_sweep_has_a_row_for_each_setting_and_a_column_for_each_quantity() {
+    let folder = folder("sweep");
+    let table = folder.says(&["lab", "sweep", "rates.toml"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines[0], "# Rates");
+    assert_eq!(lines.len(), 5 + 2 + 4, "{table}");
+    assert!(lines[7].starts_with("| as is |  | "), "{table}");
+    assert!(
+        lines[10].starts_with("| down.rate=60 kbit/s | `down.rate=60 kbit/s` | "),
+        "{table}"
+    );
+    // The same numbers as the runs that a row stands for.
+    let json = folder.lines(&["lab", "sweep", "rates.toml", "--json"]);
+    let rows = folder.lines(&[
+        "lab",
+        "run",
+        "carob/default-none",
+        "--seeds",
+        "2",
+        "--set",
+        "down.rate=60 kbit/s",
+        "--json",
+    ]);
+    let of = |algorithm: &str| {
+        let row = rows.iter().find(|row| row["algorithm"] == algorithm);
+        row.expect("it was run")["metrics"].clone()
+    };
+    let quantities = |column: usize| json[3]["columns"][column]["quantities"].clone();
+    assert_eq!(quantities(0)[0]["value"], of("default")["fct_s"]["p50"]);
+    assert_eq!(quantities(0)[1]["value"], of("cocoa-plus")["fct_s"]["p50"]);
+    assert_eq!(
+        quantities(1)[0]["value"],
+        of("default")["retransmissions"]["mean"]
+    );
+}
+
+#[test]
+fn parts_of_a_batch_join_to_what_one_run_prints() {
+    let folder = folder("shards");
+    let run = ["lab", "run", "carob/default-none", "--seeds", "5", "--each"];
+    let sweep = ["lab", "sweep", "rates.toml"];
+    for (command, format) in [
+        (&run[..], Some("--json")),
+        (&run[..], Some("--csv")),
+        (&sweep[..], Some("--json")),
+        (&sweep[..], Some("--csv")),
+        (&sweep[..], None),
+    ] {
+        let whole: Vec<&str> = command.iter().copied().chain(format).collect();
+        for part in ["3/3", "1/3", "2/3"] {
+            let text = folder.says(&[&whole[..], &["--shard", part]].concat());
+            fs::write(folder.0.join(&part[..1]), text).expect("a file");
+        }
+        let merged = folder.says(&["lab", "merge", "2", "3", "1"]);
+        assert_eq!(merged, folder.says(&whole), "{whole:?}");
+        let error = folder.refuses(&["lab", "merge", "1", "3"]);
+        assert!(error.contains("part 2/3 is missing") && error.contains("--shard 2/3"));
+    }
+    let other = folder.says(&["lab", "sweep", "rates.toml", "--json", "--shard", "2/3"]);
+    fs::write(folder.0.join("2"), other).expect("a file");
+    let error = folder.refuses(&["lab", "merge", "1", "2", "3"]);
+    assert!(error.contains("different batches"), "{error}");
+    let error = folder.refuses(&["lab", "run", "--each", "--shard", "1/2"]);
+    assert!(error.contains("add --json or --csv"), "{error}");
+    let error = folder.refuses(&["lab", "merge", "rates.toml"]);
+    assert!(error.contains("rates.toml: no part of a batch"), "{error}");
+}
+
+#[test]
+fn a_wrong_sweep_is_refused_with_its_line_and_remedy() {
+    let folder = folder("sweep-wrong");
+    for (from, to, place, remedy) in [
+        ("down.rate", "down.ratio", "line 10: ", "`carob lab keys`"),
+        (
+            "default-none)\",\n]",
+            "default-nine)\",\n]",
+            "no cell \"default-nine\"",
+            "`carob lab show",
+        ),
+        ("mean(", "mode(", "line 22: ", "a quantity is such as"),
+        (
+            "carob/default",
+            "carob/defualt",
+            "unknown scenario",
+            "`carob lab list`",
+        ),
+    ] {
+        fs::write(folder.0.join("wrong.toml"), SWEEP.replace(from, to)).expect("a file");
+        let error = folder.refuses(&["lab", "sweep", "wrong.toml"]);
+        assert!(error.contains("wrong.toml: "), "{error}");
+        assert!(error.contains(place) && error.contains(remedy), "{error}");
+    }
+}
+
+#[test]
+fn every_metric_of_a_result_is_in_the_dictionary_with_its_unit() {
+    let folder = folder("metrics");
+    let dictionary = folder.lines(&["lab", "metrics", "--json"]);
+    let unit = |name: &str| {
+        let found = dictionary.iter().find(|metric| metric["name"] == name);
+        found.map(|metric| metric["unit"].as_str().expect("text").to_owned())
+    };
+    for (name, expected) in [
+        ("fct_s", "s"),
+        ("goodput_bps", "bit/s"),
+        ("carried_Bps", "B/s"),
+        ("throughput_rps", "1/s"),
+        ("queue_bytes", "B"),
+        ("retransmissions", "1"),
+        ("within_1_s", "1"),
+    ] {
+        assert_eq!(unit(name).as_deref(), Some(expected), "{name}");
+    }
+    let run = ["lab", "run", "carob/default-none", "--seed", "1", "--json"];
+    for row in folder.lines(&run) {
+        let metrics = row["metrics"].as_object().expect("metrics").keys();
+        for name in metrics {
+            assert!(unit(name).is_some(), "{name}");
+        }
+    }
+    let csv = folder.says(&["lab", "metrics", "--csv"]);
+    assert_eq!(csv.lines().next(), Some("name,unit,meaning"));
+    assert_eq!(csv.lines().count(), dictionary.len() + 1);
+}

@@ -1,0 +1,374 @@
+//! A study of one's own: a folder with scenarios, expected values and rules.
+//!
+//! ```text
+//! study.toml           short_name, title, and what else a publication has
+//! scenarios/*.toml     the scenarios that values and rules speak of
+//! expected.csv         cell,algorithm,metric,statistic,value
+//! tolerances.toml      how far a measured value may be off, such as `p50 = "5 %"` in [default]
+//! rules/*.toml         claims with their rules, as in `papers/<study>/rules/`
+//! ```
+//!
+//! Expected values come with tolerances; either they or rules may be left out.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::Study;
+use crate::claims::expression::{Facts, Reference};
+use crate::claims::rule::{self, Rule};
+use crate::claims::source::Source;
+use crate::claims::{self, Judged, Making, ScenarioFile, judge, measure};
+use crate::csv::Table;
+use crate::expected::{Comparison, Expected, Measured, Tolerances, compare};
+use crate::metrics::METRICS;
+use crate::run::RunSetupError;
+use crate::scenario::{Scenario, is_known};
+use crate::statistics::{Statistic, Statistics};
+
+/// The columns of `expected.csv`.
+const COLUMNS: [&str; 5] = ["cell", "algorithm", "metric", "statistic", "value"];
+
+/// An error in a study's folder, with its file.
+#[derive(Debug)]
+pub enum FolderError {
+    /// A file or folder cannot be read.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// The error.
+        error: io::Error,
+    },
+    /// A file has wrong contents.
+    Contents {
+        /// Its path.
+        path: PathBuf,
+        /// The error, with its line where there is one.
+        what: String,
+        /// The way to correct it.
+        remedy: String,
+    },
+}
+
+impl FolderError {
+    fn contents(path: &Path, what: impl fmt::Display, remedy: impl fmt::Display) -> Self {
+        Self::Contents {
+            path: path.to_owned(),
+            what: what.to_string(),
+            remedy: remedy.to_string(),
+        }
+    }
+
+    /// The way to correct it.
+    pub fn remedy(&self) -> &str {
+        match self {
+            Self::File { .. } => {
+                "a study has study.toml, scenarios/*.toml, and expected.csv with tolerances.toml or rules/*.toml"
+            }
+            Self::Contents { remedy, .. } => remedy,
+        }
+    }
+}
+
+impl fmt::Display for FolderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::Contents { path, what, .. } => write!(f, "{}: {what}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for FolderError {}
+
+/// A study read from its folder.
+#[derive(Clone, Debug)]
+pub struct StudyFolder {
+    study: Study,
+    files: Vec<ScenarioFile>,
+    expected: Vec<Expected>,
+    tolerances: Tolerances,
+    rules: Vec<Rule>,
+    seeds: u64,
+}
+
+/// The verdicts on a study.
+#[derive(Clone, Debug)]
+pub struct StudyVerdicts {
+    /// Seeds per cell and algorithm.
+    pub seeds: u64,
+    /// Expected values and measured ones.
+    pub comparisons: Vec<Comparison>,
+    /// Claims, in the order of the rules.
+    pub claims: Vec<Judged>,
+}
+
+impl StudyFolder {
+    /// Reads a folder and checks that its files fit together. Rules may use these facts.
+    pub fn open(folder: &Path, facts: Facts<'_>) -> Result<Self, FolderError> {
+        let path = folder.join("study.toml");
+        let study = Study::read(&text(&path)?).map_err(|what| {
+            let keys = "write short_name, authors, year, title and venue";
+            FolderError::contents(&path, what.trim_end(), keys)
+        })?;
+        let (files, scenarios) = scenarios(folder)?;
+        let rules = rules(folder, facts)?;
+        let expected = expected(folder, &study)?;
+        let tolerances = tolerances(folder, &expected)?;
+        if expected.is_empty() && rules.is_empty() {
+            let remedy = "add expected.csv with tolerances.toml, or rules/NAME.toml";
+            return Err(FolderError::contents(folder, "nothing to judge", remedy));
+        }
+        let seeds = scenarios.iter().map(Scenario::seeds).max().unwrap_or(1);
+        let read = Self {
+            study,
+            files,
+            expected,
+            tolerances,
+            rules,
+            seeds,
+        };
+        for of in read.needed() {
+            if !scenarios.iter().any(|one| one.cell(&of.cell).is_some()) {
+                let what = format!("no scenario has the cell \"{}\"", of.cell);
+                let cells = scenarios.iter().flat_map(Scenario::cells);
+                let cells: Vec<&str> = cells.take(12).map(|cell| &*cell.name).collect();
+                let remedy = format!("the cells are {}", cells.join(", "));
+                return Err(FolderError::contents(folder, what, remedy));
+            }
+            if !is_known(&of.algorithm) {
+                let what = format!("no algorithm is called \"{}\"", of.algorithm);
+                let remedy = "`carob cc list` names all";
+                return Err(FolderError::contents(folder, what, remedy));
+            }
+        }
+        Ok(read)
+    }
+
+    /// The publication.
+    pub fn study(&self) -> &Study {
+        &self.study
+    }
+
+    /// The scenario files.
+    pub fn files(&self) -> &[ScenarioFile] {
+        &self.files
+    }
+
+    /// The rules, file by file.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Cells and algorithms that values and rules speak of, each once, in order.
+    fn needed(&self) -> Vec<Reference> {
+        let mut all = claims::needed(&self.rules);
+        all.extend(self.expected.iter().map(|row| Reference {
+            cell: row.cell.clone(),
+            algorithm: row.algorithm.clone(),
+        }));
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// Makes the runs and judges them; the scenarios' largest number of seeds is the default.
+    ///
+    /// `progress` is called with (done, of all) after each run, from any thread.
+    pub fn judge(
+        &self,
+        mut making: Making<'_>,
+        progress: impl Fn(usize, usize) + Sync,
+    ) -> Result<StudyVerdicts, RunSetupError> {
+        if making.seeds == 0 {
+            making.seeds = self.seeds;
+        }
+        let needed = self.needed();
+        let all = needed.len() * usize::try_from(making.seeds).unwrap_or(usize::MAX);
+        let done = AtomicUsize::new(0);
+        let mut wanted = claims::metrics(&self.rules);
+        wanted.extend(self.expected.iter().map(|row| row.metric.clone()));
+        let mut source = Source::default();
+        for of in &needed {
+            let report = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+            measure(&self.files, of, making, &mut source, &wanted, report)?;
+        }
+        let measured: Vec<Measured> = (self.expected.iter())
+            .filter_map(|row| measured(&source, row))
+            .collect();
+        let comparisons = compare(&self.expected, &measured, &self.tolerances);
+        Ok(StudyVerdicts {
+            seeds: making.seeds,
+            claims: judge(&self.rules, &source, &comparisons),
+            comparisons,
+        })
+    }
+}
+
+fn measured(source: &Source, row: &Expected) -> Option<Measured> {
+    let of = Reference {
+        cell: row.cell.clone(),
+        algorithm: row.algorithm.clone(),
+    };
+    let samples: Vec<f64> = source.runs(&of, &row.metric)?.concat();
+    Some(Measured {
+        cell: of.cell,
+        algorithm: of.algorithm,
+        metric: row.metric.clone(),
+        set: Vec::new(),
+        statistics: Statistics::of(&samples)?,
+    })
+}
+
+fn text(path: &Path) -> Result<String, FolderError> {
+    std::fs::read_to_string(path).map_err(|error| FolderError::File {
+        path: path.to_owned(),
+        error,
+    })
+}
+
+/// The TOML files of a folder, by name; none if there is no such folder.
+fn toml_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let failed = |error| FolderError::File {
+        path: folder.to_owned(),
+        error,
+    };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn scenarios(folder: &Path) -> Result<(Vec<ScenarioFile>, Vec<Scenario>), FolderError> {
+    let (mut files, mut read) = (Vec::new(), Vec::new());
+    let folder = folder.join("scenarios");
+    for path in toml_files(&folder)? {
+        let text = text(&path)?;
+        let name = path.display().to_string();
+        let scenario = Scenario::read(&name, &text, &[]).map_err(|errors| {
+            FolderError::contents(&path, errors, "`carob lab keys` lists every key")
+        })?;
+        read.push(scenario);
+        files.push(ScenarioFile { name, text });
+    }
+    if files.is_empty() {
+        let remedy = "add scenarios/NAME.toml; `carob lab show carob/default` explains one";
+        return Err(FolderError::contents(&folder, "no scenario", remedy));
+    }
+    Ok((files, read))
+}
+
+fn rules(folder: &Path, facts: Facts<'_>) -> Result<Vec<Rule>, FolderError> {
+    let (mut all, mut ids) = (Vec::new(), BTreeSet::new());
+    for path in toml_files(&folder.join("rules"))? {
+        let rules = rule::read(&text(&path)?, facts).map_err(|error| {
+            let remedy = "a claim has id, about and [[claim.text]] with quantity and about, between, below or above";
+            FolderError::contents(&path, error, remedy)
+        })?;
+        for rule in rules {
+            if !ids.insert(rule.id.clone()) {
+                let what = format!("two claims have the id \"{}\"", rule.id);
+                return Err(FolderError::contents(&path, what, "rename one"));
+            }
+            all.push(rule);
+        }
+    }
+    Ok(all)
+}
+
+fn expected(folder: &Path, study: &Study) -> Result<Vec<Expected>, FolderError> {
+    let path = folder.join("expected.csv");
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let form = format!("the columns are {}", COLUMNS.join(","));
+    let table = Table::read(&text(&path)?).map_err(|error| {
+        FolderError::contents(
+            &path,
+            format_args!("record {} is not whole", error.record),
+            &form,
+        )
+    })?;
+    if table.header() != COLUMNS {
+        let what = format!("the first line is {}", table.header().join(","));
+        return Err(FolderError::contents(&path, what, form));
+    }
+    let mut rows: Vec<Expected> = Vec::new();
+    for number in 0..table.len() {
+        let [cell, algorithm, metric, statistic, value] =
+            COLUMNS.map(|column| table.cell(number, column).unwrap_or_default());
+        let wrong = |what: String, remedy: &str| {
+            let what = format!("record {}: {what}", number + 2);
+            FolderError::contents(&path, what, remedy)
+        };
+        if !METRICS.iter().any(|known| known.name == metric) {
+            let remedy = "`carob lab run NAME --csv` prints the metrics of a scenario";
+            return Err(wrong(format!("\"{metric}\" is no metric"), remedy));
+        }
+        let statistic = Statistic::named(statistic).ok_or_else(|| {
+            let remedy = format!(
+                "the statistics are {}",
+                Statistic::ALL.map(Statistic::name).join(", ")
+            );
+            wrong(format!("\"{statistic}\" is no statistic"), &remedy)
+        })?;
+        let finite = value.parse().ok().filter(|value: &f64| value.is_finite());
+        let value =
+            finite.ok_or_else(|| wrong(format!("\"{value}\" is no number"), "write it as 12.5"))?;
+        let same = |row: &&mut Expected| {
+            row.cell == cell && row.algorithm == algorithm && row.metric == metric
+        };
+        match rows.iter_mut().find(same) {
+            Some(row) => row.values.push((statistic, value)),
+            None => rows.push(Expected {
+                study: study.short_name.clone(),
+                cell: cell.to_owned(),
+                algorithm: algorithm.to_owned(),
+                metric: metric.to_owned(),
+                values: vec![(statistic, value)],
+                ..Expected::default()
+            }),
+        }
+    }
+    Ok(rows)
+}
+
+fn tolerances(folder: &Path, expected: &[Expected]) -> Result<Tolerances, FolderError> {
+    if expected.is_empty() {
+        return Ok(Tolerances::default());
+    }
+    let path = folder.join("tolerances.toml");
+    let remedy = "write [default] with a line such as p50 = \"5 %\" for each statistic";
+    let tolerances = Tolerances::read(&text(&path)?)
+        .map_err(|what| FolderError::contents(&path, what.trim_end(), remedy))?;
+    if let Some(cell) = tolerances.unused(expected).first() {
+        let what = format!("no expected value is of a cell like \"{cell}\"");
+        return Err(FolderError::contents(
+            &path,
+            what,
+            "correct or delete its rule",
+        ));
+    }
+    for row in expected {
+        for (statistic, _) in &row.values {
+            if tolerances.of(&row.cell, &row.algorithm, *statistic).share <= 0.0 {
+                let what = format!("no tolerance for {} in {}", statistic.name(), row.cell);
+                return Err(FolderError::contents(&path, what, remedy));
+            }
+        }
+    }
+    Ok(tolerances)
+}

@@ -1,0 +1,78 @@
+//! Scenario files that put an application on another network, or beside another one.
+
+use carob_lab::engine;
+use carob_lab::run::RunRecord;
+use carob_lab::scenario::{Scenario, builtin};
+
+fn run(name: &str, set: &[&str]) -> RunRecord {
+    let (file, _) = builtin::find(name).unwrap();
+    let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
+    let scenario = Scenario::read(file.name, file.text, &set).unwrap();
+    let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
+    engine::run(&spec).unwrap()
+}
+
+#[test]
+fn a_crowd_transfers_blocks_over_a_mesh() {
+    let set = [
+        "workload.clients=60",
+        "workload.response=128 B",
+        "warm_up=3 min",
+    ];
+    let record = run("carob/crowd-mesh", &set);
+    assert_eq!(record.flows.len(), 60);
+    let complete = record.flows.iter().filter(|flow| flow.finished.is_some());
+    assert!(complete.clone().count() >= 50, "{}", complete.count());
+    for flow in complete {
+        assert_eq!((flow.body_bytes, flow.exchanges), (128, 4));
+    }
+    let mesh = record.mesh.unwrap();
+    let transmissions = mesh.nodes.iter().map(|node| node.mac.transmissions);
+    // Four blocks each way, several hops, in two frames some of them.
+    assert!(transmissions.sum::<u64>() > 60 * 4 * 2 * 2);
+}
+
+#[test]
+fn notifications_run_beside_tcp_flows() {
+    let short = ["workload.duration=5 min"];
+    let record = run("carob/notifications-tcp", &short);
+    let notifications = record.notifications.unwrap();
+    let sum = |of: fn(&carob_sim::spec::Subscriber) -> u64| -> u64 {
+        notifications.subscribers.iter().map(of).sum()
+    };
+    assert_eq!(notifications.subscribers.len(), 25);
+    assert!(sum(|s| s.received) > 0 && sum(|s| s.received) <= sum(|s| s.sent));
+    assert!(record.flows.is_empty());
+    assert_eq!(record.others.len(), 2);
+    // Both uploads go on, and notifications meet a full buffer for it.
+    assert!(record.others.iter().all(|flow| flow.segments > Some(50)));
+    assert!(record.link.up.dropped_full > 0);
+}
+
+#[test]
+fn devices_report_by_the_clock() {
+    let set = ["workload.clients=100", "run.time_limit=5 min", "poll=1 s"];
+    let record = run("carob/reports", &set);
+    assert_eq!(record.flows.len(), 100);
+    let answered: u32 = record.flows.iter().map(|flow| flow.answered).sum();
+    assert!(answered >= 100 * 4, "{answered}");
+    let bursts = record.flows.iter().filter(|flow| flow.answered >= 30);
+    assert!((1..50).contains(&bursts.count()));
+}
+
+#[test]
+fn keys_of_another_network_are_refused_with_their_place() {
+    let (file, _) = builtin::find("carob/crowd-mesh").unwrap();
+    let refused = |set: &str| {
+        let read = Scenario::read(file.name, file.text, &[set.to_owned()]);
+        read.expect_err("it is refused").to_string()
+    };
+    let large = refused("workload.block=1024 B");
+    assert!(large.contains("workload.block"), "{large}");
+    let over_tcp = refused("run.algorithms=tcp-newreno");
+    assert!(over_tcp.contains("not segments of TCP"), "{over_tcp}");
+    let link = refused("link.mtu=1000 B");
+    assert!(link.contains("leave it out"), "{link}");
+    let early = refused("request_jitter=1 s");
+    assert!(early.contains("set workload.request_period"), "{early}");
+}

@@ -1,0 +1,116 @@
+//! Trace and record hashes of runs of every built-in scenario: a refactoring changes none of them.
+//!
+//! Times are cut short, so that the table takes seconds. A run's record hash covers flows, counters,
+//! notifications, network, packets and bins; every other run records nothing, as
+//! runs of studies do.
+
+use std::fmt::Write as _;
+
+use carob_cc::time::Duration;
+use carob_lab::run::{Plan, Recording, RunRecord, Selection};
+use carob_lab::scenario::{Scenario, builtin};
+use carob_sim::engine;
+use carob_sim::hash::fnv1a;
+use carob_sim::spec::RunSpec;
+use rayon::prelude::*;
+
+/// The table of expected hashes: scenario, cell, algorithm, seed, recording, events, trace hash,
+/// record hash.
+const EXPECTED: &str = include_str!("trace_hashes.tsv");
+
+/// Runs of a scenario with more cells and algorithms are a selection of this many.
+const RUNS_OF_SCENARIO: usize = 24;
+
+/// Settings of a scenario that cut its runs short, by its workload.
+fn limits(text: &str) -> &'static [&'static str] {
+    if text.contains("network = \"mesh\"") {
+        &["workload.warm_up=90 s", "run.time_limit=300 s"]
+    } else if text.contains("kind = \"mesh\"") {
+        if text.contains("study = \"nonobserve\"") {
+            return &["workload.warm_up=90 s", "workload.duration=20 s"];
+        }
+        &["workload.warm_up=90 s", "workload.duration=60 s"]
+    } else if text.contains("kind = \"notifications\"") {
+        &["workload.warm_up=60 s", "workload.duration=60 s"]
+    } else {
+        &["run.time_limit=60 s"]
+    }
+}
+
+fn recording(is_on: bool) -> Recording {
+    if !is_on {
+        return Recording::default();
+    }
+    Recording {
+        events: 2_000,
+        samples: 200,
+        log: 2_000,
+        packets: 2_000,
+        bin: Duration::from_secs(1),
+        ..Recording::default()
+    }
+}
+
+/// The hash of all that a run reports, besides its trace hash.
+fn record_hash(record: &RunRecord) -> u64 {
+    let mut text = String::new();
+    write!(text, "{:?}{:?}", record.flows, record.others).unwrap();
+    write!(text, "{:?}{:?}", record.link, record.server).unwrap();
+    write!(text, "{:?}{:?}", record.notifications, record.mesh).unwrap();
+    write!(text, "{:?}{:?}", record.ended, record.events).unwrap();
+    // Protocol events are other crates' types, whose names may change: their hosts and number.
+    let hosts: Vec<u32> = record.log.iter().map(|(host, _)| *host).collect();
+    write!(text, "{hosts:?}{:?}", record.packets).unwrap();
+    write!(text, "{:?}", record.bins).unwrap();
+    fnv1a(text.as_bytes())
+}
+
+/// The runs of a scenario: all of a small one, else a selection at even distances.
+fn runs(file: &builtin::BuiltIn) -> Vec<(String, RunSpec)> {
+    let set: Vec<String> = limits(file.text).iter().map(|s| (*s).to_owned()).collect();
+    let scenario = Scenario::read(file.name, file.text, &set).unwrap();
+    let selection = Selection {
+        seeds: Some(1),
+        ..Selection::default()
+    };
+    let plan = Plan::new(&scenario, &selection).unwrap();
+    let count = plan.jobs().len();
+    let picked = count.min(RUNS_OF_SCENARIO);
+    let pick = |k: usize| {
+        let job = &plan.jobs()[k * count / picked];
+        // Seeds differ, so that some runs are of later ones.
+        let seed = job.seed + k as u64 % 3;
+        let mut spec = scenario.spec(job.cell, job.algorithm, seed);
+        let is_recorded = k % 2 == 1;
+        spec.record = recording(is_recorded);
+        let (scenario, cell, algorithm) = (file.name, &job.cell.name, &job.algorithm.name);
+        let name = format!("{scenario}\t{cell}\t{algorithm}\t{seed}\t{is_recorded}");
+        (name, spec)
+    };
+    (0..picked).map(pick).collect()
+}
+
+#[test]
+fn every_builtin_scenario_keeps_its_trace_and_its_record() {
+    let runs: Vec<_> = builtin::ALL.iter().flat_map(runs).collect();
+    let line = |(name, spec): &(String, RunSpec)| {
+        let record = engine::run(spec).unwrap();
+        let (trace, result) = (record.trace_hash, record_hash(&record));
+        let events = record.events_handled;
+        format!("{name}\t{events}\t{trace:016x}\t{result:016x}\n")
+    };
+    let now: Vec<String> = runs.par_iter().with_max_len(1).map(line).collect();
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/trace_hashes.tsv");
+    std::fs::write(path, now.concat()).unwrap();
+    let known: Vec<&str> = EXPECTED.split_inclusive('\n').collect();
+    let differ = |name: &&String| !known.contains(&name.as_str());
+    let different: Vec<&String> = now.iter().filter(differ).collect();
+    assert!(
+        different.is_empty() && known.len() == now.len(),
+        "{} of {} runs differ from {} expected; all are in {path}:\n{}",
+        different.len(),
+        now.len(),
+        known.len(),
+        different.into_iter().take(20).cloned().collect::<String>(),
+    );
+}

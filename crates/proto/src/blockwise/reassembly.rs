@@ -1,0 +1,266 @@
+//! The server side of Block1: request bodies reassembled, or delivered block by block.
+//!
+//! One table serves all peers. It limits the bodies, the bytes of one body and the bytes of all
+//! bodies; each source has a quota of it. At a limit the newest body is rejected: 4.13 for its own
+//! size, 5.03 for a full table. Bodies already begun stay until they are complete or time out.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use bytes::Bytes;
+
+use super::Key;
+use crate::bounded_map::{BoundedMap, Keyed};
+use crate::codec::{BlockValue, MessageView, OptionNumber};
+use crate::quota::{QuotaPolicy, QuotaTable};
+use crate::timers::TimerId;
+
+/// Delivery of a request body to the application.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Delivery {
+    /// Reassembled and delivered once (RFC 7959 2.5, "atomic").
+    #[default]
+    Atomic,
+    /// Delivered block by block, in order; the application replies to each.
+    Streamed,
+}
+
+/// The outcome of a block.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ReassemblyStep {
+    /// The block is stored; the server requests the next (2.31).
+    Continue,
+    /// The body is complete.
+    Whole(Bytes),
+    /// The next block of a streamed body, beginning at this offset.
+    Part(u64),
+    /// A block is missing before this one (4.08).
+    Incomplete,
+    /// The body is larger than the limit (4.13).
+    TooLarge { limit: usize },
+    /// The table is full (5.03).
+    Full,
+    /// The block's length contradicts its option (4.00).
+    BadLength,
+}
+
+#[derive(Debug)]
+struct Body {
+    key: Key,
+    bytes: Vec<u8>,
+    /// Bytes received in order; equals `bytes.len()` unless streamed.
+    received: u64,
+    timer: TimerId,
+    /// The message of the first block, stored if it has a condition that later blocks lack.
+    conditional: Option<Box<[u8]>>,
+}
+
+impl Keyed for Body {
+    type Key = Key;
+
+    fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+/// Limits of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReassemblyLimits {
+    pub(crate) bodies: usize,
+    pub(crate) body_bytes: usize,
+    pub(crate) all_bytes: usize,
+    pub(crate) quota_policy: QuotaPolicy,
+}
+
+/// Request bodies in transfer.
+#[derive(Debug)]
+pub(crate) struct Reassembler {
+    bodies: BoundedMap<Body>,
+    limits: ReassemblyLimits,
+    /// Bytes of all bodies, including complete ones without a response yet.
+    all_bytes: usize,
+    /// Bodies and bytes of each source.
+    shares: QuotaTable,
+    byte_shares: QuotaTable,
+}
+
+impl Reassembler {
+    pub(crate) fn new(seed: u64, limits: ReassemblyLimits) -> Self {
+        Self {
+            bodies: BoundedMap::new(seed, limits.bodies),
+            limits,
+            all_bytes: 0,
+            shares: QuotaTable::new(seed.rotate_left(8)),
+            byte_shares: QuotaTable::new(seed.rotate_left(16)),
+        }
+    }
+
+    fn charge(&mut self, peer: SocketAddr, bytes: usize) {
+        self.all_bytes += bytes;
+        let source = self.limits.quota_policy.source(peer);
+        self.byte_shares.add(source, bytes);
+    }
+
+    fn release_bytes(&mut self, peer: SocketAddr, bytes: usize) {
+        if bytes > 0 {
+            self.all_bytes -= bytes;
+            let source = self.limits.quota_policy.source(peer);
+            self.byte_shares.subtract(source, bytes);
+        }
+    }
+
+    /// Releases the bytes of a reassembled body after the response to its request.
+    pub(crate) fn done_with(&mut self, peer: SocketAddr, bytes: usize) {
+        self.release_bytes(peer, bytes);
+    }
+
+    /// Returns whether the table is above its watermark: the rest is reserved for validated
+    /// addresses.
+    pub(crate) fn is_above_watermark(&self) -> bool {
+        let (bodies, quota_policy) = (&self.bodies, self.limits.quota_policy);
+        !bodies.is_full() && quota_policy.is_above_watermark(bodies.len(), bodies.limit())
+    }
+
+    /// The body a request belongs to, if one has begun.
+    pub(crate) fn find(&self, peer: SocketAddr, request: &MessageView<'_>) -> Option<u32> {
+        self.bodies.find(&Key::of(peer, request))
+    }
+
+    /// The timer that limits a body's lifetime.
+    pub(crate) fn timer(&self, index: u32) -> TimerId {
+        self.bodies[index].timer
+    }
+
+    /// Begins a body; `timer` creates the timer that limits its lifetime.
+    pub(crate) fn begin(
+        &mut self,
+        peer: SocketAddr,
+        request: &MessageView<'_>,
+        timer: impl FnOnce(u32) -> TimerId,
+    ) -> Option<u32> {
+        let quota_policy = self.limits.quota_policy;
+        let source = quota_policy.source(peer);
+        let quota = quota_policy.quota(self.bodies.limit());
+        if self.bodies.is_full() || self.shares.of(source) >= quota {
+            return None;
+        }
+        let key = Key::of(peer, request);
+        self.charge(peer, key.len());
+        self.shares.add(source, 1);
+        let body = |index| Body {
+            key,
+            bytes: Vec::new(),
+            received: 0,
+            timer: timer(index),
+            conditional: None,
+        };
+        Some(self.bodies.insert_with(body, false))
+    }
+
+    /// Stores the first block's message, if later blocks will lack its If-None-Match (RFC 7959
+    /// 2.10).
+    pub(crate) fn note_condition(&mut self, index: u32, first: &MessageView<'_>) {
+        let _ = self.take_condition(index);
+        if first.option(OptionNumber::IF_NONE_MATCH).is_some() {
+            let message = first.as_bytes();
+            let peer = self.bodies[index].key.peer();
+            self.charge(peer, message.len());
+            self.bodies[index].conditional = Some(message.into());
+        }
+    }
+
+    /// Takes the message stored by [`note_condition`](Self::note_condition).
+    pub(crate) fn take_condition(&mut self, index: u32) -> Option<Box<[u8]>> {
+        let body = &mut self.bodies[index];
+        let (peer, taken) = (body.key.peer(), body.conditional.take());
+        self.release_bytes(peer, taken.as_deref().map_or(0, <[u8]>::len));
+        taken
+    }
+
+    /// Adds the block of `request` to body `index`.
+    pub(crate) fn accept(
+        &mut self,
+        index: u32,
+        block: BlockValue,
+        payload: &[u8],
+        announced: Option<u32>,
+        delivery: Delivery,
+    ) -> ReassemblyStep {
+        let limit = self.limits.body_bytes;
+        let body = &mut self.bodies[index];
+        let (offset, length) = (block.offset() as u64, payload.len());
+        if !block.szx.fits(length, block.more) {
+            return ReassemblyStep::BadLength;
+        }
+        if block.number == 0 {
+            // A new first block of the same body replaces the old body.
+            let (peer, before) = (body.key.peer(), body.bytes.len());
+            body.bytes.clear();
+            body.received = 0;
+            self.release_bytes(peer, before);
+        }
+        let body = &mut self.bodies[index];
+        let end = offset + length as u64;
+        if end > limit as u64 || announced.is_some_and(|size| size as usize > limit) {
+            return ReassemblyStep::TooLarge { limit };
+        }
+        if offset > body.received {
+            return ReassemblyStep::Incomplete;
+        }
+        if end <= body.received && block.more && block.number > 0 {
+            return ReassemblyStep::Continue; // a block sent again under a new Message ID
+        }
+        if offset < body.received {
+            return ReassemblyStep::Incomplete;
+        }
+        if delivery == Delivery::Streamed {
+            body.received = end;
+            return ReassemblyStep::Part(offset);
+        }
+        let peer = body.key.peer();
+        let ReassemblyLimits {
+            all_bytes,
+            quota_policy,
+            ..
+        } = self.limits;
+        let of_source = self.byte_shares.of(quota_policy.source(peer));
+        if self.all_bytes + length > all_bytes || of_source + length > quota_policy.quota(all_bytes)
+        {
+            return ReassemblyStep::Full;
+        }
+        body.bytes.extend_from_slice(payload);
+        body.received = end;
+        self.charge(peer, length);
+        if block.more {
+            return ReassemblyStep::Continue;
+        }
+        // The bytes count until the request has its response.
+        let body = &mut self.bodies[index];
+        ReassemblyStep::Whole(Bytes::from(core::mem::take(&mut body.bytes)))
+    }
+
+    /// Removes a body; returns its timer.
+    pub(crate) fn remove(&mut self, index: u32) -> Option<TimerId> {
+        self.bodies.get(index)?;
+        let _ = self.take_condition(index);
+        let body = self.bodies.remove(index, false);
+        let peer = body.key.peer();
+        self.release_bytes(peer, body.bytes.len() + body.key.len());
+        self.shares
+            .subtract(self.limits.quota_policy.source(peer), 1);
+        Some(body.timer)
+    }
+
+    /// Removes a body that this peer has begun, if there is one; returns its timer.
+    pub(crate) fn remove_of_peer(&mut self, peer: SocketAddr) -> Option<TimerId> {
+        let found = self.bodies.position(|body| body.key.peer() == peer);
+        self.remove(found?)
+    }
+
+    /// Bodies and bytes held.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        (self.bodies.len(), self.all_bytes)
+    }
+}

@@ -1,0 +1,160 @@
+//! One message of a request: its token, its options and its blocks.
+
+use alloc::boxed::Box;
+
+use carob_cc::controller::CopyTagging;
+
+use crate::address::PeerIndex;
+use crate::carrier::Carrier;
+use crate::client::Client;
+use crate::codec::token::token_room;
+use crate::codec::{BlockValue, EncodeError, OptionNumber, Options};
+use crate::config::admissible;
+use crate::context::Context;
+use crate::event::Failure;
+use crate::message_layer::tokens::OwnToken;
+use crate::message_layer::{Purpose, RequestTraits, Submission, UNLIMITED};
+use crate::observe::Observe;
+use crate::writing::encode;
+
+/// The block options of a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Blocks {
+    pub(crate) block1: Option<BlockValue>,
+    pub(crate) block2: Option<BlockValue>,
+    /// The size of the request's body, in bytes.
+    pub(crate) size1: Option<u32>,
+}
+
+impl Blocks {
+    /// The options of a message that requests a block of the response.
+    pub(crate) fn of_response(block2: BlockValue) -> Self {
+        Self {
+            block2: Some(block2),
+            ..Self::default()
+        }
+    }
+
+    /// Returns whether it concerns a block after the first.
+    fn is_later(&self) -> bool {
+        let later = |block: Option<BlockValue>| block.is_some_and(|block| block.number > 0);
+        later(self.block1) || later(self.block2)
+    }
+}
+
+impl Client {
+    /// Sends one message of a request.
+    pub(crate) fn send_part(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+        blocks: Blocks,
+        payload: &[u8],
+    ) {
+        let peer = self.operations[index as usize].peer;
+        if !carrier.has_room(cx, peer) {
+            return self.fail_operation(cx, carrier, index, Failure::QueueFull);
+        }
+        // Registrations carry the token of their notifications.
+        let registration = self.registration(index, blocks.block2);
+        let counting = if registration.is_some() {
+            CopyTagging::Off
+        } else {
+            carrier.tagging_by_token(peer)
+        };
+        let token = self.message_token(cx, carrier, index, registration, counting);
+        let own = self.own_options(carrier, index, blocks.is_later());
+        let written = self.write_part(
+            cx,
+            carrier,
+            index,
+            (&token, registration, own),
+            (blocks, payload),
+        );
+        let length = match written {
+            Ok(length) => length,
+            Err(error) => return self.fail_operation(cx, carrier, index, Failure::Encode(error)),
+        };
+        let mut bytes = cx.buffer();
+        bytes.extend_from_slice(&cx.scratch[..length]);
+        let operation = &self.operations[index as usize];
+        let config = &operation.sending;
+        // Once blocks are in flight, the size of each is known.
+        let answer_bytes = match (config.answer_bytes, blocks.block2) {
+            (0, Some(block)) => block.szx.bytes() as u32 + 16,
+            (named, _) => named,
+        };
+        let submission = Submission {
+            purpose: Purpose::Request {
+                operation: index,
+                block1: blocks.block1,
+                block2: blocks.block2,
+            },
+            confirmable: config.confirmable,
+            token: token.key,
+            counting,
+            bytes,
+            answer_bytes,
+            parameters: config.parameters.map(|own| Box::new(admissible(own))),
+            budget: UNLIMITED,
+            request: RequestTraits {
+                suppressed: operation.suppressed_wait(),
+                idempotent: operation.request.code.is_idempotent(),
+            },
+        };
+        let exchange = carrier.submit(cx, peer, submission);
+        self.join_operation(index, exchange);
+    }
+
+    /// The token of a message: its observation's, if it registers, or a fresh one.
+    fn message_token(
+        &self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+        registration: Option<Observe>,
+        counting: CopyTagging,
+    ) -> OwnToken {
+        let observed = self.observation_token(index);
+        if let Some(token) = observed.filter(|_| registration.is_some()) {
+            return token;
+        }
+        let operation = &self.operations[index as usize];
+        let trial = operation.sending.confirmable && operation.request.code.is_idempotent();
+        let peer: PeerIndex = operation.peer;
+        carrier.fresh_token(cx, peer, counting, trial)
+    }
+
+    /// Writes a message into the scratch buffer; returns its length.
+    fn write_part(
+        &self,
+        cx: &mut Context,
+        carrier: &Carrier,
+        index: u32,
+        (token, registration, own): (&OwnToken, Option<Observe>, Option<Options>),
+        (blocks, payload): (Blocks, &[u8]),
+    ) -> Result<usize, EncodeError> {
+        let operation = &self.operations[index as usize];
+        let capacity = carrier.capacity(cx, carrier.peers[operation.peer].address);
+        let options = own.as_ref().unwrap_or(&operation.request.options);
+        let head = 64 + token_room(token.as_ref().len()) + options.encoded_len();
+        cx.grow_scratch(&capacity, head, payload.len());
+        let extra = [
+            registration.map(|observe| (OptionNumber::OBSERVE, observe.value())),
+            (blocks.block2).map(|block| (OptionNumber::BLOCK2, block.to_uint())),
+            (blocks.block1).map(|block| (OptionNumber::BLOCK1, block.to_uint())),
+            blocks.size1.map(|size| (OptionNumber::SIZE1, size)),
+        ];
+        let room = capacity.message.min(cx.scratch.len());
+        let code = operation.request.code;
+        encode(
+            &mut cx.scratch[..room],
+            token,
+            code,
+            options,
+            &extra,
+            payload,
+        )
+    }
+}

@@ -1,0 +1,725 @@
+//! Requests of this endpoint: from one message to a body of thousands of blocks.
+//!
+//! An operation is a request as the application sees it. It owns its exchanges: one after the other
+//! or, for a response body of known size, as many at once as the controller's window permits.
+
+mod block1_queue;
+mod echo;
+mod message;
+pub(crate) mod multicast;
+mod no_response;
+mod observation;
+mod request_config;
+mod retry_after;
+mod transfer;
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use bytes::Bytes;
+use carob_cc::controller::CopyTagging;
+use carob_cc::time::Instant;
+use slab::Slab;
+use smallvec::SmallVec;
+
+use crate::address::PeerIndex;
+use crate::blockwise::download::{Download, DownloadError};
+use crate::blockwise::upload::Upload;
+use crate::capacity::Capacity;
+use crate::carrier::{AnsweredRequest, Carrier, empty};
+use crate::client::block1_queue::Block1Queue;
+use crate::client::message::Blocks;
+use crate::client::multicast::{Groups, is_group};
+use crate::client::observation::Observation;
+use crate::client::retry_after::RetryAfterTable;
+use crate::codec::header::HEADER_LENGTH;
+use crate::codec::signal::SIGNAL_BYTES;
+use crate::codec::{
+    BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Signal, Token, TokenKey,
+    Type,
+};
+use crate::config::{Config, ENGINE_BYTES};
+use crate::context::{Context, Owner};
+use crate::echo::PeerEcho;
+use crate::event::{Event, Failure, RequestError, RequestId};
+use crate::message::{Request, Response};
+use crate::message_layer::{Purpose, RequestTraits, Submission, UNLIMITED};
+use crate::seeds::Seeds;
+use crate::timers::TimerId;
+use crate::writing::encode;
+
+pub use crate::client::request_config::{BlockMode, BodyMode, RequestConfig};
+
+pub(crate) use crate::client::transfer::remove_transfer_options;
+
+/// Chunks of a streamed response body delivered before the application requests more.
+const STREAM_CREDIT: u32 = 16;
+
+/// A request as the application sees it.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    serial: u32,
+    /// The peer, valid while the operation exists, because the operation counts as a reference.
+    peer: PeerIndex,
+    request: Request,
+    sending: RequestConfig,
+    deadline: Option<TimerId>,
+    exchanges: SmallVec<[u32; 2]>,
+    hold: Hold,
+    /// Runs during the pause after a 4.29.
+    pause: Option<TimerId>,
+    upload: Option<Upload>,
+    progress: Progress,
+    response: ResponseBody,
+    observation: Option<Box<Observation>>,
+    challenge: ChallengeState,
+}
+
+/// The reason why nothing of a request may be sent yet.
+#[derive(Debug)]
+enum Hold {
+    None,
+    /// Another body to the same resource is in transfer.
+    Queue,
+    /// The capacity of the peer is unknown. Bytes of a streamed body supplied meanwhile.
+    Capacity(Option<(Bytes, bool)>),
+}
+
+impl Hold {
+    /// The state of a request whose body `may_go`, or waits in its queue.
+    fn of_queue(may_go: bool) -> Self {
+        if may_go { Self::None } else { Self::Queue }
+    }
+
+    fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+}
+
+/// The progress of a request with a block-wise body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// No block has been sent.
+    Unsent,
+    /// A block has been sent.
+    Sent,
+    /// The response is complete.
+    Answered,
+}
+
+/// The response to a request, as far as it has arrived.
+#[derive(Debug)]
+struct ResponseBody {
+    download: Option<Download>,
+    /// Code and options of the response whose body is in transfer.
+    head: Option<Response>,
+    body: Vec<Bytes>,
+    restarts: u8,
+    /// Chunks that may still be delivered.
+    credit: u32,
+}
+
+impl ResponseBody {
+    const fn new() -> Self {
+        Self {
+            download: None,
+            head: None,
+            body: Vec::new(),
+            restarts: 0,
+            credit: STREAM_CREDIT,
+        }
+    }
+
+    /// Discards what has arrived.
+    fn clear(&mut self) {
+        self.download = None;
+        self.head = None;
+        self.body.clear();
+    }
+}
+
+/// The challenges of the server (RFC 9175 2.3).
+#[derive(Debug, Default)]
+struct ChallengeState {
+    /// The last Echo value, after a challenge.
+    echo: Option<Box<PeerEcho>>,
+    /// Consecutive challenges that were answered.
+    answered: u8,
+}
+
+/// Requests of this endpoint, until their last event.
+pub(crate) struct Client {
+    operations: Slab<Operation>,
+    block1_queue: Block1Queue,
+    retry_after: RetryAfterTable,
+    /// Echo values from responses, for the next request to the same peer.
+    given: BTreeMap<SocketAddr, PeerEcho>,
+    /// Block-wise bodies sent before this time have a Request-Tag.
+    tag_until: Instant,
+    /// The last Request-Tag.
+    last_tag: u32,
+    pub(crate) groups: Groups,
+}
+
+impl Client {
+    pub(crate) fn new(config: &Config, seeds: &Seeds) -> Self {
+        Self {
+            operations: Slab::new(),
+            block1_queue: Block1Queue::new(seeds.of("Block1 queues")),
+            retry_after: RetryAfterTable::new(seeds.of("Retry-After"), config.limits.pauses),
+            given: BTreeMap::new(),
+            tag_until: Instant::ZERO,
+            last_tag: 0,
+            groups: Groups::default(),
+        }
+    }
+
+    /// Requests under way, unicast and multicast.
+    pub(crate) fn len(&self) -> usize {
+        self.operations.len() + self.groups.len()
+    }
+
+    /// Resources paused after a 4.29.
+    pub(crate) fn pauses(&self) -> usize {
+        self.retry_after.len()
+    }
+
+    /// Queues an event. An event of a request for the rest of a member's response becomes one of
+    /// the multicast request.
+    pub(crate) fn event(&mut self, cx: &mut Context, event: Event) {
+        let (event, complete) = self.groups.take_over(event);
+        cx.event(event);
+        if let Some(id) = complete {
+            cx.event(Event::MulticastComplete(id));
+        }
+    }
+
+    /// Sends a request. Its events carry the returned id; the last of them ends its life.
+    ///
+    /// Two block-wise bodies to one resource are sent one after the other. Two small non-idempotent
+    /// requests (POST, say) may be sent at once. If the responses of both need blocks, the protocol
+    /// cannot distinguish them (RFC 7959 2.4): send such requests one by one.
+    pub(crate) fn request(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        to: SocketAddr,
+        request: Request,
+        sending: RequestConfig,
+    ) -> Result<RequestId, RequestError> {
+        if !request.code.is_request() {
+            return Err(RequestError::NotARequest);
+        }
+        let mut sending = sending;
+        if sending.observe {
+            // Each renewal sends the body again.
+            if !request.code.is_safe() || sending.request_body == BodyMode::Streamed {
+                return Err(RequestError::NotObservable);
+            }
+            // The engine reassembles and orders notifications, so it handles their blocks.
+            sending.blocks = BlockMode::Automatic;
+            sending.response_body = BodyMode::Whole;
+        }
+        let streamed = sending.request_body == BodyMode::Streamed;
+        let Request {
+            code,
+            options,
+            payload,
+        } = &request;
+        if (streamed || !payload.is_empty()) && !code.has_payload() {
+            return Err(RequestError::PayloadNotAllowed);
+        }
+        // Detects now what could not be sent later.
+        let mut capacity = carrier.capacity(cx, to);
+        cx.grow_scratch(&capacity, 64 + options.encoded_len(), 0);
+        let room = carrier.own_token_room(cx, to);
+        let scratch = &mut cx.scratch;
+        let head = encode(scratch, &Token::EMPTY, *code, options, &[], &[])
+            .map_err(RequestError::Encode)?
+            + room;
+        let automatic = sending.blocks == BlockMode::Automatic;
+        let large = streamed || payload.len() > capacity.beside(head).whole;
+        let unsure = capacity.reliable && large && !carrier.has_csm(to);
+        if unsure {
+            // The peer's CSM may permit more than is known so far.
+            capacity = cx.largest_capacity();
+        }
+        let fits = capacity.beside(head);
+        let cut = automatic && (streamed || payload.len() > fits.whole);
+        let length = if cut { fits.span } else { payload.len() };
+        if head + ENGINE_BYTES + length > capacity.message {
+            return Err(RequestError::Encode(EncodeError::BufferTooSmall));
+        }
+        if unsure {
+            let id = self.begin(cx, carrier, to, request, sending, None)?;
+            self.operations[id.index as usize].hold = Hold::Capacity(None);
+            if !carrier.await_csm(cx, to, id) {
+                self.finish(cx, carrier, id.index);
+                return Err(RequestError::PeersFull);
+            }
+            return Ok(id);
+        }
+        let upload = cut.then(|| upload_of(&request, streamed, &capacity, head));
+        let id = self.begin(cx, carrier, to, request, sending, upload)?;
+        self.advance(cx, carrier, id.index);
+        Ok(id)
+    }
+
+    /// Sends a request that waited for the capacity of its peer.
+    pub(crate) fn measure(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
+        let operation = &self.operations[index as usize];
+        let to = carrier.peers[operation.peer].address;
+        let capacity = carrier.capacity(cx, to);
+        let Operation {
+            request, sending, ..
+        } = operation;
+        let streamed = sending.request_body == BodyMode::Streamed;
+        let head = HEADER_LENGTH + carrier.own_token_room(cx, to) + request.options.encoded_len();
+        let fits = capacity.beside(head);
+        let length = request.payload.len();
+        let cut = sending.blocks == BlockMode::Automatic && (streamed || length > fits.whole);
+        let sent = if cut { fits.span } else { length };
+        if head + ENGINE_BYTES + sent > capacity.message {
+            let failure = Failure::Encode(EncodeError::BufferTooSmall);
+            return self.fail_operation(cx, carrier, index, failure);
+        }
+        let operation = &mut self.operations[index as usize];
+        let hold = core::mem::replace(&mut operation.hold, Hold::None);
+        if cut {
+            let mut upload = upload_of(&operation.request, streamed, &capacity, head);
+            if let Hold::Capacity(Some((bytes, last))) = hold {
+                upload.supply(bytes, last);
+            }
+            operation.upload = Some(upload);
+            operation.settle_no_response();
+            let options = &operation.request.options;
+            operation.hold = Hold::of_queue(self.block1_queue.join(operation.peer, options, index));
+        }
+        self.advance(cx, carrier, index);
+    }
+
+    /// Handles the capacity of a peer becoming known: sends a request that waited for it.
+    pub(crate) fn on_capacity_known(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        id: RequestId,
+    ) {
+        if self.operation(id).is_some() {
+            self.measure(cx, carrier, id.index);
+        }
+    }
+
+    /// Ends a request with a failure, if it still is under way.
+    pub(crate) fn fail_request(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        id: RequestId,
+        failure: Failure,
+    ) {
+        if self.operation(id).is_some() {
+            self.fail_operation(cx, carrier, id.index, failure);
+        }
+    }
+
+    /// Ends the request of an exchange that ended without a reply.
+    pub(crate) fn on_exchange_failed(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        purpose: Purpose,
+        exchange: u32,
+        failure: Failure,
+    ) {
+        // An exchange that its request does not list ended together with it, or is of a request
+        // before this one.
+        if let Some(operation) = purpose.operation()
+            && self.leave_operation(operation, exchange)
+        {
+            self.fail_operation(cx, carrier, operation, failure);
+        }
+        if let Some(request) = purpose.multicast() {
+            self.fail_group(cx, carrier, request, failure);
+        }
+    }
+
+    /// Continues a message of a request in another exchange.
+    pub(crate) fn replace_exchange(&mut self, operation: u32, before: u32, exchange: u32) {
+        let Some(operation) = self.operations.get_mut(operation as usize) else {
+            return;
+        };
+        let found = operation.exchanges.iter_mut().find(|own| **own == before);
+        if let Some(own) = found {
+            *own = exchange;
+        }
+    }
+
+    /// Processes the response to one message of a request.
+    pub(crate) fn handle_response(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        answered: AnsweredRequest,
+        message: &MessageView<'_>,
+    ) {
+        let AnsweredRequest {
+            operation,
+            exchange,
+            block1,
+            block2,
+        } = answered;
+        self.leave_operation(operation, exchange);
+        if message.code() == Code::TOO_MANY_REQUESTS {
+            let max_age = message.uint_option(OptionNumber::MAX_AGE);
+            self.on_too_many_requests(cx, carrier, operation, max_age);
+        }
+        self.handle_operation_response(cx, carrier, operation, block1, block2, message);
+    }
+
+    /// Pings a peer with an empty CON (RFC 7252 4.3).
+    pub(crate) fn ping(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        to: SocketAddr,
+    ) -> Result<RequestId, RequestError> {
+        let id = self.begin(
+            cx,
+            carrier,
+            to,
+            Request::get(),
+            RequestConfig::default(),
+            None,
+        )?;
+        let peer = self.operations[id.index as usize].peer;
+        let mut bytes = cx.buffer();
+        // The same over connections, where a Pong has its Ping's token (RFC 8323 5.4): libcoap
+        // 4.3.1 omits the token, and which of several Pings a Pong answers makes no difference.
+        let token = Token::EMPTY;
+        if cx.is_stream() {
+            let mut buffer = [0; SIGNAL_BYTES];
+            let ping = Signal::Ping { custody: false };
+            let length = ping.write(&mut buffer, &token).expect("a ping is short");
+            bytes.extend_from_slice(&buffer[..length]);
+        } else {
+            bytes.extend_from_slice(&empty(Type::Confirmable, MessageId(0)));
+        }
+        let submission = Submission {
+            purpose: Purpose::Ping {
+                operation: id.index,
+            },
+            confirmable: true,
+            token: TokenKey::short(token),
+            counting: CopyTagging::Off,
+            bytes,
+            answer_bytes: 4,
+            parameters: None,
+            budget: UNLIMITED,
+            request: RequestTraits::default(),
+        };
+        let exchange = carrier.submit(cx, peer, submission);
+        self.join_operation(id.index, exchange);
+        Ok(id)
+    }
+
+    pub(crate) fn begin(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        to: SocketAddr,
+        request: Request,
+        sending: RequestConfig,
+        upload: Option<Upload>,
+    ) -> Result<RequestId, RequestError> {
+        let address = to.ip();
+        if is_group(address) || address.is_unspecified() || to.port() == 0 {
+            return Err(RequestError::BadAddress);
+        }
+        if self.len() >= cx.config.limits.requests {
+            return Err(RequestError::RequestsFull);
+        }
+        let peer = carrier.peer(cx, to)?;
+        if !carrier.has_room(cx, peer) {
+            return Err(RequestError::QueueFull);
+        }
+        let serial = cx.next_serial();
+        let (deadline, observes) = (sending.deadline, sending.observe);
+        let index = self.operations.insert(Operation {
+            serial,
+            peer,
+            request,
+            sending,
+            deadline: None,
+            exchanges: SmallVec::new(),
+            hold: Hold::None,
+            pause: None,
+            upload,
+            progress: Progress::Unsent,
+            response: ResponseBody::new(),
+            observation: None,
+            challenge: ChallengeState::default(),
+        }) as u32;
+        self.operations[index as usize].settle_no_response();
+        carrier.peers[peer].users += 1;
+        if observes {
+            self.begin_observation(cx, carrier, index);
+        }
+        let operation = &mut self.operations[index as usize];
+        if operation.upload.is_some() {
+            let options = &operation.request.options;
+            operation.hold = Hold::of_queue(self.block1_queue.join(peer, options, index));
+        }
+        if let Some(deadline) = deadline {
+            let timer = cx.timers.add(Owner::Operation(index));
+            cx.timers.set(timer, cx.now + deadline);
+            self.operations[index as usize].deadline = Some(timer);
+        }
+        Ok(RequestId { index, serial })
+    }
+
+    pub(crate) fn operation(&mut self, id: RequestId) -> Option<&mut Operation> {
+        self.operations
+            .get_mut(id.index as usize)
+            .filter(|o| o.serial == id.serial)
+    }
+
+    pub(crate) fn id(&self, index: u32) -> RequestId {
+        RequestId {
+            index,
+            serial: self.operations[index as usize].serial,
+        }
+    }
+
+    /// Cancels a request: no more retransmissions and no more events. Returns whether it was under
+    /// way.
+    pub(crate) fn cancel(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        id: RequestId,
+    ) -> bool {
+        if self.cancel_group(cx, carrier, id) {
+            return true;
+        }
+        let known = self.operation(id).is_some();
+        if known {
+            self.deregister(cx, carrier, id.index);
+            self.finish(cx, carrier, id.index);
+        }
+        known
+    }
+
+    /// Appends to a streamed request body; `last` ends it.
+    pub(crate) fn supply(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        id: RequestId,
+        bytes: Bytes,
+        last: bool,
+    ) {
+        let Some(operation) = self.operation(id) else {
+            return;
+        };
+        let Some(upload) = &mut operation.upload else {
+            // The capacity of the peer is unknown; no more than the beginning was requested from
+            // the application.
+            if let Hold::Capacity(early) = &mut operation.hold {
+                *early = Some((bytes, last));
+            }
+            return;
+        };
+        upload.supply(bytes, last);
+        if operation.exchanges.is_empty() {
+            self.advance(cx, carrier, id.index);
+        }
+    }
+
+    /// Permits `parts` more chunks of a streamed response body.
+    pub(crate) fn read_on(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        id: RequestId,
+        parts: u32,
+    ) {
+        let Some(operation) = self.operation(id) else {
+            return;
+        };
+        let response = &mut operation.response;
+        response.credit = response.credit.saturating_add(parts);
+        if response.download.is_some() {
+            self.pull(cx, carrier, id.index);
+        }
+    }
+
+    /// Ends every request of this endpoint with [`Failure::ShutDown`].
+    pub(crate) fn shut_down(&mut self, cx: &mut Context, carrier: &mut Carrier) {
+        self.shut_groups(cx, carrier);
+        let all: Vec<u32> = self
+            .operations
+            .iter()
+            .map(|(index, _)| index as u32)
+            .collect();
+        self.block1_queue.clear();
+        for index in all {
+            self.fail_operation(cx, carrier, index, Failure::ShutDown);
+        }
+    }
+
+    /// Sends the request's first message, or the next block of its body.
+    pub(crate) fn advance(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
+        let own = cx.own_block_size();
+        let operation = &mut self.operations[index as usize];
+        if !operation.hold.is_none() || self.waits_out_pause(cx, carrier, index) {
+            return;
+        }
+        let operation = &mut self.operations[index as usize];
+        if operation.upload.as_ref().is_some_and(Upload::is_at_start) {
+            self.tag_body(cx, index);
+        }
+        let operation = &mut self.operations[index as usize];
+        let automatic = operation.sending.blocks == BlockMode::Automatic;
+        if let Some(upload) = &mut operation.upload {
+            let (announce, starved) = (upload.announce(), upload.is_starved());
+            match upload.block() {
+                Some((block, bytes)) => {
+                    // A body that turns out to fit one message needs no block option.
+                    let whole = block.number == 0 && !block.more;
+                    let blocks = Blocks {
+                        block1: (!whole).then_some(block),
+                        block2: None,
+                        size1: announce.filter(|_| !whole),
+                    };
+                    return self.send_part(cx, carrier, index, blocks, &bytes);
+                }
+                None if starved => {
+                    if upload.request_bytes() {
+                        let id = self.id(index);
+                        self.event(cx, Event::BodyNeeded(id));
+                    }
+                    return;
+                }
+                None => {
+                    let failure = Failure::Body(DownloadError::TooManyBlocks);
+                    return self.fail_operation(cx, carrier, index, failure);
+                }
+            }
+        }
+        let early = automatic && cx.config.negotiate_early;
+        let block2 = BlockValue {
+            number: 0,
+            more: false,
+            szx: own,
+        };
+        let payload = operation.request.payload.clone();
+        let blocks = Blocks {
+            block2: early.then_some(block2),
+            ..Blocks::default()
+        };
+        self.send_part(cx, carrier, index, blocks, &payload);
+    }
+
+    pub(crate) fn finish_ping(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
+        if !self.operations.contains(index as usize) {
+            return;
+        }
+        let id = self.id(index);
+        self.event(cx, Event::Pong(id));
+        self.remove_operation(cx, carrier, index);
+    }
+
+    /// Ends a request with all of its exchanges.
+    pub(crate) fn finish(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
+        self.note_broken_off(cx, index);
+        let exchanges = core::mem::take(&mut self.operations[index as usize].exchanges);
+        for exchange in exchanges {
+            carrier.cancel(cx, exchange, |purpose| purpose.operation() == Some(index));
+        }
+        self.leave_queue(index);
+        self.remove_operation(cx, carrier, index);
+        self.serve_block1_queue(cx, carrier);
+    }
+
+    /// Removes a request with a block-wise body from its queue, if it is in one.
+    pub(crate) fn leave_queue(&mut self, index: u32) {
+        let operation = &self.operations[index as usize];
+        if operation.upload.is_some() {
+            let options = &operation.request.options;
+            self.block1_queue.leave(operation.peer, options, index);
+        }
+    }
+
+    /// Sends the bodies that are ready in the queue.
+    pub(crate) fn serve_block1_queue(&mut self, cx: &mut Context, carrier: &mut Carrier) {
+        if self.block1_queue.serve() {
+            while let Some(next) = self.block1_queue.next() {
+                self.operations[next as usize].hold = Hold::None;
+                self.advance(cx, carrier, next);
+            }
+        }
+    }
+
+    pub(crate) fn remove_operation(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
+        let operation = self.operations.remove(index as usize);
+        carrier.peers[operation.peer].users -= 1;
+        for timer in operation.deadline.into_iter().chain(operation.pause) {
+            cx.timers.remove(timer);
+        }
+        if let Some(observation) = operation.observation {
+            observation::end_observation(cx, carrier, index, operation.peer, &observation);
+        }
+    }
+
+    /// Adds an exchange to this request.
+    pub(crate) fn join_operation(&mut self, index: u32, exchange: u32) {
+        self.operations[index as usize].exchanges.push(exchange);
+    }
+
+    /// Removes an ended exchange from this request; returns whether the request listed it.
+    pub(crate) fn leave_operation(&mut self, index: u32, exchange: u32) -> bool {
+        let Some(operation) = self.operations.get_mut(index as usize) else {
+            return false;
+        };
+        let listed = operation.exchanges.len();
+        operation.exchanges.retain(|other| *other != exchange);
+        operation.exchanges.len() < listed
+    }
+
+    pub(crate) fn fail_operation(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+        failure: Failure,
+    ) {
+        if self.operations.get(index as usize).is_none()
+            || self.survives(cx, carrier, index, failure)
+        {
+            return;
+        }
+        let id = self.id(index);
+        self.event(cx, Event::Failed { id, failure });
+        self.finish(cx, carrier, index);
+    }
+}
+
+/// A block-wise body, with this many bytes of header and options in each message.
+fn upload_of(request: &Request, streamed: bool, capacity: &Capacity, head: usize) -> Upload {
+    let fits = capacity.beside(head);
+    let upload = if streamed {
+        let mut upload = Upload::streaming(fits.size);
+        upload.supply(request.payload.clone(), false);
+        upload
+    } else {
+        Upload::whole(fits.size, request.payload.clone())
+    };
+    if fits.size.is_bert() {
+        upload.in_spans(fits.span)
+    } else {
+        upload
+    }
+}

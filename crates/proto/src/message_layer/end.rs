@@ -1,0 +1,226 @@
+//! The end of exchanges: answered, given up, rejected, cancelled.
+
+use alloc::vec::Vec;
+
+use carob_cc::controller::Timer;
+use carob_cc::evidence::{Abandoned, Reason, Signal};
+
+use crate::address::PeerIndex;
+use crate::carrier::{Carrier, Outcome};
+use crate::config::ENDED_REMEMBERED;
+use crate::context::Context;
+use crate::event::Failure;
+use crate::message_layer::{Ended, Exchange, Purpose, State};
+use crate::trace::TraceEvent;
+
+impl Carrier {
+    /// Releases an exchange from its peer's window.
+    pub(crate) fn release_window(&mut self, index: u32) {
+        let exchange = &self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        peer.outstanding = peer.outstanding.saturating_sub(1);
+        peer.outstanding_bytes = peer
+            .outstanding_bytes
+            .saturating_sub(exchange.in_flight_bytes());
+    }
+
+    /// Ends an exchange without a reply, and its request.
+    pub(crate) fn abandon(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        reason: Reason,
+        failure: Failure,
+    ) {
+        let exchange = &self.exchanges[index as usize];
+        let (peer, purpose, token) = (exchange.peer, exchange.purpose, exchange.token);
+        let began = exchange.transmissions.first().map_or(cx.now, |t| t.at);
+        if matches!(failure, Failure::TimedOut { .. }) {
+            self.doubt_session(cx, peer);
+            if token.is_long() && purpose.wants_response() {
+                self.note_trial_lost(cx, peer);
+            }
+        }
+        self.tell_abandoned(cx, index, reason);
+        if let Some(observer) = purpose.observer() {
+            self.forget_waiting(cx, peer, observer, index);
+        }
+        self.end(cx, index, true);
+        if purpose.operation().is_some() || purpose.multicast().is_some() {
+            self.report(Outcome::Failed {
+                purpose,
+                exchange: index,
+                failure,
+            });
+        }
+        // A peer that rejects a notification, or never acknowledges one, is no longer interested
+        // (RFC 7641 4.5).
+        if let Some(observer) = purpose.observer() {
+            self.remove_observer(cx, observer);
+        } else if purpose == Purpose::Response {
+            self.registration_refused(cx, peer, &token, began);
+        }
+    }
+
+    pub(crate) fn tell_abandoned(&mut self, cx: &mut Context, index: u32, reason: Reason) {
+        let parameters = self.exchange_parameters(cx, index);
+        let exchange = &self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let retransmissions = exchange.retransmissions();
+        cx.counters.of_mut(exchange.purpose.kind()).give_up(reason);
+        if exchange.state == State::Unacknowledged {
+            let Timer { timeout, state } = exchange.timer;
+            let abandoned =
+                Abandoned::new(cx.now, &parameters, state, reason, retransmissions, timeout);
+            peer.congestion.controller().on_abandoned(&abandoned);
+        }
+        let (address, id) = (peer.address, exchange.id);
+        cx.trace(
+            address,
+            TraceEvent::Abandoned {
+                id,
+                retransmissions,
+            },
+        );
+    }
+
+    /// Cancels an exchange whose response is no longer wanted, if it still has this purpose.
+    pub(crate) fn cancel(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        is_own: impl FnOnce(Purpose) -> bool,
+    ) {
+        let exchange = self.exchanges.get(index as usize);
+        if exchange.is_some_and(|exchange| is_own(exchange.purpose)) {
+            self.cancel_exchange(cx, index);
+        }
+    }
+
+    /// Ends the exchange of a multicast request, if it exists: after the first response, or after
+    /// the time for responses.
+    pub(crate) fn end_multicast(&mut self, cx: &mut Context, index: u32, request: u32) {
+        let exchange = self.exchanges.get(index as usize);
+        if exchange.is_some_and(|exchange| exchange.purpose.multicast() == Some(request)) {
+            self.end(cx, index, false);
+        }
+    }
+
+    /// Returns whether the message of a multicast request is still queued.
+    pub(crate) fn is_multicast_queued(&self, index: u32, request: u32) -> bool {
+        let exchange = self.exchanges.get(index as usize);
+        exchange.is_some_and(|exchange| {
+            exchange.purpose.multicast() == Some(request) && exchange.is_queued()
+        })
+    }
+
+    pub(crate) fn cancel_exchange(&mut self, cx: &mut Context, index: u32) {
+        let exchange = &self.exchanges[index as usize];
+        if exchange.state == State::Queued {
+            let peer = exchange.peer;
+            self.peers[peer].queue.remove(&mut self.exchanges, index);
+        } else {
+            self.tell_abandoned(cx, index, Reason::Cancelled);
+        }
+        self.end(cx, index, true);
+    }
+
+    /// Reports to a peer's controller that the network calls it unreachable.
+    pub(crate) fn signal_unreachable(&mut self, cx: &Context, peer: PeerIndex) {
+        let controller = self.peers[peer].congestion.controller();
+        controller.on_signal(cx.now, Signal::Unreachable);
+    }
+
+    /// The exchanges with a peer that satisfy the predicate.
+    pub(crate) fn exchanges_with(
+        &self,
+        peer: PeerIndex,
+        is: impl Fn(&Exchange) -> bool,
+    ) -> Vec<u32> {
+        let all = self.exchanges.iter();
+        let of_peer = all.filter(|(_, exchange)| exchange.peer == peer && is(exchange));
+        of_peer.map(|(index, _)| index as u32).collect()
+    }
+
+    /// Ends an exchange, if it is still there, because its peer cannot be reached.
+    pub(crate) fn abandon_unreachable(&mut self, cx: &mut Context, index: u32, failure: Failure) {
+        let Some(exchange) = self.exchanges.get(index as usize) else {
+            return;
+        };
+        if exchange.state == State::Queued {
+            let peer = exchange.peer;
+            self.peers[peer].queue.remove(&mut self.exchanges, index);
+        }
+        self.abandon(cx, index, Reason::Unreachable, failure);
+    }
+
+    /// Removes all observers of a peer.
+    pub(crate) fn remove_observers_of(&mut self, cx: &mut Context, peer: PeerIndex) {
+        while let Some(observer) = self
+            .notifications
+            .observers
+            .first_of_peer(self.peers[peer].first_observer)
+        {
+            self.remove_observer(cx, observer);
+        }
+    }
+
+    /// Removes an exchange and continues its peer's queue.
+    pub(crate) fn end(&mut self, cx: &mut Context, index: u32, abandoned: bool) {
+        let peer = self.retire(cx, index, abandoned);
+        self.pump(cx, peer);
+        // What an answer leads to comes first: `on_frame` looks again after it.
+        if abandoned {
+            self.close_if_released(cx, self.peers[peer].address);
+        }
+    }
+
+    /// Removes an exchange.
+    pub(crate) fn retire(&mut self, cx: &mut Context, index: u32, abandoned: bool) -> PeerIndex {
+        self.release_aggregate(cx, index);
+        let state = self.exchanges[index as usize].state;
+        if state == State::Queued {
+            self.exchange_leaves(index);
+        }
+        if matches!(
+            state,
+            State::Unacknowledged | State::Waiting { counted: true }
+        ) && (self.exchanges[index as usize].confirmable
+            || self.exchanges[index as usize].purpose.wants_response())
+        {
+            self.release_window(index);
+        }
+        let exchange = self.exchanges.remove(index as usize);
+        self.index.remove(&exchange, index);
+        cx.timers.remove(exchange.timer_id);
+        let peer = &mut self.peers[exchange.peer];
+        peer.users -= 1;
+        if let Some(observer) = exchange.purpose.observer() {
+            self.notifications.observers.leave(observer, index);
+        }
+        if let (Some(id), Some(first)) = (exchange.id, exchange.transmissions.first())
+            && exchange.transmissions.len() > 1
+        {
+            if self.ended.len() >= ENDED_REMEMBERED {
+                self.ended.pop_front();
+            }
+            self.ended.push_back(Ended {
+                kind: exchange.purpose.kind(),
+                peer: self.peers[exchange.peer].address,
+                id,
+                token: exchange.token,
+                counting: exchange.counting,
+                named: exchange.named,
+                began: first.at,
+                sent: exchange.transmissions.len() as u8,
+                answers: u8::from(!abandoned),
+                abandoned,
+            });
+        }
+        if exchange.purpose == Purpose::Response {
+            self.responses -= 1;
+        }
+        cx.spare_buffer(exchange.bytes);
+        exchange.peer
+    }
+}

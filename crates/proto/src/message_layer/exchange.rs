@@ -1,0 +1,259 @@
+//! State of an exchange, and of an ended one.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use carob_cc::TransmissionParameters;
+use carob_cc::bottleneck_group::GroupPacketState;
+use carob_cc::controller::{CopyTagging, Timer};
+use carob_cc::evidence::{Kind, Transmission};
+use carob_cc::time::{Duration, Instant};
+use smallvec::SmallVec;
+
+use crate::address::PeerIndex;
+use crate::codec::{BlockValue, MessageId, TokenKey};
+use crate::config::LATENESS;
+use crate::observe::observers::ObserverIndex;
+use crate::timers::TimerId;
+
+/// The purpose of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A request of this endpoint, or one block of it.
+    Request {
+        operation: u32,
+        block1: Option<BlockValue>,
+        block2: Option<BlockValue>,
+    },
+    /// A request ended without a response, as permitted (RFC 7967); one may still come.
+    ResponseSuppressed,
+    /// A multicast request of this endpoint.
+    Multicast { request: u32 },
+    /// A ping of this endpoint: an empty CON, answered by RST.
+    Ping { operation: u32 },
+    /// A separate response of this endpoint.
+    Response,
+    /// A notification to an observer.
+    Notification { observer: ObserverIndex },
+}
+
+impl Purpose {
+    pub(crate) fn wants_response(self) -> bool {
+        matches!(
+            self,
+            Self::Request { .. } | Self::ResponseSuppressed | Self::Multicast { .. }
+        )
+    }
+
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Response => Kind::Response,
+            Self::Notification { .. } => Kind::Notification,
+            Self::Request { .. }
+            | Self::ResponseSuppressed
+            | Self::Multicast { .. }
+            | Self::Ping { .. } => Kind::Request,
+        }
+    }
+
+    pub(crate) fn operation(self) -> Option<u32> {
+        match self {
+            Self::Request { operation, .. } | Self::Ping { operation } => Some(operation),
+            Self::ResponseSuppressed
+            | Self::Multicast { .. }
+            | Self::Response
+            | Self::Notification { .. } => None,
+        }
+    }
+
+    pub(crate) fn multicast(self) -> Option<u32> {
+        match self {
+            Self::Multicast { request } => Some(request),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn observer(self) -> Option<ObserverIndex> {
+        match self {
+            Self::Notification { observer } => Some(observer),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// In its peer's queue.
+    Queued,
+    /// A CON, its timer running.
+    Unacknowledged,
+    /// Acknowledged or NON; a response is pending. `counted` against the window.
+    Waiting { counted: bool },
+}
+
+/// A message to be submitted.
+pub(crate) struct Submission {
+    pub(crate) purpose: Purpose,
+    pub(crate) confirmable: bool,
+    pub(crate) token: TokenKey,
+    /// By its token, or undecided.
+    pub(crate) counting: CopyTagging,
+    /// The message, its type and Message ID still open.
+    pub(crate) bytes: Vec<u8>,
+    /// Expected bytes of the reply; 0 if unknown.
+    pub(crate) answer_bytes: u32,
+    pub(crate) parameters: Option<Box<TransmissionParameters>>,
+    /// The bytes of all transmissions together, by the anti-amplification limit.
+    pub(crate) budget: usize,
+    /// The part of the request that the message layer acts on.
+    pub(crate) request: RequestTraits,
+}
+
+/// The properties of a request that decide how its exchanges end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequestTraits {
+    /// The wait for an optional response (RFC 7967).
+    pub(crate) suppressed: Option<SuppressedWait>,
+    /// May be repeated over another connection (RFC 7252 5.1).
+    pub(crate) idempotent: bool,
+}
+
+/// The wait for an optional response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SuppressedWait {
+    /// A duration.
+    For(Duration),
+    /// ACK_TIMEOUT.
+    AckTimeout,
+}
+
+/// The budget of messages to validated addresses, and of those that no datagram caused.
+pub(crate) const UNLIMITED: usize = usize::MAX;
+
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) peer: PeerIndex,
+    pub(crate) purpose: Purpose,
+    pub(crate) state: State,
+    pub(crate) confirmable: bool,
+    /// The token of its transmissions, except for a last byte that counts.
+    pub(crate) token: TokenKey,
+    /// The copy tagging in use.
+    pub(crate) counting: CopyTagging,
+    /// The transmission that its reply named, if any.
+    pub(crate) named: Option<u8>,
+    pub(crate) id: Option<MessageId>,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) answer_bytes: u32,
+    pub(crate) request: RequestTraits,
+    pub(crate) parameters: Option<Box<TransmissionParameters>>,
+    /// Bytes charged to a [budget](crate::message_layer::bottleneck_group) shared with other peers.
+    pub(crate) budgeted: u32,
+    /// The budget's state of this exchange.
+    pub(crate) group_state: GroupPacketState,
+    /// The remaining bytes of its transmissions; `u32::MAX` without a limit.
+    pub(crate) budget: u32,
+    pub(crate) timer: Timer,
+    pub(crate) timer_id: TimerId,
+    /// The accumulated lateness of its timers.
+    pub(crate) late: Duration,
+    pub(crate) transmissions: SmallVec<[Transmission; 2]>,
+    /// First sent over a connection that has ended.
+    pub(crate) resent: bool,
+    /// The first transmission with the current Message ID: above 0 once a notification was
+    /// superseded by a newer one (RFC 7641 4.5.2).
+    pub(crate) first_of_id: u8,
+    /// While queued: the exchange behind it.
+    pub(crate) queued_next: u32,
+}
+
+impl Exchange {
+    /// Returns whether it is in its peer's queue.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.state == State::Queued
+    }
+
+    pub(crate) fn in_flight_bytes(&self) -> u32 {
+        (self.bytes.len() as u32).saturating_add(self.answer_bytes)
+    }
+
+    /// Returns whether its budget permits another transmission.
+    pub(crate) fn has_budget(&self) -> bool {
+        self.budget as usize >= self.bytes.len()
+    }
+
+    /// Returns whether a retransmission would miss MAX_TRANSMIT_SPAN only because the timer was
+    /// served late: that opportunity is lost (RFC 7252 4.2). Controllers with timers beyond the
+    /// span are restrained by [`outlives`](Self::outlives).
+    pub(crate) fn missed(&mut self, now: Instant, span: Duration) -> bool {
+        let (Some(first), Some(last)) = (self.transmissions.first(), self.transmissions.last())
+        else {
+            return false;
+        };
+        let late = now.since(last.at).saturating_sub(self.timer.timeout);
+        self.late += late;
+        let since = now.since(first.at);
+        self.late > LATENESS && since > span && since.saturating_sub(self.late) <= span
+    }
+
+    /// Returns whether a retransmission might arrive after its receiver has forgotten the original,
+    /// and would be executed again (RFC 7252 4.4, 4.5).
+    pub(crate) fn outlives(&self, now: Instant, parameters: &TransmissionParameters) -> bool {
+        let since = |first: &Transmission| now.since(first.at) + parameters.max_latency;
+        let since = self.transmissions.first().map(since);
+        since.is_some_and(|since| since > parameters.exchange_lifetime())
+    }
+
+    /// The time at which an unanswered NON stops counting: once PROBING_RATE has paid for it (RFC
+    /// 7252 4.7).
+    pub(crate) fn paid_after(&self, parameters: &TransmissionParameters) -> Duration {
+        let bytes = self.bytes.len() as u64;
+        let paid = Duration::from_secs(bytes.div_ceil(u64::from(parameters.probing_rate.max(1))));
+        paid.min(parameters.exchange_lifetime())
+    }
+
+    /// Returns whether it is the first message of a request, or a ping.
+    pub(crate) fn begins_request(&self) -> bool {
+        match self.purpose {
+            Purpose::Request { block1, block2, .. } => {
+                let first = |block: Option<BlockValue>| block.is_none_or(|block| block.number == 0);
+                first(block1) && first(block2)
+            }
+            Purpose::Ping { .. } => true,
+            Purpose::Multicast { .. }
+            | Purpose::Response
+            | Purpose::Notification { .. }
+            | Purpose::ResponseSuppressed => false,
+        }
+    }
+
+    /// The lookup key of its token.
+    pub(crate) fn token_key(&self) -> TokenKey {
+        self.token
+    }
+
+    pub(crate) fn set_token(&mut self, token: TokenKey) {
+        self.token = token;
+    }
+
+    pub(crate) fn retransmissions(&self) -> u8 {
+        u8::try_from(self.transmissions.len().saturating_sub(1)).unwrap_or(u8::MAX)
+    }
+}
+
+/// An ended exchange with retransmissions, kept for replies to its other transmissions.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) peer: SocketAddr,
+    pub(crate) kind: Kind,
+    pub(crate) id: MessageId,
+    pub(crate) token: TokenKey,
+    pub(crate) counting: CopyTagging,
+    /// The transmission that its last reply named, if any.
+    pub(crate) named: Option<u8>,
+    pub(crate) began: Instant,
+    pub(crate) sent: u8,
+    pub(crate) answers: u8,
+    pub(crate) abandoned: bool,
+}

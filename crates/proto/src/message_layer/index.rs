@@ -1,0 +1,118 @@
+//! Exchanges by (peer, Message ID) and by (peer, token).
+//!
+//! Tokens are indexed without their last byte, which may count copies.
+
+use core::hash::{BuildHasher, Hash};
+
+use hashbrown::HashTable;
+use slab::Slab;
+
+use crate::address::PeerIndex;
+use crate::codec::{MessageId, TokenKey};
+use crate::keyed_hash::KeyedState;
+use crate::message_layer::Exchange;
+
+/// Exchanges by (peer, Message ID) and by (peer, token).
+#[derive(Debug)]
+pub(crate) struct ExchangeIndex {
+    state: KeyedState,
+    by_id: HashTable<u32>,
+    by_token: HashTable<u32>,
+}
+
+impl ExchangeIndex {
+    pub(crate) fn new(seed: u64) -> Self {
+        let state = KeyedState::with_seed(seed);
+        Self {
+            state,
+            by_id: HashTable::new(),
+            by_token: HashTable::new(),
+        }
+    }
+
+    fn hash(&self, key: impl Hash) -> u64 {
+        self.state.hash_one(key)
+    }
+
+    pub(crate) fn find_id(
+        &self,
+        all: &Slab<Exchange>,
+        peer: PeerIndex,
+        id: MessageId,
+    ) -> Option<u32> {
+        let matches = |&i: &u32| all[i as usize].id == Some(id) && all[i as usize].peer == peer;
+        self.by_id.find(self.hash((peer, id.0)), matches).copied()
+    }
+
+    /// The exchange that a message of a peer with this token belongs to.
+    pub(crate) fn find_token(
+        &self,
+        all: &Slab<Exchange>,
+        peer: PeerIndex,
+        token: &TokenKey,
+    ) -> Option<u32> {
+        self.find_by_token(all, peer, token, |exchange| exchange.goes_by(token))
+    }
+
+    /// The exchange with a peer that satisfies the predicate, among those whose tokens differ at
+    /// most in the last byte. Short tokens may have many.
+    pub(crate) fn find_by_token(
+        &self,
+        all: &Slab<Exchange>,
+        peer: PeerIndex,
+        token: &TokenKey,
+        is: impl Fn(&Exchange) -> bool,
+    ) -> Option<u32> {
+        let matches = |&i: &u32| {
+            let exchange = &all[i as usize];
+            exchange.peer == peer && is(exchange)
+        };
+        self.by_token
+            .find(self.hash((peer, token.stem())), matches)
+            .copied()
+    }
+
+    pub(crate) fn add_id(&mut self, all: &Slab<Exchange>, index: u32) {
+        let Self { state, by_id, .. } = self;
+        let key = |i: u32| {
+            (
+                all[i as usize].peer,
+                all[i as usize].id.map(|id| id.0).unwrap_or_default(),
+            )
+        };
+        by_id.insert_unique(state.hash_one(key(index)), index, |&i| {
+            state.hash_one(key(i))
+        });
+    }
+
+    pub(crate) fn add_token(&mut self, all: &Slab<Exchange>, index: u32) {
+        let Self {
+            state, by_token, ..
+        } = self;
+        let hash = |i: u32| state.hash_one((all[i as usize].peer, all[i as usize].token.stem()));
+        by_token.insert_unique(hash(index), index, |&i| hash(i));
+    }
+
+    pub(crate) fn remove_id(&mut self, exchange: &Exchange, index: u32) {
+        if let Some(id) = exchange.id
+            && let Ok(found) = self
+                .by_id
+                .find_entry(self.hash((exchange.peer, id.0)), |&i| i == index)
+        {
+            found.remove();
+        }
+    }
+
+    pub(crate) fn remove(&mut self, exchange: &Exchange, index: u32) {
+        self.remove_id(exchange, index);
+        self.remove_token(exchange, index);
+    }
+
+    /// Removes an exchange from the token index, before its token changes.
+    pub(crate) fn remove_token(&mut self, exchange: &Exchange, index: u32) {
+        let hash = self.hash((exchange.peer, exchange.token.stem()));
+        if let Ok(found) = self.by_token.find_entry(hash, |&i| i == index) {
+            found.remove();
+        }
+    }
+}

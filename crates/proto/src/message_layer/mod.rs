@@ -1,0 +1,610 @@
+//! The message layer: queueing, transmission, retransmission and matching (RFC 7252 4, 5.3.2).
+//!
+//! An exchange is one message of this endpoint and its outcome: a request or one block of it, a
+//! separate response, a notification, a ping. It is queued at its peer until the controller's
+//! window and pacing admit it. It is unacknowledged while its timer runs, then waits for a
+//! response, and ends.
+
+pub(crate) mod bottleneck_group;
+mod copy_tagging;
+mod end;
+mod exchange;
+mod index;
+mod input;
+mod matching;
+mod no_response;
+pub(crate) mod notification_queue;
+pub(crate) mod notify;
+pub(crate) mod observation_tokens;
+pub(crate) mod peer;
+mod queue;
+mod separate_response;
+pub(crate) mod session;
+pub(crate) mod tokens;
+
+use alloc::boxed::Box;
+use core::net::SocketAddr;
+
+use carob_cc::TransmissionParameters;
+use carob_cc::bottleneck_group::GroupPacketState;
+use carob_cc::controller::Timer;
+use carob_cc::evidence::{Expired, Kind, Lost, Reason, SendCandidate, Sent, Start, Transmission};
+use carob_cc::time::{Duration, Instant};
+use smallvec::SmallVec;
+
+use crate::address::PeerIndex;
+use crate::carrier::Carrier;
+use crate::codec::{MessageId, Type};
+use crate::config::Tracing;
+use crate::context::{Context, Owner};
+use crate::event::{Failure, RequestError};
+use crate::message_id::MessageIds;
+use crate::message_layer::bottleneck_group::NONE as NO_AGGREGATE;
+use crate::message_layer::notify::ACKNOWLEDGEMENT_BYTES;
+use crate::message_layer::peer::AddressState;
+use crate::trace::TraceEvent;
+use crate::writing::set_header;
+
+pub(crate) use crate::message_layer::queue::Queue;
+
+pub(crate) use crate::message_layer::exchange::{
+    Ended, Exchange, Purpose, RequestTraits, State, Submission, SuppressedWait, UNLIMITED,
+};
+pub(crate) use crate::message_layer::index::ExchangeIndex;
+
+/// When a queued message may leave.
+enum Departure {
+    /// Now, with this Message ID.
+    Now(MessageId),
+    /// At this time, by its controller's pacing.
+    At(Instant),
+    /// At this time, when a Message ID is free.
+    WithoutId(Instant),
+    /// When something else has ended.
+    Later,
+}
+
+impl Carrier {
+    /// The peer at `address`, added if unknown.
+    pub(crate) fn peer(
+        &mut self,
+        cx: &mut Context,
+        address: SocketAddr,
+    ) -> Result<PeerIndex, RequestError> {
+        self.peer_as(cx, address, AddressState::Initiated)
+    }
+
+    /// The peer at `address` after a message from it, added if unknown.
+    pub(crate) fn peer_that_came(
+        &mut self,
+        cx: &mut Context,
+        address: SocketAddr,
+    ) -> Result<PeerIndex, RequestError> {
+        let address_state = if self.admission.is_validated(cx, address) {
+            AddressState::Validated
+        } else {
+            AddressState::Unvalidated
+        };
+        self.peer_as(cx, address, address_state)
+    }
+
+    pub(crate) fn peer_as(
+        &mut self,
+        cx: &mut Context,
+        address: SocketAddr,
+        address_state: AddressState,
+    ) -> Result<PeerIndex, RequestError> {
+        let lifetime = cx.lifetimes.exchange;
+        let settings = self.settings.get(&address);
+        let (config, random) = (&cx.config, &mut cx.random);
+        let index = self
+            .peers
+            .find_or_add(cx.now, lifetime, (address, address_state), || {
+                let choice = settings.and_then(|s| s.controller.as_ref());
+                let congestion = choice.unwrap_or(&config.controller).build(address);
+                (
+                    congestion,
+                    MessageIds::starting_at((random.next_u32() >> 16) as u16),
+                )
+            })
+            .map_err(|_| RequestError::PeersFull)?;
+        let state = &mut self.peers[index];
+        if state.aggregate == NO_AGGREGATE && state.tally.transmissions == 0 {
+            state.aggregate = self.aggregates.of(address);
+        }
+        if let Some(parameters) = settings.and_then(|s| s.parameters) {
+            self.peers[index]
+                .parameters
+                .get_or_insert_with(|| Box::new(parameters));
+        }
+        Ok(index)
+    }
+
+    /// Returns whether a peer's queue takes another message.
+    pub(crate) fn has_room(&self, cx: &Context, peer: PeerIndex) -> bool {
+        self.peers[peer].queue.len() < cx.config.limits.queue
+    }
+
+    /// Queues a message at its peer and sends it if permitted.
+    pub(crate) fn submit(
+        &mut self,
+        cx: &mut Context,
+        peer: PeerIndex,
+        submission: Submission,
+    ) -> u32 {
+        let Submission {
+            purpose,
+            confirmable,
+            token,
+            counting,
+            bytes,
+            answer_bytes,
+            parameters,
+            budget,
+            request,
+        } = submission;
+        let entry = self.exchanges.vacant_entry();
+        let index = entry.key() as u32;
+        entry.insert(Exchange {
+            peer,
+            purpose,
+            state: State::Queued,
+            confirmable,
+            token,
+            counting,
+            named: None,
+            id: None,
+            bytes,
+            answer_bytes,
+            request,
+            parameters,
+            budgeted: 0,
+            group_state: GroupPacketState::default(),
+            budget: u32::try_from(budget).unwrap_or(u32::MAX),
+            timer: Timer::default(),
+            timer_id: cx.timers.add(Owner::Exchange(index)),
+            late: Duration::ZERO,
+            transmissions: SmallVec::new(),
+            resent: false,
+            first_of_id: 0,
+            queued_next: u32::MAX,
+        });
+        self.exchange_waits(index);
+        if let Some(observer) = purpose.observer()
+            && cx.supersedes_notifications()
+        {
+            self.notifications.observers[observer].exchange = index;
+        }
+        // Over a connection, the reply to a ping is matched by its token, too.
+        let by_token =
+            purpose.wants_response() || (cx.is_stream() && matches!(purpose, Purpose::Ping { .. }));
+        if by_token {
+            self.index.add_token(&self.exchanges, index);
+        }
+        self.peers[peer].users += 1;
+        self.peers[peer].queue.push(&mut self.exchanges, index);
+        self.pump(cx, peer);
+        index
+    }
+
+    /// Sends messages of a peer's queue as its controller permits.
+    ///
+    /// Notifications held back by the controller delay only each other: a request or a response
+    /// behind them is not blocked.
+    pub(crate) fn pump(&mut self, cx: &mut Context, peer: PeerIndex) {
+        if cx.is_stream() {
+            return self.pump_connection(cx, peer);
+        }
+        if !self.has_session(cx, peer) {
+            return;
+        }
+        // The time of the next attempt.
+        let mut later = None;
+        let (mut before, mut holding) = (None, false);
+        while let Some(index) = self.peers[peer].queue.next(&self.exchanges, before) {
+            let kind = self.exchanges[index as usize].purpose.kind();
+            if kind == Kind::Notification && (holding || self.follows_unacknowledged(index)) {
+                before = Some(index);
+                continue;
+            }
+            self.bring_up_to_date(cx, index);
+            let parameters = self.exchange_parameters(cx, index);
+            match self.departure(cx, index, &parameters) {
+                Departure::Now(id) => {
+                    self.peers[peer].queue.take(&mut self.exchanges, before);
+                    self.send_first(cx, index, id, &parameters);
+                }
+                Departure::At(earliest) if kind == Kind::Notification => {
+                    later = Some(earliest);
+                    holding = true;
+                    before = Some(index);
+                }
+                Departure::At(at) | Departure::WithoutId(at) => {
+                    later = Some(later.map_or(at, |before: Instant| before.min(at)));
+                    break;
+                }
+                // The next reply triggers another attempt.
+                Departure::Later => break,
+            }
+        }
+        self.wake_at(cx, peer, later);
+    }
+
+    /// Looks at a peer's queue again at this time; if at none, when something of it ends.
+    #[inline]
+    fn wake_at(&mut self, cx: &mut Context, peer: PeerIndex, later: Option<Instant>) {
+        let state = &mut self.peers[peer];
+        if let Some(later) = later {
+            let wake = *state
+                .wake
+                .get_or_insert_with(|| cx.timers.add(Owner::Peer(peer)));
+            cx.timers.set(wake, later);
+        } else if state.queue.is_empty()
+            && let Some(wake) = state.wake.take()
+        {
+            cx.timers.remove(wake);
+        }
+    }
+
+    /// When a queued message may leave: as its peer's window and controller, its bottleneck group and
+    /// the free Message IDs allow.
+    #[inline]
+    fn departure(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        parameters: &TransmissionParameters,
+    ) -> Departure {
+        let exchange = &self.exchanges[index as usize];
+        let (peer, kind) = (exchange.peer, exchange.purpose.kind());
+        let window = self.window(cx, peer);
+        let state = &self.peers[peer];
+        let in_flight = state
+            .outstanding_bytes
+            .saturating_add(exchange.in_flight_bytes());
+        if state.outstanding >= window.exchanges
+            || (state.outstanding > 0 && in_flight > window.bytes)
+        {
+            return Departure::Later;
+        }
+        let bytes = exchange.bytes.len() as u32;
+        let candidate = SendCandidate::new(cx.now, parameters, bytes)
+            .with_kind(kind)
+            .with_confirmable(exchange.confirmable);
+        let congestion = state.congestion.as_ref();
+        let earliest = congestion.earliest_departure_time(&candidate);
+        if earliest > cx.now {
+            return Departure::At(earliest);
+        }
+        let confirmable =
+            exchange.confirmable || self.aggregates.must_confirm(state.aggregate, kind);
+        let multicast = exchange.purpose.multicast().is_some();
+        if !self.aggregate_lets_go(cx, peer, bytes, confirmable) {
+            return Departure::Later;
+        }
+        let lifetime = self.exchange_lifetime(cx, index);
+        let id = if multicast {
+            self.group_ids.next(cx.now, lifetime)
+        } else {
+            let ids = &mut self.peers[peer].message_ids;
+            ids.next(cx.now, lifetime, cx.config.groups)
+        };
+        match id {
+            Ok(id) => Departure::Now(id),
+            Err(at) => Departure::WithoutId(at),
+        }
+    }
+
+    pub(crate) fn exchange_parameters(&self, cx: &Context, index: u32) -> TransmissionParameters {
+        let exchange = &self.exchanges[index as usize];
+        exchange
+            .parameters
+            .as_deref()
+            .copied()
+            .unwrap_or_else(|| self.parameters(cx, exchange.peer))
+    }
+
+    /// EXCHANGE_LIFETIME of an exchange; computed only where its parameters are not the endpoint's.
+    pub(crate) fn exchange_lifetime(&self, cx: &Context, index: u32) -> Duration {
+        let exchange = &self.exchanges[index as usize];
+        if exchange.parameters.is_none() && self.peers[exchange.peer].parameters.is_none() {
+            cx.lifetimes.exchange
+        } else {
+            self.exchange_parameters(cx, index).exchange_lifetime()
+        }
+    }
+
+    pub(crate) fn send_first(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        id: MessageId,
+        parameters: &TransmissionParameters,
+    ) {
+        self.exchange_leaves(index);
+        let exchange = &mut self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let kind = exchange.purpose.kind();
+        exchange.id = Some(id);
+        let candidate =
+            SendCandidate::new(cx.now, parameters, exchange.bytes.len() as u32).with_kind(kind);
+        if !exchange.confirmable
+            && exchange.purpose.multicast().is_none()
+            && ((peer.congestion.as_ref()).must_confirm(&candidate.with_confirmable(false))
+                || self.aggregates.must_confirm(peer.aggregate, kind))
+        {
+            exchange.confirmable = true;
+        }
+        self.begin_counting(cx, index);
+        let exchange = &mut self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        if exchange.confirmable {
+            let start = Start::new(cx.now, parameters)
+                .with_running(peer.outstanding)
+                .with_kind(kind);
+            let controller = peer.congestion.controller();
+            exchange.timer = controller.first_timeout(&start, &mut *cx.random);
+            cx.counters.timeouts.add(exchange.timer.timeout);
+        }
+        let message_type = if exchange.confirmable {
+            Type::Confirmable
+        } else {
+            Type::NonConfirmable
+        };
+        set_header(&mut exchange.bytes, message_type, id);
+        let answered = exchange.confirmable || exchange.purpose.wants_response();
+        if answered {
+            peer.outstanding += 1;
+            let bytes = exchange.in_flight_bytes();
+            peer.outstanding_bytes = peer.outstanding_bytes.saturating_add(bytes);
+        }
+        self.start_timer(cx, index, parameters);
+        self.index.add_id(&self.exchanges, index);
+        self.send_copy(cx, index, parameters);
+        if !answered {
+            self.on_unconfirmed_sent(index, id);
+            self.retire(cx, index, false);
+        }
+    }
+
+    /// Starts the timer of a message that is about to leave: until its ACK is due, or until a NON is
+    /// paid for (RFC 7252 4.7).
+    #[inline]
+    fn start_timer(&mut self, cx: &mut Context, index: u32, parameters: &TransmissionParameters) {
+        let exchange = &mut self.exchanges[index as usize];
+        let timer = exchange.timer_id;
+        if exchange.confirmable {
+            exchange.state = State::Unacknowledged;
+            if let Some(observer) = exchange.purpose.observer() {
+                self.notifications.observers[observer].exchange = index;
+            }
+            cx.timers.set(timer, cx.now + exchange.timer.timeout);
+        } else {
+            exchange.state = State::Waiting { counted: true };
+            let paid = exchange.paid_after(parameters);
+            let wait = self.suppressed_after(cx, index).unwrap_or(Duration::MAX);
+            cx.timers.set(timer, cx.now + wait.min(paid));
+        }
+    }
+
+    /// Notes the Message ID of a NON notification, should a Reset answer it.
+    #[inline]
+    fn on_unconfirmed_sent(&mut self, index: u32, id: MessageId) {
+        let exchange = &self.exchanges[index as usize];
+        let observer = match exchange.purpose {
+            // The response to a registration is the first notification.
+            Purpose::Response => {
+                let first = self.peers[exchange.peer].first_observer;
+                self.notifications.observers.find(first, &exchange.token)
+            }
+            purpose => purpose.observer(),
+        };
+        if let Some(observer) = observer {
+            let observer = &mut self.notifications.observers[observer];
+            observer.sent_as(id);
+            observer.unconfirmed = observer.unconfirmed.saturating_add(1);
+        }
+    }
+
+    /// Rewrites a queued notification if there is a newer state, and decides whether it is
+    /// confirmable.
+    pub(crate) fn bring_up_to_date(&mut self, cx: &mut Context, index: u32) {
+        let Some(observer) = self.exchanges[index as usize].purpose.observer() else {
+            return;
+        };
+        if cx.supersedes_notifications() && self.notifications.observers.is_behind(observer) {
+            let mut bytes = core::mem::take(&mut self.exchanges[index as usize].bytes);
+            // On an error the earlier content stays.
+            self.write_notification(cx, observer, &mut bytes);
+            self.exchanges[index as usize].bytes = bytes;
+        }
+        let confirmable = self.tells_confirmably(cx, observer);
+        let exchange = &mut self.exchanges[index as usize];
+        exchange.confirmable |= confirmable;
+        if exchange.confirmable {
+            exchange.answer_bytes = ACKNOWLEDGEMENT_BYTES;
+        }
+    }
+
+    /// Supersedes an unacknowledged notification by a newer state: a new message that continues its
+    /// retransmission count and timer (RFC 7641 4.5.2).
+    pub(crate) fn supersede(&mut self, cx: &mut Context, index: u32) {
+        let lifetime = self.exchange_lifetime(cx, index);
+        let exchange = &self.exchanges[index as usize];
+        let supersedes = cx.supersedes_notifications();
+        let behind = |observer| supersedes && self.notifications.observers.is_behind(observer);
+        if !exchange.purpose.observer().is_some_and(behind) {
+            return;
+        }
+        // Without a free Message ID the older state is retransmitted; the newer follows.
+        let peer = exchange.peer;
+        let Ok(id) = self.peers[peer]
+            .message_ids
+            .next(cx.now, lifetime, cx.config.groups)
+        else {
+            return;
+        };
+        self.release_window(index);
+        self.bring_up_to_date(cx, index);
+        self.index.remove_id(&self.exchanges[index as usize], index);
+        let exchange = &mut self.exchanges[index as usize];
+        let before = exchange.id.replace(id);
+        exchange.first_of_id = exchange.transmissions.len() as u8;
+        exchange.bytes[0] = exchange.bytes[0] & 0xcf | (Type::Confirmable as u8) << 4;
+        exchange.bytes[2..4].copy_from_slice(&id.0.to_be_bytes());
+        let bytes = exchange.in_flight_bytes();
+        let peer = &mut self.peers[peer];
+        peer.outstanding += 1;
+        peer.outstanding_bytes = peer.outstanding_bytes.saturating_add(bytes);
+        let address = peer.address;
+        self.index.add_id(&self.exchanges, index);
+        if let Some(id) = before {
+            cx.trace(address, TraceEvent::Superseded { id });
+        }
+    }
+
+    /// Sends one transmission of an exchange's message and reports it to the controller.
+    pub(crate) fn send_copy(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        parameters: &TransmissionParameters,
+    ) {
+        self.charge_aggregate(cx, index);
+        let exchange = &mut self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let retransmissions = u8::try_from(exchange.transmissions.len()).unwrap_or(u8::MAX);
+        let bytes = exchange.bytes.len() as u32;
+        let sent = Sent::new(cx.now, parameters, bytes)
+            .with_retransmissions(retransmissions)
+            .with_kind(exchange.purpose.kind())
+            .with_confirmable(exchange.confirmable)
+            .with_answer_bytes(exchange.answer_bytes)
+            .with_application_limited(peer.queue.is_empty());
+        let state = peer.congestion.controller().on_sent(&sent, &mut *cx.random);
+        exchange
+            .transmissions
+            .push(Transmission { at: cx.now, state });
+        if exchange.budget != u32::MAX {
+            exchange.budget = exchange.budget.saturating_sub(bytes);
+        }
+        let tally = &mut peer.tally;
+        tally.transmissions = tally.transmissions.saturating_add(1);
+        tally.retransmissions = tally
+            .retransmissions
+            .saturating_add(u32::from(retransmissions > 0));
+        let counts = cx.counters.of_mut(exchange.purpose.kind());
+        counts.transmissions += 1;
+        counts.retransmissions += u64::from(retransmissions > 0);
+        cx.counters.sent.add(exchange.bytes.len());
+        let to = peer.address;
+        (cx.out).transmit(to, |out| out.extend_from_slice(&exchange.bytes));
+        if cx.config.trace != Tracing::Off {
+            let what = TraceEvent::Sent {
+                id: exchange.id.unwrap_or_default(),
+                kind: if exchange.confirmable {
+                    Type::Confirmable
+                } else {
+                    Type::NonConfirmable
+                },
+                retransmissions,
+                purpose: exchange.purpose.kind(),
+                timeout: exchange.confirmable.then_some(exchange.timer.timeout),
+                bytes,
+            };
+            cx.trace(to, what);
+        }
+        let peer = self.exchanges[index as usize].peer;
+        self.peers.sent(peer, cx.now);
+    }
+
+    pub(crate) fn handle_exchange_timer(&mut self, cx: &mut Context, index: u32) {
+        let parameters = self.exchange_parameters(cx, index);
+        let unanswered = self.suppressed_after(cx, index);
+        let exchange = &mut self.exchanges[index as usize];
+        match exchange.state {
+            State::Queued => debug_assert!(false, "a queued exchange has no timer"),
+            State::Unacknowledged => {
+                let peer = &mut self.peers[exchange.peer];
+                let last = exchange.transmissions.last().copied().unwrap_or_default();
+                let silent = peer.last_heard <= last.at;
+                let lost = Lost::new(cx.now, last, exchange.bytes.len() as u32, silent);
+                peer.congestion.controller().on_lost(&lost);
+                cx.counters.of_mut(exchange.purpose.kind()).expired += 1;
+                let missed = exchange.missed(cx.now, parameters.max_transmit_span());
+                let outlives = !cx.config.late_copies && exchange.outlives(cx.now, &parameters);
+                let may = !missed && !outlives && exchange.has_budget();
+                let (peer, copies) = (exchange.peer, exchange.transmissions.len() as u8);
+                let again = exchange.retransmissions() < parameters.max_retransmit && may;
+                self.tell_aggregate_lost(cx, peer);
+                if self.is_lost_trial(cx, index) {
+                    let failure = Failure::TimedOut { copies };
+                    self.retry_with_short_token(cx, index, Reason::TimedOut, failure);
+                } else if again {
+                    self.retransmit(cx, index, &parameters, silent);
+                } else {
+                    self.abandon(cx, index, Reason::TimedOut, Failure::TimedOut { copies });
+                }
+            }
+            State::Waiting { counted: true } if exchange.purpose == Purpose::ResponseSuppressed => {
+                self.end(cx, index, false);
+            }
+            State::Waiting { counted }
+                if unanswered.is_some_and(|wait| {
+                    let sent = exchange.transmissions.first().map_or(cx.now, |t| t.at);
+                    !counted || cx.config.reliable.is_some() || cx.now.since(sent) >= wait
+                }) =>
+            {
+                self.suppress_response(cx, index);
+            }
+            State::Waiting { counted: true } if cx.config.reliable.is_some() => {
+                self.abandon(cx, index, Reason::TimedOut, Failure::NoResponse);
+            }
+            // Responses of group members are not matched by the message layer.
+            State::Waiting { .. } if exchange.purpose.multicast().is_some() => {
+                self.end(cx, index, false);
+            }
+            State::Waiting { counted: true } => {
+                exchange.state = State::Waiting { counted: false };
+                let peer = exchange.peer;
+                let began = exchange.transmissions.first().map_or(cx.now, |t| t.at);
+                let wait = unanswered.unwrap_or_else(|| parameters.exchange_lifetime());
+                let end = (began + wait).max(cx.now);
+                cx.timers.set(exchange.timer_id, end);
+                self.release_window(index);
+                self.pump(cx, peer);
+            }
+            State::Waiting { counted: false } => {
+                self.abandon(cx, index, Reason::TimedOut, Failure::NoResponse);
+            }
+        }
+    }
+
+    pub(crate) fn retransmit(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        parameters: &TransmissionParameters,
+        silent: bool,
+    ) {
+        let exchange = &mut self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let Timer {
+            timeout: before,
+            state,
+        } = exchange.timer;
+        let retransmissions = exchange.retransmissions();
+        let expired =
+            Expired::new(cx.now, parameters, state, retransmissions, before).with_silent(silent);
+        let controller = peer.congestion.controller();
+        let mut timer = controller.next_timeout(&expired, &mut *cx.random);
+        if let Some(cap) = parameters.rto_max {
+            timer.timeout = timer.timeout.min(cap.max(before));
+        }
+        exchange.timer = timer;
+        cx.timers.set(exchange.timer_id, cx.now + timer.timeout);
+        self.supersede(cx, index);
+        self.count_retransmission(cx, index);
+        self.send_copy(cx, index, parameters);
+    }
+}

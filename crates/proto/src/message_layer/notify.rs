@@ -1,0 +1,442 @@
+//! Observers of this endpoint's resources, and their notifications (RFC 7641 4).
+//!
+//! Notifications are ordinary exchanges: they are in their peer's queue, under the controller's
+//! window and pacing, with requests and separate responses to that peer. Each observation has at
+//! most one queued or unacknowledged; its content is the state at the time of sending.
+
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use carob_cc::controller::CopyTagging;
+use carob_cc::time::Instant;
+
+use crate::address::PeerIndex;
+use crate::blockwise::response_cache::CachedResponse;
+use crate::blockwise::{Key, RequestedBlock};
+use crate::carrier::Carrier;
+use crate::codec::token::token_room;
+use crate::codec::{BlockSize, Code, EncodeError, MessageView, OptionNumber, TokenKey};
+use crate::config::MESSAGE_BYTES;
+use crate::context::Context;
+use crate::event::Event;
+use crate::message::{Payload, Response};
+use crate::message_layer::tokens::bytes_of;
+use crate::message_layer::{Purpose, RequestTraits, Submission, UNLIMITED};
+use crate::observe::Subject;
+use crate::observe::freshness::SEQUENCE_MAX;
+use crate::observe::observers::{CONFIRM_INTEREST, NONE, ObserverIndex};
+use crate::observe::state::State;
+use crate::trace::TraceEvent;
+use crate::writing::write_response;
+
+/// Bytes by which a notification may exceed another of the same state: a token of up to 8 bytes,
+/// and its sequence number.
+const REGISTRATION_SLACK: usize = 8 + 3;
+/// Bytes of an empty message, as an acknowledgement is.
+pub(crate) const ACKNOWLEDGEMENT_BYTES: u32 = 4;
+
+impl Carrier {
+    /// Notifies all observers of `subject` of a new state. Returns their number.
+    ///
+    /// A state not yet sent or acknowledged is superseded by this one, which is sent as soon as the
+    /// peer's controller permits. Any code but a success ends all observations of the subject (RFC
+    /// 7641 4.2). So does a state in another format than the first, which observers receive as
+    /// 4.06.
+    pub(crate) fn notify(
+        &mut self,
+        cx: &mut Context,
+        subject: Subject,
+        response: &Response,
+        confirmable: bool,
+    ) -> Result<usize, EncodeError> {
+        let count = self.notifications.observers.count(subject);
+        if count == 0 {
+            return Ok(0);
+        }
+        let wanted = RequestedBlock::block(0, cx.config.block_size);
+        let tagged = self.tagged(response, wanted);
+        let response = tagged.as_ref().unwrap_or(response);
+        // Tests the longest form, so that no observer's notification fails later.
+        let longest = cx.longest();
+        let (cut, wanted) = beginning(response, wanted)?;
+        let least = cx.least_capacity();
+        let (scratch, told) = (&mut cx.scratch, cut.as_ref().unwrap_or(response));
+        let observe = Some(SEQUENCE_MAX);
+        write_response(scratch, &least, longest, told, wanted, None, observe)?;
+        if !response.code.is_success() {
+            self.end_observations(cx, subject, response, confirmable);
+        } else if !self.notifications.observers.suits(subject, response) {
+            let refusal = Response::new(Code::NOT_ACCEPTABLE);
+            self.end_observations(cx, subject, &refusal, confirmable);
+        } else {
+            // If every state is to be sent, the previous one is sent first.
+            while !cx.supersedes_notifications()
+                && self.notifications.observers.is_telling(subject)
+                && self.notify_some(cx)
+            {}
+            let state = State {
+                response: response.clone(),
+                confirmable,
+            };
+            self.notifications.observers.change(subject, state);
+            cx.input_at = cx.now;
+        }
+        Ok(count)
+    }
+
+    /// Notifies some more observers, after all other output. Returns whether there were any. A
+    /// large fan-out therefore does not fill the memory with datagrams.
+    #[inline]
+    pub(crate) fn notify_some(&mut self, cx: &mut Context) -> bool {
+        const AT_ONCE: usize = 16;
+        for told in 0..AT_ONCE {
+            let Some(observer) = self.notifications.observers.next_to_tell() else {
+                return told > 0;
+            };
+            // With a queue of states, none is sent twice.
+            if cx.supersedes_notifications() || self.notifications.observers.is_behind(observer) {
+                self.notify_observer(cx, observer);
+            }
+        }
+        true
+    }
+
+    /// Ends all observations of `subject` with a final response of any code, sent to every observer
+    /// without the Observe option (RFC 7641 3.2, 4.2).
+    pub(crate) fn end_observations(
+        &mut self,
+        cx: &mut Context,
+        subject: Subject,
+        response: &Response,
+        confirmable: bool,
+    ) {
+        while let Some(observer) = self
+            .notifications
+            .observers
+            .find_subject(subject)
+            .and_then(|at| self.notifications.observers.first(at))
+        {
+            let state = &self.notifications.observers[observer];
+            let (peer, token) = (state.peer, state.token);
+            let to = self.peers[peer].address;
+            let size = state.size;
+            let long = (token.is_long())
+                .then(|| self.notifications.observers.long_token(observer).to_vec());
+            self.remove_observer(cx, observer);
+            let mut bytes = cx.buffer();
+            let capacity = self.capacity(cx, to);
+            let wanted = self.observer_block(cx, to, size);
+            let written = bytes_of(&token, long.as_deref());
+            let head = 64 + token_room(written.len()) + response.options.encoded_len();
+            cx.grow_scratch(&capacity, head, response.bytes().len());
+            let written = beginning(response, wanted).and_then(|(cut, wanted)| {
+                let response = cut.as_ref().unwrap_or(response);
+                let scratch = &mut cx.scratch;
+                write_response(scratch, &capacity, written, response, wanted, None, None)
+            });
+            if let Ok((length, _)) = written {
+                bytes.extend_from_slice(&cx.scratch[..length]);
+                self.send_separately(cx, to, (token, None), (confirmable, UNLIMITED), bytes);
+            }
+        }
+    }
+
+    /// Sends an observer the current state, unless an earlier notification will carry it.
+    pub(crate) fn notify_observer(&mut self, cx: &mut Context, index: ObserverIndex) {
+        let observer = &self.notifications.observers[index];
+        if observer.pending || self.is_kept_back(cx, index) {
+            return;
+        }
+        let observer = &self.notifications.observers[index];
+        let (peer, token) = (observer.peer, observer.token);
+        let mut bytes = cx.buffer();
+        if !self.write_notification(cx, index, &mut bytes) {
+            return cx.spare_buffer(bytes);
+        }
+        let submission = Submission {
+            purpose: Purpose::Notification { observer: index },
+            // Decided at the time of sending.
+            confirmable: false,
+            token,
+            counting: CopyTagging::Off,
+            bytes,
+            answer_bytes: 0,
+            parameters: None,
+            budget: UNLIMITED,
+            request: RequestTraits::default(),
+        };
+        // Each observation has at most one queued, which the queue's limit bounds; a queue of
+        // states has a limit of its own.
+        self.submit(cx, peer, submission);
+    }
+
+    /// Returns whether an observer's next notification is to be confirmable.
+    pub(crate) fn tells_confirmably(&self, cx: &Context, index: ObserverIndex) -> bool {
+        let state = self.notifications.observers.state(index);
+        state.is_some_and(|state| state.confirmable)
+            || self.notifications.observers.must_confirm(index, cx.now)
+    }
+
+    /// Writes an observer's notification of the current state. Type and Message ID are set when it
+    /// is sent. Returns false, and writes nothing, without a state.
+    pub(crate) fn write_notification(
+        &mut self,
+        cx: &mut Context,
+        index: ObserverIndex,
+        bytes: &mut Vec<u8>,
+    ) -> bool {
+        const UNTRIED: &str = "a state is tried before it is taken";
+        self.notifications.observers.mark_current(index);
+        let observer = &self.notifications.observers[index];
+        let sequence = self.peers[observer.peer].next_number();
+        let Some(State { response, .. }) = self.notifications.observers.state(index) else {
+            debug_assert!(false, "who is behind is behind a state");
+            return false;
+        };
+        let to = self.peers[observer.peer].address;
+        let capacity = self.capacity(cx, to);
+        let wanted = self.observer_block(cx, to, observer.size);
+        let Ok((cut, wanted)) = beginning(response, wanted) else {
+            debug_assert!(false, "{UNTRIED}");
+            return false;
+        };
+        let response = cut.as_ref().unwrap_or(response);
+        // The blocks may be smaller than those for which the state got an entity tag.
+        let tagged = self.tagged(response, wanted);
+        let response = tagged.as_ref().unwrap_or(response);
+        let token = match observer.token.token() {
+            Some(token) => token.as_slice(),
+            None => self.notifications.observers.long_token(index),
+        };
+        let head = 64 + token_room(token.len());
+        let needed =
+            head + response.options.encoded_len() + response.bytes().len().min(wanted.whole);
+        if cx.scratch.len() < needed.min(capacity.message) {
+            cx.scratch.resize(needed.min(capacity.message), 0);
+        }
+        let (scratch, sequence) = (&mut cx.scratch, Some(sequence));
+        let written = write_response(scratch, &capacity, token, response, wanted, None, sequence);
+        let Ok((length, keep)) = written else {
+            // The longest form was tested for most peers; this one supports less (RFC 8323 5.3.1).
+            // An error is sent, which ends the observation.
+            debug_assert!(capacity.is_small(), "{UNTRIED}");
+            let none = Response::new(Code::INTERNAL_SERVER_ERROR);
+            let none = write_response(
+                &mut cx.scratch,
+                &capacity,
+                token,
+                &none,
+                RequestedBlock::block(0, BlockSize::MIN),
+                None,
+                None,
+            );
+            let length = none.map_or(0, |(length, _)| length);
+            bytes.clear();
+            bytes.extend_from_slice(&cx.scratch[..length]);
+            return length > 0;
+        };
+        bytes.clear();
+        bytes.extend_from_slice(&cx.scratch[..length]);
+        // The rest of this state replaces the rest of the previous one.
+        if keep && let Payload::Whole(body) = &response.payload {
+            let key = Key::from_parts(self.peers[observer.peer].address, &observer.key);
+            let kept = CachedResponse {
+                code: response.code,
+                options: response.options.clone(),
+                body: body.clone(),
+            };
+            self.response_cache.keep(cx.now, key, kept);
+        }
+        true
+    }
+
+    /// The observer, and the number of this first state, for a response to a registration. `None`
+    /// if the response is not a success or has another format than earlier notifications: the
+    /// registration is then rejected.
+    pub(crate) fn answer_registration(
+        &mut self,
+        cx: &mut Context,
+        from: SocketAddr,
+        token: &TokenKey,
+        response: &Response,
+    ) -> Option<(ObserverIndex, u32)> {
+        let peer = self.peers.find(from)?;
+        let first = self.peers[peer].first_observer;
+        let index = self.notifications.observers.find(first, token)?;
+        let begins = response.code.is_success()
+            && self.notifications.observers.may_begin_with(index, response);
+        if !begins {
+            self.remove_observer(cx, index);
+            return None;
+        }
+        self.notifications.observers.mark_registered(index);
+        Some((index, self.peers[peer].next_number()))
+    }
+
+    /// Handles the rejection, or the timeout, of the response to a request with this token. If it
+    /// was the first notification of an observer without a later registration than `began`, the
+    /// observer is removed (RFC 7641 4.5).
+    pub(crate) fn registration_refused(
+        &mut self,
+        cx: &mut Context,
+        peer: PeerIndex,
+        token: &TokenKey,
+        began: Instant,
+    ) {
+        let first = self.peers[peer].first_observer;
+        if let Some(index) = self.notifications.observers.find(first, token)
+            && self.notifications.observers[index].confirmed <= began
+        {
+            self.remove_observer(cx, index);
+        }
+    }
+
+    /// Records the first state sent to an observer, in a message of `length` bytes.
+    pub(crate) fn registration_answered(
+        &mut self,
+        cx: &mut Context,
+        index: ObserverIndex,
+        response: &Response,
+        length: usize,
+    ) {
+        // Another observer's token and number may be longer.
+        let slack = token_room(cx.longest_token()) + REGISTRATION_SLACK;
+        if length + slack <= MESSAGE_BYTES {
+            self.notifications.observers.remember_state(index, response);
+        }
+        self.tell_what_changed(cx, index);
+    }
+
+    /// Sends changes made while a registration was being answered.
+    pub(crate) fn tell_what_changed(&mut self, cx: &mut Context, index: ObserverIndex) {
+        if self.notifications.observers.get(index).is_some()
+            && self.notifications.observers.is_behind(index)
+        {
+            self.notify_observer(cx, index);
+        }
+    }
+
+    pub(crate) fn notification_acknowledged(&mut self, cx: &mut Context, index: ObserverIndex) {
+        // The observer may have been removed while its peer's queue was processed.
+        if self.notifications.observers.get(index).is_some() {
+            self.notifications.observers.confirm(index, cx.now);
+            self.tell_what_changed(cx, index);
+        }
+    }
+
+    /// A request with Observe 1 (RFC 7641 3.6).
+    pub(crate) fn deregister(&mut self, cx: &mut Context, from: SocketAddr, token: &TokenKey) {
+        let Some(peer) = self.peers.find(from) else {
+            return;
+        };
+        let first = self.peers[peer].first_observer;
+        if let Some(index) = self.notifications.observers.find(first, token) {
+            self.remove_observer(cx, index);
+        }
+    }
+
+    /// Removes an observer and its queued notifications.
+    pub(crate) fn remove_observer(&mut self, cx: &mut Context, index: ObserverIndex) {
+        let peer = self.notifications.observers[index].peer;
+        let exchange = self.notifications.observers[index].exchange;
+        self.forget_waiting(cx, peer, index, exchange);
+        let head = &mut self.peers[peer].first_observer;
+        let (_, forgotten) = self.notifications.observers.remove(index, head);
+        self.peers[peer].users -= 1;
+        let address = self.peers[peer].address;
+        let source = cx.quota_policy.source(address);
+        self.notifications.shares.subtract(source, 1);
+        cx.trace(address, TraceEvent::Unobserved);
+        if exchange != NONE {
+            self.cancel_exchange(cx, exchange);
+        }
+        if let Some(subject) = forgotten {
+            cx.event(Event::Unobserved(subject));
+        }
+    }
+
+    /// The time of the next confirmation of interest.
+    pub(crate) fn next_interest_check(&self, cx: &Context) -> Option<Instant> {
+        if cx.is_stream() {
+            return None; // an open connection is proof of interest
+        }
+        let (_, confirmed) = self.notifications.observers.least_interested()?;
+        Some(confirmed + CONFIRM_INTEREST)
+    }
+
+    /// Sends the current state as CON to observers without a confirmation of interest for a day
+    /// (RFC 7641 4.5).
+    pub(crate) fn check_interest(&mut self, cx: &mut Context) {
+        if self.next_interest_check(cx).is_none_or(|due| due > cx.now) {
+            return;
+        }
+        while let Some((index, confirmed)) = self.notifications.observers.least_interested()
+            && cx.now.since(confirmed) >= CONFIRM_INTEREST
+        {
+            let observer = &self.notifications.observers[index];
+            let idle = !observer.pending && observer.exchange == NONE;
+            if idle && self.notifications.observers.state(index).is_none() {
+                // No state to send. An interested client will register again.
+                self.remove_observer(cx, index);
+                continue;
+            }
+            // The acknowledgement, or its absence, decides.
+            self.notifications.observers.ask(index, cx.now);
+            self.notify_observer(cx, index);
+        }
+    }
+}
+
+/// The beginning of a state for an observer with this block size: the replacement of the response,
+/// if any, and the block of it.
+///
+/// A part read for one observer is cut to the blocks of another, or sent in its own.
+fn beginning(
+    response: &Response,
+    wanted: RequestedBlock,
+) -> Result<(Option<Response>, RequestedBlock), EncodeError> {
+    let mut wanted = wanted;
+    let Payload::Part {
+        offset,
+        bytes,
+        more,
+        size: whole,
+    } = &response.payload
+    else {
+        return Ok((None, wanted));
+    };
+    if *offset > 0 {
+        // Observations are of the whole (RFC 7959 2.6).
+        return Err(EncodeError::NotAllowed(OptionNumber::BLOCK2));
+    }
+    if *more {
+        if wanted.size.is_bert() && BlockSize::BERT.fits(bytes.len(), true) {
+            wanted.span = wanted.span.min(bytes.len());
+            wanted.whole = wanted.span;
+        } else {
+            let own = BlockSize::from_bytes_at_most(bytes.len()).unwrap_or(BlockSize::MIN);
+            wanted = RequestedBlock::block(0, own.min(wanted.size));
+        }
+    }
+    let length = if *more || bytes.len() > wanted.whole {
+        wanted.span
+    } else {
+        bytes.len()
+    };
+    let cut = (bytes.len() > length).then(|| Response {
+        code: response.code,
+        options: response.options.clone(),
+        payload: Payload::Part {
+            offset: 0,
+            bytes: bytes.slice(..length),
+            more: true,
+            size: whole.or((!more).then_some(bytes.len() as u64)),
+        },
+    });
+    Ok((cut, wanted))
+}
+
+/// Returns whether a request has an Observe option.
+pub(crate) fn has_observe(message: &MessageView<'_>) -> bool {
+    message.uint_option(OptionNumber::OBSERVE).is_some()
+}

@@ -1,0 +1,92 @@
+//! Separate responses (RFC 7252 5.2.2).
+
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use carob_cc::controller::CopyTagging;
+
+use crate::blockwise::RequestedBlock;
+use crate::carrier::Carrier;
+use crate::codec::{Code, MessageId, OptionNumber, TokenKey, Type};
+use crate::context::Context;
+use crate::message::{Payload, Response};
+use crate::message_layer::{Purpose, RequestTraits, Submission};
+use crate::trace::TraceEvent;
+use crate::writing::set_header;
+
+impl Carrier {
+    /// Sends a separate response under the peer's controller: confirmable or not, all transmissions
+    /// together within its budget.
+    ///
+    /// At the limit of stored responses it is sent once as a NON, with the Message ID `of` the
+    /// request. That ID is unique as long as those of the client are. Without one it is dropped,
+    /// and the client will retry.
+    pub(crate) fn send_separately(
+        &mut self,
+        cx: &mut Context,
+        to: SocketAddr,
+        (token, of): (TokenKey, Option<MessageId>),
+        (confirmable, budget): (bool, usize),
+        mut bytes: Vec<u8>,
+    ) {
+        let limit = cx.config.limits.responses;
+        let room = if cx.quota_policy.is_above_watermark(self.responses, limit) {
+            self.responses < limit && self.admission.is_validated(cx, to)
+        } else {
+            true
+        };
+        let Some(peer) = room.then(|| self.peer_that_came(cx, to).ok()).flatten() else {
+            if let Some(id) = of {
+                set_header(&mut bytes, Type::NonConfirmable, id);
+                self.transmit(cx, to, &bytes);
+                return cx.spare_buffer(bytes);
+            }
+            return abandoned_unsent(cx, to);
+        };
+        if !self.has_room(cx, peer) {
+            return abandoned_unsent(cx, to);
+        }
+        let submission = Submission {
+            purpose: Purpose::Response,
+            confirmable,
+            token,
+            counting: CopyTagging::Off,
+            bytes,
+            answer_bytes: 4,
+            parameters: None,
+            budget,
+            request: RequestTraits::default(),
+        };
+        self.responses += 1;
+        self.submit(cx, peer, submission);
+    }
+
+    /// The response with an entity tag, if it is a block-wise representation without one: a client
+    /// that reads two states at once must not mix them (RFC 7959 2.4).
+    #[inline]
+    pub(crate) fn tagged(&self, response: &Response, wanted: RequestedBlock) -> Option<Response> {
+        let Payload::Whole(body) = &response.payload else {
+            return None;
+        };
+        let cut = !wanted.holds(body.len());
+        if !cut || response.code != Code::CONTENT || response.options.contains(OptionNumber::ETAG) {
+            return None;
+        }
+        let mut tagged = response.clone();
+        let tag = self.response_cache.tag(body);
+        let added = tagged.options.push_uint(OptionNumber::ETAG, tag);
+        added.ok().map(|()| tagged)
+    }
+}
+
+/// Reports a response that was dropped before it was sent.
+fn abandoned_unsent(cx: &mut Context, to: SocketAddr) {
+    let (id, retransmissions) = (None, 0);
+    cx.trace(
+        to,
+        TraceEvent::Abandoned {
+            id,
+            retransmissions,
+        },
+    );
+}

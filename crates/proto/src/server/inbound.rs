@@ -1,0 +1,380 @@
+//! The inbound path of a request: options, admission, deduplication, the request table, blocks, the
+//! application.
+//!
+//! Each stage may end it, with a response or silently. The message is parsed once, and its options
+//! are read once.
+
+use core::net::SocketAddr;
+
+use crate::blockwise::response_cache::CachedResponse;
+use crate::carrier::Carrier;
+use crate::codec::{BlockError, BlockValue, Code, MessageView, NoResponse, OptionNumber};
+use crate::context::{Context, Queued};
+use crate::dedup::{Idempotency, Remembered};
+use crate::event::IncomingId;
+use crate::message::{Payload, Response};
+use crate::observe::Observe;
+use crate::option_rules::{is_location, is_reserved_location};
+use crate::retransmission_count::Count;
+use crate::server::admission::{RefusalBody, overloaded, refuse};
+use crate::server::{Server, handles, is_for_proxy};
+
+/// A block option: absent, a value, or malformed.
+type Block = Result<Option<BlockValue>, BlockError>;
+
+/// The options of a request that the engine acts on, read in one pass.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestOptions<'m> {
+    pub(crate) accept: Option<u32>,
+    pub(crate) count: Option<Count>,
+    pub(crate) observe: Option<Observe>,
+    /// The responses that are not wanted (RFC 7967), if the request has the option.
+    pub(crate) no_response: Option<NoResponse>,
+    pub(crate) echo: Option<&'m [u8]>,
+    pub(crate) block1: Block,
+    pub(crate) block2: Block,
+    pub(crate) size1: Option<u32>,
+    /// The first option that causes a rejection, and its response code.
+    refused: Option<(Code, OptionNumber)>,
+}
+
+impl<'m> RequestOptions<'m> {
+    const NONE: Self = Self {
+        accept: None,
+        count: None,
+        observe: None,
+        no_response: None,
+        echo: None,
+        block1: Ok(None),
+        block2: Ok(None),
+        size1: None,
+        refused: None,
+    };
+
+    /// Reads the options up to the first that causes a rejection (RFC 7252 5.4.1).
+    #[inline]
+    fn read(cx: &Context, request: &MessageView<'m>) -> Self {
+        let mut read = Self::NONE;
+        let (mut last, mut located) = (None, false);
+        let block = |value| cx.decode_block(value).map(Some);
+        for option in request.options() {
+            let number = option.number;
+            let first = last != Some(number);
+            if number.is_critical() {
+                let for_proxy = is_for_proxy(number);
+                if for_proxy && !cx.config.forwards {
+                    read.refused = Some((Code::PROXYING_NOT_SUPPORTED, number));
+                    return read;
+                }
+                let handled = for_proxy || handles(number, request.code());
+                if !cx.passes(&option, !first, handled) {
+                    read.refused = Some((Code::BAD_OPTION, number));
+                    return read;
+                }
+            } else if located && is_reserved_location(number) {
+                read.refused = Some((Code::BAD_OPTION, number));
+                return read;
+            }
+            match number {
+                OptionNumber::ACCEPT => read.accept = option.uint(),
+                // Only GET and FETCH observe (RFC 7641 2, RFC 8132 2.4).
+                OptionNumber::OBSERVE => {
+                    let observe = option.uint().and_then(Observe::from_value);
+                    read.observe = observe.filter(|_| request.code().is_safe());
+                }
+                OptionNumber::NO_RESPONSE if option.recognized().is_some() => {
+                    let value = option.uint().map(NoResponse::from_value);
+                    read.no_response = value.or(read.no_response);
+                }
+                OptionNumber::ECHO if first => read.echo = Some(option.value),
+                OptionNumber::BLOCK1 if first => read.block1 = block(option.value),
+                OptionNumber::BLOCK2 if first => read.block2 = block(option.value),
+                OptionNumber::SIZE1 if first => read.size1 = option.uint(),
+                _ if first && Some(number) == cx.count_option => {
+                    read.count = Count::of_value(option.value);
+                }
+                _ => {}
+            }
+            located |= is_location(number);
+            last = Some(number);
+        }
+        read
+    }
+
+    /// Returns whether this is a Block2 continuation (NUM > 0) of an already executed request. It
+    /// is never challenged, because a proxy passes a challenge on, and a client that receives it
+    /// repeats the request that was executed.
+    pub(crate) fn is_block2_continuation(&self) -> bool {
+        self.block1 == Ok(None) && matches!(self.block2, Ok(Some(block)) if block.number > 0)
+    }
+
+    /// Returns whether the request carries the last of several blocks of its body.
+    fn ends_body(&self, method: Code) -> bool {
+        let last = |block: BlockValue| block.number > 0 && !block.more;
+        method.has_payload() && matches!(self.block1, Ok(Some(block)) if last(block))
+    }
+}
+
+/// The tables of duplicates are full.
+struct DedupFull;
+
+/// A received request in processing.
+#[derive(Clone, Copy)]
+pub(crate) struct InboundRequest<'a, 'm> {
+    pub(crate) from: SocketAddr,
+    pub(crate) message: &'a MessageView<'m>,
+    pub(crate) options: RequestOptions<'m>,
+    pub(crate) to_group: bool,
+    /// It gets a reply in any case; over a connection every request does.
+    confirmable: bool,
+    pub(crate) idempotency: Idempotency,
+}
+
+impl<'a, 'm> InboundRequest<'a, 'm> {
+    #[inline]
+    fn read(cx: &Context, from: SocketAddr, message: &'a MessageView<'m>, to_group: bool) -> Self {
+        let idempotency = if message.code().is_idempotent() {
+            Idempotency::Idempotent
+        } else {
+            Idempotency::NonIdempotent
+        };
+        Self {
+            from,
+            message,
+            options: RequestOptions::read(cx, message),
+            to_group,
+            confirmable: cx.is_confirmable(message),
+            idempotency,
+        }
+    }
+}
+
+impl Server {
+    /// Processes a request that is not a duplicate, sent by unicast or `to_group`.
+    #[inline]
+    pub(crate) fn handle_request(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        from: SocketAddr,
+        message: &MessageView<'_>,
+        to_group: bool,
+    ) {
+        if cx.exceeds_tokens(message) {
+            // A multicast request is never rejected with a response (RFC 7252 8.1).
+            if !to_group {
+                let body = RefusalBody::Text("");
+                refuse(cx, carrier, from, message, Code::BAD_REQUEST, body);
+            }
+            return;
+        }
+        let request = InboundRequest::read(cx, from, message, to_group);
+        if refuses_options(cx, carrier, &request) || !self.has_place(cx, carrier, &request) {
+            return;
+        }
+        let Ok(remembered) = remember(cx, carrier, &request) else {
+            return overloaded(cx, carrier, from, message);
+        };
+        if request.options.observe == Some(Observe::Deregister) && request.options.refused.is_none()
+        {
+            carrier.deregister(cx, from, &cx.token_key(message.token()));
+        }
+        let id = self.accept(cx, carrier, &request, remembered);
+        if let Some((code, _)) = request.options.refused {
+            // A proxy request is answered that there is no proxy, a NON too (RFC 7252 5.10.2).
+            return self.fail(cx, carrier, id, code, "no proxy is here");
+        }
+        if self.challenges_replay(cx, carrier, &request, id) {
+            return;
+        }
+        self.hand_on(cx, carrier, &request, id);
+    }
+
+    #[inline]
+    fn has_place(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        request: &InboundRequest<'_, '_>,
+    ) -> bool {
+        if request.to_group {
+            // A multicast request is never rejected with a response (RFC 7252 8.1).
+            return self.incoming.len() < cx.config.limits.incoming;
+        }
+        self.admits(cx, carrier, request)
+    }
+
+    /// Challenges a non-idempotent request that may be a late duplicate of one challenged
+    /// statelessly. Returns whether it may be.
+    #[inline]
+    fn challenges_replay(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        request: &InboundRequest<'_, '_>,
+        id: IncomingId,
+    ) -> bool {
+        let options = &request.options;
+        let fresh = options
+            .echo
+            .is_some_and(|value| carrier.admission.take_echo(cx, request.from, value));
+        self.incoming.slots[id.index as usize].fresh = fresh;
+        // A multicast request is never challenged.
+        let lasts =
+            request.idempotency == Idempotency::NonIdempotent && !request.to_group && !fresh;
+        let challenges = lasts
+            && carrier.admission.may_replay_challenged(cx, request.from)
+            && !options.is_block2_continuation();
+        if challenges {
+            self.challenge(cx, carrier, id);
+        }
+        challenges
+    }
+
+    /// Hands a request to the reassembly of its body, to the response cache, or to the application.
+    #[inline]
+    fn hand_on(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        request: &InboundRequest<'_, '_>,
+        id: IncomingId,
+    ) {
+        let block2 = match request.options.block2 {
+            Ok(block2) => block2,
+            Err(error) => {
+                // Too long a value was refused above; what is left is SZX 7 (RFC 7959 2.2).
+                let text = alloc::format!("Block2: {error}");
+                return self.fail(cx, carrier, id, Code::BAD_REQUEST, &text);
+            }
+        };
+        match request.options.block1 {
+            Err(error) => {
+                let text = alloc::format!("Block1: {error}");
+                return self.fail(cx, carrier, id, Code::BAD_REQUEST, &text);
+            }
+            Ok(Some(_)) if request.to_group => {
+                let text = "a body to a group goes in one message";
+                return self.fail(cx, carrier, id, Code::BAD_REQUEST, text);
+            }
+            Ok(Some(block)) => return self.assemble(cx, carrier, id, request, block),
+            Ok(None) => {}
+        }
+        if block2.is_some_and(|block2| block2.offset() > 0)
+            && self.answer_continuation(cx, carrier, request, id)
+        {
+            return;
+        }
+        cx.out.push(Queued::Request(id));
+    }
+
+    /// Answers a request for a later block from the response cache. An unsafe one outside the cache
+    /// is rejected. Returns whether it was answered.
+    fn answer_continuation(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        request: &InboundRequest<'_, '_>,
+        id: IncomingId,
+    ) -> bool {
+        let (lifetime, from) = (cx.lifetimes.exchange, request.from);
+        let cached = (carrier.response_cache).find(cx.now, lifetime, from, request.message);
+        if let Some(cached) = cached {
+            let CachedResponse {
+                code,
+                options,
+                body,
+            } = cached;
+            let response = Response {
+                code,
+                options,
+                payload: Payload::Fixed(body),
+            };
+            self.respond(cx, carrier, id, &response);
+            return true;
+        }
+        if request.message.code().is_safe() {
+            return false;
+        }
+        // It has been executed, and its body is not in this message: the application would take it
+        // for another request, with an empty body.
+        self.incoming.slots[id.index as usize].terms.wanted =
+            carrier.requested_block(cx, from, None);
+        let text = "the response is not kept any more";
+        self.fail(cx, carrier, id, Code::REQUEST_ENTITY_INCOMPLETE, text);
+        true
+    }
+}
+
+/// Returns whether the last block of a body may be stored, with its reply, among the non-idempotent
+/// messages: up to half of their table. Beyond that it is in the ring, which keeps no long replies
+/// and overwrites the oldest.
+fn has_room_for_end(cx: &Context, carrier: &mut Carrier, from: SocketAddr) -> bool {
+    carrier.dedup.expire(cx.now);
+    let limit = cx.config.limits.dedup_non_idempotent / 2;
+    let source = cx.quota_policy.source(from);
+    let of_source = carrier.dedup.non_idempotent_of(source);
+    carrier.dedup.non_idempotent() < limit && of_source < cx.quota_policy.quota(limit)
+}
+
+/// Rejects, or ignores, a request with a forbidden option. Returns whether it has one.
+#[inline]
+fn refuses_options(
+    cx: &mut Context,
+    carrier: &mut Carrier,
+    request: &InboundRequest<'_, '_>,
+) -> bool {
+    let Some((code, number)) = request.options.refused else {
+        return false;
+    };
+    if request.confirmable {
+        let text = alloc::format!("option {} is not understood", number.0);
+        let body = RefusalBody::Text(&text);
+        refuse(cx, carrier, request.from, request.message, code, body);
+        return true;
+    }
+    // A NON with an unrecognized critical option is rejected (RFC 7252 5.4.1).
+    let rejected = code == Code::BAD_OPTION;
+    if rejected {
+        cx.counters.requests.add(request.message.code(), None);
+    }
+    rejected
+}
+
+/// Stores a datagram for duplicate detection; `None` if the tables are full.
+#[inline]
+fn remember(
+    cx: &mut Context,
+    carrier: &mut Carrier,
+    request: &InboundRequest<'_, '_>,
+) -> Result<Option<Remembered>, DedupFull> {
+    let (from, message) = (request.from, request.message);
+    if cx.is_stream() {
+        carrier.request_waits(from);
+        return Ok(None);
+    }
+    let lifetime = if request.confirmable {
+        cx.lifetimes.exchange
+    } else {
+        cx.lifetimes.non
+    };
+    let id = message.message_id();
+    // The last block of a complete body is not stored here, so such a message cannot be processed
+    // again, whatever its method: a duplicate would miss the earlier blocks.
+    let ends_body =
+        request.idempotency == Idempotency::Idempotent && request.options.ends_body(message.code());
+    let remember = |carrier: &mut Carrier, idempotency| {
+        carrier
+            .dedup
+            .remember(cx.now, lifetime, from, id, idempotency)
+    };
+    let kept_long = if ends_body && has_room_for_end(cx, carrier, from) {
+        remember(carrier, Idempotency::NonIdempotent)
+    } else {
+        None
+    };
+    kept_long
+        .or_else(|| remember(carrier, request.idempotency))
+        .map(Some)
+        .ok_or(DedupFull)
+}

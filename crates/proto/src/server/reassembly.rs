@@ -1,0 +1,156 @@
+//! Block-wise request bodies (RFC 7959 2.5).
+
+use crate::blockwise::reassembly::{Delivery, ReassemblyStep};
+use crate::carrier::Carrier;
+use crate::codec::{BlockValue, Code, OptionNumber};
+use crate::context::{Context, Owner, Queued};
+use crate::event::IncomingId;
+use crate::message::Response;
+use crate::server::inbound::InboundRequest;
+use crate::server::{Part, Server};
+
+const BLOCKS_MISSING: &str = "the blocks before this one are not here";
+
+impl Server {
+    /// Processes one block of a request body.
+    pub(crate) fn assemble(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        id: IncomingId,
+        request: &InboundRequest<'_, '_>,
+        block: BlockValue,
+    ) {
+        let echo = BlockValue {
+            szx: block.szx.min(cx.own_block_size()),
+            ..block
+        };
+        self.incoming.slots[id.index as usize].terms.block1 = Some(echo);
+        let begun = self.reassembler.find(request.from, request.message);
+        if block.number == 0 && !block.more && begun.is_none() {
+            // A body of one block is an ordinary request.
+            return cx.out.push(Queued::Request(id));
+        }
+        let index = match begun {
+            Some(index) => index,
+            None => match self.begin_assembly(cx, carrier, id, request, block) {
+                Some(index) => index,
+                None => return,
+            },
+        };
+        let step = self.add_block(cx, index, request, block);
+        let keep = match &step {
+            ReassemblyStep::Continue | ReassemblyStep::Incomplete => true,
+            ReassemblyStep::Part(_) => block.more,
+            _ => false,
+        };
+        if matches!(step, ReassemblyStep::Whole(_))
+            && let Some(first) = self.reassembler.take_condition(index)
+        {
+            self.incoming.slots[id.index as usize].set_message(&first);
+        }
+        if !keep {
+            self.forget_assembly(cx, index);
+        }
+        self.on_step(cx, carrier, id, block, step);
+    }
+
+    /// Begins a body with its first block; `None` if its request was answered instead.
+    fn begin_assembly(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        id: IncomingId,
+        request: &InboundRequest<'_, '_>,
+        block: BlockValue,
+    ) -> Option<u32> {
+        let (from, message) = (request.from, request.message);
+        if block.number > 0 {
+            let code = Code::REQUEST_ENTITY_INCOMPLETE;
+            self.fail(cx, carrier, id, code, BLOCKS_MISSING);
+            return None;
+        }
+        if self.reassembler.is_above_watermark() && !carrier.admission.is_validated(cx, from) {
+            self.challenge(cx, carrier, id);
+            return None;
+        }
+        let timers = &mut cx.timers;
+        let begun = self
+            .reassembler
+            .begin(from, message, |index| timers.add(Owner::Assembly(index)));
+        if begun.is_none() {
+            let text = "too many request bodies";
+            self.fail(cx, carrier, id, Code::SERVICE_UNAVAILABLE, text);
+        }
+        begun
+    }
+
+    /// Adds a block to a body.
+    fn add_block(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        request: &InboundRequest<'_, '_>,
+        block: BlockValue,
+    ) -> ReassemblyStep {
+        let message = request.message;
+        let rule = self.delivery.as_ref();
+        let delivery = rule.map_or(Delivery::Atomic, |rule| rule(message));
+        if block.number == 0 {
+            self.reassembler.note_condition(index, message);
+        }
+        let announced = request.options.size1;
+        let step = self
+            .reassembler
+            .accept(index, block, message.payload(), announced, delivery);
+        let until = cx.now + cx.lifetimes.exchange;
+        cx.timers.set(self.reassembler.timer(index), until);
+        step
+    }
+
+    /// Answers a block, or delivers the body.
+    fn on_step(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        id: IncomingId,
+        block: BlockValue,
+        step: ReassemblyStep,
+    ) {
+        let slot = &mut self.incoming.slots[id.index as usize];
+        match step {
+            ReassemblyStep::Continue => {
+                self.respond(cx, carrier, id, &Response::new(Code::CONTINUE));
+            }
+            ReassemblyStep::Whole(body) => {
+                slot.stored.body = Some(body);
+                cx.out.push(Queued::Request(id));
+            }
+            ReassemblyStep::Part(offset) => {
+                let more = block.more;
+                slot.stored.part = Some(Part { offset, more });
+                cx.out.push(Queued::Request(id));
+            }
+            ReassemblyStep::Incomplete => {
+                let code = Code::REQUEST_ENTITY_INCOMPLETE;
+                self.fail(cx, carrier, id, code, BLOCKS_MISSING);
+            }
+            ReassemblyStep::TooLarge { limit } => {
+                let text = alloc::format!("at most {limit} bytes");
+                let mut response = Response::diagnostic(Code::REQUEST_ENTITY_TOO_LARGE, &text);
+                let size = u32::try_from(limit).unwrap_or(u32::MAX);
+                if response.options.set_uint(OptionNumber::SIZE1, size).is_ok() {
+                    self.respond(cx, carrier, id, &response);
+                }
+            }
+            ReassemblyStep::Full => {
+                let text = "no room for this body now";
+                self.fail(cx, carrier, id, Code::SERVICE_UNAVAILABLE, text);
+            }
+            ReassemblyStep::BadLength => {
+                let text = "the payload's length contradicts Block1";
+                self.fail(cx, carrier, id, Code::BAD_REQUEST, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! Responses: limited to the requested block, piggybacked while the ACK is due, otherwise separate
+//! (RFC 7252 5.2, RFC 7959 2.4).
+
+use core::net::SocketAddr;
+
+use crate::admission::AMPLIFICATION_FACTOR;
+use crate::blockwise::Key;
+use crate::blockwise::response_cache::CachedResponse;
+use crate::capacity::Capacity;
+use crate::carrier::{Carrier, empty};
+use crate::codec::edit::SMALL_OPTION_BYTES;
+use crate::codec::token::token_room;
+use crate::codec::{Code, MessageId, NoResponse, OptionNumber, TokenKey, Type};
+use crate::context::Context;
+use crate::counters::Refusal;
+use crate::dedup::Remembered;
+use crate::event::Disconnect;
+use crate::event::IncomingId;
+use crate::message::{Payload, Response};
+use crate::message_layer::UNLIMITED;
+use crate::observe::observers::ObserverIndex;
+use crate::retransmission_count::Count;
+use crate::server::Server;
+use crate::server::amplification::Draft;
+use crate::server::delayed_group_response::is_of_use;
+use crate::server::request_table::{Acknowledgement, RegistrationState, ResponseTerms, Slot};
+use crate::writing::{append_count, set_header, write_response};
+
+/// The facts of a request that its response depends on.
+#[derive(Clone, Copy)]
+struct Reply<'t> {
+    id: IncomingId,
+    serial: u32,
+    from: SocketAddr,
+    message_id: MessageId,
+    key: TokenKey,
+    token: &'t [u8],
+    method: Code,
+    acknowledgement: Acknowledgement,
+    remembered: Option<Remembered>,
+    /// The retransmission count to echo.
+    count: Option<(OptionNumber, Count)>,
+    terms: ResponseTerms,
+    received: usize,
+    registration: RegistrationState,
+    /// The connection of the request is open; over datagrams, always.
+    connected: bool,
+}
+
+impl<'t> Reply<'t> {
+    #[inline]
+    fn new(cx: &Context, id: IncomingId, slot: &Slot, token: &'t [u8], connected: bool) -> Self {
+        Self {
+            id,
+            serial: slot.serial,
+            from: slot.from,
+            message_id: slot.id,
+            key: slot.token,
+            token,
+            method: slot.method(),
+            acknowledgement: slot.acknowledgement,
+            remembered: slot.remembered,
+            count: cx.count_option.zip(slot.terms.count),
+            terms: slot.terms,
+            received: slot.stored.received as usize,
+            registration: slot.registration,
+            connected,
+        }
+    }
+
+    /// Returns whether the application has registered the sender as an observer.
+    #[inline]
+    fn is_observing(&self) -> bool {
+        self.registration == RegistrationState::Observing
+    }
+
+    /// Returns whether the response's format is another than the one accepted (RFC 7252 5.10.4).
+    #[inline]
+    fn refuses_format(&self, response: &Response) -> bool {
+        let format = || response.options.uint(OptionNumber::CONTENT_FORMAT);
+        self.terms.accept.is_some_and(|accept| {
+            response.code == Code::CONTENT && format().is_some_and(|format| format != accept)
+        })
+    }
+
+    /// Returns whether nothing is sent: the response is not wanted (RFC 7967), or not useful to a
+    /// group.
+    #[inline]
+    fn is_silent(&self, response: &Response) -> bool {
+        // An observer expects its first state, and a client with more blocks their acknowledgement.
+        let expected = self.is_observing() || response.code == Code::CONTINUE;
+        let unwanted = self.terms.no_response.unwrap_or(NoResponse::NONE);
+        let suppressed = unwanted.suppresses(response.code) && !expected;
+        suppressed
+            || (self.terms.to_group && !is_of_use(response) && self.terms.no_response.is_none())
+    }
+}
+
+/// A response written into the scratch buffer.
+struct Written {
+    length: usize,
+    /// The rest of its body is cached.
+    keep: bool,
+    /// It is the application's response, not an error in its place.
+    built: bool,
+    /// The budget of its transmissions in bytes.
+    budget: Option<usize>,
+    count: Option<(OptionNumber, Count)>,
+}
+
+impl Server {
+    pub(crate) fn fail(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        incoming: IncomingId,
+        code: Code,
+        text: &str,
+    ) {
+        self.respond(cx, carrier, incoming, &Response::diagnostic(code, text));
+    }
+
+    /// Responds to a request. An unknown or answered request is ignored.
+    pub(crate) fn respond(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        id: IncomingId,
+        response: &Response,
+    ) {
+        let Some(slot) = self.incoming.find(id) else {
+            return;
+        };
+        let connected = slot.is_connected(carrier);
+        let key = slot.token;
+        if let Some(token) = key.token() {
+            let reply = Reply::new(cx, id, slot, token.as_slice(), connected);
+            return self.respond_to(cx, carrier, &reply, response);
+        }
+        let mut token = cx.buffer();
+        token.extend_from_slice(slot.message().token().as_slice());
+        let reply = Reply::new(cx, id, slot, &token, connected);
+        self.respond_to(cx, carrier, &reply, response);
+        cx.spare_buffer(token);
+    }
+
+    #[inline]
+    fn respond_to(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        reply: &Reply<'_>,
+        response: &Response,
+    ) {
+        let not_acceptable = Response::new(Code::NOT_ACCEPTABLE);
+        let response = if reply.refuses_format(response) {
+            &not_acceptable
+        } else {
+            response
+        };
+        let challenged =
+            reply.registration == RegistrationState::Challenged && response.code.is_success();
+        let challenge = challenged.then(|| carrier.admission.challenge_of(cx, reply.from));
+        let response = challenge.as_ref().unwrap_or(response);
+        if reply.is_silent(response) {
+            return self.stay_silent(cx, carrier, reply);
+        }
+        let tagged = carrier.tagged(response, reply.terms.wanted);
+        let response = tagged.as_ref().unwrap_or(response);
+        let registration = (reply.is_observing() && reply.connected)
+            .then(|| carrier.answer_registration(cx, reply.from, &reply.key, response))
+            .flatten();
+
+        let mut scratch = core::mem::take(&mut cx.scratch);
+        let number = registration.map(|(_, number)| number);
+        let written = write_reply(cx, carrier, reply, response, number, &mut scratch);
+        let Some(written) = written else {
+            cx.scratch = scratch;
+            return self.leave_unanswered(cx, carrier, reply);
+        };
+        if written.length == 0 {
+            cx.scratch = scratch;
+            return self.stay_silent(cx, carrier, reply);
+        }
+        if written.keep {
+            self.keep_rest(cx, carrier, reply, response);
+        }
+        self.drop_incoming(reply.id);
+        let code = Code(scratch[1]);
+        cx.counters.requests.add(reply.method, Some(code));
+        self.send_reply(cx, carrier, reply, &written, scratch);
+        let observer = registration.map(|(observer, _)| observer);
+        finish_registration(cx, carrier, observer, response, &written);
+    }
+
+    /// Caches the body of a block-wise response.
+    #[inline]
+    fn keep_rest(
+        &mut self,
+        cx: &Context,
+        carrier: &mut Carrier,
+        reply: &Reply<'_>,
+        response: &Response,
+    ) {
+        let Some(slot) = self.incoming.find(reply.id) else {
+            return;
+        };
+        if let Payload::Whole(body) = &response.payload {
+            let Response { code, options, .. } = response;
+            let cached = CachedResponse {
+                code: *code,
+                options: options.clone(),
+                body: body.clone(),
+            };
+            let key = Key::of(reply.from, &slot.message());
+            carrier.response_cache.keep(cx.now, key, cached);
+        }
+    }
+
+    /// Sends a response: over the connection of its request, with the ACK, or separately.
+    #[inline]
+    fn send_reply(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        reply: &Reply<'_>,
+        written: &Written,
+        mut scratch: alloc::vec::Vec<u8>,
+    ) {
+        let (from, length) = (reply.from, written.length);
+        match reply.acknowledgement {
+            Acknowledgement::Connected(_) => {
+                set_header(&mut scratch, Type::NonConfirmable, reply.message_id);
+                let length = append_count(&mut scratch, length, written.count);
+                // A response is sent on the connection of its request or not at all (RFC 8323 3.3).
+                if reply.connected {
+                    carrier.transmit(cx, from, &scratch[..length]);
+                }
+                cx.scratch = scratch;
+                if reply.connected {
+                    carrier.request_answered(cx, from, reply.serial);
+                }
+            }
+            Acknowledgement::Due => {
+                set_header(&mut scratch, Type::Acknowledgement, reply.message_id);
+                if let Some(at) = reply.remembered {
+                    carrier.dedup.answer(at, &scratch[..length]);
+                }
+                let length = append_count(&mut scratch, length, written.count);
+                carrier.transmit(cx, from, &scratch[..length]);
+                cx.scratch = scratch;
+            }
+            Acknowledgement::None | Acknowledgement::Sent => {
+                let confirmable = reply.acknowledgement == Acknowledgement::Sent;
+                if let Some(at) = reply.remembered {
+                    let empty = empty(Type::Acknowledgement, reply.message_id);
+                    let answer: &[u8] = if confirmable { &empty } else { &[] };
+                    carrier.dedup.answer(at, answer);
+                }
+                let mut bytes = cx.buffer();
+                bytes.extend_from_slice(&scratch[..length]);
+                // Queued messages may be rewritten there.
+                cx.scratch = scratch;
+                let budget = written.budget.unwrap_or(UNLIMITED);
+                if !reply.terms.to_group {
+                    let of = Some(reply.message_id);
+                    let how = (confirmable, budget);
+                    carrier.send_separately(cx, from, (reply.key, of), how, bytes);
+                } else if written.built {
+                    self.answer_group_later(cx, from, reply.key, budget, bytes);
+                }
+            }
+        }
+    }
+
+    /// Gives up a request that no response fits: the limit of its peer has become too small for the
+    /// request's token, which happens only over a connection.
+    fn leave_unanswered(&mut self, cx: &mut Context, carrier: &mut Carrier, reply: &Reply<'_>) {
+        self.drop_incoming(reply.id);
+        let text = "no response with this token is short enough";
+        carrier.abort(cx, reply.from, Disconnect::BadMessage, None, text);
+    }
+
+    /// Suppresses a response (RFC 7967): sends only an empty ACK, if it is still due.
+    fn stay_silent(&mut self, cx: &mut Context, carrier: &mut Carrier, reply: &Reply<'_>) {
+        cx.counters.requests.add(reply.method, None);
+        self.drop_incoming(reply.id);
+        if matches!(reply.acknowledgement, Acknowledgement::Connected(_)) {
+            if reply.connected {
+                carrier.request_answered(cx, reply.from, reply.serial);
+            }
+            return;
+        }
+        let empty = empty(Type::Acknowledgement, reply.message_id);
+        let confirmable = reply.acknowledgement != Acknowledgement::None;
+        if let Some(at) = reply.remembered {
+            let answer: &[u8] = if confirmable { &empty } else { &[] };
+            carrier.dedup.answer(at, answer);
+        }
+        if reply.acknowledgement == Acknowledgement::Due {
+            carrier.transmit(cx, reply.from, &empty);
+        }
+    }
+
+    /// Removes an answered request.
+    pub(crate) fn drop_incoming(&mut self, id: IncomingId) {
+        let (from, body) = self.incoming.remove(id);
+        self.reassembler.done_with(from, body);
+    }
+
+    /// Sends the empty ACKs that are due.
+    pub(crate) fn acknowledge_overdue(&mut self, cx: &mut Context, carrier: &mut Carrier) {
+        loop {
+            self.incoming.skip_answered();
+            let Some(&(at, id)) = self.incoming.unacknowledged.front() else {
+                return;
+            };
+            if at > cx.now {
+                return;
+            }
+            self.incoming.unacknowledged.pop_front();
+            let slot = &mut self.incoming.slots[id.index as usize];
+            slot.acknowledgement = Acknowledgement::Sent;
+            let (from, message_id, remembered) = (slot.from, slot.id, slot.remembered);
+            if let Some(remembered) = remembered {
+                carrier.dedup.acknowledge(remembered);
+            }
+            carrier.send_empty(cx, from, Type::Acknowledgement, message_id);
+        }
+    }
+}
+
+/// Applies the anti-amplification limit of the receiver to a written response, which is rewritten
+/// if it exceeds the limit.
+#[inline]
+fn limit_amplification(
+    cx: &mut Context,
+    carrier: &mut Carrier,
+    reply: &Reply<'_>,
+    (response, capacity): (&Response, &Capacity),
+    scratch: &mut [u8],
+    (mut written, observing): (Written, bool),
+) -> Written {
+    // A short response is within any budget; one that may be retransmitted is not.
+    let separate = matches!(
+        reply.acknowledgement,
+        Acknowledgement::None | Acknowledgement::Sent
+    );
+    let long = written.length + SMALL_OPTION_BYTES > AMPLIFICATION_FACTOR * reply.received;
+    if observing || !(separate || long) {
+        return written;
+    }
+    let acknowledged = reply.acknowledgement == Acknowledgement::Sent;
+    let how = (acknowledged, reply.terms.to_group);
+    let budget = carrier
+        .admission
+        .budget(cx, reply.from, reply.received, how);
+    let Some(budget) = budget else {
+        return written;
+    };
+    written.budget = Some(budget);
+    written.count = written
+        .count
+        .filter(|_| written.length + SMALL_OPTION_BYTES <= budget);
+    if written.length > budget {
+        cx.counters.refused(Refusal::Amplification);
+        let draft = Draft {
+            capacity,
+            token: reply.token,
+            method: reply.method,
+            response,
+            wanted: reply.terms.wanted,
+            block1: reply.terms.block1,
+            to_group: reply.terms.to_group,
+        };
+        let to = reply.from;
+        (written.length, written.keep) = draft.write_within(cx, carrier, to, scratch, budget);
+    }
+    written
+}
+
+/// Completes a registration after its response; one answered with an error ends.
+#[inline]
+fn finish_registration(
+    cx: &mut Context,
+    carrier: &mut Carrier,
+    observer: Option<ObserverIndex>,
+    response: &Response,
+    written: &Written,
+) {
+    match observer {
+        Some(observer) if written.built => {
+            carrier.registration_answered(cx, observer, response, written.length);
+        }
+        Some(observer) => carrier.remove_observer(cx, observer),
+        None => {}
+    }
+}
+
+/// Writes a response within its receiver's budget. `None` if no response with this token is short
+/// enough; a length of 0 if nothing is to be sent.
+#[inline]
+fn write_reply(
+    cx: &mut Context,
+    carrier: &mut Carrier,
+    reply: &Reply<'_>,
+    response: &Response,
+    observe: Option<u32>,
+    scratch: &mut alloc::vec::Vec<u8>,
+) -> Option<Written> {
+    let Reply { token, terms, .. } = *reply;
+    let ResponseTerms { wanted, block1, .. } = terms;
+    let capacity = carrier.capacity(cx, reply.from);
+    let carried = wanted.whole.max(wanted.span);
+    let body = response.bytes().len().min(carried);
+    let head = 64 + token_room(token.len()) + response.options.encoded_len();
+    capacity.grow(scratch, head, body);
+    let written = write_response(scratch, &capacity, token, response, wanted, block1, observe);
+    let built = written.is_ok();
+    let written = written.or_else(|_| {
+        let plain = Response::new(Code::INTERNAL_SERVER_ERROR);
+        write_response(scratch, &capacity, token, &plain, wanted, None, None)
+    });
+    let (length, keep) = written.ok()?;
+    let written = Written {
+        length,
+        keep,
+        built,
+        budget: None,
+        count: reply.count,
+    };
+    Some(limit_amplification(
+        cx,
+        carrier,
+        reply,
+        (response, &capacity),
+        scratch,
+        (written, observe.is_some()),
+    ))
+}

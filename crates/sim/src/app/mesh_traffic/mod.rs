@@ -1,0 +1,478 @@
+//! Traffic of a mesh: nodes generate messages at a constant rate and in bursts, sinks receive and
+//! answer them. Its sinks and rates are those of the topology, so it is of this network alone.
+//!
+//! `node` has a node's messages and endpoint.
+
+mod node;
+
+use carob_cc::controller::Gauge;
+use carob_cc::time::{Duration, Instant};
+use carob_proto::codec::{Code, OptionNumber};
+use carob_proto::endpoint::{Event, IncomingId, RequestConfig, RequestId, Subject};
+use carob_proto::message::Payload;
+use carob_proto::trace::{Trace as ProtocolTrace, TraceEvent as Protocol};
+use carob_proto::{Request, Response};
+
+use crate::app::{Application, Timer};
+use crate::engine::{Engine, Host, Role, RunError, Tag, address};
+use crate::mesh::Node;
+use crate::mesh::message::{AppMessage, TrafficClass};
+use crate::mesh::record::Traced;
+use crate::mesh::spec::{BurstKind, Bursts, Period, Sink};
+use crate::net::Network;
+use crate::net::mesh::MeshNetwork;
+use crate::random::Stream;
+use crate::spec::RunRecord;
+
+use node::{MessageFormat, NodeTraffic, QueuedMessage};
+
+/// Max-Age of notifications: so long that a lost one never leads to a new registration.
+const MAX_AGE: u32 = 3_600;
+/// The group of the run that all nodes are in.
+const GROUP: u16 = 0;
+
+/// Sinks register as observers.
+const REGISTER: u8 = 0;
+/// A node generates a message; the subject is the node.
+const GENERATE: u8 = 1;
+/// A node generates a burst of messages.
+const BURST: u8 = 2;
+/// A bin ends.
+const BIN_ENDS: u8 = 3;
+
+type MeshEngine<'a, 'm> = Engine<'a, MeshNetwork<'m>>;
+
+/// The traffic of all nodes; a node's host has its number, and the host outside the next one.
+pub(crate) struct MeshTraffic {
+    /// By host: the nodes that generate messages.
+    nodes: Vec<Option<Box<NodeTraffic>>>,
+    format: MessageFormat,
+    end: Instant,
+}
+
+impl MeshTraffic {
+    /// Makes the application and its hosts.
+    pub(crate) fn new(engine: &mut MeshEngine<'_, '_>) -> Self {
+        let mesh = engine.network.mesh;
+        let outside = u32::from(mesh.topology.outside.is_some());
+        let hosts = 0..engine.network.node_count() + outside;
+        let spec = engine.spec;
+        engine.hosts = hosts
+            .clone()
+            .map(|number| {
+                let endpoint = node::endpoint(spec, mesh, number);
+                Host::new(endpoint, GROUP, Role::Server, number)
+            })
+            .collect();
+        Self {
+            nodes: hosts.map(|_| None).collect(),
+            format: MessageFormat::of(&mesh.traffic),
+            end: Instant::ZERO + mesh.warm_up + mesh.duration,
+        }
+    }
+
+    fn node(&self, node: Node) -> Option<&NodeTraffic> {
+        self.nodes[usize::from(node)].as_deref()
+    }
+
+    /// The host that receives a node's messages.
+    fn sink_host(engine: &MeshEngine<'_, '_>, node: Node, sink: Sink) -> u32 {
+        let topology = &engine.network.topology;
+        engine.network.sink_place(match sink {
+            Sink::Primary => topology.sink_of(node),
+            Sink::Secondary => topology.second_sink_of(node),
+        })
+    }
+
+    /// Time between two messages of a node.
+    fn period(engine: &MeshEngine<'_, '_>) -> Duration {
+        let traffic = &engine.network.mesh.traffic;
+        match traffic.constant.map(|constant| constant.period) {
+            Some(Period::Each(period)) => period,
+            Some(Period::Load(load)) => {
+                let bits = u64::from(traffic.counted_bytes) * 8;
+                let all = engine.network.topology.generators.len() as u64;
+                let micros = bits * all * 1_000_000 / u64::from(load.max(1));
+                Duration::from_micros(micros.max(1))
+            }
+            None => engine.network.mesh.duration,
+        }
+    }
+
+    fn trace_node(&mut self, engine: &mut MeshEngine<'_, '_>) {
+        let node = engine.network.counts.record.traced;
+        let sink = self.node(node).map(|traffic| address(traffic.sink, 0));
+        let host = &engine.hosts[usize::from(node)];
+        let snapshot = sink.and_then(|sink| host.endpoint.snapshot(engine.now, sink));
+        let parent = engine.network.parent(node);
+        engine.network.counts.trace(Traced {
+            at: engine.now,
+            rank: engine.network.rank(node),
+            parent,
+            etx: parent.map_or(0, |parent| engine.network.etx(node, parent)),
+            rto: snapshot
+                .and_then(|snapshot| snapshot.rto)
+                .unwrap_or_default(),
+            retransmissions: 0,
+        });
+    }
+
+    /// Generates a message at a node.
+    fn generate(
+        &mut self,
+        engine: &mut MeshEngine<'_, '_>,
+        node: Node,
+        to: u32,
+        about: TrafficClass,
+    ) {
+        engine.network.counts.generated(engine.now, node);
+        let message = QueuedMessage {
+            to,
+            at: engine.now,
+            about,
+        };
+        let nstart = usize::from(engine.spec.transmission.nstart);
+        let limit = engine.network.mesh.node.queue;
+        let Some(application) = &mut self.nodes[usize::from(node)] else {
+            return;
+        };
+        if application.is_free(to, nstart) {
+            self.send_request(engine, node, message);
+        } else if !application.wait(message, limit) {
+            engine.network.counts.node(node).app_drops += 1;
+        }
+    }
+
+    /// Sends a message as a request.
+    fn send_request(
+        &mut self,
+        engine: &mut MeshEngine<'_, '_>,
+        node: Node,
+        message: QueuedMessage,
+    ) {
+        let endpoint = &mut engine.hosts[usize::from(node)].endpoint;
+        let Some(application) = &mut self.nodes[usize::from(node)] else {
+            return;
+        };
+        let made = AppMessage {
+            by: node,
+            number: application.number(),
+            at: message.at,
+            about: message.about,
+        };
+        let request = self.format.post(&made);
+        let to = address(message.to, 0);
+        match endpoint.request(engine.now, to, request, RequestConfig::default()) {
+            Ok(id) => application.opened(id, message.to),
+            Err(error) => engine.error = Some(RunError::Request(error)),
+        }
+        engine.drain(self, node.into());
+    }
+
+    /// Generates a burst of messages at a node.
+    fn burst(&mut self, engine: &mut MeshEngine<'_, '_>, node: Node, bursts: Bursts) {
+        let to = self.node(node).map_or(0, |a| a.burst_sink);
+        for subject in 0..bursts.messages {
+            match bursts.kind {
+                BurstKind::Posts => self.generate(engine, node, to, TrafficClass::Burst),
+                BurstKind::Notifications => self.notify(engine, node, subject),
+            }
+        }
+        if let Some(every) = bursts.every {
+            engine.set_timer(GROUP, engine.now + every, Timer::of(BURST, node.into()));
+        }
+    }
+
+    /// Sends a notification to the observers of a node.
+    fn notify(&mut self, engine: &mut MeshEngine<'_, '_>, node: Node, subject: u16) {
+        engine.network.counts.generated(engine.now, node);
+        let endpoint = &mut engine.hosts[usize::from(node)].endpoint;
+        let Some(application) = &mut self.nodes[usize::from(node)] else {
+            return;
+        };
+        let made = AppMessage {
+            by: node,
+            number: application.number(),
+            at: engine.now,
+            about: TrafficClass::Burst,
+        };
+        let state = state(self.format.notification(&made));
+        let notified = endpoint.notify(engine.now, Subject(subject.into()), &state, false);
+        debug_assert!(notified.is_ok(), "the size was checked: {notified:?}");
+        engine.drain(self, node.into());
+    }
+
+    /// Registers the sinks as observers of all nodes before there is traffic, bypassing the radio.
+    fn register(&mut self, engine: &mut MeshEngine<'_, '_>) {
+        let Some(bursts) = engine.network.mesh.traffic.bursts else {
+            return;
+        };
+        let generators = engine.network.topology.generators.clone();
+        for node in generators {
+            let Some(sink) = self.node(node).map(|a| a.burst_sink) else {
+                continue;
+            };
+            let host = &mut engine.hosts[sink as usize];
+            if host
+                .endpoint
+                .snapshot(engine.now, address(node.into(), 0))
+                .is_some()
+            {
+                continue; // it was asked
+            }
+            for subject in 0..bursts.messages {
+                let request = Request::get().with_path(&subject.to_string());
+                let mut sending = RequestConfig::default();
+                sending.observe = true;
+                let to = address(node.into(), 0);
+                let request = request.unwrap_or_else(|_| Request::get());
+                let asked = engine.hosts[sink as usize]
+                    .endpoint
+                    .request(engine.now, to, request, sending);
+                if let Err(error) = asked {
+                    engine.error = Some(RunError::Request(error));
+                }
+            }
+            engine.drain(self, sink);
+        }
+    }
+
+    /// Completes a node's request.
+    fn ended(
+        &mut self,
+        engine: &mut MeshEngine<'_, '_>,
+        number: u32,
+        id: RequestId,
+        is_answered: bool,
+    ) {
+        let Ok(node) = Node::try_from(number) else {
+            return;
+        };
+        let nstart = usize::from(engine.spec.transmission.nstart);
+        let Some(application) = &mut self.nodes[number as usize] else {
+            return;
+        };
+        let Some(spurious) = application.closed(id) else {
+            return;
+        };
+        let next = application.next(nstart);
+        let record = engine.network.counts.node(node);
+        record.spurious += spurious;
+        record.answered += u64::from(is_answered);
+        if let Some(message) = next {
+            self.send_request(engine, node, message);
+        }
+    }
+
+    /// Responds to a request: a message to a sink, or a sink's registration.
+    fn answer(&mut self, engine: &mut MeshEngine<'_, '_>, number: u32, id: IncomingId) {
+        let endpoint = &mut engine.hosts[number as usize].endpoint;
+        let Some(asked) = endpoint.incoming(id) else {
+            return;
+        };
+        if asked.message.code() == Code::POST {
+            let made = AppMessage::read(asked.message.payload());
+            if let Some(made) = made {
+                engine.network.counts.received(engine.now, made);
+            }
+            let response = Response::new(Code::CHANGED);
+            endpoint.respond(engine.now, id, &response);
+            return;
+        }
+        let path = asked.message.values(OptionNumber::URI_PATH).next();
+        let subject = path.and_then(|path| std::str::from_utf8(path).ok()?.parse::<u64>().ok());
+        let response = match subject {
+            Some(subject) => {
+                endpoint.observe(engine.now, id, Subject(subject));
+                state(self.format.empty())
+            }
+            None => Response::new(Code::NOT_FOUND),
+        };
+        endpoint.respond(engine.now, id, &response);
+    }
+    fn on_trace(&mut self, engine: &mut MeshEngine<'_, '_>, number: u32, trace: &ProtocolTrace) {
+        let Ok(node) = Node::try_from(number) else {
+            return;
+        };
+        let host = &mut engine.hosts[number as usize];
+        let Some(application) = &mut self.nodes[number as usize] else {
+            return;
+        };
+        if !engine.network.counts.has_begun(engine.now) {
+            return;
+        }
+        engine
+            .network
+            .counts
+            .on_trace(engine.now, node, &trace.event);
+        match trace.event {
+            Protocol::Answered {
+                retransmissions,
+                since_original,
+                ..
+            } if retransmissions > 0 => {
+                let mut weak = None;
+                let mut visit = |name: &'static str, gauge| {
+                    if let ("rttvar_weak", Gauge::Time(time)) = (name, gauge) {
+                        weak = Some(time);
+                    }
+                };
+                host.endpoint.gauges(engine.now, trace.peer, &mut visit);
+                if let Some(weak) = weak
+                    && application.rttvar_weak != Some(weak)
+                {
+                    application.rttvar_weak = Some(weak);
+                    engine.network.counts.record.rttvar_weak.add(weak);
+                    engine.network.counts.record.rtt_weak.add(since_original);
+                }
+            }
+            Protocol::Sent {
+                id,
+                retransmissions,
+                ..
+            } if engine.network.mesh.node.gives_up_at_last_copy
+                && retransmissions >= engine.spec.transmission.max_retransmit =>
+            {
+                if let Some(request) = application.request_of(id.0) {
+                    host.endpoint.cancel(engine.now, request);
+                    self.ended(engine, number, request, false);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
+    fn start(&mut self, engine: &mut MeshEngine<'_, 'm>) {
+        let mesh = engine.network.mesh;
+        let begin = engine.network.ready();
+        engine.set_timer(GROUP, begin + mesh.bin, Timer::of(BIN_ENDS, 0));
+        let traffic = &mesh.traffic;
+        let generators = engine.network.topology.generators.clone();
+        for node in generators {
+            let burst_sink = traffic.bursts.map_or(Sink::Primary, |bursts| bursts.to);
+            let sinks = [Sink::Primary, burst_sink];
+            let [sink, burst_sink] = sinks.map(|sink| Self::sink_host(engine, node, sink));
+            if let Some(constant) = traffic.constant {
+                let mut stream = Stream::indexed(engine.spec.seed, "mesh/phase", node.into());
+                let first = match constant.start {
+                    None => stream.uniform(Duration::ZERO, Self::period(engine)),
+                    Some(start) => stream.uniform(start.low, start.high),
+                };
+                engine.set_timer(GROUP, begin + first, Timer::of(GENERATE, node.into()));
+            }
+            if let Some(bursts) = traffic.bursts
+                && burst_sink != u32::from(node)
+            {
+                let mut stream = Stream::indexed(engine.spec.seed, "mesh/burst", node.into());
+                let first = stream.uniform(bursts.first.low, bursts.first.high);
+                engine.set_timer(GROUP, begin + first, Timer::of(BURST, node.into()));
+            }
+            let state = NodeTraffic::new(sink, burst_sink);
+            self.nodes[usize::from(node)] = Some(Box::new(state));
+        }
+        let notifies = |bursts: Bursts| bursts.kind == BurstKind::Notifications;
+        if traffic.bursts.is_some_and(notifies) {
+            let before = Instant::ZERO + mesh.warm_up.half();
+            engine.set_timer(GROUP, before, Timer::of(REGISTER, 0));
+        }
+    }
+
+    fn on_timer(&mut self, engine: &mut MeshEngine<'_, 'm>, timer: Timer) {
+        let node = timer.subject as Node;
+        match timer.kind {
+            REGISTER => self.register(engine),
+            GENERATE => {
+                let to = self.node(node).map_or(0, |traffic| traffic.sink);
+                self.generate(engine, node, to, TrafficClass::Constant);
+                engine.set_timer(GROUP, engine.now + Self::period(engine), timer);
+            }
+            BURST => {
+                if let Some(bursts) = engine.network.mesh.traffic.bursts {
+                    self.burst(engine, node, bursts);
+                }
+            }
+            _ => {
+                self.trace_node(engine);
+                engine.set_timer(GROUP, engine.now + engine.network.mesh.bin, timer);
+            }
+        }
+    }
+
+    fn on_event(&mut self, engine: &mut MeshEngine<'_, 'm>, number: u32, event: Event) {
+        match event {
+            Event::Request(id) => self.answer(engine, number, id),
+            Event::Notification { response, .. } => {
+                if let Some(made) = AppMessage::read(response.bytes()) {
+                    engine.network.counts.received(engine.now, made);
+                }
+            }
+            Event::Response { id, response } => {
+                self.ended(engine, number, id, response.code.is_success());
+            }
+            Event::Failed { id, .. } => self.ended(engine, number, id, false),
+            Event::Trace(trace) => self.on_trace(engine, number, &trace),
+            _ => {}
+        }
+    }
+
+    /// The item is the Message ID; a message that is no request belongs to the transmission that
+    /// caused it.
+    fn tag(&mut self, _: Instant, host: u32, to: u32, message: &[u8], cause: Tag) -> Tag {
+        let (message_id, is_confirmable) = match *message {
+            [first, _, high, low, ..] => (u16::from_be_bytes([high, low]), first >> 4 & 3 < 1),
+            _ => (0, false),
+        };
+        let mut attempt = cause.attempt;
+        if let Some(node) = &mut self.nodes[host as usize]
+            && is_confirmable
+            && let Some(number) = node.copied(to, message_id)
+        {
+            attempt = number;
+        }
+        Tag {
+            item: message_id.into(),
+            attempt,
+        }
+    }
+
+    fn on_received(&mut self, _: Instant, host: u32, tag: Tag, _: usize) {
+        if let Some(node) = &mut self.nodes[host as usize] {
+            node.answer_arrived(tag.item as u16, tag.attempt);
+        }
+    }
+
+    fn end(&self) -> Option<Instant> {
+        Some(self.end)
+    }
+
+    fn into_record(mut self: Box<Self>, engine: &mut MeshEngine<'_, 'm>, _: &mut RunRecord) {
+        self.trace_node(engine);
+        for node in 0..engine.network.node_count() as Node {
+            let sink = self.node(node).map(|traffic| traffic.sink);
+            let burst_sink = self.node(node).map(|traffic| traffic.burst_sink);
+            let waiting = [sink, burst_sink]
+                .into_iter()
+                .flatten()
+                .take(if sink == burst_sink { 1 } else { 2 })
+                .filter_map(|sink| {
+                    let endpoint = &engine.hosts[usize::from(node)].endpoint;
+                    let snapshot = endpoint.snapshot(engine.now, address(sink, 0))?;
+                    Some(snapshot.queued as u64)
+                })
+                .sum::<u64>();
+            let unfinished = self.node(node).map_or(0, NodeTraffic::unfinished);
+            engine.network.counts.node(node).unfinished = unfinished.max(waiting);
+        }
+    }
+}
+
+/// The notification of a state.
+fn state(payload: bytes::Bytes) -> Response {
+    let mut response = Response::new(Code::CONTENT);
+    response.payload = Payload::Fixed(payload);
+    let set = response.options.set_uint(OptionNumber::MAX_AGE, MAX_AGE);
+    debug_assert!(set.is_ok(), "a number is an option's value");
+    response
+}

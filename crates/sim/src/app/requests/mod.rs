@@ -1,0 +1,436 @@
+//! Requests of clients, each with its own flow, and a server that responds with one body.
+//!
+//! `client` has a client's exchanges and its endpoint.
+
+mod client;
+
+use carob_cc::time::{Duration, Instant};
+use carob_proto::Response;
+use carob_proto::codec::Code;
+use carob_proto::endpoint::{Event, RequestConfig};
+use carob_proto::message::Payload;
+use carob_proto::trace::TraceEvent as Protocol;
+
+use crate::app::{Application, Endpoints, Timer};
+use crate::client_groups::GroupSpec;
+use crate::engine::alarm::Alarm;
+use crate::engine::{DOWN, Engine, Flow, RunError, Tag, UP, address};
+use crate::net::{Fate, Network, Offer};
+use crate::random::Stream;
+use crate::spec::{
+    AfterFailure, FlowRecord, Reconnect, Requests, RunRecord, RunSpec, Sample, Transport,
+};
+use crate::trace::SimEvent;
+
+use client::{Client, Next, body, client_endpoint, server_endpoint};
+
+/// The timer of a client's start, the first or a later one; its subject is the client.
+const START: u8 = 0;
+/// The timer of a client's next periodic requests.
+const PERIOD: u8 = 1;
+
+/// The clients of a group, and their server.
+pub(crate) struct Clients {
+    group: u32,
+    /// The host of its first client.
+    first: u32,
+    server: u32,
+    /// The earliest start of a client.
+    ready: Instant,
+    requests: Requests,
+    is_over_tcp: bool,
+    states: Vec<Client>,
+    /// The response to every request.
+    response: Response,
+}
+
+impl Clients {
+    pub(crate) fn new(
+        spec: &RunSpec,
+        group: &GroupSpec<'_>,
+        requests: &Requests,
+        server: u32,
+        ready: Instant,
+    ) -> (Self, Endpoints) {
+        let mut response = Response::new(match requests.request_bytes {
+            0 => Code::CONTENT,
+            _ => Code::CHANGED,
+        });
+        response.payload = Payload::Fixed(body(requests.response_bytes));
+        let numbers = group.first..group.first + group.clients;
+        let client = |number| Client::new(spec.seed, requests, number);
+        let application = Self {
+            group: group.number,
+            first: group.first,
+            server,
+            ready,
+            requests: requests.clone(),
+            is_over_tcp: *group.transport != Transport::Datagrams,
+            states: numbers.clone().map(client).collect(),
+            response,
+        };
+        let endpoints = Endpoints {
+            clients: numbers
+                .map(|number| client_endpoint(spec, group, number, 0))
+                .collect(),
+            server: server_endpoint(spec, group),
+            poll: requests.poll,
+            is_server_constrained: false,
+        };
+        (application, endpoints)
+    }
+
+    fn client(&mut self, host: u32) -> Option<&mut Client> {
+        self.states.get_mut(host.checked_sub(self.first)? as usize)
+    }
+
+    /// Starts a client, for the first time or again.
+    fn start_client<N: Network>(&mut self, engine: &mut Engine<'_, N>, number: u32) {
+        let is_over_tcp = self.is_over_tcp;
+        let Some(client) = self.client(number) else {
+            return;
+        };
+        let is_first = client.is_first_start();
+        if is_over_tcp {
+            // Its first request waits for the connection.
+            client.is_starting = !is_first;
+            engine.connect(self, number);
+        } else if is_first {
+            self.begin(engine, number);
+        } else {
+            self.send_requests(engine, number);
+        }
+    }
+
+    fn start_after<N: Network>(&self, engine: &mut Engine<'_, N>, client: u32, pause: Duration) {
+        let at = engine.now + pause;
+        engine.set_timer(self.group as u16, at, Timer::of(START, client));
+    }
+
+    /// Begins a client's flow.
+    fn begin<N: Network>(&mut self, engine: &mut Engine<'_, N>, number: u32) {
+        engine.trace.add(engine.now, number, SimEvent::Began);
+        if let Some(client) = self.client(number) {
+            client.flow.record.started = engine.now;
+            client.flow.progress = engine.now;
+        }
+        if self.requests.periodic.is_some() {
+            self.period_begins(engine, number);
+        } else {
+            self.send_requests(engine, number);
+        }
+    }
+
+    /// Sends a client's periodic requests, and schedules the next ones.
+    fn period_begins<N: Network>(&mut self, engine: &mut Engine<'_, N>, number: u32) {
+        let Some(periodic) = self.requests.periodic else {
+            return;
+        };
+        let client = self.client(number);
+        let next = client.and_then(|client| client.period_begins(engine.now, &periodic));
+        if let Some(at) = next {
+            engine.set_timer(self.group as u16, at, Timer::of(PERIOD, number));
+        }
+        self.send_requests(engine, number);
+    }
+
+    /// Passes a client's next requests to its endpoint, or ends its batch or its flow.
+    fn send_requests<N: Network>(&mut self, engine: &mut Engine<'_, N>, number: u32) {
+        let server = address(self.server, 0);
+        loop {
+            let Some(client) = self.states.get_mut((number - self.first) as usize) else {
+                return;
+            };
+            let is_full = client.outstanding >= self.requests.parallel.max(1);
+            if is_full && self.requests.periodic.is_none() {
+                return; // periodic requests queue at the endpoint
+            }
+            match client.next(&self.requests) {
+                Next::Send(request) => {
+                    let endpoint = &mut engine.hosts[number as usize].endpoint;
+                    let sent =
+                        endpoint.request(engine.now, server, request, RequestConfig::default());
+                    if let Err(error) = sent {
+                        engine.error = Some(RunError::Request(error));
+                        return;
+                    }
+                }
+                Next::End => return self.end_flow(engine, number, true),
+                // Before a restart, its endpoint completes its pending output.
+                Next::Restart | Next::Wait => return,
+            }
+        }
+    }
+
+    fn end_flow<N: Network>(&mut self, engine: &mut Engine<'_, N>, number: u32, complete: bool) {
+        let Some(client) = self.client(number) else {
+            return;
+        };
+        if !std::mem::replace(&mut client.flow.done, true) {
+            let complete = complete && client.flow.record.unanswered == 0;
+            client.flow.record.finished = complete.then_some(engine.now);
+            client.flow.record.ended = engine.now;
+            engine.running -= 1;
+            engine
+                .trace
+                .add(engine.now, number, SimEvent::Ended { complete });
+            engine.flow_ended(&mut client.flow, number);
+        }
+    }
+
+    /// A client's request got a response.
+    fn answered<N: Network>(&mut self, engine: &mut Engine<'_, N>, number: u32) {
+        if let Some(client) = self.client(number) {
+            client.flow.record.answered += 1;
+            client.outstanding = client.outstanding.saturating_sub(1);
+        }
+        self.send_requests(engine, number);
+    }
+
+    /// A client's request failed.
+    fn failed<N: Network>(&mut self, engine: &mut Engine<'_, N>, number: u32) {
+        if let Some(client) = self.client(number) {
+            client.flow.record.unanswered += 1;
+            client.outstanding = client.outstanding.saturating_sub(1);
+        }
+        match self.requests.after_failure {
+            AfterFailure::Stop => self.end_flow(engine, number, false),
+            AfterFailure::Next => self.send_requests(engine, number),
+        }
+    }
+
+    /// Counts a protocol event of a client.
+    fn on_trace<N: Network>(&mut self, engine: &mut Engine<'_, N>, number: u32, what: Protocol) {
+        let (now, samples) = (engine.now, engine.spec.record.samples as usize);
+        let Some(client) = self.client(number) else {
+            return;
+        };
+        let keep = |list: &mut Vec<Sample>, value, attempts| {
+            if list.len() < samples {
+                list.push(Sample {
+                    at: now,
+                    value,
+                    attempts,
+                });
+            }
+        };
+        match what {
+            Protocol::Sent {
+                id,
+                retransmissions,
+                timeout: Some(timeout),
+                ..
+            } => {
+                let item = client.item(id.0);
+                client.flow.record.transmissions += 1;
+                if retransmissions == 0 {
+                    client.flow.record.exchanges += 1;
+                    client.timer(timeout);
+                    keep(&mut client.flow.record.rto_init, timeout, 1);
+                } else {
+                    client.flow.record.retransmissions += 1;
+                    client.flow.record.timeouts += 1;
+                    let attempt = retransmissions - 1;
+                    engine
+                        .trace
+                        .add(now, number, SimEvent::TimedOut { item, attempt });
+                }
+                let armed = SimEvent::Armed {
+                    item,
+                    attempt: retransmissions,
+                    timeout,
+                };
+                engine.trace.add(now, number, armed);
+            }
+            Protocol::Answered {
+                id,
+                retransmissions,
+                since_original,
+                rto,
+            } => {
+                let attempts = retransmissions.saturating_add(1);
+                client.flow.progresses(now);
+                let Some(closed) = client.close(id.0) else {
+                    return;
+                };
+                let item = closed.item;
+                client.flow.record.spurious += u64::from(closed.spurious);
+                engine.useless[UP] += closed.useless;
+                client.flow.record.count_exchange(attempts);
+                client.flow.record.answered_at_once += u32::from(attempts == 1);
+                keep(&mut client.flow.record.rtt, since_original, attempts);
+                let changed = rto.filter(|rto| client.last_rto.replace(*rto) != Some(*rto));
+                if let Some(rto) = changed {
+                    keep(&mut client.flow.record.rto, rto, attempts);
+                }
+                engine
+                    .trace
+                    .add(now, number, SimEvent::Answered { item, attempts });
+                engine.trace.add(
+                    now,
+                    number,
+                    SimEvent::Rtt {
+                        rtt: since_original,
+                        attempts,
+                    },
+                );
+                if let Some(rto) = changed {
+                    engine.trace.add(now, number, SimEvent::Rto { rto });
+                }
+            }
+            Protocol::Abandoned {
+                id: Some(id),
+                retransmissions,
+            } => {
+                client.flow.record.failed += 1;
+                client.flow.record.timeouts += 1;
+                client
+                    .flow
+                    .record
+                    .count_exchange(retransmissions.saturating_add(1));
+                if let Some(closed) = client.close(id.0) {
+                    engine.useless[UP] += closed.useless;
+                    let item = closed.item;
+                    engine.trace.add(now, number, SimEvent::Abandoned { item });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<N: Network> Application<N> for Clients {
+    fn start(&mut self, engine: &mut Engine<'_, N>) {
+        engine.running += self.states.len() as u32;
+        let span = engine.spec.start;
+        for client in (self.first..).take(self.states.len()) {
+            let mut stream = Stream::indexed(engine.spec.seed, "client/start", client);
+            let at = self.ready + stream.uniform(span.low, span.high);
+            engine.set_timer(self.group as u16, at, Timer::of(START, client));
+        }
+    }
+
+    fn on_timer(&mut self, engine: &mut Engine<'_, N>, timer: Timer) {
+        match timer.kind {
+            PERIOD => self.period_begins(engine, timer.subject),
+            _ => self.start_client(engine, timer.subject),
+        }
+        engine.drain(self, timer.subject);
+    }
+
+    fn on_event(&mut self, engine: &mut Engine<'_, N>, number: u32, event: Event) {
+        match event {
+            Event::Request(id) => {
+                let endpoint = &mut engine.hosts[number as usize].endpoint;
+                endpoint.respond(engine.now, id, &self.response);
+            }
+            Event::Response { response, .. } => {
+                engine.bin_answered();
+                if let Some(client) = self.client(number) {
+                    client.flow.record.body_bytes += response.bytes().len() as u64;
+                }
+                if response.code.is_success() {
+                    self.answered(engine, number);
+                } else {
+                    self.failed(engine, number);
+                }
+            }
+            Event::Failed { .. } => self.failed(engine, number),
+            Event::Trace(trace) if !self.is_over_tcp => self.on_trace(engine, number, trace.event),
+            _ => {}
+        }
+    }
+
+    fn tag(&mut self, now: Instant, host: u32, _: u32, message: &[u8], cause: Tag) -> Tag {
+        match self.client(host) {
+            Some(client) => client.tag(now, message),
+            None => cause,
+        }
+    }
+
+    /// Ends a client's batch: it drops all state, and restarts after a pause.
+    fn on_idle(&mut self, engine: &mut Engine<'_, N>, host: u32) -> bool {
+        let Some(pause) = self.client(host).and_then(|client| client.pause.take()) else {
+            return false;
+        };
+        let left = engine.leave(self, host);
+        let Some(client) = self.client(host) else {
+            return false;
+        };
+        let restarts = client.restart();
+        let endpoint = client_endpoint(engine.spec, engine.group(host), host, restarts);
+        let state = &mut engine.hosts[host as usize];
+        (state.endpoint, state.alarm) = (endpoint, Alarm::default());
+        state.restarts = restarts as u16;
+        let batches = self.requests.batches;
+        let waits = batches.is_some_and(|b| b.reconnect == Reconnect::Closed);
+        if let Some(slot) = left.filter(|_| waits) {
+            engine.await_close(host, slot, pause);
+        } else if pause.is_zero() {
+            self.start_client(engine, host);
+        } else {
+            self.start_after(engine, host, pause);
+        }
+        true
+    }
+
+    fn on_offered(&mut self, engine: &mut Engine<'_, N>, datagram: u32, offer: &Offer) {
+        let datagram = &engine.datagrams[datagram];
+        let (from, to, tag) = (datagram.from, datagram.to, datagram.tag);
+        let carried = offer.carried;
+        if from != self.server {
+            if let Some(client) = self.client(from) {
+                client.carries(tag, carried);
+            }
+        } else if let Some(client) = self.client(to) {
+            let is_useless = client.is_useless(tag, offer.fate == Fate::Arrives);
+            engine.useless[DOWN] += u64::from(if is_useless { carried } else { 0 });
+            engine.bin_carried(offer.departed, carried, is_useless);
+        }
+    }
+
+    fn on_received(&mut self, now: Instant, host: u32, tag: Tag, bytes: usize) {
+        if let Some(client) = self.client(host) {
+            client.answer_arrived(now, tag, bytes);
+        }
+    }
+
+    fn flow(&mut self, host: u32) -> Option<&mut Flow> {
+        Some(&mut self.client(host)?.flow)
+    }
+
+    fn on_connected(&mut self, engine: &mut Engine<'_, N>, client: u32, is_first: bool) {
+        if is_first {
+            self.begin(engine, client);
+        } else if let Some(state) = self.client(client)
+            && std::mem::take(&mut state.is_starting)
+        {
+            self.send_requests(engine, client);
+        }
+    }
+
+    fn on_connection_failed(&mut self, engine: &mut Engine<'_, N>, client: u32) {
+        self.end_flow(engine, client, false);
+    }
+
+    fn on_left_connection_closed(
+        &mut self,
+        engine: &mut Engine<'_, N>,
+        client: u32,
+        pause: Duration,
+    ) {
+        self.start_after(engine, client, pause);
+    }
+
+    fn into_record(mut self: Box<Self>, engine: &mut Engine<'_, N>, record: &mut RunRecord) {
+        for (client, number) in self.states.iter_mut().zip(self.first..) {
+            engine.count_connection(&mut client.flow, number);
+        }
+        let flows = self.states.into_iter().map(Client::into_flow);
+        let flows: Vec<FlowRecord> = flows.collect();
+        match self.group {
+            0 => record.flows = flows,
+            _ => record.others.extend(flows),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Errors of a run's specification.
+
+use std::fmt;
+
+use carob_proto::endpoint::RequestError;
+
+use crate::app::notifications::ConfigError;
+use crate::mesh;
+use crate::net::fragments::MTU_MIN;
+use crate::spec::CLIENTS_MAX;
+use crate::tcp::segment::{IP_HEADER, TCP_HEADER};
+use crate::tcp::settings::SettingsError;
+
+use super::server_queue::SERVER_QUEUE_MAX;
+
+/// An invalid specification of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RunError {
+    /// No clients, or more than [`CLIENTS_MAX`].
+    Clients(u32),
+    /// An MTU, in bytes, smaller than that of any link.
+    Mtu(u32),
+    /// Segments of this MSS exceed the link's MTU, both in bytes.
+    Segment {
+        /// The MSS.
+        mss: u32,
+        /// The MTU.
+        mtu: u32,
+    },
+    /// Contradictory settings of TCP.
+    Tcp(SettingsError),
+    /// A request that a client's endpoint rejects.
+    Request(RequestError),
+    /// A server with a service time, over connections.
+    ServiceOverConnections,
+    /// A sleepy client, over connections.
+    SleepyOverConnections,
+    /// Periodic requests without a period.
+    Period,
+    /// A receive queue of no datagrams, or of more than [`SERVER_QUEUE_MAX`].
+    ServerQueue(u32),
+    /// An invalid notification workload.
+    Notifications(ConfigError),
+    /// An invalid wireless network.
+    Mesh(mesh::ConfigError),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Clients(n) => write!(f, "{n} clients; a run has 1 to {CLIENTS_MAX}"),
+            Self::Mtu(mtu) => {
+                write!(f, "an MTU of {mtu} bytes; a link's is at least {MTU_MIN}")
+            }
+            Self::Segment { mss, mtu } => {
+                let headers = IP_HEADER + TCP_HEADER;
+                let packet = u64::from(*mss) + u64::from(headers);
+                write!(
+                    f,
+                    "segments of {packet} bytes on a link with an MTU of {mtu}"
+                )
+            }
+            Self::Tcp(why) => write!(f, "{why}"),
+            Self::Notifications(why) => write!(f, "{why}"),
+            Self::Mesh(why) => write!(f, "{why}"),
+            Self::Request(error) => write!(f, "a client cannot send its request: {error}"),
+            Self::ServiceOverConnections => {
+                f.write_str("a service time is of datagrams; over connections requests cost none")
+            }
+            Self::SleepyOverConnections => {
+                f.write_str("datagrams wait for a sleepy client's poll; over connections none does")
+            }
+            Self::Period => f.write_str("the period of periodic requests is above zero"),
+            Self::ServerQueue(n) => write!(
+                f,
+                "a receive queue of {n} datagrams; a server's has 1 to {SERVER_QUEUE_MAX}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}

@@ -1,0 +1,158 @@
+//! Hosts: endpoints of the stack, their addresses, and the tags of their datagrams.
+
+use std::net::{Ipv6Addr, SocketAddr};
+
+use carob_cc::time::{Duration, Instant};
+use carob_proto::endpoint::Endpoint;
+
+use super::alarm::Alarm;
+use crate::spec::FlowRecord;
+
+/// The item of a packet that belongs to no exchange of the client: an ACK or RST of its own.
+pub const NO_ITEM: u32 = u32::MAX;
+
+/// The exchange and transmission that a packet belongs to, for the trace: the simulator knows which
+/// transmission causes which response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag {
+    pub(crate) item: u32,
+    pub(crate) attempt: u8,
+}
+
+impl Tag {
+    pub(crate) const NONE: Self = Self {
+        item: NO_ITEM,
+        attempt: 0,
+    };
+}
+
+impl Default for Tag {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// The role of a host in its application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A client of this server.
+    Client { server: u32 },
+    /// A server.
+    Server,
+}
+
+/// A host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) alarm: Alarm,
+    /// The number of its application.
+    pub(crate) application: u16,
+    pub(crate) role: Role,
+    /// Restarts so far: each uses another port.
+    pub(crate) restarts: u16,
+    /// The place of the host in the network, by the network's own numbers.
+    pub(crate) place: u32,
+    /// The first poll and the interval of a sleepy host.
+    pub(crate) poll: Option<(Duration, Duration)>,
+}
+
+impl Host {
+    pub(crate) fn new(endpoint: Endpoint, application: u16, role: Role, place: u32) -> Self {
+        Self {
+            endpoint,
+            alarm: Alarm::default(),
+            application,
+            role,
+            restarts: 0,
+            place,
+            poll: None,
+        }
+    }
+
+    /// The time of its next poll, `now` included; none if it always receives.
+    pub(crate) fn next_poll(&self, now: Instant) -> Option<Instant> {
+        let (first, interval) = self.poll?;
+        let first = Instant::ZERO + first;
+        let passed = now.since(first).as_micros();
+        let polls = passed.div_ceil(interval.as_micros().max(1));
+        Some(first + interval.times(polls))
+    }
+
+    pub(crate) fn is_server(&self) -> bool {
+        self.role == Role::Server
+    }
+}
+
+/// A client's flow while it is measured.
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    pub(crate) record: FlowRecord,
+    pub(crate) done: bool,
+    /// Time of the last progress in a response.
+    pub(crate) progress: Instant,
+}
+
+impl Flow {
+    /// Records progress in a response.
+    pub(crate) fn progresses(&mut self, now: Instant) {
+        let stall: Duration = now.since(self.progress);
+        self.record.stall = self.record.stall.max(stall);
+        self.progress = now;
+    }
+}
+
+/// A datagram between two hosts.
+#[derive(Debug, Default)]
+pub(crate) struct Datagram {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    /// Restarts of its client when it was sent: they determine the client's port.
+    pub(crate) restarts: u16,
+    pub(crate) tag: Tag,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Datagram {
+    /// Fills a slot with a message of host `number`.
+    pub(crate) fn fill(
+        &mut self,
+        number: u32,
+        host_restarts: u16,
+        to: SocketAddr,
+        tag: Tag,
+        bytes: &[u8],
+    ) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        self.from = number;
+        self.to = number_of(to);
+        // Either the sender or the receiver has restarted, since servers do not.
+        self.restarts = host_restarts.max(restarts_of(to));
+        self.tag = tag;
+    }
+}
+
+/// The number of the host at `address`.
+pub(crate) fn number_of(address: SocketAddr) -> u32 {
+    let SocketAddr::V6(address) = address else {
+        return u32::MAX;
+    };
+    let [.., a, b] = address.ip().segments();
+    u32::from(a) << 16 | u32::from(b)
+}
+
+/// Restarts of the client at `address`.
+pub(crate) fn restarts_of(address: SocketAddr) -> u16 {
+    address.port().wrapping_sub(PORT)
+}
+
+/// The address of host `number`; each restart uses another port.
+pub(crate) fn address(number: u32, restarts: u16) -> SocketAddr {
+    let [a, b] = [(number >> 16) as u16, number as u16];
+    let port = PORT.wrapping_add(restarts);
+    SocketAddr::from((Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, a, b), port))
+}
+
+/// CoAP's port (RFC 7252 12.8, RFC 8323 11.4).
+pub(crate) const PORT: u16 = 5_683;

@@ -1,0 +1,66 @@
+//! Runs: a specification becomes a network, applications and an engine, and these a record.
+
+use super::{Engine, RunError, server_queue};
+use crate::app::mesh_traffic::MeshTraffic;
+use crate::app::{self, Applications};
+use crate::mesh;
+use crate::net::Network;
+use crate::net::fragments::MTU_MIN;
+use crate::net::link::LinkNetwork;
+use crate::net::mesh::MeshNetwork;
+use crate::spec::{CLIENTS_MAX, RunRecord, RunSpec, Transport, Workload};
+use crate::tcp::segment::{IP_HEADER, TCP_HEADER};
+
+/// Simulates a run.
+pub fn run(spec: &RunSpec) -> Result<RunRecord, RunError> {
+    check(spec)?;
+    if let Some(mesh) = &spec.mesh {
+        let mut engine = mesh::engine(spec, mesh)?;
+        let applications: Applications<MeshNetwork<'_>> = match spec.workload {
+            Workload::Mesh => vec![Box::new(MeshTraffic::new(&mut engine))],
+            _ => app::of_groups(&mut engine)?,
+        };
+        return execute(engine, applications);
+    }
+    let mut engine = Engine::new(spec, LinkNetwork::new(spec));
+    let applications = app::of_groups(&mut engine)?;
+    execute(engine, applications)
+}
+
+fn execute<N: Network>(
+    mut engine: Engine<'_, N>,
+    mut applications: Applications<N>,
+) -> Result<RunRecord, RunError> {
+    engine.start(&mut applications);
+    let handled = engine.execute(&mut applications)?;
+    Ok(engine.record(applications, handled))
+}
+
+fn check(spec: &RunSpec) -> Result<(), RunError> {
+    let clients = spec.all_clients();
+    if spec.clients == 0 || clients > CLIENTS_MAX {
+        return Err(RunError::Clients(clients));
+    }
+    if spec.mtu_bytes < MTU_MIN {
+        return Err(RunError::Mtu(spec.mtu_bytes));
+    }
+    for group in spec.groups() {
+        if let Transport::Connections(tcp) = group.transport {
+            tcp.check().map_err(RunError::Tcp)?;
+            if tcp.mss > spec.mtu_bytes - IP_HEADER - TCP_HEADER {
+                let (mss, mtu) = (tcp.mss, spec.mtu_bytes);
+                return Err(RunError::Segment { mss, mtu });
+            }
+        }
+    }
+    for group in spec.groups() {
+        let requests = group.workload.requests();
+        if !requests.poll.is_zero() && *group.transport != Transport::Datagrams {
+            return Err(RunError::SleepyOverConnections);
+        }
+        if requests.periodic.is_some_and(|p| p.period.is_zero()) {
+            return Err(RunError::Period);
+        }
+    }
+    server_queue::check(spec)
+}

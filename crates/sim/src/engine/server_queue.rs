@@ -1,0 +1,226 @@
+//! Server with a service time: a receive queue and a single worker.
+//!
+//! A datagram reaches the endpoint when its service is complete, so responses are piggybacked
+//! however long a request waited. The queue is the socket's: a datagram leaves it when its service
+//! begins.
+
+use std::collections::VecDeque;
+
+use carob_cc::time::{Duration, Instant};
+
+use super::host::{NO_ITEM, Tag};
+use super::{Engine, Event, RunError};
+use crate::app::Applications;
+use crate::client_groups::GroupSpec;
+use crate::net::Network;
+use crate::random::Stream;
+use crate::spec::{RunSpec, Span, Transport};
+use crate::trace::SimEvent;
+
+/// The maximum receive queue of a server, in datagrams.
+pub const SERVER_QUEUE_MAX: u32 = 65_536;
+
+/// Service time of the server, a single machine for all clients of a run. Datagrams only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerSpec {
+    /// Service time of each datagram, drawn uniformly on the stream `"server/service"`. Others wait
+    /// meanwhile. Zero disables the queue: the server responds at once.
+    pub service: Span,
+    /// Receive queue in datagrams, the one in service excluded; 1 to [`SERVER_QUEUE_MAX`]. Further
+    /// ones are dropped.
+    pub queue: u32,
+    /// Service time of retransmissions of requests it has served.
+    pub copies: Copies,
+}
+
+impl ServerSpec {
+    /// The default receive queue, in datagrams.
+    pub const QUEUE: u32 = 50;
+
+    /// Returns whether datagrams ever wait.
+    pub fn is_used(&self) -> bool {
+        !self.service.high.is_zero()
+    }
+}
+
+impl Default for ServerSpec {
+    fn default() -> Self {
+        Self {
+            service: Span::default(),
+            queue: Self::QUEUE,
+            copies: Copies::default(),
+        }
+    }
+}
+
+/// Service time of retransmissions of a served request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Copies {
+    /// The same as of the request.
+    #[default]
+    Cost,
+    /// Zero: the server recognises them at once. They occupy the queue.
+    Free,
+}
+
+/// Counters of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerRecord {
+    /// Datagrams served.
+    pub handled: u64,
+    /// Those of them that were retransmissions of requests served before.
+    pub repeated: u64,
+    /// Datagrams dropped at a full receive queue.
+    pub dropped: u64,
+    /// The longest receive queue, in datagrams.
+    pub queue_peak: u32,
+    /// Total service time.
+    pub busy: Duration,
+}
+
+/// Checks the server's part of a specification.
+pub(super) fn check(spec: &RunSpec) -> Result<(), RunError> {
+    if !spec.server.is_used() {
+        return Ok(());
+    }
+    let over_tcp = |group: &GroupSpec<'_>| *group.transport != Transport::Datagrams;
+    if spec.groups().iter().any(over_tcp) {
+        return Err(RunError::ServiceOverConnections);
+    }
+    let queue = spec.server.queue;
+    if queue == 0 || queue > SERVER_QUEUE_MAX {
+        return Err(RunError::ServerQueue(queue));
+    }
+    Ok(())
+}
+
+/// A datagram at the server.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    to: u32,
+    packet: u32,
+}
+
+/// A receive queue and its single worker.
+#[derive(Debug)]
+pub(super) struct ServerQueue {
+    spec: ServerSpec,
+    stream: Stream,
+    queue: VecDeque<Waiting>,
+    /// The datagram in service, and its completion time.
+    working: Option<(Waiting, Instant)>,
+    /// By client, a bit for each of its exchanges that was served.
+    served_items: Vec<Vec<u64>>,
+    record: ServerRecord,
+}
+
+impl ServerQueue {
+    /// The queue of a run; none without a service time.
+    pub(super) fn new(spec: &ServerSpec, seed: u64) -> Option<Self> {
+        spec.is_used().then(|| Self {
+            spec: *spec,
+            stream: Stream::new(seed, "server/service"),
+            queue: VecDeque::new(),
+            working: None,
+            served_items: Vec::new(),
+            record: ServerRecord::default(),
+        })
+    }
+
+    /// The counters until `now`.
+    pub(super) fn record(mut self, now: Instant) -> ServerRecord {
+        if let Some((_, until)) = self.working {
+            self.record.busy = self.record.busy.saturating_sub(until.since(now));
+        }
+        self.record
+    }
+
+    /// Records the service of an exchange. Returns whether it was served before.
+    fn was_served(&mut self, client: u32, item: u32) -> bool {
+        if item == NO_ITEM {
+            return false;
+        }
+        let (client, word) = (client as usize, item as usize / 64);
+        if self.served_items.len() <= client {
+            self.served_items.resize(client + 1, Vec::new());
+        }
+        let words = &mut self.served_items[client];
+        if words.len() <= word {
+            words.resize(word + 1, 0);
+        }
+        let bit = 1 << (item % 64);
+        let known = words[word] & bit != 0;
+        words[word] |= bit;
+        known
+    }
+
+    /// Begins the service of a datagram of this exchange. Returns its service time.
+    fn begin(&mut self, client: u32, item: u32) -> Duration {
+        let repeated = self.was_served(client, item);
+        self.record.handled += 1;
+        self.record.repeated += u64::from(repeated);
+        if repeated && self.spec.copies == Copies::Free {
+            return Duration::ZERO;
+        }
+        let Span { low, high } = self.spec.service;
+        let takes = self.stream.uniform(low, high);
+        self.record.busy += takes;
+        takes
+    }
+}
+
+impl<N: Network> Engine<'_, N> {
+    /// Adds a datagram to the receive queue, unless it is full.
+    pub(super) fn enqueue(&mut self, to: u32, packet: u32) {
+        let Some(server_queue) = &mut self.server_queue else {
+            return;
+        };
+        let is_idle = server_queue.working.is_none();
+        if !is_idle && server_queue.queue.len() >= server_queue.spec.queue as usize {
+            server_queue.record.dropped += 1;
+            let Tag { item, attempt } = self.datagrams[packet].tag;
+            self.trace
+                .add(self.now, to, SimEvent::ServerFull { item, attempt });
+            self.datagrams.release(packet);
+            return;
+        }
+        server_queue.queue.push_back(Waiting { to, packet });
+        if is_idle {
+            self.work();
+        } else {
+            let waiting = server_queue.queue.len() as u32;
+            server_queue.record.queue_peak = server_queue.record.queue_peak.max(waiting);
+        }
+    }
+
+    /// Begins the service of the next datagram.
+    fn work(&mut self) {
+        let Some(server_queue) = &mut self.server_queue else {
+            return;
+        };
+        let Some(waiting) = server_queue.queue.pop_front() else {
+            return;
+        };
+        let datagram = &self.datagrams[waiting.packet];
+        let until = self.now + server_queue.begin(datagram.from, datagram.tag.item);
+        server_queue.working = Some((waiting, until));
+        self.queue.push(until, Event::Served);
+    }
+
+    /// Completes the service of a datagram: passes it to the endpoint, and begins the next.
+    pub(super) fn served(&mut self, applications: &mut Applications<N>) {
+        let working = self
+            .server_queue
+            .as_mut()
+            .and_then(|server_queue| server_queue.working.take());
+        let Some((Waiting { to, packet }, _)) = working else {
+            return;
+        };
+        let Tag { item, attempt } = self.datagrams[packet].tag;
+        self.trace
+            .add(self.now, to, SimEvent::Served { item, attempt });
+        let number = self.hosts[to as usize].application;
+        self.receive(&mut *applications[usize::from(number)], packet);
+        self.work();
+    }
+}

@@ -1,0 +1,132 @@
+//! The link as a network: clients on one side, servers on the other.
+//!
+//! A packet's fate is decided when it is offered, so each costs one event.
+
+use carob_cc::time::Instant;
+
+use super::{Link, Verdict};
+use crate::engine::{DOWN, Engine, Event, UP};
+use crate::net::fragments::{IP_HEADER, fragments};
+use crate::net::{Fate, Network, Offer, Placement};
+use crate::spec::{RunRecord, RunSpec};
+
+/// The side of the link with its clients in most runs, from which packets take the direction up.
+const CONSTRAINED: u32 = 0;
+/// The other side.
+const BEYOND: u32 = 1;
+
+/// A link shared by all hosts of a run.
+pub(crate) struct LinkNetwork {
+    link: Link,
+    header_bytes: u32,
+    mtu_bytes: u32,
+}
+
+/// The arrival of a datagram.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    datagram: u32,
+}
+
+impl LinkNetwork {
+    pub(crate) fn new(spec: &RunSpec) -> Self {
+        Self {
+            link: Link::new(&spec.link, spec.seed, "link"),
+            header_bytes: spec.header_bytes,
+            mtu_bytes: spec.mtu_bytes,
+        }
+    }
+
+    /// Offers a packet in as many fragments as it needs. Returns its fate and its arrival.
+    fn offer(&mut self, now: Instant, direction: usize, bytes: u32) -> (Offer, Instant) {
+        let pieces = fragments(bytes, self.mtu_bytes).count() as u64;
+        let more = pieces.saturating_sub(1) * u64::from(IP_HEADER);
+        let mut offer = Offer {
+            fate: Fate::Arrives,
+            carried: 0,
+            departed: now,
+            packets: pieces,
+            header_bytes: u64::from(self.header_bytes) + more,
+        };
+        let link = match direction {
+            DOWN => &mut self.link.down,
+            _ => &mut self.link.up,
+        };
+        let mut arrives = now;
+        for fragment in fragments(bytes, self.mtu_bytes) {
+            match link.offer(now, fragment) {
+                Verdict::Deliver { at, departed, .. } => {
+                    (arrives, offer.departed) = (arrives.max(at), departed);
+                }
+                Verdict::DropFull => {
+                    offer.fate = Fate::Dropped;
+                    continue;
+                }
+                Verdict::Lost { departed } => {
+                    (offer.fate, offer.departed) = (Fate::Lost, departed);
+                }
+            }
+            offer.carried += fragment;
+        }
+        (offer, arrives)
+    }
+}
+
+impl Network for LinkNetwork {
+    type Event = Arrival;
+
+    fn packet_bytes(&self, payload: u32) -> u32 {
+        payload + self.header_bytes
+    }
+
+    fn place(&self, host: Placement) -> u32 {
+        match host {
+            Placement::Client(_) | Placement::ConstrainedServer => CONSTRAINED,
+            Placement::Server | Placement::RemoteClient(_) => BEYOND,
+        }
+    }
+
+    fn send(engine: &mut Engine<'_, Self>, index: u32) -> Option<Offer> {
+        let datagram = &engine.datagrams[index];
+        let bytes = engine.network.packet_bytes(datagram.bytes.len() as u32);
+        let direction = match engine.hosts[datagram.from as usize].place {
+            CONSTRAINED => UP,
+            _ => DOWN,
+        };
+        let (offer, arrives) = engine.network.offer(engine.now, direction, bytes);
+        if offer.fate == Fate::Arrives {
+            let arrival = Event::Network(Arrival { datagram: index });
+            engine.queue.push_in_order(direction, arrives, arrival);
+        }
+        Some(offer)
+    }
+
+    fn handle(_: &mut Engine<'_, Self>, event: Arrival) -> Option<u32> {
+        Some(event.datagram)
+    }
+
+    fn offer_segment(
+        &mut self,
+        now: Instant,
+        from_server: bool,
+        bytes: u32,
+        is_ecn_capable: bool,
+    ) -> Option<(usize, Verdict)> {
+        let (direction, link) = if from_server {
+            (DOWN, &mut self.link.down)
+        } else {
+            (UP, &mut self.link.up)
+        };
+        Some((direction, link.offer_packet(now, bytes, is_ecn_capable)))
+    }
+
+    fn reset_counters(&mut self) {
+        self.link.up.forget_counters();
+        self.link.down.forget_counters();
+    }
+
+    fn into_record(self, _: Instant, record: &mut RunRecord) {
+        record.link.down = self.link.down.counters();
+        record.link.up = self.link.up.counters();
+    }
+}

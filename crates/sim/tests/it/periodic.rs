@@ -1,0 +1,112 @@
+//! Periodic requests of clients that keep their state, and sleepy clients.
+
+use carob_cc::TransmissionParameters;
+use carob_cc::time::Duration;
+use carob_sim::engine::{self, RunError};
+use carob_sim::link::{DirectionSpec, LinkSpec};
+use carob_sim::random::Probability;
+use carob_sim::spec::{
+    AfterFailure, ControllerSpec, Periodic, Recording, Requests, RunSpec, ServerSpec, Span,
+    Transport, Until, Workload,
+};
+use carob_sim::tcp::TcpSettings;
+
+const PERIOD: Duration = Duration::from_secs(60);
+
+fn requests(count: u32, burst_probability: Probability, poll: Duration) -> Requests {
+    Requests {
+        count,
+        request_bytes: 32,
+        block_bytes: 1_024,
+        path: "report".to_owned(),
+        token_bytes: 2,
+        after_failure: AfterFailure::Next,
+        periodic: Some(Periodic {
+            period: PERIOD,
+            jitter: Duration::ZERO,
+            burst: 30,
+            burst_probability,
+        }),
+        poll,
+        ..Requests::default()
+    }
+}
+
+fn spec(clients: u32, requests: Requests) -> RunSpec {
+    let direction = DirectionSpec {
+        delay: Duration::from_millis(50),
+        ..DirectionSpec::new(1_000_000, 64_000)
+    };
+    RunSpec {
+        seed: 3,
+        clients,
+        start: Span::default(),
+        link: LinkSpec {
+            down: direction,
+            up: direction,
+        },
+        mesh: None,
+        header_bytes: 28,
+        mtu_bytes: 1_280,
+        transport: Transport::Datagrams,
+        workload: Workload::Requests(requests),
+        transmission: TransmissionParameters::DEFAULT,
+        controller: ControllerSpec::default(),
+        server: ServerSpec::default(),
+        others: Vec::new(),
+        until: Until::Answered,
+        time_limit: Duration::from_secs(3_600),
+        record: Recording::default(),
+    }
+}
+
+#[test]
+fn a_request_is_sent_every_period_by_one_endpoint() {
+    let record = engine::run(&spec(20, requests(5, Probability::ppm(0), Duration::ZERO)));
+    for flow in record.expect("a run").flows {
+        let took = flow.completion().expect("it completes");
+        assert!(took >= PERIOD.times(4) && took < PERIOD.times(4) + Duration::from_secs(1));
+        assert_eq!((flow.answered, flow.exchanges), (5, 5));
+        assert_eq!(flow.retransmissions, 0);
+    }
+}
+
+#[test]
+fn a_burst_is_requests_at_once_which_nstart_sends_one_by_one() {
+    let record = engine::run(&spec(1, requests(60, Probability::ALWAYS, Duration::ZERO)));
+    let flow = &record.expect("a run").flows[0];
+    let took = flow.completion().expect("it completes");
+    // Two bursts: the second a period after the first, and 30 round trips of 0.1 s.
+    assert!(took > PERIOD + Duration::from_secs(3) && took < PERIOD + Duration::from_secs(4));
+    assert_eq!((flow.answered, flow.exchanges), (60, 60));
+}
+
+#[test]
+fn datagrams_wait_for_a_sleepy_clients_poll() {
+    let poll = Duration::from_secs(10);
+    let record = engine::run(&spec(50, requests(3, Probability::ppm(0), poll)));
+    let record = record.expect("a run");
+    let flows = &record.flows;
+    assert!(flows.iter().all(|flow| flow.answered == 3));
+    let round_trips = flows.iter().filter_map(|flow| flow.round_trips.mean());
+    let longest = round_trips.max().expect("round trips");
+    assert!(
+        longest > Duration::from_secs(6) && longest <= Duration::from_secs(11),
+        "{longest}"
+    );
+    // Clients retransmit meanwhile: ACK_TIMEOUT is 2 s.
+    assert!(flows.iter().map(|flow| flow.spurious).sum::<u64>() > 50);
+}
+
+#[test]
+fn impossible_specifications_are_refused() {
+    let mut sleepy = spec(1, requests(1, Probability::ppm(0), PERIOD));
+    sleepy.transport = Transport::Connections(TcpSettings::THESIS);
+    assert_eq!(engine::run(&sleepy), Err(RunError::SleepyOverConnections));
+    let mut hasty = requests(1, Probability::ppm(0), Duration::ZERO);
+    hasty.periodic = hasty.periodic.map(|periodic| Periodic {
+        period: Duration::ZERO,
+        ..periodic
+    });
+    assert_eq!(engine::run(&spec(1, hasty)), Err(RunError::Period));
+}

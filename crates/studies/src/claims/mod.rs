@@ -1,0 +1,97 @@
+//! The claims of the five studies: their parts, the facts that rules use, and the verdicts kept.
+//!
+//! Rules are in `papers/<study>/rules/<part>.toml` and judged by [`carob_lab::claims`].
+
+pub mod part;
+mod stored_verdicts;
+pub mod unit;
+
+use carob_lab::claims::Judged;
+use carob_lab::claims::rule::{self, Rule};
+use carob_lab::study::Claim;
+
+pub use part::{PARTS, Part};
+pub use stored_verdicts::{StoredVerdicts, files};
+
+use crate::papers;
+
+/// The rules of a part of a study.
+///
+/// # Panics
+///
+/// Never: a test reads every built-in rule.
+pub fn rules(part: &Part) -> Vec<Rule> {
+    rule::read(part.rules, &unit::value).expect("a test reads every built-in rule")
+}
+
+/// The claim that was judged.
+pub fn claim(judged: &Judged) -> Option<Claim> {
+    let (study, _) = judged.id.split_once('-')?;
+    papers::claims(study)
+        .into_iter()
+        .find(|claim| claim.id == judged.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use carob_lab::claims::needed;
+    use carob_lab::scenario::{Scenario, builtin, is_known};
+
+    use super::*;
+
+    #[test]
+    fn every_claim_belongs_to_one_part() {
+        for study in papers::studies() {
+            for claim in papers::claims(&study.short_name) {
+                let begins =
+                    |part: &&Part| part.begins.iter().any(|b| claim.scenario.starts_with(b));
+                let parts = Part::of(&study.short_name).filter(begins);
+                assert_eq!(parts.count(), 1, "{}: {}", claim.id, claim.scenario);
+            }
+        }
+    }
+
+    #[test]
+    fn slow_rules_speak_of_cells_and_algorithms_that_there_are() {
+        for part in PARTS {
+            let files = part.scenarios.iter().map(|name| {
+                let (file, _) = builtin::find(name).expect("a scenario");
+                Scenario::read(file.name, file.text, &[]).expect("a valid one")
+            });
+            let scenarios: Vec<Scenario> = files.collect();
+            let needed = needed(&rules(part));
+            // Each runs alone.
+            let algorithms: BTreeSet<&String> = needed.iter().map(|of| &of.algorithm).collect();
+            for (name, algorithm) in part
+                .scenarios
+                .iter()
+                .flat_map(|name| algorithms.iter().map(move |algorithm| (name, algorithm)))
+            {
+                let (file, _) = builtin::find(name).expect("a scenario");
+                let alone = [(*algorithm).clone()];
+                let read = Scenario::with_algorithms(file.name, file.text, &[], Some(&alone));
+                assert!(read.is_ok(), "{name}, {algorithm}: {read:?}");
+            }
+            for of in needed {
+                let there = scenarios.iter().any(|s| s.cell(&of.cell).is_some());
+                assert!(there, "{} {}: {}", part.study, part.name, of.cell);
+                assert!(is_known(&of.algorithm), "{}", of.algorithm);
+            }
+        }
+    }
+
+    #[test]
+    fn every_claim_about_a_part_has_a_rule_that_reads() {
+        for part in PARTS {
+            let rules = rules(part);
+            for claim in papers::claims(part.study) {
+                let of_part = |begins: &&str| claim.scenario.starts_with(begins);
+                let concerned = part.begins.iter().any(of_part);
+                let has = rules.iter().any(|rule| rule.id == claim.id);
+                assert_eq!(concerned, has, "{}", claim.id);
+            }
+        }
+    }
+}

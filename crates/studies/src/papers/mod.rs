@@ -1,0 +1,162 @@
+//! The five studies as data: authors, tables and claims.
+//!
+//! Everything is compiled in, so the program needs no checkout. Columns are described in
+//! `papers/README.md`.
+
+mod fct;
+mod networks;
+
+pub use fct::{expected, published, thesis_fct};
+pub use networks::{PublishedMean, cocoaplus_means};
+
+use carob_lab::csv::Table;
+use carob_lab::study::{Claim, Study};
+
+macro_rules! files {
+    ($($study:literal: $($file:literal)*;)*) => {
+        /// Every study as (short name, its `study.toml`).
+        const STUDIES: &[(&str, &str)] = &[$((
+            $study,
+            include_str!(concat!("../../../../papers/", $study, "/study.toml")),
+        ),)*];
+
+        /// Every CSV file as (study, file, text).
+        const FILES: &[(&str, &str, &str)] = &[$($((
+            $study,
+            $file,
+            include_str!(concat!("../../../../papers/", $study, "/", $file)),
+        ),)*)*];
+    };
+}
+
+files! {
+    "cocoaplus": "claims.csv" "contradictions.csv" "figures3_4_backoff_examples.csv"
+        "simulation_parameters.csv" "table1_motes.csv" "table2_settling_time.csv" "table3_pdr.csv";
+    "thesis": "claims.csv" "contradictions.csv" "parameters.csv" "table04_link.csv"
+        "table05_error_profiles.csv" "table06_fct.csv" "table07_fct.csv" "table08_fct.csv"
+        "table09_fct.csv" "table10_fct.csv" "table11_fct.csv" "tables01_03_coap_headers.csv";
+    "nonobserve": "claims.csv" "contradictions.csv" "gprs_umts_configurations.csv"
+        "iotlab_configurations.csv" "links.csv" "parameters.csv";
+    "retrycount": "claims.csv" "contradictions.csv" "parameters.csv";
+    "rpl": "claims.csv" "contradictions.csv" "run_parameters.csv" "table1_offered_load.csv"
+        "table1_parameters.csv" "testbeds.csv";
+}
+
+/// Every study.
+pub fn studies() -> Vec<Study> {
+    STUDIES.iter().map(|(_, text)| read_study(text)).collect()
+}
+
+/// The study of that short name.
+pub fn study(short_name: &str) -> Option<Study> {
+    STUDIES
+        .iter()
+        .find(|(name, _)| *name == short_name)
+        .map(|(_, text)| read_study(text))
+}
+
+fn read_study(text: &str) -> Study {
+    Study::read(text).expect("a test reads every built-in study")
+}
+
+/// A CSV file of a study, such as (`thesis`, `table04_link.csv`).
+pub fn table(study: &str, file: &str) -> Option<Table> {
+    let (.., text) = FILES.iter().find(|(s, f, _)| *s == study && *f == file)?;
+    Some(Table::read(text).expect("a test reads every built-in table"))
+}
+
+/// Names of a study's CSV files.
+pub fn tables(study: &str) -> impl Iterator<Item = &'static str> {
+    FILES
+        .iter()
+        .filter(move |(s, ..)| *s == study)
+        .map(|(_, file, _)| *file)
+}
+
+/// The claims of a study, in the order of its text.
+pub fn claims(study: &str) -> Vec<Claim> {
+    table(study, "claims.csv").map_or_else(Vec::new, |table| Claim::all(study, &table))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_studies_is_built_in_and_reads() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers");
+        let mut on_disk = BTreeSet::new();
+        for study in std::fs::read_dir(root).expect("papers/") {
+            let study = study.expect("an entry");
+            for file in std::fs::read_dir(study.path()).into_iter().flatten() {
+                let file = file
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("a plain name");
+                if Path::new(&file).extension().is_some_and(|e| e == "csv") {
+                    on_disk.insert((study.file_name().into_string().expect("a plain name"), file));
+                }
+            }
+        }
+        let built_in: BTreeSet<_> = FILES
+            .iter()
+            .map(|(s, f, _)| ((*s).to_owned(), (*f).to_owned()))
+            .collect();
+        assert_eq!(on_disk, built_in);
+        for (study, file, _) in FILES {
+            assert!(
+                table(study, file).is_some_and(|t| !t.is_empty()),
+                "{study}/{file}"
+            );
+        }
+    }
+
+    #[test]
+    fn studies_name_themselves_by_their_folder() {
+        for ((folder, _), study) in STUDIES.iter().zip(studies()) {
+            assert_eq!(*folder, study.short_name);
+        }
+        let citations: Vec<String> = studies().iter().map(Study::citation).collect();
+        assert_eq!(
+            citations,
+            [
+                "Betzler et al. 2015",
+                "Pesola 2020",
+                "Betzler et al. 2016",
+                "Lee et al. 2016",
+                "Vallati et al. 2020"
+            ]
+        );
+    }
+
+    #[test]
+    fn claims_have_known_kinds_and_weights_and_unique_ids() {
+        let mut ids = BTreeSet::new();
+        for study in studies() {
+            for claim in claims(&study.short_name) {
+                assert!(claim.id.starts_with(&study.short_name), "{}", claim.id);
+                let kinds = ["value", "ordering", "ratio", "range", "behaviour"];
+                assert!(
+                    kinds.contains(&claim.kind.as_str()),
+                    "{}: {}",
+                    claim.id,
+                    claim.kind
+                );
+                let weights = ["headline", "main", "detail"];
+                assert!(
+                    weights.contains(&claim.weight.as_str()),
+                    "{}: {}",
+                    claim.id,
+                    claim.weight
+                );
+                assert!(ids.insert(claim.id));
+            }
+        }
+        assert_eq!(ids.len(), 285);
+        assert!(claims("nobody").is_empty());
+    }
+}

@@ -1,0 +1,164 @@
+//! Tables of comparisons of networks for people.
+
+use super::order::{BASE, Order, Pair, SUBJECT, ranking};
+use super::{Entry, NetworkComparison};
+use carob_lab::footnotes::mark;
+use carob_lab::text::{Align, TextTable};
+
+/// A printed table: its number, and what it is of.
+pub fn printed_tables(comparisons: &[NetworkComparison]) -> Vec<(u32, &'static str)> {
+    let mut tables: Vec<(u32, &'static str)> = Vec::new();
+    for comparison in comparisons {
+        let published = comparison.published();
+        let about = match published.metric {
+            "settling_s" => "settling times in seconds",
+            _ => "PDR in per cent",
+        };
+        if !tables.contains(&(published.table, about)) {
+            tables.push((published.table, about));
+        }
+    }
+    tables
+}
+
+fn columns(names: &[(&str, Align)]) -> TextTable {
+    let header = names
+        .iter()
+        .map(|(name, align)| ((*name).to_owned(), *align));
+    TextTable::new(header.collect())
+}
+
+/// Text of a metric's value: PDR in per cent, times in seconds.
+fn shown(metric: &str, mean: f64, half: f64) -> String {
+    let unit = if metric == "pdr" { 100.0 } else { 1.0 };
+    format!("{:.1} ± {:.1}", mean * unit, half * unit)
+}
+
+fn per_cent(gap: f64) -> String {
+    format!("{:+.1} %", gap * 100.0)
+}
+
+/// Means of one published table with the measured ones, and gaps to default CoAP.
+pub fn means(comparisons: &[NetworkComparison], table: u32) -> TextTable {
+    use Align::{Left, Right};
+    let mut text = columns(&[
+        ("topology", Left),
+        ("links", Left),
+        ("algorithm", Left),
+        ("paper", Right),
+        ("ours", Right),
+        ("ratio", Right),
+        ("paper's gap", Right),
+        ("our gap", Right),
+    ]);
+    for comparison in comparisons.iter().filter(|c| c.published().table == table) {
+        for entry in &comparison.entries {
+            let Entry {
+                published,
+                measured,
+            } = entry;
+            let pair = comparison.pair(&published.algorithm, BASE);
+            let measured = measured.map(|s| shown(published.metric, s.mean, s.ci95));
+            let gap = pair.and_then(Pair::gap).map(|(gap, half)| {
+                let half = half * 100.0;
+                format!("{} ± {half:.1}", per_cent(gap).trim_end_matches(" %"))
+            });
+            text.add(vec![
+                published.topology.clone(),
+                published.link.clone(),
+                published.algorithm.clone(),
+                shown(published.metric, published.mean, published.ci95),
+                measured.unwrap_or_else(|| "not run".to_owned()),
+                entry
+                    .ratio()
+                    .map_or_else(String::new, |r| format!("{r:.2}")),
+                pair.map_or_else(String::new, |pair| per_cent(pair.published_gap())),
+                gap.map_or_else(String::new, |gap| format!("{gap} %")),
+            ]);
+        }
+    }
+    mark(&mut text, "algorithm");
+    text
+}
+
+/// Table of the order of algorithms in each row of one published table, and of the agreement.
+pub fn verdicts(comparisons: &[NetworkComparison], table: u32) -> TextTable {
+    use Align::Left;
+    let mut text = columns(&[
+        ("topology", Left),
+        ("links", Left),
+        ("paper, largest first", Left),
+        ("ours, largest first", Left),
+        ("verdict", Left),
+    ]);
+    for comparison in comparisons.iter().filter(|c| c.published().table == table) {
+        let published = comparison.published();
+        let of = |order: fn(&Pair) -> Option<Order>| {
+            move |a: &str, b: &str| {
+                let pair = comparison.pair(a, b).or_else(|| comparison.pair(b, a));
+                pair.and_then(order).unwrap_or(Order::Alike)
+            }
+        };
+        let entries = &comparison.entries;
+        let in_print: Vec<(&str, f64)> = entries
+            .iter()
+            .map(|e| (e.published.algorithm.as_str(), e.published.mean))
+            .collect();
+        let measured: Vec<(&str, f64)> = entries
+            .iter()
+            .filter_map(|e| Some((e.published.algorithm.as_str(), e.measured?.mean)))
+            .collect();
+        text.add(vec![
+            published.topology.clone(),
+            published.link.clone(),
+            ranking(&in_print, of(|pair| Some(pair.published_order()))),
+            ranking(&measured, of(Pair::order)),
+            comparison.verdict().name().to_owned(),
+        ]);
+    }
+    text
+}
+
+/// Number of rows of one published table in which the study's algorithm is better than default CoAP:
+/// published and measured.
+pub fn summary(comparisons: &[NetworkComparison], table: u32) -> String {
+    let rows: Vec<&NetworkComparison> = comparisons
+        .iter()
+        .filter(|c| c.published().table == table)
+        .collect();
+    let (better, worse, metric) = match rows.first().map(|row| row.published().metric) {
+        Some("settling_s") => (
+            Order::Below,
+            Order::Above,
+            "settles sooner than default CoAP",
+        ),
+        _ => (
+            Order::Above,
+            Order::Below,
+            "has a higher PDR than default CoAP",
+        ),
+    };
+    let count = |of: fn(&Pair) -> Option<Order>, wanted: Order| {
+        let pair = |row: &&&NetworkComparison| row.pair(SUBJECT, BASE).and_then(of) == Some(wanted);
+        rows.iter().filter(pair).count()
+    };
+    let published = |pair: &Pair| Some(pair.published_order());
+    let verdict = |name: &str| {
+        let is_it = |row: &&&NetworkComparison| row.verdict().name() == name;
+        rows.iter().filter(is_it).count()
+    };
+    format!(
+        "CoCoA+ {metric} in {} of {} published rows and in {} measured ones; it is worse in {} and {}, and cannot be \
+         distinguished in {} measured ones. Rows whose order holds: {}, partly: {}, fails: {}, undecided: {}.",
+        count(published, better),
+        rows.len(),
+        count(Pair::order, better),
+        count(published, worse),
+        count(Pair::order, worse),
+        count(Pair::order, Order::Alike),
+        verdict("holds"),
+        verdict("holds-partly"),
+        verdict("fails"),
+        verdict("undecided"),
+    )
+}
