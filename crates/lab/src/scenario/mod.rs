@@ -110,6 +110,7 @@ impl Scenario {
                 },
             );
         }
+        mesh::links::load(&mut raw)?;
         let whole = Place::Scenario(name.to_owned());
         let Settled {
             mut settings,

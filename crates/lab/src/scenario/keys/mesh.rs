@@ -22,7 +22,25 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "mesh.topology",
         Kind::Text,
         Some("6x6"),
-        "Shape of the network: `chain` (17 nodes) or `chain-<n>`, `dumbbell` (two grids of 3x3, joined by 3 nodes), `<columns>x<rows>`, or look-alikes of testbeds: `pint` (22 nodes), `wilab` (26), `iotlab` (60).",
+        "Shape of the network: `chain` (17 nodes) or `chain-<n>`, `dumbbell` (two grids of 3x3, joined by 3 nodes), `<columns>x<rows>`, look-alikes of testbeds: `pint` (22 nodes), `wilab` (26), `iotlab` (60); their measured links: `pint-measured`, `wilab-measured`; or `links`, those of `mesh.links`.",
+    ),
+    key(
+        "mesh.links",
+        Kind::Text,
+        None,
+        "Links of the topology `links`: a CSV, or the path of one (from the scenario file's folder) that ends in `.csv`. Columns `a,b` for links in both directions or `from,to` for one, and `delivery` (a ratio) or `etx`. The first node of the first row is the root.",
+    ),
+    key(
+        "mesh.etx_share",
+        Kind::Percent,
+        Some("100 %"),
+        "Of links with an ETX below 1.4, the share of its excess over 1 that is loss of the link itself; the rest are collisions during the measurement. The delivery ratio each way is 1 / sqrt(ETX), at most 99.8 %.",
+    ),
+    key(
+        "mesh.regions",
+        Kind::Text,
+        None,
+        "Regions of noise in a topology of links: node numbers as in its CSV, regions separated by `/`, as in `1 5 15/4 9 13`; nodes that are not named form the last. Without it there is one.",
     ),
     key(
         "mesh.root",
@@ -47,6 +65,12 @@ pub(super) const MESH_KEYS: &[Key] = &[
         Kind::TimeOrNone,
         Some("none"),
         "If set, the sink is a host beyond the root, with this delay each way.",
+    ),
+    key(
+        "mesh.root_deaf",
+        Kind::TimeOrNone,
+        Some("none"),
+        "Time for which the root receives nothing after each frame addressed to it, as a border router does while it writes the packet to a serial line.",
     ),
     key(
         "mesh.edge",
@@ -76,7 +100,7 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "radio.delivery",
         Kind::Word(&["perfect", "fixed", "drawn", "by-distance", "table"]),
         None,
-        "How likely frames arrive where nothing else is on the air: always; with `radio.ratio`; with a ratio drawn for each transmission from `radio.ratios`; 1 - (d/R)^2 (1 - `radio.ratio`) at distance d of range R; or by the table of a look-alike.",
+        "How likely frames arrive where nothing else is on the air: always; with `radio.ratio`; with a ratio drawn for each transmission from `radio.ratios`; 1 - (d/R)^2 (1 - `radio.ratio`) at distance d of range R; or by the table of a look-alike or of measured links.",
     ),
     key(
         "radio.ratio",

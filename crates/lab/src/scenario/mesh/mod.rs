@@ -4,6 +4,7 @@
 //! Layers ([`layers`]) take the values of a version of Contiki, then those of single keys.
 
 mod layers;
+pub(super) mod links;
 mod topology;
 
 use std::collections::BTreeMap;
@@ -122,7 +123,10 @@ pub(super) fn of(cell: &Cell) -> Result<MeshSpec, ScenarioError> {
             limit.saturating_sub(cell.time("workload.warm_up")?)
         },
         bin: cell.time("workload.bin")?,
-        traced: cell.if_set("mesh.traced", Cell::whole)?.map(|n| n as u16),
+        traced: match cell.if_set("mesh.traced", Cell::whole)? {
+            Some(number) => Some(links::traced(cell, number)?),
+            None => None,
+        },
     })
 }
 

@@ -3,6 +3,7 @@ use carob_sim::mesh::spec::{
     BurstKind, CcaRange, Csma, Delivery, LowpanSpec, MacSpec, MeshSpec, NoRoute, NodeSpec, Period,
     Position, RadioSpec, RplMode, RplSpec, Shape, Sink, TopologySpec,
 };
+use carob_sim::mesh::topology::TableLink;
 use carob_sim::random::Probability;
 use carob_sim::spec::RunSpec;
 
@@ -236,4 +237,73 @@ fn constants_of_some_cells_are_those_of_their_controllers() {
     let wrong = text.replace("ageing_large_after", "ageing_larg_after");
     let said = Scenario::read("network.toml", &wrong, &[]).expect_err("no such constant");
     assert!(said.to_string().contains("ageing_larg_after"), "{said}");
+}
+
+#[test]
+fn measured_links_are_topologies_with_their_own_numbers() {
+    let links = |set: &[&str]| {
+        let topology = mesh(set).topology;
+        let Shape::Links(graph) = topology.shape.clone() else {
+            panic!("{:?}", topology.shape);
+        };
+        (graph, topology)
+    };
+    let (pint, _) = links(&["topology=pint-measured"]);
+    let (wilab, _) = links(&["topology=wilab-measured"]);
+    assert_eq!((pint.regions.len(), pint.links.len()), (22, 2 * 83));
+    assert_eq!((wilab.regions.len(), wilab.links.len()), (26, 2 * 100));
+    // Half of PINT's links are near perfect.
+    let perfect = |link: &&TableLink| link.delivery >= Probability::ppm(975_000);
+    assert_eq!(pint.links.iter().filter(perfect).count(), 2 * 43);
+
+    let csv = "mesh.links=a,b,etx\n7,3,4.0\n7,5,1.2\n";
+    let own = ["topology=links", csv, "mesh.regions=3/7", "etx_share=50 %"];
+    let (graph, topology) = links(&[&own[..], &["mesh.root=5", "sink=root"]].concat());
+    // The root of the CSV comes first, then the others in the order of their numbers.
+    assert_eq!(topology.root, Position::Node(2));
+    assert_eq!(graph.regions, [1, 0, 2]);
+    let ratio = |from, to| {
+        let link = graph
+            .links
+            .iter()
+            .find(|link| (link.from, link.to) == (from, to));
+        link.expect("a link").delivery
+    };
+    assert_eq!(ratio(0, 1), Probability::ppm(500_000));
+    assert_eq!(ratio(2, 0), Probability::ppm(953_463)); // the square root of 1 / 1.1
+    let one_way = "mesh.links=from,to,delivery\n1,2,0.5\n2,1,0.25\n";
+    let (graph, _) = links(&["topology=links", one_way]);
+    assert_eq!(graph.links[1].delivery, Probability::ppm(250_000));
+
+    for (set, said) in [
+        (&["topology=links"][..], "needs mesh.links"),
+        (
+            &["topology=links", "mesh.links=a,b,etx\n1,2,0.5\n"],
+            "line 2",
+        ),
+        (
+            &["topology=links", "mesh.links=a,b,etx\n1,2,1\n2,1,1\n"],
+            "twice",
+        ),
+        (
+            &["topology=links", "mesh.links=no-such-file.csv"],
+            "no-such-file.csv",
+        ),
+        (&["topology=pint-measured", "mesh.root=2"], "mesh.root"),
+        (
+            &["topology=pint-measured", "mesh.regions=1 1"],
+            "mesh.regions",
+        ),
+        (&["topology=pint-measured", "traced=2"], "mesh.traced"),
+    ] {
+        let text = wrong(set);
+        assert!(text.contains(said), "{set:?}: {text}");
+    }
+}
+
+#[test]
+fn the_root_may_be_deaf_for_a_time() {
+    assert!(mesh(&[]).topology.root_deaf.is_zero());
+    let deaf = mesh(&["root_deaf=9 ms"]).topology.root_deaf;
+    assert_eq!(deaf, Duration::from_millis(9));
 }

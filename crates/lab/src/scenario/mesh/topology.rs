@@ -2,6 +2,7 @@
 
 use carob_sim::mesh::spec::{Position, Shape, TopologySpec};
 
+use super::links::{self, MeasuredLinks};
 use crate::scenario::cell::Cell;
 use crate::scenario::error::ScenarioError;
 use crate::scenario::impossible;
@@ -13,24 +14,33 @@ const CHAIN: u16 = 17;
 pub(super) fn of(cell: &Cell) -> Result<TopologySpec, ScenarioError> {
     let path = "mesh.topology";
     let text = cell.text(path)?;
-    let shape = shape(text).ok_or_else(|| {
+    let measured = links::of(cell)?;
+    let named = measured
+        .as_ref()
+        .map(|measured| Shape::Links(measured.graph.clone()));
+    let shape = named.or_else(|| shape(text)).ok_or_else(|| {
         let why = format!(
-            "{path} = \"{text}\": expected chain, chain-<nodes>, dumbbell, <columns>x<rows>, pint, wilab or iotlab"
+            "{path} = \"{text}\": expected chain, chain-<nodes>, dumbbell, <columns>x<rows>, pint, wilab, iotlab, pint-measured, wilab-measured or links"
         );
         impossible(cell.place(path), why)
     })?;
+    let measured = measured.as_ref();
     let edge_mm = match cell.value_of("mesh.edge")? {
         Value::Length(millimetres) => *millimetres,
         _ => return Err(cell.wrong_kind("mesh.edge")),
     };
     Ok(TopologySpec {
         shape,
-        root: position(cell, "mesh.root")?,
-        sink: position(cell, "mesh.sink")?,
-        second_sink: position(cell, "mesh.second_sink")?,
+        root: position(cell, "mesh.root", measured)?,
+        sink: position(cell, "mesh.sink", measured)?,
+        second_sink: position(cell, "mesh.second_sink", measured)?,
         outside: match cell.value_of("mesh.outside")? {
             Value::Time(delay) => *delay,
             _ => return Err(cell.wrong_kind("mesh.outside")),
+        },
+        root_deaf: match cell.value_of("mesh.root_deaf")? {
+            Value::Time(deaf) => deaf.unwrap_or_default(),
+            _ => return Err(cell.wrong_kind("mesh.root_deaf")),
         },
         edge_mm,
         layout_seed: cell.whole("mesh.layout_seed")?,
@@ -52,7 +62,12 @@ fn shape(text: &str) -> Option<Shape> {
     })
 }
 
-fn position(cell: &Cell, path: &str) -> Result<Position, ScenarioError> {
+/// A position. Numbers are those of the nodes in the CSV, where links are measured.
+fn position(
+    cell: &Cell,
+    path: &str,
+    measured: Option<&MeasuredLinks>,
+) -> Result<Position, ScenarioError> {
     let text = cell.text(path)?;
     Ok(match text {
         "usual" => Position::Usual,
@@ -60,7 +75,7 @@ fn position(cell: &Cell, path: &str) -> Result<Position, ScenarioError> {
         "corner" => Position::Corner,
         "opposite-corner" => Position::OppositeCorner,
         "centre" => Position::Centre,
-        _ => Position::Node(text.parse().map_err(|_| {
+        _ => Position::Node(links::node(measured, text).ok_or_else(|| {
             let why = format!(
                 "{path} = \"{text}\": expected usual, root (of sinks), corner, opposite-corner, centre or the number of a node"
             );

@@ -60,7 +60,8 @@ impl<'a> MeshNetwork<'a> {
             regions: &topology.regions,
             table: topology.table.as_deref(),
         };
-        let radio = Radio::new(&ground, &mesh.radio, &mesh.mac, spec.seed);
+        let mut radio = Radio::new(&ground, &mesh.radio, &mesh.mac, spec.seed);
+        radio.set_deaf(topology.root, mesh.topology.root_deaf);
         let state = |node| NodeState::new(node, node == topology.root, mesh, spec.seed);
         Self {
             mesh,

@@ -6,6 +6,7 @@
 
 use carob_cc::time::Duration;
 
+use super::topology::TableLink;
 use crate::random::Probability;
 use crate::spec::Span;
 
@@ -53,6 +54,9 @@ pub struct TopologySpec {
     pub second_sink: Position,
     /// One-way delay to a sink outside the mesh, beyond the root; none for a sink in the mesh.
     pub outside: Option<Duration>,
+    /// Time for which the root receives nothing after a frame addressed to it: a border router whose
+    /// processor writes each packet to a serial line. Zero for none.
+    pub root_deaf: Duration,
     /// Distance between neighbours of regular shapes, in millimetres.
     pub edge_mm: u32,
     /// Seed of generated shapes: the same layout in every run.
@@ -74,6 +78,18 @@ pub enum Shape {
     Wilab,
     /// A synthetic IoT-LAB site (Betzler et al. 2016): 60 nodes along corridors.
     IotLab,
+    /// A graph of links, such as measured in a testbed. The first node is the root.
+    Links(LinkGraph),
+}
+
+/// Nodes, numbered from 0 without gaps, and the links between them. Nodes without a link neither
+/// hear nor disturb each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkGraph {
+    /// Interference region of each node, numbered from 0 without gaps.
+    pub regions: Vec<u8>,
+    /// Links, each in one direction.
+    pub links: Vec<TableLink>,
 }
 
 impl Default for Shape {
@@ -500,6 +516,7 @@ impl Default for TopologySpec {
             sink: Position::Usual,
             second_sink: Position::Usual,
             outside: None,
+            root_deaf: Duration::ZERO,
             edge_mm: 10_000,
             layout_seed: 0,
         }

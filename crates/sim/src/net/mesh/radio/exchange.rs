@@ -366,6 +366,16 @@ impl<P: Copy> Radio<P> {
         if signal.to != node && signal.to != BROADCAST {
             return;
         }
+        if let Some(deaf) = &mut self.deaf
+            && deaf.node == node
+            && signal.to == node
+        {
+            if now < deaf.until {
+                self.counters[usize::from(node)].discarded += 1;
+                return;
+            }
+            deaf.until = now + deaf.time;
+        }
         let station = &mut self.stations[usize::from(node)];
         if signal.to == node && self.spec.acknowledged {
             station.pending_ack = Some((from, signal.number));

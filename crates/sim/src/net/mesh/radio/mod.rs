@@ -170,6 +170,16 @@ pub struct Radio<P> {
     counters: Vec<MacCounters>,
     /// The nodes that received a signal; reused.
     received: Vec<Node>,
+    /// The node that is deaf for a time after each frame addressed to it, if there is one.
+    deaf: Option<DeafNode>,
+}
+
+/// A node whose processor is busy for a time after each frame addressed to it.
+#[derive(Clone, Copy, Debug)]
+struct DeafNode {
+    node: Node,
+    time: Duration,
+    until: Instant,
 }
 
 impl<P: Copy> Radio<P> {
@@ -201,8 +211,16 @@ impl<P: Copy> Radio<P> {
             duplicate_filter: DuplicateFilter::new(nodes, mac),
             counters: vec![MacCounters::default(); nodes],
             received: Vec::new(),
+            deaf: None,
             spec: mac.clone(),
         }
+    }
+
+    /// Makes a node receive no frame addressed to it for this time after each one that it received.
+    /// It does not acknowledge what it misses.
+    pub fn set_deaf(&mut self, node: Node, time: Duration) {
+        let until = Instant::ZERO;
+        self.deaf = (!time.is_zero()).then_some(DeafNode { node, time, until });
     }
 
     /// Queues a frame of `bytes`, FCS included, for a neighbour, or as a broadcast. The outcome

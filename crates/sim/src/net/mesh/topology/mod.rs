@@ -2,11 +2,12 @@
 //!
 //! Regular shapes (`regular.rs`) are exact; their links follow from the medium's ranges. Synthetic
 //! testbeds (`synthetic_testbed.rs`) are drawn from a seed, with a table of links
-//! (`propagation.rs`).
+//! (`propagation.rs`). Graphs of links, such as measured ones, are given (`link_graph.rs`).
 //!
 //! A node's region selects its external interference. Regular shapes are cut into squares of three
 //! by three nodes; buildings by floor and stretch of corridor.
 
+mod link_graph;
 pub mod paths;
 mod propagation;
 mod regular;
@@ -245,13 +246,14 @@ impl Layout {
     fn new(spec: &TopologySpec) -> Result<Self, TopologyError> {
         let edge = spec.edge_mm;
         let seed = spec.layout_seed;
-        match spec.shape {
-            Shape::Chain(nodes) => regular::chain(nodes, edge),
-            Shape::Grid(columns, rows) => regular::grid(columns, rows, edge),
+        match &spec.shape {
+            Shape::Chain(nodes) => regular::chain(*nodes, edge),
+            Shape::Grid(columns, rows) => regular::grid(*columns, *rows, edge),
             Shape::Dumbbell => regular::dumbbell(edge),
             Shape::Pint => synthetic_testbed::PINT.layout(seed),
             Shape::Wilab => synthetic_testbed::WILAB.layout(seed),
             Shape::IotLab => synthetic_testbed::IOT_LAB.layout(seed),
+            Shape::Links(graph) => link_graph::layout(graph),
         }
     }
 }

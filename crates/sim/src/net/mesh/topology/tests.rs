@@ -1,6 +1,7 @@
 use super::synthetic_testbed::{NEIGHBOUR_RATIO, TREE_RATIO, deepest};
 use super::*;
 use crate::hash::Words;
+use crate::mesh::spec::LinkGraph;
 
 fn spec(shape: Shape) -> TopologySpec {
     TopologySpec {
@@ -309,4 +310,45 @@ fn seeds_give_layouts_of_their_own_that_stay_for_ever() {
         [525596568635083066, 1316831924037594928, 3822213643761246362]
     );
     assert_ne!(digest(Shape::Pint, 1), digest(Shape::Pint, 2));
+}
+
+#[test]
+fn graphs_of_links_have_their_nodes_in_columns_by_hops() {
+    let link = |from, to, ppm| TableLink {
+        from,
+        to,
+        delivery: Probability::ppm(ppm),
+    };
+    let graph = LinkGraph {
+        regions: vec![0, 1, 1, 0],
+        links: [(0, 1), (1, 2), (0, 3)]
+            .iter()
+            .flat_map(|(a, b)| [link(*b, *a, 900_000), link(*a, *b, 800_000)])
+            .collect(),
+    };
+    let topology = topology(Shape::Links(graph.clone()));
+    assert_eq!((topology.root, topology.sink), (0, 0));
+    assert_eq!(topology.generators, [1, 2, 3]);
+    assert_eq!(topology.regions, [0, 1, 1, 0]);
+    let along: Vec<i32> = topology.positions.iter().map(|place| place.0).collect();
+    assert_eq!(along, [0, 10_000, 20_000, 10_000]);
+    let mut places = topology.positions.clone();
+    places.dedup();
+    assert_eq!(places.len(), 4);
+    let table = topology.table.expect("a table");
+    assert_eq!(paths::ratio(&table, 1, 0), Probability::ppm(900_000));
+
+    let refused = |links| {
+        Topology::new(&spec(Shape::Links(LinkGraph {
+            links,
+            ..graph.clone()
+        })))
+    };
+    let apart = refused(vec![link(0, 1, 1), link(0, 3, 1), link(1, 2, 0)]);
+    assert_eq!(apart, Err(TopologyError::Apart(2)));
+    let unknown = refused(vec![link(0, 4, 1)]);
+    assert_eq!(
+        unknown,
+        Err(TopologyError::NoSuchNode { node: 4, nodes: 4 })
+    );
 }

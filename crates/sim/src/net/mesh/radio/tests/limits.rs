@@ -209,3 +209,27 @@ fn counters_can_be_reset_while_frames_wait() {
     bench.finish();
     assert_eq!(bench.radio.counters(0).transmissions, 2);
 }
+
+#[test]
+fn a_deaf_node_misses_what_comes_too_soon_and_does_not_acknowledge_it() {
+    use Outcome::{Acknowledged, NotAcknowledged};
+    let mac = MacSpec {
+        transmissions_max: 1,
+        ..contiki(Csma::Contiki27)
+    };
+    let outcomes = |deaf: u64| {
+        let mut bench = Bench::new(&row(2), &RadioSpec::default(), &mac, 1);
+        bench.radio.set_deaf(1, Duration::from_micros(deaf));
+        bench.send(0, 0, Some(1), 100, 0).unwrap();
+        bench.run(8_000);
+        bench.send(8_000, 0, Some(1), 100, 1).unwrap();
+        bench.run(30_000);
+        bench.send(30_000, 1, Some(0), 100, 2).unwrap();
+        bench.run(u64::MAX);
+        let outcomes: Vec<Outcome> = bench.sent().iter().map(|sent| sent.3).collect();
+        (outcomes, bench.received().len())
+    };
+    assert_eq!(outcomes(0), (vec![Acknowledged; 3], 3));
+    let missed = vec![Acknowledged, NotAcknowledged, Acknowledged];
+    assert_eq!(outcomes(20_000), (missed, 2));
+}
