@@ -21,7 +21,12 @@ use std::time::Duration;
 
 pub use names::describe;
 pub(crate) use names::*;
-#[cfg(all(feature = "prometheus", any(test, fuzzing)))]
+#[cfg(all(
+    any(test, fuzzing),
+    feature = "dtls",
+    feature = "prometheus",
+    feature = "websocket"
+))]
 pub(crate) use prometheus::respond_to_scraper;
 #[cfg(feature = "prometheus")]
 pub use prometheus::{InstallError, Prometheus};

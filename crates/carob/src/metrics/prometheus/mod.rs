@@ -93,7 +93,7 @@ impl Prometheus {
 }
 
 /// The response of a listener without metrics to a request with this head.
-#[cfg(any(test, fuzzing))]
+#[cfg(all(any(test, fuzzing), feature = "dtls", feature = "websocket"))]
 pub(crate) fn respond_to_scraper(head: &[u8]) -> (&'static str, String) {
     listener::respond(head, &Prometheus::new())
 }

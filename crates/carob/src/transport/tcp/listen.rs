@@ -335,6 +335,13 @@ struct Handshake {
 }
 
 impl Handshake {
+    #[cfg_attr(
+        not(any(feature = "tls", feature = "websocket")),
+        expect(
+            clippy::unused_async,
+            reason = "plain TCP has no handshake to wait for"
+        )
+    )]
     async fn perform(&self, stream: TcpStream) -> io::Result<Stream> {
         stream.set_nodelay(true)?;
         Ok(match self.kind {
