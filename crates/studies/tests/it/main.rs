@@ -3,5 +3,6 @@
 
 mod emulated;
 mod nonobserve;
+mod rpl;
 mod thesis_long;
 mod wireless;
