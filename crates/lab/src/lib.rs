@@ -15,6 +15,7 @@
 //! # Ok::<(), carob_lab::scenario::ScenarioErrors>(())
 //! ```
 
+pub mod calibration;
 pub mod claims;
 pub mod csv;
 pub mod delivery;

@@ -384,7 +384,7 @@ impl Range {
 }
 
 /// A number and what follows it.
-fn number(text: &str) -> Result<(f64, &str), String> {
+pub(crate) fn number(text: &str) -> Result<(f64, &str), String> {
     let text = text.trim();
     let numeric = |c: char| !(c.is_ascii_digit() || c == '.' || c == '-');
     let (number, unit) = text.split_at(text.find(numeric).unwrap_or(text.len()));

@@ -138,7 +138,7 @@ struct Written {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenCheck {
+pub(crate) struct WrittenCheck {
     #[serde(default)]
     each: BTreeMap<String, Vec<String>>,
     #[serde(default)]
@@ -189,7 +189,7 @@ pub fn read(text: &str, facts: Facts<'_>) -> Result<Vec<Rule>, RuleError> {
 }
 
 impl WrittenCheck {
-    fn read(&self, facts: Facts<'_>) -> Result<Check, String> {
+    pub(crate) fn read(&self, facts: Facts<'_>) -> Result<Check, String> {
         if let Some(table) = self.printed {
             return Ok(Check {
                 cases: Vec::new(),

@@ -7,6 +7,7 @@
 
 mod boxplot;
 mod comparison;
+mod dependence;
 mod depth;
 mod flows;
 mod frame;
@@ -35,6 +36,7 @@ pub use comparison::{
     Subject, circle_figure, clients_figure, comparison, depth_figure, figure, link_figure,
     load_figure, mix_figure, pdr_figure, timeouts_figure, timers_figure,
 };
+pub use dependence::{DependenceRow, dependence_figure};
 pub use flows::FlowsGraph;
 pub use multiples::{Panel, sequences, timers};
 pub use page::{Details, FigureBlock, Report, Section};

@@ -1,0 +1,494 @@
+//! Calibration: open settings of a study, chosen by its baseline facts.
+//!
+//! A study leaves settings open. `open.toml` lists them with the values that are plausible, and
+//! `baseline.toml` the facts that a choice must meet: what the study says of default CoAP, of
+//! unloaded networks, of topology and timing. [`Calibration::run`] samples the space of settings,
+//! holds each point against the facts, and judges the study's findings at the points that the facts
+//! do not exclude. Findings never choose a point.
+//!
+//! ```toml
+//! # open.toml
+//! [search]
+//! points = 60          # of the Latin hypercube
+//! rounds = 2           # of refinement around the best quarter
+//! round_points = 20
+//! seeds = 3            # per cell and algorithm
+//! judged = 20          # at most so many points have their findings judged
+//! judged_seeds = 10
+//!
+//! [[setting]]
+//! name = "service time"
+//! key = "server.service"
+//! from = "20 ms"
+//! to = "200 ms"
+//! steps = 9
+//! scale = "log"        # or linear, the default
+//! reason = "the study does not state it"
+//!
+//! [[setting]]
+//! name = "routes"
+//! scenarios = ["networks"]     # of these scenarios only
+//! reason = "two sentences of the study contradict each other"
+//! [[setting.value]]
+//! label = "static"
+//! set = ["rpl.routing=static"]
+//!
+//! # baseline.toml
+//! [[fact]]
+//! id = "little lost at rest"
+//! source = "Section IV"
+//! [[fact.check]]
+//! quantity = "mean(answered_ratio, default, clients-25)"
+//! between = [0.98, 1]
+//! ```
+//!
+//! Quantities and conditions are those of rules ([`rule`](crate::claims::rule)).
+
+mod page;
+mod result;
+mod space;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use rayon::prelude::*;
+use serde::Deserialize;
+
+use crate::claims::expression::{Expression, Facts, Reference};
+use crate::claims::interval::Interval;
+use crate::claims::rule::{Bound, Check, Condition, Rule, WrittenCheck};
+use crate::claims::source::Source;
+use crate::claims::{self, Judged, Making, Outcome, ScenarioFile, Verdict, judge, measure};
+use crate::journal::Journal;
+use crate::metrics::METRICS;
+use crate::run::RunSetupError;
+use crate::scenario::{Scenario, is_known};
+
+pub use page::{FindingText, figure, markdown};
+pub use result::{
+    CalibrationResult, CheckResult, Class, FactResult, FindingResult, FindingShare, PointResult,
+};
+pub use space::{Point, Search, Setting, SettingValue};
+
+/// The largest deviation of one check that a score takes into account.
+const DEVIATION_MAX: f64 = 10.0;
+
+/// An error in `open.toml` or `baseline.toml`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CalibrationError {
+    /// The file.
+    pub file: &'static str,
+    /// The error, with its line where there is one.
+    pub what: String,
+    /// The way to correct it.
+    pub remedy: String,
+}
+
+impl fmt::Display for CalibrationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file, self.what)
+    }
+}
+
+impl std::error::Error for CalibrationError {}
+
+impl CalibrationError {
+    fn new(file: &'static str, what: impl fmt::Display, remedy: impl fmt::Display) -> Self {
+        Self {
+            file,
+            what: what.to_string(),
+            remedy: remedy.to_string(),
+        }
+    }
+}
+
+/// The file of settings.
+const OPEN: &str = "open.toml";
+/// The file of facts.
+const BASELINE: &str = "baseline.toml";
+
+/// Open settings, baseline facts and findings of a study.
+#[derive(Clone, Debug)]
+pub struct Calibration {
+    /// The study's short name.
+    pub study: String,
+    /// Numbers of points and seeds.
+    pub search: Search,
+    /// The open settings.
+    pub settings: Vec<Setting>,
+    /// The baseline facts, each as a rule whose `about` is its source.
+    pub facts: Vec<Rule>,
+    /// The study's findings that need runs.
+    pub findings: Vec<Rule>,
+    /// Scenarios of facts and findings.
+    pub files: Vec<ScenarioFile>,
+    /// A hash of everything above.
+    pub inputs_hash: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BaselineFile {
+    fact: Vec<WrittenFact>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenFact {
+    id: String,
+    source: String,
+    check: Vec<WrittenCheck>,
+}
+
+impl Calibration {
+    /// Reads `open.toml` and `baseline.toml` of a study with these findings and scenarios.
+    pub fn read(
+        study: &str,
+        open: &str,
+        baseline: &str,
+        findings: Vec<Rule>,
+        files: Vec<ScenarioFile>,
+        unit_facts: Facts<'_>,
+    ) -> Result<Self, CalibrationError> {
+        let (search, settings) = space::read(open)?;
+        let facts = read_facts(baseline, unit_facts)?;
+        let of_runs = |rule: &Rule| rule.text.iter().any(|check| !check.references().is_empty());
+        let findings: Vec<Rule> = findings.into_iter().filter(of_runs).collect();
+        let mut inputs = format!("{open}\n{baseline}\n{findings:?}");
+        for file in &files {
+            inputs.push_str(&file.text);
+        }
+        let read = Self {
+            study: study.to_owned(),
+            search,
+            settings,
+            facts,
+            findings,
+            files,
+            inputs_hash: format!("{:016x}", crate::content_hash(inputs.as_bytes())),
+        };
+        read.check()?;
+        Ok(read)
+    }
+
+    /// Checks that each value of each setting is valid where it applies, and that all cells exist.
+    fn check(&self) -> Result<(), CalibrationError> {
+        let mut scenarios = Vec::new();
+        for file in &self.files {
+            scenarios.push(read_scenario(file, &[])?);
+        }
+        for setting in &self.settings {
+            let of: Vec<&ScenarioFile> = self.files.iter().filter(|f| setting.is_of(f)).collect();
+            if of.is_empty() {
+                let names: Vec<&str> = self.files.iter().map(|file| &*file.name).collect();
+                let what = format!("setting \"{}\" is of no scenario", setting.name);
+                let remedy = format!("the scenarios are {}", names.join(", "));
+                return Err(CalibrationError::new(OPEN, what, remedy));
+            }
+            for (value, file) in setting
+                .values
+                .iter()
+                .flat_map(|value| of.iter().map(move |file| (value, file)))
+            {
+                read_scenario(file, &value.set).map_err(|error| CalibrationError {
+                    what: format!("setting \"{}\", {}", setting.name, error.what),
+                    ..error
+                })?;
+            }
+        }
+        for metric in claims::metrics(&self.facts) {
+            if !METRICS.iter().any(|known| known.name == metric) {
+                let what = format!("\"{metric}\" is no metric");
+                return Err(CalibrationError::new(
+                    BASELINE,
+                    what,
+                    "`carob lab metrics` lists all",
+                ));
+            }
+        }
+        for of in claims::needed(&self.facts)
+            .iter()
+            .chain(&claims::needed(&self.findings))
+        {
+            if !scenarios.iter().any(|one| one.cell(&of.cell).is_some()) {
+                let what = format!("no scenario has the cell \"{}\"", of.cell);
+                let remedy = "`carob lab show NAME` names the cells of a scenario";
+                return Err(CalibrationError::new(BASELINE, what, remedy));
+            }
+            if !is_known(&of.algorithm) {
+                let what = format!("no algorithm is called \"{}\"", of.algorithm);
+                return Err(CalibrationError::new(
+                    BASELINE,
+                    what,
+                    "`carob cc list` names all",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of runs that a calibration makes at most.
+    pub fn runs(&self) -> usize {
+        let points = 1 + self.search.points + self.search.rounds * self.search.round_points;
+        let facts = points * claims::needed(&self.facts).len() * self.search.seeds;
+        let judged = (1 + self.search.judged) * claims::needed(&self.findings).len();
+        facts + judged * self.search.judged_seeds
+    }
+
+    /// Samples the space, holds every point against the facts, and judges the findings where the
+    /// facts hold. `progress` is called after each run, from any thread. The result does not depend on
+    /// the number of threads.
+    pub fn run(
+        &self,
+        command: &str,
+        journal: Option<&Journal>,
+        progress: impl Fn() + Sync,
+    ) -> Result<CalibrationResult, RunSetupError> {
+        let mut points = vec![(0, self.unchanged())];
+        let sampled = space::latin_hypercube(&self.settings, self.search.points);
+        points.extend(sampled.into_iter().map(|point| (1, point)));
+        let mut results = Vec::new();
+        self.fit(&points, &mut results, journal, &progress)?;
+        for round in 0..self.search.rounds {
+            let tried: Vec<(f64, Point)> = results
+                .iter()
+                .map(|result| (result.score(), result.values.clone()))
+                .collect();
+            let number = self.search.round_points;
+            let near = space::refine(&self.settings, &tried, round, number);
+            let near: Vec<_> = near.into_iter().map(|p| (round + 2, p)).collect();
+            self.fit(&near, &mut results, journal, &progress)?;
+        }
+        let mut result = CalibrationResult {
+            study: self.study.clone(),
+            command: command.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            inputs_hash: self.inputs_hash.clone(),
+            seeds: self.search.seeds,
+            judged_seeds: self.search.judged_seeds,
+            points: results,
+        };
+        let judged = result.to_judge(self.search.judged);
+        let findings: Result<Vec<_>, RunSetupError> = judged
+            .par_iter()
+            .map(|index| self.judge_at(&result.points[*index].values, journal, &progress))
+            .collect();
+        for (index, findings) in judged.into_iter().zip(findings?) {
+            result.points[index].findings = Some(findings);
+        }
+        Ok(result)
+    }
+
+    /// The scenarios as they are.
+    fn unchanged(&self) -> Point {
+        vec![None; self.settings.len()]
+    }
+
+    fn fit(
+        &self,
+        points: &[(usize, Point)],
+        results: &mut Vec<PointResult>,
+        journal: Option<&Journal>,
+        progress: &(impl Fn() + Sync),
+    ) -> Result<(), RunSetupError> {
+        let (needed, wanted) = (claims::needed(&self.facts), claims::metrics(&self.facts));
+        let seeds = self.search.seeds as u64;
+        let one = |(round, values): &(usize, Point)| {
+            let mut result = PointResult {
+                round: *round,
+                values: values.clone(),
+                error: self.error_at(values),
+                facts: Vec::new(),
+                findings: None,
+            };
+            if result.error.is_none() {
+                let source = self.source(values, &needed, &wanted, seeds, journal, progress)?;
+                let judged = judge(&self.facts, &source, &[]);
+                let facts = self.facts.iter().zip(judged);
+                result.facts = facts
+                    .map(|(fact, judged)| fact_at(fact, &judged, &source))
+                    .collect();
+            }
+            Ok(result)
+        };
+        let done: Result<Vec<PointResult>, RunSetupError> = points.par_iter().map(one).collect();
+        results.extend(done?);
+        Ok(())
+    }
+
+    fn judge_at(
+        &self,
+        values: &Point,
+        journal: Option<&Journal>,
+        progress: &(impl Fn() + Sync),
+    ) -> Result<Vec<FindingResult>, RunSetupError> {
+        let (needed, wanted) = (
+            claims::needed(&self.findings),
+            claims::metrics(&self.findings),
+        );
+        let seeds = self.search.judged_seeds as u64;
+        let source = self.source(values, &needed, &wanted, seeds, journal, progress)?;
+        let judged = judge(&self.findings, &source, &[]);
+        let result = judged.into_iter().map(|judged| FindingResult {
+            text: judged.text.verdict,
+            table: judged.table.map(|table| table.verdict),
+        });
+        Ok(result.collect())
+    }
+
+    /// The reason why the values of a point exclude each other.
+    fn error_at(&self, values: &Point) -> Option<String> {
+        let errors = self.files.iter().filter_map(|file| {
+            let set = space::set_of(&self.settings, values, file);
+            Scenario::read(&file.name, &file.text, &set).err()
+        });
+        errors.map(|error| error.to_string()).next()
+    }
+
+    fn source(
+        &self,
+        values: &Point,
+        needed: &[Reference],
+        wanted: &BTreeSet<String>,
+        seeds: u64,
+        journal: Option<&Journal>,
+        progress: &(impl Fn() + Sync),
+    ) -> Result<Source, RunSetupError> {
+        let sets = self
+            .files
+            .iter()
+            .map(|file| space::set_of(&self.settings, values, file));
+        let sets: Vec<Vec<String>> = sets.collect();
+        let mut source = Source::default();
+        for of in needed {
+            for (file, set) in self.files.iter().zip(&sets) {
+                let making = Making {
+                    seeds,
+                    set,
+                    journal,
+                };
+                let file = std::slice::from_ref(file);
+                if measure(file, of, making, &mut source, wanted, progress)?.is_some() {
+                    break;
+                }
+            }
+        }
+        Ok(source)
+    }
+}
+
+fn read_scenario(file: &ScenarioFile, set: &[String]) -> Result<Scenario, CalibrationError> {
+    Scenario::read(&file.name, &file.text, set).map_err(|errors| {
+        let what = format!("{}: {errors}", file.name);
+        let remedy = "`carob lab keys` lists every key; units are written, as in '400 ms'";
+        CalibrationError::new(OPEN, what, remedy)
+    })
+}
+
+fn read_facts(text: &str, unit_facts: Facts<'_>) -> Result<Vec<Rule>, CalibrationError> {
+    let form =
+        "a fact has id, source and [[fact.check]] with quantity and about, between, below or above";
+    let file: BaselineFile = toml::from_str(text)
+        .map_err(|error| CalibrationError::new(BASELINE, error.to_string().trim_end(), form))?;
+    let mut facts: Vec<Rule> = Vec::new();
+    for written in file.fact {
+        let wrong = |what: String, remedy: &str| {
+            CalibrationError::new(BASELINE, format!("fact \"{}\": {what}", written.id), remedy)
+        };
+        let checks: Result<Vec<Check>, String> = written
+            .check
+            .iter()
+            .map(|check| check.read(unit_facts))
+            .collect();
+        let fact = Rule {
+            id: written.id.clone(),
+            about: written.source.clone(),
+            text: checks.map_err(|what| wrong(what, form))?,
+            table: Vec::new(),
+        };
+        if fact.text.iter().any(|check| check.printed.is_some()) {
+            return Err(wrong(
+                "a whole table is no fact".to_owned(),
+                "write its values",
+            ));
+        }
+        if fact.text.iter().all(|check| check.references().is_empty()) {
+            return Err(wrong("no run is needed for it".to_owned(), form));
+        }
+        let exact = |(_, condition): &&(_, Condition)| matches!(condition, Condition::Band { low, high } if high <= low);
+        let mut cases = fact.text.iter().flat_map(|check| &check.cases);
+        if let Some((quantity, _)) = cases.find(exact) {
+            let what = format!("{} has no tolerance", quantity.text());
+            return Err(wrong(what, "write within = \"10 %\", or between"));
+        }
+        if facts.iter().any(|other| other.id == fact.id) {
+            return Err(wrong("the id is there twice".to_owned(), "rename one"));
+        }
+        facts.push(fact);
+    }
+    Ok(facts)
+}
+
+fn fact_at(fact: &Rule, judged: &Judged, source: &Source) -> FactResult {
+    let all: Vec<usize> = (0..source.seeds()).collect();
+    let cases = fact.text.iter().flat_map(|check| &check.cases);
+    let check = |((_, condition), outcome): (&(_, Condition), &Outcome)| CheckResult {
+        measured: outcome.measured.map(rounded),
+        deviation: digits(outcome.measured.map_or(DEVIATION_MAX, |interval| {
+            deviation(interval.value, condition, |other| other.value(source, &all))
+        })),
+        excluded: outcome.measured.is_none() || outcome.verdict == Verdict::Fails,
+    };
+    FactResult {
+        checks: cases.zip(&judged.text.checks).map(check).collect(),
+    }
+}
+
+/// The deviation from a condition in tolerances: at most 1 where it holds.
+fn deviation(
+    value: f64,
+    condition: &Condition,
+    evaluate: impl Fn(&Expression) -> Option<f64>,
+) -> f64 {
+    let beyond = |bound: &Bound, sign: f64| {
+        let bound = match bound {
+            Bound::Number(number) => Some(*number),
+            Bound::Quantity(quantity) => evaluate(quantity),
+        };
+        let Some(bound) = bound else {
+            return DEVIATION_MAX;
+        };
+        let over = sign * (value - bound);
+        // A bound has no tolerance of its own: a tenth of it counts as one.
+        if over < 0.0 {
+            0.0
+        } else {
+            1.0 + over / (0.1 * bound.abs()).max(f64::MIN_POSITIVE)
+        }
+    };
+    let deviation = match condition {
+        Condition::Band { low, high } => {
+            let half = (high - low) / 2.0;
+            (value - (low + high) / 2.0).abs() / half
+        }
+        Condition::Below(bound) => beyond(bound, 1.0),
+        Condition::Above(bound) => beyond(bound, -1.0),
+    };
+    deviation.min(DEVIATION_MAX)
+}
+
+fn rounded(interval: Interval) -> Interval {
+    Interval {
+        value: digits(interval.value),
+        low: digits(interval.low),
+        high: digits(interval.high),
+    }
+}
+
+/// Five significant digits, which keep files small.
+fn digits(value: f64) -> f64 {
+    format!("{value:.4e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests;

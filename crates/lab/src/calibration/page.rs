@@ -1,0 +1,259 @@
+//! The page "What would have to be true" of a calibrated study, and its figure.
+
+use std::fmt::Write as _;
+
+use super::result::{CalibrationResult, Class, FindingShare};
+use super::{Calibration, Verdict};
+use crate::claims::interval::short;
+use crate::report::{self, DependenceRow};
+
+/// A finding in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FindingText {
+    /// Its id.
+    pub id: String,
+    /// The finding in a sentence.
+    pub claim: String,
+    /// headline, main or detail; empty if the study has no weights.
+    pub weight: String,
+}
+
+/// The page as Markdown; `citation` names the study and `figure` is the path of its figure.
+pub fn markdown(
+    calibration: &Calibration,
+    result: &CalibrationResult,
+    texts: &[FindingText],
+    citation: &str,
+    figure: &str,
+) -> String {
+    let plausible = result.plausible();
+    let counted = result.counted();
+    let mut text = format!(
+        "# {citation}: what would have to be true\n\n\
+         For researchers. The study leaves settings open. Its baseline facts alone choose them: what it states of default CoAP, \
+         unloaded networks, topology and timing. Findings are then judged at the points that no fact excludes.\n\n\
+         Generated from kept results of `{}`: {} points, {} seeds for facts, {} for findings.\n\n",
+        result.command,
+        result.points.len(),
+        result.seeds,
+        result.judged_seeds
+    );
+    text += &plausible_sentence(calibration, result, plausible.len(), counted.len());
+    text += &facts(calibration, result);
+    text += &settings(calibration, result);
+    let _ = write!(
+        text,
+        "\n## Findings\n\nShares are of {} points. A finding is robust if it holds at 95 % of them, excluded if at 5 % or fewer.\n\n\
+         ![Findings against settings]({figure})\n\n\
+         Darker: the setting explains more of where the finding holds.\n\n",
+        counted.len()
+    );
+    text += &findings(calibration, result, texts);
+    text
+}
+
+fn plausible_sentence(
+    calibration: &Calibration,
+    result: &CalibrationResult,
+    plausible: usize,
+    counted: usize,
+) -> String {
+    if plausible > 0 {
+        let unchanged = result
+            .points
+            .first()
+            .is_some_and(super::PointResult::is_plausible);
+        return format!(
+            "The facts do not exclude {plausible} of {} points. The scenario files as they are {}.\n",
+            result.points.len(),
+            if unchanged {
+                "are one of them"
+            } else {
+                "are not among them"
+            }
+        );
+    }
+    let best = &result.points[result.best()];
+    let missed = calibration.facts.iter().zip(&best.facts);
+    let missed = missed.filter(|(_, fact)| fact.excludes());
+    let missed: Vec<&str> = missed.map(|(fact, _)| &*fact.id).collect();
+    format!(
+        "**Every point is excluded.** The best one violates: {}. Findings are counted at the {counted} points nearest to the facts.\n",
+        missed.join("; ")
+    )
+}
+
+fn facts(calibration: &Calibration, result: &CalibrationResult) -> String {
+    let mut text = "\n## Baseline facts\n\n| fact | source | condition | scenario files | best point | points excluded |\n\
+         | --- | --- | --- | ---: | ---: | ---: |\n"
+        .to_owned();
+    let valid: Vec<_> = result.points.iter().filter(|p| p.error.is_none()).collect();
+    for (n, fact) in calibration.facts.iter().enumerate() {
+        let cases = fact.text.iter().flat_map(|check| &check.cases);
+        for (k, (quantity, condition)) in cases.enumerate() {
+            let check = |point: &super::PointResult| point.facts.get(n)?.checks.get(k).copied();
+            let measured = |index: usize| {
+                let measured = result.points.get(index).and_then(check)?.measured?;
+                Some(measured.to_string())
+            };
+            let excluded = valid.iter().filter_map(|point| check(point));
+            let excluded = excluded.filter(|check| check.excluded).count();
+            let none = || "none".to_owned();
+            let _ = writeln!(
+                text,
+                "| {} | {} | `{}`: {condition} | {} | {} | {} of {} |",
+                fact.id,
+                fact.about,
+                quantity.text(),
+                measured(0).unwrap_or_else(none),
+                measured(result.best()).unwrap_or_else(none),
+                excluded,
+                valid.len()
+            );
+        }
+    }
+    text
+}
+
+fn settings(calibration: &Calibration, result: &CalibrationResult) -> String {
+    let mut text = "\n## Open settings\n\n| setting | values tried | best point | plausible set | share of the score's variance | reason |\n\
+         | --- | --- | --- | --- | ---: | --- |\n"
+        .to_owned();
+    let (plausible, best) = (result.plausible(), &result.points[result.best()]);
+    for ((n, setting), share) in calibration
+        .settings
+        .iter()
+        .enumerate()
+        .zip(result.sensitivity(calibration))
+    {
+        let labels: Vec<&str> = setting.values.iter().map(|value| &*value.label).collect();
+        let tried = if setting.ordered && labels.len() > 4 {
+            format!(
+                "{} to {}, {} values",
+                labels[0],
+                labels[labels.len() - 1],
+                labels.len()
+            )
+        } else {
+            labels.join("; ")
+        };
+        let there = |value: &usize| {
+            let has = |point: &&usize| result.points[**point].values[n] == Some(*value);
+            plausible.iter().any(|point| has(&point))
+        };
+        let left: Vec<usize> = (0..labels.len()).filter(there).collect();
+        let left = match &left[..] {
+            [] => "none".to_owned(),
+            all if all.len() == labels.len() => "all".to_owned(),
+            [first, .., last] if setting.ordered => {
+                format!("{} to {}", labels[*first], labels[*last])
+            }
+            some => some
+                .iter()
+                .map(|value| labels[*value])
+                .collect::<Vec<_>>()
+                .join("; "),
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {tried} | {} | {left} | {:.0} % | {} |",
+            setting.name,
+            setting.label(best.values[n]),
+            share * 100.0,
+            setting.reason
+        );
+    }
+    text
+}
+
+/// The verdict of a finding in short.
+const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::HoldsPartly => "partly",
+        Verdict::Fails => "fails",
+        Verdict::Undecided => "undecided",
+    }
+}
+
+fn findings(
+    calibration: &Calibration,
+    result: &CalibrationResult,
+    texts: &[FindingText],
+) -> String {
+    let mut text = "| finding | weight | scenario files | best point | holds | partly | | depends on | text |\n\
+         | --- | --- | --- | --- | ---: | ---: | --- | --- | --- |\n"
+        .to_owned();
+    for (n, rule) in calibration.findings.iter().enumerate() {
+        let words = texts.iter().find(|text| text.id == rule.id);
+        for by_table in [false, true] {
+            let verdict = |index: usize| {
+                let findings = result.points.get(index)?.findings.as_ref()?;
+                let finding = findings.get(n)?;
+                if by_table {
+                    finding.table
+                } else {
+                    Some(finding.text)
+                }
+            };
+            let Some(share) = result.finding(calibration, n, by_table) else {
+                continue;
+            };
+            let said = |index| verdict(index).map_or("not judged", word);
+            let _ = writeln!(
+                text,
+                "| {}{} | {} | {} | {} | {:.0} % | {:.0} % | {} | {} | {} |",
+                rule.id,
+                if by_table { ", by its data" } else { "" },
+                words.map_or("", |words| &words.weight),
+                said(0),
+                said(result.best()),
+                share.holds * 100.0,
+                share.partly * 100.0,
+                share.class.name(),
+                depends_on(calibration, &share),
+                words
+                    .map_or(&*rule.about, |words| &words.claim)
+                    .replace('|', "\\|"),
+            );
+        }
+    }
+    text
+}
+
+fn depends_on(calibration: &Calibration, share: &FindingShare) -> String {
+    match (share.class, share.depends_on) {
+        (Class::Conditional, Some((setting, explained))) => format!(
+            "{} ({} %)",
+            calibration.settings[setting].name,
+            short((explained * 100.0).round())
+        ),
+        (Class::Conditional, None) => "no single setting".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// Findings against settings as a standalone SVG.
+pub fn figure(calibration: &Calibration, result: &CalibrationResult) -> String {
+    let names: Vec<&str> = calibration.settings.iter().map(|one| &*one.name).collect();
+    let row = |(n, rule): (usize, &crate::claims::rule::Rule)| {
+        let share = result.finding(calibration, n, false)?;
+        Some(DependenceRow {
+            name: rule.id.clone(),
+            holds: share.holds,
+            partly: share.partly,
+            explained: if share.class == Class::Conditional {
+                result.finding_sensitivity(calibration, n)
+            } else {
+                vec![0.0; names.len()]
+            },
+        })
+    };
+    let rows: Vec<DependenceRow> = calibration
+        .findings
+        .iter()
+        .enumerate()
+        .filter_map(row)
+        .collect();
+    report::dependence_figure(&names, &rows)
+}

@@ -1,0 +1,241 @@
+use super::*;
+use crate::claims::rule;
+
+/// A server with an unknown service time and queue; the truth is 60 ms.
+const SCENARIO: &str = r#"
+about = "clients of a server of unknown speed"
+study = "mine"
+family = "server"
+cell = "server-{clients}"
+[sweep]
+clients = [1, 20]
+[run]
+algorithms = ["default", "cocoa-03"]
+seeds = 2
+first_seed = 1
+[workload]
+kind = "exchanges"
+requests = 4
+request = "50 B"
+response = "50 B"
+path = "hello"
+[server]
+service = "20 ms"
+receive_queue = 50
+[link]
+header = "28 B"
+buffer = "inf"
+[link.down]
+rate = "100 kbit/s"
+delay = "50 ms"
+[link.up]
+rate = "100 kbit/s"
+delay = "50 ms"
+"#;
+
+const OPEN_FILE: &str = r#"
+[search]
+points = 8
+rounds = 1
+round_points = 3
+seeds = 2
+judged = 4
+judged_seeds = 2
+[[setting]]
+name = "service"
+key = "server.service"
+values = ["20 ms", "40 ms", "60 ms", "80 ms"]
+reason = "not stated"
+[[setting]]
+name = "queue"
+key = "receive_queue"
+values = ["10", "50"]
+reason = "not stated"
+"#;
+
+const BASELINE_FILE: &str = r#"
+[[fact]]
+id = "four requests take 0.69 s"
+source = "Table 1"
+[[fact.check]]
+quantity = "p50(fct_s, default, server-1)"
+about = 0.69
+within = "3 %"
+"#;
+
+const RULES: &str = r#"
+[[claim]]
+id = "mine-1"
+about = "twenty clients wait longer than one"
+[[claim.text]]
+quantity = "p50(fct_s, default, server-20)"
+above = "p50(fct_s, default, server-1)"
+[[claim]]
+id = "mine-2"
+about = "they wait less than one"
+[[claim.text]]
+quantity = "p50(fct_s, default, server-20)"
+below = "p50(fct_s, default, server-1)"
+"#;
+
+fn calibration(open: &str, baseline: &str) -> Result<Calibration, CalibrationError> {
+    let files = vec![ScenarioFile {
+        name: "scenarios/server.toml".to_owned(),
+        text: SCENARIO.to_owned(),
+    }];
+    let none: Facts<'_> = &|_, _| None;
+    let findings = rule::read(RULES, none).expect("rules that read");
+    Calibration::read("mine", open, baseline, findings, files, none)
+}
+
+#[test]
+fn baseline_facts_find_the_settings_that_made_them() {
+    let calibration = calibration(OPEN_FILE, BASELINE_FILE).expect("it reads");
+    let runs = std::sync::atomic::AtomicUsize::new(0);
+    let count = || {
+        runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    };
+    let result = calibration
+        .run("carob lab calibrate mine", None, count)
+        .expect("it runs");
+    assert!(runs.into_inner() <= calibration.runs());
+    let best = &result.points[result.best()];
+    assert_eq!(calibration.settings[0].label(best.values[0]), "60 ms");
+    // The queue does not matter for one client: both of its values are plausible.
+    let plausible = result.plausible();
+    assert!(!plausible.is_empty());
+    for index in &plausible {
+        assert_eq!(result.points[*index].values[0], Some(2));
+    }
+    let sensitivity = result.sensitivity(&calibration);
+    assert!(
+        sensitivity[0] > 0.8 && sensitivity[1] < 0.3,
+        "{sensitivity:?}"
+    );
+    let class = |finding| {
+        result
+            .finding(&calibration, finding, false)
+            .map(|share| share.class)
+    };
+    assert_eq!(class(0), Some(Class::Robust));
+    assert_eq!(class(1), Some(Class::Excluded));
+    // The same bytes twice, on any number of threads, and as read from a file.
+    let threads = rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .build()
+        .expect("a pool");
+    let again = threads.install(|| calibration.run("carob lab calibrate mine", None, || {}));
+    let json = result.to_json();
+    assert_eq!(again.expect("it runs").to_json(), json);
+    assert_eq!(CalibrationResult::from_json(&json), Ok(result.clone()));
+    assert!(!result.is_stale(&calibration));
+    let texts = [FindingText {
+        id: "mine-1".to_owned(),
+        claim: "A crowd waits.".to_owned(),
+        weight: "headline".to_owned(),
+    }];
+    let page = markdown(&calibration, &result, &texts, "Me 2026", "mine.svg");
+    for line in [
+        "# Me 2026: what would have to be true",
+        "| service | 20 ms; 40 ms; 60 ms; 80 ms | 60 ms | 60 ms |",
+        "| mine-1 | headline | holds | holds | 100 % | 0 % | robust |  | A crowd waits. |",
+        "The scenario files as they are are not among them.",
+    ] {
+        assert!(page.contains(line), "{line}\n{page}");
+    }
+}
+
+#[test]
+fn facts_that_no_point_meets_are_named() {
+    let impossible = BASELINE_FILE.replace("about = 0.69", "about = 69");
+    let calibration = calibration(OPEN_FILE, &impossible).expect("it reads");
+    let result = calibration.run("", None, || {}).expect("it runs");
+    assert!(result.plausible().is_empty());
+    let page = markdown(&calibration, &result, &[], "Me 2026", "mine.svg");
+    assert!(
+        page.contains(
+            "**Every point is excluded.** The best one violates: four requests take 0.69 s."
+        ),
+        "{page}"
+    );
+    // The findings are judged at the nearest points.
+    assert_eq!(result.counted().len(), 4);
+}
+
+#[test]
+fn wrong_files_are_explained() {
+    for (open, baseline, expected) in [
+        (
+            OPEN_FILE.replace("server.service", "server.serivce"),
+            BASELINE_FILE.to_owned(),
+            "open.toml: setting \"service\", scenarios/server.toml: ",
+        ),
+        (
+            OPEN_FILE.replace("\"40 ms\"", "\"40\""),
+            BASELINE_FILE.to_owned(),
+            "open.toml: setting \"service\"",
+        ),
+        (
+            OPEN_FILE.replace(
+                "name = \"queue\"",
+                "name = \"queue\"\nscenarios = [\"other\"]",
+            ),
+            BASELINE_FILE.to_owned(),
+            "open.toml: setting \"queue\" is of no scenario",
+        ),
+        (
+            OPEN_FILE.to_owned(),
+            BASELINE_FILE.replace("server-1)", "server-2)"),
+            "baseline.toml: no scenario has the cell \"server-2\"",
+        ),
+        (
+            OPEN_FILE.to_owned(),
+            BASELINE_FILE.replace("default,", "nobody,"),
+            "baseline.toml: no algorithm is called \"nobody\"",
+        ),
+        (
+            OPEN_FILE.to_owned(),
+            BASELINE_FILE.replace("within = \"3 %\"", ""),
+            "has no tolerance",
+        ),
+        (
+            OPEN_FILE.to_owned(),
+            BASELINE_FILE.replace("p50(fct_s, default, server-1)", "1 + 1"),
+            "no run is needed for it",
+        ),
+        (
+            OPEN_FILE.to_owned(),
+            format!("{BASELINE_FILE}{BASELINE_FILE}"),
+            "the id is there twice",
+        ),
+    ] {
+        let error = calibration(&open, &baseline).expect_err(expected);
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(!error.remedy.is_empty());
+    }
+}
+
+#[test]
+fn deviations_are_in_tolerances() {
+    let band = Condition::Band {
+        low: 9.0,
+        high: 11.0,
+    };
+    let none = |_: &Expression| None;
+    for (value, condition, expected) in [
+        (10.0, &band, 0.0),
+        (11.0, &band, 1.0),
+        (8.0, &band, 2.0),
+        (1e9, &band, DEVIATION_MAX),
+        (4.0, &Condition::Below(Bound::Number(5.0)), 0.0),
+        (5.5, &Condition::Below(Bound::Number(5.0)), 2.0),
+        (4.0, &Condition::Above(Bound::Number(5.0)), 3.0),
+    ] {
+        let found = deviation(value, condition, none);
+        assert!(
+            (found - expected).abs() < 1e-9,
+            "{value} {condition}: {found}"
+        );
+    }
+    assert_eq!(digits(123_456.789), 123_460.0);
+}
