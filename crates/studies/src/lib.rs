@@ -1,7 +1,7 @@
 //! Five published studies as data: their tables, claims, and the results of repeating them.
 //!
 //! Reading order: [`papers`] (what the studies printed), [`reproduce`] (both side by side),
-//! [`claims`] (rules, facts and verdicts), [`explained`] (the runs that a text explains), [`report`]
+//! [`claims`] (rules, facts and verdicts), [`calibration`] (open settings), [`explained`] (the runs that a text explains), [`report`]
 //! (their pages). Machinery that any study can use is in [`carob_lab`].
 //!
 //! ```
@@ -11,6 +11,7 @@
 //! assert_eq!(papers::expected("long-1c-none-2500", "default", Statistic::P50), Some(285.695));
 //! ```
 
+pub mod calibration;
 pub mod claims;
 pub mod explained;
 pub mod papers;

@@ -7,7 +7,7 @@
 //! do not exclude. Findings never choose a point.
 //!
 //! ```toml
-//! # open.toml
+//! # open.toml: the most doubtful settings first
 //! [search]
 //! points = 60          # of the Latin hypercube
 //! rounds = 2           # of refinement around the best quarter
@@ -229,9 +229,12 @@ impl Calibration {
 
     /// Number of runs that a calibration makes at most.
     pub fn runs(&self) -> usize {
-        let points = 1 + self.search.points + self.search.rounds * self.search.round_points;
+        let points = 1
+            + self.search.points
+            + self.search.rounds * self.search.round_points
+            + self.settings.len();
         let facts = points * claims::needed(&self.facts).len() * self.search.seeds;
-        let judged = (1 + self.search.judged) * claims::needed(&self.findings).len();
+        let judged = (2 + self.search.judged) * claims::needed(&self.findings).len();
         facts + judged * self.search.judged_seeds
     }
 
@@ -260,6 +263,7 @@ impl Calibration {
             self.fit(&near, &mut results, journal, &progress)?;
         }
         let mut result = CalibrationResult {
+            interpretation: 0,
             study: self.study.clone(),
             command: command.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -268,6 +272,7 @@ impl Calibration {
             judged_seeds: self.search.judged_seeds,
             points: results,
         };
+        result.interpretation = self.simplify(&mut result, journal, &progress)?;
         let judged = result.to_judge(self.search.judged);
         let findings: Result<Vec<_>, RunSetupError> = judged
             .par_iter()
@@ -277,6 +282,68 @@ impl Calibration {
             result.points[index].findings = Some(findings);
         }
         Ok(result)
+    }
+
+    /// Points of a kept result whose facts are others today. Measures `most` of them again, spread
+    /// evenly.
+    pub fn drifted(
+        &self,
+        kept: &CalibrationResult,
+        most: usize,
+    ) -> Result<Vec<usize>, RunSetupError> {
+        let step = kept.points.len().div_ceil(most.max(1)).max(1);
+        let sample: Vec<usize> = (0..kept.points.len()).step_by(step).collect();
+        let point = |index: &usize| {
+            (
+                kept.points[*index].round,
+                kept.points[*index].values.clone(),
+            )
+        };
+        let points: Vec<(usize, Point)> = sample.iter().map(point).collect();
+        let mut today = Vec::new();
+        self.fit(&points, &mut today, None, &|| {})?;
+        let differs = |(index, today): &(usize, PointResult)| {
+            let kept = &kept.points[*index];
+            kept.facts != today.facts || kept.error != today.error
+        };
+        let found = sample.into_iter().zip(today).filter(differs);
+        Ok(found.map(|(index, _)| index).collect())
+    }
+
+    /// Takes the best point and resets each setting that the facts do not need, the last one of
+    /// `open.toml` first. Gives the index of the point that is left: the interpretation.
+    fn simplify(
+        &self,
+        result: &mut CalibrationResult,
+        journal: Option<&Journal>,
+        progress: &(impl Fn() + Sync),
+    ) -> Result<usize, RunSetupError> {
+        let mut kept = result.best();
+        for setting in (0..self.settings.len()).rev() {
+            let mut values = result.points[kept].values.clone();
+            if values[setting].take().is_none() {
+                continue;
+            }
+            let index = match result.points.iter().position(|p| p.values == values) {
+                Some(tried) => tried,
+                None => {
+                    let round = self.search.rounds + 2;
+                    self.fit(&[(round, values)], &mut result.points, journal, progress)?;
+                    result.points.len() - 1
+                }
+            };
+            let (before, after) = (&result.points[kept], &result.points[index]);
+            // Where every point is excluded, resetting must not take it further from the facts.
+            let enough = if before.is_plausible() {
+                after.is_plausible()
+            } else {
+                after.score() <= before.score()
+            };
+            if enough {
+                kept = index;
+            }
+        }
+        Ok(kept)
     }
 
     /// The scenarios as they are.

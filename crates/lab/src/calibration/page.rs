@@ -73,18 +73,18 @@ fn plausible_sentence(
             }
         );
     }
-    let best = &result.points[result.best()];
+    let best = &result.points[result.interpretation];
     let missed = calibration.facts.iter().zip(&best.facts);
     let missed = missed.filter(|(_, fact)| fact.excludes());
     let missed: Vec<&str> = missed.map(|(fact, _)| &*fact.id).collect();
     format!(
-        "**Every point is excluded.** The best one violates: {}. Findings are counted at the {counted} points nearest to the facts.\n",
+        "**Every point is excluded.** The interpretation violates: {}. Findings are counted at the {counted} points nearest to the facts.\n",
         missed.join("; ")
     )
 }
 
 fn facts(calibration: &Calibration, result: &CalibrationResult) -> String {
-    let mut text = "\n## Baseline facts\n\n| fact | source | condition | scenario files | best point | points excluded |\n\
+    let mut text = "\n## Baseline facts\n\n| fact | source | condition | scenario files | interpretation | points excluded |\n\
          | --- | --- | --- | ---: | ---: | ---: |\n"
         .to_owned();
     let valid: Vec<_> = result.points.iter().filter(|p| p.error.is_none()).collect();
@@ -106,7 +106,7 @@ fn facts(calibration: &Calibration, result: &CalibrationResult) -> String {
                 fact.about,
                 quantity.text(),
                 measured(0).unwrap_or_else(none),
-                measured(result.best()).unwrap_or_else(none),
+                measured(result.interpretation).unwrap_or_else(none),
                 excluded,
                 valid.len()
             );
@@ -116,10 +116,10 @@ fn facts(calibration: &Calibration, result: &CalibrationResult) -> String {
 }
 
 fn settings(calibration: &Calibration, result: &CalibrationResult) -> String {
-    let mut text = "\n## Open settings\n\n| setting | values tried | best point | plausible set | share of the score's variance | reason |\n\
+    let mut text = "\n## Open settings\n\n| setting | values tried | interpretation | plausible set | share of the score's variance | reason |\n\
          | --- | --- | --- | --- | ---: | --- |\n"
         .to_owned();
-    let (plausible, best) = (result.plausible(), &result.points[result.best()]);
+    let (plausible, best) = (result.plausible(), &result.points[result.interpretation]);
     for ((n, setting), share) in calibration
         .settings
         .iter()
@@ -181,7 +181,7 @@ fn findings(
     result: &CalibrationResult,
     texts: &[FindingText],
 ) -> String {
-    let mut text = "| finding | weight | scenario files | best point | holds | partly | | depends on | text |\n\
+    let mut text = "| finding | weight | scenario files | interpretation | holds | partly | | depends on | text |\n\
          | --- | --- | --- | --- | ---: | ---: | --- | --- | --- |\n"
         .to_owned();
     for (n, rule) in calibration.findings.iter().enumerate() {
@@ -207,7 +207,7 @@ fn findings(
                 if by_table { ", by its data" } else { "" },
                 words.map_or("", |words| &words.weight),
                 said(0),
-                said(result.best()),
+                said(result.interpretation),
                 share.holds * 100.0,
                 share.partly * 100.0,
                 share.class.name(),

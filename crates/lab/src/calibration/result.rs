@@ -28,6 +28,8 @@ pub struct CalibrationResult {
     pub seeds: usize,
     /// Seeds per cell and algorithm for the findings.
     pub judged_seeds: usize,
+    /// Index of the point whose settings are the study's interpretation.
+    pub interpretation: usize,
     /// The points; the first one is the scenarios as they are.
     pub points: Vec<PointResult>,
 }
@@ -36,7 +38,8 @@ pub struct CalibrationResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PointResult {
-    /// 0: the scenarios as they are; 1: Latin hypercube; further: refinement.
+    /// 0: the scenarios as they are; 1: Latin hypercube; further: refinement,
+    /// and after the last one points with settings reset.
     pub round: usize,
     /// The value of each setting.
     pub values: Point,
@@ -192,22 +195,25 @@ impl CalibrationResult {
     }
 
     /// The point that meets the facts best: of the plausible ones if there are any.
-    pub fn best(&self) -> usize {
+    pub(super) fn best(&self) -> usize {
         let first = |of: Vec<usize>| of.first().copied();
         first(self.plausible())
             .or_else(|| first(self.by_score()))
             .unwrap_or(0)
     }
 
-    /// The points whose findings are to be judged: the unchanged scenarios, then the best of the
+    /// The points whose findings are to be judged: the unchanged scenarios, the interpretation, then the best of the
     /// plausible set; without one, of all.
     pub(super) fn to_judge(&self, most: usize) -> Vec<usize> {
         let mut chosen = self.plausible();
         if chosen.is_empty() {
             chosen = self.by_score();
         }
-        chosen.retain(|index| *index != 0);
+        chosen.retain(|index| *index != 0 && *index != self.interpretation);
         chosen.truncate(most);
+        if self.interpretation != 0 {
+            chosen.insert(0, self.interpretation);
+        }
         if self
             .points
             .first()

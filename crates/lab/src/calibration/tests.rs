@@ -99,8 +99,10 @@ fn baseline_facts_find_the_settings_that_made_them() {
         .run("carob lab calibrate mine", None, count)
         .expect("it runs");
     assert!(runs.into_inner() <= calibration.runs());
-    let best = &result.points[result.best()];
+    let best = &result.points[result.interpretation];
     assert_eq!(calibration.settings[0].label(best.values[0]), "60 ms");
+    // Nothing that is measured for one client needs another queue.
+    assert_eq!(best.values[1], None);
     // The queue does not matter for one client: both of its values are plausible.
     let plausible = result.plausible();
     assert!(!plausible.is_empty());
@@ -129,6 +131,11 @@ fn baseline_facts_find_the_settings_that_made_them() {
     assert_eq!(again.expect("it runs").to_json(), json);
     assert_eq!(CalibrationResult::from_json(&json), Ok(result.clone()));
     assert!(!result.is_stale(&calibration));
+    let drifted = |result| calibration.drifted(result, 3).expect("it runs");
+    assert!(drifted(&result).is_empty());
+    let mut other = result.clone();
+    other.points[0].facts[0].checks[0].deviation += 1.0;
+    assert_eq!(drifted(&other), [0]);
     let texts = [FindingText {
         id: "mine-1".to_owned(),
         claim: "A crowd waits.".to_owned(),
@@ -138,6 +145,7 @@ fn baseline_facts_find_the_settings_that_made_them() {
     for line in [
         "# Me 2026: what would have to be true",
         "| service | 20 ms; 40 ms; 60 ms; 80 ms | 60 ms | 60 ms |",
+        "| queue | 10; 50 | as in the scenario | all |",
         "| mine-1 | headline | holds | holds | 100 % | 0 % | robust |  | A crowd waits. |",
         "The scenario files as they are are not among them.",
     ] {
@@ -154,12 +162,14 @@ fn facts_that_no_point_meets_are_named() {
     let page = markdown(&calibration, &result, &[], "Me 2026", "mine.svg");
     assert!(
         page.contains(
-            "**Every point is excluded.** The best one violates: four requests take 0.69 s."
+            "**Every point is excluded.** The interpretation violates: four requests take 0.69 s."
         ),
         "{page}"
     );
     // The findings are judged at the nearest points.
     assert_eq!(result.counted().len(), 4);
+    // No setting brings the scenario nearer.
+    assert_eq!(result.interpretation, 0);
 }
 
 #[test]

@@ -66,6 +66,16 @@ The folder:
 Example:
   carob lab judge my-study --seeds 20";
 
+const CALIBRATE_HELP: &str = "\
+Examples:
+  carob lab calibrate retrycount
+  carob lab calibrate retrycount --fresh --journal runs
+  carob lab calibrate my-study
+
+A folder of your own has open.toml and baseline.toml beside the files that `carob lab judge` takes.
+open.toml lists settings with plausible values, baseline.toml facts about default CoAP. Points that a
+fact excludes are left out; findings are judged at the others.";
+
 /// The verbs of the lab.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
@@ -118,6 +128,9 @@ pub(crate) enum LabCommand {
     /// Run and judge a study of your own, a folder
     #[command(after_help = JUDGE_HELP)]
     Judge(JudgeArgs),
+    /// Choose a study's open settings by its baseline facts, then judge its findings
+    #[command(after_help = CALIBRATE_HELP)]
+    Calibrate(CalibrateArgs),
     /// List the metrics of results: name, unit and meaning
     Metrics {
         /// Print one JSON object per metric, a line each
@@ -388,6 +401,42 @@ pub(crate) struct JudgeArgs {
     /// Print one JSON object per expected value and claim, a line each
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) threads: ThreadArgs,
+}
+
+/// Arguments of `carob lab calibrate`.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct CalibrateArgs {
+    /// A study's short name, or the folder of a study of your own
+    pub(crate) study: PathBuf,
+    /// Run everything again instead of printing the stored result
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Points of the first sample [default: as in open.toml]; implies --fresh
+    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
+    pub(crate) points: Option<u64>,
+    /// Store finished runs in this file, and reuse those it holds; implies --fresh
+    ///
+    /// An interrupted calibration continues where it stopped.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Print one JSON object: every point with its facts and findings
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the page as Markdown
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
+    /// Print the figure of findings against settings as SVG
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    pub(crate) svg: bool,
+    /// Write the result to this folder, as a file of stored results
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
 }

@@ -1,6 +1,7 @@
 //! The lab: scenarios, runs and the studies' tables, for people and programs.
 
 mod args;
+mod calibrate;
 mod capture;
 mod claims;
 mod emulate;
@@ -50,6 +51,7 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
         LabCommand::Sweep(args) => sweep::run(&args),
         LabCommand::Merge { files } => shard::merge(&files),
         LabCommand::Judge(args) => judge::run(&args),
+        LabCommand::Calibrate(args) => calibrate::run(&args),
         LabCommand::Metrics { json, csv } => Ok(metrics::run(json, csv)),
         LabCommand::Keys { markdown } => Ok(keys::run(markdown)),
     }

@@ -1,0 +1,250 @@
+//! `carob lab calibrate`: open settings of a study, chosen by its baseline facts.
+
+use std::path::Path;
+
+use carob_lab::calibration::{
+    Calibration, CalibrationError, CalibrationResult, FindingText, figure, markdown,
+};
+use carob_lab::study::StudyFolder;
+use carob_lab::text::{Align, TextTable};
+use carob_studies::calibration::{CALIBRATED, Calibrated};
+use carob_studies::claims::unit;
+use carob_studies::papers;
+
+use super::args::CalibrateArgs;
+use super::output::{self, quoted, say};
+use super::source::read_file;
+use crate::failure::{Failure, Kind, Outcome};
+
+/// A study to calibrate.
+struct Subject {
+    name: String,
+    citation: String,
+    calibration: Calibration,
+    texts: Vec<FindingText>,
+    kept: Option<CalibrationResult>,
+    /// The file of its stored result.
+    kept_file: String,
+}
+
+pub(super) fn run(args: &CalibrateArgs) -> Result<Outcome, Failure> {
+    let mut subject = subject(&args.study)?;
+    if let Some(points) = args.points {
+        subject.calibration.search.points = usize::try_from(points).unwrap_or(usize::MAX);
+    }
+    let fresh =
+        args.fresh || args.points.is_some() || args.journal.is_some() || args.keep.is_some();
+    let kept = subject.kept.take().filter(|_| !fresh);
+    let from_store = kept.is_some();
+    let result = match kept {
+        Some(kept) => kept,
+        None => compute(&subject, args)?,
+    };
+    if let Some(folder) = &args.keep {
+        let file = folder.join(&subject.kept_file);
+        output::write(&file, &result.to_json()).map_err(|e| Failure::file("write", &file, &e))?;
+    }
+    let calibration = &subject.calibration;
+    if args.json {
+        say(result.to_json().trim_end());
+    } else if args.markdown {
+        let figure = format!("{}.svg", subject.name);
+        let page = markdown(
+            calibration,
+            &result,
+            &subject.texts,
+            &subject.citation,
+            &figure,
+        );
+        say(page.trim_end());
+    } else if args.svg {
+        say(figure(calibration, &result).trim_end());
+    } else {
+        if from_store && result.is_stale(calibration) {
+            say(
+                "STALE: settings, facts, findings or scenarios have changed; --fresh computes anew",
+            );
+        }
+        show(&subject, &result, from_store);
+    }
+    Ok(Outcome::Done)
+}
+
+fn subject(study: &Path) -> Result<Subject, Failure> {
+    if let Some(known) = study.to_str().and_then(Calibrated::of) {
+        return Ok(Subject {
+            name: known.study.to_owned(),
+            citation: papers::study(known.study).map_or_else(String::new, |s| s.citation()),
+            calibration: known.calibration().map_err(|error| wrong(study, &error))?,
+            texts: known.texts(),
+            kept: known.kept(),
+            kept_file: known.kept_file(),
+        });
+    }
+    if !study.is_dir() {
+        let names: Vec<&str> = CALIBRATED.iter().map(|one| one.study).collect();
+        let hint = format!(
+            "the studies are {}; or name a folder with open.toml",
+            names.join(", ")
+        );
+        let message = format_args!("no study to calibrate: {}", study.display());
+        return Err(Failure::new(Kind::Usage, message).hint(hint));
+    }
+    let folder = StudyFolder::open(study, &unit::value).map_err(|error| {
+        let remedy = error.remedy().to_owned();
+        Failure::new(Kind::Usage, error).hint(remedy)
+    })?;
+    let read = |file: &str| read_file(&study.join(file));
+    let name = folder.study().short_name.clone();
+    let calibration = Calibration::read(
+        &name,
+        &read("open.toml")?,
+        &read("baseline.toml")?,
+        folder.rules().to_vec(),
+        folder.files().to_vec(),
+        &unit::value,
+    );
+    Ok(Subject {
+        citation: folder.study().citation(),
+        calibration: calibration.map_err(|error| wrong(study, &error))?,
+        texts: Vec::new(),
+        kept: None,
+        kept_file: format!("{name}.json"),
+        name,
+    })
+}
+
+fn wrong(study: &Path, error: &CalibrationError) -> Failure {
+    let message = format_args!("{}: {error}", study.display());
+    Failure::new(Kind::Usage, message).hint(&error.remedy)
+}
+
+fn compute(subject: &Subject, args: &CalibrateArgs) -> Result<CalibrationResult, Failure> {
+    let journal = output::journal(args.journal.as_deref())?;
+    let mut command = format!(
+        "carob lab calibrate {}",
+        quoted(&args.study.to_string_lossy())
+    );
+    if let Some(points) = args.points {
+        command = format!("{command} --points {points}");
+    }
+    if let Some(folder) = &args.keep {
+        command = format!("{command} --keep {}", quoted(&folder.to_string_lossy()));
+    }
+    let bar = output::progress(subject.calibration.runs());
+    let result = output::with_threads(args.threads, || {
+        let step = || bar.inc(1);
+        subject.calibration.run(&command, journal.as_ref(), step)
+    })?;
+    bar.finish_and_clear();
+    result.map_err(|error| Failure::new(Kind::Usage, error))
+}
+
+fn table(columns: &[(&str, Align)]) -> TextTable {
+    let columns = columns
+        .iter()
+        .map(|(name, align)| ((*name).to_owned(), *align));
+    TextTable::new(columns.collect())
+}
+
+fn show(subject: &Subject, result: &CalibrationResult, from_store: bool) {
+    use Align::{Left, Right};
+    let calibration = &subject.calibration;
+    let (plausible, best) = (result.plausible(), &result.points[result.interpretation]);
+    say(format_args!(
+        "{}: {} points, {} facts; {}{}",
+        subject.citation,
+        result.points.len(),
+        calibration.facts.len(),
+        match plausible.len() {
+            0 => "every point is excluded".to_owned(),
+            one => format!("{one} points are not excluded"),
+        },
+        if from_store {
+            " (stored result; --fresh runs again)"
+        } else {
+            ""
+        }
+    ));
+    say("\nBaseline facts:");
+    let mut facts = table(&[
+        ("fact", Left),
+        ("scenario files", Right),
+        ("interpretation", Right),
+        ("excludes", Right),
+    ]);
+    for (n, fact) in calibration.facts.iter().enumerate() {
+        let off = |point: &carob_lab::calibration::PointResult| {
+            point.facts.get(n).map_or_else(String::new, |fact| {
+                format!(
+                    "{:.1} off{}",
+                    fact.deviation(),
+                    if fact.excludes() { " !" } else { "" }
+                )
+            })
+        };
+        let excludes = |point: &&carob_lab::calibration::PointResult| {
+            point
+                .facts
+                .get(n)
+                .is_some_and(carob_lab::calibration::FactResult::excludes)
+        };
+        facts.add(vec![
+            fact.id.clone(),
+            result.points.first().map_or_else(String::new, &off),
+            off(best),
+            result.points.iter().filter(excludes).count().to_string(),
+        ]);
+    }
+    facts.add_note("Deviations are in tolerances, at most 10; ! excludes the point.");
+    say(facts);
+    say("Open settings:");
+    let mut settings = table(&[
+        ("setting", Left),
+        ("interpretation", Left),
+        ("explains", Right),
+    ]);
+    let sensitivity = result.sensitivity(calibration);
+    for ((n, setting), share) in calibration.settings.iter().enumerate().zip(sensitivity) {
+        settings.add(vec![
+            setting.name.clone(),
+            setting.label(best.values[n]).to_owned(),
+            format!("{:.0} %", share * 100.0),
+        ]);
+    }
+    settings.add_note("Explains: share of the variance of the deviations over the first sample.");
+    say(settings);
+    say(format_args!(
+        "Findings at {} points:",
+        result.counted().len()
+    ));
+    let mut findings = table(&[
+        ("finding", Left),
+        ("weight", Left),
+        ("interpretation", Left),
+        ("holds", Right),
+        ("partly", Right),
+        ("", Left),
+        ("depends on", Left),
+    ]);
+    for (n, rule) in calibration.findings.iter().enumerate() {
+        let Some(share) = result.finding(calibration, n, false) else {
+            continue;
+        };
+        let words = subject.texts.iter().find(|text| text.id == rule.id);
+        let at_best = best.findings.as_ref().and_then(|all| all.get(n));
+        let depends = share
+            .depends_on
+            .map(|(setting, _)| calibration.settings[setting].name.clone());
+        findings.add(vec![
+            rule.id.clone(),
+            words.map_or_else(String::new, |words| words.weight.clone()),
+            at_best.map_or("", |finding| finding.text.name()).to_owned(),
+            format!("{:.0} %", share.holds * 100.0),
+            format!("{:.0} %", share.partly * 100.0),
+            share.class.name().to_owned(),
+            depends.unwrap_or_default(),
+        ]);
+    }
+    say(findings);
+}
