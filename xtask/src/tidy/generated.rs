@@ -22,6 +22,14 @@ struct Document {
 
 const DOCUMENTS: &[Document] = &[
     Document {
+        path: "docs/calibration-retrycount.md",
+        arguments: &["lab", "calibrate", "retrycount", "--markdown"],
+    },
+    Document {
+        path: "docs/calibration-retrycount.svg",
+        arguments: &["lab", "calibrate", "retrycount", "--svg"],
+    },
+    Document {
         path: "docs/claims.md",
         arguments: &["lab", "claims", "thesis", "--markdown"],
     },

@@ -48,7 +48,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Outcome, Failure> {
     if args.json {
         say(result.to_json().trim_end());
     } else if args.markdown {
-        let figure = format!("{}.svg", subject.name);
+        let figure = format!("calibration-{}.svg", subject.name);
         let page = markdown(
             calibration,
             &result,

@@ -192,3 +192,79 @@ fn a_study_whose_files_do_not_fit_is_refused_with_place_and_remedy() {
     let error = folder.refuses(&["lab", "judge", "nothing"]);
     assert!(error.contains("nothing/study.toml") && error.contains("scenarios/*.toml"));
 }
+
+const OPEN_SETTINGS: &str = "\
+[search]
+points = 6
+seeds = 2
+judged = 3
+judged_seeds = 2
+[[setting]]
+name = \"delay\"
+reason = \"not stated\"
+[[setting.value]]
+label = \"20 ms\"
+set = [\"link.down.delay=20 ms\", \"link.up.delay=20 ms\"]
+[[setting.value]]
+label = \"100 ms\"
+set = [\"link.down.delay=100 ms\", \"link.up.delay=100 ms\"]
+[[setting.value]]
+label = \"300 ms\"
+set = [\"link.down.delay=300 ms\", \"link.up.delay=300 ms\"]
+";
+
+const BASELINE: &str = "\
+[[fact]]
+id = \"ten blocks take 6 s\"
+source = \"Table 1\"
+[[fact.check]]
+quantity = \"p50(fct_s, default, fast-1)\"
+about = 6
+within = \"5 %\"
+";
+
+#[test]
+fn open_settings_of_a_study_in_a_folder_are_calibrated() {
+    let folder = study("calibrate");
+    fs::write(folder.0.join("mine/open.toml"), OPEN_SETTINGS).expect("a file");
+    fs::write(folder.0.join("mine/baseline.toml"), BASELINE).expect("a file");
+    let text = folder.says(&["lab", "calibrate", "mine"]);
+    assert!(text.contains("delay    300 ms "), "{text}");
+    for line in [
+        "mine-001          fails             0 %     0 %  excluded",
+        "mine-003          holds           100 %     0 %  robust",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&folder.says(&["lab", "calibrate", "mine", "--json"]))
+            .expect("a JSON object");
+    let chosen = json["interpretation"].as_u64().expect("an index");
+    let point = &json["points"][usize::try_from(chosen).expect("small")];
+    assert_eq!(point["values"], serde_json::json!([2]));
+    let page = folder.says(&["lab", "calibrate", "mine", "--markdown"]);
+    assert!(
+        page.contains("| delay | 20 ms; 100 ms; 300 ms | 300 ms | 300 ms |"),
+        "{page}"
+    );
+    assert!(
+        folder
+            .says(&["lab", "calibrate", "mine", "--svg"])
+            .starts_with("<svg")
+    );
+    fs::write(
+        folder.0.join("mine/baseline.toml"),
+        BASELINE.replace("fast-1", "fast-7"),
+    )
+    .expect("a file");
+    let error = folder.refuses(&["lab", "calibrate", "mine"]);
+    assert!(
+        error.contains("mine: baseline.toml: no scenario has the cell \"fast-7\""),
+        "{error}"
+    );
+    let error = folder.refuses(&["lab", "calibrate", "nobody"]);
+    assert!(
+        error.contains("no study to calibrate: nobody") && error.contains("retrycount"),
+        "{error}"
+    );
+}
