@@ -33,6 +33,10 @@
 //! label = "static"
 //! set = ["rpl.routing=static"]
 //!
+//! [[candidate]]        # a point that is tried besides the sample
+//! name = "as others read it"
+//! values = { "service time" = "200 ms", routes = "static" }
+//!
 //! # baseline.toml
 //! [[fact]]
 //! id = "little lost at rest"
@@ -68,6 +72,7 @@ pub use page::{FindingText, figure, markdown};
 pub use result::{
     CalibrationResult, CheckResult, Class, FactResult, FindingResult, FindingShare, PointResult,
 };
+use space::Space;
 pub use space::{Point, Search, Setting, SettingValue};
 
 /// The largest deviation of one check that a score takes into account.
@@ -116,6 +121,8 @@ pub struct Calibration {
     pub search: Search,
     /// The open settings.
     pub settings: Vec<Setting>,
+    /// Points that are tried besides the sample.
+    pub candidates: Vec<Point>,
     /// The baseline facts, each as a rule whose `about` is its source.
     pub facts: Vec<Rule>,
     /// The study's findings that need runs.
@@ -150,7 +157,11 @@ impl Calibration {
         files: Vec<ScenarioFile>,
         unit_facts: Facts<'_>,
     ) -> Result<Self, CalibrationError> {
-        let (search, settings) = space::read(open)?;
+        let Space {
+            search,
+            settings,
+            candidates,
+        } = space::read(open)?;
         let facts = read_facts(baseline, unit_facts)?;
         let of_runs = |rule: &Rule| rule.text.iter().any(|check| !check.references().is_empty());
         let findings: Vec<Rule> = findings.into_iter().filter(of_runs).collect();
@@ -162,6 +173,7 @@ impl Calibration {
             study: study.to_owned(),
             search,
             settings,
+            candidates,
             facts,
             findings,
             files,
@@ -230,6 +242,7 @@ impl Calibration {
     /// Number of runs that a calibration makes at most.
     pub fn runs(&self) -> usize {
         let points = 1
+            + self.candidates.len()
             + self.search.points
             + self.search.rounds * self.search.round_points
             + self.settings.len();
@@ -248,6 +261,7 @@ impl Calibration {
         progress: impl Fn() + Sync,
     ) -> Result<CalibrationResult, RunSetupError> {
         let mut points = vec![(0, self.unchanged())];
+        points.extend(self.candidates.iter().map(|point| (0, point.clone())));
         let sampled = space::latin_hypercube(&self.settings, self.search.points);
         points.extend(sampled.into_iter().map(|point| (1, point)));
         let mut results = Vec::new();
@@ -324,13 +338,13 @@ impl Calibration {
             if values[setting].take().is_none() {
                 continue;
             }
-            let index = match result.points.iter().position(|p| p.values == values) {
-                Some(tried) => tried,
-                None => {
-                    let round = self.search.rounds + 2;
-                    self.fit(&[(round, values)], &mut result.points, journal, progress)?;
-                    result.points.len() - 1
-                }
+            let tried = result.points.iter().position(|p| p.values == values);
+            let index = if let Some(tried) = tried {
+                tried
+            } else {
+                let round = self.search.rounds + 2;
+                self.fit(&[(round, values)], &mut result.points, journal, progress)?;
+                result.points.len() - 1
             };
             let (before, after) = (&result.points[kept], &result.points[index]);
             // Where every point is excluded, resetting must not take it further from the facts.

@@ -38,7 +38,7 @@ pub struct CalibrationResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PointResult {
-    /// 0: the scenarios as they are; 1: Latin hypercube; further: refinement,
+    /// 0: the scenarios as they are, and candidates; 1: Latin hypercube; further: refinement,
     /// and after the last one points with settings reset.
     pub round: usize,
     /// The value of each setting.

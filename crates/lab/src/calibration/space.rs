@@ -1,5 +1,7 @@
 //! The space of open settings: reading, Latin hypercube, refinement.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -86,6 +88,24 @@ impl Setting {
 struct File {
     search: Search,
     setting: Vec<Spanned<Written>>,
+    #[serde(default)]
+    candidate: Vec<WrittenCandidate>,
+}
+
+/// A point that is tried besides the sample: values by the names of settings.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenCandidate {
+    name: String,
+    values: BTreeMap<String, String>,
+}
+
+/// What `open.toml` holds.
+pub(super) struct Space {
+    pub(super) search: Search,
+    pub(super) settings: Vec<Setting>,
+    /// Points that are tried besides the sample.
+    pub(super) candidates: Vec<Point>,
 }
 
 #[derive(Deserialize)]
@@ -122,7 +142,7 @@ struct WrittenValue {
 }
 
 /// Reads `open.toml`.
-pub(super) fn read(text: &str) -> Result<(Search, Vec<Setting>), CalibrationError> {
+pub(super) fn read(text: &str) -> Result<Space, CalibrationError> {
     let form = "write [search] with points, seeds, judged and judged_seeds, and [[setting]] with name, reason and \
                 key with values, or from, to and steps; or [[setting.value]] with label and set";
     let file: File = toml::from_str(text)
@@ -161,7 +181,42 @@ pub(super) fn read(text: &str) -> Result<(Search, Vec<Setting>), CalibrationErro
             ordered,
         });
     }
-    Ok((search, settings))
+    let candidates: Result<Vec<Point>, CalibrationError> = file
+        .candidate
+        .iter()
+        .map(|one| one.point(&settings))
+        .collect();
+    Ok(Space {
+        search,
+        candidates: candidates?,
+        settings,
+    })
+}
+
+impl WrittenCandidate {
+    fn point(&self, settings: &[Setting]) -> Result<Point, CalibrationError> {
+        let wrong = |what: String, remedy: String| {
+            let what = format!("candidate \"{}\": {what}", self.name);
+            CalibrationError::new(OPEN, what, remedy)
+        };
+        let mut point = vec![None; settings.len()];
+        for (name, label) in &self.values {
+            let index = settings.iter().position(|setting| setting.name == *name);
+            let index = index.ok_or_else(|| {
+                let names: Vec<&str> = settings.iter().map(|setting| &*setting.name).collect();
+                let remedy = format!("the settings are {}", names.join(", "));
+                wrong(format!("no setting is called \"{name}\""), remedy)
+            })?;
+            let values = &settings[index].values;
+            let value = values.iter().position(|value| value.label == *label);
+            point[index] = Some(value.ok_or_else(|| {
+                let labels: Vec<&str> = values.iter().map(|value| &*value.label).collect();
+                let remedy = format!("its values are {}", labels.join("; "));
+                wrong(format!("{name} has no value \"{label}\""), remedy)
+            })?);
+        }
+        Ok(point)
+    }
 }
 
 impl Written {
@@ -351,7 +406,7 @@ mod tests {
     "#;
 
     fn settings() -> Vec<Setting> {
-        read(OPEN_FILE).expect("it reads").1
+        read(OPEN_FILE).expect("it reads").settings
     }
 
     #[test]
@@ -437,9 +492,40 @@ mod tests {
     }
 
     #[test]
+    fn candidates_have_values_by_name() {
+        let with = |values: &str| {
+            let text =
+                format!("{OPEN_FILE}\n[[candidate]]\nname = \"mine\"\nvalues = {{ {values} }}");
+            read(&text).map(|space| space.candidates)
+        };
+        let found = with("service = \"200 ms\", copies = \"free\"");
+        assert_eq!(found, Ok(vec![vec![Some(3), None, Some(1)]]));
+        for (values, what, remedy) in [
+            (
+                "speed = \"1\"",
+                "candidate \"mine\": no setting is called \"speed\"",
+                "service, queue, copies",
+            ),
+            (
+                "queue = \"70\"",
+                "queue has no value \"70\"",
+                "its values are 25; 50; 100",
+            ),
+        ] {
+            let error = with(values).expect_err("it is wrong");
+            assert!(
+                error.to_string().contains(what) && error.remedy.contains(remedy),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn an_error_names_line_and_setting() {
         let wrong = |from: &str, to: &str| {
-            let error = read(&OPEN_FILE.replace(from, to)).expect_err("it is wrong");
+            let error = read(&OPEN_FILE.replace(from, to))
+                .err()
+                .expect("it is wrong");
             error.to_string()
         };
         for (from, to, expected) in [
