@@ -32,6 +32,7 @@ macro_rules! calibrated {
 
 calibrated! {
     "retrycount": "clients";
+    "rpl": "pint" "static";
 }
 
 impl Calibrated {

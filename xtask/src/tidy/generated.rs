@@ -30,6 +30,14 @@ const DOCUMENTS: &[Document] = &[
         arguments: &["lab", "calibrate", "retrycount", "--svg"],
     },
     Document {
+        path: "docs/calibration-rpl.md",
+        arguments: &["lab", "calibrate", "rpl", "--markdown"],
+    },
+    Document {
+        path: "docs/calibration-rpl.svg",
+        arguments: &["lab", "calibrate", "rpl", "--svg"],
+    },
+    Document {
         path: "docs/claims.md",
         arguments: &["lab", "claims", "thesis", "--markdown"],
     },

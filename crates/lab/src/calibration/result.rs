@@ -202,15 +202,19 @@ impl CalibrationResult {
             .unwrap_or(0)
     }
 
-    /// The points whose findings are to be judged: the unchanged scenarios, the interpretation, then the best of the
-    /// plausible set; without one, of all.
+    /// The points whose findings are to be judged: the unchanged scenarios, the interpretation, then
+    /// points spread over the plausible set; without one, the nearest to the facts.
     pub(super) fn to_judge(&self, most: usize) -> Vec<usize> {
-        let mut chosen = self.plausible();
-        if chosen.is_empty() {
-            chosen = self.by_score();
-        }
-        chosen.retain(|index| *index != 0 && *index != self.interpretation);
-        chosen.truncate(most);
+        let other = |index: &usize| *index != 0 && *index != self.interpretation;
+        let plausible: Vec<usize> = self.plausible().into_iter().filter(other).collect();
+        let mut chosen: Vec<usize> = if plausible.is_empty() {
+            let nearest = self.by_score().into_iter().filter(other);
+            nearest.take(most).collect()
+        } else {
+            // The best points lie close together.
+            let (all, taken) = (plausible.len(), most.min(plausible.len()));
+            (0..taken).map(|k| plausible[k * all / taken]).collect()
+        };
         if self.interpretation != 0 {
             chosen.insert(0, self.interpretation);
         }

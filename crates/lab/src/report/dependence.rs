@@ -23,7 +23,7 @@ pub struct DependenceRow {
 /// The matrix as a standalone SVG.
 pub fn dependence_figure(settings: &[&str], rows: &[DependenceRow]) -> String {
     let widest = |texts: &mut dyn Iterator<Item = &str>| texts.map(text_width).fold(0.0, f64::max);
-    let left = widest(&mut rows.iter().map(|row| &*row.name)) + 16.0;
+    let left = 1.15 * widest(&mut rows.iter().map(|row| &*row.name)) + 16.0;
     let top = widest(&mut settings.iter().copied()) + 30.0;
     let squares = left + BAR + GAP;
     let bottom = top + SQUARE * rows.len() as f64;
