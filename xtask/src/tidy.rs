@@ -121,17 +121,22 @@ pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<bool> {
         usize::MAX
     };
     let tree = Tree::load(&workspace.root)?;
-    let mut clean = true;
+    let mut failed = Vec::new();
     for (name, check) in CHECKS.iter().filter(|(name, _)| is_wanted(name)) {
-        clean &= report(name, check(&tree), most);
+        if !report(name, check(&tree), most) {
+            failed.push(*name);
+        }
     }
-    if is_wanted(GENERATED) {
-        clean &= report(GENERATED, generated::check(workspace, &tree)?, most);
+    if is_wanted(GENERATED) && !report(GENERATED, generated::check(workspace, &tree)?, most) {
+        failed.push(GENERATED);
     }
     if names.is_empty() {
         summary(&tree);
     }
-    Ok(clean)
+    if !failed.is_empty() {
+        println!("NOT ok: {}", failed.join(", "));
+    }
+    Ok(failed.is_empty())
 }
 
 fn summary(tree: &Tree) {
