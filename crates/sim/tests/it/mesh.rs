@@ -4,9 +4,9 @@ use carob_cc::time::{Duration, Instant};
 use carob_sim::engine::{self, RunError};
 use carob_sim::mesh::record::{MeshRecord, NodeRecord};
 use carob_sim::mesh::spec::{
-    BurstKind, Bursts, CcaRange, Constant, Csma, Delivery, LowpanSpec, MacSpec, MeshSpec, NoRoute,
-    NodeSpec, Period, Position, RadioSpec, Routing, RplMode, RplSpec, Shape, Sink, TopologySpec,
-    Traffic,
+    BurstKind, Bursts, CcaRange, Constant, Csma, DelayBins, Delivery, Gaps, LowpanSpec, MacSpec,
+    MeshSpec, NoRoute, NodeSpec, Period, Position, RadioSpec, Routing, RplMode, RplSpec, Shape,
+    Sink, TopologySpec, Traffic,
 };
 use carob_sim::mesh::{self, ConfigError};
 use carob_sim::random::Probability;
@@ -34,11 +34,13 @@ fn grid(load: u32) -> MeshSpec {
             constant: Some(Constant {
                 period: Period::Load(load),
                 start: None,
+                gaps: Gaps::Fixed,
             }),
             bursts: None,
             counted_bytes: 96,
             message_bytes: 40,
             token_bytes: 2,
+            delay_bins: DelayBins::Generation,
         },
         warm_up: seconds(60),
         duration: seconds(120),
@@ -178,16 +180,7 @@ fn a_sink_outside_is_reached_through_the_root_and_back() {
 #[test]
 fn bursts_come_all_at_once_and_are_counted_apart() {
     let mut mesh = grid(1_000);
-    mesh.traffic.bursts = Some(Bursts {
-        first: Span {
-            low: seconds(60),
-            high: seconds(60),
-        },
-        every: None,
-        messages: 1,
-        to: Sink::Primary,
-        kind: BurstKind::Posts,
-    });
+    mesh.traffic.bursts = Some(burst());
     let record = checked(&spec(mesh));
     let busiest = record.bins.iter().max_by_key(|bin| bin.generated);
     let at = record.bins.iter().position(|bin| Some(bin) == busiest);
@@ -196,6 +189,114 @@ fn bursts_come_all_at_once_and_are_counted_apart() {
     assert!(record.burst_delay.count > 10);
     assert!(record.burst_delay.mean() > record.delay.mean());
     assert!(record.near_burst_delay.count >= record.burst_delay.count);
+}
+
+/// A burst of one POST of each node, 60 s after the warm-up.
+fn burst() -> Bursts {
+    Bursts {
+        first: Span {
+            low: seconds(60),
+            high: seconds(60),
+        },
+        spread: Duration::ZERO,
+        every: None,
+        messages: 1,
+        to: Sink::Primary,
+        kind: BurstKind::Posts,
+        queue: None,
+    }
+}
+
+#[test]
+fn a_burst_may_be_spread_without_losing_its_metrics() {
+    let mut mesh = grid(1_000);
+    mesh.traffic.constant = None;
+    mesh.traffic.bursts = Some(Bursts {
+        spread: seconds(5),
+        ..burst()
+    });
+    let record = checked(&spec(mesh));
+    let generated = |bins: std::ops::Range<usize>| {
+        let bins = record.bins[bins].iter();
+        bins.map(|bin| u64::from(bin.generated)).sum::<u64>()
+    };
+    let all = sum(&record, |node| node.generated);
+    assert_eq!(generated(60..65), all);
+    // Each second has some of the 35.
+    for second in 60..65 {
+        assert!(generated(second..second + 1) < all / 2, "{second}");
+    }
+    assert_eq!(record.burst_at, Some(seconds(60)));
+    assert!(record.near_burst_delay.count > 10);
+}
+
+#[test]
+fn messages_of_a_burst_may_wait_where_others_are_dropped() {
+    let drops = |queue: Option<u16>| {
+        let mut mesh = grid(4_000);
+        mesh.traffic.bursts = Some(Bursts {
+            messages: 3,
+            queue,
+            ..burst()
+        });
+        let record = checked(&spec(mesh));
+        (
+            sum(&record, |node| node.app_drops),
+            record.burst_delay.count,
+        )
+    };
+    // Without a queue two of three are dropped at once; 35 nodes or 34 of them send.
+    let (none, some) = (drops(None), drops(Some(8)));
+    assert!(some.0 + 50 < none.0, "{none:?} {some:?}");
+    assert!(some.1 > none.1 + 30, "{none:?} {some:?}");
+    // Constant messages are dropped behind the burst's all the same.
+    assert!(some.0 > 0);
+}
+
+#[test]
+fn drawn_gaps_have_the_period_as_their_mean() {
+    let generated = |gaps: Gaps| {
+        let mut mesh = grid(4_000);
+        mesh.duration = seconds(300);
+        mesh.traffic.constant = Some(Constant {
+            period: Period::Load(4_000),
+            start: None,
+            gaps,
+        });
+        let record = checked(&spec(mesh));
+        let by_node = record.nodes.iter().map(|node| node.generated);
+        let by_node: Vec<u64> = by_node.filter(|n| *n > 0).collect();
+        let all = by_node.iter().sum::<u64>();
+        let spread = by_node.iter().max().unwrap() - by_node.iter().min().unwrap();
+        (all, spread)
+    };
+    let fixed = generated(Gaps::Fixed);
+    assert!(fixed.1 <= 1, "{fixed:?}");
+    let half = generated(Gaps::Uniform(500_000));
+    let uniform = generated(Gaps::Uniform(1_000_000));
+    let exponential = generated(Gaps::Exponential);
+    // 4000 bit/s are 5.2 messages a second.
+    for drawn in [half, uniform, exponential] {
+        assert!((1_450..=1_680).contains(&drawn.0), "{drawn:?}");
+    }
+    // Deviations of a node's 45 messages are 0.29, 0.58 and 1 times the root of 45.
+    assert!(fixed.1 < half.1 && half.1 < uniform.1 && uniform.1 < exponential.1);
+}
+
+#[test]
+fn delays_are_counted_when_messages_are_generated_or_received() {
+    let first_late = |delay_bins: DelayBins| {
+        let mut mesh = grid(1_000);
+        mesh.traffic.constant = None;
+        mesh.traffic.bursts = Some(burst());
+        mesh.traffic.delay_bins = delay_bins;
+        let record = checked(&spec(mesh));
+        let late = record.bins[62..].iter();
+        late.map(|bin| u64::from(bin.received)).sum::<u64>()
+    };
+    assert_eq!(first_late(DelayBins::Generation), 0);
+    // Retransmissions begin after two seconds.
+    assert!(first_late(DelayBins::Reception) > 5);
 }
 
 #[test]
@@ -213,6 +314,8 @@ fn notifications_reach_the_sink_that_observes() {
         messages: 3,
         to: Sink::Primary,
         kind: BurstKind::Notifications,
+        spread: Duration::ZERO,
+        queue: None,
     });
     let told = |controller: &str| {
         let mut spec = spec(mesh.clone());
@@ -240,6 +343,7 @@ fn a_node_that_gives_up_at_its_last_copy_fails_at_once() {
     mesh.traffic.constant = Some(Constant {
         period: Period::Each(seconds(300)),
         start: Some(Span::default()),
+        gaps: Gaps::Fixed,
     });
     mesh.duration = seconds(290);
     mesh.node.processing = seconds(1_000);

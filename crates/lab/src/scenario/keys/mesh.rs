@@ -223,6 +223,18 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "Frames that may wait at a node.",
     ),
     key(
+        "mac.root_buffers",
+        Kind::Whole(1, 1_024),
+        None,
+        "Frames that may wait at the root; by default `mac.buffers`.",
+    ),
+    key(
+        "mac.backoff_unit",
+        Kind::Time,
+        Some("125 ms"),
+        "Unit of the back-off of Contiki 2.7 and 3.0, rounded to ticks of 1/128 s: the period of NETSTACK_RDC_CHANNEL_CHECK_RATE, which is 8 a second by default. Other MACs have a unit of their own.",
+    ),
+    key(
         "mac.neighbours_max",
         Kind::Whole(1, 1_024),
         None,
@@ -446,10 +458,22 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "Neighbours that a node may know.",
     ),
     key(
+        "rpl.root_neighbours_max",
+        Kind::Whole(1, 4_096),
+        None,
+        "Neighbours that the root may know; by default `rpl.neighbours_max`.",
+    ),
+    key(
         "rpl.routes_max",
         Kind::Whole(1, 4_096),
         None,
         "Routes that a node may keep, in storing mode.",
+    ),
+    key(
+        "rpl.root_routes_max",
+        Kind::Whole(1, 4_096),
+        None,
+        "Routes that the root may keep; by default `rpl.routes_max`.",
     ),
     key(
         "rpl.no_route_buffer",
@@ -506,6 +530,24 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "When nodes begin, after the warm-up, drawn uniformly; without it, in the first period.",
     ),
     key(
+        "traffic.gaps",
+        Kind::Word(&["fixed", "uniform", "exponential"]),
+        Some("fixed"),
+        "Distribution of the time between two messages of a node, whose mean is the period: fixed, uniform (`traffic.gap_spread`) or exponential.",
+    ),
+    key(
+        "traffic.gap_spread",
+        Kind::Percent,
+        Some("100 %"),
+        "Greatest deviation of `uniform` gaps from the period: with 100 % they are drawn from 0 to twice the period.",
+    ),
+    key(
+        "traffic.delay_bins",
+        Kind::Word(&["generation", "reception"]),
+        Some("generation"),
+        "Bin of time series in which a message's delay is counted: when it was generated, or when it was received. The settling time after a burst is computed from these bins.",
+    ),
+    key(
         "traffic.counted",
         Kind::Bytes(1, 1_280),
         None,
@@ -522,6 +564,18 @@ pub(super) const MESH_KEYS: &[Key] = &[
         Kind::Span,
         Some("0 s"),
         "When the first burst is, after the warm-up; if a range, drawn for each node, and so of all its bursts.",
+    ),
+    key(
+        "traffic.burst_spread",
+        Kind::Time,
+        Some("0 s"),
+        "Time over which each burst is spread: an offset of each node drawn uniformly from it, the same for all of its bursts. Metrics of the time around bursts count from the first possible message.",
+    ),
+    key(
+        "traffic.burst_buffer",
+        Kind::Whole(0, QUEUE_MAX as u64),
+        None,
+        "POSTs of bursts that wait at a node while NSTART are on their way; by default `node.coap_buffer`.",
     ),
     key(
         "traffic.burst_every",

@@ -16,6 +16,10 @@ use crate::scenario::value::Value;
 
 /// Neighbours that the standard's MAC may have frames for: it has one queue for all.
 const ANY_NEIGHBOURS: u16 = 1_024;
+/// Ticks of a mote's clock in a second.
+const TICKS_PER_SECOND: u128 = 128;
+/// The largest unit of back-off in ticks: a channel check rate of one a second.
+const BACKOFF_UNIT_MAX: u16 = 128;
 
 pub(super) fn radio(cell: &Cell) -> Result<RadioSpec, ScenarioError> {
     let length = |path: &str| match cell.value_of(path)? {
@@ -154,11 +158,28 @@ pub(super) fn mac(cell: &Cell) -> Result<MacSpec, ScenarioError> {
     put(cell, "mac.neighbours_max", Cell::whole, |n| {
         spec.neighbours_max = n as u16;
     })?;
+    put(cell, "mac.root_buffers", Cell::whole, |n| {
+        spec.root_buffers = Some(n as u16);
+    })?;
+    spec.backoff_unit = backoff_unit(cell)?;
     put(cell, "mac.frames_per_neighbour", Cell::whole, |n| {
         spec.frames_per_neighbour = n as u16;
     })?;
     put(cell, "mac.ack_wait", Cell::time, |t| spec.ack_wait = t)?;
     Ok(spec)
+}
+
+/// The unit of Contiki's back-off in ticks.
+fn backoff_unit(cell: &Cell) -> Result<u16, ScenarioError> {
+    let path = "mac.backoff_unit";
+    let time = cell.time(path)?;
+    let ticks = (u128::from(time.as_micros()) * TICKS_PER_SECOND + 500_000) / 1_000_000;
+    let ticks = u16::try_from(ticks).unwrap_or(u16::MAX);
+    if !(1..=BACKOFF_UNIT_MAX).contains(&ticks) {
+        let why = format!("{path} = \"{time}\": expected a time from 1/128 s to 1 s");
+        return Err(impossible(cell.place(path), why));
+    }
+    Ok(ticks)
 }
 
 pub(super) fn lowpan(cell: &Cell) -> Result<LowpanSpec, ScenarioError> {
@@ -249,8 +270,14 @@ fn ranks(cell: &Cell, spec: &mut RplSpec) -> Result<(), ScenarioError> {
     put(cell, "rpl.neighbours_max", Cell::whole, |n| {
         spec.neighbours_max = n as u16;
     })?;
+    put(cell, "rpl.root_neighbours_max", Cell::whole, |n| {
+        spec.root_neighbours_max = Some(n as u16);
+    })?;
     put(cell, "rpl.routes_max", Cell::whole, |n| {
         spec.routes_max = n as u16;
+    })?;
+    put(cell, "rpl.root_routes_max", Cell::whole, |n| {
+        spec.root_routes_max = Some(n as u16);
     })
 }
 

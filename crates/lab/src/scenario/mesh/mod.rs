@@ -13,7 +13,8 @@ use carob_cc::time::Duration;
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
 use carob_sim::mesh::ConfigError;
 use carob_sim::mesh::spec::{
-    BurstKind, Bursts, Constant, Delivery, MeshSpec, NodeSpec, Period, Routing, Sink, Traffic,
+    BurstKind, Bursts, Constant, DelayBins, Delivery, Gaps, MeshSpec, NodeSpec, Period, Routing,
+    Sink, Traffic,
 };
 use carob_sim::spec::RunSpec;
 
@@ -149,36 +150,76 @@ fn traffic(cell: &Cell) -> Result<Traffic, ScenarioError> {
         let why = format!("traffic.start is of constant traffic; set {load} or {each}");
         return Err(impossible(cell.place("traffic.start"), why));
     }
-    let burst = cell.whole("traffic.burst")? as u16;
+    let gaps = gaps(cell)?;
+    if period.is_none() && gaps != Gaps::Fixed {
+        let why = format!("traffic.gaps is of constant traffic; set {load} or {each}");
+        return Err(impossible(cell.place("traffic.gaps"), why));
+    }
+    let message = cell.bytes("workload.message")?;
+    let counted = cell.if_set("traffic.counted", Cell::bytes)?;
+    Ok(Traffic {
+        constant: period.map(|period| Constant {
+            period,
+            start,
+            gaps,
+        }),
+        bursts: bursts(cell)?,
+        counted_bytes: counted.unwrap_or(message) as u16,
+        message_bytes: message as u16,
+        token_bytes: cell.whole("workload.token_bytes")? as u8,
+        delay_bins: match cell.text("traffic.delay_bins")? {
+            "reception" => DelayBins::Reception,
+            _ => DelayBins::Generation,
+        },
+    })
+}
+
+/// The distribution of the time between messages.
+fn gaps(cell: &Cell) -> Result<Gaps, ScenarioError> {
+    Ok(match cell.text("traffic.gaps")? {
+        "uniform" => match cell.value_of("traffic.gap_spread")? {
+            Value::Percent(ppm) => Gaps::Uniform(*ppm),
+            _ => return Err(cell.wrong_kind("traffic.gap_spread")),
+        },
+        "exponential" => Gaps::Exponential,
+        _ => Gaps::Fixed,
+    })
+}
+
+fn bursts(cell: &Cell) -> Result<Option<Bursts>, ScenarioError> {
+    let messages = cell.whole("traffic.burst")? as u16;
+    if messages == 0 {
+        return Ok(None);
+    }
     let every = match cell.value_of("traffic.burst_every")? {
         Value::Time(every) => *every,
         _ => return Err(cell.wrong_kind("traffic.burst_every")),
     };
-    let message = cell.bytes("workload.message")?;
-    let counted = cell.if_set("traffic.counted", Cell::bytes)?;
-    Ok(Traffic {
-        constant: period.map(|period| Constant { period, start }),
-        bursts: (burst > 0)
-            .then(|| -> Result<Bursts, ScenarioError> {
-                Ok(Bursts {
-                    first: cell.span("traffic.burst_first")?,
-                    every,
-                    messages: burst,
-                    to: match cell.text("traffic.burst_to")? {
-                        "secondary" => Sink::Secondary,
-                        _ => Sink::Primary,
-                    },
-                    kind: match cell.text("traffic.burst_kind")? {
-                        "notifications" => BurstKind::Notifications,
-                        _ => BurstKind::Posts,
-                    },
-                })
-            })
-            .transpose()?,
-        counted_bytes: counted.unwrap_or(message) as u16,
-        message_bytes: message as u16,
-        token_bytes: cell.whole("workload.token_bytes")? as u8,
-    })
+    let kind = match cell.text("traffic.burst_kind")? {
+        "notifications" => BurstKind::Notifications,
+        _ => BurstKind::Posts,
+    };
+    let queue = cell.if_set("traffic.burst_buffer", Cell::whole)?;
+    if queue.is_some() && kind == BurstKind::Notifications {
+        let why =
+            "traffic.burst_buffer is of bursts of POSTs; notifications wait in node.coap_buffer";
+        return Err(impossible(
+            cell.place("traffic.burst_buffer"),
+            why.to_owned(),
+        ));
+    }
+    Ok(Some(Bursts {
+        first: cell.span("traffic.burst_first")?,
+        spread: cell.time("traffic.burst_spread")?,
+        every,
+        messages,
+        to: match cell.text("traffic.burst_to")? {
+            "secondary" => Sink::Secondary,
+            _ => Sink::Primary,
+        },
+        kind,
+        queue: queue.map(|queue| queue as u16),
+    }))
 }
 
 /// Checks that all settings apply to the kind of run, and that the network is possible.

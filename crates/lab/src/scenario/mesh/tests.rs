@@ -1,7 +1,7 @@
 use carob_cc::time::Duration;
 use carob_sim::mesh::spec::{
-    BurstKind, CcaRange, Csma, Delivery, LowpanSpec, MacSpec, MeshSpec, NoRoute, NodeSpec, Period,
-    Position, RadioSpec, RplMode, RplSpec, Shape, Sink, TopologySpec,
+    BurstKind, CcaRange, Csma, DelayBins, Delivery, Gaps, LowpanSpec, MacSpec, MeshSpec, NoRoute,
+    NodeSpec, Period, Position, RadioSpec, RplMode, RplSpec, Shape, Sink, TopologySpec,
 };
 use carob_sim::mesh::topology::TableLink;
 use carob_sim::random::Probability;
@@ -164,6 +164,63 @@ fn bursts_are_to_a_sink_and_of_a_kind() {
 }
 
 #[test]
+fn open_settings_of_traffic_have_keys() {
+    let plain = mesh(&["burst=1"]);
+    let (constant, burst) = (plain.traffic.constant, plain.traffic.bursts);
+    assert_eq!(constant.expect("constant").gaps, Gaps::Fixed);
+    let burst = burst.expect("bursts");
+    assert_eq!((burst.spread, burst.queue), (Duration::ZERO, None));
+    assert_eq!(plain.traffic.delay_bins, DelayBins::Generation);
+
+    let set = [
+        "burst=1",
+        "burst_spread=1 s",
+        "burst_buffer=8",
+        "gaps=uniform",
+        "gap_spread=50 %",
+        "delay_bins=reception",
+    ];
+    let other = mesh(&set).traffic;
+    assert_eq!(
+        other.constant.expect("constant").gaps,
+        Gaps::Uniform(500_000)
+    );
+    let burst = other.bursts.expect("bursts");
+    assert_eq!(
+        (burst.spread, burst.queue),
+        (Duration::from_secs(1), Some(8))
+    );
+    assert_eq!(other.delay_bins, DelayBins::Reception);
+    let drawn = mesh(&["gaps=exponential"]).traffic.constant;
+    assert_eq!(drawn.expect("constant").gaps, Gaps::Exponential);
+}
+
+#[test]
+fn the_root_may_have_tables_and_buffers_of_its_own() {
+    let set = [
+        "root_routes_max=40",
+        "root_neighbours_max=20",
+        "root_buffers=4",
+        "rpl.routes_max=15",
+    ];
+    let mesh = mesh(&set);
+    assert_eq!(
+        (mesh.rpl.routes_max, mesh.rpl.root_routes_max),
+        (15, Some(40))
+    );
+    assert_eq!(mesh.rpl.root_neighbours_max, Some(20));
+    assert_eq!((mesh.mac.buffers, mesh.mac.root_buffers), (8, Some(4)));
+}
+
+#[test]
+fn a_unit_of_back_off_is_in_ticks_of_the_clock() {
+    for (unit, ticks) in [("125 ms", 16), ("62500 us", 8), ("8 ms", 1), ("1 s", 128)] {
+        let mesh = mesh(&[&format!("backoff_unit={unit}")]);
+        assert_eq!(mesh.mac.backoff_unit, ticks, "{unit}");
+    }
+}
+
+#[test]
 fn what_means_nothing_to_a_network_is_refused_and_the_other_way_round() {
     for key in [
         "link.up.rate=1 kbit/s",
@@ -194,6 +251,12 @@ fn networks_that_cannot_be_are_refused_with_the_key() {
         (&["ratios=75:0 70:100", "link=lossy"], "radio.ratios"),
         (&["ratios=75:10 90:100", "link=lossy"], "radio.ratios"),
         (&["noise=on", "noise_on=0 s"], "radio.noise_on"),
+        (&["backoff_unit=3 ms"], "mac.backoff_unit"),
+        (&["backoff_unit=2 s"], "mac.backoff_unit"),
+        (
+            &["burst=1", "burst_kind=notifications", "burst_buffer=2"],
+            "traffic.burst_buffer",
+        ),
         (&["run.algorithms=tcp-newreno"], "run.algorithms"),
     ] {
         let said = wrong(set);

@@ -99,6 +99,13 @@ impl MeshTraffic {
         }
     }
 
+    /// Draws the time to a node's next message of constant traffic.
+    fn gap(&mut self, engine: &MeshEngine<'_, '_>, node: Node) -> Option<Duration> {
+        let gaps = engine.network.mesh.traffic.constant?.gaps;
+        let traffic = self.nodes[usize::from(node)].as_mut()?;
+        Some(gaps.draw(Self::period(engine), &mut traffic.gaps))
+    }
+
     fn trace_node(&mut self, engine: &mut MeshEngine<'_, '_>) {
         let node = engine.network.counts.record.traced;
         let sink = self.node(node).map(|traffic| address(traffic.sink, 0));
@@ -132,7 +139,12 @@ impl MeshTraffic {
             about,
         };
         let nstart = usize::from(engine.spec.transmission.nstart);
-        let limit = engine.network.mesh.node.queue;
+        let mesh = engine.network.mesh;
+        let of_bursts = mesh.traffic.bursts.and_then(|bursts| bursts.queue);
+        let limit = match about {
+            TrafficClass::Burst => of_bursts.unwrap_or(mesh.node.queue),
+            TrafficClass::Constant => mesh.node.queue,
+        };
         let Some(application) = &mut self.nodes[usize::from(node)] else {
             return;
         };
@@ -367,9 +379,13 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
             {
                 let mut stream = Stream::indexed(engine.spec.seed, "mesh/burst", node.into());
                 let first = stream.uniform(bursts.first.low, bursts.first.high);
+                let offset = Stream::indexed(engine.spec.seed, "mesh/burst-offset", node.into())
+                    .uniform(Duration::ZERO, bursts.spread);
+                let first = first + offset;
                 engine.set_timer(GROUP, begin + first, Timer::of(BURST, node.into()));
             }
-            let state = NodeTraffic::new(sink, burst_sink);
+            let gaps = Stream::indexed(engine.spec.seed, "mesh/gap", node.into());
+            let state = NodeTraffic::new(sink, burst_sink, gaps);
             self.nodes[usize::from(node)] = Some(Box::new(state));
         }
         let notifies = |bursts: Bursts| bursts.kind == BurstKind::Notifications;
@@ -386,7 +402,9 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
             GENERATE => {
                 let to = self.node(node).map_or(0, |traffic| traffic.sink);
                 self.generate(engine, node, to, TrafficClass::Constant);
-                engine.set_timer(GROUP, engine.now + Self::period(engine), timer);
+                if let Some(gap) = self.gap(engine, node) {
+                    engine.set_timer(GROUP, engine.now + gap, timer);
+                }
             }
             BURST => {
                 if let Some(bursts) = engine.network.mesh.traffic.bursts {

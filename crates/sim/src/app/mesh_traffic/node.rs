@@ -24,7 +24,7 @@ const POST_AROUND: u16 = 4 + 2 + 1;
 const NOTIFICATION_AROUND: u16 = 4 + 4 + 3 + 1;
 
 /// The messages of a node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct NodeTraffic {
     /// The receiving hosts: for constant traffic, and for bursts.
     pub(super) sink: u32,
@@ -35,6 +35,8 @@ pub(super) struct NodeTraffic {
     waiting: VecDeque<QueuedMessage>,
     /// The last recorded variance of the weak estimator.
     pub(super) rttvar_weak: Option<Duration>,
+    /// The stream of the times between messages.
+    pub(super) gaps: Stream,
 }
 
 /// An outstanding message.
@@ -57,11 +59,15 @@ pub(super) struct QueuedMessage {
 }
 
 impl NodeTraffic {
-    pub(super) fn new(sink: u32, burst_sink: u32) -> Self {
+    pub(super) fn new(sink: u32, burst_sink: u32, gaps: Stream) -> Self {
         Self {
             sink,
             burst_sink,
-            ..Self::default()
+            numbers: 0,
+            open: Vec::new(),
+            waiting: VecDeque::new(),
+            rttvar_weak: None,
+            gaps,
         }
     }
 

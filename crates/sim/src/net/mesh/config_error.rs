@@ -156,8 +156,10 @@ impl MeshSpec {
             return Err(ConfigError::TimeLimit);
         }
         self.lowpan.check().map_err(ConfigError::Lowpan)?;
-        if self.node.queue > QUEUE_MAX {
-            return Err(ConfigError::Queue(self.node.queue));
+        let of_bursts = self.traffic.bursts.and_then(|bursts| bursts.queue);
+        let queue = self.node.queue.max(of_bursts.unwrap_or(0));
+        if queue > QUEUE_MAX {
+            return Err(ConfigError::Queue(queue));
         }
         if let NoRoute::Buffer(packets) = self.rpl.no_route
             && packets > NO_ROUTE_MAX

@@ -7,7 +7,7 @@ use carob_proto::trace::TraceEvent;
 use super::Node;
 use super::message::{AppMessage, ReceivedNumbers, TrafficClass};
 use super::record::{MeshBin, MeshRecord, NodeRecord, Traced};
-use super::spec::MeshSpec;
+use super::spec::{DelayBins, MeshSpec};
 
 /// Messages within this time of a burst's beginning count as near it.
 const NEAR: Duration = Duration::from_secs(10);
@@ -17,6 +17,7 @@ const NEAR: Duration = Duration::from_secs(10);
 pub(crate) struct Counts {
     begin: Instant,
     bin: Duration,
+    delay_bins: DelayBins,
     /// The first common burst, and the time between two.
     bursts: Option<(Instant, Option<Duration>)>,
     pub(crate) record: MeshRecord,
@@ -35,6 +36,7 @@ impl Counts {
         Self {
             begin,
             bin: mesh.bin,
+            delay_bins: mesh.traffic.delay_bins,
             bursts: together.map(|bursts| (begin + bursts.first.low, bursts.every)),
             record: MeshRecord {
                 nodes: vec![NodeRecord::default(); nodes],
@@ -93,7 +95,11 @@ impl Counts {
         if self.is_near_burst(made.at) {
             self.record.near_burst_delay.add(delay);
         }
-        if let Some(bin) = self.bin_at(made.at) {
+        let counted_at = match self.delay_bins {
+            DelayBins::Generation => made.at,
+            DelayBins::Reception => now,
+        };
+        if let Some(bin) = self.bin_at(counted_at) {
             bin.received += 1;
             bin.delay += delay;
         }

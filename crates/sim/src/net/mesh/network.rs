@@ -62,6 +62,9 @@ impl<'a> MeshNetwork<'a> {
         };
         let mut radio = Radio::new(&ground, &mesh.radio, &mesh.mac, spec.seed);
         radio.set_deaf(topology.root, mesh.topology.root_deaf);
+        if let Some(buffers) = mesh.mac.root_buffers {
+            radio.set_buffers(topology.root, buffers);
+        }
         let state = |node| NodeState::new(node, node == topology.root, mesh, spec.seed);
         Self {
             mesh,

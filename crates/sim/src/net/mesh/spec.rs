@@ -7,7 +7,7 @@
 use carob_cc::time::Duration;
 
 use super::topology::TableLink;
-use crate::random::Probability;
+use crate::random::{Probability, Stream};
 use crate::spec::Span;
 
 /// A wireless network with its traffic.
@@ -214,6 +214,11 @@ pub struct MacSpec {
     pub transmissions_max: u8,
     /// Frame buffers of a node, for all its queues.
     pub buffers: u16,
+    /// Frame buffers of the root, if it has others.
+    pub root_buffers: Option<u16>,
+    /// Unit of the back-off in ticks of 1/128 s; Contiki 2.7 and 3.0 only, whose unit is the period of
+    /// `NETSTACK_RDC_CHANNEL_CHECK_RATE` (8 a second by default).
+    pub backoff_unit: u16,
     /// Maximum neighbour queues of a node, broadcast being one. Contiki only: the standard has one
     /// queue for all, in order.
     pub neighbours_max: u16,
@@ -320,9 +325,13 @@ pub struct RplSpec {
     pub dao_delay: Span,
     /// Neighbour table size of a node.
     pub neighbours_max: u16,
+    /// Neighbour table size of the root, if it has another.
+    pub root_neighbours_max: Option<u16>,
     /// Routing table size of a node in storing mode; in non-storing mode, the number of nodes whose
     /// parent the root records.
     pub routes_max: u16,
+    /// Routing table size of the root, if it has another.
+    pub root_routes_max: Option<u16>,
     /// True if a DAO from another neighbour moves the route there (3.0). In 2.6 and 2.7 the old
     /// next hop stays until the route is deleted.
     pub dao_moves_routes: bool,
@@ -441,6 +450,18 @@ pub struct Traffic {
     pub message_bytes: u16,
     /// Length of tokens in bytes.
     pub token_bytes: u8,
+    /// The bin that a message's delay is counted in.
+    pub delay_bins: DelayBins,
+}
+
+/// The bin of time series that counts a message's delay; settling times after a burst follow from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DelayBins {
+    /// The bin in which the message was generated.
+    #[default]
+    Generation,
+    /// The bin in which it was received.
+    Reception,
 }
 
 /// Constant traffic.
@@ -452,6 +473,37 @@ pub struct Constant {
     /// The span after the warm-up from which each node's start is drawn uniformly; none for the
     /// first period.
     pub start: Option<Span>,
+    /// The distribution of the time between two messages of a node; its mean is the period. Drawn gaps
+    /// come from the stream `"mesh/gap"` of the node.
+    pub gaps: Gaps,
+}
+
+/// Distributions of the time between two messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gaps {
+    /// The period itself.
+    #[default]
+    Fixed,
+    /// Uniform within this share of the period around it, in parts per million: with 1,000,000 from
+    /// zero to twice the period.
+    Uniform(u32),
+    /// Exponential.
+    Exponential,
+}
+
+impl Gaps {
+    /// Draws the time to the next message.
+    pub(crate) fn draw(self, period: Duration, stream: &mut Stream) -> Duration {
+        match self {
+            Self::Fixed => period,
+            Self::Uniform(ppm) => {
+                let spread = u128::from(period.as_micros()) * u128::from(ppm) / 1_000_000;
+                let spread = Duration::from_micros(spread as u64);
+                stream.uniform(period.saturating_sub(spread), period + spread)
+            }
+            Self::Exponential => stream.exponential(period),
+        }
+    }
 }
 
 /// The message rate.
@@ -469,6 +521,10 @@ pub struct Bursts {
     /// Time of the first burst after the warm-up. A node's own offset, drawn uniformly from this
     /// span (stream `"mesh/burst"`, node), is the same for all of its bursts.
     pub first: Span,
+    /// Time over which each burst is spread: a node's own offset, drawn uniformly from it (stream
+    /// `"mesh/burst-offset"`, node), is the same for all of its bursts. Unlike with a range in `first`,
+    /// metrics of the time around bursts remain.
+    pub spread: Duration,
     /// Time between bursts; none for a single burst.
     pub every: Option<Duration>,
     /// Messages of each node in a burst.
@@ -477,6 +533,9 @@ pub struct Bursts {
     pub to: Sink,
     /// The message type.
     pub kind: BurstKind,
+    /// Messages of bursts that may wait at a node, those of constant traffic included; none for
+    /// [`NodeSpec::queue`]. POSTs only.
+    pub queue: Option<u16>,
 }
 
 /// Sinks.
@@ -548,6 +607,8 @@ impl Default for MacSpec {
             acknowledged: true,
             transmissions_max: 4,
             buffers: 8,
+            root_buffers: None,
+            backoff_unit: 16,
             neighbours_max: 2,
             frames_per_neighbour: 8,
             duplicates_remembered: 8,
@@ -594,7 +655,9 @@ impl Default for RplSpec {
             dis_interval: Duration::from_secs(60),
             dao_delay: span(Duration::from_secs(2), Duration::from_secs(6)),
             neighbours_max: 64,
+            root_neighbours_max: None,
             routes_max: 64,
+            root_routes_max: None,
             dao_moves_routes: false,
             no_path_delay: Duration::from_secs(60),
             loops: LoopRule::Forward,

@@ -9,8 +9,6 @@ use crate::random::Stream;
 
 /// Two clock ticks of Contiki in microseconds: 1/64 s.
 const TWO_TICKS: u64 = 15_625;
-/// The unit of Contiki's back-off up to 3.0, 125 ms, in ticks.
-const TIME_BASE: u32 = 16;
 /// `CSMA_MAX_BE` and `CSMA_MAX_BACKOFF` of Contiki 3.x.
 const BE_MAX_3X: u8 = 4;
 const BACKOFFS_MAX_3X: u8 = 5;
@@ -71,6 +69,8 @@ pub(super) enum Next {
 pub(super) struct Access {
     csma: Csma,
     transmissions_max: u8,
+    /// The unit of Contiki's back-off up to 3.0 in ticks.
+    unit: u32,
 }
 
 impl Access {
@@ -78,6 +78,7 @@ impl Access {
         Self {
             csma: spec.csma,
             transmissions_max: spec.transmissions_max.max(1),
+            unit: spec.backoff_unit.max(1).into(),
         }
     }
 
@@ -100,7 +101,7 @@ impl Access {
     /// follow without a break have none.
     pub(super) fn between(self, bytes: u16, stream: &mut Stream) -> Pause {
         match self.csma {
-            Csma::Contiki27 | Csma::Contiki30 => Pause::Ticks(TIME_BASE),
+            Csma::Contiki27 | Csma::Contiki30 => Pause::Ticks(self.unit),
             Csma::Contiki3x => Pause::Ticks(0),
             Csma::Ieee802154 => {
                 let space = if bytes > SHORT_MAX { LIFS } else { SIFS };
@@ -145,11 +146,11 @@ impl Access {
         Next::Again(match self.csma {
             Csma::Contiki27 => {
                 let factor = (u32::from(attempts.transmissions) + 1).min(3);
-                Pause::Ticks(TIME_BASE + below(factor * TIME_BASE, stream))
+                Pause::Ticks(self.unit + below(factor * self.unit, stream))
             }
             Csma::Contiki30 => {
                 let factor = 1 << attempts.transmissions.min(3);
-                Pause::Ticks(TIME_BASE + below(factor * TIME_BASE, stream))
+                Pause::Ticks(self.unit + below(factor * self.unit, stream))
             }
             Csma::Contiki3x => {
                 let periods = (1 << attempts.busy.min(BE_MAX_3X)) - 1;
@@ -241,6 +242,27 @@ mod tests {
         }
         let found = extremes(Csma::Contiki27, 0, 0, Attempt::NotAcknowledged);
         assert_eq!(found, (16, 47));
+    }
+
+    #[test]
+    fn a_shorter_unit_scales_the_back_off_of_contiki27() {
+        // NETSTACK_RDC_CHANNEL_CHECK_RATE of 32: units of four ticks, 31.25 ms.
+        let spec = MacSpec {
+            backoff_unit: 4,
+            ..MacSpec::default()
+        };
+        let (access, mut stream) = (Access::new(&spec), Stream::new(1, "csma"));
+        let mut found = (u32::MAX, 0);
+        for _ in 0..20_000 {
+            let mut attempts = Attempts::default();
+            let next = access.next(Attempt::NotAcknowledged, &mut attempts, &mut stream);
+            let Next::Again(Pause::Ticks(ticks)) = next else {
+                panic!("{next:?}");
+            };
+            found = (found.0.min(ticks), found.1.max(ticks));
+        }
+        assert_eq!(found, (4, 11));
+        assert_eq!(access.between(100, &mut stream), Pause::Ticks(4));
     }
 
     #[test]

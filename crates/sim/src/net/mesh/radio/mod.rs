@@ -146,6 +146,8 @@ struct Station {
     burst: u16,
     /// Frames in all queues.
     queued: u16,
+    /// The maximum of them.
+    buffers: u16,
     /// The number of the latest transmission; it tells stale acknowledgement timeouts apart.
     transmission: u16,
     /// The next frame's sequence number; its low byte is transmitted.
@@ -195,6 +197,7 @@ impl<P: Copy> Radio<P> {
             waiting: NONE,
             burst: 0,
             queued: 0,
+            buffers: mac.buffers,
             transmission: 0,
             number: 1,
             pending_ack: None,
@@ -221,6 +224,11 @@ impl<P: Copy> Radio<P> {
     pub fn set_deaf(&mut self, node: Node, time: Duration) {
         let until = Instant::ZERO;
         self.deaf = (!time.is_zero()).then_some(DeafNode { node, time, until });
+    }
+
+    /// Sets the number of a node's frame buffers.
+    pub fn set_buffers(&mut self, node: Node, buffers: u16) {
+        self.stations[usize::from(node)].buffers = buffers;
     }
 
     /// Queues a frame of `bytes`, FCS included, for a neighbour, or as a broadcast. The outcome
@@ -268,7 +276,8 @@ impl<P: Copy> Radio<P> {
         if bytes > FRAME_BYTES_MAX {
             return Err(SendError::TooLong);
         }
-        let full = self.stations[usize::from(node)].queued >= self.spec.buffers;
+        let station = &self.stations[usize::from(node)];
+        let full = station.queued >= station.buffers;
         let contiki = self.access.is_contiki();
         let to = if contiki { to } else { BROADCAST };
         let (queue, others) = self.queues.find(node, to);

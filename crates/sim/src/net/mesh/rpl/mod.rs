@@ -168,6 +168,9 @@ impl Rpl {
     pub fn new(node: Node, is_root: bool, spec: &RplSpec, mut stream: Stream) -> Self {
         let doublings = spec.dio_doublings;
         let phase = stream.uniform(Duration::ZERO, PERIOD);
+        let of_root = |size: Option<u16>| size.filter(|_| is_root);
+        let neighbours_max = of_root(spec.root_neighbours_max).unwrap_or(spec.neighbours_max);
+        let routes_max = of_root(spec.root_routes_max).unwrap_or(spec.routes_max);
         Self {
             node,
             is_root,
@@ -179,11 +182,11 @@ impl Rpl {
             rank: INFINITE_RANK,
             lowest_rank: INFINITE_RANK,
             preferred: None,
-            neighbours: Neighbours::new(spec.neighbours_max),
+            neighbours: Neighbours::new(neighbours_max),
             dtsn: Lollipop::START,
             sequence: Lollipop::START,
-            routes: Routes::new(spec.routes_max),
-            source_routes: SourceRoutes::new(node, spec.routes_max),
+            routes: Routes::new(routes_max),
+            source_routes: SourceRoutes::new(node, routes_max),
             trickle: Trickle::new(spec.dio_interval_min, doublings, spec.dio_redundancy),
             phase,
             marked: false,

@@ -236,6 +236,8 @@ fn anything(seed: u64, random: &mut Stream) -> Vec<(Instant, Upcall<u32>)> {
         acknowledged: pick(4) > 0,
         transmissions_max: pick(6) as u8,
         buffers: pick(12) as u16,
+        root_buffers: None,
+        backoff_unit: pick(20) as u16,
         neighbours_max: pick(5) as u16,
         frames_per_neighbour: pick(9) as u16,
         duplicates_remembered: pick(10) as u8,

@@ -103,6 +103,21 @@ fn a_third_neighbour_at_once_has_no_queue() {
 }
 
 #[test]
+fn a_node_may_have_buffers_of_its_own() {
+    let mac = MacSpec {
+        buffers: 4,
+        frames_per_neighbour: 8,
+        ..contiki(Csma::Contiki27)
+    };
+    let mut bench = Bench::new(&row(3), &RadioSpec::default(), &mac, 1);
+    bench.radio.set_buffers(0, 2);
+    for (node, to, most) in [(0, 1, 2), (2, 1, 4)] {
+        let sent = (0..6).map(|frame| bench.send(0, node, Some(to), 100, frame));
+        assert_eq!(sent.flatten().count(), most, "node {node}");
+    }
+}
+
+#[test]
 fn buffers_are_shared_and_come_back() {
     for csma in [Csma::Contiki27, Csma::Ieee802154] {
         let mac = MacSpec {

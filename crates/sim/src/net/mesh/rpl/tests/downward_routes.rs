@@ -113,6 +113,29 @@ fn a_full_route_table_refuses_or_forgets_the_least_used() {
 }
 
 #[test]
+fn the_root_may_have_tables_of_its_own() {
+    let spec = RplSpec {
+        routes_max: 1,
+        root_routes_max: Some(3),
+        neighbours_max: 2,
+        root_neighbours_max: Some(3),
+        ..RplSpec::default()
+    };
+    let mut bench = Bench::new(&spec);
+    bench.dio(0, 256);
+    for (mut bench, routes, neighbours) in [(Bench::root(&spec), 3, 3), (bench, 1, 2)] {
+        for target in [8, 9, 10, 11] {
+            bench.dao(3, target, false);
+        }
+        assert_eq!(bench.rpl.route_count(), routes);
+        for neighbour in [4, 5, 6, 7] {
+            bench.dio(neighbour, 512);
+        }
+        assert_eq!(bench.rpl.neighbours().count(), neighbours);
+    }
+}
+
+#[test]
 fn a_dtsn_asks_for_daos() {
     let mut bench = Bench::new(&RplSpec::contiki3x());
     bench.dio(0, 128);
