@@ -3,8 +3,8 @@
 use core::hash::{BuildHasher, Hasher};
 use core::net::{IpAddr, SocketAddr};
 
-use crate::bounded_map::MapKey;
-use crate::keyed_hash::KeyedState;
+use crate::tables::bounded_map::MapKey;
+use crate::tables::keyed_hash::KeyedState;
 
 /// The index of a peer in its table.
 pub(crate) type PeerIndex = u32;

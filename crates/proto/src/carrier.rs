@@ -34,9 +34,9 @@ use crate::message_layer::notification_queue::Notifications;
 use crate::message_layer::peer::Peers;
 use crate::message_layer::tokens::{OwnToken, Tokens};
 use crate::message_layer::{Ended, Exchange, ExchangeIndex, Purpose};
-use crate::rate_limit::Admission;
 use crate::seeds::Seeds;
 use crate::stream_layer::Connections;
+use crate::tables::rate_limit::Admission;
 use crate::trace::TraceEvent;
 
 /// The controller and parameters that the application set for one peer.

@@ -20,7 +20,7 @@ use crate::config::{
 };
 use crate::counters::Counters;
 use crate::event::{Event, IncomingId};
-use crate::quota::QuotaPolicy;
+use crate::tables::quota::QuotaPolicy;
 use crate::timers::Timers;
 use crate::trace::{Trace, TraceEvent};
 

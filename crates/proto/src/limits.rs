@@ -1,7 +1,7 @@
 //! Resource limits of an endpoint: each with its name, its default, and the behaviour at the limit,
 //! in one place. Programs with configurable limits read [`Limits::ALL`].
 
-use crate::quota::QuotaPolicy;
+use crate::tables::quota::QuotaPolicy;
 
 /// A limit, for configuration by name.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use core::hash::BuildHasher;
 
 use carob_cc::random::Random;
 
-use crate::keyed_hash::KeyedState;
+use crate::tables::keyed_hash::KeyedState;
 
 /// The root from which the seed of each table is derived.
 pub(crate) struct Seeds {

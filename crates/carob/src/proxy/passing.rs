@@ -8,7 +8,7 @@ use carob_proto::codec::{Code, ETag, OptionNumber, Options, Uri};
 use carob_proto::endpoint::{Failure, RequestError};
 use carob_proto::message::{Payload, Response};
 use carob_proto::proxy::{self, Refused, Route};
-use carob_proto::quota::{QuotaTable, Source};
+use carob_proto::tables::quota::{QuotaTable, Source};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Allow, ProxyLimits, ProxyUsage};

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use carob_cc::time::Duration;
 use carob_proto::codec::{MessageId, Type};
-use carob_proto::keyed_hash::KeyedState;
+use carob_proto::tables::keyed_hash::KeyedState;
 use carob_proto::trace::{Trace, TraceEvent};
 use hashbrown::HashMap;
 use tracing::{Level, Span, debug, debug_span};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use carob_proto::codec::CacheKey;
 use carob_proto::endpoint::{Incoming, IncomingId, Subject};
 use carob_proto::message::Response;
-use carob_proto::quota::Source;
+use carob_proto::tables::quota::Source;
 use tokio::sync::mpsc;
 
 use super::Notifier;

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use carob_proto::codec::{Code, Scheme};
 use carob_proto::endpoint::IncomingId;
 use carob_proto::message::Response;
-use carob_proto::quota::Source;
+use carob_proto::tables::quota::Source;
 
 use super::completion::{Completion, Completions, UploadKey};
 use crate::runtime::Stopwatch;

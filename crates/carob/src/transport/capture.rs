@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carob_cc::time::Instant;
 use carob_proto::codec::{FrameReader, Framing, Scheme};
-use carob_proto::keyed_hash::KeyedState;
+use carob_proto::tables::keyed_hash::KeyedState;
 use hashbrown::HashMap;
 
 /// Receives datagrams.

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use carob_proto::keyed_hash::KeyedState;
+use carob_proto::tables::keyed_hash::KeyedState;
 use hashbrown::HashMap;
 
 use crate::transport::socket::is_group;

@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
 
-use crate::bounded_map::{BoundedMap, Keyed};
+use crate::tables::bounded_map::{BoundedMap, Keyed};
 
 /// Lifetime of a validation. Addresses change hands, so it must be renewed.
 pub(crate) const VALIDATED_FOR: Duration = Duration::from_secs(3_600);

@@ -17,8 +17,8 @@ use crate::counters::Refusal;
 use crate::echo::{Challenges, ECHO_BYTES};
 use crate::limits::Limits;
 use crate::message::Response;
-use crate::rate_limit::{Admission, RateLimiter};
 use crate::seeds::Seeds;
+use crate::tables::rate_limit::{Admission, RateLimiter};
 
 /// The bytes that an unvalidated source may be sent for each byte of its datagram (RFC 9175 2.4).
 pub const AMPLIFICATION_FACTOR: usize = 3;

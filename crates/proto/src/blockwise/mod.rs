@@ -19,9 +19,9 @@ use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::net::SocketAddr;
 
-use crate::bounded_map::MapKey;
 use crate::codec::{BlockSize, CacheKey, MessageView};
-use crate::keyed_hash::KeyedState;
+use crate::tables::bounded_map::MapKey;
+use crate::tables::keyed_hash::KeyedState;
 
 /// The block of a response body that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

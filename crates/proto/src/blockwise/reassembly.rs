@@ -11,9 +11,9 @@ use core::net::SocketAddr;
 use bytes::Bytes;
 
 use super::Key;
-use crate::bounded_map::{BoundedMap, Keyed};
 use crate::codec::{BlockValue, MessageView, OptionNumber};
-use crate::quota::{QuotaPolicy, QuotaTable};
+use crate::tables::bounded_map::{BoundedMap, Keyed};
+use crate::tables::quota::{QuotaPolicy, QuotaTable};
 use crate::timers::TimerId;
 
 /// Delivery of a request body to the application.

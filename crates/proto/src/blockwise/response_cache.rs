@@ -14,9 +14,9 @@ use carob_cc::time::{Duration, Instant};
 use foldhash::fast::FixedState;
 
 use super::Key;
-use crate::bounded_map::{BoundedMap, Keyed};
 use crate::codec::{Code, MessageView, Options};
-use crate::quota::{QuotaPolicy, QuotaTable};
+use crate::tables::bounded_map::{BoundedMap, Keyed};
+use crate::tables::quota::{QuotaPolicy, QuotaTable};
 
 /// A representation as in its response.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 
 use crate::address::PeerIndex;
 use crate::codec::{CacheKey, Options};
-use crate::keyed_hash::KeyedState;
+use crate::tables::keyed_hash::KeyedState;
 
 /// The identity of a resource: a peer, and its URI options.
 type Resource = (PeerIndex, Vec<u8>);

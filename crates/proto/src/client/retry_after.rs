@@ -16,8 +16,8 @@ use crate::client::Client;
 use crate::client::block1_queue::resource_bytes;
 use crate::codec::Code;
 use crate::context::{Context, Owner};
-use crate::keyed_hash::KeyedState;
 use crate::message::{DEFAULT_MAX_AGE, Request};
+use crate::tables::keyed_hash::KeyedState;
 
 /// The requests a pause applies to: a peer, a method and a resource.
 type RequestClass = (SocketAddr, Code, Vec<u8>);

@@ -22,8 +22,8 @@ use crate::address;
 use crate::codec::header::HEADER_LENGTH;
 use crate::codec::view::token_end;
 use crate::codec::{BASE_TOKEN_LENGTH, MessageId};
-use crate::keyed_hash::KeyedState;
-use crate::quota::{QuotaTable, Source};
+use crate::tables::keyed_hash::KeyedState;
+use crate::tables::quota::{QuotaTable, Source};
 
 use recent::Ring;
 

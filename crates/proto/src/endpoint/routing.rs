@@ -10,9 +10,9 @@ use crate::context::{Owner, Queued};
 use crate::endpoint::Endpoint;
 use crate::event::SessionEnd;
 use crate::event::{Disconnect, Event, Failure, Output};
-use crate::rate_limit::Admission;
 use crate::server::slow_down;
 use crate::stream_layer::NextMessage;
+use crate::tables::rate_limit::Admission;
 
 impl Endpoint {
     /// Processes a datagram. Ignored over a reliable transport.

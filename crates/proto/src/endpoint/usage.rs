@@ -8,7 +8,7 @@ use carob_cc::time::{Duration, Instant};
 use crate::counters::Counters;
 use crate::endpoint::Endpoint;
 use crate::message_layer::peer::Peer;
-use crate::rate_limit::RateLimiter;
+use crate::tables::rate_limit::RateLimiter;
 
 /// The state of a peer at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

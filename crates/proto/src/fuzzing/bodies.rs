@@ -11,7 +11,7 @@ use crate::blockwise::reassembly::{Delivery, Reassembler, ReassemblyLimits, Reas
 use crate::blockwise::response_cache::join;
 use crate::blockwise::upload::Upload;
 use crate::codec::{BlockSize, BlockValue, Code, MessageId, MessageView, Token, Type, Writer};
-use crate::quota::QuotaPolicy;
+use crate::tables::quota::QuotaPolicy;
 use crate::timers::Timers;
 
 fn size(byte: u8) -> BlockSize {

@@ -9,8 +9,8 @@ use slab::Slab;
 
 use crate::address::PeerIndex;
 use crate::codec::{MessageId, TokenKey};
-use crate::keyed_hash::KeyedState;
 use crate::message_layer::Exchange;
+use crate::tables::keyed_hash::KeyedState;
 
 /// Exchanges by (peer, Message ID) and by (peer, token).
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::config::{REJECTIONS_A_SECOND, Tracing};
 use crate::context::Context;
 use crate::counters::Refusal;
 use crate::dedup::Lookup;
-use crate::rate_limit::Admission;
+use crate::tables::rate_limit::Admission;
 use crate::trace::TraceEvent;
 
 impl Carrier {

@@ -11,8 +11,8 @@ use crate::carrier::Carrier;
 use crate::config::{Config, NotificationQueue};
 use crate::context::Context;
 use crate::observe::observers::{NONE, ObserverIndex, Observers};
-use crate::quota::QuotaTable;
 use crate::seeds::Seeds;
+use crate::tables::quota::QuotaTable;
 use crate::trace::TraceEvent;
 
 /// The observers of all resources, and their notifications.

@@ -6,7 +6,7 @@ use hashbrown::HashTable;
 
 use crate::address::PeerIndex;
 use crate::codec::TokenKey;
-use crate::keyed_hash::KeyedState;
+use crate::tables::keyed_hash::KeyedState;
 
 /// An observation of this endpoint, as its messages name it.
 #[derive(Clone, Copy, Debug)]

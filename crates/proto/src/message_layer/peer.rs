@@ -14,14 +14,14 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::{Duration, Instant};
 
 use crate::address::PeerIndex;
-use crate::bounded_map::{BoundedMap, Keyed};
 use crate::congestion::Congestion;
 use crate::message_id::MessageIds;
 use crate::message_layer::Queue;
 use crate::message_layer::bottleneck_group::NONE as NO_AGGREGATE;
 use crate::message_layer::session::Session;
 use crate::observe::freshness::SEQUENCE_MAX;
-use crate::quota::{QuotaPolicy, QuotaTable};
+use crate::tables::bounded_map::{BoundedMap, Keyed};
+use crate::tables::quota::{QuotaPolicy, QuotaTable};
 use crate::timers::TimerId;
 
 /// State of one peer.

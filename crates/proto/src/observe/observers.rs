@@ -19,10 +19,10 @@ use slab::Slab;
 
 use crate::address::PeerIndex;
 use crate::codec::{BlockSize, MessageId, TokenKey};
-use crate::lru::LruList;
 use crate::message::Response;
 use crate::observe::Subject;
 use crate::observe::state::{Current, State};
+use crate::tables::lru::LruList;
 
 /// Index of an observer in its table.
 pub(crate) type ObserverIndex = u32;

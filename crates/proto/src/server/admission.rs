@@ -20,9 +20,9 @@ use crate::dedup::Idempotency;
 use crate::echo::ECHO_BYTES;
 use crate::event::IncomingId;
 use crate::message::Response;
-use crate::rate_limit::Admission;
 use crate::server::Server;
 use crate::server::inbound::InboundRequest;
+use crate::tables::rate_limit::Admission;
 use crate::writing::{append_count, set_header};
 
 /// The application's handlers, which run longer than a call: those of requests, of parts of bodies

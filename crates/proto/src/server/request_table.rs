@@ -15,9 +15,9 @@ use crate::config::SPARE_BYTES;
 use crate::dedup::Remembered;
 use crate::event::IncomingId;
 use crate::observe::Observe;
-use crate::quota::{QuotaPolicy, QuotaTable};
 use crate::retransmission_count::Count;
 use crate::server::Part;
+use crate::tables::quota::{QuotaPolicy, QuotaTable};
 
 /// A stored request message.
 #[derive(Debug)]

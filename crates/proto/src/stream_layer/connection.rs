@@ -8,12 +8,12 @@ use core::ops::{Index, IndexMut};
 use carob_cc::time::Instant;
 use smallvec::SmallVec;
 
-use crate::bounded_map::{BoundedMap, Keyed};
 use crate::codec::signal::BASE_MESSAGE_SIZE;
 use crate::codec::{BASE_TOKEN_LENGTH, Code, FrameReader};
 use crate::event::RequestId;
-use crate::quota::{QuotaPolicy, QuotaTable};
 use crate::stream_layer::{Disconnect, UNREAD_BYTES};
+use crate::tables::bounded_map::{BoundedMap, Keyed};
+use crate::tables::quota::{QuotaPolicy, QuotaTable};
 use crate::timers::TimerId;
 
 /// Connections examined in search of one to evict.

@@ -10,8 +10,8 @@
 use std::time::Duration as Span;
 
 use carob_cc::time::Instant;
-use carob_proto::quota::Source;
-use carob_proto::rate_limit::{self, RateLimiter};
+use carob_proto::tables::quota::Source;
+use carob_proto::tables::rate_limit::{self, RateLimiter};
 
 use crate::transport::dtls::SessionLimits;
 use crate::transport::handshake_work::HandshakeWork;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::{Flight, SessionEnd};
-use carob_proto::quota::Source;
+use carob_proto::tables::quota::Source;
 
 use super::hello::Hello;
 use super::layer::DtlsLayer;

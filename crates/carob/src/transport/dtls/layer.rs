@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::SessionEnd;
-use carob_proto::keyed_hash::KeyedState;
+use carob_proto::tables::keyed_hash::KeyedState;
 use hashbrown::HashMap;
 
 use super::admission::HandshakeAdmission;

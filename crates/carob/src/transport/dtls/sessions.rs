@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use carob_cc::time::Instant;
 use carob_proto::endpoint::Flight;
-use carob_proto::keyed_hash::KeyedState;
-use carob_proto::lru::LruList;
-use carob_proto::quota::{QuotaTable, Source};
+use carob_proto::tables::keyed_hash::KeyedState;
+use carob_proto::tables::lru::LruList;
+use carob_proto::tables::quota::{QuotaTable, Source};
 use hashbrown::HashMap;
 use slab::Slab;
 

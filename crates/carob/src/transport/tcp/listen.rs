@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use carob_cc::time::Instant;
-use carob_proto::quota::{QuotaPolicy, QuotaTable, Source};
-use carob_proto::rate_limit::{Admission, RateLimiter};
+use carob_proto::tables::quota::{QuotaPolicy, QuotaTable, Source};
+use carob_proto::tables::rate_limit::{Admission, RateLimiter};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use carob_cc::time::Instant;
 use carob_proto::codec::Framing;
 use carob_proto::endpoint::Disconnect;
-use carob_proto::keyed_hash::KeyedState;
+use carob_proto::tables::keyed_hash::KeyedState;
 use hashbrown::HashMap;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 

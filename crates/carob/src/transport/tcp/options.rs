@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carob_proto::codec::{Framing, Scheme};
-use carob_proto::quota::QuotaPolicy;
+use carob_proto::tables::quota::QuotaPolicy;
 
 use super::dial::{MakeSocket, OnSocket};
 use crate::transport::limits::SessionLimits;

@@ -10,8 +10,8 @@ use core::ops::{Index, IndexMut};
 use hashbrown::HashTable;
 use slab::Slab;
 
-use crate::keyed_hash::KeyedState;
-use crate::lru::TieredLru;
+use crate::tables::keyed_hash::KeyedState;
+use crate::tables::lru::TieredLru;
 
 /// A key of a [`BoundedMap`].
 pub(crate) trait MapKey: PartialEq {

@@ -9,8 +9,8 @@
 
 use carob_cc::time::{Duration, Instant};
 
-use crate::bounded_map::{BoundedMap, Keyed};
-use crate::quota::Source;
+use crate::tables::bounded_map::{BoundedMap, Keyed};
+use crate::tables::quota::Source;
 
 const SECOND: u64 = 1_000_000;
 

@@ -8,8 +8,8 @@ use core::net::{IpAddr, SocketAddr};
 
 use hashbrown::HashTable;
 
-use crate::bounded_map::MapKey;
-use crate::keyed_hash::KeyedState;
+use crate::tables::bounded_map::MapKey;
+use crate::tables::keyed_hash::KeyedState;
 
 /// The unit quotas are counted against: an IPv4 address or an IPv6 prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
