@@ -36,6 +36,7 @@ use crate::message_layer::tokens::{OwnToken, Tokens};
 use crate::message_layer::{Ended, Exchange, ExchangeIndex, Purpose};
 use crate::seeds::Seeds;
 use crate::stream_layer::Connections;
+use crate::tables::quota::QuotaPolicy;
 use crate::tables::rate_limit::Admission;
 use crate::trace::TraceEvent;
 
@@ -135,7 +136,7 @@ pub(crate) struct Carrier {
 impl Carrier {
     pub(crate) fn new(config: &Config, seeds: &Seeds, aggregates: Aggregates) -> Self {
         let limits = config.limits;
-        let quota_policy = limits.quota_policy();
+        let quota_policy = QuotaPolicy::of(&limits);
         Self {
             peers: Peers::new(seeds.of("peers"), limits.peers, quota_policy),
             settings: BTreeMap::new(),

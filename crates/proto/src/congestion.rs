@@ -51,7 +51,7 @@ pub enum CongestionControl {
 }
 
 /// Function that builds a custom controller for the peer with this address.
-pub type Build = dyn Fn(SocketAddr) -> Box<dyn Controller + Send> + Send + Sync;
+pub(crate) type Build = dyn Fn(SocketAddr) -> Box<dyn Controller + Send> + Send + Sync;
 
 impl CongestionControl {
     /// Returns the registered controller with this name or alias.

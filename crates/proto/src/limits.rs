@@ -1,8 +1,6 @@
 //! Resource limits of an endpoint: each with its name, its default, and the behaviour at the limit,
 //! in one place. Programs with configurable limits read [`Limits::ALL`].
 
-use crate::tables::quota::QuotaPolicy;
-
 /// A limit, for configuration by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
@@ -163,15 +161,6 @@ impl Limits {
     /// Returns the limit of this name.
     pub fn named(name: &str) -> Option<&'static Limit> {
         Self::ALL.iter().find(|limit| limit.name == name)
-    }
-
-    /// Returns the quota policy of shared tables.
-    pub fn quota_policy(&self) -> QuotaPolicy {
-        QuotaPolicy {
-            of_source: self.source_share.min(100) as u8,
-            of_unvalidated: self.unvalidated_share.min(100) as u8,
-            prefix: self.source_prefix.min(128) as u8,
-        }
     }
 }
 

@@ -108,8 +108,8 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// Returns the bytes of the body or the part.
-    pub fn bytes(&self) -> &Bytes {
+    /// The bytes of the body or the part.
+    pub(crate) fn bytes(&self) -> &Bytes {
         match self {
             Self::Whole(bytes) | Self::Fixed(bytes) | Self::Part { bytes, .. } => bytes,
         }

@@ -62,12 +62,12 @@ impl Prefix {
     pub const ALL: Self = Self { bits: 0, length: 0 };
 
     /// Returns the prefix length, of the 128 bits of IPv6.
-    pub fn bits(&self) -> u8 {
+    pub(crate) fn bits(&self) -> u8 {
         self.length
     }
 
     /// Returns whether the prefix contains an address.
-    pub fn contains(&self, address: IpAddr) -> bool {
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
         bits_of(address) & mask(self.length) == self.bits
     }
 }

@@ -4,6 +4,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use carob_proto::codec::Scheme;
+use carob_proto::tables::quota::QuotaPolicy;
 
 use super::messages::Handle;
 use super::service::MakeService;
@@ -138,7 +139,7 @@ pub(crate) fn start_streams(
         #[cfg(feature = "tls")]
         tls: config.tls.clone(),
         sessions,
-        quota_policy: engine.limits.quota_policy(),
+        quota_policy: QuotaPolicy::of(&engine.limits),
         sources: engine.limits.sources,
         unsent_bytes: engine.limits.unsent_bytes,
         closing,

@@ -11,7 +11,7 @@ use carob_proto::codec::{Code, OptionNumber, Options, Scheme};
 use carob_proto::endpoint::{Endpoint, HandlerUsage, IncomingId, Part, Subject};
 use carob_proto::message::Response;
 use carob_proto::tables::keyed_hash::KeyedState;
-use carob_proto::tables::quota::{QuotaTable, Source};
+use carob_proto::tables::quota::{QuotaPolicy, QuotaTable, Source};
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -178,7 +178,7 @@ impl Dispatcher {
             self.representations
                 .observe(endpoint, now, id, &request, source);
         }
-        let source = endpoint.config().limits.quota_policy().source(request.peer);
+        let source = QuotaPolicy::of(&endpoint.config().limits).source(request.peer);
         let responder = self.responder(id, source, None);
         let Some(follow) = follow else {
             return self.spawn(source, async move {
@@ -224,7 +224,7 @@ impl Dispatcher {
             // A new beginning of the same body ends the one before.
             self.uploads.insert(key.clone(), sender);
         }
-        let source = endpoint.config().limits.quota_policy().source(request.peer);
+        let source = QuotaPolicy::of(&endpoint.config().limits).source(request.peer);
         let responder = self.responder(id, source, more.then_some(key));
         let lifetime = endpoint.config().parameters.exchange_lifetime().into();
         let first = UploadBlock { id, bytes, more };
@@ -247,7 +247,7 @@ impl Dispatcher {
         plan: &Plan,
     ) -> Option<Request> {
         let from = endpoint.incoming(id)?.from;
-        let source = endpoint.config().limits.quota_policy().source(from);
+        let source = QuotaPolicy::of(&endpoint.config().limits).source(from);
         let handlers = HandlerUsage {
             running: self.active,
             of_source: self.shares.of(source),

@@ -21,7 +21,7 @@ use crate::seeds::Seeds;
 use crate::tables::rate_limit::{Admission, RateLimiter};
 
 /// The bytes that an unvalidated source may be sent for each byte of its datagram (RFC 9175 2.4).
-pub const AMPLIFICATION_FACTOR: usize = 3;
+pub(crate) const AMPLIFICATION_FACTOR: usize = 3;
 
 /// The interval in which non-idempotent requests were challenged statelessly.
 ///

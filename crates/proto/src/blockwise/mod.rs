@@ -49,7 +49,7 @@ impl RequestedBlock {
     }
 
     /// Returns whether a body of `length` bytes fits into one message.
-    pub const fn holds(&self, length: usize) -> bool {
+    pub(crate) const fn holds(&self, length: usize) -> bool {
         self.offset == 0 && length <= self.whole
     }
 

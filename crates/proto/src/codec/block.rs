@@ -68,7 +68,7 @@ impl BlockSize {
 
     /// Returns whether a message of this size may carry a payload of `length` bytes. If `more`
     /// blocks follow, the payload must consist of whole blocks.
-    pub const fn fits(self, length: usize, more: bool) -> bool {
+    pub(crate) const fn fits(self, length: usize, more: bool) -> bool {
         let size = self.bytes();
         match (self.is_bert(), more) {
             (false, true) => length == size,

@@ -129,7 +129,7 @@ impl FrameHead {
     }
 
     /// Returns the length of the whole message in bytes.
-    pub const fn total(&self) -> u64 {
+    pub(crate) const fn total(&self) -> u64 {
         self.head_length as u64
             + self.extension_length as u64
             + self.token_length as u64

@@ -53,7 +53,7 @@ pub use numbers::{Code, ContentFormat, OptionDefinition, OptionFormat, OptionNum
 pub use options::{Options, OptionsError};
 pub use signal::{BadSignallingOption, Signal};
 pub(crate) use token::TokenKey;
-pub use token::{BASE_TOKEN_LENGTH, MAX_TOKEN_LENGTH, Token, TokenView};
+pub use token::{BASE_TOKEN_LENGTH, Token, TokenView};
 pub use uri::{Host, Scheme, Uri, UriError, UriErrorKind};
 pub use view::{DecodeError, DecodeErrorKind, MessageView, OptionIter, OptionView, parse_header};
 pub use writer::{EncodeError, Writer};

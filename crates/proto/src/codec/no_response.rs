@@ -45,7 +45,7 @@ impl NoResponse {
     }
 
     /// Returns whether every response is wanted.
-    pub const fn is_none(self) -> bool {
+    pub(crate) const fn is_none(self) -> bool {
         self.0 == 0
     }
 

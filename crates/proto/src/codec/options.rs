@@ -225,11 +225,6 @@ impl Options {
         self.encoded.is_empty()
     }
 
-    /// Returns the number of options.
-    pub fn len(&self) -> usize {
-        self.iter().count()
-    }
-
     /// Returns the length the options have in a message that has no others, in bytes.
     pub fn encoded_len(&self) -> usize {
         self.encoded.len()
@@ -344,7 +339,6 @@ mod tests {
         let numbers: Vec<_> = options.iter().map(|option| option.number.0).collect();
         assert_eq!(numbers, [3, 4, 11, 11, 15]);
         assert!(options.values(OptionNumber::URI_PATH).eq([b"b", b"a"]));
-        assert_eq!(options.len(), 5);
     }
 
     #[test]

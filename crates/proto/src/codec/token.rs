@@ -9,7 +9,7 @@ use siphasher::sip::SipHasher13;
 pub const BASE_TOKEN_LENGTH: usize = 8;
 
 /// The longest token that a message can have, in bytes (RFC 8974 2.1).
-pub const MAX_TOKEN_LENGTH: usize = 269 + u16::MAX as usize;
+pub(crate) const MAX_TOKEN_LENGTH: usize = 269 + u16::MAX as usize;
 
 /// The longest token whose length fits the field of four bits; longer ones need extension bytes.
 pub(super) const LONGEST_PLAIN: usize = 12;
@@ -95,7 +95,7 @@ pub struct Token {
 
 impl Token {
     /// The token of no bytes.
-    pub const EMPTY: Self = Self {
+    pub(crate) const EMPTY: Self = Self {
         bytes: [0; BASE_TOKEN_LENGTH],
         length: 0,
     };
@@ -112,18 +112,18 @@ impl Token {
     /// Returns the token's bytes as they are on the wire.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
-        self.bytes.get(..self.len()).unwrap_or_default()
+        self.bytes
+            .get(..usize::from(self.length))
+            .unwrap_or_default()
     }
+}
 
-    /// Returns the number of bytes.
+impl core::ops::Deref for Token {
+    type Target = [u8];
+
     #[inline]
-    pub const fn len(&self) -> usize {
-        self.length as usize
-    }
-
-    /// Returns whether this is the token of no bytes.
-    pub const fn is_empty(&self) -> bool {
-        self.length == 0
+    fn deref(&self) -> &[u8] {
+        self.as_slice()
     }
 }
 
@@ -164,23 +164,6 @@ impl<'a> TokenView<'a> {
         self.0
     }
 
-    /// Returns the number of bytes.
-    #[inline]
-    pub const fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Returns whether this is the token of no bytes.
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The last byte, if there is one.
-    #[inline]
-    pub(crate) fn last(&self) -> Option<u8> {
-        self.0.last().copied()
-    }
-
     /// Returns whether both tokens have the same length and differ at most in the last byte.
     #[inline]
     pub(crate) fn is_sibling(&self, other: &Self) -> bool {
@@ -194,6 +177,15 @@ fn stem(bytes: &[u8]) -> &[u8] {
     bytes
         .get(..bytes.len().saturating_sub(1))
         .unwrap_or_default()
+}
+
+impl core::ops::Deref for TokenView<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.0
+    }
 }
 
 impl AsRef<[u8]> for TokenView<'_> {

@@ -2,7 +2,6 @@
 
 use core::fmt;
 
-use super::block::{BlockError, BlockValue};
 use super::header::{HEADER_LENGTH, Header, MessageId, Type, VERSION};
 use super::numbers::{Code, OptionDefinition, OptionNumber};
 use super::token::{
@@ -350,12 +349,6 @@ impl<'a> MessageView<'a> {
     /// length is outside its definition.
     pub fn uint_option(&self, number: OptionNumber) -> Option<u32> {
         decode_option(number, self.option(number)?)
-    }
-
-    /// Returns the first option with this number as a block value, on a datagram transport. `None`
-    /// if the option is absent.
-    pub fn block_option(&self, number: OptionNumber) -> Option<Result<BlockValue, BlockError>> {
-        self.option(number).map(BlockValue::decode)
     }
 
     /// Returns the payload; empty when the message has none.

@@ -53,7 +53,6 @@ use crate::prefix::Prefix;
 use crate::seeds::Seeds;
 use crate::server::Server;
 
-pub use crate::admission::AMPLIFICATION_FACTOR;
 pub use crate::blockwise::reassembly::Delivery;
 pub use crate::client::multicast::MulticastRequest;
 pub use crate::client::{BlockMode, BodyMode, RequestConfig};
@@ -316,14 +315,6 @@ impl Endpoint {
     /// Returns the time after which this request may be retried after a 5.03; randomized.
     pub fn retry_time(&self, id: IncomingId) -> Duration {
         self.server.retry_time(&self.cx, id)
-    }
-
-    /// Returns whether an address is validated (RFC 9175 2). Those of connections and sessions
-    /// always are.
-    pub fn is_validated(&self, now: Instant, source: SocketAddr) -> bool {
-        self.carrier
-            .admission
-            .is_validated_at(now, &self.cx, source)
     }
 
     /// Validates an address: its source has answered a handshake, say.

@@ -8,8 +8,8 @@ use super::Input;
 use crate::codec::edit::set_option;
 use crate::codec::frame::write_frame;
 use crate::codec::{
-    FrameReader, Framing, MessageView, OptionNumber, Options, Scheme, Signal, Uri, Writer,
-    parse_header,
+    BlockValue, FrameReader, Framing, MessageView, OptionNumber, Options, Scheme, Signal, Uri,
+    Writer, parse_header,
 };
 
 fn start<'b>(view: &MessageView<'_>, buffer: &'b mut [u8]) -> Writer<'b> {
@@ -44,7 +44,7 @@ pub fn decode(datagram: &[u8]) {
     assert_eq!(writer.finish(), datagram.len());
     assert_eq!(buffer, datagram);
 
-    let _ = view.block_option(OptionNumber::BLOCK1);
+    let _ = view.option(OptionNumber::BLOCK1).map(BlockValue::decode);
     let Ok(options) = Options::from_view(&view) else {
         return;
     };

@@ -46,7 +46,7 @@ impl<'a> Link<'a> {
 
     /// Returns the first attribute of a name. Others are ignored: `rel`, `rt`, `if`, `sz`, `ct` and
     /// `title` may occur only once (RFC 6690 2 and 3, RFC 7252 7.2.1).
-    pub fn attribute(&self, name: &str) -> Option<Attribute<'a>> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<Attribute<'a>> {
         self.attributes()
             .find(|attribute| attribute.name.eq_ignore_ascii_case(name))
     }
@@ -54,26 +54,6 @@ impl<'a> Link<'a> {
     /// Returns the value of the first attribute of a name, if it has one.
     pub fn value(&self, name: &str) -> Option<Value<'a>> {
         self.attribute(name)?.value
-    }
-
-    /// Returns the relation types; `hosts` by default (RFC 6690 2.2).
-    pub fn relations(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
-        self.value("rel").unwrap_or(Value("hosts")).words()
-    }
-
-    /// Returns the context of the link, if it is not the list's own base (RFC 6690 2.1).
-    pub fn anchor(&self) -> Option<Cow<'a, str>> {
-        self.value("anchor").map(Value::to_str)
-    }
-
-    /// Returns the resource types (RFC 6690 3.1).
-    pub fn resource_types(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
-        self.words("rt")
-    }
-
-    /// Returns the interface descriptions (RFC 6690 3.2).
-    pub fn interfaces(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
-        self.words("if")
     }
 
     /// Returns the available content formats (RFC 7252 7.2.1); values that are not numbers are
@@ -193,9 +173,8 @@ mod tests {
                 .map(|word| word.to_str().into_owned())
                 .collect()
         };
-        assert_eq!(texts(link.resource_types().collect()), ["a", "b"]);
-        assert_eq!(texts(link.interfaces().collect()), ["c"]);
-        assert_eq!(texts(link.relations().collect()), ["d"]);
+        assert_eq!(texts(link.words("rt").collect()), ["a", "b"]);
+        assert_eq!(texts(link.words("if").collect()), ["c"]);
         assert!(
             link.content_formats()
                 .eq([ContentFormat::TEXT_PLAIN, ContentFormat::CBOR])
@@ -204,10 +183,10 @@ mod tests {
         assert!(link.is_observable());
         // A value or a repetition has no meaning (RFC 7641 6).
         assert!(one("</x>;obs=0").is_observable() && one("</x>;obs;obs=\"no\"").is_observable());
-        assert_eq!(link.anchor().as_deref(), Some("/y"));
+        assert_eq!(link.value("anchor").expect("it has one"), "/y");
         let plain = one("</x>");
-        assert_eq!(texts(plain.relations().collect()), ["hosts"]);
-        assert!(!plain.is_observable() && plain.size().is_none() && plain.anchor().is_none());
+        assert_eq!(texts(plain.words("rt").collect()), [""; 0]);
+        assert!(!plain.is_observable() && plain.size().is_none());
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl ReplyCount {
     ) -> Self {
         let read = |number| Count::read(answer, number).map(Count::copy);
         let (first, copy) = match (counting, number) {
-            (CopyTagging::Token, _) => (0, answer.token().last()),
+            (CopyTagging::Token, _) => (0, answer.token().last().copied()),
             (CopyTagging::EveryCopy, Some(number)) => (0, read(number)),
             (CopyTagging::RepeatedCopies, Some(number)) => (1, read(number)),
             (CopyTagging::Off, _) | (_, None) => return Self::Unknown,
@@ -206,7 +206,7 @@ impl Carrier {
             CopyTagging::Off => return,
             CopyTagging::Token => {
                 // Those that count are short.
-                let length = HEADER_LENGTH + exchange.token.token().map_or(0, Token::len);
+                let length = HEADER_LENGTH + exchange.token.token().map_or(0, |token| token.len());
                 if let Some(last) = exchange.bytes[..length].last_mut() {
                     *last = copy;
                 }

@@ -22,7 +22,7 @@ pub enum Observe {
 
 impl Observe {
     /// The option's value.
-    pub const fn value(self) -> u32 {
+    pub(crate) const fn value(self) -> u32 {
         match self {
             Self::Register => 0,
             Self::Deregister => 1,

@@ -35,6 +35,7 @@ use crate::server::inbound::InboundRequest;
 use crate::server::request_table::{
     Acknowledgement, IncomingTable, RegistrationState, ResponseTerms, Slot, StoredMessage,
 };
+use crate::tables::quota::QuotaPolicy;
 
 pub use crate::server::admission::HandlerUsage;
 pub(crate) use crate::server::admission::slow_down;
@@ -129,7 +130,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(config: &Config, seeds: &Seeds) -> Self {
         let limits = config.limits;
-        let quota_policy = limits.quota_policy();
+        let quota_policy = QuotaPolicy::of(&limits);
         let reassembly = ReassemblyLimits {
             bodies: limits.uploads,
             body_bytes: limits.upload_bytes,

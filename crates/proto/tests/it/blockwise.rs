@@ -23,7 +23,7 @@ fn with_blocks(bytes: usize) -> Config {
 fn blocks(messages: &[&[u8]], number: OptionNumber) -> Vec<Option<(u32, bool, usize)>> {
     let read = |bytes: &&[u8]| {
         let view = MessageView::parse(bytes).unwrap();
-        let block = view.block_option(number)?.unwrap();
+        let block = view.option(number).map(BlockValue::decode)?.unwrap();
         Some((block.number, block.more, block.szx.bytes()))
     };
     messages.iter().map(read).collect()
@@ -488,7 +488,8 @@ fn a_streamed_download_holds_no_more_behind_a_lost_block_than_its_reader_asked_f
     net.drop_if = Some(|from_client, bytes| {
         let block = MessageView::parse(bytes)
             .unwrap()
-            .block_option(OptionNumber::BLOCK2);
+            .option(OptionNumber::BLOCK2)
+            .map(BlockValue::decode);
         !from_client && block.is_some_and(|block| block.unwrap().number == 1)
     });
     net.send_with(get("x"), streaming());

@@ -152,7 +152,7 @@ fn option_heads_are_written_and_read_at_every_boundary() {
             Type::NonConfirmable,
             Code::GET,
             MessageId(0),
-            &Token::EMPTY,
+            &Token::default(),
         )
         .expect("header fits");
         if let Some(after) = vector.after {

@@ -91,7 +91,7 @@ fn a_streamed_body_with_a_hole_fails_and_does_not_wait_for_ever() {
     {
         answered += 1;
         let request = MessageView::parse(&request).unwrap();
-        let asked = request.block_option(OptionNumber::BLOCK2);
+        let asked = request.option(OptionNumber::BLOCK2).map(BlockValue::decode);
         let asked = asked.map_or(0, |block| block.unwrap().number as u8);
         let token = Token::new(request.token().as_slice()).unwrap();
         let number = if asked == 3 { 1 } else { asked };
@@ -261,7 +261,7 @@ fn a_challenge_that_comes_after_a_notification_ends_no_observation() {
     net.inject_to_client(&message(
         (Type::Acknowledgement, Code::EMPTY),
         id,
-        &Token::EMPTY,
+        &Token::default(),
         &[],
         &[],
     ));

@@ -136,7 +136,11 @@ fn exercise(text: &str) {
                 for filter in filters {
                     filter.matches(&link);
                 }
-                let _ = (link.size(), link.content_formats().count(), link.anchor());
+                let _ = (
+                    link.size(),
+                    link.content_formats().count(),
+                    link.value("anchor"),
+                );
             }
             Err(error) => assert!(error.offset <= text.len(), "{error} in {text:?}"),
         }

@@ -10,7 +10,7 @@ mod renewing;
 use crate::net::{Faults, Net, client_address, get, millis, pattern, put, seconds};
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
-use carob_proto::codec::{Code, MessageId, MessageView, OptionNumber, Type, Writer};
+use carob_proto::codec::{BlockValue, Code, MessageId, MessageView, OptionNumber, Type, Writer};
 use carob_proto::endpoint::{
     Config, Event, Failure, RequestConfig, RequestError, RequestId, Subject,
 };

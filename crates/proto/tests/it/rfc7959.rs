@@ -10,7 +10,7 @@ use crate::net::{Net, Stream, get, millis, pattern, post, put, seconds};
 use bytes::Bytes;
 use carob_cc::time::Instant;
 use carob_proto::blockwise::DownloadError;
-use carob_proto::codec::{BlockSize, Code, ContentFormat, OptionNumber};
+use carob_proto::codec::{BlockSize, BlockValue, Code, ContentFormat, OptionNumber};
 use carob_proto::endpoint::{Config, Delivery, Endpoint, Event, Failure, Output, RequestConfig};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use carob_proto::codec::{Code, ETag, Host, OptionNumber, Options, OptionsError, Uri};
+use carob_proto::codec::{
+    Code, ETag, Host, OptionNumber, Options, OptionsError, Uri, UriErrorKind,
+};
 use carob_proto::endpoint::{BodyMode, RequestConfig};
 use carob_proto::message::{Request, Response};
 use carob_proto::proxy;
@@ -161,7 +163,9 @@ impl RequestBuilder {
                 (uri.scheme().is_secure(), options.map_err(option_error(3))?)
             }
             // Whether such a URI can be is for who speaks the scheme to say.
-            (Err(Error::Uri { source, .. }), Target::Text(text)) if source.is_other_scheme() => {
+            (Err(Error::Uri { source, .. }), Target::Text(text))
+                if source.kind == UriErrorKind::UnknownScheme =>
+            {
                 let mut options = Options::new();
                 let number = OptionNumber::PROXY_URI;
                 let pushed = options.push(number, text.as_bytes());

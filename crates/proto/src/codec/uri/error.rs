@@ -52,13 +52,6 @@ pub struct UriError {
     pub offset: u16,
 }
 
-impl UriError {
-    /// Returns whether the text may be a URI of a scheme other than CoAP's.
-    pub fn is_other_scheme(&self) -> bool {
-        self.kind == UriErrorKind::UnknownScheme
-    }
-}
-
 impl fmt::Display for UriError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {

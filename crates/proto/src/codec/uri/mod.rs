@@ -181,7 +181,7 @@ impl Uri {
     /// # Errors
     ///
     /// [`UriError`] if a value cannot be part of a URI.
-    pub fn below<'v>(
+    pub(crate) fn below<'v>(
         &self,
         path: impl Iterator<Item = &'v [u8]>,
         query: impl Iterator<Item = &'v [u8]>,

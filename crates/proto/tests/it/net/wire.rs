@@ -112,7 +112,7 @@ pub fn shapes(messages: &[&[u8]]) -> Vec<String> {
 /// The block option of each message: number, more, size.
 pub fn blocks(messages: &[&[u8]], number: OptionNumber) -> Vec<Option<(u32, bool, usize)>> {
     let read = |bytes: &&[u8]| {
-        let block = view(bytes).block_option(number)?.unwrap();
+        let block = view(bytes).option(number).map(BlockValue::decode)?.unwrap();
         Some((block.number, block.more, block.szx.bytes()))
     };
     messages.iter().map(read).collect()

@@ -70,7 +70,11 @@ fn an_error_in_the_place_of_a_later_block_is_told_from_its_beginning() {
         let answer = view(bytes);
         assert_eq!(answer.code(), Code::SERVICE_UNAVAILABLE);
         assert_eq!(answer.payload(), &text.as_bytes()[..text.len().min(16)]);
-        let told = answer.block_option(BLOCK2).transpose().unwrap();
+        let told = answer
+            .option(BLOCK2)
+            .map(BlockValue::decode)
+            .transpose()
+            .unwrap();
         let told = told.map(|block| (block.number, block.more));
         assert_eq!(told, block.map(|more| (0, more)));
     }
@@ -106,7 +110,11 @@ fn a_block_with_more_to_come_is_as_long_as_it_says() {
     for crossing in &net.crossings {
         let message = view(&crossing.bytes);
         let carried = if crossing.from_client { BLOCK1 } else { BLOCK2 };
-        if let Some(block) = message.block_option(carried).transpose().unwrap()
+        if let Some(block) = message
+            .option(carried)
+            .map(BlockValue::decode)
+            .transpose()
+            .unwrap()
             && block.more
         {
             assert_eq!(message.payload().len(), block.szx.bytes());
