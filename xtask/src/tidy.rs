@@ -12,6 +12,7 @@ mod doc_openers;
 mod document_paths;
 mod functions;
 mod generated;
+mod interface;
 mod items;
 mod layering;
 mod length;
@@ -89,6 +90,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("names", names::check),
     ("calls", calls::check),
     ("functions", functions::check),
+    ("interface", interface::check),
     ("decision records", adr::check),
     ("changelog", changelog::check),
     ("requirements", requirements::check),

@@ -136,7 +136,7 @@ pub(crate) struct Carrier {
 impl Carrier {
     pub(crate) fn new(config: &Config, seeds: &Seeds, aggregates: Aggregates) -> Self {
         let limits = config.limits;
-        let quota_policy = QuotaPolicy::of(&limits);
+        let quota_policy = QuotaPolicy::from(&limits);
         Self {
             peers: Peers::new(seeds.of("peers"), limits.peers, quota_policy),
             settings: BTreeMap::new(),

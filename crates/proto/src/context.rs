@@ -196,7 +196,7 @@ impl Context {
             input_at: Instant::ZERO,
             count_option: can_count_retransmissions(count_option).then_some(count_option),
             lifetimes: Lifetimes::of(&config.parameters),
-            quota_policy: QuotaPolicy::of(&config.limits),
+            quota_policy: QuotaPolicy::from(&config.limits),
             config,
             token_keys,
             random,

@@ -1,6 +1,8 @@
 //! Resource limits of an endpoint: each with its name, its default, and the behaviour at the limit,
 //! in one place. Programs with configurable limits read [`Limits::ALL`].
 
+use crate::tables::quota::QuotaPolicy;
+
 /// A limit, for configuration by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
@@ -161,6 +163,17 @@ impl Limits {
     /// Returns the limit of this name.
     pub fn named(name: &str) -> Option<&'static Limit> {
         Self::ALL.iter().find(|limit| limit.name == name)
+    }
+}
+
+/// The policy of the tables that sources share.
+impl From<&Limits> for QuotaPolicy {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            of_source: limits.source_share.min(100) as u8,
+            of_unvalidated: limits.unvalidated_share.min(100) as u8,
+            prefix: limits.source_prefix.min(128) as u8,
+        }
     }
 }
 

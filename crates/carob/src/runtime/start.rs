@@ -139,7 +139,7 @@ pub(crate) fn start_streams(
         #[cfg(feature = "tls")]
         tls: config.tls.clone(),
         sessions,
-        quota_policy: QuotaPolicy::of(&engine.limits),
+        quota_policy: QuotaPolicy::from(&engine.limits),
         sources: engine.limits.sources,
         unsent_bytes: engine.limits.unsent_bytes,
         closing,

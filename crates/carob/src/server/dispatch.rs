@@ -178,7 +178,7 @@ impl Dispatcher {
             self.representations
                 .observe(endpoint, now, id, &request, source);
         }
-        let source = QuotaPolicy::of(&endpoint.config().limits).source(request.peer);
+        let source = QuotaPolicy::from(&endpoint.config().limits).source(request.peer);
         let responder = self.responder(id, source, None);
         let Some(follow) = follow else {
             return self.spawn(source, async move {
@@ -224,7 +224,7 @@ impl Dispatcher {
             // A new beginning of the same body ends the one before.
             self.uploads.insert(key.clone(), sender);
         }
-        let source = QuotaPolicy::of(&endpoint.config().limits).source(request.peer);
+        let source = QuotaPolicy::from(&endpoint.config().limits).source(request.peer);
         let responder = self.responder(id, source, more.then_some(key));
         let lifetime = endpoint.config().parameters.exchange_lifetime().into();
         let first = UploadBlock { id, bytes, more };
@@ -247,7 +247,7 @@ impl Dispatcher {
         plan: &Plan,
     ) -> Option<Request> {
         let from = endpoint.incoming(id)?.from;
-        let source = QuotaPolicy::of(&endpoint.config().limits).source(from);
+        let source = QuotaPolicy::from(&endpoint.config().limits).source(from);
         let handlers = HandlerUsage {
             running: self.active,
             of_source: self.shares.of(source),

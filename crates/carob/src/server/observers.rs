@@ -185,7 +185,7 @@ impl ObservedRepresentations {
     /// Returns whether another representation may be kept for this source.
     fn has_room(&self, endpoint: &Endpoint, request: &Request, key: &RepresentationKey) -> bool {
         let limits = &endpoint.config().limits;
-        let (bytes, quota_policy) = (key.bytes(), QuotaPolicy::of(&limits));
+        let (bytes, quota_policy) = (key.bytes(), QuotaPolicy::from(limits));
         let of_source = self.shares.of(quota_policy.source(request.peer));
         self.bytes + bytes <= limits.observer_bytes
             && of_source + bytes <= quota_policy.quota(limits.observer_bytes)
@@ -199,7 +199,7 @@ impl ObservedRepresentations {
         answering: ObservationSource,
         follows: bool,
     ) {
-        let source = QuotaPolicy::of(&endpoint.config().limits).source(request.peer);
+        let source = QuotaPolicy::from(&endpoint.config().limits).source(request.peer);
         let cost = (source, key.bytes());
         self.bytes += cost.1;
         self.shares.add(cost.0, cost.1);

@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_full_table_forgets_the_peer_sent_to_longest_ago_but_not_too_soon() {
-        let mut peers = Peers::new(1, 3, QuotaPolicy::of(&Limits::default()));
+        let mut peers = Peers::new(1, 3, QuotaPolicy::from(&Limits::default()));
         for port in 1..=3 {
             add(&mut peers, u64::from(port), port).expect("there is room");
         }
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_peer_with_a_running_exchange_is_not_forgotten() {
-        let mut peers = Peers::new(1, 2, QuotaPolicy::of(&Limits::default()));
+        let mut peers = Peers::new(1, 2, QuotaPolicy::from(&Limits::default()));
         let busy = add(&mut peers, 0, 1).expect("room");
         peers[busy].users = 1;
         add(&mut peers, 0, 2).expect("room");
@@ -378,7 +378,7 @@ mod tests {
             source_share: 100,
             ..Limits::default()
         };
-        let mut peers = Peers::new(1, 8, QuotaPolicy::of(&limits));
+        let mut peers = Peers::new(1, 8, QuotaPolicy::from(&limits));
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         add_as(&mut peers, at(0), 1, AddressState::Initiated).expect("room");
         for port in 2..=6 {
@@ -406,7 +406,7 @@ mod tests {
         add_as(&mut peers, at(300), 16, AddressState::Initiated).expect("now it is its turn");
         assert!(peers.find(address(1)).is_none());
         // A peer validated later is not evicted first any more.
-        let mut peers = Peers::new(1, 4, QuotaPolicy::of(&limits));
+        let mut peers = Peers::new(1, 4, QuotaPolicy::from(&limits));
         for port in 1..=3 {
             add_as(&mut peers, at(0), port, AddressState::Unvalidated).expect("room");
         }
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn one_source_has_its_share_of_those_that_come_whatever_its_ports() {
-        let mut peers = Peers::new(1, 8, QuotaPolicy::of(&Limits::default()));
+        let mut peers = Peers::new(1, 8, QuotaPolicy::from(&Limits::default()));
         let now = Instant::ZERO;
         for port in 1..=4 {
             add_as(&mut peers, now, port, AddressState::Validated).expect("room");

@@ -130,7 +130,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(config: &Config, seeds: &Seeds) -> Self {
         let limits = config.limits;
-        let quota_policy = QuotaPolicy::of(&limits);
+        let quota_policy = QuotaPolicy::from(&limits);
         let reassembly = ReassemblyLimits {
             bodies: limits.uploads,
             body_bytes: limits.upload_bytes,

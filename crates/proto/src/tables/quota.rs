@@ -3,7 +3,6 @@
 //! A source is an IPv4 address or an IPv6 prefix. IPv6 sources are aggregated by prefix, because a
 //! host can use its whole /64; ports are ignored.
 
-use crate::limits::Limits;
 use core::hash::{BuildHasher as _, Hash, Hasher};
 use core::net::{IpAddr, SocketAddr};
 
@@ -57,15 +56,6 @@ pub struct QuotaPolicy {
 }
 
 impl QuotaPolicy {
-    /// Returns the policy that these limits set.
-    pub fn of(limits: &Limits) -> Self {
-        Self {
-            of_source: limits.source_share.min(100) as u8,
-            of_unvalidated: limits.unvalidated_share.min(100) as u8,
-            prefix: limits.source_prefix.min(128) as u8,
-        }
-    }
-
     /// Returns the source of an address.
     pub fn source(&self, address: SocketAddr) -> Source {
         Source::of(address, self.prefix)

@@ -291,7 +291,7 @@ fn without_handler(running: usize, of_source: usize, validated: bool) -> Option<
 
 #[test]
 fn handlers_are_limited_in_all_by_source_and_for_unvalidated_addresses() {
-    let quota = QuotaPolicy::of(&Config::default().limits).quota(100);
+    let quota = QuotaPolicy::from(&Config::default().limits).quota(100);
     let busy = Some(Code::SERVICE_UNAVAILABLE);
     assert_eq!(without_handler(0, 0, false), None);
     assert_eq!(without_handler(99, quota - 1, true), None);

@@ -48,7 +48,7 @@ impl DtlsLayer {
             }
             return;
         };
-        let quota_policy = QuotaPolicy::of(&engine.endpoint().config().limits);
+        let quota_policy = QuotaPolicy::from(&engine.endpoint().config().limits);
         let source = quota_policy.source(from);
         if !self.admission.admits(now, source) {
             tracing::debug!(peer = %from, "no handshake: too many");
@@ -71,7 +71,7 @@ impl DtlsLayer {
         source: Source,
     ) {
         let next = self.sessions.of(from).next;
-        let quota_policy = QuotaPolicy::of(&engine.endpoint().config().limits);
+        let quota_policy = QuotaPolicy::from(&engine.endpoint().config().limits);
         let begun = self.sessions.begun.of(source);
         let share = quota_policy.quota(self.limits.handshakes);
         if next.is_none()
@@ -144,7 +144,7 @@ impl DtlsLayer {
             self.fail(engine, now, oldest, error, None);
         }
         let until = now + Duration::from(self.limits.handshake_time);
-        let quota_policy = QuotaPolicy::of(&engine.endpoint().config().limits);
+        let quota_policy = QuotaPolicy::from(&engine.endpoint().config().limits);
         let source = (!role.is_client()).then(|| quota_policy.source(peer));
         let index = self.sessions.add(Session {
             peer,
