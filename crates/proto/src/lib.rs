@@ -15,7 +15,9 @@
 //! | parse and write messages | [`codec`], [`codec::MessageView`], [`message`] |
 //! | parse and write URIs, options, blocks | [`codec::Uri`], [`codec::Options`], [`codec::BlockValue`] |
 //! | list resources (RFC 6690) | [`link_format`] |
-//! | forward messages as a proxy does | [`proxy`] |
+//!
+//! The hidden modules (`cache_key`, `proxy`, `tables`) are shared with the crate `carob` and may change
+//! in any version.
 //!
 //! The crate never reads a clock, opens a socket or draws random numbers of its own, and has no
 //! state without a named limit. Applications on tokio use the crate `carob`.
@@ -28,6 +30,8 @@ extern crate std;
 mod address;
 mod admission;
 pub mod blockwise;
+#[doc(hidden)]
+pub mod cache_key;
 mod capacity;
 mod carrier;
 mod client;
@@ -50,6 +54,7 @@ mod message_layer;
 mod observe;
 mod option_rules;
 pub mod prefix;
+#[doc(hidden)]
 pub mod proxy;
 mod retransmission_count;
 mod seeds;

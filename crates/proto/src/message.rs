@@ -128,10 +128,9 @@ impl Response {
 
     /// Creates a 2.05 Content with a body of the given format.
     pub fn content(format: ContentFormat, payload: impl Into<Bytes>) -> Self {
-        let mut response = Self::new(Code::CONTENT);
-        response.payload = Payload::Whole(payload.into());
-        response.set_format(format);
-        response
+        Self::new(Code::CONTENT)
+            .with_payload(payload)
+            .with_format(format)
     }
 
     /// Creates an error with a diagnostic payload for people (RFC 7252 5.5.2).
@@ -166,15 +165,10 @@ impl Response {
     }
 
     /// Sets Content-Format (RFC 7252 5.10.3).
-    pub fn set_format(&mut self, format: ContentFormat) {
+    pub fn with_format(mut self, format: ContentFormat) -> Self {
         self.options
             .set_uint(OptionNumber::CONTENT_FORMAT, u32::from(format.0))
             .expect("one short option always fits");
-    }
-
-    /// Sets the Content-Format.
-    pub fn with_format(mut self, format: ContentFormat) -> Self {
-        self.set_format(format);
         self
     }
 

@@ -167,8 +167,8 @@ fn links(builder: ServerBuilder) -> ServerBuilder {
         let member = get(move |_: Request| ready(path)).unlisted();
         builder = builder.resource(path, member);
     }
-    let mut collection = Response::new(Code::CONTENT).with_payload(Bytes::from(list.finish()));
-    collection.set_format(ContentFormat::LINK_FORMAT);
+    let collection = Response::new(Code::CONTENT).with_payload(Bytes::from(list.finish()));
+    let collection = collection.with_format(ContentFormat::LINK_FORMAT);
     builder.resource("/path", fixed(collection))
 }
 

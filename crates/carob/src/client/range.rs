@@ -32,7 +32,7 @@ impl RequestBuilder {
             };
             self.options.truncate(own_options);
             self.options
-                .push((OptionNumber::BLOCK2, block.encode().as_slice().to_vec()));
+                .push((OptionNumber::BLOCK2, block.encode().to_vec()));
             let (answer, Received { response, .. }, peer, _) =
                 self.exchange(began, BodyMode::Whole).await?;
             drop(answer);

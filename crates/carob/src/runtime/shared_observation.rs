@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use carob_proto::codec::CacheKey;
+use carob_proto::cache_key::CacheKey;
 use carob_proto::message::Request;
 use tokio::sync::oneshot;
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use carob_proto::codec::CacheKey;
+use carob_proto::cache_key::CacheKey;
 use carob_proto::endpoint::{Incoming, IncomingId, Subject};
 use carob_proto::message::Response;
 use carob_proto::tables::quota::Source;

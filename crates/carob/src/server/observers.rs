@@ -7,7 +7,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use carob_cc::time::Instant;
-use carob_proto::codec::{CacheKey, OptionNumber};
+use carob_proto::cache_key::CacheKey;
+use carob_proto::codec::OptionNumber;
 use carob_proto::endpoint::{Endpoint, IncomingId, Observe, Subject};
 use carob_proto::message::Response;
 use carob_proto::tables::keyed_hash::KeyedState;

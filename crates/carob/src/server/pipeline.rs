@@ -65,7 +65,7 @@ impl HandlerPipeline {
             return valid;
         }
         if let Some(format) = self.format.filter(|_| response.format().is_none()) {
-            response.set_format(format);
+            response = response.with_format(format);
         }
         response
     }

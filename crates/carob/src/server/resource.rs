@@ -148,7 +148,7 @@ impl Resource {
     /// Adds constant content in a format for GET, besides the formats set before.
     pub fn fixed_as(self, format: ContentFormat, content: impl IntoResponse) -> Self {
         let mut response = content.into_response();
-        response.set_format(format);
+        response = response.with_format(format);
         let format = MediaType::Format(format);
         self.with_another(Code::GET, format, Action::fixed(response))
     }

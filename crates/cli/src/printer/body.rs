@@ -121,7 +121,7 @@ mod tests {
     fn plain(format: Option<ContentFormat>, bytes: &[u8]) -> Option<String> {
         let mut head = Response::new(Code::CONTENT);
         if let Some(format) = format {
-            head.set_format(format);
+            head = head.with_format(format);
         }
         let text = shown(&head, bytes)?;
         Some(anstream::adapter::strip_str(&text).to_string())
@@ -180,7 +180,7 @@ mod tests {
         let mut head = Response::new(Code::CONTENT);
         assert_eq!(*in_a_line(&head, b"text"), *b"text");
         assert_eq!(*in_a_line(&head, &[0xff, 0]), *b"h'ff00'");
-        head.set_format(ContentFormat::CBOR);
+        head = head.with_format(ContentFormat::CBOR);
         assert_eq!(*in_a_line(&head, b"\xa1\x61a\x01"), *br#"{"a": 1}"#);
     }
 }

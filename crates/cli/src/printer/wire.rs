@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use carob::{Code, ContentFormat, OptionNumber, Scheme};
+use carob_proto::codec::decode_uint;
 use carob_proto::codec::numbers::SignallingOptionDefinition;
-use carob_proto::codec::uint::decode_uint;
 use carob_proto::codec::{BlockValue, MessageView, OptionFormat, OptionView, Type};
 
 use super::note;

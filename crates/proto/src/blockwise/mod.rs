@@ -19,7 +19,8 @@ use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::net::SocketAddr;
 
-use crate::codec::{BlockSize, CacheKey, MessageView};
+use crate::cache_key::CacheKey;
+use crate::codec::{BlockSize, MessageView};
 use crate::tables::bounded_map::MapKey;
 use crate::tables::keyed_hash::KeyedState;
 

@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 
 use crate::address::PeerIndex;
-use crate::codec::{CacheKey, Options};
+use crate::cache_key::CacheKey;
+use crate::codec::Options;
 use crate::tables::keyed_hash::KeyedState;
 
 /// The identity of a resource: a peer, and its URI options.

@@ -4,8 +4,9 @@
 //! exponent 7 means BERT: several blocks of 1024 bytes in one message (RFC 8323 6).
 
 use core::fmt;
+use core::ops::Deref;
 
-use super::uint::{UintBytes, decode_uint, encode_uint};
+use super::uint::{decode_uint, encode_uint};
 
 /// The largest block number: the field has 20 bits.
 pub(crate) const MAX_BLOCK_NUMBER: u32 = 0xf_ffff;
@@ -167,7 +168,7 @@ impl BlockValue {
     }
 
     /// Returns the option value, 0 to 3 bytes.
-    pub const fn encode(self) -> UintBytes {
+    pub fn encode(self) -> impl Deref<Target = [u8]> {
         encode_uint(self.to_uint())
     }
 
@@ -198,7 +199,7 @@ mod tests {
             for szx in (0..=6).filter_map(BlockSize::from_szx) {
                 for more in [false, true] {
                     let value = BlockValue::new(number, more, szx).expect("number fits");
-                    assert_eq!(BlockValue::decode(value.encode().as_slice()), Ok(value));
+                    assert_eq!(BlockValue::decode(&value.encode()), Ok(value));
                 }
             }
         }

@@ -28,7 +28,6 @@
 //! ```
 
 pub(crate) mod block;
-pub(crate) mod cache_key;
 pub(crate) mod edit;
 pub(crate) mod etag;
 pub mod frame;
@@ -38,13 +37,12 @@ pub mod numbers;
 pub(crate) mod options;
 pub(crate) mod signal;
 pub(crate) mod token;
-pub mod uint;
+pub(crate) mod uint;
 pub(crate) mod uri;
 pub(crate) mod view;
 pub(crate) mod writer;
 
 pub use block::{BlockError, BlockSize, BlockValue};
-pub use cache_key::CacheKey;
 pub use etag::ETag;
 pub use frame::{FrameError, FrameReader, Framing};
 pub use header::{Header, MessageId, Type};
@@ -54,6 +52,7 @@ pub use options::{Options, OptionsError};
 pub use signal::{BadSignallingOption, Signal};
 pub(crate) use token::TokenKey;
 pub use token::{BASE_TOKEN_LENGTH, Token, TokenView};
+pub use uint::decode_uint;
 pub use uri::{Host, Scheme, Uri, UriError, UriErrorKind};
 pub use view::{DecodeError, DecodeErrorKind, MessageView, OptionIter, OptionView, parse_header};
 pub use writer::{EncodeError, Writer};

@@ -132,7 +132,7 @@ impl<'a> Signal<'a> {
     }
 
     /// Returns the signalling code.
-    pub const fn code(&self) -> Code {
+    pub(crate) const fn code(&self) -> Code {
         match self {
             Self::Csm { .. } => Code::CSM,
             Self::Ping { .. } => Code::PING,
@@ -149,7 +149,7 @@ impl<'a> Signal<'a> {
     /// # Errors
     ///
     /// [`EncodeError`] if the buffer is too small.
-    pub fn write(
+    pub(crate) fn write(
         &self,
         buffer: &mut [u8],
         token: &(impl AsRef<[u8]> + ?Sized),

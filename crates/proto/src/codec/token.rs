@@ -111,7 +111,7 @@ impl Token {
 
     /// Returns the token's bytes as they are on the wire.
     #[inline]
-    pub fn as_slice(&self) -> &[u8] {
+    pub(crate) fn as_slice(&self) -> &[u8] {
         self.bytes
             .get(..usize::from(self.length))
             .unwrap_or_default()
@@ -154,7 +154,7 @@ pub struct TokenView<'a>(&'a [u8]);
 impl<'a> TokenView<'a> {
     /// Creates a token of these bytes.
     #[inline]
-    pub const fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 

@@ -4,16 +4,25 @@ use super::numbers::{OptionDefinition, OptionNumber};
 
 /// The bytes of an encoded option integer, 0 to 4 of them, stored inline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UintBytes {
+pub(crate) struct UintBytes {
     bytes: [u8; 4],
     skip: u8,
 }
 
 impl UintBytes {
-    /// Returns the encoded bytes: none for zero, no leading zero byte otherwise.
+    /// The encoded bytes: none for zero, no leading zero byte otherwise.
     #[inline]
-    pub fn as_slice(&self) -> &[u8] {
+    pub(crate) fn as_slice(&self) -> &[u8] {
         self.bytes.get(self.skip as usize..).unwrap_or_default()
+    }
+}
+
+impl core::ops::Deref for UintBytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.as_slice()
     }
 }
 

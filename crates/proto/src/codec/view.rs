@@ -361,7 +361,7 @@ impl<'a> MessageView<'a> {
 
     /// Returns the whole message as received.
     #[inline]
-    pub const fn as_bytes(&self) -> &'a [u8] {
+    pub(crate) const fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
 }

@@ -6,7 +6,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::Input;
 use crate::codec::{Code, MessageId, OptionNumber, Options, Scheme, Token, Type, Uri, Writer};
-use crate::link_format::{Filter, LinkWriter, Links, Value};
+use crate::link_format::filter::Filter;
+use crate::link_format::{LinkWriter, Links, Value};
 use crate::prefix::{AmplificationLimit, Prefix};
 use crate::proxy::{self, Route};
 

@@ -3,18 +3,9 @@
 use super::{Link, Links};
 use crate::codec::uri::percent::percent_decoded;
 
-/// One argument of a query, as in a Uri-Query option: percent-decoded.
-///
-/// - `rt=temperature` matches links with that value of the attribute, in whatever case its name is
-///   written; `rt=temperature*` matches a prefix of the value, `rt=*` every value.
-/// - Attributes that hold a list (`rel`, `rev`, `rt`, `if`, `ct`) match if one value does.
-/// - `href=/sensors*` matches the target, as written or percent-decoded.
-/// - A missing attribute never matches.
-/// - `obs`, an argument without `=`, matches links that have the attribute. RFC 6690 leaves it
-///   undefined; this interpretation serves attributes without a value.
-/// - An empty argument, as in a URI that ends with `?`, matches all links.
+/// One argument of a query, as in a Uri-Query option: percent-decoded. See [`matching`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Filter<'a> {
+pub(crate) struct Filter<'a> {
     name: &'a [u8],
     pattern: Pattern<'a>,
 }
@@ -29,7 +20,7 @@ enum Pattern<'a> {
 
 impl<'a> Filter<'a> {
     /// Parses an argument. Every text is valid; a `*` before the end stands for itself.
-    pub fn new(argument: &'a [u8]) -> Self {
+    pub(crate) fn new(argument: &'a [u8]) -> Self {
         let mut parts = argument.splitn(2, |&byte| byte == b'=');
         let name = parts.next().unwrap_or_default();
         let pattern = match parts.next() {
@@ -41,7 +32,7 @@ impl<'a> Filter<'a> {
     }
 
     /// Returns whether a link matches.
-    pub fn matches(&self, link: &Link<'_>) -> bool {
+    pub(crate) fn matches(&self, link: &Link<'_>) -> bool {
         if self.name.is_empty() && self.pattern == Pattern::Present {
             return true;
         }
@@ -83,8 +74,17 @@ impl Pattern<'_> {
     }
 }
 
-/// Returns the links of a text that match every argument of a query; all of them without an
-/// argument.
+/// Returns the links of a text that match every argument of a query, each as in a Uri-Query option
+/// (percent-decoded); all links without an argument.
+///
+/// - `rt=temperature` matches links with that value of the attribute, in whatever case its name is
+///   written; `rt=temperature*` matches a prefix of the value, `rt=*` every value.
+/// - Attributes that hold a list (`rel`, `rev`, `rt`, `if`, `ct`) match if one value does.
+/// - `href=/sensors*` matches the target, as written or percent-decoded.
+/// - A missing attribute never matches.
+/// - `obs`, an argument without `=`, matches links that have the attribute. RFC 6690 leaves it
+///   undefined; this interpretation serves attributes without a value.
+/// - An empty argument, as in a URI that ends with `?`, matches all links.
 ///
 /// RFC 6690 4.1 defines one argument; of several all must match, as in RFC 9176 6.2. The text ends
 /// at the first syntax error.

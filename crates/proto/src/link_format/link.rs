@@ -40,7 +40,7 @@ impl<'a> Link<'a> {
     }
 
     /// Returns the attributes, in the order of the text.
-    pub fn attributes(&self) -> Attributes<'a> {
+    pub fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + Clone + use<'a> {
         Attributes(Cursor::new(self.attributes))
     }
 
@@ -138,7 +138,7 @@ impl fmt::Debug for Value<'_> {
 
 /// The attributes of a link, in the order of the text.
 #[derive(Clone, Debug)]
-pub struct Attributes<'a>(Cursor<'a>);
+pub(crate) struct Attributes<'a>(Cursor<'a>);
 
 impl<'a> Iterator for Attributes<'a> {
     type Item = Attribute<'a>;

@@ -2,8 +2,9 @@
 
 use core::net::SocketAddr;
 
+use crate::cache_key::CacheKey;
 use crate::carrier::Carrier;
-use crate::codec::{BlockSize, CacheKey, TokenKey};
+use crate::codec::{BlockSize, TokenKey};
 use crate::context::Context;
 use crate::event::IncomingId;
 use crate::observe::observers::Registration;

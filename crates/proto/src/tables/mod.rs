@@ -1,7 +1,6 @@
 //! Bounded tables and their parts: keyed maps, LRU lists, quotas and rate limits.
 //!
-//! The crate `carob` has tables of its own, made of the same parts; nothing else may rely on this
-//! module.
+//! The crate `carob` makes its own tables of the same parts.
 
 pub(crate) mod bounded_map;
 pub mod keyed_hash;

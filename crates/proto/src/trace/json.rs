@@ -14,7 +14,7 @@ use crate::codec::{Code, MessageId, Type};
 
 /// Writes an event as a JSON object, without a line break.
 #[derive(Clone, Copy, Debug)]
-pub struct Json<'a>(pub(super) &'a Trace);
+pub(crate) struct Json<'a>(pub(super) &'a Trace);
 
 /// The members of an object after its first.
 struct Object<'a, 'f>(&'a mut Formatter<'f>);
@@ -148,7 +148,7 @@ impl Object<'_, '_> {
 
 impl TraceEvent {
     /// Returns the event's name in event logs.
-    pub const fn name(&self) -> &'static str {
+    pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Sent { .. } => "sent",
             Self::Answered { .. } => "answered",

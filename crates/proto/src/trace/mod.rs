@@ -2,6 +2,7 @@
 
 mod json;
 
+use core::fmt;
 use core::net::SocketAddr;
 
 use carob_cc::evidence::Kind;
@@ -9,7 +10,7 @@ use carob_cc::time::{Duration, Instant};
 
 use crate::codec::{Code, MessageId, Type};
 
-pub use crate::trace::json::Json;
+use crate::trace::json::Json;
 
 /// One protocol event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct Trace {
 
 impl Trace {
     /// Returns the event as one line of JSON, for event logs.
-    pub fn json(&self) -> Json<'_> {
+    pub fn json(&self) -> impl fmt::Display + use<'_> {
         Json(self)
     }
 }

@@ -361,7 +361,7 @@ fn integers_are_sent_short_and_read_with_leading_zeros() {
         "no default is spelt out"
     );
     let mut response = with_options(Code::CONTENT, &[]);
-    response.set_format(ContentFormat::TEXT_PLAIN);
+    response = response.with_format(ContentFormat::TEXT_PLAIN);
     response
         .options
         .push_uint(OptionNumber::MAX_AGE, 0)

@@ -438,7 +438,7 @@ mod bodies {
         server.register(&register(1).token(b"1"), &text("off"));
         for n in (180..=200).rev() {
             let mut full = Response::new(Code::CONTENT).with_payload(pattern(1_024));
-            full.set_format(ContentFormat::TEXT_PLAIN);
+            full = full.with_format(ContentFormat::TEXT_PLAIN);
             full.options.push(OptionNumber(2_048), &vec![0; n]).unwrap();
             // A notification may be rejected; an accepted one is sent.
             let told = server.sent.len();

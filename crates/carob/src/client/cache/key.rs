@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use carob_proto::codec::{CacheKey, Code, OptionNumber, Options};
+use carob_proto::cache_key::CacheKey;
+use carob_proto::codec::{Code, OptionNumber, Options};
 
 /// Options of requests that are not for a cache: they ask for a part of a representation, for more
 /// than one response or for none, or for something to be done under a condition; or the

@@ -91,7 +91,7 @@ fn echo() -> Resource {
             let mut response = Response::new(code);
             response.payload = Payload::Whole(request.payload().clone());
             if let Some(format) = request.content_format() {
-                response.set_format(format);
+                response = response.with_format(format);
             }
             response
         }

@@ -41,7 +41,7 @@ fn echo() -> Resource {
         move |request: Request| async move {
             let mut response = Response::new(code);
             if let Some(format) = request.content_format() {
-                response.set_format(format);
+                response = response.with_format(format);
             }
             response.payload = carob::Payload::Whole(request.payload().clone());
             response

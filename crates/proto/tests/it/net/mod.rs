@@ -325,7 +325,8 @@ impl Net {
             response.options.set(OptionNumber::ETAG, etag).unwrap();
         }
         if let Some(format) = self.app.formats.get(path) {
-            response.set_format(*format);
+            let number = OptionNumber::CONTENT_FORMAT;
+            response.options.set_uint(number, format.0.into()).unwrap();
         }
         if let Some(max_age) = self.app.max_ages.get(path) {
             response

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Code, MessageView, OptionNumber, OptionView};
+use crate::codec::{Code, MessageView, OptionNumber, OptionView};
 
 /// Ends the options where a payload follows. No option has this number and this length.
 const PAYLOAD: [u8; 6] = [0xff; 6];
@@ -93,8 +93,8 @@ impl CacheKey {
 mod tests {
     use alloc::vec;
 
-    use super::super::Options;
     use super::*;
+    use crate::codec::Options;
 
     fn key(of: CacheKey, options: &[(OptionNumber, &[u8])], payload: &[u8]) -> Vec<u8> {
         let mut all = Options::new();
