@@ -104,7 +104,7 @@ impl Run {
                 2 => self.end.disconnected(now, peer, Disconnect::Broken),
                 3 => self.end.set_congested(now, peer, true),
                 4 => self.end.set_congested(now, peer, false),
-                5 => self.end.release(now, peer),
+                5 => self.end.release(now, Some(peer)),
                 6 => self.asked.extend(self.end.ping(now, peer)),
                 _ => {
                     if let Some(id) = self.asked.pop() {

@@ -347,8 +347,8 @@ impl Config {
     ///
     /// In addition to the controller of each peer, the messages to the group leave one by one, at a
     /// rate that follows the round-trip times and losses of the whole group
-    /// ([`carob_cc::bottleneck_group`]). The longest matching prefix applies. Prefixes beyond
-    /// [`AGGREGATES_MAX`](carob_proto::endpoint::AGGREGATES_MAX) are ignored.
+    /// ([`carob_cc::bottleneck_group`]). The longest matching prefix applies. Prefixes beyond the first
+    /// 64 are ignored.
     ///
     /// The rate applies to requests, notifications and separate responses, not to piggybacked
     /// responses and not to connections.

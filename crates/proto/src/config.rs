@@ -86,7 +86,7 @@ pub struct Config {
     pub leisure: Leisure,
     /// Prefixes of bottleneck groups: all peers within one share a budget, in front of their
     /// controllers ([`carob_cc::bottleneck_group`]). The longest matching prefix counts. Default
-    /// none. Those beyond [`AGGREGATES_MAX`](crate::endpoint::AGGREGATES_MAX) are ignored.
+    /// none. Those beyond the first 64 are ignored.
     /// Connections have no budgets, because the transport controls congestion.
     pub aggregates: Vec<Prefix>,
     /// Constants of the bottleneck groups' controller.

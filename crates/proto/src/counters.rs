@@ -269,8 +269,16 @@ impl Default for Times {
 }
 
 impl Times {
-    /// Number of buckets; the last has no upper bound.
-    pub const BUCKETS: usize = 20;
+    /// The upper bounds of the buckets, in microseconds; the last bucket has none.
+    pub const BOUNDS: [u64; Self::BUCKETS - 1] = {
+        let (mut bounds, mut bucket) = ([Self::SHORTEST; Self::BUCKETS - 1], 0);
+        while bucket < bounds.len() {
+            bounds[bucket] <<= bucket;
+            bucket += 1;
+        }
+        bounds
+    };
+    const BUCKETS: usize = 20;
     const SHORTEST: u64 = 256;
 
     pub(crate) fn add(&mut self, time: Duration) {
@@ -283,22 +291,8 @@ impl Times {
     }
 
     /// Returns the buckets, the shortest times first.
-    pub fn buckets(&self) -> &[Bucket; Self::BUCKETS] {
+    pub fn buckets(&self) -> &[Bucket] {
         &self.0
-    }
-
-    /// Returns the upper bound of a bucket, in microseconds; `None` for the last.
-    pub const fn bound(bucket: usize) -> Option<u64> {
-        if bucket + 1 < Self::BUCKETS {
-            Some(Self::SHORTEST << bucket)
-        } else {
-            None
-        }
-    }
-
-    /// Total number of times.
-    pub fn count(&self) -> u64 {
-        self.0.iter().map(|bucket| bucket.count).sum()
     }
 }
 
@@ -308,7 +302,8 @@ mod tests {
 
     #[test]
     fn times_are_in_the_bucket_whose_bound_is_not_below_them() {
-        let longest = Times::bound(Times::BUCKETS - 2).expect("a bound");
+        let [first, .., longest] = Times::BOUNDS;
+        assert_eq!((first, longest), (256, 256 << 18));
         for micros in [
             0,
             1,
@@ -325,9 +320,9 @@ mod tests {
             let mut times = Times::default();
             times.add(Duration::from_micros(micros));
             let place = times.buckets().iter().position(|bucket| bucket.count == 1);
-            let expected = (0..Times::BUCKETS)
-                .find(|&bucket| Times::bound(bucket).is_none_or(|bound| micros <= bound));
-            assert_eq!(place, expected, "{micros} us");
+            let expected = Times::BOUNDS.iter().position(|&bound| micros <= bound);
+            let expected = expected.unwrap_or(Times::BOUNDS.len());
+            assert_eq!(place, Some(expected), "{micros} us");
             assert_eq!(times.buckets()[place.expect("counted")].sum, micros);
         }
     }

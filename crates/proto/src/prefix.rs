@@ -47,7 +47,7 @@ fn mask(length: u8) -> u128 {
 
 impl Prefix {
     /// Returns the first `length` bits of an address; `None` if it has fewer.
-    pub fn new(address: IpAddr, length: u8) -> Option<Self> {
+    pub(crate) fn new(address: IpAddr, length: u8) -> Option<Self> {
         let length = match address {
             IpAddr::V4(_) => length.checked_add(MAPPED_LENGTH)?,
             IpAddr::V6(_) => length,

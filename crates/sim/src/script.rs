@@ -407,6 +407,8 @@ impl Stage {
 
 #[cfg(test)]
 mod tests {
+    use carob_proto::trace::TraceEvent;
+
     use super::*;
     use crate::link::DirectionSpec;
 
@@ -472,7 +474,7 @@ mod tests {
         let sent = played
             .client
             .iter()
-            .filter(|trace| trace.event.name() == "sent");
+            .filter(|trace| matches!(trace.event, TraceEvent::Sent { .. }));
         assert_eq!(sent.count(), 3);
         assert_eq!(played.outcomes, ["4.04 0 bytes"]);
     }

@@ -58,7 +58,7 @@ impl Core {
                     service.stop();
                 }
                 self.requests.end_observations(&mut self.endpoint, now);
-                self.endpoint.release_all(now);
+                self.endpoint.release(now, None);
                 let at = now + limit.into();
                 let ending = self.ending.get_or_insert(Ending {
                     at,

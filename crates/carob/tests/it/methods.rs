@@ -126,7 +126,7 @@ async fn what_is_not_there_or_not_allowed_or_not_acceptable_is_said_so() {
 #[tokio::test]
 async fn a_method_that_nobody_knows_is_not_allowed_anywhere() {
     let (_server, uri) = start(resources()).await;
-    let unknown = Code::from_parts(0, 30).unwrap();
+    let unknown = Code(30);
     for path in ["hello", "echo", "nowhere"] {
         let request = client().request(unknown, format!("{uri}/{path}"));
         let reply = limited(request.send()).await.unwrap();

@@ -159,11 +159,9 @@ impl BlockValue {
         })
     }
 
-    /// Returns the value as an integer: number, more flag and exponent, for `uint_option` and
-    /// `push_uint`.
-    ///
+    /// The value as an integer: number, more flag and exponent, for `uint_option` and `push_uint`.
     /// Bits of the number beyond 20 are dropped.
-    pub const fn to_uint(self) -> u32 {
+    pub(crate) const fn to_uint(self) -> u32 {
         (self.number & MAX_BLOCK_NUMBER) << 4 | (self.more as u32) << 3 | self.szx.0 as u32
     }
 

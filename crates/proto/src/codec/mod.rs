@@ -49,7 +49,7 @@ pub use header::{Header, MessageId, Type};
 pub use no_response::NoResponse;
 pub use numbers::{Code, ContentFormat, OptionDefinition, OptionFormat, OptionNumber};
 pub use options::{Options, OptionsError};
-pub use signal::{BadSignallingOption, Signal};
+pub(crate) use signal::Signal;
 pub(crate) use token::TokenKey;
 pub use token::{BASE_TOKEN_LENGTH, Token, TokenView};
 pub use uint::decode_uint;

@@ -251,15 +251,6 @@ impl SignallingOptionDefinition {
 pub struct Code(pub u8);
 
 impl Code {
-    /// Composes a code from its class (0 to 7) and detail (0 to 31).
-    pub const fn from_parts(class: u8, detail: u8) -> Option<Self> {
-        if class < 8 && detail < 32 {
-            Some(Self(class << 5 | detail))
-        } else {
-            None
-        }
-    }
-
     /// Returns the class, the digit before the dot.
     pub const fn class(self) -> u8 {
         self.0 >> 5
@@ -621,9 +612,6 @@ mod tests {
         assert_eq!(Code::CONTINUE.to_string(), "2.31");
         assert_eq!(Code(0xff).to_string(), "7.31");
         assert_eq!(format!("{:?}", Code::NOT_FOUND), "4.04 Not Found");
-        assert_eq!(Code::from_parts(4, 29), Some(Code::TOO_MANY_REQUESTS));
-        assert_eq!(Code::from_parts(8, 0), None);
-        assert_eq!(Code::from_parts(0, 32), None);
     }
 
     #[test]

@@ -131,7 +131,11 @@ impl Options {
     /// # Errors
     ///
     /// [`OptionsError`]; the list is then unchanged.
-    pub fn push_uint(&mut self, number: OptionNumber, value: u32) -> Result<(), OptionsError> {
+    pub(crate) fn push_uint(
+        &mut self,
+        number: OptionNumber,
+        value: u32,
+    ) -> Result<(), OptionsError> {
         self.push(number, encode_uint(value).as_slice())
     }
 

@@ -27,7 +27,7 @@ const BAD_CSM_OPTION: OptionNumber = OptionNumber(2);
 /// A signalling message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Signal<'a> {
+pub(crate) enum Signal<'a> {
     /// 7.01, CSM: capabilities and settings. Those not named are unchanged (RFC 8323 5.3).
     Csm {
         /// The largest message the sender accepts, in bytes.
@@ -68,7 +68,7 @@ pub enum Signal<'a> {
 
 /// An unrecognized critical option of a signalling message (RFC 8323 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadSignallingOption(pub OptionNumber);
+pub(crate) struct BadSignallingOption(pub(crate) OptionNumber);
 
 impl<'a> Signal<'a> {
     /// Decodes a message whose code [is a signalling one](Code::is_signalling).
@@ -76,7 +76,7 @@ impl<'a> Signal<'a> {
     /// # Errors
     ///
     /// [`BadSignallingOption`] for an unrecognized critical option.
-    pub fn read(message: &MessageView<'a>) -> Result<Self, BadSignallingOption> {
+    pub(crate) fn read(message: &MessageView<'a>) -> Result<Self, BadSignallingOption> {
         let code = message.code();
         let (mut size, mut block_wise, mut custody) = (None, false, false);
         let mut token_length = None;
@@ -216,6 +216,19 @@ mod tests {
         let message = MessageView::parse(&buffer[..length]).expect("well formed");
         assert_eq!(message.token(), token);
         assert_eq!(Signal::read(&message), Ok(signal));
+    }
+
+    #[test]
+    fn the_first_of_a_repeated_option_counts() {
+        let bytes = [0x00, Code::CSM.0, 0, 0, 0x22, 0x20, 0x00, 0x02, 0x10, 0x00];
+        let message = MessageView::parse(&bytes).expect("well formed");
+        let Ok(Signal::Csm {
+            max_message_size, ..
+        }) = Signal::read(&message)
+        else {
+            panic!("{message:?}");
+        };
+        assert_eq!(max_message_size, Some(0x2000));
     }
 
     #[test]

@@ -64,7 +64,6 @@ pub use crate::event::{
     Disconnect, Event, Failure, IncomingId, Output, RequestError, RequestId, SessionEnd,
 };
 pub use crate::limits::{Limit, Limits};
-pub use crate::message_layer::bottleneck_group::AGGREGATES_MAX;
 pub use crate::message_layer::session::Flight;
 pub use crate::message_layer::tokens::TOKEN_BYTES_MAX;
 pub use crate::observe::{Observe, Subject};
@@ -424,17 +423,13 @@ impl Endpoint {
 
     /// Sends a Release: the peer is to close its connection after the requests under way (RFC 8323
     /// 5.5). New requests no longer use it. After [the timeout](StreamConfig::release_wait) this
-    /// endpoint closes it.
-    pub fn release(&mut self, now: Instant, peer: SocketAddr) {
+    /// endpoint closes it. Without `peer`, all peers get one.
+    pub fn release(&mut self, now: Instant, peer: Option<SocketAddr>) {
         self.cx.now = now;
-        self.carrier.release(&mut self.cx, peer);
-        self.settle();
-    }
-
-    /// Sends a Release to all peers.
-    pub fn release_all(&mut self, now: Instant) {
-        self.cx.now = now;
-        self.carrier.release_all(&mut self.cx);
+        match peer {
+            Some(peer) => self.carrier.release(&mut self.cx, peer),
+            None => self.carrier.release_all(&mut self.cx),
+        }
         self.settle();
     }
 }
@@ -478,16 +473,13 @@ impl Endpoint {
         self.carrier.flight_expired(&mut self.cx, flight)
     }
 
-    /// Records the reply to a flight. Without retransmissions it is a round-trip sample for the
-    /// peer's controller.
-    pub fn flight_answered(&mut self, now: Instant, flight: &Flight, bytes: u32) {
+    /// Records the end of a flight: a reply of so many bytes, or `None` if it is given up. Without
+    /// retransmissions a reply is a round-trip sample for the peer's controller.
+    pub fn flight_ended(&mut self, now: Instant, flight: &Flight, reply: Option<u32>) {
         self.cx.now = now;
-        self.carrier.flight_answered(&mut self.cx, flight, bytes);
-    }
-
-    /// Records that a flight is given up.
-    pub fn flight_abandoned(&mut self, now: Instant, flight: &Flight) {
-        self.cx.now = now;
-        self.carrier.flight_abandoned(&mut self.cx, flight);
+        match reply {
+            Some(bytes) => self.carrier.flight_answered(&mut self.cx, flight, bytes),
+            None => self.carrier.flight_abandoned(&mut self.cx, flight),
+        }
     }
 }

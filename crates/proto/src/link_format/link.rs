@@ -90,7 +90,7 @@ impl<'a> Value<'a> {
     }
 
     /// Returns the values of a space-separated list, as `rt`, `if`, `rel` and `ct` have them.
-    pub fn words(self) -> impl Iterator<Item = Self> + use<'a> {
+    pub(crate) fn words(self) -> impl Iterator<Item = Self> + use<'a> {
         self.0.split(' ').filter(|word| !word.is_empty()).map(Self)
     }
 

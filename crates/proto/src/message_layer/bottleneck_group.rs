@@ -22,7 +22,7 @@ use crate::prefix::Prefix;
 use crate::timers::{TimerId, Timers};
 
 /// Bottleneck groups of an endpoint at most; further prefixes are ignored.
-pub const AGGREGATES_MAX: usize = 64;
+pub(crate) const AGGREGATES_MAX: usize = 64;
 
 /// The index of no budget.
 pub(crate) const NONE: u8 = u8::MAX;

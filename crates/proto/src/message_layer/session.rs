@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(copies, 5, "MAX_RETRANSMIT is 4");
 
         let flight = endpoint.flight_sent(at(200_000), there(), 100);
-        endpoint.flight_answered(at(200_080), &flight, 60);
+        endpoint.flight_ended(at(200_080), &flight, Some(60));
         let known = endpoint
             .snapshot(at(200_080), there())
             .expect("it is known");

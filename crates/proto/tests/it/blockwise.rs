@@ -246,7 +246,7 @@ fn a_block_without_those_before_it_is_incomplete() {
     let block = BlockValue::new(3, true, BlockSize::MIN).unwrap();
     request
         .options
-        .set_uint(OptionNumber::BLOCK1, block.to_uint())
+        .set(OptionNumber::BLOCK1, &block.encode())
         .unwrap();
     let mut sending = RequestConfig::default();
     sending.blocks = carob_proto::endpoint::BlockMode::Manual;
@@ -560,7 +560,7 @@ fn two_clients_upload_to_one_resource_without_mixing() {
     let block = BlockValue::new(0, true, BlockSize::MAX).unwrap();
     request
         .options
-        .set_uint(OptionNumber::BLOCK1, block.to_uint())
+        .set(OptionNumber::BLOCK1, &block.encode())
         .unwrap();
     let mut theirs = carob_proto::Endpoint::new(Config::default(), crate::net::Stream(5));
     let mut sending = RequestConfig::default();

@@ -3,7 +3,7 @@
 use crate::net::{Net, Stream, get, put, seconds};
 use carob_cc::evidence::{Kind, Reason};
 use carob_proto::codec::Code;
-use carob_proto::counters::{Answer, Answers, Refusal, Requests};
+use carob_proto::counters::{Answer, Answers, Refusal, Requests, Times};
 use carob_proto::endpoint::{Config, Endpoint, Event, Output};
 
 /// A confirmable GET of `/x` with this Message ID.
@@ -22,6 +22,11 @@ fn responses(answers: &Answers, code: Code) -> u64 {
 fn answered(requests: &Requests, method: Code, code: Code) -> u64 {
     let of_method = requests.iter().filter(|(of, _)| *of == Some(method));
     of_method.map(|(_, answers)| responses(answers, code)).sum()
+}
+
+/// The number of times in a histogram.
+fn count(times: &Times) -> u64 {
+    times.buckets().iter().map(|bucket| bucket.count).sum()
 }
 
 /// All requests.
@@ -50,7 +55,7 @@ fn requests_are_counted_by_method_and_code_on_the_side_that_answers_them() {
     assert_eq!((requests.transmissions, requests.answered), (7, 7));
     assert_eq!((requests.retransmissions, requests.expired), (0, 0));
     assert_eq!(
-        (client.round_trips.count(), client.timeouts.count()),
+        (count(&client.round_trips), count(&client.timeouts)),
         (7, 7)
     );
     assert_eq!(client.sent, server.received);
@@ -73,7 +78,7 @@ fn copies_timers_duplicates_and_requests_given_up_are_counted() {
     assert_eq!((requests.expired, requests.answered), (1, 1));
     assert_eq!(net.server.counters().duplicates, 1);
     assert_eq!(total(&net.server.counters().requests), 1);
-    assert_eq!(net.client.counters().round_trips.count(), 0, "Karn");
+    assert_eq!(count(&net.client.counters().round_trips), 0, "Karn");
 
     net.server_dead = true;
     net.send(get("x"));

@@ -73,7 +73,7 @@ impl Message<'_> {
             (OptionNumber::BLOCK1, self.block1),
         ] {
             if let Some(block) = block {
-                writer.uint_option(number, block.to_uint()).unwrap();
+                writer.option(number, &block.encode()).unwrap();
             }
         }
         if let Some(echo) = self.echo {

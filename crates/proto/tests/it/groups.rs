@@ -316,7 +316,7 @@ fn who_asks_may_say_what_is_wanted() {
         let mut request = get("x");
         request
             .options
-            .push_uint(OptionNumber::NO_RESPONSE, unwanted)
+            .set_uint(OptionNumber::NO_RESPONSE, unwanted)
             .unwrap();
         wire.multicast(request);
         wire.run(end);

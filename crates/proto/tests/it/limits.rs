@@ -19,7 +19,7 @@ fn con(code: Code, id: u16, path: &[u8], block1: Option<BlockValue>, payload: &[
     writer.option(OptionNumber::URI_PATH, path).unwrap();
     if let Some(block) = block1 {
         writer
-            .uint_option(OptionNumber::BLOCK1, block.to_uint())
+            .option(OptionNumber::BLOCK1, &block.encode())
             .unwrap();
     }
     if !payload.is_empty() {

@@ -367,7 +367,7 @@ mod signals {
         let mut pair = pair();
         let first = ask(&mut pair, Request::get());
         let now = pair.now;
-        pair.ends[SERVER].release(now, address(CLIENT));
+        pair.ends[SERVER].release(now, Some(address(CLIENT)));
         pair.settle();
         let second = ask(&mut pair, Request::get());
         assert_eq!(pair.connections, 1, "the first is still under way");

@@ -337,7 +337,7 @@ fn a_server_sends_no_option_that_its_response_may_not_have() {
 fn options_of_the_engine_replace_the_application_s() {
     let mut net = Net::plain();
     let mut request = crate::net::put("x", crate::net::pattern(2_000));
-    request.options.push_uint(OptionNumber::SIZE1, 1).unwrap();
+    request.options.set_uint(OptionNumber::SIZE1, 1).unwrap();
     net.send(request);
     net.run_for(seconds(5));
     let sizes: Vec<_> = view(net.sent_by_client()[0])
@@ -362,10 +362,7 @@ fn integers_are_sent_short_and_read_with_leading_zeros() {
     );
     let mut response = with_options(Code::CONTENT, &[]);
     response = response.with_format(ContentFormat::TEXT_PLAIN);
-    response
-        .options
-        .push_uint(OptionNumber::MAX_AGE, 0)
-        .unwrap();
+    response.options.set_uint(OptionNumber::MAX_AGE, 0).unwrap();
     let sent = responded(&response);
     let values: Vec<_> = view(&sent).options().map(|o| o.value.to_vec()).collect();
     assert_eq!(values, [b"", b""]);

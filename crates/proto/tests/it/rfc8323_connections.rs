@@ -342,7 +342,7 @@ mod observing {
         let mut lone = introduced();
         let (id, token) = observing(&mut lone);
         lone.hear(&frame(Code::CONTENT, &token, &[(6, b"")], b"a"));
-        lone.end.release(lone.now, address(CLIENT));
+        lone.end.release(lone.now, Some(address(CLIENT)));
         lone.drain();
         assert!(lone.end.cancel(lone.now, id));
         lone.drain();

@@ -4,7 +4,7 @@ use crate::stream::{
     CLIENT, CSM, Lone, address, ask, config, failure, frame, introduced, pair, signal_of,
 };
 use carob_cc::time::Duration;
-use carob_proto::codec::{Code, Signal};
+use carob_proto::codec::Code;
 use carob_proto::endpoint::{Disconnect, Event, Failure};
 use carob_proto::{Request, Response};
 
@@ -64,7 +64,7 @@ mod ping {
         lone.respond(ids[1], &Response::new(Code::CONTENT));
         let told = lone.told();
         assert_eq!(told.len(), 2);
-        assert_eq!(signal_of(&told[1]), Signal::Pong { custody: true });
+        assert_eq!(signal_of(&told[1]), (Code::PONG, vec![(2, 0)], ""));
         assert_eq!(told[1][4], 3);
     }
 
@@ -72,7 +72,7 @@ mod ping {
     fn with_custody_and_nothing_under_way_it_is_answered_at_once() {
         let mut lone = introduced();
         lone.hear(&frame(Code::PING, &[3], &[(2, b"")], &[]));
-        assert_eq!(signal_of(&lone.told()[0]), Signal::Pong { custody: true });
+        assert_eq!(signal_of(&lone.told()[0]), (Code::PONG, vec![(2, 0)], ""));
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod ping {
         assert_eq!(told.len(), 12, "eight wait");
         assert!(
             told.iter()
-                .all(|pong| signal_of(pong) == Signal::Pong { custody: false })
+                .all(|pong| signal_of(pong) == (Code::PONG, vec![], ""))
         );
     }
 }
@@ -131,7 +131,7 @@ mod release {
     #[test]
     fn after_ours_requests_of_the_peer_are_served_and_ours_wait_for_the_next_connection() {
         let mut lone = introduced();
-        lone.end.release(lone.now, address(CLIENT));
+        lone.end.release(lone.now, Some(address(CLIENT)));
         lone.drain();
         lone.hear(&frame(Code::GET, &[1], &[], &[]));
         lone.request(Request::get());
@@ -152,10 +152,10 @@ mod release {
     #[test]
     fn a_peer_that_does_not_close_upon_ours_is_waited_for_5_s() {
         let mut lone = introduced();
-        lone.end.release(lone.now, address(CLIENT));
+        lone.end.release(lone.now, Some(address(CLIENT)));
         lone.pass(Duration::from_secs(4));
         assert_eq!((lone.codes(), lone.closed), (vec!["7.04".into()], 0));
-        lone.end.release(lone.now, address(CLIENT));
+        lone.end.release(lone.now, Some(address(CLIENT)));
         lone.pass(Duration::from_secs(2));
         assert_eq!((lone.codes(), lone.closed), (vec![], 1), "said once");
     }
@@ -164,7 +164,7 @@ mod release {
     fn what_is_under_way_is_answered_even_after_that() {
         let mut lone = introduced();
         lone.hear(&frame(Code::GET, &[1], &[], &[]));
-        lone.end.release(lone.now, address(CLIENT));
+        lone.end.release(lone.now, Some(address(CLIENT)));
         lone.pass(Duration::from_secs(10));
         assert_eq!(lone.closed, 0);
         let ids = lone.requests();
@@ -247,7 +247,7 @@ mod abort {
             lone.hear(&bytes);
             let told = lone.told();
             let text = match told.iter().map(|told| signal_of(told)).collect::<Vec<_>>()[..] {
-                [Signal::Abort { text, .. }] => text.to_owned(),
+                [(Code::ABORT, _, text)] => text.to_owned(),
                 _ => panic!("{bytes:02x?}: {told:02x?}"),
             };
             assert!(!text.is_empty() && lone.closed == 1, "{bytes:02x?}");

@@ -39,17 +39,22 @@ enum Kept {
     Histogram(Arc<Buckets>),
 }
 
+/// The engine's buckets: one for each bound, and one above them.
+const BUCKETS: usize = Times::BOUNDS.len() + 1;
+
 /// A histogram whose buckets are those of the engine's: 256 us to 67 s, if it is of seconds.
 #[derive(Debug, Default)]
 struct Buckets {
-    counts: [AtomicU64; Times::BUCKETS],
+    counts: [AtomicU64; BUCKETS],
     /// The bits of a float.
     sum: AtomicU64,
 }
 
 /// The upper bound of a bucket, in seconds.
 fn bound(bucket: usize) -> f64 {
-    Times::bound(bucket).map_or(f64::INFINITY, |micros| micros as f64 / 1e6)
+    Times::BOUNDS
+        .get(bucket)
+        .map_or(f64::INFINITY, |micros| *micros as f64 / 1e6)
 }
 
 impl HistogramFn for Buckets {
@@ -58,9 +63,9 @@ impl HistogramFn for Buckets {
     }
 
     fn record_many(&self, value: f64, count: usize) {
-        let place = (0..Times::BUCKETS).find(|&bucket| value <= bound(bucket));
+        let place = (0..BUCKETS).find(|&bucket| value <= bound(bucket));
         // What is no number is above all bounds.
-        let place = place.unwrap_or(Times::BUCKETS - 1);
+        let place = place.unwrap_or(BUCKETS - 1);
         self.counts[place].fetch_add(count as u64, Ordering::Relaxed);
         let add = |bits| Some((f64::from_bits(bits) + value * count as f64).to_bits());
         // It is tried until it succeeds.

@@ -184,7 +184,9 @@ impl DtlsLayer {
         if (fresh > 0 || connected)
             && let Some(answered) = handshake.flight.take()
         {
-            engine.endpoint().flight_answered(now, &answered, received);
+            engine
+                .endpoint()
+                .flight_ended(now, &answered, Some(received));
         }
         let timeout = if fresh > 0 && !connected {
             let flight = engine.endpoint().flight_sent(now, session.peer, fresh);
@@ -257,7 +259,7 @@ impl DtlsLayer {
         let session = self.sessions.remove(index);
         self.ended.failed += 1;
         if let Some(flight) = session.handshake.and_then(|handshake| handshake.flight) {
-            engine.endpoint().flight_abandoned(now, &flight);
+            engine.endpoint().flight_ended(now, &flight, None);
         }
         self.inbox.clear();
         self.ends.clear();

@@ -11,13 +11,14 @@ use std::{
     time::Duration,
 };
 
-use carob_proto::codec::{
-    BlockValue, Code, FrameReader, Framing, MessageView, OptionNumber, Signal,
-};
+use carob_proto::codec::{BlockValue, Code, FrameReader, Framing, MessageView, OptionNumber};
 
 const TICK: Duration = Duration::from_millis(10);
 /// Bytes remembered of each direction of a connection; a test's largest body is a mebibyte.
 const REMEMBERED_MAX: usize = 8 << 20;
+
+/// Max-Message-Size, of a CSM (RFC 8323 5.3.1).
+const MAX_MESSAGE_SIZE: OptionNumber = OptionNumber(2);
 
 /// A message that went through.
 #[derive(Clone, Debug)]
@@ -205,15 +206,9 @@ fn messages(stream: &[u8]) -> Vec<Message> {
         let Ok(view) = MessageView::parse_long(bytes) else {
             break;
         };
-        let mut max_message_size = None;
-        if view.code().is_signalling()
-            && let Ok(Signal::Csm {
-                max_message_size: size,
-                ..
-            }) = Signal::read(&view)
-        {
-            max_message_size = size;
-        }
+        let max_message_size = (view.code() == Code::CSM)
+            .then(|| view.uint_option(MAX_MESSAGE_SIZE))
+            .flatten();
         let signal = view.code().is_signalling();
         let cut = if view.code().is_request() {
             OptionNumber::BLOCK1

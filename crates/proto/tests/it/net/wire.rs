@@ -70,7 +70,7 @@ impl Wire {
         let (place, more, size) = block;
         let size = BlockSize::from_bytes_at_most(size).unwrap();
         let value = BlockValue::new(place, more, size).unwrap();
-        self.options.push_uint(number, value.to_uint()).unwrap();
+        self.options.push(number, &value.encode()).unwrap();
         self
     }
 

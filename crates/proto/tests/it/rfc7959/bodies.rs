@@ -9,7 +9,7 @@ fn every_block_names_the_format_of_the_whole_body() {
     let json = u32::from(ContentFormat::JSON.0);
     request
         .options
-        .push_uint(OptionNumber::CONTENT_FORMAT, json)
+        .set_uint(OptionNumber::CONTENT_FORMAT, json)
         .unwrap();
     net.send(request);
     net.run_for(seconds(5));

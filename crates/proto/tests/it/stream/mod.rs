@@ -9,7 +9,7 @@ use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::frame::write_frame;
 use carob_proto::codec::{
-    Code, ContentFormat, Framing, MessageId, MessageView, OptionNumber, Signal, Type, Writer,
+    Code, ContentFormat, Framing, MessageId, MessageView, OptionNumber, Type, Writer,
 };
 use carob_proto::endpoint::{
     Config, Disconnect, Endpoint, Event, Failure, IncomingId, Output, RequestConfig, RequestId,
@@ -446,8 +446,14 @@ pub(crate) fn introduced() -> Lone {
     lone
 }
 
-/// A message that is a signal.
+/// A signalling message: its code, its options as integers, and its diagnostic payload.
+pub(crate) type Signal<'a> = (Code, Vec<(u16, u32)>, &'a str);
+
 pub(crate) fn signal_of(message: &[u8]) -> Signal<'_> {
     let view = MessageView::parse_long(message).expect("well formed");
-    Signal::read(&view).expect("understood")
+    assert!(view.code().is_signalling(), "{view:?}");
+    let options = view.options();
+    let options = options.map(|option| (option.number.0, option.uint().expect("an integer")));
+    let text = core::str::from_utf8(view.payload()).expect("UTF-8");
+    (view.code(), options.collect(), text)
 }

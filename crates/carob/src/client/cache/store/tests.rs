@@ -219,7 +219,7 @@ fn a_state_that_is_forgotten_meanwhile_can_still_be_validated() {
 fn a_change_makes_all_that_is_kept_of_the_target_stale_and_nothing_else() {
     let mut cache = Cache::new(PLENTY);
     let (target_a, mut options) = target("a");
-    options.push_uint(OptionNumber::ACCEPT, 50).unwrap();
+    options.set_uint(OptionNumber::ACCEPT, 50).unwrap();
     let json = Key::new(target_a.clone(), Code::GET, &options, b"").unwrap();
     let fetch = Key::new(target_a.clone(), Code::FETCH, &options, b"q").unwrap();
     for key in [json.clone(), fetch.clone()] {
@@ -279,10 +279,7 @@ fn what_an_observation_tells_is_kept_without_its_number() {
     let mut cache = Cache::new(PLENTY);
     let told = |text: &str| {
         let mut response = content(text);
-        response
-            .options
-            .push_uint(OptionNumber::OBSERVE, 7)
-            .unwrap();
+        response.options.set_uint(OptionNumber::OBSERVE, 7).unwrap();
         response
     };
     cache.notify(at(100), key("a"), told("one"), peer());
