@@ -4,7 +4,7 @@
 //! that does not depend on their number), [`metrics`] and [`statistics`] (what came out),
 //! [`summary`] and [`export`] (tables for people and programs), [`expected`] (values of a study
 //! beside measured ones), [`claims`] (its findings, judged by rules),
-//! [`replay`] (controllers on given round trips, without a network), [`report`] (figures and pages).
+//! [`compare`] (which controller for one's own link), [`replay`] (controllers on given round trips, without a network), [`report`] (figures and pages).
 //!
 //! ```
 //! use carob_lab::scenario::{Scenario, builtin};
@@ -17,6 +17,7 @@
 
 pub mod calibration;
 pub mod claims;
+pub mod compare;
 pub mod csv;
 pub mod delivery;
 pub mod expected;

@@ -212,6 +212,15 @@ fn of_requests(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
             add("throughput_rps", answered / took);
         }
     }
+    // A single request takes the flow completion time.
+    if record.responses.count > record.flows.len() as u64 {
+        if let Some(mean) = record.responses.mean() {
+            add("response_s", seconds(mean));
+        }
+        if let Some(p95) = record.responses.quantile(950) {
+            add("response_p95_s", seconds(p95));
+        }
+    }
     for flow in &record.flows {
         let took = seconds(flow.ended.since(flow.started));
         if took > 0.0 {

@@ -94,6 +94,8 @@ macro_rules! fields {
 fields!(RunRecord {
     flows,
     others,
+    responses,
+    other_responses,
     link,
     server,
     notifications,

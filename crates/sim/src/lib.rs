@@ -27,6 +27,7 @@ mod client_groups;
 pub mod engine;
 pub mod fleet;
 pub mod hash;
+pub mod histogram;
 mod net;
 pub mod queue;
 pub mod random;

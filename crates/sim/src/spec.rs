@@ -13,6 +13,7 @@ use carob_proto::trace::Trace;
 use crate::capture::Captured;
 pub use crate::client_groups::ClientGroup;
 pub use crate::engine::server_queue::{Copies, SERVER_QUEUE_MAX, ServerRecord, ServerSpec};
+use crate::histogram::Histogram;
 use crate::link::{Counters, LinkSpec};
 pub use crate::mesh::record::{MeshBin, MeshRecord, NodeRecord};
 pub use crate::mesh::spec::MeshSpec;
@@ -399,6 +400,10 @@ pub struct RunRecord {
     pub flows: Vec<FlowRecord>,
     /// Flows of the other groups, group by group.
     pub others: Vec<FlowRecord>,
+    /// Times of the clients' requests, from each to its complete successful response.
+    pub responses: Histogram,
+    /// The same of the clients of the other groups.
+    pub other_responses: Histogram,
     /// Counters of the link.
     pub link: LinkRecord,
     /// Counters of the server, if it has a service time.

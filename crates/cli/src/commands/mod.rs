@@ -27,7 +27,7 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
 use crate::printer;
 
-/// Runs a command to its end; without one, the lab's default comparison.
+/// Runs a command to its end; without one, the lab's comparison for NB-IoT.
 pub(crate) fn run(command: Option<Command>) -> Outcome {
     let Some(command) = command else {
         return settle(lab::default());

@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::monitor::{Timing, millis};
 use crate::output;
 
-use style::{BAD, FAINT, paint};
+use style::{BAD, FAINT, STRONG, paint};
 
 pub(crate) use body::body;
 pub(crate) use controllers::{controller, controllers};
@@ -43,6 +43,11 @@ fn line(text: &str) {
 /// Prints a line on stderr, in colour if enabled.
 fn note(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+/// Prints a line on stdout that stands out.
+pub(crate) fn strong(text: &str) {
+    line(&paint(STRONG, text));
 }
 
 /// Prints a value as one line of JSON, or several on a terminal.

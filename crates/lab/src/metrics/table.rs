@@ -26,6 +26,11 @@ pub const METRICS: &[Metric] = &[
         "Requests answered, per second of a client's own time.",
     ),
     metric(
+        "response_s",
+        "Mean time from a request to its complete response, per run; where clients make several requests.",
+    ),
+    metric("response_p95_s", "The 95th percentile of it, within 6 %."),
+    metric(
         "answered_ratio",
         "Share of a run's requests that were answered; in a wireless network, of its messages.",
     ),

@@ -279,9 +279,7 @@ impl Cell {
         let path = "link.error";
         match self.value_of("link.loss")? {
             Value::Percent(0) => {}
-            Value::Percent(ppm) if self.text(path)? == "none" => {
-                return Ok(LossSpec::Constant(Probability::ppm(*ppm)));
-            }
+            Value::Percent(ppm) if self.text(path)? == "none" => return self.gilbert(*ppm),
             _ => {
                 let why = "link.loss and link.error are two ways to say what is lost";
                 return Err(impossible(self.place("link.loss"), why));
@@ -311,6 +309,30 @@ impl Cell {
             let share = fraction.map_or(String::new(), |f| format!(", error_fraction {}", f.value));
             let place = fraction.map_or_else(|| self.place(path), |f| &f.place);
             impossible(place, format!("{path} {value}{share}: {why}"))
+        })?;
+        Ok(loss)
+    }
+
+    /// Losses of a share of packets, in runs of a mean length (E. N. Gilbert, 1960, with a bad state
+    /// that loses all and a good one that loses nothing).
+    fn gilbert(&self, ppm: u32) -> Result<LossSpec, ScenarioError> {
+        let path = "link.loss_burst";
+        let Value::Number(packets) = self.value_of(path)? else {
+            return Err(self.wrong_kind(path));
+        };
+        let burst_millipackets = u32::try_from(packets.of(1_000)).unwrap_or(u32::MAX);
+        if burst_millipackets == 1_000 {
+            return Ok(LossSpec::Constant(Probability::ppm(ppm)));
+        }
+        let loss = LossSpec::PerPacket {
+            burst_millipackets,
+            error_fraction_ppm: ppm,
+            ordinary: Probability::ppm(0),
+            error: Probability::ppm(1_000_000),
+        };
+        loss.check().map_err(|why| {
+            let value = self.setting(path).unwrap_or_default();
+            impossible(self.place(path), format!("{path} {value}: {why}"))
         })?;
         Ok(loss)
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use carob_lab::compare::Component;
 use clap::Subcommand;
 
 use super::shard::Shard;
@@ -22,6 +23,16 @@ Examples:
   carob lab run thesis/long-1c-low-14100 --algorithm tcp-bbr1 --seed 1 --pcap bbr.pcapng
 
 `carob lab keys` lists every key that --set takes, `carob lab show NAME` those of a scenario.";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  carob lab compare --link lte-m --traffic command
+  carob lab compare --link nb-iot --traffic telemetry --clients 100
+  carob lab compare --down 60kbit/s --up 20kbit/s --rtt 1.5s --loss 5% --buffer 14kB
+  carob lab compare --link my-link.toml --traffic firmware --weight harm=40
+
+A link file has a table [link] with down, up, rtt, jitter, loss, loss_burst, buffer and mtu, as the
+options; a traffic file has a table [workload] with the keys of scenario files.";
 
 const EMULATE_EXAMPLES: &str = "\
 Examples:
@@ -79,6 +90,9 @@ fact excludes are left out; findings are judged at the others.";
 /// The verbs of the lab.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
+    /// Recommend a controller and its settings for a link and its traffic
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(Box<CompareArgs>),
     /// List the scenarios, study by study
     List {
         /// Print a JSON array
@@ -361,6 +375,158 @@ pub(crate) struct ClaimsArgs {
     pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
+}
+
+/// Arguments of `carob lab compare`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct CompareArgs {
+    /// nb-iot, lte-m, gprs, umts, thread, lan, or a TOML file [default: nb-iot]
+    #[arg(long, value_name = "LINK", conflicts_with_all = ["down", "up", "rtt", "jitter", "loss", "loss_burst", "buffer", "mtu"])]
+    pub(crate) link: Option<String>,
+    #[command(flatten)]
+    pub(crate) numbers: LinkNumbers,
+    /// firmware, command, telemetry, observe, or a TOML file
+    #[arg(long, value_name = "TRAFFIC", default_value = "firmware")]
+    pub(crate) traffic: String,
+    /// Devices that share the link
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) clients: u32,
+    /// Requests at once instead of one, of telemetry and commands
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) burst: u32,
+    /// Interval at which sleepy devices poll, such as 20s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) sleepy: Option<Duration>,
+    /// Bytes of a firmware download [default: 102400]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub(crate) size: Option<u32>,
+    /// Weight of time, tail, undelivered, spurious, bytes or harm, in percent of the others
+    #[arg(long, value_name = "NAME=PERCENT", value_parser = weight)]
+    pub(crate) weight: Vec<(Component, f64)>,
+    /// Show the costs of all controllers, and which are left out
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Seed of the first run of the last stage
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) first_seed: u64,
+    /// Print a JSON object
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) threads: ThreadArgs,
+}
+
+impl Default for CompareArgs {
+    /// A firmware download of one device over NB-IoT.
+    fn default() -> Self {
+        Self {
+            link: None,
+            numbers: LinkNumbers::default(),
+            traffic: "firmware".to_owned(),
+            clients: 1,
+            burst: 1,
+            sleepy: None,
+            size: None,
+            weight: Vec::new(),
+            all: false,
+            first_seed: 1,
+            json: false,
+            threads: ThreadArgs::default(),
+        }
+    }
+}
+
+/// A link in numbers.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Your own link")]
+pub(crate) struct LinkNumbers {
+    /// Rate towards the devices, such as 60kbit/s
+    #[arg(long, value_name = "RATE")]
+    pub(crate) down: Option<String>,
+    /// Rate from the devices
+    #[arg(long, value_name = "RATE")]
+    pub(crate) up: Option<String>,
+    /// Round-trip time of small packets, transmission apart [default: 100ms]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) rtt: Option<String>,
+    /// Additional delay each way, drawn from 0 to this [default: 0s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) jitter: Option<String>,
+    /// Share of packets lost each way [default: 0%]
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) loss: Option<String>,
+    /// Mean length of a run of losses in packets [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) loss_burst: Option<String>,
+    /// Buffer before each direction [default: 64kB]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) buffer: Option<String>,
+    /// Largest packet with headers [default: 1280B]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) mtu: Option<String>,
+}
+
+impl CompareArgs {
+    /// The command that repeats it.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words: Vec<String> = ["carob", "lab", "compare"].map(str::to_owned).to_vec();
+        let mut add = |option: &str, value: Option<&str>| {
+            if let Some(value) = value {
+                words.extend([option.to_owned(), value.to_owned()]);
+            }
+        };
+        add("--link", self.link.as_deref());
+        let LinkNumbers {
+            down,
+            up,
+            rtt,
+            jitter,
+            loss,
+            loss_burst,
+            buffer,
+            mtu,
+        } = &self.numbers;
+        add("--down", down.as_deref());
+        add("--up", up.as_deref());
+        add("--rtt", rtt.as_deref());
+        add("--jitter", jitter.as_deref());
+        add("--loss", loss.as_deref());
+        add("--loss-burst", loss_burst.as_deref());
+        add("--buffer", buffer.as_deref());
+        add("--mtu", mtu.as_deref());
+        if self.traffic != "firmware" {
+            add("--traffic", Some(&self.traffic));
+        }
+        let number = |n: u64, default: u64| (n != default).then(|| n.to_string());
+        add("--clients", number(self.clients.into(), 1).as_deref());
+        add("--burst", number(self.burst.into(), 1).as_deref());
+        let sleepy = self.sleepy.map(|time| format!("{}ms", time.as_millis()));
+        add("--sleepy", sleepy.as_deref());
+        add("--size", self.size.map(|size| size.to_string()).as_deref());
+        for (component, weight) in &self.weight {
+            add(
+                "--weight",
+                Some(&format!("{}={}", component.name(), weight * 100.0)),
+            );
+        }
+        add("--first-seed", number(self.first_seed, 1).as_deref());
+        words
+    }
+}
+
+/// A weight such as `time=60`, as a share of 1.
+fn weight(text: &str) -> Result<(Component, f64), String> {
+    let names = Component::ALL.map(Component::name).join(", ");
+    let wrong = || format!("expected a name and percent, such as time=60; names are {names}");
+    let (name, percent) = text.split_once('=').ok_or_else(wrong)?;
+    let component = Component::ALL.into_iter().find(|one| one.name() == name);
+    let percent: f64 = percent
+        .trim_end_matches('%')
+        .trim()
+        .parse()
+        .map_err(|_| wrong())?;
+    let component = component.filter(|_| percent >= 0.0).ok_or_else(wrong)?;
+    Ok((component, percent / 100.0))
 }
 
 /// Arguments of `carob lab sweep`.

@@ -4,6 +4,7 @@ mod args;
 mod calibrate;
 mod capture;
 mod claims;
+mod compare;
 mod emulate;
 mod figures;
 mod judge;
@@ -21,7 +22,7 @@ mod stream;
 mod sweep;
 mod topology;
 
-pub(crate) use args::{LabCommand, RunArgs};
+pub(crate) use args::{CompareArgs, LabCommand};
 
 use crate::failure::{Failure, Outcome};
 
@@ -52,12 +53,13 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
         LabCommand::Merge { files } => shard::merge(&files),
         LabCommand::Judge(args) => judge::run(&args),
         LabCommand::Calibrate(args) => calibrate::run(&args),
+        LabCommand::Compare(args) => compare::run(&args),
         LabCommand::Metrics { json, csv } => Ok(metrics::run(json, csv)),
         LabCommand::Keys { markdown } => Ok(keys::run(markdown)),
     }
 }
 
-/// The default comparison, which `carob` runs without arguments.
+/// The comparison for NB-IoT, which `carob` runs without arguments.
 pub(crate) fn default() -> Result<Outcome, Failure> {
-    run::run(&RunArgs::default())
+    compare::run(&CompareArgs::default())
 }

@@ -75,6 +75,11 @@ pub(super) fn print(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>
     for (command, about) in next {
         say(format_args!("  {command:width$}  {about}"));
     }
+    path();
+}
+
+/// Prints how to put this program on the PATH, unless it is there.
+pub(super) fn path() {
     if let Some(folder) = folder_to_add() {
         say(format_args!(
             "`carob` is not on the PATH yet: export PATH=\"{}:$PATH\"",

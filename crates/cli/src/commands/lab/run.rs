@@ -1,4 +1,4 @@
-//! `carob lab run`, and the default comparison.
+//! `carob lab run`.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};

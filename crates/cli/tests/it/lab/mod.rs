@@ -1,6 +1,7 @@
 //! The lab as people and programs meet it.
 
 mod captures;
+mod compare;
 mod folder;
 mod next;
 mod notifications;

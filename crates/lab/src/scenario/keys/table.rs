@@ -510,7 +510,13 @@ const GENERAL: &[Key] = &[
         "link.loss",
         Kind::Percent,
         Some("0 %"),
-        "Random loss after the bottleneck, of each packet by itself; where `link.error` is `none`.",
+        "Random loss after the bottleneck, of each packet by itself unless `link.loss_burst` says otherwise; where `link.error` is `none`.",
+    ),
+    key(
+        "link.loss_burst",
+        Kind::Number,
+        Some("1"),
+        "Mean length of a run of losses in packets, with `link.loss`: above 1, packets are lost in a state of that mean length, and only in it (Gilbert's model).",
     ),
     key(
         "link.error_directions",

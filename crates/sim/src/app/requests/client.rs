@@ -4,7 +4,7 @@ use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Request;
 use carob_proto::codec::{BASE_TOKEN_LENGTH, BlockSize, Code};
-use carob_proto::endpoint::{Config, Endpoint, StreamConfig, Tracing};
+use carob_proto::endpoint::{Config, Endpoint, RequestId, StreamConfig, Tracing};
 
 use crate::client_groups::GroupSpec;
 use crate::engine::host::NO_ITEM;
@@ -57,6 +57,8 @@ pub(crate) struct Client {
     requests_left: u32,
     /// Outstanding requests.
     pub(crate) outstanding: u32,
+    /// Their identifiers and times.
+    made: Vec<(RequestId, Instant)>,
     /// Remaining requests of this batch.
     batch_left: u32,
     batches: Stream,
@@ -97,6 +99,7 @@ impl Client {
             request: request(requests),
             requests_left: requests.count,
             outstanding: 0,
+            made: Vec::new(),
             batch_left: 0,
             batches: Stream::indexed(seed, "client/batch", number),
             due: 0,
@@ -115,9 +118,21 @@ impl Client {
     pub(crate) fn restart(&mut self) -> u32 {
         self.restarts += 1;
         self.outstanding = 0;
+        self.made.clear();
         self.last_rto = None;
         self.open.clear();
         self.restarts
+    }
+
+    /// Records the time of a request.
+    pub(crate) fn made(&mut self, id: RequestId, now: Instant) {
+        self.made.push((id, now));
+    }
+
+    /// Takes the time of a request that is complete.
+    pub(crate) fn take_made(&mut self, id: RequestId) -> Option<Instant> {
+        let at = self.made.iter().position(|(made, _)| *made == id)?;
+        Some(self.made.swap_remove(at).1)
     }
 
     /// Makes periodic requests due, and returns the time of the next ones; none after the last.

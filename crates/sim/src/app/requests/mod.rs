@@ -15,6 +15,7 @@ use crate::app::{Application, Endpoints, Timer};
 use crate::client_groups::GroupSpec;
 use crate::engine::alarm::Alarm;
 use crate::engine::{DOWN, Engine, Flow, RunError, Tag, UP, address};
+use crate::histogram::Histogram;
 use crate::net::{Fate, Network, Offer};
 use crate::random::Stream;
 use crate::spec::{
@@ -42,6 +43,8 @@ pub(crate) struct Clients {
     states: Vec<Client>,
     /// The response to every request.
     response: Response,
+    /// Times from request to response.
+    responses: Histogram,
 }
 
 impl Clients {
@@ -68,6 +71,7 @@ impl Clients {
             is_over_tcp: *group.transport != Transport::Datagrams,
             states: numbers.clone().map(client).collect(),
             response,
+            responses: Histogram::default(),
         };
         let endpoints = Endpoints {
             clients: numbers
@@ -150,9 +154,12 @@ impl Clients {
                     let endpoint = &mut engine.hosts[number as usize].endpoint;
                     let sent =
                         endpoint.request(engine.now, server, request, RequestConfig::default());
-                    if let Err(error) = sent {
-                        engine.error = Some(RunError::Request(error));
-                        return;
+                    match sent {
+                        Ok(id) => client.made(id, engine.now),
+                        Err(error) => {
+                            engine.error = Some(RunError::Request(error));
+                            return;
+                        }
                     }
                 }
                 Next::End => return self.end_flow(engine, number, true),
@@ -324,18 +331,27 @@ impl<N: Network> Application<N> for Clients {
                 let endpoint = &mut engine.hosts[number as usize].endpoint;
                 endpoint.respond(engine.now, id, &self.response);
             }
-            Event::Response { response, .. } => {
+            Event::Response { id, response, .. } => {
                 engine.bin_answered();
+                let is_success = response.code.is_success();
+                let mut made = None;
                 if let Some(client) = self.client(number) {
                     client.flow.record.body_bytes += response.bytes().len() as u64;
+                    made = client.take_made(id);
                 }
-                if response.code.is_success() {
+                if let Some(made) = made.filter(|_| is_success) {
+                    self.responses.add(engine.now.since(made));
+                }
+                if is_success {
                     self.answered(engine, number);
                 } else {
                     self.failed(engine, number);
                 }
             }
-            Event::Failed { .. } => self.failed(engine, number),
+            Event::Failed { id, .. } => {
+                let _ = self.client(number).and_then(|client| client.take_made(id));
+                self.failed(engine, number);
+            }
             Event::Trace(trace) if !self.is_over_tcp => self.on_trace(engine, number, trace.event),
             _ => {}
         }
@@ -428,9 +444,12 @@ impl<N: Network> Application<N> for Clients {
         }
         let flows = self.states.into_iter().map(Client::into_flow);
         let flows: Vec<FlowRecord> = flows.collect();
-        match self.group {
-            0 => record.flows = flows,
-            _ => record.others.extend(flows),
+        if self.group == 0 {
+            record.flows = flows;
+            record.responses = self.responses;
+        } else {
+            record.others.extend(flows);
+            record.other_responses.merge(&self.responses);
         }
     }
 }

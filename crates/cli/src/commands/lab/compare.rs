@@ -1,0 +1,284 @@
+//! `carob lab compare`: which configuration for a link and its traffic.
+
+use std::path::Path;
+use std::time::Instant;
+
+use carob_lab::compare::{
+    Answer, BUILT_IN, CLIENTS_MAX, CompareError, Component, LEFT_OUT, Link, Progress, Question,
+    TRAFFIC, Traffic, WrittenLink,
+};
+use carob_lab::text::{Align, TextTable};
+
+use super::args::CompareArgs;
+use super::next;
+use super::output::{self, quoted, say, wrapped};
+use super::source::read_file;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::printer;
+
+pub(super) fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
+    let question = Question::new(link(args)?, traffic(args)?)
+        .weighted(&args.weight)
+        .map_err(|error| wrong(&error))?
+        .seeded(args.first_seed);
+    let bar = output::progress(0);
+    let began = Instant::now();
+    let answer = output::with_threads(args.threads, || {
+        question.answer(&|step| match step {
+            Progress::Planned(runs) => bar.inc_length(runs as u64),
+            Progress::Made => bar.inc(1),
+        })
+    })?;
+    bar.finish_and_clear();
+    let answer = answer.map_err(|error| wrong(&error))?;
+    if args.json {
+        say(serde_json::to_string(&answer).map_err(|e| Failure::new(Kind::Usage, e))?);
+        return Ok(Outcome::Done);
+    }
+    show(args, &answer, &output::took(began.elapsed()));
+    Ok(Outcome::Done)
+}
+
+fn wrong(error: &CompareError) -> Failure {
+    Failure::new(Kind::Usage, error).hint(&error.remedy)
+}
+
+fn is_toml(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == "toml")
+}
+
+/// The link of the options: a built-in one, a file, or numbers.
+fn link(args: &CompareArgs) -> Result<Link, Failure> {
+    let numbers = &args.numbers;
+    let Some(name) = &args.link else {
+        if numbers.down.is_none() && numbers.up.is_none() {
+            return Ok(Link::built_in("nb-iot").expect("it is built in"));
+        }
+        let written = WrittenLink {
+            down: numbers.down.clone(),
+            up: numbers.up.clone(),
+            rtt: numbers.rtt.clone(),
+            jitter: numbers.jitter.clone(),
+            loss: numbers.loss.clone(),
+            loss_burst: numbers.loss_burst.clone(),
+            buffer: numbers.buffer.clone(),
+            mtu: numbers.mtu.clone(),
+            mesh: false,
+        };
+        return Link::read("the link", &written).map_err(|error| wrong(&error));
+    };
+    if is_toml(name) {
+        return Link::from_file(name, &read_file(Path::new(name))?).map_err(|error| wrong(&error));
+    }
+    Link::built_in(name).ok_or_else(|| {
+        let known: Vec<&str> = BUILT_IN.iter().map(|link| link.name).collect();
+        let hint = format!(
+            "links are {}; a file of your own ends in .toml; or give --down and --up",
+            known.join(", ")
+        );
+        Failure::new(Kind::Usage, format_args!("unknown link \"{name}\"")).hint(hint)
+    })
+}
+
+fn traffic(args: &CompareArgs) -> Result<Traffic, Failure> {
+    let name = &args.traffic;
+    let mut traffic = if is_toml(name) {
+        Traffic::from_file(name, &read_file(Path::new(name))?).map_err(|error| wrong(&error))?
+    } else {
+        Traffic::named(name).ok_or_else(|| {
+            let known: Vec<&str> = TRAFFIC.iter().map(|(name, ..)| *name).collect();
+            let hint = format!(
+                "traffic is {}; a file of your own ends in .toml",
+                known.join(", ")
+            );
+            Failure::new(Kind::Usage, format_args!("unknown traffic \"{name}\"")).hint(hint)
+        })?
+    };
+    if args.clients > CLIENTS_MAX {
+        let message = format_args!("--clients {} is more than {CLIENTS_MAX}", args.clients);
+        return Err(Failure::new(Kind::Usage, message)
+            .hint("compare with fewer devices on a link that is slower in proportion"));
+    }
+    traffic.clients = args.clients;
+    traffic.burst = args.burst;
+    traffic.sleepy_us = args.sleepy.map_or(0, |time| {
+        u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+    });
+    if let Some(size) = args.size {
+        traffic.size = size;
+    }
+    Ok(traffic)
+}
+
+fn table(answer: &Answer) -> TextTable {
+    use Align::{Left, Right};
+    let header = [
+        ("controller", Left),
+        ("settings", Left),
+        ("mean s", Right),
+        ("slow s", Right),
+        ("failed", Right),
+        ("spur.", Right),
+        ("cost", Right),
+    ];
+    let header = header.map(|(name, align)| (name.to_owned(), align));
+    let mut table = TextTable::new(header.to_vec());
+    let is_blockwise = answer.traffic.is_blockwise();
+    let mut places: Vec<usize> = (0..answer.ranked.len()).collect();
+    places.sort_by(|a, b| {
+        let cost = |place: &usize| answer.ranked[*place].cost.value;
+        cost(a).total_cmp(&cost(b))
+    });
+    for place in places {
+        let one = &answer.ranked[place];
+        let mark = if place == answer.recommended { "*" } else { "" };
+        let measured = &one.measured;
+        table.add(vec![
+            one.configuration.controller.to_owned(),
+            one.configuration.settings(is_blockwise),
+            digits(measured.time_s),
+            digits(measured.tail_s),
+            format!("{:.1} %", measured.undelivered * 100.0),
+            format!("{:.2}", measured.spurious),
+            format!("{:.2}{mark}", one.cost.value),
+        ]);
+    }
+    table
+}
+
+/// A number with three digits.
+fn digits(value: f64) -> String {
+    match value {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        1.0.. => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+fn show(args: &CompareArgs, answer: &Answer, took: &str) {
+    let out = |text: &str| say(wrapped(text));
+    out(&format!(
+        "Link: {}: {}",
+        answer.link.name,
+        answer.link.about()
+    ));
+    out(&format!("Traffic: {}", answer.traffic.about()));
+    out(&format!("{} runs in {took}\n", answer.runs));
+    for (place, sentence) in answer.words().iter().enumerate() {
+        if place == 0 {
+            printer::strong(&wrapped(sentence));
+        } else {
+            out(sentence);
+        }
+    }
+    say("");
+    say(table(answer));
+    let weights: Vec<String> = Component::ALL
+        .iter()
+        .filter(|one| answer.weights.of(**one) > 0.0)
+        .map(|one| format!("{} {:.0} %", one.name(), answer.weights.of(*one) * 100.0))
+        .collect();
+    out(&format!(
+        "* recommended. slow s: mean of the slowest 5 %. spur.: spurious retransmissions per \
+         exchange. cost: weighted geometric mean of ratios to default CoAP: {}. nb-iot, lte-m, lan: \
+         timers of that profile.\n",
+        weights.join(", ")
+    ));
+    let best = &answer.recommended().configuration;
+    let is_blockwise = answer.traffic.is_blockwise();
+    if answer.recommended > 0 {
+        say("Settings for the command line, the library, and firmware (carob-cc alone):");
+        say(format_args!(
+            "  carob get {} URI",
+            best.options(is_blockwise)
+        ));
+        for line in best.rust(is_blockwise) {
+            say(format_args!("  {line}"));
+        }
+        say(format_args!("  {}\n", best.firmware()));
+    }
+    if args.all {
+        let mut all = TextTable::new(vec![
+            ("controller".to_owned(), Align::Left),
+            ("cost".to_owned(), Align::Right),
+        ]);
+        for (name, cost) in &answer.controllers {
+            all.add(vec![(*name).to_owned(), format!("{cost:.2}")]);
+        }
+        say("All controllers with the parameters of RFC 7252:");
+        say(all);
+        say("Left out:");
+        for (name, why) in LEFT_OUT {
+            say(format_args!("  {name:<18}{why}"));
+        }
+        say("");
+    }
+    next(args);
+}
+
+/// Prints what may be run next.
+fn next(args: &CompareArgs) {
+    let words: Vec<String> = args.words().iter().map(|word| quoted(word)).collect();
+    let other = CompareArgs {
+        traffic: if args.traffic == "command" {
+            "telemetry"
+        } else {
+            "command"
+        }
+        .to_owned(),
+        size: None,
+        ..args.clone()
+    };
+    let other: Vec<String> = other.words().iter().map(|word| quoted(word)).collect();
+    let lines = [
+        (
+            format!("{} --all", words.join(" ")),
+            "the costs of all controllers",
+        ),
+        (other.join(" "), "the same link, other traffic"),
+        (
+            "carob lab compare --down 60kbit/s --up 20kbit/s --rtt 1.5s --loss 5%".to_owned(),
+            "a link of your own",
+        ),
+        (
+            "carob lab run carob/default".to_owned(),
+            "a study's experiment beside its published values",
+        ),
+        (
+            "carob --help".to_owned(),
+            "client, server and the rest of the lab",
+        ),
+    ];
+    say("Next:");
+    for (command, about) in lines.iter().skip(usize::from(args.all)) {
+        say(format_args!("  {command}\n      {about}"));
+    }
+    next::path();
+}
+
+#[cfg(test)]
+mod tests {
+    use carob_lab::compare::{Configuration, Timers, controllers};
+    use clap::Parser as _;
+
+    use crate::args::Args;
+
+    #[test]
+    fn options_of_each_configuration_parse() {
+        for controller in controllers() {
+            for timers in [Timers::Rfc7252, Timers::NbIot, Timers::LteM, Timers::Lan] {
+                let configuration = Configuration {
+                    controller,
+                    block: 256,
+                    nstart: 4,
+                    timers,
+                };
+                let options = configuration.options(true);
+                let words = ["carob", "get"].into_iter().chain(options.split(' '));
+                let parsed = Args::try_parse_from(words.chain(["coap://[::1]/"]));
+                assert!(parsed.is_ok(), "{options}: {parsed:?}");
+            }
+        }
+    }
+}

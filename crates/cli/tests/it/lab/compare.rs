@@ -1,0 +1,156 @@
+//! `carob lab compare`, and `carob` without arguments.
+
+use serde_json::Value;
+
+use crate::lab::folder::Folder;
+
+fn json(folder: &Folder, arguments: &[&str]) -> Value {
+    let all = [&["lab", "compare", "--json"], arguments].concat();
+    folder.lines(&all).remove(0)
+}
+
+#[test]
+fn without_arguments_the_answer_for_nb_iot_is_printed_and_nothing_written() {
+    let folder = Folder::new("compare-bare");
+    let text = folder.says(&[]);
+    for part in [
+        "Link: nb-iot: 30 kbit/s down, 60 kbit/s up, round trip 630 ms, 2 % lost",
+        "\nUse ",
+        "of default CoAP's (95 % interval",
+        "links nearby",
+        "\n  carob get --cc ",
+        "let config = carob::Config::default()",
+        "carob_cc::algorithms::",
+        "controllers are left out",
+        "\nNext:\n  carob lab compare --all\n",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert_eq!(folder.files(), Vec::<String>::new());
+    let table = text.lines().filter(|line| line.contains("0.0 %"));
+    assert!(table.clone().count() >= 2);
+    assert!(
+        table.clone().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+}
+
+#[test]
+fn suggestions_are_commands_that_succeed() {
+    let folder = Folder::new("compare-next");
+    let text = folder.says(&["lab", "compare", "--link", "umts", "--traffic", "command"]);
+    let (_, next) = text.split_once("Next:\n").expect("suggestions");
+    let commands = next
+        .lines()
+        .filter_map(|line| line.strip_prefix("  carob "));
+    let commands: Vec<&str> = commands.collect();
+    assert_eq!(commands.len(), 5, "{next}");
+    for command in &commands[..3] {
+        let words: Vec<&str> = command.split(' ').collect();
+        assert!(folder.says(&words).contains("Traffic: "), "{command}");
+    }
+}
+
+#[test]
+fn json_has_the_link_the_ranking_and_the_recommendation() {
+    let folder = Folder::new("compare-json");
+    let numbers = [
+        "--down",
+        "60kbit/s",
+        "--up",
+        "20 kbit/s",
+        "--rtt",
+        "0.3s",
+        "--loss",
+        "5%",
+        "--buffer",
+        "14kB",
+        "--traffic",
+        "command",
+    ];
+    let answer = json(&folder, &numbers);
+    assert_eq!(answer["link"]["down_bps"], 60_000);
+    assert_eq!(answer["link"]["rtt_us"], 300_000);
+    assert_eq!(answer["link"]["loss_ppm"], 50_000);
+    let ranked = answer["ranked"].as_array().expect("a list");
+    assert_eq!(ranked[0]["configuration"]["controller"], "default");
+    let place = answer["recommended"].as_u64().expect("a place") as usize;
+    let best = &ranked[place];
+    assert!(place > 0, "5 % are lost each way: {answer}");
+    assert!(best["cost"]["high"].as_f64() < Some(1.0));
+    assert_eq!(best["worse_at"], serde_json::json!([]));
+    let of = |one: &Value| one["measured"]["time_s"].as_f64();
+    assert!(of(best) < of(&ranked[0]));
+    // The same in a file.
+    let file = "[link]\ndown = \"60 kbit/s\"\nup = \"20 kbit/s\"\nrtt = \"300 ms\"\n\
+                loss = \"5 %\"\nbuffer = \"14000 B\"\n";
+    std::fs::write(folder.0.join("my.toml"), file).expect("a file");
+    let from_file = json(&folder, &["--link", "my.toml", "--traffic", "command"]);
+    assert_eq!(from_file["ranked"], answer["ranked"]);
+}
+
+#[test]
+fn weights_and_traffic_of_ones_own_change_the_costs() {
+    let folder = Folder::new("compare-own");
+    let traffic = "[workload]\nkind = \"exchanges\"\nrequests = 5\nresponse = \"100 B\"\n";
+    std::fs::write(folder.0.join("poll.toml"), traffic).expect("a file");
+    let own = json(
+        &folder,
+        &["--link", "gprs", "--traffic", "poll.toml", "--clients", "3"],
+    );
+    assert_eq!(own["traffic"]["clients"], 3);
+    let time = json(
+        &folder,
+        &[
+            "--link",
+            "gprs",
+            "--traffic",
+            "poll.toml",
+            "--weight",
+            "time=500",
+        ],
+    );
+    assert!(time["weights"][0].as_f64() > own["weights"][0].as_f64());
+    let sleepy = ["--traffic", "command", "--sleepy", "20s", "--link", "lte-m"];
+    let answer = json(&folder, &sleepy);
+    let default = &answer["ranked"][0]["measured"];
+    assert!(default["time_s"].as_f64() > Some(5.0), "{default}");
+}
+
+#[test]
+fn wrong_arguments_name_the_place_and_the_remedy() {
+    let folder = Folder::new("compare-wrong");
+    std::fs::write(folder.0.join("bad.toml"), "[link]\nspeed = 3\n").expect("a file");
+    for (arguments, parts) in [
+        (
+            &["--link", "5g"][..],
+            &["unknown link \"5g\"", "nb-iot, lte-m"][..],
+        ),
+        (
+            &["--traffic", "video"],
+            &["unknown traffic \"video\"", "firmware, command"],
+        ),
+        (&["--down", "60kbit/s"], &["up is missing", "both rates"]),
+        (
+            &["--down", "60", "--up", "1kbit/s"],
+            &["down is \"60\"", "kbit/s"],
+        ),
+        (&["--weight", "speed=3"], &["time, tail, undelivered"]),
+        (&["--weight", "time=-3"], &["expected a name and percent"]),
+        (
+            &["--link", "bad.toml"],
+            &["bad.toml", "unknown field `speed`", "loss_burst"],
+        ),
+        (
+            &["--clients", "5000"],
+            &["--clients 5000 is more than 1000"],
+        ),
+        (&["--link", "lan", "--loss", "3%"], &["cannot be used with"]),
+    ] {
+        let all = [&["lab", "compare"], arguments].concat();
+        let error = folder.refuses(&all);
+        for part in parts {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Configurations: a controller with block size, NSTART and timers.
+
+use std::fmt::{self, Write as _};
+
+use carob_cc::TransmissionProfile;
+use carob_cc::registry;
+use serde::Serialize;
+
+/// Controllers that are not compared, with the reason: they repeat what one study or program did, or
+/// need more than a peer with RFC 7252.
+pub const LEFT_OUT: [(&str, &str); 12] = [
+    (
+        "observe-static",
+        "default CoAP, and a fixed pace of notifications",
+    ),
+    ("cocoa-v0", "a draft before CoCoA+"),
+    ("cocoa-001", "cocoa-03 with a study's MAX_RETRANSMIT"),
+    ("cocoa-002", "cocoa-03 with a study's gains"),
+    ("cocoa-004-text", "CoCoA+ as a study describes it"),
+    ("cocoa-004-as-run", "the slips of a study's program"),
+    ("cocoa-californium", "the rounding of a program"),
+    ("cocoa-contiki", "the slips of a program"),
+    (
+        "fasor-option",
+        "needs a peer with the retransmission-count option",
+    ),
+    (
+        "rtt-count",
+        "needs a peer with the retransmission-count option",
+    ),
+    ("linux-rto", "a program's variant of linux-rto-kernel"),
+    ("peak-hopper-cal", "the rounding of a program"),
+];
+
+/// The controllers that are compared, by registry id; `default` first.
+pub fn controllers() -> Vec<&'static str> {
+    let names = registry::entries().map(|entry| entry.name);
+    names
+        .filter(|name| LEFT_OUT.iter().all(|(out, _)| out != name))
+        .collect()
+}
+
+/// Timers of a configuration: those of RFC 7252, or those of a transmission profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timers {
+    /// ACK_TIMEOUT 2 s, MAX_RETRANSMIT 4 (RFC 7252 4.8).
+    Rfc7252,
+    /// ACK_TIMEOUT 9 s, MAX_RETRANSMIT 5, timers of at most 32 s.
+    NbIot,
+    /// ACK_TIMEOUT 4 s, MAX_RETRANSMIT 6, timers of at most 32 s.
+    LteM,
+    /// ACK_TIMEOUT 1 s, MAX_RETRANSMIT 8, timers of at most 32 s.
+    Lan,
+}
+
+impl Timers {
+    /// All that are tried besides RFC 7252's.
+    pub(super) const PROFILES: [Self; 3] = [Self::NbIot, Self::LteM, Self::Lan];
+
+    /// The profile that has them.
+    pub fn profile(self) -> Option<TransmissionProfile> {
+        match self {
+            Self::Rfc7252 => None,
+            Self::NbIot => Some(TransmissionProfile::NbIot),
+            Self::LteM => Some(TransmissionProfile::LteM),
+            Self::Lan => Some(TransmissionProfile::Lan),
+        }
+    }
+}
+
+/// A controller with its settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Configuration {
+    /// Registry id of the controller.
+    pub controller: &'static str,
+    /// Block size in bytes, for bodies in blocks.
+    pub block: u16,
+    /// NSTART.
+    pub nstart: u16,
+    /// ACK_TIMEOUT, MAX_RETRANSMIT and the cap on timers.
+    pub timers: Timers,
+}
+
+impl Configuration {
+    /// Default CoAP: the parameters of RFC 7252, and the largest block that fits.
+    pub(super) fn default_coap(block: u16) -> Self {
+        Self {
+            controller: "default",
+            block,
+            nstart: 1,
+            timers: Timers::Rfc7252,
+        }
+    }
+
+    /// Settings in which it differs from another, the controller apart.
+    pub(super) fn changes(&self, from: &Self) -> usize {
+        [
+            self.block != from.block,
+            self.nstart != from.nstart,
+            self.timers != from.timers,
+        ]
+        .iter()
+        .filter(|differs| **differs)
+        .count()
+    }
+
+    /// Its transmission parameters in a scenario file.
+    pub(super) fn toml(&self) -> String {
+        let mut text = format!("[transmission]\nnstart = {}\n", self.nstart);
+        if let Some(profile) = self.timers.profile() {
+            let parameters = profile.parameters();
+            // A String takes every write.
+            let _ = writeln!(
+                text,
+                "ack_timeout = \"{} us\"",
+                parameters.ack_timeout.as_micros()
+            );
+            let _ = writeln!(text, "max_retransmit = {}", parameters.max_retransmit);
+            if let Some(most) = parameters.rto_max {
+                let _ = writeln!(text, "rto_max = \"{} us\"", most.as_micros());
+            }
+        }
+        text
+    }
+
+    /// Its settings in words, without the controller; `-` for those of RFC 7252.
+    pub fn settings(&self, is_blockwise: bool) -> String {
+        let mut parts = Vec::new();
+        if is_blockwise {
+            parts.push(format!("{} B", self.block));
+        }
+        if self.nstart > 1 {
+            parts.push(format!("NSTART {}", self.nstart));
+        }
+        if let Some(profile) = self.timers.profile() {
+            parts.push(profile.to_string());
+        }
+        if parts.is_empty() {
+            return "-".to_owned();
+        }
+        parts.join(", ")
+    }
+
+    /// Options of `carob get` and its like.
+    pub fn options(&self, is_blockwise: bool) -> String {
+        let mut words = Vec::new();
+        if let Some(profile) = self.timers.profile() {
+            words.push(format!("--profile {profile}"));
+        }
+        words.push(format!("--cc {}", self.controller));
+        if is_blockwise {
+            words.push(format!("--block-size {}", self.block));
+        }
+        if self.nstart > 1 {
+            words.push(format!("--nstart {}", self.nstart));
+        }
+        words.join(" ")
+    }
+
+    /// Rust for the library, in lines.
+    pub fn rust(&self, is_blockwise: bool) -> Vec<String> {
+        let mut lines = vec!["let config = carob::Config::default()".to_owned()];
+        if let Some(profile) = self.timers.profile() {
+            lines.push(format!("    .profile_named(\"{profile}\")?"));
+        }
+        lines.push(format!("    .controller_named(\"{}\")?", self.controller));
+        if is_blockwise {
+            // SZX of 2^(SZX + 4) bytes (RFC 7959 2.2).
+            let szx = self.block.ilog2() - 4;
+            lines.push(format!(
+                "    .block_size(carob::BlockSize::from_szx({szx}).expect(\"0 to 6\"))"
+            ));
+        }
+        if self.nstart > 1 {
+            lines.push(format!(
+                "    .adjust_parameters(|parameters| parameters.nstart = {})",
+                self.nstart
+            ));
+        }
+        if let Some(last) = lines.last_mut() {
+            last.push(';');
+        }
+        lines
+    }
+
+    /// Rust for firmware, with `carob-cc` alone.
+    pub fn firmware(&self) -> String {
+        let path = registry::find(self.controller).map_or("", |entry| entry.path);
+        let parameters = match self.timers.profile() {
+            None => "TransmissionParameters::DEFAULT".to_owned(),
+            Some(profile) => format!("TransmissionProfile::{profile:?}.parameters()"),
+        };
+        format!("carob_cc::algorithms::{path} with carob_cc::{parameters}")
+    }
+}
+
+impl fmt::Display for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.controller)?;
+        if self.nstart > 1 {
+            write!(f, ", NSTART {}", self.nstart)?;
+        }
+        if let Some(profile) = self.timers.profile() {
+            write!(f, ", {profile} timers")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_in_the_registry_and_default_is_first() {
+        for (name, _) in LEFT_OUT {
+            assert!(registry::find(name).is_ok(), "{name}");
+        }
+        let compared = controllers();
+        assert_eq!(compared[0], "default");
+        assert_eq!(compared.len() + LEFT_OUT.len(), registry::entries().count());
+        assert!(compared.contains(&"carob"));
+    }
+
+    #[test]
+    fn settings_to_paste_name_what_differs() {
+        let plain = Configuration::default_coap(1_024);
+        assert_eq!(plain.options(true), "--cc default --block-size 1024");
+        assert_eq!(plain.settings(false), "-");
+        let other = Configuration {
+            controller: "fasor",
+            nstart: 4,
+            timers: Timers::NbIot,
+            ..plain
+        };
+        assert_eq!(other.changes(&plain), 2);
+        assert_eq!(
+            other.options(false),
+            "--profile nb-iot --cc fasor --nstart 4"
+        );
+        assert!(other.toml().contains("ack_timeout = \"9000000 us\""));
+        assert!(other.rust(true)[3].contains("from_szx(6)"));
+        assert!(other.firmware().contains("NbIot.parameters()"));
+    }
+}

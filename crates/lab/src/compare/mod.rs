@@ -1,0 +1,210 @@
+//! Comparison of configurations on one's own link: which controller, with which settings.
+//!
+//! [`Question::answer`] runs every controller fit for use with the parameters of RFC 7252, then block
+//! size, NSTART and timers with the best of them, then the best configurations with fresh seeds until
+//! the order of the first three is settled, and at last on links near the one asked about. Costs are
+//! weighted geometric means of [`Component`]s beside default CoAP ([`Weights`]); intervals are of a
+//! bootstrap over paired seeds.
+//!
+//! ```
+//! use carob_lab::compare::{Link, Question, Traffic};
+//!
+//! let link = Link::built_in("lte-m").unwrap();
+//! let question = Question::new(link, Traffic::named("command").unwrap());
+//! let answer = question.answer(&|_| {})?;
+//! assert!(answer.recommended().cost.value <= 1.0);
+//! # Ok::<(), carob_lab::compare::CompareError>(())
+//! ```
+
+mod configuration;
+mod judge;
+mod link;
+mod search;
+mod traffic;
+mod words;
+
+use std::fmt;
+
+use serde::Serialize;
+
+pub use configuration::{Configuration, LEFT_OUT, Timers, controllers};
+pub use judge::{Component, Cost, Measured, Weights};
+pub use link::{BUILT_IN, BuiltInLink, Link, WrittenLink};
+pub use traffic::{SIZE_DEFAULT, TRAFFIC, Traffic, TrafficKind};
+
+use search::Search;
+
+/// Why there is no comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompareError {
+    /// The mistake and its place.
+    pub what: String,
+    /// The remedy.
+    pub remedy: String,
+}
+
+impl CompareError {
+    fn of(what: impl fmt::Display, remedy: &str) -> Self {
+        Self {
+            what: what.to_string(),
+            remedy: remedy.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for CompareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for CompareError {}
+
+/// The most devices of a comparison.
+pub const CLIENTS_MAX: u32 = 1_000;
+/// The most seeds of the last stage.
+pub const SEEDS_MAX: u32 = 320;
+/// A question: which configuration for this link and this traffic?
+#[derive(Clone, Debug)]
+pub struct Question {
+    link: Link,
+    traffic: Traffic,
+    weights: Weights,
+    first_seed: u64,
+}
+
+/// Steps of an answer, for a progress bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// So many more runs are to be made.
+    Planned(usize),
+    /// A run was made.
+    Made,
+}
+
+/// A configuration with its results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ranked {
+    /// The configuration.
+    pub configuration: Configuration,
+    /// Its values.
+    pub measured: Measured,
+    /// Its cost beside default CoAP.
+    pub cost: Cost,
+    /// True if it fails more than default CoAP beyond chance.
+    pub fails_more: bool,
+    /// Links of the neighbourhood where it costs more than default CoAP beyond chance.
+    pub worse_at: Vec<String>,
+}
+
+/// A link near the one asked about where another configuration is better.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Flip {
+    /// What differs there, such as `loss 10 %`.
+    pub at: String,
+    /// The best configuration there.
+    pub configuration: Configuration,
+    /// Its cost there beside that of the recommended one.
+    pub cost: f64,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// The link.
+    pub link: Link,
+    /// The traffic.
+    pub traffic: Traffic,
+    /// Weights of the components.
+    pub weights: Weights,
+    /// Default CoAP, then the configurations of the last stage, the cheapest first.
+    pub ranked: Vec<Ranked>,
+    /// Controllers under RFC 7252's parameters, the cheapest first, with their costs.
+    pub controllers: Vec<(&'static str, f64)>,
+    /// Place of the recommended configuration in `ranked`.
+    pub recommended: usize,
+    /// Links of the neighbourhood on which it was tried.
+    pub neighbours: Vec<String>,
+    /// Where another one is better, the nearest first.
+    pub flips: Vec<Flip>,
+    /// Seeds of the last stage.
+    pub seeds: u64,
+    /// True if the order of the first three is settled at 95 %.
+    pub is_settled: bool,
+    /// Runs made.
+    pub runs: usize,
+}
+
+impl Answer {
+    /// The recommended configuration.
+    pub fn recommended(&self) -> &Ranked {
+        &self.ranked[self.recommended]
+    }
+
+    /// Default CoAP.
+    pub fn default_coap(&self) -> &Ranked {
+        &self.ranked[0]
+    }
+
+    /// The answer in words, a sentence or two each.
+    pub fn words(&self) -> Vec<String> {
+        words::words(self)
+    }
+}
+
+impl Question {
+    /// A question with the weights of its traffic.
+    pub fn new(link: Link, traffic: Traffic) -> Self {
+        let mut weights = traffic.weights();
+        if !Self::has_harm(&link, &traffic) {
+            weights = weights.without(Component::Harm);
+        }
+        Self {
+            link,
+            traffic,
+            weights,
+            first_seed: 1,
+        }
+    }
+
+    /// The same with other weights.
+    ///
+    /// # Errors
+    ///
+    /// Weights that are negative, or all zero.
+    pub fn weighted(mut self, changes: &[(Component, f64)]) -> Result<Self, CompareError> {
+        let wrong = "weights must not be negative, and not all zero";
+        let weights = self.weights.with(changes);
+        self.weights =
+            weights.ok_or_else(|| CompareError::of(wrong, "such as --weight time=60"))?;
+        if !Self::has_harm(&self.link, &self.traffic) {
+            self.weights = self.weights.without(Component::Harm);
+        }
+        Ok(self)
+    }
+
+    /// The same with other seeds.
+    #[must_use]
+    pub fn seeded(mut self, first_seed: u64) -> Self {
+        self.first_seed = first_seed;
+        self
+    }
+
+    /// Whether a neighbour with default CoAP can share the network.
+    fn has_harm(link: &Link, traffic: &Traffic) -> bool {
+        !link.is_mesh && !traffic.is_observe() && traffic.kind != TrafficKind::Own
+    }
+
+    /// Answers it. Runs use all threads of the current rayon pool; the answer does not depend on their
+    /// number.
+    ///
+    /// # Errors
+    ///
+    /// A link or a traffic that cannot be simulated.
+    pub fn answer(&self, progress: &(dyn Fn(Progress) + Sync)) -> Result<Answer, CompareError> {
+        Search::new(self, progress).answer()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! Tests of whole comparisons.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+fn question(link: &str, traffic: &str) -> Question {
+    let link = Link::built_in(link).expect("a built-in link");
+    Question::new(link, Traffic::named(traffic).expect("known traffic"))
+}
+
+#[test]
+fn the_answer_does_not_depend_on_threads() {
+    let of = |threads| {
+        let answer = crate::run::on_threads(Some(threads), || {
+            question("lte-m", "command").answer(&|_| {})
+        });
+        let answer = answer.expect("a pool").expect("possible");
+        serde_json::to_string(&answer).expect("plain data")
+    };
+    assert_eq!(of(1), of(3));
+}
+
+#[test]
+fn runs_are_planned_and_made() {
+    let (planned, made) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let answer = question("umts", "command").answer(&|step| {
+        match step {
+            Progress::Planned(more) => planned.fetch_add(more, Ordering::Relaxed),
+            Progress::Made => made.fetch_add(1, Ordering::Relaxed),
+        };
+    });
+    let answer = answer.expect("possible");
+    assert_eq!(planned.into_inner(), made.load(Ordering::Relaxed));
+    assert!(answer.runs >= made.into_inner());
+}
+
+#[test]
+fn costs_are_those_of_the_reference_where_nothing_differs() {
+    let answer = question("umts", "command")
+        .answer(&|_| {})
+        .expect("possible");
+    let default = answer.default_coap();
+    assert_eq!(default.configuration.controller, "default");
+    assert_eq!((default.cost.low, default.cost.high), (1.0, 1.0));
+    let best = answer.recommended();
+    assert!(best.worse_at.is_empty());
+}
+
+#[test]
+fn an_impossible_link_is_an_error_with_a_remedy() {
+    let text =
+        "[link]\ndown = \"1 kbit/s\"\nup = \"1 kbit/s\"\nloss = \"50 %\"\nloss_burst = \"0.5\"";
+    let link = Link::from_file("l.toml", text).expect("it reads");
+    let traffic = Traffic::named("command").expect("known");
+    let error = Question::new(link, traffic)
+        .answer(&|_| {})
+        .expect_err("impossible");
+    assert!(error.what.contains("loss_burst"), "{error}");
+    assert!(!error.remedy.is_empty());
+}
+
+#[test]
+fn losing_nothing_and_waiting_for_nothing_leaves_default_coap() {
+    let text = "[link]\ndown = \"10 Mbit/s\"\nup = \"10 Mbit/s\"\nrtt = \"1 ms\"";
+    let link = Link::from_file("l.toml", text).expect("it reads");
+    let traffic = Traffic::named("command").expect("known");
+    let answer = Question::new(link, traffic)
+        .answer(&|_| {})
+        .expect("possible");
+    assert_eq!(answer.recommended, 0);
+    assert!(answer.words()[0].starts_with("Stay with default CoAP"));
+}
+
+#[test]
+fn weights_of_ones_own_must_leave_something() {
+    let none: Vec<(Component, f64)> = Component::ALL.iter().map(|one| (*one, 0.0)).collect();
+    assert!(question("lan", "command").weighted(&none).is_err());
+    assert!(
+        question("lan", "command")
+            .weighted(&[(Component::Time, 9.0)])
+            .is_ok()
+    );
+}

@@ -1,0 +1,316 @@
+//! The traffic of a comparison: what devices do, and what counts for it.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::CompareError;
+use super::judge::{Component, Weights};
+
+/// Kinds of traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrafficKind {
+    /// A large download in blocks.
+    Firmware,
+    /// Small requests whose answers somebody waits for.
+    Command,
+    /// A small confirmable POST at regular intervals.
+    Telemetry,
+    /// Notifications of a device to observers.
+    Observe,
+    /// A workload of one's own.
+    Own,
+}
+
+/// What devices do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Traffic {
+    /// Its kind.
+    pub kind: TrafficKind,
+    /// Devices with this traffic at the same time.
+    pub clients: u32,
+    /// Requests at once instead of one, of telemetry and commands.
+    pub burst: u32,
+    /// Interval at which sleepy devices poll, in microseconds; 0 for devices that always receive.
+    pub sleepy_us: u64,
+    /// Size of the download in bytes.
+    pub size: u32,
+    /// Keys of the table `workload`, of one's own traffic.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    own: String,
+    /// `workload.kind` of one's own traffic.
+    #[serde(skip)]
+    own_kind: String,
+}
+
+/// Size of a firmware download: that of Pesola 2020.
+pub const SIZE_DEFAULT: u32 = 102_400;
+/// Requests of each client.
+const REQUESTS: u32 = 20;
+/// Payload of a small message.
+const SMALL: u32 = 64;
+
+/// The names on the command line.
+pub const TRAFFIC: [(&str, TrafficKind, &str); 4] = [
+    (
+        "firmware",
+        TrafficKind::Firmware,
+        "a download of 100 kB in blocks",
+    ),
+    (
+        "command",
+        TrafficKind::Command,
+        "a request every 20 to 30 s whose answer somebody waits for",
+    ),
+    (
+        "telemetry",
+        TrafficKind::Telemetry,
+        "a confirmable POST of 64 B a minute",
+    ),
+    (
+        "observe",
+        TrafficKind::Observe,
+        "notifications of 64 B to observers every 10 s",
+    ),
+];
+
+impl Traffic {
+    /// Traffic of that name, of one device.
+    pub fn named(name: &str) -> Option<Self> {
+        let (_, kind, _) = TRAFFIC.iter().find(|(known, ..)| *known == name)?;
+        Some(Self {
+            kind: *kind,
+            clients: 1,
+            burst: 1,
+            sleepy_us: 0,
+            size: SIZE_DEFAULT,
+            own: String::new(),
+            own_kind: String::new(),
+        })
+    }
+
+    /// Traffic of a file with a table `workload`, as in scenario files.
+    ///
+    /// # Errors
+    ///
+    /// A file that is not TOML, or that has more than that table.
+    pub fn from_file(name: &str, text: &str) -> Result<Self, CompareError> {
+        let remedy = "a traffic file has a table [workload] with the keys of scenario files \
+                      (`carob lab keys`), clients apart";
+        let wrong = |what: &str| CompareError::of(format_args!("{name}: {what}"), remedy);
+        let file: toml::Table =
+            toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end()))?;
+        let [(table, toml::Value::Table(workload))] = &file.iter().collect::<Vec<_>>()[..] else {
+            return Err(wrong("it has not just the table [workload]"));
+        };
+        if *table != "workload" {
+            return Err(wrong(&format!("unknown table [{table}]")));
+        }
+        let mut own = String::new();
+        for (key, value) in workload {
+            if key == "clients" || key == "subscribers" {
+                return Err(CompareError::of(
+                    format_args!("{name}: {key} is not part of the traffic"),
+                    "the number of devices is --clients",
+                ));
+            }
+            // A String takes every write.
+            let _ = writeln!(own, "{key} = {value}");
+        }
+        let kind = workload.get("kind").and_then(toml::Value::as_str);
+        let kind = match kind {
+            Some(kind @ ("blockwise-get" | "exchanges" | "notifications")) => kind,
+            Some(other) => return Err(wrong(&format!("kind \"{other}\" is not for comparisons"))),
+            None => return Err(wrong("kind is missing")),
+        };
+        Ok(Self {
+            kind: TrafficKind::Own,
+            own,
+            own_kind: kind.to_owned(),
+            ..Self::named("command").expect("it is known")
+        })
+    }
+
+    /// What it is, in words.
+    pub fn about(&self) -> String {
+        let who = match self.clients {
+            1 => "1 device".to_owned(),
+            n => format!("{n} devices"),
+        };
+        let what = match self.kind {
+            TrafficKind::Firmware => format!("a download of {} B in blocks", self.size),
+            TrafficKind::Own => "traffic of the file".to_owned(),
+            kind => {
+                let known = TRAFFIC.iter().find(|(_, known, _)| *known == kind);
+                known.map_or("", |(_, _, about)| about).to_owned()
+            }
+        };
+        let burst = match self.burst {
+            1 => String::new(),
+            n => format!(", {n} at once"),
+        };
+        let sleepy = match self.sleepy_us {
+            0 => String::new(),
+            us => format!(", devices poll every {}", super::link::time_text(us)),
+        };
+        format!("{who}, each with {what}{burst}{sleepy}")
+    }
+
+    /// Whether bodies cross in blocks.
+    pub fn is_blockwise(&self) -> bool {
+        self.kind == TrafficKind::Firmware || self.own_kind == "blockwise-get"
+    }
+
+    /// Whether a device notifies observers.
+    pub fn is_observe(&self) -> bool {
+        self.kind == TrafficKind::Observe || self.own_kind == "notifications"
+    }
+
+    /// Whether several requests of a device can be under way, so that NSTART matters.
+    pub(super) fn is_concurrent(&self) -> bool {
+        self.is_blockwise() || self.burst > 1
+    }
+
+    /// Exchanges of a run, about.
+    pub(super) fn exchanges(&self, block: u16) -> u64 {
+        let each = if self.is_blockwise() {
+            u64::from(self.size / u32::from(block)) + 1
+        } else if self.is_observe() {
+            60
+        } else {
+            u64::from(REQUESTS * self.burst)
+        };
+        each * u64::from(self.clients)
+    }
+
+    /// What counts for it, and how much.
+    pub fn weights(&self) -> Weights {
+        use Component::{Bytes, Harm, Spurious, Tail, Time, Undelivered};
+        Weights::new(&match self.kind {
+            TrafficKind::Firmware => [
+                (Time, 45),
+                (Tail, 20),
+                (Undelivered, 10),
+                (Spurious, 5),
+                (Bytes, 10),
+                (Harm, 10),
+            ],
+            TrafficKind::Command | TrafficKind::Own => [
+                (Time, 35),
+                (Tail, 30),
+                (Undelivered, 15),
+                (Spurious, 5),
+                (Bytes, 5),
+                (Harm, 10),
+            ],
+            TrafficKind::Telemetry | TrafficKind::Observe => [
+                (Time, 15),
+                (Tail, 20),
+                (Undelivered, 30),
+                (Spurious, 10),
+                (Bytes, 15),
+                (Harm, 10),
+            ],
+        })
+    }
+
+    /// Its settings in a scenario file. `block` is the block size, `is_mesh` the network.
+    pub(super) fn toml(&self, block: u16, is_mesh: bool) -> String {
+        let mut text = "[workload]\n".to_owned();
+        let clients = if self.is_observe() {
+            "subscribers"
+        } else {
+            "clients"
+        };
+        let mut line = |key: &str, value: &str| {
+            // A String takes every write.
+            let _ = writeln!(text, "{key} = {value}");
+        };
+        line(clients, &self.clients.to_string());
+        if self.kind != TrafficKind::Own {
+            line("token_bytes", "2");
+        }
+        if self.sleepy_us > 0 {
+            line("poll", &format!("\"{} us\"", self.sleepy_us));
+        }
+        if is_mesh {
+            line("warm_up", "\"5 min\"");
+        }
+        match self.kind {
+            TrafficKind::Own => text += &self.own,
+            TrafficKind::Firmware => {
+                line("kind", "\"blockwise-get\"");
+                line("response", &format!("\"{} B\"", self.size));
+                line("block", &format!("\"{block} B\""));
+                line("start_spread", "\"0-1 s\"");
+            }
+            TrafficKind::Command | TrafficKind::Telemetry => {
+                let is_command = self.kind == TrafficKind::Command;
+                line("kind", "\"exchanges\"");
+                line("requests", &(REQUESTS * self.burst).to_string());
+                if !is_command {
+                    line("request", &format!("\"{SMALL} B\""));
+                }
+                line("response", if is_command { "\"32 B\"" } else { "\"0 B\"" });
+                line("block", "\"64 B\"");
+                line("after_failure", "\"next\"");
+                let (period, jitter) = if is_command {
+                    ("\"20 s\"", "\"10 s\"")
+                } else {
+                    ("\"60 s\"", "\"5 s\"")
+                };
+                line("request_period", period);
+                line("request_jitter", jitter);
+                line(
+                    "start_spread",
+                    if is_command {
+                        "\"0-20 s\""
+                    } else {
+                        "\"0-60 s\""
+                    },
+                );
+                if self.burst > 1 {
+                    line("request_burst", &self.burst.to_string());
+                    line("burst_probability", "\"100 %\"");
+                }
+            }
+            TrafficKind::Observe => {
+                line("kind", "\"notifications\"");
+                line("interval", "\"10 s\"");
+                line("duration", "\"10 min\"");
+                line("warm_up", "\"2 min\"");
+                line("message", &format!("\"{SMALL} B\""));
+                line("max_age", "\"1 h\"");
+                line("start_spread", "\"0-60 s\"");
+                line("offset", "\"0-10 s\"");
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_ones_own_is_checked() {
+        let own = Traffic::from_file("t.toml", "[workload]\nkind = \"exchanges\"\nrequests = 3\n");
+        assert!(own.expect("fine").own.contains("requests = 3"));
+        let wrong = |text| Traffic::from_file("t.toml", text).expect_err("wrong");
+        assert!(
+            wrong("[link]\nmtu = 3")
+                .what
+                .contains("unknown table [link]")
+        );
+        assert!(
+            wrong("[workload]\nrequests = 3")
+                .what
+                .contains("kind is missing")
+        );
+        let clients = wrong("[workload]\nkind = \"exchanges\"\nclients = 3");
+        assert!(clients.remedy.contains("--clients"));
+        assert!(wrong("[workload]\nkind = \"mesh\"").what.contains("mesh"));
+    }
+}

@@ -1,0 +1,155 @@
+//! The answer in words.
+
+use super::judge::Component;
+use super::{Answer, LEFT_OUT, Ranked, TrafficKind};
+
+/// A number of seconds with three digits.
+fn seconds(value: f64) -> String {
+    match value {
+        100.0.. => format!("{value:.0} s"),
+        10.0.. => format!("{value:.1} s"),
+        1.0.. => format!("{value:.2} s"),
+        _ => format!("{:.0} ms", value * 1_000.0),
+    }
+}
+
+fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    if value.abs() < 10.0 {
+        format!("{value:.1} %")
+    } else {
+        format!("{value:.0} %")
+    }
+}
+
+pub(super) fn words(answer: &Answer) -> Vec<String> {
+    let mut words = vec![recommendation(answer), evidence(answer), certainty(answer)];
+    words.extend(flips(answer));
+    words
+}
+
+fn subject(kind: TrafficKind) -> &'static str {
+    match kind {
+        TrafficKind::Firmware => "A download takes",
+        TrafficKind::Command => "A command is answered in",
+        TrafficKind::Telemetry | TrafficKind::Own => "A response comes in",
+        TrafficKind::Observe => "A notification arrives in",
+    }
+}
+
+fn recommendation(answer: &Answer) -> String {
+    let best = answer.recommended();
+    let is_blockwise = answer.traffic.is_blockwise();
+    if answer.recommended == 0 {
+        let closest = answer.ranked.get(1);
+        let why = match closest {
+            Some(one) if one.cost.high < 1.0 && one.fails_more => {
+                "what costs less here fails more often".to_owned()
+            }
+            Some(one) if one.cost.high < 1.0 && !one.worse_at.is_empty() => {
+                "what costs less here costs more on a link nearby".to_owned()
+            }
+            _ => "no configuration costs 2 % less beyond chance".to_owned(),
+        };
+        return format!("Stay with default CoAP: {why}.");
+    }
+    let mut parts = Vec::new();
+    if is_blockwise {
+        parts.push(format!("blocks of {} B", best.configuration.block));
+    }
+    parts.push(format!("NSTART {}", best.configuration.nstart));
+    parts.push(match best.configuration.timers.profile() {
+        None => "the timers of RFC 7252".to_owned(),
+        Some(profile) => format!("the timers of profile {profile}"),
+    });
+    let last = parts.pop().unwrap_or_default();
+    let settings = format!(" with {} and {last}", parts.join(", "));
+    format!("Use {}{settings}.", best.configuration.controller)
+}
+
+/// Times and failures beside default CoAP.
+fn evidence(answer: &Answer) -> String {
+    let subject = subject(answer.traffic.kind);
+    let (a, b) = (
+        &answer.recommended().measured,
+        &answer.default_coap().measured,
+    );
+    if answer.recommended == 0 {
+        let [mean, slow] = [a.time_s, a.tail_s].map(seconds);
+        let failed = percent(a.undelivered);
+        return format!("{subject} {mean} on average, the slowest 5 % {slow}; {failed} fail.");
+    }
+    let [mean, slow] = [a.time_s, a.tail_s].map(seconds);
+    let [mean_before, slow_before] = [b.time_s, b.tail_s].map(seconds);
+    let mut sentences = vec![format!(
+        "{subject} {mean} on average instead of {mean_before} under default CoAP, the slowest 5 % \
+         {slow} instead of {slow_before}."
+    )];
+    if (a.undelivered - b.undelivered).abs() >= 0.001 {
+        let [failed, before] = [a.undelivered, b.undelivered].map(percent);
+        sentences.push(format!("{failed} fail instead of {before}."));
+    }
+    let ratio = a.harm_s / b.harm_s.max(1e-9);
+    if answer.weights.of(Component::Harm) > 0.0 && (ratio - 1.0).abs() >= 0.05 {
+        let share = ((ratio - 1.0).abs() * 100.0).round();
+        let way = if ratio > 1.0 { "longer" } else { "less" };
+        sentences.push(format!(
+            "A neighbour with default CoAP waits {share} % {way} than beside default CoAP."
+        ));
+    }
+    sentences.join(" ")
+}
+
+/// The interval of the cost, and links nearby.
+fn certainty(answer: &Answer) -> String {
+    let best = answer.recommended();
+    let mut sentences = Vec::new();
+    if answer.recommended > 0 {
+        sentences.push(format!(
+            "Its cost is {:.2} of default CoAP's (95 % interval {:.2} to {:.2}, {} paired seeds).",
+            best.cost.value, best.cost.low, best.cost.high, answer.seeds
+        ));
+        if !answer.is_settled {
+            sentences.push("The order of the first three is not settled.".to_owned());
+        }
+        if !answer.neighbours.is_empty() {
+            sentences.push(format!(
+                "It is not worse than default CoAP on any of {} links nearby ({}).",
+                answer.neighbours.len(),
+                answer.neighbours.join(", ")
+            ));
+        }
+        let is_ruled_out = |one: &&Ranked| {
+            one.cost.value < best.cost.value && (one.fails_more || !one.worse_at.is_empty())
+        };
+        if let Some(one) = answer.ranked.iter().skip(1).find(is_ruled_out) {
+            let (name, cost) = (&one.configuration, one.cost.value);
+            sentences.push(if one.fails_more {
+                format!("{name} costs less ({cost:.2}), but fails more often than default CoAP.")
+            } else {
+                let at = one.worse_at.join(", ");
+                format!("{name} costs less here ({cost:.2}), but more than default CoAP at {at}.")
+            });
+        }
+    }
+    sentences.push(format!(
+        "{} of {} controllers are left out: they repeat a study or a program, or need more of the peer.",
+        LEFT_OUT.len(),
+        LEFT_OUT.len() + answer.controllers.len()
+    ));
+    sentences.join(" ")
+}
+
+/// Links nearby where another configuration is better.
+fn flips(answer: &Answer) -> Option<String> {
+    if answer.flips.is_empty() {
+        let stays = "It stays the choice on every link nearby that was tried.";
+        return (answer.recommended > 0).then(|| stays.to_owned());
+    }
+    let list = answer.flips.iter().map(|flip| {
+        let (at, configuration, cost) = (&flip.at, &flip.configuration, flip.cost);
+        format!("{configuration} at {at} ({cost:.2} of its cost)")
+    });
+    let list: Vec<String> = list.collect();
+    Some(format!("Better elsewhere: {}.", list.join("; ")))
+}
