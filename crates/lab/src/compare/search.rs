@@ -36,6 +36,8 @@ const FINALISTS_MAX: usize = 6;
 const BLOCKS: [u16; 5] = [1_024, 512, 256, 128, 64];
 /// Bytes of headers around a block: IPv4 and UDP 28, CoAP 9, token 2.
 const AROUND_A_BLOCK: u32 = 39;
+/// A configuration that costs at most so many times the cheapest can be recommended in its place.
+const NEAR_BEST: f64 = 1.04;
 /// Failures above those of default CoAP, as a share, that rule a configuration out.
 const FAILURES_MORE: f64 = 0.01;
 /// The least gain of a setting that is kept, and of a recommendation.
@@ -104,7 +106,7 @@ impl<'a> Search<'a> {
         let mut finals = self.settle(&finalists)?;
         let near = self.neighbourhood();
         let there = self.visit(&near, &mut finals.ranked)?;
-        let recommended = recommend(&finals.ranked, &self.base);
+        let recommended = recommend(&finals.ranked, &there, &self.base);
         let flips = flips(&near, &there, &finals.ranked, recommended);
         let required = near.iter().filter(|one| one.is_required);
         Ok(Answer {
@@ -465,26 +467,44 @@ fn finalists(
     chosen
 }
 
-/// The cheapest configuration that is nowhere worse than default CoAP; of those within 1 % of it, the
-/// one with the fewest settings changed. Default CoAP if none costs at least 2 % less.
-fn recommend(ranked: &[Ranked], base: &Configuration) -> usize {
+/// Of the configurations that are nowhere worse than default CoAP, those that cost at most
+/// [`NEAR_BEST`] times the cheapest; of them the one with the least regret on links nearby, and of
+/// equals the one with the fewest settings changed. Default CoAP if none costs at least 2 % less.
+fn recommend(ranked: &[Ranked], there: &[Vec<Vec<f64>>], base: &Configuration) -> usize {
     let is_fit = |one: &Ranked| {
         let gains = one.cost.high < 1.0 && one.cost.value < 1.0 - GAIN_LEAST;
         gains && !one.fails_more && one.worse_at.is_empty()
     };
     let fit = || {
-        ranked
-            .iter()
-            .enumerate()
-            .skip(1)
-            .filter(|(_, one)| is_fit(one))
+        let others = ranked.iter().enumerate().skip(1);
+        others.filter(|(_, one)| is_fit(one))
     };
     let Some((_, best)) = fit().next() else {
         return 0;
     };
-    let near = fit().filter(|(_, one)| one.cost.value <= best.cost.value * 1.01);
-    near.min_by_key(|(place, one)| (one.configuration.changes(base), *place))
-        .map_or(0, |(place, _)| place)
+    let near = fit().filter(|(_, one)| one.cost.value <= best.cost.value * NEAR_BEST);
+    // In thousandths, so that differences without meaning do not decide.
+    let key = |place: usize| {
+        let thousandths = (regret(there, place) * 1_000.0).round() as i64;
+        (
+            thousandths,
+            ranked[place].configuration.changes(base),
+            place,
+        )
+    };
+    near.map(|(place, _)| place)
+        .min_by_key(|place| key(*place))
+        .unwrap_or_default()
+}
+
+/// The mean over links nearby of the logarithm of the cost beside the cheapest there.
+fn regret(there: &[Vec<Vec<f64>>], place: usize) -> f64 {
+    let of = |costs: &Vec<Vec<f64>>| {
+        let all = costs.iter().map(|costs| costs[0]);
+        (costs[place][0] / all.fold(f64::INFINITY, f64::min)).ln()
+    };
+    let sum: f64 = there.iter().map(of).sum();
+    sum / there.len().max(1) as f64
 }
 
 /// Links nearby where another configuration costs at least 5 % less than the recommended one, in 95 %

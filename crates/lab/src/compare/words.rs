@@ -119,6 +119,15 @@ fn certainty(answer: &Answer) -> String {
                 answer.neighbours.join(", ")
             ));
         }
+        let cheaper = answer.ranked.iter().skip(1).find(|one| {
+            one.cost.value < best.cost.value && !one.fails_more && one.worse_at.is_empty()
+        });
+        if let Some(one) = cheaper {
+            sentences.push(format!(
+                "{} costs {:.2} here, but more on links nearby.",
+                one.configuration, one.cost.value
+            ));
+        }
         let is_ruled_out = |one: &&Ranked| {
             one.cost.value < best.cost.value && (one.fails_more || !one.worse_at.is_empty())
         };
