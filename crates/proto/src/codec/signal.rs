@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_first_of_a_repeated_option_counts() {
-        let bytes = [0x00, Code::CSM.0, 0, 0, 0x22, 0x20, 0x00, 0x02, 0x10, 0x00];
+        let bytes = [0x40, Code::CSM.0, 0, 0, 0x22, 0x20, 0x00, 0x02, 0x10, 0x00];
         let message = MessageView::parse(&bytes).expect("well formed");
         let Ok(Signal::Csm {
             max_message_size, ..

@@ -9,7 +9,7 @@ use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::frame::write_frame;
 use carob_proto::codec::{
-    Code, ContentFormat, Framing, MessageId, MessageView, OptionNumber, Type, Writer,
+    Code, ContentFormat, Framing, MessageId, MessageView, OptionNumber, Type, Writer, decode_uint,
 };
 use carob_proto::endpoint::{
     Config, Disconnect, Endpoint, Event, Failure, IncomingId, Output, RequestConfig, RequestId,
@@ -453,7 +453,8 @@ pub(crate) fn signal_of(message: &[u8]) -> Signal<'_> {
     let view = MessageView::parse_long(message).expect("well formed");
     assert!(view.code().is_signalling(), "{view:?}");
     let options = view.options();
-    let options = options.map(|option| (option.number.0, option.uint().expect("an integer")));
+    let uint = |value| decode_uint(value).expect("an integer");
+    let options = options.map(|option| (option.number.0, uint(option.value)));
     let text = core::str::from_utf8(view.payload()).expect("UTF-8");
     (view.code(), options.collect(), text)
 }
