@@ -150,13 +150,13 @@ pub enum Error {
     },
     /// A secure URI would be requested through a proxy over an insecure connection (RFC 7252
     /// section 5.7).
-    #[error("{proxy} is not asked for a secure URI: the way to it is not secure")]
+    #[error("proxy {proxy} is not used for a secure URI: the connection to it is not secure")]
     InsecureProxy {
         /// URI of the proxy.
         proxy: String,
     },
     /// A proxy must not contact any address of the host.
-    #[error("no address of \"{host}\" may be asked")]
+    #[error("requests to \"{host}\" are not allowed")]
     NotAdmitted {
         /// The host.
         host: String,
@@ -199,7 +199,7 @@ pub enum Error {
         source: HandshakeError,
     },
     /// No response arrived.
-    #[error("{peer} did not answer within {:.1} s: {failure}", .after.as_secs_f64())]
+    #[error("{peer} did not respond within {:.1} s: {failure}", .after.as_secs_f64())]
     Timeout {
         /// The peer.
         peer: SocketAddr,
@@ -254,7 +254,7 @@ pub enum Error {
     },
     /// The request was sent, and its response was suppressed
     /// ([`no_response`](crate::client::RequestBuilder::no_response), RFC 7967).
-    #[error("{peer} was asked for no response, and sent none")]
+    #[error("the response of {peer} was suppressed (No-Response)")]
     ResponseSuppressed {
         /// The peer.
         peer: SocketAddr,

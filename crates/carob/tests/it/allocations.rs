@@ -1,6 +1,7 @@
-//! Fixed content is answered without touching the heap.
+//! Allocations of a server for a request to fixed content, after its tables have grown: none over UDP,
+//! and a fixed number over TCP and DTLS.
 //!
-//! The server has a thread of its own, and only that thread's allocations count.
+//! Each server has a thread of its own, whose allocations it counts.
 #![allow(
     unsafe_code,
     reason = "an allocator can only be written so; it adds a count to the system's"
@@ -8,22 +9,27 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use carob::server::{ServerBuilder, fixed};
+use carob::{Config, Server, ServerDtls};
+
+use crate::secured::{device, keys};
+
 struct Counting;
 
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
 thread_local! {
-    static COUNTED: Cell<bool> = const { Cell::new(false) };
+    /// The counter of this thread, if its allocations count.
+    static COUNTER: Cell<Option<&'static AtomicU64>> = const { Cell::new(None) };
 }
 
 fn count() {
-    if COUNTED.try_with(Cell::get).unwrap_or(false) {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    if let Ok(Some(counter)) = COUNTER.try_with(Cell::get) {
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -49,6 +55,15 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// Allocations of a server for one request over a connection, after the first ones.
+const PER_TCP_REQUEST: u64 = 2;
+
+/// Allocations of a server for one request in a DTLS session.
+const PER_DTLS_REQUEST: u64 = 6;
+
+/// Allocations beyond those of the requests: tables that still grow, retransmissions on a busy machine.
+const SLACK: u64 = 100;
 
 /// A confirmable GET of /hello with this Message ID.
 fn get(id: u16) -> Vec<u8> {
@@ -85,26 +100,31 @@ fn ask_at_once(socket: &UdpSocket, server: SocketAddr, first: u16, bursts: u16) 
     }
 }
 
-#[test]
-fn slow_fixed_content_costs_no_allocation() {
+/// A server on a thread of its own: its address and its counter.
+fn start(builder: fn() -> ServerBuilder) -> (SocketAddr, &'static AtomicU64) {
+    let counter: &AtomicU64 = Box::leak(Box::default());
     let (tell, told) = mpsc::channel();
-    let server = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         runtime.block_on(async {
             // A small memory for duplicates, so that the test sees it full and turning over.
-            let settings =
-                carob::Config::new().engine(|config| config.limits.dedup_idempotent = 256);
-            let (server, _) =
-                crate::common::start(crate::common::resources().config(settings)).await;
+            let config = Config::new().engine(|config| config.limits.dedup_idempotent = 256);
+            let builder = builder().resource("/hello", fixed("hello"));
+            let server = builder.config(config).start().await.unwrap();
             tell.send(server.local_address()).unwrap();
-            COUNTED.with(|counted| counted.set(true));
+            COUNTER.with(|own| own.set(Some(counter)));
             std::future::pending::<()>().await;
         });
     });
-    let address = told.recv().unwrap();
+    (told.recv().unwrap(), counter)
+}
+
+#[test]
+fn slow_fixed_content_costs_no_allocation_over_udp() {
+    let (address, counter) = start(|| Server::builder().bind("127.0.0.1:0"));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket
         .set_read_timeout(Some(Duration::from_secs(5)))
@@ -112,10 +132,67 @@ fn slow_fixed_content_costs_no_allocation() {
     // Tables grow to their size, and once more where they must make up for what was removed.
     ask(&socket, address, 0, 20_000);
     ask_at_once(&socket, address, 40_000, 400);
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = counter.load(Ordering::Relaxed);
     assert!(before > 0, "the count counts: tables grew at first");
     ask(&socket, address, 20_000, 5_000);
     ask_at_once(&socket, address, 25_000, 1_000);
-    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
-    drop(server);
+    assert_eq!(counter.load(Ordering::Relaxed) - before, 0);
+}
+
+/// Requests over a connection, one after the other; a response ends with the content.
+fn ask_over_tcp(stream: &mut TcpStream, requests: u32) {
+    const GET: &[u8] = b"\x64\x01\x01\x02\x03\x04\xb5hello";
+    let mut buffer = [0; 256];
+    for _ in 0..requests {
+        stream.write_all(GET).unwrap();
+        let mut length = 0;
+        while !buffer[..length].ends_with(b"hello") {
+            let read = stream.read(&mut buffer[length..]).unwrap();
+            assert!(read > 0, "the server has closed the connection");
+            length += read;
+        }
+    }
+}
+
+#[test]
+fn slow_fixed_content_costs_few_allocations_over_tcp() {
+    let (address, counter) = start(|| {
+        Server::builder()
+            .without_datagrams()
+            .bind_tcp("127.0.0.1:0")
+    });
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .unwrap();
+    stream.write_all(b"\x00\xe1").unwrap(); // an empty CSM
+    ask_over_tcp(&mut stream, 2_000);
+    let before = counter.load(Ordering::Relaxed);
+    ask_over_tcp(&mut stream, 2_000);
+    let cost = counter.load(Ordering::Relaxed) - before;
+    assert!(cost <= 2_000 * PER_TCP_REQUEST + SLACK, "{cost}");
+}
+
+#[tokio::test]
+async fn slow_fixed_content_costs_few_allocations_over_dtls() {
+    let dtls = || {
+        Server::builder()
+            .without_datagrams()
+            .bind_dtls("127.0.0.1:0", ServerDtls::new().keys(keys()))
+    };
+    let (address, counter) = start(dtls);
+    let client = device();
+    let uri = format!("coaps://{address}/hello");
+    let ask = async |requests| {
+        for _ in 0..requests {
+            let reply = client.get(&uri).await.expect("a response");
+            assert_eq!(reply.text(), Some("hello"));
+        }
+    };
+    ask(2_000).await;
+    let before = counter.load(Ordering::Relaxed);
+    ask(2_000).await;
+    let cost = counter.load(Ordering::Relaxed) - before;
+    assert!(cost <= 2_000 * PER_DTLS_REQUEST + SLACK, "{cost}");
 }
