@@ -23,7 +23,7 @@ pub enum EncodeError {
     OutOfOrder,
     /// The option value is longer than 65,804 bytes (RFC 7252 3.1).
     ValueTooLong,
-    /// The token is longer than [`MAX_TOKEN_LENGTH`](super::MAX_TOKEN_LENGTH).
+    /// The token is longer than 65,804 bytes (RFC 8974 2.1).
     TokenTooLong,
     /// An option or a second payload after the payload.
     AfterPayload,
