@@ -30,6 +30,8 @@ pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_TARGET_DIR", &directory)
         .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", LINKER)
+        // Numbers are the same at any level, and the build is half of this step.
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
         .args(["build", "--release", "--package", "carob-lab"])
         .args(["--example", "browser", "--target", TARGET])
         .args(["-Z", "build-std=std,panic_abort"]);
