@@ -1,6 +1,6 @@
 //! Dependencies between the workspace's crates point downwards only.
 //!
-//! `cc <- proto <- {carob, sim} <- {emu, lab} <- studies <- cli`: a crate may use the floors below its own,
+//! `cc <- proto <- {carob, sim, analyze} <- {emu, lab} <- studies <- cli`: a crate may use the floors below its own,
 //! never its own floor, so `sim` cannot come to know `carob`.
 
 use super::{Finding, tree::Tree};
@@ -10,6 +10,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("carob-cc", 0),
     ("carob-proto", 1),
     ("carob", 2),
+    ("carob-analyze", 2),
     ("carob-sim", 2),
     ("carob-emu", 3),
     ("carob-lab", 3),

@@ -1,0 +1,35 @@
+//! Limits of an analysis, with the behaviour at each: memory does not grow with the file.
+
+/// Bytes of one captured packet. A longer one means that the file is damaged.
+pub const PACKET_BYTES_MAX: usize = 262_144;
+/// Bytes of a pcapng block, options included. A longer one that holds no packet is skipped.
+pub const BLOCK_BYTES_MAX: usize = 512 << 10;
+/// Interfaces of a pcapng section. Packets of further ones are skipped and counted.
+pub const INTERFACES_MAX: usize = 4_096;
+/// Bytes of a line of an event log. Longer ones are skipped and counted.
+pub const LINE_BYTES_MAX: usize = 65_536;
+/// Damaged places that are described; further ones are counted.
+pub const DAMAGES_MAX: usize = 16;
+/// IPv6 extension headers of a packet. A packet with more is skipped and counted.
+pub const EXTENSION_HEADERS_MAX: usize = 8;
+
+/// Pairs of peers. At it, messages of further pairs are counted, and not analysed.
+pub const CONVERSATIONS_MAX: usize = 4_096;
+/// Exchanges that may still get a transmission or a reply. At it, the oldest is concluded early.
+pub const EXCHANGES_MAX: usize = 32_768;
+/// Transmissions, and replies, of an exchange whose times are kept. Further ones are counted.
+pub const TRANSMISSIONS_MAX: usize = 32;
+/// Block-wise transfers under way. At it, the least recently started is concluded as incomplete.
+pub const TRANSFERS_MAX: usize = 2_048;
+/// Block-wise transfers that are listed; the rest is in the totals.
+pub const TRANSFERS_LISTED: usize = 1_000;
+/// Observations. At it, further ones are counted as requests only.
+pub const OBSERVATIONS_MAX: usize = 4_096;
+/// Round trips kept with their sizes for the link model and the figures (a uniform sample).
+pub const SAMPLES_MAX: usize = 8_192;
+/// Distinct UDP ports without CoAP that are counted apart.
+pub const OTHER_PORTS_MAX: usize = 1_024;
+
+/// Time after its last message at which an exchange is concluded: EXCHANGE_LIFETIME of RFC 7252
+/// section 4.8.2, in microseconds.
+pub const EXCHANGE_LIFETIME_US: u64 = 247_000_000;

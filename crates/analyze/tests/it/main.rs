@@ -1,0 +1,7 @@
+//! Analyses of captures of which the truth is known.
+
+mod damaged;
+mod exchanges;
+mod links;
+mod logs;
+mod traffic;
