@@ -203,3 +203,8 @@ pub use transport::tls::{ClientTls, Identity};
 #[cfg(all(doctest, feature = "dtls"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The example of the repository's README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct RepositoryReadme;

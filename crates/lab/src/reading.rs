@@ -22,6 +22,23 @@ pub(crate) struct Series {
     values: Vec<Option<f64>>,
 }
 
+impl Series {
+    /// Full name of the cell.
+    pub(crate) fn scenario(&self) -> &str {
+        &self.scenario
+    }
+
+    /// The algorithm's name.
+    pub(crate) fn algorithm(&self) -> &str {
+        &self.algorithm
+    }
+
+    /// A value a seed, where the run has one.
+    pub(crate) fn values(&self) -> &[Option<f64>] {
+        &self.values
+    }
+}
+
 /// The largest difference that is certain.
 pub(crate) struct Widest<'a> {
     pub(crate) scenario: &'a str,
@@ -188,7 +205,7 @@ fn times(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
 }
 
 /// The mean time of a run's flows in seconds, if all completed.
-fn completion(record: &RunRecord) -> Option<f64> {
+pub(crate) fn completion(record: &RunRecord) -> Option<f64> {
     let all = record.flows.iter().map(FlowRecord::completion);
     let sum: u64 = all.map(|c| Some(c?.as_micros())).sum::<Option<u64>>()?;
     (sum > 0).then(|| sum as f64 / 1e6 / record.flows.len() as f64)

@@ -86,8 +86,21 @@ const DOCUMENTS: &[Document] = &[
         arguments: &["profiles", "--markdown"],
     },
     Document {
-        path: "docs/default-comparison.svg",
-        arguments: &["lab", "run", "--svg"],
+        path: "docs/completion-times.svg",
+        arguments: &[
+            "lab",
+            "run",
+            "thesis/long-1c-high-2500",
+            "--algorithm",
+            "carob,cocoa-strong,cocoa-4state,fasor-token,cocoa-03,cocoa-plus,default,tcp-newreno,tcp-bbr1",
+            "--seeds",
+            "60",
+            "--set",
+            "first_seed=200001",
+            "--svg",
+            "ratios",
+            "--no-report",
+        ],
     },
     Document {
         path: "docs/fairness.svg",

@@ -6,6 +6,7 @@ use super::line_plot;
 use super::node_timeline;
 use super::notifications;
 use super::page::{Details, FigureBlock, Report, Section};
+use super::ratios;
 use super::transfers::{link_over_time, timers_of_crowds, transfers};
 use crate::delivery;
 use crate::export;
@@ -55,7 +56,9 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
         .to_owned(),
         text: reading::reading(outcome),
         figures: if rows.iter().any(|row| fct_count(row) > 1) {
-            box_plots(outcome, &rows, print)
+            let ratios = ratios::figure(outcome, &rows);
+            let boxes = box_plots(outcome, &rows, print);
+            ratios.into_iter().chain(boxes).collect()
         } else {
             Vec::new()
         },
@@ -212,6 +215,13 @@ pub fn figure(outcome: &Outcome<'_>, print: &Print) -> Option<String> {
     first
         .filter(|_| completed)
         .map(|block| super::standalone(&block.svg))
+}
+
+/// Completion times relative to a baseline, as a standalone SVG; `None` below ten seeds or with one
+/// algorithm.
+pub fn ratios_figure(outcome: &Outcome<'_>) -> Option<String> {
+    let block = ratios::figure(outcome, &outcome.rows())?;
+    Some(super::standalone(&block.svg))
 }
 
 /// Use of the link by a crowd over time, as a standalone SVG; `None` without a crowd.

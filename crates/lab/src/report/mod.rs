@@ -20,6 +20,7 @@ mod node_timeline;
 mod notifications;
 mod page;
 mod quiet;
+mod ratios;
 mod resolved;
 mod scale;
 mod sequence;
@@ -34,7 +35,7 @@ mod transfers;
 pub use boxplot::{BoxMark, BoxPlot, Published, Whiskers};
 pub use comparison::{
     Subject, circle_figure, clients_figure, comparison, depth_figure, figure, link_figure,
-    load_figure, mix_figure, pdr_figure, timeouts_figure, timers_figure,
+    load_figure, mix_figure, pdr_figure, ratios_figure, timeouts_figure, timers_figure,
 };
 pub use dependence::{DependenceRow, dependence_figure};
 pub use flows::FlowsGraph;

@@ -243,6 +243,8 @@ pub(crate) struct RunArgs {
 pub(crate) enum Figure {
     /// Completion times.
     Boxes,
+    /// Completion times relative to a baseline.
+    Ratios,
     /// Use of the link by a crowd.
     Link,
     /// Throughput and success against the number of clients.

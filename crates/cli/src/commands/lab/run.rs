@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use carob_lab::report::{
     Subject, circle_figure, clients_figure, comparison, depth_figure, figure, link_figure,
-    load_figure, mix_figure, pdr_figure, timeouts_figure, timers_figure,
+    load_figure, mix_figure, pdr_figure, ratios_figure, timeouts_figure, timers_figure,
 };
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::{Cell, builtin};
@@ -112,6 +112,7 @@ fn drawn(kind: Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure
     let impossible = |why| Failure::new(Kind::Usage, why);
     let svg = match kind {
         Figure::Boxes => figure(runs, print),
+        Figure::Ratios => ratios_figure(runs),
         Figure::Link => link_figure(runs).map_err(impossible)?,
         Figure::Clients => clients_figure(runs),
         Figure::Mix => mix_figure(runs),
@@ -124,6 +125,9 @@ fn drawn(kind: Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure
     };
     let missing = match kind {
         Figure::Boxes => "no flow completed",
+        Figure::Ratios => {
+            "fewer than ten seeds, fewer than two algorithms in each cell, or more than 90"
+        }
         Figure::Link => "there is no crowd of clients that waits for the link",
         Figure::Clients => {
             "cells do not differ in the number of clients, or in more than one other key"
