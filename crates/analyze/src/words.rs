@@ -92,12 +92,17 @@ impl Analysis {
     }
 
     fn loss_findings(&self, found: &mut Vec<String>) {
-        if let Some(share) = self.losses.round_trip {
-            found.push(format!(
-                "{} of {} had no reply: the loss of round trips.",
+        let transmissions = count(self.losses.transmissions, "CON transmission");
+        match self.losses.round_trip {
+            Some(0.0) => {
+                found.push(format!("No loss: each of {transmissions} had a reply."));
+                return;
+            }
+            Some(share) => found.push(format!(
+                "{} of {transmissions} had no reply: the loss of round trips.",
                 percent(share),
-                count(self.losses.transmissions, "CON transmission"),
-            ));
+            )),
+            None => {}
         }
         for (loss, way) in [
             (self.losses.to_server, "towards servers"),

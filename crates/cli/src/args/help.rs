@@ -20,7 +20,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Servers", &["serve", "proxy"]),
     ("Load generator", &["bench"]),
-    ("Congestion control", &["cc", "profiles", "lab"]),
+    ("Congestion control", &["analyze", "cc", "profiles", "lab"]),
     ("Setup", &["completions", "man"]),
 ];
 
@@ -151,6 +151,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carob bench coap://localhost/count --mode observe --trigger coap://localhost/count --requests 10",
             "carob bench coaps://localhost/hello --psk-file keys.txt --duration 2s",
             "carob bench coaps://localhost/ --psk-file keys.txt --mode handshake --requests 100",
+        ],
+    ),
+    (
+        "analyze",
+        &[
+            "carob get coap://localhost/large -o large.bin --pcap get.pcapng",
+            "carob analyze get.pcapng",
+            "carob analyze get.pcapng --link-file link.toml --report get.html",
+            "carob analyze get.pcapng --peer 127.0.0.1 --json > get.json",
         ],
     ),
     (

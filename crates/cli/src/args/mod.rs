@@ -13,6 +13,7 @@ use carob::{Group, OptionNumber, Prefix, TransmissionProfile};
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::commands::analyze::AnalyzeArgs;
 use crate::commands::bench::BenchArgs;
 use crate::commands::cc::CcCommand;
 use crate::commands::lab::LabCommand;
@@ -71,6 +72,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: CcCommand,
     },
+    /// Analyse a capture: round trips, losses, retransmissions, its link
+    Analyze(AnalyzeArgs),
     /// List the transmission profiles for kinds of links, or explain one
     Profiles(ProfilesArgs),
     /// Run experiments on a simulated network: scenarios, reports, published tables

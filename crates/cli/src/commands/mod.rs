@@ -1,5 +1,6 @@
 //! Commands, one file each.
 
+pub(crate) mod analyze;
 pub(crate) mod bench;
 pub(crate) mod cc;
 mod discover;
@@ -52,6 +53,7 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Serve(args) => on_runtime(serve::run(args)),
         Command::Proxy(args) => on_runtime(proxy::run(*args)),
         Command::Cc { command } => settle(cc::run(&command)),
+        Command::Analyze(args) => settle(analyze::run(&args)),
         Command::Profiles(args) => profiles::run(&args),
         Command::Lab { command } => settle(lab::run(command)),
         Command::Completions { shell } => manual::completions(shell),

@@ -5,6 +5,7 @@
     reason = "tests wait for real programs, and stop at the first surprise"
 )]
 
+mod analyze;
 mod bench;
 mod bench_secured;
 mod commands;

@@ -382,7 +382,10 @@ pub(crate) struct ClaimsArgs {
 /// Arguments of `carob lab compare`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// nb-iot, lte-m, gprs, umts, thread, lan, or a TOML file [default: nb-iot]
+    /// nb-iot, lte-m, gprs, umts, thread, lan, a TOML file, or a capture [default: nb-iot]
+    ///
+    /// The link of a capture (pcap, pcapng, or --log ending in .jsonl) is fitted to its round trips, as
+    /// `carob analyze` shows.
     #[arg(long, value_name = "LINK", conflicts_with_all = ["down", "up", "rtt", "jitter", "loss", "loss_burst", "buffer", "mtu"])]
     pub(crate) link: Option<String>,
     #[command(flatten)]

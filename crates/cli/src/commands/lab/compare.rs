@@ -13,6 +13,7 @@ use super::args::CompareArgs;
 use super::next;
 use super::output::{self, quoted, say, wrapped};
 use super::source::read_file;
+use crate::commands::analyze;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
 
@@ -70,10 +71,13 @@ fn link(args: &CompareArgs) -> Result<Link, Failure> {
     if is_toml(name) {
         return Link::from_file(name, &read_file(Path::new(name))?).map_err(|error| wrong(&error));
     }
-    Link::built_in(name).ok_or_else(|| {
+    if let Some(built_in) = Link::built_in(name) {
+        return Ok(built_in);
+    }
+    analyze::link_of_capture(name)?.ok_or_else(|| {
         let known: Vec<&str> = BUILT_IN.iter().map(|link| link.name).collect();
         let hint = format!(
-            "links are {}; a file of your own ends in .toml; or give --down and --up",
+            "links are {}; a file of your own ends in .toml, or is a capture; or give --down and --up",
             known.join(", ")
         );
         Failure::new(Kind::Usage, format_args!("unknown link \"{name}\"")).hint(hint)

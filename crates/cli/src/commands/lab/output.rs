@@ -32,7 +32,7 @@ pub(in crate::commands) fn json_lines(values: impl IntoIterator<Item = impl Seri
 }
 
 /// A word for a shell.
-pub(super) fn quoted(word: &str) -> String {
+pub(in crate::commands) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
@@ -128,7 +128,7 @@ pub(super) fn report_name(name: &str, seed: Option<u64>, set: &[String]) -> Stri
 
 /// Text for a terminal, in lines of at most [`WIDTH_MAX`] characters; those after the first are
 /// indented, and commands stay whole. Elsewhere it is one line.
-pub(super) fn wrapped(text: &str) -> String {
+pub(in crate::commands) fn wrapped(text: &str) -> String {
     if io::stdout().is_terminal() {
         in_lines(text)
     } else {

@@ -4,7 +4,7 @@ mod connections;
 mod controllers;
 #[cfg(target_os = "linux")]
 mod descriptors;
-mod harness;
+pub(crate) mod harness;
 mod help;
 mod observing;
 #[cfg(feature = "prometheus")]

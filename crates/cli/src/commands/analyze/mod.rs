@@ -1,0 +1,170 @@
+//! `carob analyze`: round trips, losses and retransmissions of captures and event logs.
+
+mod print;
+mod report;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use carob_analyze::{Analysis, AnalyzeError, Analyzer, Devices, Format, Options};
+use carob_lab::compare::Link;
+use clap::ValueEnum;
+
+use crate::commands::lab::output;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::printer;
+
+/// Arguments of `carob analyze`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AnalyzeArgs {
+    /// Captures (pcap, pcapng) or event logs (--log of carob)
+    ///
+    /// Several files are captures of the same peers at several places, or one after the other.
+    #[arg(required = true, value_name = "FILES")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Read this UDP port as CoAP; may be repeated
+    ///
+    /// Without it, 5683 is, and other ports are where a request begins.
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Vec<u16>,
+    /// Leave out peers without this text in their addresses
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) peer: Option<String>,
+    /// Side of the devices behind the link [default: the one with more hosts]
+    #[arg(long, value_name = "SIDE")]
+    pub(crate) devices: Option<DeviceSide>,
+    /// Write the fitted link for `carob lab compare --link`
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) link_file: Option<PathBuf>,
+    /// Write a page with figures
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+    /// Show all controllers, also those unfit for use
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print a JSON object
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) json: bool,
+}
+
+/// Side of the devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DeviceSide {
+    /// Devices are clients
+    Clients,
+    /// Devices are servers
+    Servers,
+}
+
+/// Exit code without a CoAP message.
+const NOTHING_FOUND: u8 = 1;
+
+pub(super) fn run(args: &AnalyzeArgs) -> Result<Outcome, Failure> {
+    let mut options = Options::default();
+    options.ports.clone_from(&args.port);
+    options.peer.clone_from(&args.peer);
+    options.devices = args.devices.map(|side| match side {
+        DeviceSide::Clients => Devices::Clients,
+        DeviceSide::Servers => Devices::Servers,
+    });
+    let mut analyzer = Analyzer::new(options);
+    for path in &args.files {
+        read(&mut analyzer, path)?;
+    }
+    let analysis = analyzer.finish();
+    let name = name_of(&args.files);
+    if args.json {
+        printer::json(&analysis);
+    } else {
+        print::show(args, &analysis);
+    }
+    if let Some(path) = &args.link_file {
+        write_link(path, &analysis, &name, args.json)?;
+    }
+    if let Some(path) = &args.report {
+        let html = report::page(&analysis, &name, &words(args)).html();
+        output::write(path, &html).map_err(|error| Failure::file("write", path, &error))?;
+        if !args.json {
+            output::say(format_args!("Report: {}", path.display()));
+        }
+    }
+    if analysis.contents.messages == 0 {
+        return Ok(Outcome::Told(NOTHING_FOUND));
+    }
+    Ok(Outcome::Done)
+}
+
+fn read(analyzer: &mut Analyzer, path: &Path) -> Result<(), Failure> {
+    let failed = |error: &std::io::Error| Failure::file("read", path, error);
+    let file = File::open(path).map_err(|error| failed(&error))?;
+    analyzer.read(file).map_err(|error| match error {
+        AnalyzeError::Io(error) => failed(&error),
+        error => Failure::new(Kind::File, format_args!("{}: {error}", path.display()))
+            .hint("tcpdump -w, Wireshark, and carob with --pcap or --log write such files"),
+    })
+}
+
+/// The file's name, or that of the first and their number.
+fn name_of(files: &[PathBuf]) -> String {
+    let first = files.first().map(|path| path.display().to_string());
+    match (first, files.len()) {
+        (Some(first), 1) => first,
+        (Some(first), count) => format!("{first} and {} more", count - 1),
+        (None, _) => String::new(),
+    }
+}
+
+/// The command line that repeats the analysis.
+fn words(args: &AnalyzeArgs) -> String {
+    let mut words = vec!["carob analyze".to_owned()];
+    let quoted = |path: &PathBuf| output::quoted(&path.display().to_string());
+    words.extend(args.files.iter().map(quoted));
+    words.extend(args.port.iter().map(|port| format!("--port {port}")));
+    let peer = args.peer.iter();
+    words.extend(peer.map(|peer| format!("--peer {}", output::quoted(peer))));
+    words.join(" ")
+}
+
+fn write_link(path: &Path, analysis: &Analysis, name: &str, quiet: bool) -> Result<(), Failure> {
+    let Some(link) = &analysis.link else {
+        return Err(no_link(name));
+    };
+    output::write(path, &link.to_toml(name)).map_err(|e| Failure::file("write", path, &e))?;
+    if !quiet {
+        output::say(format_args!("Link: {}", path.display()));
+    }
+    Ok(())
+}
+
+fn no_link(name: &str) -> Failure {
+    let message = format_args!("{name}: too few round trips for a link");
+    Failure::new(Kind::File, message).hint(format_args!(
+        "`carob analyze {}` shows what was captured; capture at the client, at least 8 exchanges",
+        output::quoted(name)
+    ))
+}
+
+/// Returns the link fitted to a capture, if the file of that name is one.
+pub(super) fn link_of_capture(name: &str) -> Result<Option<Link>, Failure> {
+    let path = Path::new(name);
+    let Ok(mut file) = File::open(path) else {
+        return Ok(None);
+    };
+    let mut start = [0; 4];
+    let is_capture = file.read_exact(&mut start).is_ok()
+        && matches!(
+            carob_analyze::detect(&start),
+            Some(Format::Pcap | Format::Pcapng)
+        );
+    let is_log = path.extension().is_some_and(|end| end == "jsonl");
+    if !is_capture && !is_log {
+        return Ok(None);
+    }
+    let mut analyzer = Analyzer::new(Options::default());
+    read(&mut analyzer, path)?;
+    let fitted = analyzer.finish().link.ok_or_else(|| no_link(name))?;
+    let link = Link::from_file(name, &fitted.to_toml(name));
+    link.map(Some)
+        .map_err(|error| Failure::new(Kind::File, &error).hint(&error.remedy))
+}

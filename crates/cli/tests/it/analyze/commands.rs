@@ -1,0 +1,179 @@
+//! Options, output and errors.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::commands::harness::{Scratch, Server, carob};
+
+/// A capture and a log of a download of 1024 blocks over loopback.
+fn download(scratch: &Scratch) -> [String; 2] {
+    let server = Server::start();
+    let [pcap, log] = ["get.pcapng", "get.jsonl"].map(|name| scratch.text(name));
+    let body = scratch.text("large.bin");
+    let ran = carob(&[
+        "get",
+        &server.path("large"),
+        "-o",
+        &body,
+        "--pcap",
+        &pcap,
+        "--log",
+        &log,
+    ]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    [pcap, log]
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let ran = carob(&[&["analyze", "--json"], arguments].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    serde_json::from_str(ran.stdout()).expect("an object")
+}
+
+#[test]
+fn a_capture_and_a_log_of_the_same_download_agree() {
+    let scratch = Scratch::new();
+    let [pcap, log] = download(&scratch);
+    let (of_pcap, of_log) = (json(&[&pcap]), json(&[&log]));
+    for found in [&of_pcap, &of_log] {
+        assert_eq!(found["requests"]["exchanges"], 1_024);
+        assert_eq!(found["requests"]["answered"], 1_024);
+        assert_eq!(found["losses"]["round_trip"], 0.0);
+        assert!(found["controllers"].as_array().expect("a list").len() > 30);
+    }
+    assert_eq!(of_pcap["transfers"]["listed"][0]["bytes"], 1 << 20);
+    let median = |found: &Value| {
+        found["requests"]["round_trip"]["p50_us"]
+            .as_f64()
+            .expect("a time")
+    };
+    let ratio = median(&of_pcap) / median(&of_log);
+    assert!((0.9..1.1).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn findings_come_first_and_tables_fit_eighty_columns() {
+    let scratch = Scratch::new();
+    let [pcap, _] = download(&scratch);
+    let ran = carob(&["analyze", &pcap]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let text = ran.stdout();
+    assert!(
+        text.starts_with("2048 messages between 1 client and 1 server in "),
+        "{text}"
+    );
+    for part in [
+        "1024 exchanges of requests: 1024 answered, 0 not.",
+        "No loss: each of 1024 CON transmissions had a reply.",
+        "Block-wise transfers: 1 complete, 0 incomplete",
+        "\ndownload   1048576    1024     1024",
+        "\ndefault ",
+        "\nNext:\n  carob lab compare --link ",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let table = text
+        .lines()
+        .filter(|line| line.contains("  ") && !line.contains("carob"));
+    assert!(table.clone().count() > 20);
+    for line in table {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let all = carob(&["analyze", &pcap, "--all"]);
+    assert!(all.stdout().contains("cocoa-contiki") && !text.contains("cocoa-contiki"));
+}
+
+#[test]
+fn the_link_is_a_file_that_compare_reads_and_so_is_the_capture() {
+    let scratch = Scratch::new();
+    let [pcap, log] = download(&scratch);
+    let (link, page) = (scratch.text("link.toml"), scratch.text("page.html"));
+    let ran = carob(&["analyze", &pcap, "--link-file", &link, "--report", &page]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let text = fs::read_to_string(&link).expect("the link");
+    assert!(
+        text.starts_with("# Fitted to 1024 round trips of "),
+        "{text}"
+    );
+    let keys = text.lines().filter(|line| line.contains(" = "));
+    let comments = text.lines().filter(|line| line.starts_with("# "));
+    assert!(comments.count() > keys.count(), "{text}");
+    let html = fs::read_to_string(&page).expect("the page");
+    assert!(html.contains("<svg") && html.contains("linux-rto-kernel"));
+    let mut answers = Vec::new();
+    for link in [&link, &pcap, &log] {
+        let ran = carob(&["lab", "compare", "--link", link, "--size", "2048", "--json"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let answer: Value = serde_json::from_str(ran.stdout()).expect("an object");
+        assert_eq!(answer["link"]["name"], link.as_str());
+        answers.push(answer["link"]["rtt_us"].clone());
+    }
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[test]
+fn files_that_are_no_captures_are_refused_with_the_next_step() {
+    let scratch = Scratch::new();
+    let text = scratch.with("notes.txt", "no capture\n");
+    let ran = carob(&["analyze", &text]);
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.stderr
+            .contains("not a capture: it begins with 6e 6f 20 63"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("tcpdump -w"), "{}", ran.stderr);
+    let ran = carob(&["analyze", &scratch.text("none.pcap")]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("cannot read"), "{}", ran.stderr);
+    let ran = carob(&["lab", "compare", "--link", &text]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("unknown link"), "{}", ran.stderr);
+    // A capture without a packet.
+    let empty = scratch.text("empty.pcap");
+    let mut header = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+    header.extend([0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 101, 0, 0, 0]);
+    fs::write(&empty, header).expect("a file");
+    let ran = carob(&["analyze", &empty]);
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.stdout().starts_with("No CoAP messages"),
+        "{}",
+        ran.stdout()
+    );
+    let ran = carob(&["lab", "compare", "--link", &empty]);
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.stderr.contains("too few round trips for a link"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn messages_of_dtls_sessions_are_analysed_from_our_own_captures() {
+    let scratch = Scratch::new();
+    let keys = scratch.with("keys.txt", "device:secret\n");
+    let server = Server::with(&["--dtls", "127.0.0.1:0", "--psk-file", &keys]);
+    let pcap = scratch.text("secured.pcapng");
+    let hello = server.over("coaps", "hello");
+    let ran = carob(&[
+        "get",
+        &hello,
+        "--psk-file",
+        &keys,
+        "--psk-identity",
+        "device",
+        "--pcap",
+        &pcap,
+    ]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let found = json(&[&pcap]);
+    assert_eq!(
+        found["contents"]["decrypted"],
+        found["contents"]["messages"]
+    );
+    assert!(found["requests"]["answered"].as_u64() >= Some(1), "{found}");
+}

@@ -1,0 +1,3 @@
+//! `carob analyze`, and `carob lab compare` on captures.
+
+mod commands;
