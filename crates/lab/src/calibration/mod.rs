@@ -16,6 +16,10 @@
 //! judged = 20          # at most so many points have their findings judged
 //! judged_seeds = 10
 //!
+//! [[base]]             # settings before an interpretation was taken over into the scenarios
+//! scenarios = ["networks"]     # of these only; without it of all
+//! set = ["rpl.routing=rpl"]
+//!
 //! [[setting]]
 //! name = "service time"
 //! key = "server.service"
@@ -73,7 +77,7 @@ pub use result::{
     CalibrationResult, CheckResult, Class, FactResult, FindingResult, FindingShare, PointResult,
 };
 use space::Space;
-pub use space::{Point, Search, Setting, SettingValue};
+pub use space::{Base, Point, Search, Setting, SettingValue};
 
 /// The largest deviation of one check that a score takes into account.
 const DEVIATION_MAX: f64 = 10.0;
@@ -119,6 +123,8 @@ pub struct Calibration {
     pub study: String,
     /// Numbers of points and seeds.
     pub search: Search,
+    /// Settings that every point starts from.
+    pub base: Vec<Base>,
     /// The open settings.
     pub settings: Vec<Setting>,
     /// Points that are tried besides the sample.
@@ -159,6 +165,7 @@ impl Calibration {
     ) -> Result<Self, CalibrationError> {
         let Space {
             search,
+            base,
             settings,
             candidates,
         } = space::read(open)?;
@@ -172,6 +179,7 @@ impl Calibration {
         let read = Self {
             study: study.to_owned(),
             search,
+            base,
             settings,
             candidates,
             facts,
@@ -189,6 +197,7 @@ impl Calibration {
         for file in &self.files {
             scenarios.push(read_scenario(file, &[])?);
         }
+        self.check_base()?;
         for setting in &self.settings {
             let of: Vec<&ScenarioFile> = self.files.iter().filter(|f| setting.is_of(f)).collect();
             if of.is_empty() {
@@ -202,7 +211,13 @@ impl Calibration {
                 .iter()
                 .flat_map(|value| of.iter().map(move |file| (value, file)))
             {
-                read_scenario(file, &value.set).map_err(|error| CalibrationError {
+                let set = self.base.iter().filter(|base| base.is_of(file));
+                let set: Vec<String> = set
+                    .flat_map(|base| &base.set)
+                    .chain(&value.set)
+                    .cloned()
+                    .collect();
+                read_scenario(file, &set).map_err(|error| CalibrationError {
                     what: format!("setting \"{}\", {}", setting.name, error.what),
                     ..error
                 })?;
@@ -237,6 +252,55 @@ impl Calibration {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the base is of scenarios, and valid there.
+    fn check_base(&self) -> Result<(), CalibrationError> {
+        for base in &self.base {
+            let mut of = self.files.iter().filter(|file| base.is_of(file)).peekable();
+            if of.peek().is_none() {
+                let names: Vec<&str> = self.files.iter().map(|file| &*file.name).collect();
+                let what = format!("base of {} is of no scenario", base.scenarios.join(", "));
+                let remedy = format!("the scenarios are {}", names.join(", "));
+                return Err(CalibrationError::new(OPEN, what, remedy));
+            }
+            for file in of {
+                read_scenario(file, &base.set).map_err(|error| CalibrationError {
+                    what: format!("base, {}", error.what),
+                    ..error
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a setting in words.
+    pub fn label(&self, setting: usize, index: Option<usize>) -> &str {
+        match index {
+            Some(index) => &self.settings[setting].values[index].label,
+            None if self.base.is_empty() => "as in the scenario",
+            None => "as first chosen",
+        }
+    }
+
+    /// Returns whether the scenarios as they are make the same runs as at a point: whether its
+    /// settings were taken over into their files.
+    pub fn has_taken_over(&self, values: &Point) -> bool {
+        let specs = |file: &ScenarioFile, set: &[String]| {
+            let scenario = Scenario::read(&file.name, &file.text, set).ok()?;
+            let algorithms = scenario.algorithms();
+            let of_cell = |cell| {
+                let specs = algorithms.iter().map(|a| scenario.spec(cell, a, 1));
+                specs
+                    .map(|spec| format!("{spec:?}"))
+                    .collect::<Vec<String>>()
+            };
+            Some(scenario.cells().iter().map(of_cell).collect::<Vec<_>>())
+        };
+        self.files.par_iter().all(|file| {
+            let set = space::set_of(&self.base, &self.settings, values, file);
+            specs(file, &[]).is_some_and(|specs_of| specs(file, &set) == Some(specs_of))
+        })
     }
 
     /// Number of runs that a calibration makes at most.
@@ -360,7 +424,7 @@ impl Calibration {
         Ok(kept)
     }
 
-    /// The scenarios as they are.
+    /// The base, or without one the scenarios as they are.
     fn unchanged(&self) -> Point {
         vec![None; self.settings.len()]
     }
@@ -420,7 +484,7 @@ impl Calibration {
     /// The reason why the values of a point exclude each other.
     fn error_at(&self, values: &Point) -> Option<String> {
         let errors = self.files.iter().filter_map(|file| {
-            let set = space::set_of(&self.settings, values, file);
+            let set = space::set_of(&self.base, &self.settings, values, file);
             Scenario::read(&file.name, &file.text, &set).err()
         });
         errors.map(|error| error.to_string()).next()
@@ -438,7 +502,7 @@ impl Calibration {
         let sets = self
             .files
             .iter()
-            .map(|file| space::set_of(&self.settings, values, file));
+            .map(|file| space::set_of(&self.base, &self.settings, values, file));
         let sets: Vec<Vec<String>> = sets.collect();
         let mut source = Source::default();
         for of in needed {

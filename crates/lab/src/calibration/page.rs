@@ -59,18 +59,22 @@ fn plausible_sentence(
     counted: usize,
 ) -> String {
     if plausible > 0 {
-        let unchanged = result
-            .points
-            .first()
-            .is_some_and(super::PointResult::is_plausible);
+        let first = result.points.first();
+        let unchanged = first.is_some_and(super::PointResult::is_plausible);
+        let start = match (calibration.base.is_empty(), unchanged) {
+            (true, true) => "The scenario files as they are are one of them.",
+            (true, false) => "The scenario files as they are are not among them.",
+            (false, true) => "The settings chosen first are one of them.",
+            (false, false) => "The settings chosen first are not among them.",
+        };
+        let taken_over = if taken_over(calibration, result) {
+            " The scenario files have the settings of the interpretation."
+        } else {
+            ""
+        };
         return format!(
-            "The facts do not exclude {plausible} of {} points. The scenario files as they are {}.\n",
-            result.points.len(),
-            if unchanged {
-                "are one of them"
-            } else {
-                "are not among them"
-            }
+            "The facts do not exclude {plausible} of {} points. {start}{taken_over}\n",
+            result.points.len()
         );
     }
     let best = &result.points[result.interpretation];
@@ -78,15 +82,37 @@ fn plausible_sentence(
     let missed = missed.filter(|(_, fact)| fact.excludes());
     let missed: Vec<&str> = missed.map(|(fact, _)| &*fact.id).collect();
     format!(
-        "**Every point is excluded.** The interpretation violates: {}. Findings are counted at the {counted} points nearest to the facts.\n",
-        missed.join("; ")
+        "**Every point is excluded.** The interpretation violates: {}. Findings are counted at the {counted} points nearest to the facts.{}\n",
+        missed.join("; "),
+        if taken_over(calibration, result) {
+            " The scenario files have the settings of the interpretation."
+        } else {
+            ""
+        }
     )
 }
 
+/// Returns whether there is a base, and the scenario files have the interpretation instead of it.
+fn taken_over(calibration: &Calibration, result: &CalibrationResult) -> bool {
+    let best = &result.points[result.interpretation];
+    !calibration.base.is_empty() && calibration.has_taken_over(&best.values)
+}
+
+/// The heading of the column of the first point.
+fn first_point(calibration: &Calibration) -> &'static str {
+    if calibration.base.is_empty() {
+        "scenario files"
+    } else {
+        "chosen first"
+    }
+}
+
 fn facts(calibration: &Calibration, result: &CalibrationResult) -> String {
-    let mut text = "\n## Baseline facts\n\n| fact | source | condition | scenario files | interpretation | points excluded |\n\
-         | --- | --- | --- | ---: | ---: | ---: |\n"
-        .to_owned();
+    let mut text = format!(
+        "\n## Baseline facts\n\n| fact | source | condition | {} | interpretation | points excluded |\n\
+         | --- | --- | --- | ---: | ---: | ---: |\n",
+        first_point(calibration)
+    );
     let valid: Vec<_> = result.points.iter().filter(|p| p.error.is_none()).collect();
     for (n, fact) in calibration.facts.iter().enumerate() {
         let cases = fact.text.iter().flat_map(|check| &check.cases);
@@ -158,7 +184,7 @@ fn settings(calibration: &Calibration, result: &CalibrationResult) -> String {
             text,
             "| {} | {tried} | {} | {left} | {:.0} % | {} |",
             setting.name,
-            setting.label(best.values[n]),
+            calibration.label(n, best.values[n]),
             share * 100.0,
             setting.reason
         );
@@ -181,9 +207,11 @@ fn findings(
     result: &CalibrationResult,
     texts: &[FindingText],
 ) -> String {
-    let mut text = "| finding | weight | scenario files | interpretation | holds | partly | | depends on | text |\n\
-         | --- | --- | --- | --- | ---: | ---: | --- | --- | --- |\n"
-        .to_owned();
+    let mut text = format!(
+        "| finding | weight | {} | interpretation | holds | partly | | depends on | text |\n\
+         | --- | --- | --- | --- | ---: | ---: | --- | --- | --- |\n",
+        first_point(calibration)
+    );
     for (n, rule) in calibration.findings.iter().enumerate() {
         let words = texts.iter().find(|text| text.id == rule.id);
         for by_table in [false, true] {

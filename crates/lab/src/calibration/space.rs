@@ -63,30 +63,51 @@ pub struct SettingValue {
     pub set: Vec<String>,
 }
 
-/// A value of each setting by its index; `None` leaves the scenarios as they are.
+/// Settings that every point starts from: those of the scenarios before an interpretation was taken
+/// over into them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Base {
+    /// Names of the scenarios it is of; all if empty.
+    #[serde(default)]
+    pub scenarios: Vec<String>,
+    /// Arguments of `--set`.
+    pub set: Vec<String>,
+}
+
+/// A value of each setting by its index; `None` leaves the base as it is.
 pub type Point = Vec<Option<usize>>;
 
 impl Setting {
     /// Returns whether the setting applies to a scenario.
     pub fn is_of(&self, file: &ScenarioFile) -> bool {
-        let name = file.name.strip_suffix(".toml").unwrap_or(&file.name);
-        let names = |wanted: &String| {
-            name.strip_suffix(wanted.as_str())
-                .is_some_and(|before| before.is_empty() || before.ends_with('/'))
-        };
-        self.scenarios.is_empty() || self.scenarios.iter().any(names)
+        are_of(&self.scenarios, file)
     }
+}
 
-    /// The value at an index in words.
-    pub fn label(&self, index: Option<usize>) -> &str {
-        index.map_or("as in the scenario", |index| &self.values[index].label)
+impl Base {
+    /// Returns whether it applies to a scenario.
+    pub fn is_of(&self, file: &ScenarioFile) -> bool {
+        are_of(&self.scenarios, file)
     }
+}
+
+/// Returns whether names, or their absence, include a scenario.
+fn are_of(scenarios: &[String], file: &ScenarioFile) -> bool {
+    let name = file.name.strip_suffix(".toml").unwrap_or(&file.name);
+    let names = |wanted: &String| {
+        name.strip_suffix(wanted.as_str())
+            .is_some_and(|before| before.is_empty() || before.ends_with('/'))
+    };
+    scenarios.is_empty() || scenarios.iter().any(names)
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     search: Search,
+    #[serde(default)]
+    base: Vec<Base>,
     setting: Vec<Spanned<Written>>,
     #[serde(default)]
     candidate: Vec<WrittenCandidate>,
@@ -103,6 +124,7 @@ struct WrittenCandidate {
 /// What `open.toml` holds.
 pub(super) struct Space {
     pub(super) search: Search,
+    pub(super) base: Vec<Base>,
     pub(super) settings: Vec<Setting>,
     /// Points that are tried besides the sample.
     pub(super) candidates: Vec<Point>,
@@ -188,6 +210,7 @@ pub(super) fn read(text: &str) -> Result<Space, CalibrationError> {
         .collect();
     Ok(Space {
         search,
+        base: file.base,
         candidates: candidates?,
         settings,
     })
@@ -286,15 +309,20 @@ fn steps_between(from: &str, to: &str, steps: u32, scale: Scale) -> Result<Vec<S
     Ok((0..steps).map(value).collect())
 }
 
-/// Arguments of `--set` for a scenario at a point.
-pub(super) fn set_of(settings: &[Setting], point: &Point, file: &ScenarioFile) -> Vec<String> {
+/// Arguments of `--set` for a scenario at a point: the base, and over it the point's values.
+pub(super) fn set_of(
+    base: &[Base],
+    settings: &[Setting],
+    point: &Point,
+    file: &ScenarioFile,
+) -> Vec<String> {
+    let base = base.iter().filter(|base| base.is_of(file));
     let chosen = settings.iter().zip(point);
     let of_file = chosen.filter(|(setting, _)| setting.is_of(file));
-    of_file
-        .filter_map(|(setting, index)| index.map(|index| &setting.values[index].set))
-        .flatten()
-        .cloned()
-        .collect()
+    let values =
+        of_file.filter_map(|(setting, index)| index.map(|index| &setting.values[index].set));
+    let all = base.map(|base| &base.set).chain(values).flatten();
+    all.cloned().collect()
 }
 
 /// A number below `limit`.
@@ -446,12 +474,36 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                set_of(&settings, &point, &file(name)).join(","),
+                set_of(&[], &settings, &point, &file(name)).join(","),
                 set,
                 "{name}"
             );
         }
-        assert!(set_of(&settings, &vec![None; 3], &file("clients")).is_empty());
+        assert!(set_of(&[], &settings, &vec![None; 3], &file("clients")).is_empty());
+    }
+
+    #[test]
+    fn a_base_is_under_the_values_of_a_point() {
+        let base =
+            "[[base]]\nscenarios = [\"clients\"]\nset = [\"receive_queue=9\", \"nagle=off\"]";
+        let space = read(&format!("{OPEN_FILE}\n{base}")).expect("it reads");
+        let set = |point: &Point, name: &str| {
+            let file = ScenarioFile {
+                name: name.to_owned(),
+                text: String::new(),
+            };
+            set_of(&space.base, &space.settings, point, &file).join(",")
+        };
+        let point = vec![None, Some(2), None];
+        assert_eq!(
+            set(&point, "retrycount/clients"),
+            "receive_queue=9,nagle=off,receive_queue=100"
+        );
+        assert_eq!(set(&point, "retrycount/others"), "");
+        assert_eq!(
+            set(&vec![None; 3], "clients.toml"),
+            "receive_queue=9,nagle=off"
+        );
     }
 
     #[test]

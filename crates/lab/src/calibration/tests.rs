@@ -100,7 +100,7 @@ fn baseline_facts_find_the_settings_that_made_them() {
         .expect("it runs");
     assert!(runs.into_inner() <= calibration.runs());
     let best = &result.points[result.interpretation];
-    assert_eq!(calibration.settings[0].label(best.values[0]), "60 ms");
+    assert_eq!(calibration.label(0, best.values[0]), "60 ms");
     // Nothing that is measured for one client needs another queue.
     assert_eq!(best.values[1], None);
     // The queue does not matter for one client: both of its values are plausible.
@@ -154,6 +154,39 @@ fn baseline_facts_find_the_settings_that_made_them() {
 }
 
 #[test]
+fn a_base_is_what_an_interpretation_was_chosen_from() {
+    // The scenario has taken over 60 ms, and the search begins at 20 ms as before.
+    let base = "[[base]]\nset = [\"server.service=20 ms\"]\n";
+    let open = format!("{OPEN_FILE}{base}");
+    let with = |scenario: &str| {
+        let files = vec![ScenarioFile {
+            name: "scenarios/server.toml".to_owned(),
+            text: scenario.to_owned(),
+        }];
+        let none: Facts<'_> = &|_, _| None;
+        let findings = rule::read(RULES, none).expect("rules that read");
+        Calibration::read("mine", &open, BASELINE_FILE, findings, files, none).expect("it reads")
+    };
+    let before = calibration(OPEN_FILE, BASELINE_FILE).expect("it reads");
+    let after = with(&SCENARIO.replace("service = \"20 ms\"", "service = \"60 ms\""));
+    let result = after.run("", None, || {}).expect("it runs");
+    let without = before.run("", None, || {}).expect("it runs");
+    assert_eq!(result.points, without.points);
+    let best = &result.points[result.interpretation];
+    assert_eq!(after.label(0, best.values[0]), "60 ms");
+    assert_eq!(after.label(1, best.values[1]), "as first chosen");
+    assert!(after.has_taken_over(&best.values));
+    assert!(!with(SCENARIO).has_taken_over(&best.values));
+    let page = markdown(&after, &result, &[], "Me 2026", "mine.svg");
+    for line in [
+        "The settings chosen first are not among them. The scenario files have the settings of the interpretation.",
+        "| finding | weight | chosen first | interpretation |",
+    ] {
+        assert!(page.contains(line), "{line}\n{page}");
+    }
+}
+
+#[test]
 fn facts_that_no_point_meets_are_named() {
     let impossible = BASELINE_FILE.replace("about = 0.69", "about = 69");
     let calibration = calibration(OPEN_FILE, &impossible).expect("it reads");
@@ -192,6 +225,16 @@ fn wrong_files_are_explained() {
             ),
             BASELINE_FILE.to_owned(),
             "open.toml: setting \"queue\" is of no scenario",
+        ),
+        (
+            format!("{OPEN_FILE}[[base]]\nset = [\"server.service=20\"]"),
+            BASELINE_FILE.to_owned(),
+            "open.toml: base, scenarios/server.toml: ",
+        ),
+        (
+            format!("{OPEN_FILE}[[base]]\nscenarios = [\"other\"]\nset = []"),
+            BASELINE_FILE.to_owned(),
+            "open.toml: base of other is of no scenario",
         ),
         (
             OPEN_FILE.to_owned(),

@@ -169,7 +169,14 @@ fn show(subject: &Subject, result: &CalibrationResult, from_store: bool) {
     say("\nBaseline facts:");
     let mut facts = table(&[
         ("fact", Left),
-        ("scenario files", Right),
+        (
+            if calibration.base.is_empty() {
+                "scenario files"
+            } else {
+                "chosen first"
+            },
+            Right,
+        ),
         ("interpretation", Right),
         ("excludes", Right),
     ]);
@@ -208,7 +215,7 @@ fn show(subject: &Subject, result: &CalibrationResult, from_store: bool) {
     for ((n, setting), share) in calibration.settings.iter().enumerate().zip(sensitivity) {
         settings.add(vec![
             setting.name.clone(),
-            setting.label(best.values[n]).to_owned(),
+            calibration.label(n, best.values[n]).to_owned(),
             format!("{:.0} %", share * 100.0),
         ]);
     }
