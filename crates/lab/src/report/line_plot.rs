@@ -354,9 +354,9 @@ mod tests {
                 let all = [1.0, 10.0, 25.0, 50.0, 75.0, 100.0];
                 assert!(panel.lines.iter().all(|line| clients(line) == all));
             }
-            // One request each: 100 clients cannot be faster than the server.
+            // One request each: 100 clients cannot be faster than the link, which takes 62.4 ms a packet.
             let most = panels[0].points().map(|p| p.1).fold(0.0, f64::max);
-            assert!(most > 20.0 && most < 50.0, "{most}");
+            assert!(most > 8.0 && most < 16.1, "{most}");
             let svg = figure(&CLIENTS, outcome, &outcome.rows())
                 .expect("a figure")
                 .svg;
