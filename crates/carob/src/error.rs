@@ -28,7 +28,7 @@ pub enum OpenError {
     },
     /// The socket cannot join a multicast group, or has not the settings for outgoing multicast
     /// messages.
-    #[error("no groups at {address}")]
+    #[error("cannot join groups at {address}")]
     Groups {
         /// The socket's address.
         address: SocketAddr,
@@ -72,7 +72,7 @@ pub enum OpenError {
         problem: &'static str,
     },
     /// The server has no address.
-    #[error("nothing to listen on")]
+    #[error("no address to listen at")]
     Nowhere,
 }
 
@@ -96,7 +96,7 @@ impl OpenError {
             },
             Self::Address { .. } => Some("write it as IP:PORT, such as [::]:5683"),
             Self::Nowhere => Some("give it an address, or a socket"),
-            Self::Sockets { .. } => Some("take one socket"),
+            Self::Sockets { .. } => Some("use one socket"),
             #[cfg(any(feature = "dtls", feature = "tls"))]
             Self::Tls { .. } => Some("give the chain of certificates and its key as PEM"),
             Self::Resource { .. } | Self::Entropy(_) => None,
@@ -335,7 +335,7 @@ impl Error {
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Uri { .. } => Some("write it as coap://HOST[:PORT]/PATH[?QUERY]"),
-            Self::InsecureProxy { .. } => Some("ask it over coaps+tcp:// or coaps+ws://"),
+            Self::InsecureProxy { .. } => Some("use coaps+tcp:// or coaps+ws://"),
             Self::Resolve { .. } => {
                 Some("check the name's spelling, or use the address itself: coap://192.0.2.1/")
             }
@@ -345,8 +345,8 @@ impl Error {
                 Some("no CoAP server listens on that port (the usual one is 5683)")
             }
             Self::Unreachable { source, .. } if is_untrusted(source) => Some(
-                "the server's certificate must be for this name, not a CA's own, and issued by who \
-                 is trusted here",
+                "the server's certificate must be for this name, not a CA's own, and issued by a \
+                 trusted CA",
             ),
             #[cfg(feature = "dtls")]
             Self::Handshake { source, .. } => Some(source.remedy()),
@@ -370,7 +370,7 @@ impl Error {
             Self::Failed {
                 failure: Failure::Disconnected(_) | Failure::SessionEnded(_),
                 ..
-            } => Some("the request may or may not have been done; ask again if that does no harm"),
+            } => Some("the request may have been executed; repeat it if that does no harm"),
             Self::Failed {
                 failure: Failure::Body(_),
                 ..
@@ -379,8 +379,8 @@ impl Error {
                 source: RequestError::BadAddress,
                 ..
             } => Some(
-                "the unspecified address and port 0 cannot be asked, a group only with a gathering \
-                 over UDP",
+                "the unspecified address and port 0 are no destinations, and a group needs a \
+                 multicast request over UDP",
             ),
             Self::NotSent {
                 source:

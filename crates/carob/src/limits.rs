@@ -65,20 +65,20 @@ type OfDriver = (
 const OF_DRIVERS: &[OfDriver] = &[
     (
         "handlers",
-        "Handlers of a server that run at once. At it, requests are answered 5.03. Fixed content does \
+        "Handlers of a server that run at once. At the limit, requests are answered 5.03. Fixed content does \
          not count.",
         |settings| settings.handlers.unwrap_or(HANDLERS),
         |settings, value| settings.handlers = Some(value),
     ),
     (
         "sessions",
-        "DTLS sessions, without handshakes. At it, the least recently used is closed.",
+        "DTLS sessions, without handshakes. At the limit, the least recently used is closed.",
         |settings| settings.sessions.sessions,
         |settings, value| settings.sessions = settings.sessions.sessions(value),
     ),
     (
         "handshakes",
-        "Handshakes in progress, of DTLS at one socket, or of TLS and WebSocket at another. At it, the \
+        "Handshakes in progress, of DTLS at one socket, or of TLS and WebSocket at another. At the limit, the \
          oldest is dropped; at a source's share of it, the oldest of that source.",
         |settings| settings.sessions.handshakes,
         |settings, value| settings.sessions = settings.sessions.handshakes(value),
@@ -100,7 +100,7 @@ const OF_DRIVERS: &[OfDriver] = &[
     (
         "handshake_work",
         "Percent of a socket's processor time for handshakes that peers begin, of DTLS, TLS and WebSocket, in \
-         the long run, above a burst of 0.25 s. At it, DTLS ClientHellos get no reply (their clients \
+         the long run, above a burst of 0.25 s. At the limit, DTLS ClientHellos get no reply (their clients \
          retransmit them), and connections are closed, so that peers with a session or a connection are \
          served. 100: all of it.",
         |settings| settings.sessions.handshake_work.into(),

@@ -98,23 +98,23 @@ const NB_IOT: Values = Values {
     reasons: &[
         sourced(
             "ACK_TIMEOUT",
-            "for slow networks the profile of DTLS for the IoT starts at 9 s; a device that sleeps between pages is \
-             reached within 10.24 s at most; 10 s were too short for some networks of Nordic's customers",
+            "the DTLS profile for the IoT starts at 9 s in slow networks; paging reaches a sleeping device within \
+             10.24 s; 10 s were too short in some networks of Nordic's customers",
             "RFC 7925 11; 3GPP TS 36.331, defaultPagingCycle-r13; nrfconnect/sdk-nrf pull request 2498",
         ),
         chosen(
             "MAX_RETRANSMIT",
-            "adaptive timers are short, so that 4 copies do not outlast a fade of 10 s; more than 5 would outlast what a \
-             peer remembers",
+            "adaptive timers are short, so that 4 retransmissions end within a fade of 10 s; more than 5 would \
+             exceed the deduplication lifetime of a peer",
         ),
         chosen(
             "controller",
-            "of those tried on the thesis's link it recovers fastest from losses, and sends next to no copy in vain where \
-             round trips reach ten seconds",
+            "of the controllers tried on the thesis's link it recovers fastest from losses, with almost no spurious \
+             retransmissions at round-trip times of ten seconds",
         ),
         sourced(
             "block size",
-            "a block crosses in one packet of the link's MTU of 296 B",
+            "a block fits one packet of the link's MTU of 296 B",
             "Pesola 2020, 4.1",
         ),
     ],
@@ -136,16 +136,16 @@ const LTE_M: Values = Values {
         ),
         chosen(
             "MAX_RETRANSMIT",
-            "adaptive timers are short, so that 4 copies do not outlast a fade of 10 s; more than 6 would outlast what a \
-             peer remembers",
+            "adaptive timers are short, so that 4 retransmissions end within a fade of 10 s; more than 6 would \
+             exceed the deduplication lifetime of a peer",
         ),
         chosen(
             "controller",
-            "its backoff triples short timers, so that it gives up less in fades than those that are faster otherwise",
+            "its backoff triples short timers, so that it gives up less often in fades than controllers that are otherwise faster",
         ),
         chosen(
             "block size",
-            "the default; packets of 1280 B and more cross whole",
+            "the default; packets of 1280 B and more are not fragmented",
         ),
     ],
 };
@@ -160,17 +160,17 @@ const THREAD: Values = Values {
     reasons: &[
         sourced(
             "ACK_TIMEOUT",
-            "the default, which OpenThread keeps; children that sleep must poll more often than that",
+            "the default, which OpenThread keeps; sleepy children must poll more often",
             "RFC 7252 4.8; OpenThread, otCoapTxParameters",
         ),
         sourced(
             "MAX_RETRANSMIT",
-            "the default: more copies brought no more messages through a loaded mesh",
+            "the default: more retransmissions did not deliver more messages through a loaded mesh",
             "RFC 7252 4.8",
         ),
         chosen(
             "controller",
-            "of those tried in a mesh of 22 nodes it has the shortest delays, for some per cent more copies",
+            "of the controllers tried in a mesh of 22 nodes it has the shortest delays, with a few per cent more retransmissions",
         ),
         sourced(
             "block size",
@@ -195,13 +195,13 @@ const LAN: Values = Values {
         ),
         chosen(
             "MAX_RETRANSMIT",
-            "from a timer of 200 ms on, the 8th copy leaves after 51 s, so that an access point may be away for that \
-             long; more than 8 would outlast what a peer remembers",
+            "from a timer of 200 ms on, the 8th retransmission leaves after 51 s, which bridges the outage of an \
+             access point; more than 8 would exceed the deduplication lifetime of a peer",
         ),
         chosen(
             "controller",
             "its timers are 200 ms at least, more than the 100 ms after which servers send an empty ACK, so that an \
-             answer that takes its time now and then makes no copies; where none does, cocoa-03 recovers sooner",
+             occasional slow response causes no retransmission; without slow responses cocoa-03 recovers sooner",
         ),
         chosen("block size", "the default and the maximum"),
     ],

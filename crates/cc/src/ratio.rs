@@ -86,7 +86,7 @@ pub struct RatioError;
 
 impl fmt::Display for RatioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a ratio: write a decimal (\"1.5\") or a fraction (\"1/8\")")
+        f.write_str("expected a ratio: a decimal (\"1.5\") or a fraction (\"1/8\")")
     }
 }
 

@@ -17,10 +17,7 @@ use crate::stream_config::StreamConfig;
 /// Configuration of an endpoint.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each says of one thing whether it is done"
-)]
+#[allow(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct Config {
     /// The default controller of a peer.
     pub controller: CongestionControl,
@@ -73,7 +70,7 @@ pub struct Config {
     pub understood: &'static [OptionNumber],
     /// Proxying: the application is a [proxy](crate::proxy). It then receives requests with
     /// Proxy-Uri or Proxy-Scheme, and messages with unrecognized critical options that are safe to
-    /// forward ([`not_to_be_overlooked`](crate::endpoint::Endpoint::not_to_be_overlooked)). Default
+    /// forward ([`unsupported_critical_option`](crate::endpoint::Endpoint::unsupported_critical_option)). Default
     /// off: proxy requests are rejected (5.05), and such options (4.02).
     pub forwards: bool,
     /// Multicast requests (RFC 7252 8.1). Default off:

@@ -254,7 +254,7 @@ impl Context {
     /// Returns whether peers have proven their addresses: by a handshake of TCP or DTLS (RFC 6347
     /// 4.2.1).
     #[inline]
-    pub(crate) fn proves_addresses(&self) -> bool {
+    pub(crate) fn transport_validates_addresses(&self) -> bool {
         self.is_stream() || self.config.secured
     }
 

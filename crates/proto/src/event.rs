@@ -193,26 +193,32 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TimedOut { copies: 1 } => f.write_str("no answer to the only copy sent"),
-            Self::TimedOut { copies } => write!(f, "no answer to any of {copies} copies sent"),
-            Self::NoResponse => f.write_str("the request arrived but was never answered"),
+            Self::TimedOut { copies: 1 } => f.write_str("no reply to the only transmission"),
+            Self::TimedOut { copies } => write!(f, "no reply to any of {copies} transmissions"),
+            Self::NoResponse => {
+                f.write_str("the request was acknowledged, but no response arrived")
+            }
             Self::DeadlinePassed => f.write_str("the deadline passed"),
             Self::Reset => f.write_str("the peer refused the message (RST)"),
             Self::Unreachable => f.write_str("the peer cannot be reached"),
             Self::Disconnected(why) => write!(f, "{why}"),
             Self::SessionEnded(why) => write!(f, "{why}"),
             Self::UnknownOption(number) => {
-                write!(f, "the response needs option {} to be understood", number.0)
+                write!(
+                    f,
+                    "the response has the unrecognized critical option {}",
+                    number.0
+                )
             }
-            Self::NotNow(code) => write!(f, "the server answered {code}"),
+            Self::NotNow(code) => write!(f, "the server responded with {code}"),
             Self::Body(error) => write!(f, "{error}"),
             Self::BadBlock => f.write_str("the response has a malformed block option"),
-            Self::Interrupted(code) => write!(f, "the server broke the transfer off with {code}"),
+            Self::Interrupted(code) => write!(f, "the server aborted the transfer with {code}"),
             Self::CutShort { taken } => write!(
                 f,
-                "the server took the first {taken} bytes of the body for the whole of it"
+                "the server took the first {taken} bytes for the complete body"
             ),
-            Self::QueueFull => f.write_str("too many messages wait for this peer"),
+            Self::QueueFull => f.write_str("the send queue of this peer is full"),
             Self::Encode(error) => write!(f, "the message cannot be built: {error}"),
             Self::Options(error) => write!(f, "the response's options are too large: {error}"),
             Self::ShutDown => f.write_str("the endpoint was shut down"),
@@ -251,16 +257,18 @@ pub enum RequestError {
 impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::RequestsFull => f.write_str("too many requests under way"),
-            Self::QueueFull => f.write_str("too many messages wait for this peer"),
+            Self::RequestsFull => f.write_str("too many requests in progress"),
+            Self::QueueFull => f.write_str("the send queue of this peer is full"),
             Self::PeersFull => f.write_str("too many peers in use"),
             Self::NotARequest => f.write_str("the code is not a request method"),
             Self::NotObservable => {
-                f.write_str("only GET and FETCH, its body at hand, can observe a resource")
+                f.write_str("only GET, and FETCH with a complete body, can observe a resource")
             }
             Self::PayloadNotAllowed => f.write_str("a request with this method has no payload"),
-            Self::BadAddress => f.write_str("the address cannot be sent to"),
-            Self::NotForGroups(number) => write!(f, "a request to a group has no {number} option"),
+            Self::BadAddress => f.write_str("invalid destination address"),
+            Self::NotForGroups(number) => {
+                write!(f, "a multicast request cannot have option {number}")
+            }
             Self::Encode(error) => write!(f, "the request cannot be built: {error}"),
         }
     }
@@ -297,16 +305,16 @@ pub enum Disconnect {
 impl fmt::Display for Disconnect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotMade => "the connection could not be made",
+            Self::NotMade => "the connection could not be established",
             Self::Closed => "the peer closed the connection",
-            Self::Broken => "the connection broke",
+            Self::Broken => "the connection was lost",
             Self::AbortedByPeer => "the peer aborted the connection",
-            Self::BadMessage => "what the peer sent cannot be understood",
-            Self::NoCsm => "the peer sent no CSM, which comes first",
+            Self::BadMessage => "the peer sent an invalid message",
+            Self::NoCsm => "the first message of the peer was not a CSM",
             Self::Dead => "the peer was silent for too long",
             Self::Idle => "the connection was idle",
             Self::Released => "the connection was released",
-            Self::NoRoom => "there is no room for another connection",
+            Self::NoRoom => "the connection table is full",
         })
     }
 }
@@ -331,10 +339,10 @@ impl fmt::Display for SessionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Closed => "the peer closed the session",
-            Self::Broken => "the peer broke the session off",
-            Self::Replaced => "another session has taken the place of the one it was sent in",
-            Self::Silent => "the peer has fallen silent, and its session was given up",
-            Self::Idle => "the session was closed to make room, or for want of use",
+            Self::Broken => "the peer aborted the session",
+            Self::Replaced => "the session was replaced by a new one",
+            Self::Silent => "the peer stopped responding, and its session was closed",
+            Self::Idle => "the session was evicted or idle",
         })
     }
 }

@@ -60,10 +60,10 @@ limits! {
     /// an IPv6 address, a port, a token and Message ID of its own client's, a time, a number and a
     /// MAC.
     token_bytes: 64,
-    /// Peers whose support of tokens longer than 8 bytes is known. At it, the oldest entry is
+    /// Peers whose support of tokens longer than 8 bytes is known. At the limit, the oldest entry is
     /// evicted and its peer tested again.
     token_peers: 4_096,
-    /// Peers that messages originate to. At it, the least recently used is evicted, unvalidated
+    /// Peers that messages originate to. At the limit, the least recently used is evicted, unvalidated
     /// ones first. If all are in use or were sent to within EXCHANGE_LIFETIME, new requests fail
     /// with `PeersFull`.
     peers: 65_536,
@@ -71,63 +71,63 @@ limits! {
     requests: 65_536,
     /// Messages waiting for one peer. At it: `QueueFull`.
     queue: 1_024,
-    /// Received requests without a response yet. At it, CON requests are answered 5.03 and NON
+    /// Received requests without a response yet. At the limit, CON requests are answered 5.03 and NON
     /// requests dropped.
     incoming: 16_384,
     /// Bytes of those requests. Likewise.
     incoming_bytes: 64 << 20,
-    /// Separate responses waiting to be sent or acknowledged. At it, further ones are sent once as
+    /// Separate responses waiting to be sent or acknowledged. At the limit, further ones are sent once as
     /// NON and not kept; over a connection they are dropped.
     responses: 65_536,
-    /// Idempotent messages kept to detect duplicates. At it, the oldest is evicted.
+    /// Idempotent messages kept to detect duplicates. At the limit, the oldest is evicted.
     dedup_idempotent: 16_384,
-    /// Non-idempotent messages kept to detect duplicates. At it, new ones are answered 5.03. Up to
+    /// Non-idempotent messages kept to detect duplicates. At the limit, new ones are answered 5.03. Up to
     /// half of it also holds the last blocks of request bodies; beyond that they count as
     /// idempotent.
     dedup_non_idempotent: 65_536,
-    /// Request bodies being received block by block. At it, new ones are answered 5.03.
+    /// Request bodies being received block by block. At the limit, new ones are answered 5.03.
     uploads: 1_024,
     /// Bytes of one request body. Beyond it: 4.13 with the limit in Size1.
     upload_bytes: 16 << 20,
     /// Bytes of all request bodies, from their first block until their response. Beyond it: 5.03.
     all_upload_bytes: 64 << 20,
-    /// Response bodies cached while peers read them. At it, the least recently used is evicted.
+    /// Response bodies cached while peers read them. At the limit, the least recently used is evicted.
     bodies: 1_024,
-    /// Bytes of all those bodies. At it, likewise.
+    /// Bytes of all those bodies. At the limit, likewise.
     body_bytes: 64 << 20,
     /// Bytes of a response body reassembled for the application. Beyond it the request fails with
     /// `TooLarge`; larger bodies can be streamed.
     download_bytes: 64 << 20,
     /// Blocks of one body in flight at most, regardless of the controller.
     blocks_in_flight: 64,
-    /// Observers of this endpoint's resources, all peers together. At it, a registration gets the
+    /// Observers of this endpoint's resources, all peers together. At the limit, a registration gets the
     /// representation but no notifications (RFC 7641 4.1).
     observers: 32_768,
-    /// Observations of this endpoint's resources by one peer. At it, likewise.
+    /// Observations of this endpoint's resources by one peer. At the limit, likewise.
     observers_of_peer: 256,
     /// Bytes of the requests of observers, equal ones counted once, and of their tokens longer than
-    /// 8 bytes. At it, likewise.
+    /// 8 bytes. At the limit, likewise.
     observer_bytes: 16 << 20,
     /// With [`NotificationQueue::Queue`](crate::endpoint::NotificationQueue::Queue), notifications
-    /// queued for one peer, at least 1. At it, a new one is dropped.
+    /// queued for one peer, at least 1. At the limit, a new one is dropped.
     notifications_of_peer: 10,
     /// With [`NotificationQueue::Queue`](crate::endpoint::NotificationQueue::Queue), notifications
     /// queued, all peers together. Likewise, except for a peer with an empty queue.
     notifications: 1_000,
-    /// Validated addresses. At it, the least recently used is evicted and must be validated again.
+    /// Validated addresses. At the limit, the least recently used is evicted and must be validated again.
     validated: 16_384,
-    /// Resources paused after a 4.29 of their server, all peers together. At it, expired entries
+    /// Resources paused after a 4.29 of their server, all peers together. At the limit, expired entries
     /// are evicted; a further resource is not paused.
     pauses: 1_024,
-    /// Responses to multicast requests waiting for their random delay. At it, others are not sent.
+    /// Responses to multicast requests waiting for their random delay. At the limit, others are not sent.
     delayed_responses: 1_024,
-    /// Responses to one multicast request of this endpoint. At it, further ones are dropped.
+    /// Responses to one multicast request of this endpoint. At the limit, further ones are dropped.
     multicast_responses: 4_096,
-    /// Connections, where peers are connections. At it, the least recently used is closed; if all
+    /// Connections, where peers are connections. At the limit, the least recently used is closed; if all
     /// are in use, a new one is refused. On Linux drivers lower it to what RLIMIT_NOFILE leaves
     /// after a reserve of a quarter.
     connections: 16_384,
-    /// Bytes of incomplete messages on all connections. At it, the connection whose message would
+    /// Bytes of incomplete messages on all connections. At the limit, the connection whose message would
     /// exceed it is aborted.
     partial_bytes: 64 << 20,
     /// Bytes waiting to be written on all connections. Beyond it, drivers that track them end
@@ -135,7 +135,7 @@ limits! {
     unsent_bytes: 64 << 20,
     /// Percent of a shared table that one source may hold: of received requests, non-idempotent
     /// messages, bodies in both directions, observations, connections and their incomplete
-    /// messages; in a server, of handlers and handshakes, too. At it, the source is treated as at
+    /// messages; in a server, of handlers and handshakes, too. At the limit, the source is treated as at
     /// the table's limit. 100: all of it.
     source_share: 50,
     /// Bits of an IPv6 address that identify a source; of IPv4 addresses, all do, and the port
@@ -151,7 +151,7 @@ limits! {
     request_rate: 0,
     /// Requests of one source at once, before its rate counts.
     request_burst: 1_000,
-    /// Sources with rate limit state. At it, the least recently used is evicted, unvalidated ones
+    /// Sources with rate limit state. At the limit, the least recently used is evicted, unvalidated ones
     /// first.
     sources: 16_384,
     /// Seconds of Max-Age in a 5.03, randomized up to twice as many, so that clients rejected

@@ -90,7 +90,7 @@ impl Context {
     }
 
     /// Adapts the stored reply to this retransmission of its request.
-    pub(crate) fn answer_this_copy(&self, answer: &mut Vec<u8>, copy: &MessageView<'_>) {
+    pub(crate) fn set_reply_count(&self, answer: &mut Vec<u8>, copy: &MessageView<'_>) {
         let Ok(first) = MessageView::parse(answer) else {
             return; // there is none
         };

@@ -75,7 +75,7 @@ impl Drop for Cancel {
 
 impl RequestFailure {
     /// The error an application gets.
-    pub(super) fn for_people(self, peer: SocketAddr) -> Error {
+    pub(super) fn into_public(self, peer: SocketAddr) -> Error {
         let failure = match self.why {
             FailureCause::Refused(source) => return Error::NotSent { peer, source },
             FailureCause::Failure(failure) => failure,
@@ -101,7 +101,7 @@ impl RequestFailure {
                         Some(number) => io::Error::from_raw_os_error(number),
                         None => io::Error::other(error),
                     },
-                    _ => io::Error::other("the network says so"),
+                    _ => io::Error::other("reported by the network"),
                 };
                 Error::Unreachable { peer, source }
             }

@@ -459,7 +459,7 @@ async fn ping_address(
     handle.command(Command::Ping(ping)).await;
     match answer.wait().await {
         Some(Ok(round_trip)) => Ok(round_trip),
-        Some(Err(failed)) => Err(failed.for_people(peer)),
+        Some(Err(failed)) => Err(failed.into_public(peer)),
         None => Err(Error::Closed),
     }
 }

@@ -66,7 +66,7 @@ impl MulticastResponses {
                 after: received.after,
                 origin: Origin::Network,
             }),
-            Err(failed) => Err(failed.for_people(peer)),
+            Err(failed) => Err(failed.into_public(peer)),
         }))
     }
 }

@@ -177,7 +177,7 @@ impl Observation {
         let update = match heard {
             Some(ObservationUpdate::State(received)) => Ok(Update::State(self.reply(received))),
             Some(ObservationUpdate::Stale(failed)) => {
-                let error = failed.map(|failed| failed.for_people(self.peer));
+                let error = failed.map(|failed| failed.into_public(self.peer));
                 Ok(Update::Stale(error))
             }
             Some(ObservationUpdate::Ended(received)) => {
@@ -186,7 +186,7 @@ impl Observation {
             }
             Some(ObservationUpdate::Failed(failed)) => {
                 self.cancel.ended = true;
-                Err(failed.for_people(self.peer))
+                Err(failed.into_public(self.peer))
             }
             None => {
                 self.cancel.ended = true;

@@ -178,7 +178,7 @@ impl BodyStream {
             }
             Some(Err(failed)) => {
                 self.cancel.ended = true;
-                Err(failed.for_people(self.peer))
+                Err(failed.into_public(self.peer))
             }
             None => {
                 self.cancel.ended = true;

@@ -137,7 +137,7 @@ impl RequestBuilder {
     /// 5.7.2).
     ///
     /// The request carries Proxy-Scheme for a URI with a CoAP scheme
-    /// ([`carob_proto::proxy::ask_for`]), and Proxy-Uri for any other, such as `http://`.
+    /// ([`carob_proto::proxy::options_for_proxy`]), and Proxy-Uri for any other, such as `http://`.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Discovery at a reverse-proxy: the link lists of its origins, rewritten to its own paths.
 //!
-//! The routes alone would tell a client nothing of what is behind them, so the lists are merged. An
-//! origin that does not answer soon is left out.
+//! The routes alone do not show the resources behind them, so the lists are merged. An origin
+//! without a response within the timeout is left out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,35 +13,35 @@ use carob_proto::message::Response;
 use carob_proto::proxy::Route;
 use futures_util::future::join_all;
 
-use super::passing::Passing;
+use super::forwarder::Forwarder;
 use crate::server::{Request, Resource};
 
-/// Where the list is (RFC 6690 7.1).
+/// Path of the link list (RFC 6690 7.1).
 pub(super) const PATH: &str = "/.well-known/core";
-/// Time that an origin has for its list.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of an origin's list at most; a longer one is left out.
+/// Timeout of a request for an origin's list.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest list of an origin, in bytes; a longer one is left out.
 const LIST_BYTES: usize = 64 << 10;
-/// Proxies that a request for lists passes at most: where several ask each other, it multiplies at
-/// each.
+/// Hop-Limit of requests for lists. Among proxies that list each other, requests multiply at each
+/// hop.
 const HOPS: u8 = 4;
 /// Longest freshness of the joint list: an origin that was left out may be back.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The merged list.
-pub(super) fn resource(passing: Arc<Passing>, routes: Vec<Route>) -> Resource {
+pub(super) fn resource(forwarder: Arc<Forwarder>, routes: Vec<Route>) -> Resource {
     let routes = Arc::new(routes);
     let list = move |request: Request| {
-        let (passing, routes) = (Arc::clone(&passing), Arc::clone(&routes));
-        async move { list(&passing, &routes, &request).await }
+        let (forwarder, routes) = (Arc::clone(&forwarder), Arc::clone(&routes));
+        async move { list(&forwarder, &routes, &request).await }
     };
     Resource::new()
         .get_as(ContentFormat::LINK_FORMAT, list)
         .unlisted()
 }
 
-async fn list(passing: &Passing, routes: &[Route], request: &Request) -> Response {
-    let hops = passing
+async fn list(forwarder: &Forwarder, routes: &[Route], request: &Request) -> Response {
+    let hops = forwarder
         .hop_limit(request.options())
         .map(|hops| hops.min(HOPS));
     // Each origin once, whatever routes lead there.
@@ -52,10 +52,10 @@ async fn list(passing: &Passing, routes: &[Route], request: &Request) -> Respons
     let mut lists: BTreeMap<String, Option<String>> = BTreeMap::new();
     if let Ok(hops) = hops {
         lists.extend(routes.iter().map(|route| (origin(route), None)));
-        let asked = lists.iter_mut().map(|(origin, list)| async move {
-            *list = ask(passing, origin, hops).await;
+        let requests = lists.iter_mut().map(|(origin, list)| async move {
+            *list = fetch(forwarder, origin, hops).await;
         });
-        join_all(asked).await;
+        join_all(requests).await;
     }
     let mut writer = LinkWriter::new();
     for route in routes {
@@ -94,15 +94,15 @@ async fn list(passing: &Passing, routes: &[Route], request: &Request) -> Respons
         .with_max_age(MAX_AGE)
 }
 
-/// An origin's list, if it can be had.
-async fn ask(passing: &Passing, origin: &str, hops: u8) -> Option<String> {
+/// Requests an origin's list; `None` without a usable response.
+async fn fetch(forwarder: &Forwarder, origin: &str, hops: u8) -> Option<String> {
     let uri: Uri = format!("{origin}{PATH}").parse().ok()?;
-    let request = passing
+    let request = forwarder
         .lists()
         .get(uri)
         .accept(ContentFormat::LINK_FORMAT)
         .uint_option(OptionNumber::HOP_LIMIT, hops.into())
-        .timeout(PATIENCE);
+        .timeout(TIMEOUT);
     let reply = request.send().await.ok()?;
     let usable = reply.code == Code::CONTENT && reply.bytes().len() <= LIST_BYTES;
     reply.text().filter(|_| usable).map(str::to_owned)

@@ -27,16 +27,15 @@
 //!
 //! [`Allow`] is a pattern of hosts that a forward-proxy may contact; [`ProxyLimits`] are the
 //! proxy's own limits.
-// Modules: `allow` holds the hosts that a forward-proxy may reach, `names` the names of the proxy
-// itself; `passing` forwards a request to its origin and the response back, `following` forwards
-// notifications, `links` merges the origins' `/.well-known/core`. `carob_proto::proxy`
-// transforms the messages.
+// Modules: `allow` has the rules of a forward-proxy, `names` the proxy's own names; `forwarder`
+// forwards requests and responses, `observe_relay` notifications; `links` merges the origins'
+// `/.well-known/core`. `carob_proto::proxy` transforms the messages.
 
 mod allow;
-mod following;
+mod forwarder;
 mod links;
 mod names;
-mod passing;
+mod observe_relay;
 
 use std::io;
 use std::net::SocketAddr;
@@ -53,9 +52,9 @@ use crate::runtime::ShutdownOutcome;
 use crate::server::{Forward, Resource, Server, ServerBuilder};
 
 pub use allow::{Allow, AllowError};
-use following::Following;
+use forwarder::{Forwarder, Upstream};
 use names::Names;
-use passing::{Passing, Way};
+use observe_relay::ObserveRelay;
 
 /// Limits of a proxy, each with the behaviour at the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +127,7 @@ pub struct ProxyUsage {
 #[derive(Debug)]
 pub struct Proxy {
     server: Server,
-    passing: Arc<Passing>,
+    forwarder: Arc<Forwarder>,
 }
 
 /// Builder of a [`Proxy`], from [`Proxy::builder`].
@@ -190,7 +189,7 @@ impl Proxy {
     /// its tables. Requests made with it bypass the limits, the cache and the patterns of the
     /// proxy.
     pub fn origins(&self) -> Client {
-        self.passing.client()
+        self.forwarder.client()
     }
 
     /// Sets the controller and the transmission parameters of one origin; see [`Client::set_peer`].
@@ -204,7 +203,7 @@ impl Proxy {
 
     /// Returns the current usage.
     pub fn usage(&self) -> ProxyUsage {
-        self.passing.usage()
+        self.forwarder.usage()
     }
 
     /// Waits until both sides have stopped.
@@ -345,7 +344,7 @@ impl ProxyBuilder {
         let counting =
             [&config, &origin_config].map(|config| config.engine.retransmission_count_option);
         let client = Client::builder().config(origin_config).open()?;
-        let passing = Arc::new(Passing::new(
+        let forwarder = Arc::new(Forwarder::new(
             client,
             limits,
             share_secure,
@@ -357,18 +356,18 @@ impl ProxyBuilder {
             ..Names::default()
         });
         if !routes.is_empty() {
-            let links = links::resource(Arc::clone(&passing), routes.clone());
+            let links = links::resource(Arc::clone(&forwarder), routes.clone());
             server = server.resource(links::PATH, links);
         }
         for route in routes {
             let at = route.prefix.join("/");
-            let resource = resource(&passing, Way::Route(route));
+            let resource = resource(&forwarder, Upstream::Route(route));
             server = match at.as_str() {
                 "" => server.fallback(resource),
                 at => server.resource(&format!("/{at}/*"), resource),
             };
         }
-        let forward = (!allow.is_empty()).then(|| resource(&passing, Way::Forward(allow)));
+        let forward = (!allow.is_empty()).then(|| resource(&forwarder, Upstream::Forward(allow)));
         let known = Arc::clone(&names);
         let server = server
             // What waits for origins has a limit of its own.
@@ -379,12 +378,12 @@ impl ProxyBuilder {
             .await?;
         let set = names.places.set(server.addresses().to_vec());
         debug_assert!(set.is_ok(), "nobody else sets it");
-        Ok(Proxy { server, passing })
+        Ok(Proxy { server, forwarder })
     }
 }
 
 /// Creates the resource that forwards the requests of a route.
-fn resource(passing: &Arc<Passing>, way: Way) -> Resource {
+fn resource(forwarder: &Arc<Forwarder>, upstream: Upstream) -> Resource {
     const METHODS: [Code; 7] = [
         Code::GET,
         Code::POST,
@@ -394,17 +393,20 @@ fn resource(passing: &Arc<Passing>, way: Way) -> Resource {
         Code::PATCH,
         Code::IPATCH,
     ];
-    let way = Arc::new(way);
-    let follow = Arc::new(Following::new(Arc::clone(passing), Arc::clone(&way)));
+    let upstream = Arc::new(upstream);
+    let follow = Arc::new(ObserveRelay::new(
+        Arc::clone(forwarder),
+        Arc::clone(&upstream),
+    ));
     let resource = Resource::new()
         .own_conditions()
         .unlisted()
         .following(follow);
     METHODS.into_iter().fold(resource, |resource, method| {
-        let (passing, way) = (Arc::clone(passing), Arc::clone(&way));
+        let (forwarder, upstream) = (Arc::clone(forwarder), Arc::clone(&upstream));
         resource.on(method, move |request| {
-            let (passing, way) = (Arc::clone(&passing), Arc::clone(&way));
-            async move { passing.pass(&way, &request).await }
+            let (forwarder, upstream) = (Arc::clone(&forwarder), Arc::clone(&upstream));
+            async move { forwarder.pass(&upstream, &request).await }
         })
     })
 }

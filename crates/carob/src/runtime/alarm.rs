@@ -13,11 +13,11 @@ use tokio::time::Sleep;
 
 use crate::clock::Clock;
 
-/// A timer that can be set again and again.
+/// A reusable timer.
 pub(super) struct Alarm {
     clock: Clock,
-    /// When it goes off. It is moved forward only: a wake-up too many costs less than moving the
-    /// timer for every datagram.
+    /// The time at which it expires. It is moved forward only: a spurious wake-up costs less than
+    /// setting the timer for every datagram.
     set: Option<Instant>,
     timer: Timer,
 }
@@ -37,7 +37,7 @@ impl Alarm {
         }
     }
 
-    /// Has it go off at `at`, if it would not before.
+    /// Sets the expiry to `at`, unless it is earlier.
     pub(super) fn set(&mut self, at: Instant) {
         if self.set.is_some_and(|set| set <= at) {
             return;
@@ -58,14 +58,14 @@ impl Alarm {
         }
     }
 
-    /// Waits until it goes off, forever if it was not set. It may be dropped and called again.
-    pub(super) async fn gone_off(&mut self) {
+    /// Waits until the timer expires, forever if it was not set. Cancel-safe.
+    pub(super) async fn expired(&mut self) {
         if self.set.is_none() {
             return std::future::pending().await;
         }
         match &mut self.timer {
             #[cfg(target_os = "linux")]
-            Timer::Boot(timer) => timer.gone_off().await,
+            Timer::Boot(timer) => timer.expired().await,
             Timer::Runtime(sleep) => sleep.as_mut().await,
         }
         self.set = None;
@@ -111,7 +111,7 @@ mod linux {
     /// A timerfd of CLOCK_BOOTTIME.
     pub(super) struct BootTimer(AsyncFd<Descriptor>);
 
-    /// A file descriptor as the runtime waits for it.
+    /// A timer file descriptor for the runtime.
     struct Descriptor(TimerFd);
 
     impl AsRawFd for Descriptor {
@@ -144,10 +144,10 @@ mod linux {
             Ok(())
         }
 
-        pub(super) async fn gone_off(&mut self) {
-            // It cannot be waited for any more when its runtime ends, and then nobody waits.
+        pub(super) async fn expired(&mut self) {
+            // Waiting fails only when the runtime ends, and then no task waits.
             while let Ok(mut ready) = poll_fn(|cx| self.0.poll_read_ready(cx)).await {
-                // Setting it anew makes it unreadable: readiness from before then is none.
+                // Setting the timer makes it unreadable: earlier readiness is void.
                 let mut ticks = [0; 8];
                 let read = ready.try_io(|timer| {
                     nix::unistd::read(&timer.get_ref().0, &mut ticks).map_err(io::Error::from)
@@ -173,7 +173,7 @@ mod tests {
 
     /// Lateness of the alarm, in engine time.
     async fn lateness(alarm: &mut Alarm, at: Instant) -> Duration {
-        let limit = tokio::time::timeout(5_000 * MS, alarm.gone_off());
+        let limit = tokio::time::timeout(5_000 * MS, alarm.expired());
         limit.await.expect("it goes off");
         let now = alarm.clock.now();
         assert!(now >= at, "not before its time");
@@ -192,7 +192,7 @@ mod tests {
             alarm.set(far);
             lateness(&mut alarm, near).await;
             // It went off, and is not set any more.
-            let silent = tokio::time::timeout(30 * MS, alarm.gone_off()).await;
+            let silent = tokio::time::timeout(30 * MS, alarm.expired()).await;
             assert!(silent.is_err());
             // What has passed already, as after a suspension, goes off at once.
             let past = Instant::from_micros(1);
@@ -218,7 +218,7 @@ mod tests {
         alarm.set(next);
         lateness(&mut alarm, next).await;
         alarm.set(Instant::from_micros(u64::MAX));
-        let silent = tokio::time::timeout(30 * MS, alarm.gone_off()).await;
+        let silent = tokio::time::timeout(30 * MS, alarm.expired()).await;
         assert!(silent.is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Execution of what applications ask for.
+//! Execution of the applications' commands.
 
 use carob_cc::time::Instant;
 use carob_proto::endpoint::Failure;
@@ -38,7 +38,7 @@ impl Core {
                 let known = self
                     .endpoint
                     .gauges(now, peer, &mut |name, gauge| gauges.push((name, gauge)));
-                // The receiver may be gone, here and below; then nobody needs the answer.
+                // The receiver may be dropped, here and below; then the reply is not needed.
                 let _ = reply.send(known.then_some(gauges));
             }
             Command::Snapshot(peer, reply) => {
@@ -71,7 +71,7 @@ impl Core {
         self.drain(out, now);
     }
 
-    /// Executes a control of a request under way.
+    /// Executes a control of a request in progress.
     pub(super) fn control(
         &mut self,
         out: &mut impl Outbound,

@@ -1,4 +1,4 @@
-//! The engine and its users: it executes what the engine wants done.
+//! The engine and its users: execution of the engine's outputs.
 
 use std::net::SocketAddr;
 use std::sync::LazyLock;
@@ -25,9 +25,9 @@ static NOT_FOUND: LazyLock<Response> =
     LazyLock::new(|| Response::diagnostic(Code::NOT_FOUND, "no such resource"));
 /// The response over connections of an endpoint without a server (RFC 8323 3.3).
 static NO_SERVER: LazyLock<Response> =
-    LazyLock::new(|| Response::diagnostic(Code::NOT_IMPLEMENTED, "no server is here"));
+    LazyLock::new(|| Response::diagnostic(Code::NOT_IMPLEMENTED, "this endpoint has no server"));
 
-/// A shutdown under way.
+/// A shutdown in progress.
 pub(super) struct Ending {
     pub(super) at: Instant,
     pub(super) done: Vec<oneshot::Sender<ShutdownOutcome>>,
@@ -100,8 +100,8 @@ impl Core {
         completed
     }
 
-    /// Executes what the engine wants done, until it waits or `out` is full. `failed` is the peer
-    /// whose failure the engine was just told of: its requests fail for that cause.
+    /// Executes the engine's outputs, until it waits or `out` is full. `failed` is the peer whose
+    /// failure was reported to the engine: its requests fail for that cause.
     fn drain_after(&mut self, out: &mut impl Outbound, now: Instant, failed: Option<&FailedPeer>) {
         loop {
             if out.is_full() {
@@ -134,7 +134,7 @@ impl Core {
     fn on_request(&mut self, out: &mut impl Outbound, now: Instant, id: IncomingId) {
         let endpoint = &mut self.endpoint;
         let Some(service) = &mut self.service else {
-            // Over a connection a client, too, must answer (RFC 8323 3.3).
+            // Over a connection a client, too, must respond (RFC 8323 3.3).
             let over_connection = endpoint.config().reliable.is_some();
             let response = if over_connection {
                 &NO_SERVER

@@ -1,7 +1,7 @@
-//! Messages between the clients and servers above and the task of an endpoint.
+//! Messages between clients or servers and the task of an endpoint.
 //!
-//! [`Command`]s are bounded: their senders wait. [`RequestControl`]s are not, but each request under
-//! way has at most a few of them queued, so that the limit on requests bounds them.
+//! [`Command`]s are bounded: their senders wait. [`RequestControl`]s are not, but each request in
+//! progress has at most a few of them queued, so that the limit on requests bounds them.
 
 use std::fmt;
 use std::io;
@@ -44,10 +44,10 @@ pub(crate) enum Command {
     },
 }
 
-/// Controls of a request under way.
+/// Controls of a request in progress.
 #[derive(Debug)]
 pub(crate) enum RequestControl {
-    /// Cancels a request that nobody waits for any more. At most one for a request.
+    /// Cancels a request whose receiver was dropped. At most one for a request.
     Cancel(u64),
     /// Deregisters an observation. At most one for a request.
     StopObserving(u64),
@@ -62,18 +62,18 @@ pub(crate) enum RequestControl {
     ReadOn(u64),
 }
 
-/// A request that an application makes.
+/// A request of an application.
 pub(crate) struct NewRequest {
     pub(crate) ticket: u64,
     pub(crate) to: SocketAddr,
-    /// By what name it was asked for, if it matters to the transport.
+    /// The host name of the URI, if it matters to the transport.
     pub(crate) name: Option<Arc<str>>,
     pub(crate) request: Request,
     pub(crate) sending: RequestConfig,
     pub(crate) reply: ReplyTo,
 }
 
-/// A request to a group that an application makes.
+/// A multicast request of an application.
 pub(crate) struct NewMulticast {
     pub(crate) ticket: u64,
     pub(crate) to: SocketAddr,
@@ -86,11 +86,11 @@ pub(crate) struct NewMulticast {
 /// [`Limits::multicast_responses`](carob_proto::endpoint::Limits::multicast_responses).
 pub(crate) type Members = mpsc::UnboundedSender<(SocketAddr, Result<Received, RequestFailure>)>;
 
-/// A ping that an application makes.
+/// A ping of an application.
 pub(crate) struct Ping {
     pub(crate) ticket: u64,
     pub(crate) to: SocketAddr,
-    /// As of a request.
+    /// The host name, as in a request.
     pub(crate) name: Option<Arc<str>>,
     pub(crate) reply: oneshot::Sender<Result<Duration, RequestFailure>>,
 }
@@ -102,7 +102,7 @@ pub(crate) struct ReplyTo {
     /// The parts of its body, if streamed. The engine sends as many as were asked for with
     /// `read_on` and sixteen more, which bounds this queue.
     pub(crate) parts: Option<mpsc::UnboundedSender<Result<(Bytes, bool), RequestFailure>>>,
-    /// Told when a streamed request body needs more.
+    /// Notified when a streamed request body needs more data.
     pub(crate) starved: Option<Arc<Notify>>,
     /// The receivers of an observation.
     pub(crate) observing: Option<Observing>,
@@ -113,26 +113,27 @@ pub(crate) struct ReplyTo {
 pub(crate) struct Observing {
     /// The application, after the first state.
     pub(crate) updates: Arc<Updates>,
-    /// A cache.
+    /// The cache to store representations in.
     pub(crate) cache_writer: Option<Box<dyn RepresentationSink>>,
 }
 
-/// Takes the representations that an observation delivers, before the application does: a cache.
+/// A store for the representations of an observation, filled before the application receives them:
+/// a cache.
 pub(crate) trait RepresentationSink: fmt::Debug + Send {
-    /// Takes a notification, or the last response.
+    /// Stores a notification, or the last response.
     fn store(&mut self, response: &Response, peer: SocketAddr);
 }
 
-/// A response, or its beginning.
+/// A response, or the head of a streamed one.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) response: Response,
-    /// Size of a streamed body, if the server told.
+    /// Size of a streamed body, if the server sent it.
     pub(crate) size: Option<u64>,
     pub(crate) after: Duration,
 }
 
-/// A request without a response.
+/// A failed request.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestFailure {
     pub(crate) why: FailureCause,
@@ -239,12 +240,12 @@ impl Handle {
         self.local
     }
 
-    /// Hands a command over; false if the task has stopped.
+    /// Queues a command; returns false if the task has stopped.
     pub(crate) async fn command(&self, command: Command) -> bool {
         self.commands.send(command).await.is_ok()
     }
 
-    /// Asks a question; nothing if the task has stopped.
+    /// Sends a command and waits for its reply; `None` if the task has stopped.
     pub(crate) async fn ask<T>(
         &self,
         ask: impl FnOnce(oneshot::Sender<T>) -> Command,
@@ -281,7 +282,7 @@ impl ShutdownOutcome {
     }
 }
 
-/// Stops several endpoints at once. Returns their outcome together.
+/// Stops several endpoints at once. Returns their joint outcome.
 pub(crate) async fn shutdown_all(handles: Vec<Arc<Handle>>, limit: Duration) -> ShutdownOutcome {
     let mut asked = Vec::with_capacity(handles.len());
     for handle in handles {

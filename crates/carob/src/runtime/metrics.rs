@@ -37,7 +37,7 @@ pub(super) struct Load {
 pub(super) struct MetricsPublisher {
     published: PublishedSeries,
     controller: &'static str,
-    /// When there is something to publish.
+    /// The time of the next publication; `None` without changes.
     due: Option<Instant>,
 }
 
@@ -60,7 +60,7 @@ impl MetricsPublisher {
         self.due
     }
 
-    /// Something has happened, or time has passed; whether to publish now.
+    /// Records an input or the passing of time; returns whether to publish now.
     pub(super) fn pass(&mut self, now: Instant) -> bool {
         match self.due {
             Some(due) if due <= now => {
@@ -75,7 +75,7 @@ impl MetricsPublisher {
         }
     }
 
-    /// Tells by how much everything has grown or changed.
+    /// Publishes the increments of counters and the values of gauges.
     pub(super) fn publish(&mut self, endpoint: &Endpoint, load: &Load) {
         let published = &mut self.published;
         published.gauge_of(&names::ENDPOINTS, ("controller", self.controller), 1);
@@ -102,7 +102,7 @@ impl Drop for MetricsPublisher {
     }
 }
 
-/// Measures how long a handler takes.
+/// Measures the running time of a handler.
 pub(crate) struct Stopwatch {
     scheme: &'static str,
     began: std::time::Instant,
@@ -297,7 +297,7 @@ fn transport(published: &mut PublishedSeries, counts: &TransportCounts) {
 /// A label's name and value.
 type Pair = (&'static str, &'static str);
 
-/// A metric and the values of the labels that tell its series apart.
+/// A metric and the label values of one series.
 type Id = (&'static str, [&'static str; 2]);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -388,8 +388,8 @@ impl PublishedSeries {
         series.set(now as u64, new);
     }
 
-    /// Times as samples: of those of one size, as many as there were, each their mean. A recorder
-    /// whose buckets have bounds among ours counts them exactly; the sum is exact in any case.
+    /// Publishes times as samples: for each bucket its count, with the bucket's mean. A recorder
+    /// with the same bucket bounds counts them exactly; the sum is exact in any case.
     fn times(&mut self, metric: &'static Metric, times: &Times) {
         let scheme = self.scheme;
         let mut new = false;
@@ -415,7 +415,7 @@ impl PublishedSeries {
 }
 
 impl Series {
-    /// Tells by how much it has changed: endpoints that share a series add to it.
+    /// Publishes the change of a gauge: endpoints that share a series add to it.
     fn set(&mut self, now: u64, new: bool) {
         if now == self.last && !new {
             return;

@@ -1,4 +1,4 @@
-//! Requests under way, and the applications that wait for them.
+//! Requests in progress, and the applications that wait for them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,18 +50,18 @@ enum Waiting {
     },
 }
 
-/// Requests under way, by id. The engine's limit on requests bounds those that wait, too: several may
-/// share one observation.
+/// Requests in progress, by id. The engine's limit on requests bounds them and their waiting
+/// applications: several may share one observation.
 pub(super) struct PendingRequests {
     pending: HashMap<RequestId, Pending, FixedState>,
     ids: HashMap<u64, RequestId, FixedState>,
-    /// Observations by target. One that is being deregistered is not listed any more.
+    /// Observations by target, except those being deregistered.
     observed: HashMap<Target, RequestId, KeyedState>,
 }
 
 impl PendingRequests {
     pub(super) fn new(seed: u64) -> Self {
-        // The other keys are our own numbers, so nobody can make them collide.
+        // The other keys are own numbers, so remote hosts cannot make them collide.
         Self {
             pending: HashMap::with_hasher(FixedState::default()),
             ids: HashMap::with_hasher(FixedState::default()),
@@ -70,7 +70,7 @@ impl PendingRequests {
     }
 
     pub(super) fn begin(&mut self, endpoint: &mut Endpoint, now: Instant, new: NewRequest) {
-        // Who dropped the request before it began told so already, and was not understood.
+        // A request dropped before its start was cancelled in vain.
         if new.reply.head.is_closed() {
             return;
         }
@@ -104,7 +104,7 @@ impl PendingRequests {
                 updates: UpdateSender(updates),
             };
             let target = Target::of(to, &request);
-            // A body that is still to come cannot be compared; the engine refuses it.
+            // A streamed body cannot be compared; the engine rejects it.
             let comparable = sending.request_body == BodyMode::Whole;
             if let Some(id) = self.observed.get(&target).filter(|_| comparable)
                 && let Some(Pending {
@@ -185,7 +185,7 @@ impl PendingRequests {
         self.ids.get(&ticket).copied()
     }
 
-    /// Gives an observation back for one who observes; its last event will come.
+    /// Deregisters an observation of a listener; its last event follows.
     pub(super) fn stop_observing(&mut self, endpoint: &mut Endpoint, now: Instant, ticket: u64) {
         let Some(id) = self.find(ticket) else { return };
         if let Some(Pending {
@@ -202,7 +202,7 @@ impl PendingRequests {
         endpoint.stop_observing(now, id);
     }
 
-    /// Ends every observation: they would never end by themselves.
+    /// Ends every observation, because observations have no end of their own.
     pub(super) fn end_observations(&mut self, endpoint: &mut Endpoint, now: Instant) {
         let observes = |pending: &Pending| matches!(pending.waiting, Waiting::Observation(_));
         let mut all: Vec<RequestId> = (self.pending.iter())
@@ -233,7 +233,7 @@ impl PendingRequests {
         }) = self.pending.get_mut(&id)
         {
             shared.leave(ticket);
-            if !shared.is_deserted() {
+            if !shared.is_unobserved() {
                 return;
             }
         }
@@ -252,8 +252,8 @@ impl PendingRequests {
         Some(pending)
     }
 
-    /// Passes an event of the engine on to the waiting task, which may have been dropped. `failed`
-    /// is the peer whose failure caused the event, if one did.
+    /// Passes an event of the engine to the waiting application, which may have been dropped.
+    /// `failed` is the peer whose failure caused the event, if any.
     pub(super) fn on_event(&mut self, now: Instant, event: Event, failed: Option<&FailedPeer>) {
         match event {
             Event::Response { id, response } => self.on_response(now, id, response),
@@ -424,7 +424,7 @@ fn link_of(failed: Option<&FailedPeer>, peer: SocketAddr) -> Option<LinkFailure>
 }
 
 impl Pending {
-    /// Visits those who wait.
+    /// Visits the tickets of waiting applications.
     fn each_ticket(&self, mut visit: impl FnMut(u64)) {
         match &self.waiting {
             Waiting::Response { ticket, .. }

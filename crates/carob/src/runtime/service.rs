@@ -10,10 +10,10 @@ use carob_proto::endpoint::{Endpoint, IncomingId, Subject};
 
 use crate::transport::identity::PeerIdentity;
 
-/// Handles the requests that an engine receives.
+/// Handler of the requests that an engine receives.
 ///
-/// Handlers run in tasks of their own and report through the service's queue of completions,
-/// which the runtime's task takes in turn with its other inputs.
+/// Handlers run in separate tasks and report through the service's queue of completions, which the
+/// runtime's task processes in turn with its other inputs.
 pub(crate) trait Service: Send {
     /// Handles a request received; `identity` is the peer's, where sessions authenticate it.
     fn on_request(
@@ -23,16 +23,16 @@ pub(crate) trait Service: Send {
         id: IncomingId,
         identity: Option<Arc<PeerIdentity>>,
     ) -> Disposition;
-    /// Forgets a subject that has no observers any more.
+    /// Removes a subject without observers.
     fn on_unobserved(&mut self, subject: Subject);
-    /// Ends the bodies that a peer was sending in a session that has ended.
+    /// Discards the incomplete bodies of an ended session.
     #[cfg(feature = "dtls")]
     fn on_session_ended(&mut self, peer: SocketAddr);
     /// Waits for a completion. Cancel-safe.
     fn poll_completion(&mut self, context: &mut Context<'_>) -> Poll<()>;
     /// Executes the next completion. Returns false if there is none.
     fn complete_next(&mut self, endpoint: &mut Endpoint, now: Instant) -> bool;
-    /// Completions that wait.
+    /// Queued completions.
     fn completions(&self) -> usize;
     /// Returns whether handlers were started since the last call.
     fn has_begun(&mut self) -> bool;
@@ -47,13 +47,13 @@ pub(crate) trait Service: Send {
 pub(crate) enum Disposition {
     /// The request has been answered.
     Answered,
-    /// A handler will answer it.
+    /// A handler responds later.
     Pending,
 }
 
-/// Makes the service of each endpoint.
+/// Factory of the services of endpoints.
 pub(crate) trait MakeService {
-    /// Makes the service of an endpoint that receives requests over `scheme` at `local`.
+    /// Creates the service of an endpoint that receives requests over `scheme` at `local`.
     fn make(
         &self,
         endpoint: &mut Endpoint,

@@ -1,7 +1,7 @@
-//! One registration for all who observe the same thing (RFC 7641 3.1).
+//! One registration for all listeners of the same representation (RFC 7641 3.1).
 //!
-//! The server knows one observer; what it tells is passed on to each listener. The last of them to
-//! go ends it.
+//! The server has one observer; its notifications are passed to each listener. When the last
+//! listener leaves, the observation is deregistered.
 
 use std::net::SocketAddr;
 
@@ -92,7 +92,7 @@ impl SharedObservation {
         self.listeners.iter().map(|listener| listener.ticket)
     }
 
-    pub(super) fn is_deserted(&self) -> bool {
+    pub(super) fn is_unobserved(&self) -> bool {
         self.listeners.is_empty()
     }
 
@@ -102,7 +102,7 @@ impl SharedObservation {
         mut listener: ObservationListener,
         cache_writer: Option<Box<dyn RepresentationSink>>,
     ) {
-        // A server's own client has no cache; others that share its endpoint may.
+        // A server's own client has no cache; other clients of its endpoint may.
         self.cache_writer = self.cache_writer.take().or(cache_writer);
         if let Some(last) = &self.last {
             listener.state(last.clone());

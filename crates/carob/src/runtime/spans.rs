@@ -1,8 +1,8 @@
-//! A `tracing` span for each exchange, from its first copy to its end.
+//! A `tracing` span for each exchange, from its first transmission to its end.
 //!
-//! Target `carob::exchange`, level debug. A span has the peer, the Message ID and event the message
-//! is; events in it say which copies were sent, and how it ended. It costs nothing unless a
-//! subscriber wants it when the endpoint is opened.
+//! Target `carob::exchange`, level debug. A span has the peer, the Message ID and the kind of
+//! message; its events are the transmissions and the outcome. It costs nothing unless a subscriber
+//! enables it when the endpoint is opened.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ const TARGET: &str = "carob::exchange";
 pub(super) struct Spans(HashMap<(SocketAddr, MessageId), Span, KeyedState>);
 
 impl Spans {
-    /// Spans, if a subscriber wants them now.
+    /// Returns the spans, if a subscriber enables them.
     pub(super) fn if_wanted(seed: u64) -> Option<Self> {
         tracing::enabled!(target: TARGET, Level::DEBUG)
             .then(|| Self(HashMap::with_hasher(KeyedState::with_seed(seed))))
@@ -38,7 +38,7 @@ impl Spans {
                 bytes,
             } => {
                 let new = || debug_span!(target: TARGET, "exchange", %peer, id = id.0, ?purpose);
-                // A NON is an exchange of one copy: nothing tells its end.
+                // A NON exchange is one transmission without an end event.
                 let span = match kind {
                     Type::Confirmable => self.0.entry((*peer, id)).or_insert_with(new).clone(),
                     _ => new(),

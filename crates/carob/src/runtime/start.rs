@@ -1,4 +1,4 @@
-//! Starts of endpoints: the sockets are opened, and their tasks started.
+//! Start of endpoints: sockets and tasks.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) fn start_together(
 ) -> Result<Vec<Arc<Handle>>, OpenError> {
     let sockets = Socket::open_together(address, config.receive_buffer, count)
         .map_err(|source| OpenError::Bind { address, source })?;
-    // What is sent to a group comes to all of them.
+    // Each of the sockets would receive multicast requests.
     let mut others = config.clone();
     others.groups.clear();
     let configs = std::iter::once(config).chain(std::iter::repeat(&others));
@@ -65,7 +65,7 @@ pub(crate) fn start_on(
     serve: Option<&dyn MakeService>,
 ) -> Result<Arc<Handle>, OpenError> {
     let local = socket.local();
-    // A client's endpoint is in no group, even if its server is.
+    // A client's endpoint joins no groups, even if its server does.
     let joined: &[Group] = if serve.is_some() { &config.groups } else { &[] };
     socket
         .set_groups(joined, &config.to_groups)
@@ -105,7 +105,7 @@ pub(crate) fn start_secured(
     })
 }
 
-/// Starts the task of connections: those that `listener` accepts, and our own.
+/// Starts the task of connections: those accepted by `listener`, and outgoing ones.
 pub(crate) fn start_streams(
     kind: StreamKind,
     listener: Option<Listener>,
@@ -115,7 +115,7 @@ pub(crate) fn start_streams(
     let mut engine = config.engine_config();
     let mut sessions = config.sessions;
     let mut closing = None;
-    // A client's own connections get half of what there is: its program needs others.
+    // Outgoing connections get half of the descriptors, because the program needs others.
     let endpoints = listener.as_ref().map_or(2, |_| config.listeners);
     let handshakes = listener.is_some() && kind != StreamKind::Tcp;
     if let Some(share) = descriptors::share(endpoints, handshakes) {
@@ -154,7 +154,7 @@ pub(crate) fn start_streams(
     })
 }
 
-/// A task whose transport fails once `fails` delivers the error.
+/// Starts a task whose transport fails once `fails` delivers the error.
 #[cfg(test)]
 pub(crate) fn start_failing(fails: tokio::sync::oneshot::Receiver<std::io::Error>) -> Arc<Handle> {
     use std::io;

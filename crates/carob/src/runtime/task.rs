@@ -1,8 +1,8 @@
 //! The task that owns a transport and its engine.
 //!
-//! After every input it drains the engine until that waits; only what arrives while a large fan-out
-//! is sent has its turn between. Nothing an application does can block it: handlers run in tasks of
-//! their own, and only fixed content is answered here.
+//! After every input it drains the engine until that waits; only input that arrives during a large
+//! fan-out is processed in between. Applications cannot block it: handlers run in separate tasks,
+//! and only fixed content is served here.
 
 use std::future::poll_fn;
 use std::io;
@@ -27,11 +27,11 @@ use crate::error::OpenError;
 use crate::transport::capture::Capture;
 use crate::transport::{Engine as _, Transport, yield_to_peers};
 
-/// Commands that wait for the task; at the limit, senders wait.
+/// Queued commands; at the limit, senders wait.
 pub(super) const COMMANDS: usize = 1_024;
-/// Batches taken from the transport before commands and timers have their turn.
+/// Batches received from the transport per turn.
 const BATCHES_A_TURN: usize = 8;
-/// Commands, controls and completions, of each, taken before the transport has its turn.
+/// Commands, controls and completions processed per turn, of each.
 const COMMANDS_A_TURN: usize = 256;
 
 /// Starts the task of a transport on the current runtime.
@@ -101,7 +101,7 @@ enum Input {
     Control(RequestControl),
     Command(Command),
     Timer,
-    /// Every handle is gone: nobody can ask for anything any more.
+    /// All handles were dropped.
     Abandoned,
 }
 
@@ -174,18 +174,18 @@ impl<T: Transport> Task<T> {
             }) => Input::Completion,
             control = control.recv() => control.map_or(Input::Abandoned, Input::Control),
             command = commands.recv() => command.map_or(Input::Abandoned, Input::Command),
-            () = alarm.gone_off() => Input::Timer,
+            () = alarm.expired() => Input::Timer,
         })
     }
 
-    /// Gives each kind of input its share.
+    /// Processes a bounded number of each kind of input.
     async fn take_turn(&mut self) -> io::Result<()> {
         for _ in 0..BATCHES_A_TURN {
             let more = self.transport.receive(&mut self.core);
             self.transport.flush(&mut self.core).await?;
             if self.core.has_begun_handlers() {
-                // Handlers that need not wait end before more is read. Else there would be as many
-                // at once as requests in a turn, and the limit would refuse what takes no time.
+                // Handlers that need not wait finish before more is received. Otherwise all
+                // requests of a turn would run at once and exceed the limit.
                 yield_to_peers().await;
                 self.take_completions();
                 self.transport.flush(&mut self.core).await?;
@@ -213,7 +213,7 @@ impl<T: Transport> Task<T> {
         Ok(())
     }
 
-    /// Takes completions of handlers, and controls of requests.
+    /// Processes completions of handlers and controls of requests.
     fn take_completions(&mut self) {
         let now = self.core.clock.now();
         for _ in 0..COMMANDS_A_TURN {

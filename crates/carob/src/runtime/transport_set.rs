@@ -1,4 +1,4 @@
-//! The transports of a client or server: an endpoint for each, started when it is first needed.
+//! The transports of a client or server: an endpoint for each, started at first use.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +21,8 @@ pub(crate) struct TransportSet {
     /// The one that is there from the beginning.
     first: (Scheme, Arc<Handle>),
     others: Mutex<Vec<(Scheme, Arc<Handle>)>>,
-    /// Those that share a port. A request cannot go from there: its response could come to another.
+    /// Endpoints that share a port. They send no requests, because the response could arrive at
+    /// another socket.
     shared: Vec<Arc<Handle>>,
 }
 
@@ -40,7 +41,7 @@ impl TransportSet {
         }
     }
 
-    /// With endpoints that only answer.
+    /// Adds endpoints that only respond.
     pub(crate) fn and_shared(mut self, shared: Vec<Arc<Handle>>) -> Self {
         self.shared = shared;
         self
@@ -50,7 +51,7 @@ impl TransportSet {
         &self.first.1
     }
 
-    /// Clock from which time is read.
+    /// The clock that the time is read from.
     pub(crate) fn time_source(&self) -> TimeSource {
         self.time_source
     }
@@ -96,7 +97,8 @@ impl TransportSet {
         all.find_map(|(of, handle)| (of == scheme).then_some(handle))
     }
 
-    /// Keeps a peer's configuration for datagram endpoints to be started. Returns those that run.
+    /// Stores a peer's configuration for datagram endpoints started later. Returns the running
+    /// ones.
     pub(crate) fn set_peer(
         &self,
         peer: SocketAddr,
@@ -105,7 +107,7 @@ impl TransportSet {
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         config.peers.retain(|(known, _)| *known != peer);
         config.peers.push((peer, own.clone()));
-        // An endpoint that is started from here on knows it.
+        // Endpoints started later use it.
         drop(config);
         let mut all = self.all_by_scheme();
         all.retain(|(scheme, _)| StreamKind::of(*scheme).is_none());

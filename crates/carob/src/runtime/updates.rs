@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::messages::{Received, RequestFailure};
 
-/// Updates kept for an application that does not take them. At the limit the oldest is skipped.
+/// Queued updates of an application; at the limit the oldest is evicted.
 const KEPT: usize = 64;
 
 /// The driver's end of an observation's updates; when it goes, nothing will come any more.
@@ -30,7 +30,7 @@ impl std::ops::Deref for UpdateSender {
     }
 }
 
-/// Something an observation update.
+/// An update of an observation.
 #[derive(Debug)]
 pub(crate) enum ObservationUpdate {
     /// A state.
@@ -39,7 +39,7 @@ pub(crate) enum ObservationUpdate {
     Stale(Option<RequestFailure>),
     /// The server's last word.
     Ended(Received),
-    /// Nothing will come any more.
+    /// The end of the observation by an error.
     Failed(RequestFailure),
 }
 
@@ -113,7 +113,7 @@ impl Updates {
         Poll::Pending
     }
 
-    /// States that were skipped because nobody took them.
+    /// Evicted states.
     pub(crate) fn skipped(&self) -> u64 {
         self.lock().skipped
     }

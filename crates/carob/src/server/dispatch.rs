@@ -30,13 +30,13 @@ use crate::transport::identity::PeerIdentity;
 static BUSY: LazyLock<Response> = LazyLock::new(|| {
     Response::diagnostic(
         Code::SERVICE_UNAVAILABLE,
-        "as many requests as may be are being handled",
+        "the limit of concurrent requests was reached",
     )
 });
 static STOPPING: LazyLock<Response> =
     LazyLock::new(|| Response::diagnostic(Code::SERVICE_UNAVAILABLE, "the server is stopping"));
 static LOST_TRACK: LazyLock<Response> = LazyLock::new(|| {
-    let text = "the blocks before this one are not here";
+    let text = "earlier blocks of the body are missing";
     Response::diagnostic(Code::REQUEST_ENTITY_INCOMPLETE, text)
 });
 

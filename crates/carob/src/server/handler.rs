@@ -59,15 +59,13 @@ where
     }
 }
 
-/// Follows what requests observe elsewhere, as a proxy does.
+/// Observation of resources of another server, as by a proxy.
 ///
-/// The handlers of such a resource, and those that this gives, say with an Observe option in their
-/// response whether the other side lets it be observed.
+/// An Observe option in a handler's response shows that the other server accepted the registration.
 pub(crate) trait Follow: Send + Sync + 'static {
-    /// Begins to observe the request's target elsewhere. Each new representation but the first
-    /// triggers `notifier`, and the handler responds with the newest; dropping the handler ends it.
-    /// Returns `None` for a target that is not to be observed; the request is then handled like any
-    /// other.
+    /// Registers at the server of the request's target. Each new representation but the first
+    /// triggers `notifier`, and the returned handler responds with the newest; dropping it ends the
+    /// observation. `None` for a target that is not observed; the request is handled like any other.
     fn follow(&self, request: &Request, notifier: &Notifier) -> Option<Arc<dyn Handler>>;
 }
 

@@ -433,13 +433,13 @@ impl ServerBuilder {
         match &self.datagrams {
             _ if !(1..=SOCKETS_MAX).contains(&self.sockets) => Some("there are 1 to 256"),
             Some(Datagrams::At(_)) if self.sockets > 1 && self.config.has_aggregates() => {
-                Some("a budget over several peers needs all of them at one")
+                Some("a bottleneck group needs all its peers at one socket")
             }
             Some(Datagrams::At(_)) if self.sockets > 1 && cfg!(not(target_os = "linux")) => {
-                Some("only Linux shares out what comes there")
+                Some("only Linux distributes datagrams among them")
             }
             Some(Datagrams::At(_)) => None,
-            _ if self.sockets > 1 => Some("they are opened at an address, not given"),
+            _ if self.sockets > 1 => Some("bind an address instead of passing a socket"),
             _ => None,
         }
     }

@@ -17,7 +17,7 @@ static UNSUPPORTED_FORMAT: LazyLock<Response> =
 static CONDITION_FAILED: LazyLock<Response> =
     LazyLock::new(|| Response::new(Code::PRECONDITION_FAILED));
 static NO_CONDITIONS: LazyLock<Response> = LazyLock::new(|| {
-    let text = "If-Match and If-None-Match are not understood here";
+    let text = "If-Match and If-None-Match are not supported here";
     Response::diagnostic(Code::BAD_OPTION, text)
 });
 

@@ -35,7 +35,7 @@ impl Pattern {
             }
             let segment = Segment::parse(text)?;
             if matches!(segment, Segment::Parameter(_)) && segments.contains(&segment) {
-                return Err(format!("{text} is there twice"));
+                return Err(format!("{text} occurs twice"));
             }
             segments.push(segment);
         }
@@ -123,7 +123,7 @@ mod tests {
         let problem = |path: &str| Pattern::parse(path).unwrap_err();
         assert_eq!(problem("/*/x"), "nothing can follow \"*\"");
         assert_eq!(problem("/{}"), "{} needs a name");
-        assert_eq!(problem("/{a}/{a}"), "{a} is there twice");
+        assert_eq!(problem("/{a}/{a}"), "{a} occurs twice");
         for path in ["/x{a}", "/{a}x", "/{a", "/a}", "/{{a}}"] {
             assert!(
                 problem(path).starts_with("a parameter is a whole segment"),

@@ -79,10 +79,10 @@ impl<'r> Planner<'r> {
         let resource = &route.resource;
         if router.forward().is_some()
             && resource.follow().is_none()
-            && let Some(number) = endpoint.not_to_be_overlooked(message)
+            && let Some(number) = endpoint.unsupported_critical_option(message)
         {
             // The engine let it through for a proxy, which would forward it.
-            let text = format!("option {} is not understood", number.0);
+            let text = format!("option {} is not recognized", number.0);
             let refusal = Response::diagnostic(Code::BAD_OPTION, &text);
             return Err(Immediate::Made(Box::new(refusal)));
         }

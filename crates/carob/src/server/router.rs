@@ -56,7 +56,7 @@ pub(crate) enum ForwardTarget<'r> {
 }
 
 static NO_PROXY: LazyLock<Response> = LazyLock::new(|| {
-    let text = "what is elsewhere is not asked for from here";
+    let text = "this server does not forward to other hosts";
     Response::diagnostic(Code::PROXYING_NOT_SUPPORTED, text)
 });
 

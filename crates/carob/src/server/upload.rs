@@ -56,10 +56,10 @@ pub struct Upload {
 #[non_exhaustive]
 pub enum UploadError {
     /// No block arrived within EXCHANGE_LIFETIME.
-    #[error("the client fell silent in the middle of the body")]
+    #[error("the client stopped sending in the middle of the body")]
     Silent,
     /// The client started the body again.
-    #[error("the client began the body again")]
+    #[error("the client restarted the body")]
     Replaced,
 }
 

@@ -1,15 +1,14 @@
-//! The share of a socket's processor time that handshakes begun by others may take, whether of DTLS, TLS
-//! or WebSocket.
+//! Limit on the processor time of incoming handshakes at one socket, whether of DTLS, TLS or
+//! WebSocket.
 
 use std::time::Duration as Span;
 
 use carob_cc::time::{Duration, Instant};
 
-/// Processor time of handshakes at once before their share counts. Meanwhile nobody else is served if they come
-/// as fast as they can.
+/// Burst of processor time before the share applies. Meanwhile other traffic may wait.
 pub(super) const AT_ONCE: Span = Span::from_millis(250);
 
-/// The processor's time as a bucket: one number, the time at which it will be full again.
+/// A token bucket of processor time: one number, the time at which it is full again.
 pub(super) struct HandshakeWork {
     percent: u64,
     full: Instant,
@@ -23,7 +22,7 @@ impl HandshakeWork {
         }
     }
 
-    /// In how long time so much work comes back.
+    /// The time in which the bucket refills by `work`.
     fn refill(&self, work: Span) -> Duration {
         let micros = u64::try_from(work.as_micros()).unwrap_or(u64::MAX);
         Duration::from_micros(micros.saturating_mul(100) / self.percent)

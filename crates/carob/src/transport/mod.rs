@@ -40,13 +40,13 @@ use identity::PeerIdentity;
 
 /// Sends and receives messages for one engine.
 pub(crate) trait Transport: Send {
-    /// The half that takes what the engine transmits.
+    /// The sink for the messages of the engine.
     fn outbound(&mut self) -> &mut impl Outbound;
     /// Waits until there is something to receive. Cancel-safe.
     fn ready(&mut self) -> impl Future<Output = io::Result<()>> + Send;
     /// Hands one batch of received messages to the engine. Returns whether more may wait.
     fn receive(&mut self, engine: &mut impl Engine) -> bool;
-    /// Sends what waits in the outbound half.
+    /// Sends the messages of the outbound half.
     fn flush(&mut self, engine: &mut impl Engine) -> impl Future<Output = io::Result<()>> + Send;
     /// The time of the transport's own next timer.
     fn deadline(&self) -> Option<Instant> {
@@ -60,18 +60,18 @@ pub(crate) trait Transport: Send {
     fn counts(&self) -> TransportCounts;
 }
 
-/// Takes what the engine transmits.
+/// Sink for the messages of the engine.
 pub(crate) trait Outbound {
-    /// Returns whether enough waits to be sent for one turn.
+    /// Returns whether the sink holds enough for one turn.
     fn is_full(&self) -> bool;
-    /// Returns whether what waits is to be sent before anything else is read that may be answered.
-    /// Datagrams never need it: they are short, and each is answered by few.
+    /// Returns whether the sink must be flushed before more is received. Datagrams never need it:
+    /// they are short, and each causes few replies.
     fn holds_back(&self) -> bool {
         false
     }
-    /// Takes a datagram, or a message over a connection.
+    /// Queues a datagram, or a message over a connection.
     fn transmit(&mut self, capture: &mut Capture, now: Instant, to: SocketAddr, bytes: &[u8]);
-    /// Notes that the request at hand will be answered later, so its destination is remembered.
+    /// Records that the current request is answered later, so its destination is remembered.
     fn answered_later(&mut self) {}
     /// Opens a connection or session.
     fn connect(&mut self, to: SocketAddr) {
@@ -79,15 +79,15 @@ pub(crate) trait Outbound {
     }
     /// Sets the host name by which the peer is contacted.
     fn set_peer_name(&mut self, _to: SocketAddr, _name: &Arc<str>) {}
-    /// Returns whether peers are known by more than their addresses.
+    /// Returns whether the transport authenticates peers.
     fn is_secured(&self) -> bool {
         false
     }
-    /// The authenticated identity of a peer; none where peers are known by their addresses alone.
+    /// The authenticated identity of a peer; `None` for an unauthenticated transport.
     fn identity(&self, _peer: SocketAddr) -> Option<Arc<PeerIdentity>> {
         None
     }
-    /// Closes a connection once what waits on it is sent.
+    /// Closes a connection once its queue is sent.
     fn close(&mut self, to: SocketAddr) {
         debug_assert!(false, "there is no connection with {to} here");
     }
@@ -104,16 +104,16 @@ pub(crate) trait Engine: Send {
     fn endpoint(&mut self) -> &mut Endpoint;
     /// The observer of datagrams.
     fn capture(&mut self) -> &mut Capture;
-    /// Executes what the engine wants done, until it waits or `out` is full.
+    /// Executes the engine's outputs, until it waits or `out` is full.
     fn drain(&mut self, out: &mut impl Outbound, now: Instant);
-    /// Returns whether what waits is to be sent before more is read.
+    /// Returns whether `out` must be flushed before more is received.
     fn holds_back(&self, out: &impl Outbound) -> bool;
     /// Returns whether the engine has more to do than one turn takes.
     fn has_more(&self) -> bool;
-    /// Ends what is under way in a session that has ended.
+    /// Ends the exchanges of an ended session.
     #[cfg(feature = "dtls")]
     fn session_ended(&mut self, now: Instant, peer: SocketAddr, end: SessionEnd);
-    /// Fails what waits for a peer that cannot be reached, because of `failure`.
+    /// Fails the exchanges with an unreachable peer, because of `failure`.
     fn peer_failed(
         &mut self,
         out: &mut impl Outbound,
@@ -142,7 +142,7 @@ pub(crate) enum TransportCounts {
         dropped: u64,
         /// Open sessions.
         sessions: usize,
-        /// Handshakes under way.
+        /// Handshakes in progress.
         handshakes: usize,
         /// Handshakes that led to a session.
         done: u64,
@@ -168,9 +168,9 @@ pub(crate) enum TransportCounts {
     },
 }
 
-/// Yields to the tasks that wait for this worker. `tokio::task::yield_now` would leave the caller to
-/// the same worker until all of them have run: one that blocks its worker would block the caller.
-/// Waking before yielding lets another worker take it.
+/// Yields to other tasks. `tokio::task::yield_now` would resume on the same worker after all its
+/// tasks: one that blocks its worker would block the caller. Waking before yielding lets another
+/// worker resume it.
 pub(crate) async fn yield_to_peers() {
     let mut waited = false;
     std::future::poll_fn(|context| {

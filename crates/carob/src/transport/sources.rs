@@ -1,7 +1,7 @@
-//! Which address of ours a peer wrote to: what we answer must come from there.
+//! Local addresses that peers sent to: replies must leave from there.
 //!
-//! Only a socket bound to every address needs to know. Answers given at once need no memory;
-//! answers given later, by a handler or by a timer, do.
+//! Only a socket bound to the unspecified address needs them. Immediate replies need no memory;
+//! later ones, by a handler or a timer, do.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,15 +10,15 @@ use hashbrown::HashMap;
 
 use crate::transport::socket::is_group;
 
-/// Peers of a generation. When there are so many, a new generation begins, and the one before the last is
-/// forgotten: for those not heard of since, the system chooses the address of what is still to be said to
-/// them, and a client that does not take it from there asks again.
+/// Peers of a generation. At this number a new generation begins, and the one before the last is
+/// removed: the system then chooses the source address, and a client that rejects it sends its
+/// request again.
 const PEERS: usize = 4_096;
 
 /// Addresses by peer.
 #[derive(Debug)]
 pub(super) struct Sources {
-    /// Whose datagram is being handled, and where it went.
+    /// The peer and the local address of the current datagram.
     current: Option<(SocketAddr, IpAddr)>,
     remembered: HashMap<SocketAddr, IpAddr, KeyedState>,
     /// The generation before.
@@ -35,19 +35,19 @@ impl Sources {
         }
     }
 
-    /// A datagram from `peer` to `destination` is being handled.
+    /// Sets the current datagram, from `peer` to `destination`.
     pub(super) fn on_datagram(&mut self, peer: SocketAddr, destination: Option<IpAddr>) {
-        // Nothing can be sent from the address of a group.
+        // A multicast address is no source address.
         let of_one = |address: &IpAddr| !is_group(*address);
         self.current = destination.filter(of_one).map(|address| (peer, address));
     }
 
-    /// No datagram is being handled any more.
-    pub(super) fn hear_nobody(&mut self) {
+    /// Clears the current datagram.
+    pub(super) fn clear_source(&mut self) {
         self.current = None;
     }
 
-    /// Something will be said to the current peer later.
+    /// Remembers the local address for later replies to the current peer.
     pub(super) fn remember(&mut self) {
         let Some((peer, address)) = self.current else {
             return;
@@ -59,7 +59,7 @@ impl Sources {
         self.remembered.insert(peer, address);
     }
 
-    /// The address to answer `peer` from, if it matters.
+    /// The source address of replies to `peer`, if it matters.
     pub(super) fn of(&self, peer: SocketAddr) -> Option<IpAddr> {
         match self.current {
             Some((current, address)) if current == peer => Some(address),
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(sources.of(peer(1)), Some([127, 0, 0, 7].into()));
         assert_eq!(sources.of(peer(2)), None);
         sources.remember();
-        sources.hear_nobody();
+        sources.clear_source();
         assert_eq!(sources.of(peer(1)), Some([127, 0, 0, 7].into()));
     }
 
@@ -118,7 +118,7 @@ mod tests {
         for n in 0..3 * PEERS {
             sources.on_datagram(peer(n), Some(to));
             sources.remember();
-            sources.hear_nobody();
+            sources.clear_source();
             for last in n.saturating_sub(PEERS - 1)..=n {
                 if (n - last).is_power_of_two() || last == n {
                     assert_eq!(sources.of(peer(last)), Some(to), "{last} of {n}");

@@ -20,7 +20,7 @@ pub(super) const DATAGRAMS_A_TURN: usize = BATCH;
 
 /// Converts between the datagrams of a socket and the CoAP messages of an engine.
 pub(crate) trait Protect: Outbound + Send {
-    /// Datagrams that wait to be sent.
+    /// Datagrams to send.
     fn outbox(&mut self) -> &mut Outbox;
     /// Hands a datagram to the engine.
     fn receive(
@@ -96,8 +96,7 @@ impl<P: Protect> Transport for DatagramTransport<P> {
         })
     }
 
-    /// Sends what waits. While the system has no room for it, nothing is received: what cannot be
-    /// answered need not be read.
+    /// Sends the outbox. While the system's buffer is full, nothing is received.
     async fn flush(&mut self, engine: &mut impl Engine) -> io::Result<()> {
         let Self {
             socket,
@@ -192,9 +191,9 @@ impl Protect for Plain {
                 engine.endpoint().handle_group_datagram(now, from, bytes);
                 self.sources.on_datagram(from, None);
             }
-            // The system delivers what other sockets of this machine have joined.
+            // The system also delivers datagrams to groups joined by other sockets.
             Destination::Group(address) => {
-                tracing::debug!(%from, %address, "datagram to a group of others ignored");
+                tracing::debug!(%from, %address, "datagram to a group that was not joined ignored");
                 return;
             }
         }
@@ -202,7 +201,7 @@ impl Protect for Plain {
     }
 
     fn batch_received(&mut self) {
-        self.sources.hear_nobody();
+        self.sources.clear_source();
     }
 
     fn unreachable(&mut self, engine: &mut impl Engine, report: Unreachable) {
@@ -211,7 +210,7 @@ impl Protect for Plain {
             error,
             quoted,
         } = report;
-        // Only a host that saw a message of ours can quote it (RFC 7252 4.2).
+        // Only a host that saw a message of this endpoint can quote it (RFC 7252 4.2).
         if quoted.is_some_and(|quoted| !engine.endpoint().is_under_way(peer, quoted.as_slice())) {
             return;
         }

@@ -151,7 +151,7 @@ impl MessageWriter {
         self.0.feed(Message::Frame(last)).await
     }
 
-    /// Sends what waits in the library's buffer.
+    /// Flushes the library's buffer.
     pub(crate) async fn flush(&mut self) -> Result<(), tungstenite::Error> {
         self.0.flush().await
     }

@@ -66,7 +66,7 @@ async fn silence_ends_after_the_last_copy_and_the_error_counts_them() {
     let text = error.report().to_string();
     assert!(error.is_timeout(), "{text}");
     assert!(
-        text.contains(&address.to_string()) && text.contains("3 copies"),
+        text.contains(&address.to_string()) && text.contains("3 transmissions"),
         "{text}"
     );
 }
@@ -180,7 +180,7 @@ async fn a_full_queue_refuses_at_once() {
         error
             .report()
             .to_string()
-            .contains("too many messages wait for this peer"),
+            .contains("the send queue of this peer is full"),
         "{error}"
     );
     for request in &waiting {

@@ -138,7 +138,7 @@ async fn what_cannot_be_is_said() {
         error
             .report()
             .to_string()
-            .contains("bound to every address"),
+            .contains("bound to the unspecified address"),
         "{error}"
     );
     assert_eq!(error.remedy(), Some("bind [::] or 0.0.0.0"));

@@ -338,7 +338,7 @@ async fn only_get_and_fetch_observe() {
             .await
             .unwrap_err();
         assert!(
-            refused.report().to_string().contains("GET and FETCH"),
+            refused.report().to_string().contains("GET, and FETCH"),
             "{refused}"
         );
     })

@@ -121,8 +121,8 @@ async fn what_cannot_be_shared_is_refused_with_the_reason() {
     for (builder, reason) in [
         (builder().sockets(0), "1 to 256"),
         (builder().sockets(SOCKETS_MAX + 1), "1 to 256"),
-        (builder().sockets(2).socket(given), "not given"),
-        (builder().sockets(2).config(budget), "budget"),
+        (builder().sockets(2).socket(given), "instead of passing a socket"),
+        (builder().sockets(2).config(budget), "bottleneck group"),
     ] {
         let error = builder.start().await.unwrap_err();
         assert!(matches!(error, OpenError::Sockets { .. }), "{error}");

@@ -34,7 +34,7 @@ impl Family for BasicRto {
     type Constants = BasicRtoConstants;
     const PROFILES: &'static [Profile<BasicRtoConstants>] = &[Profile {
         name: "basic-rto",
-        about: "1.5 times the last round trip, backoff retained",
+        about: "RTO of 1.5 times the last RTT, backoff retained",
         source: "Californium 3.14.0, BasicRto.java (retention: 2.0.0); \
                  docs/algorithms.md#basic-rto",
         project_choice: None,

@@ -59,13 +59,13 @@ impl Family for Cocoa4State {
     type Constants = Cocoa4StateConstants;
     const PROFILES: &'static [Profile<Cocoa4StateConstants>] = &[Profile {
         name: "cocoa-4state",
-        about: "cocoa-s whose backoff factor follows how the last exchanges went, in four states",
+        about: "cocoa-s with a backoff factor by the outcomes of the last exchanges, in four states",
         source: "Bhalerao et al. (CCNC 2016), abstract, and Vallati et al. 2020, section 2; \
                  docs/algorithms.md#cocoa-4state",
         project_choice: Some(
             "states, transitions and factors were not found: the states count losses, because \
-             those are what the abstract would tell apart, and the factors are the ones CoCoA's \
-             versions use (1.3, 1.5, 2, 3), the smallest where losses are rare and so more likely \
+             the abstract distinguishes losses, and the factors are those of CoCoA's \
+             versions (1.3, 1.5, 2, 3), the smallest where losses are rare and so more likely \
              errors of the link; a peer begins in state 2, as cautious as default CoAP",
         ),
         constants: Cocoa4StateConstants {

@@ -103,14 +103,14 @@ impl Family for CocoaPlusPlus {
     type Constants = CocoaPlusPlusConstants;
     const PROFILES: &'static [Profile<CocoaPlusPlusConstants>] = &[Profile {
         name: "cocoa-plus-plus",
-        about: "cocoa-s that backs off with a probability given by how fast round trips grow",
+        about: "cocoa-s that backs off with a probability by the gradient of the RTT",
         source: "the abstract of CoCoA++, and Linux, tcp_cdg.c; \
                  docs/algorithms.md#cocoa-plus-plus",
         project_choice: Some(
             "only the idea is in the abstract: the RTO is cocoa-s's, a window of the gradient is \
              an exchange, its smoothing an exponential mean over 8, the factors 1.42 and 0.7 are \
-             remembered, and no timer is shorter than the smoothed round trip, because a shorter \
-             one could only add copies",
+             remembered, and no timer is shorter than the smoothed RTT, because a shorter one \
+             could only add retransmissions",
         ),
         constants: CocoaPlusPlusConstants {
             backoff_up: Ratio::new(142, 100),

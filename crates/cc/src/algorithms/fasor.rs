@@ -258,7 +258,7 @@ impl Family for Fasor {
     const PROFILES: &'static [Profile<FasorConstants>] = &[
         profile(
             "fasor",
-            "FASOR: a fast timer, and a slow one that drains queues after ambiguous answers",
+            "FASOR: a fast RTO, and a slow RTO that drains queues after ambiguous replies",
             "draft-ietf-core-fasor-02; docs/algorithms.md#fasor",
             None,
             CopyTagging::Off,
@@ -266,7 +266,7 @@ impl Family for Fasor {
         ),
         profile(
             "fasor-option",
-            "FASOR whose copies carry their number in the retransmission-count option",
+            "FASOR with retransmission counts in an option",
             "draft-ietf-core-fasor-02; docs/algorithms.md#fasor-option",
             None,
             CopyTagging::EveryCopy,
@@ -274,11 +274,11 @@ impl Family for Fasor {
         ),
         profile(
             "fasor-token",
-            "FASOR whose copies carry their number in the token",
+            "FASOR with retransmission counts in the token",
             "draft-ietf-core-fasor-02; docs/algorithms.md#fasor-token",
             Some(
-                "the draft gives the idea, not an encoding: the last byte of the token is the \
-                 number of the copy, which leaves the rest of it to tell requests apart",
+                "the draft gives no encoding: the last byte of the token is the retransmission \
+                 count, and the other bytes identify the request",
             ),
             CopyTagging::Token,
             true,

@@ -94,14 +94,14 @@ impl Family for FullBackoff {
     const PROFILES: &'static [Profile<FullBackoffConstants>] = &[
         profile(
             "default-fb1",
-            "default CoAP with Full Backoff 1: a backed-off timer stays until nothing is lost",
+            "default CoAP with Full Backoff 1: a backed-off timer is retained until an exchange without loss",
             "Pesola 2020, section 5.1, after Jarvinen et al. 2018; \
              docs/algorithms.md#default-fb1",
             Recovery::Forget,
         ),
         profile(
             "default-fb2",
-            "default CoAP with Full Backoff 2: a backed-off timer is halved while nothing is lost",
+            "default CoAP with Full Backoff 2: a backed-off timer is halved after each exchange without loss",
             "Pesola 2020, section 5.1, after Jarvinen et al. 2018; \
              docs/algorithms.md#default-fb2",
             Recovery::Halve,

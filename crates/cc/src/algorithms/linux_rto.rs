@@ -103,7 +103,7 @@ impl Family for LinuxRto {
         },
         Profile {
             name: "linux-rto-kernel",
-            about: "Linux's timer as the kernel has it, from 2 s on, backoff retained",
+            about: "Linux's timer as in the kernel, initially 2 s, backoff retained",
             source: "Linux, tcp_input.c, tcp_rtt_estimator; docs/algorithms.md#linux-rto-kernel",
             project_choice: None,
             constants: LinuxRtoConstants {

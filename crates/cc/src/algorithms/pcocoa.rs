@@ -37,11 +37,11 @@ impl Family for Pcocoa {
     type Constants = PcocoaConstants;
     const PROFILES: &'static [Profile<PcocoaConstants>] = &[Profile {
         name: "pcocoa",
-        about: "cocoa-03 with copies told apart and Linux's estimator in the place of its two",
+        about: "cocoa-03 with retransmission counts, and Linux's estimator instead of its two",
         source: "Bolettieri et al., abstract; docs/algorithms.md#pcocoa",
         project_choice: Some(
-            "only the aims are in the abstract: copies carry FASOR's retransmission-count option, \
-             the estimator is linux-rto's and its estimate the RTO, all else is cocoa-03",
+            "only the aims are in the abstract: transmissions carry FASOR's retransmission-count \
+             option, the estimator is linux-rto's and its estimate the RTO, all else is cocoa-03",
         ),
         constants: PcocoaConstants {
             deviation_min: Duration::from_millis(50),

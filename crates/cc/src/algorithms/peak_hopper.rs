@@ -128,7 +128,7 @@ impl Family for PeakHopper {
     const PROFILES: &'static [Profile<PeakHopperConstants>] = &[
         profile(
             "peak-hopper",
-            "Peak-Hopper: slow decay, quick reaction to a growing round trip, backoff retained",
+            "Peak-Hopper: slow decay, quick reaction to a growing RTT, backoff retained",
             "Californium 3.14.0, PeakhopperRto.java (retention: 2.0.0); \
              docs/algorithms.md#peak-hopper",
             Change::Real,
@@ -136,7 +136,7 @@ impl Family for PeakHopper {
         ),
         profile(
             "peak-hopper-cal",
-            "Peak-Hopper as Californium runs it: the change of the round trip in whole numbers",
+            "Peak-Hopper as in Californium: the RTT's change in integer arithmetic",
             "Californium 3.14.0, PeakhopperRto.java (retention: 2.0.0); \
              docs/algorithms.md#peak-hopper-cal",
             Change::Whole,

@@ -41,7 +41,7 @@ impl Family for Rfc6298 {
     type Constants = Rfc6298Constants;
     const PROFILES: &'static [Profile<Rfc6298Constants>] = &[Profile {
         name: "rfc6298",
-        about: "TCP's timer: RFC 6298 from 2 s on, without its floor of 1 s, backoff retained",
+        about: "RFC 6298 timer, initially 2 s, without its minimum of 1 s, backoff retained",
         source: "RFC 6298 2, 3, 5; docs/algorithms.md#rfc6298",
         project_choice: None,
         constants: Rfc6298Constants {

@@ -321,7 +321,7 @@ fn slow_a_server_that_does_not_answer_is_given_up_after_the_timeout() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(4), "{said}");
         // One at once, one after a second.
-        assert!(said.contains("no answer to any of 2 copies"), "{said}");
+        assert!(said.contains("no reply to any of 2 transmissions"), "{said}");
         assert!(began.elapsed() >= Duration::from_millis(1_500), "{said}");
     }
 }
@@ -350,10 +350,7 @@ fn a_server_that_has_other_suites_only_is_said_to_be_one() {
     let output = bench(&format!("{uri}/hello --psk-file {}", keys.display()));
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{said}");
-    assert!(
-        said.contains("no cipher suite that both sides can use"),
-        "{said}"
-    );
+    assert!(said.contains("no common cipher suite"), "{said}");
 }
 
 #[test]

@@ -79,13 +79,13 @@ impl AdmissionControl {
 
     /// Returns whether an address is validated at another time.
     pub(crate) fn is_validated_at(&self, now: Instant, cx: &Context, source: SocketAddr) -> bool {
-        cx.proves_addresses() || self.validated.contains(now, source)
+        cx.transport_validates_addresses() || self.validated.contains(now, source)
     }
 
     /// Returns whether the anti-amplification limit applies to an address now.
     #[inline]
     pub(crate) fn is_limited(&self, cx: &Context, source: SocketAddr) -> bool {
-        !cx.proves_addresses()
+        !cx.transport_validates_addresses()
             && cx.config.amplification_limit.holds_for(source.ip())
             && !self.validated.contains(cx.now, source)
     }
@@ -95,7 +95,7 @@ impl AdmissionControl {
     fn limits(&mut self, cx: &Context, source: SocketAddr, to_group: bool) -> bool {
         let limited = if to_group {
             let limit = &cx.config.amplification_limit;
-            !cx.proves_addresses() && limit.holds_for_group(source.ip())
+            !cx.transport_validates_addresses() && limit.holds_for_group(source.ip())
         } else {
             self.is_limited(cx, source)
         };
@@ -104,14 +104,16 @@ impl AdmissionControl {
 
     /// Validates an address to which the anti-amplification limit applies.
     pub(crate) fn validate(&mut self, cx: &Context, source: SocketAddr) {
-        if !cx.proves_addresses() && cx.config.amplification_limit.holds_for(source.ip()) {
+        if !cx.transport_validates_addresses()
+            && cx.config.amplification_limit.holds_for(source.ip())
+        {
             self.on_validated(cx, source);
         }
     }
 
     /// Records that an address is validated, with or without a limit.
     fn on_validated(&mut self, cx: &Context, source: SocketAddr) {
-        if cx.proves_addresses() {
+        if cx.transport_validates_addresses() {
             return;
         }
         self.validated.add(cx.now, source);
@@ -175,7 +177,7 @@ impl AdmissionControl {
         };
         let before = |at: Instant| at < challenge.since;
         let validated = self.validated.since(cx.now, from).is_some_and(before);
-        !validated && !cx.proves_addresses()
+        !validated && !cx.transport_validates_addresses()
     }
 
     /// The bytes that may still be sent in reply to a request: three times its own, less the empty

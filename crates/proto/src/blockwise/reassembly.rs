@@ -161,7 +161,7 @@ impl Reassembler {
 
     /// Stores the first block's message, if later blocks will lack its If-None-Match (RFC 7959
     /// 2.10).
-    pub(crate) fn note_condition(&mut self, index: u32, first: &MessageView<'_>) {
+    pub(crate) fn store_precondition(&mut self, index: u32, first: &MessageView<'_>) {
         let _ = self.take_condition(index);
         if first.option(OptionNumber::IF_NONE_MATCH).is_some() {
             let message = first.as_bytes();
@@ -171,7 +171,7 @@ impl Reassembler {
         }
     }
 
-    /// Takes the message stored by [`note_condition`](Self::note_condition).
+    /// Takes the message stored by [`store_precondition`](Self::store_precondition).
     pub(crate) fn take_condition(&mut self, index: u32) -> Option<Box<[u8]>> {
         let body = &mut self.bodies[index];
         let (peer, taken) = (body.key.peer(), body.conditional.take());

@@ -135,7 +135,7 @@ impl Client {
 
     /// Ends a request with a block-wise body. Without a response, its blocks may be in flight or
     /// stored by the server, and must not mix with those of another.
-    pub(crate) fn note_broken_off(&mut self, cx: &mut Context, index: u32) {
+    pub(crate) fn invalidate_body_tag(&mut self, cx: &mut Context, index: u32) {
         let operation = &self.operations[index as usize];
         if operation.upload.is_some() && operation.progress == Progress::Sent {
             self.tag_until = self.tag_until.max(cx.now + cx.lifetimes.exchange);

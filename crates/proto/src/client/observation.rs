@@ -259,13 +259,13 @@ impl Client {
             let not_now = (code != Code::UNAUTHORIZED).then_some(Failure::NotNow(code));
             let pause = not_now.map_or(0, |_| max_age(message));
             self.drop_exchanges(cx, carrier, index);
-            self.operations[index as usize].break_off_state();
+            self.operations[index as usize].discard_partial_state();
             let pause = Duration::from_secs(u64::from(pause));
-            return self.renew_later(cx, carrier, index, not_now, pause);
+            return self.schedule_renewal(cx, carrier, index, not_now, pause);
         } else {
             // The server has removed the observer (RFC 7641 4.2).
             self.drop_exchanges(cx, carrier, index);
-            observation_ends(&mut self.operations[index as usize]);
+            end_as_request(&mut self.operations[index as usize]);
         }
         self.take_body(cx, carrier, index, None, &received, message);
     }
@@ -317,13 +317,13 @@ impl Client {
             let not_now = matches!(code, Code::SERVICE_UNAVAILABLE | Code::TOO_MANY_REQUESTS);
             if not_now && observation.newest.is_some() {
                 let pause = Duration::from_secs(u64::from(max_age(message)));
-                self.renew_later(cx, carrier, index, Some(Failure::NotNow(code)), pause);
+                self.schedule_renewal(cx, carrier, index, Some(Failure::NotNow(code)), pause);
                 return false;
             }
         }
         // The server does not accept the registration: the response is an ordinary one.
         self.drop_exchanges(cx, carrier, index);
-        observation_ends(&mut self.operations[index as usize]);
+        end_as_request(&mut self.operations[index as usize]);
         true
     }
 
@@ -391,11 +391,11 @@ impl Client {
             return;
         };
         match observation.phase {
-            Phase::Fresh => self.renew_later(cx, carrier, index, None, Duration::ZERO),
+            Phase::Fresh => self.schedule_renewal(cx, carrier, index, None, Duration::ZERO),
             Phase::Stale => {
                 observation.phase = Phase::Registering;
                 observation.heard = false;
-                self.operations[index as usize].break_off_state();
+                self.operations[index as usize].discard_partial_state();
                 self.send_anew(cx, carrier, index);
             }
             Phase::Registering | Phase::Ending => {}
@@ -404,7 +404,7 @@ impl Client {
 
     /// Reports that an observation is stale, or that its renewal failed, and schedules the next
     /// registration after at least `pause`.
-    pub(crate) fn renew_later(
+    pub(crate) fn schedule_renewal(
         &mut self,
         cx: &mut Context,
         carrier: &mut Carrier,
@@ -455,8 +455,8 @@ impl Client {
             return false;
         }
         self.drop_exchanges(cx, carrier, index);
-        self.operations[index as usize].break_off_state();
-        self.renew_later(cx, carrier, index, Some(failure), Duration::ZERO);
+        self.operations[index as usize].discard_partial_state();
+        self.schedule_renewal(cx, carrier, index, Some(failure), Duration::ZERO);
         true
     }
 
@@ -490,7 +490,7 @@ impl Client {
 
 impl Operation {
     /// Discards the incomplete state.
-    fn break_off_state(&mut self) {
+    fn discard_partial_state(&mut self) {
         self.response.clear();
         if let Some(observation) = &mut self.observation {
             observation.arriving = false;
@@ -517,7 +517,7 @@ pub(crate) fn end_observation(
 }
 
 /// Turns an observation into an ordinary request, whose response is its last event.
-fn observation_ends(operation: &mut Operation) {
+fn end_as_request(operation: &mut Operation) {
     operation.response.clear();
     if let Some(observation) = &mut operation.observation {
         observation.arriving = false;

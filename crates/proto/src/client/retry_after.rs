@@ -95,7 +95,7 @@ impl Client {
     }
 
     /// Returns whether a request must wait for the end of a pause; it is then sent by a timer.
-    pub(crate) fn waits_out_pause(
+    pub(crate) fn defer_until_retry_after(
         &mut self,
         cx: &mut Context,
         carrier: &mut Carrier,
@@ -116,7 +116,7 @@ impl Client {
     }
 
     /// Ends a pause, unless it was extended.
-    pub(crate) fn handle_pause_timer(
+    pub(crate) fn on_retry_after_timer(
         &mut self,
         cx: &mut Context,
         carrier: &mut Carrier,

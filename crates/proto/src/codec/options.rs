@@ -5,8 +5,9 @@ use core::fmt;
 use smallvec::SmallVec;
 
 use super::numbers::OptionNumber;
+use super::option_iter::{OptionIter, OptionList, OptionView};
 use super::uint::{decode_option, encode_uint};
-use super::view::{MessageView, OptionIter, OptionList, OptionView};
+use super::view::MessageView;
 use super::writer::{EncodeError, OptionHead, Writer};
 
 /// The longest value stored, in bytes: that of Proxy-Uri, the longest in RFC 7252.

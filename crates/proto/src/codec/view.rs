@@ -3,7 +3,8 @@
 use core::fmt;
 
 use super::header::{HEADER_LENGTH, Header, MessageId, Type, VERSION};
-use super::numbers::{Code, OptionDefinition, OptionNumber};
+use super::numbers::{Code, OptionNumber};
+use super::option_iter::{OptionIter, OptionList, split_option};
 use super::token::{
     BASE_TOKEN_LENGTH, LONGEST_PLAIN, RESERVED, TokenView, extension_length, token_length,
 };
@@ -323,10 +324,7 @@ impl<'a> MessageView<'a> {
             .bytes
             .get(self.options_start as usize..self.options_end as usize)
             .unwrap_or_default();
-        OptionIter {
-            rest: encoded,
-            number: 0,
-        }
+        OptionIter::new(encoded)
     }
 
     /// Returns the value of the first option with this number.
@@ -379,159 +377,12 @@ impl fmt::Debug for MessageView<'_> {
     }
 }
 
-/// Prints an option iterator as a list.
-pub(super) struct OptionList<I>(pub(super) I);
-
-impl<'a, I: Iterator<Item = OptionView<'a>> + Clone> fmt::Debug for OptionList<I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.clone()).finish()
-    }
-}
-
-/// One option of a message: its number and its value.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct OptionView<'a> {
-    /// The option number.
-    pub number: OptionNumber,
-    /// The value's bytes.
-    pub value: &'a [u8],
-}
-
-impl OptionView<'_> {
-    /// Returns the value as an integer; `None` if its length is outside the definition.
-    pub fn uint(&self) -> Option<u32> {
-        decode_option(self.number, self.value)
-    }
-
-    /// Returns the definition of this option if its number is in the table and its length
-    /// permitted.
-    ///
-    /// Otherwise the option counts as unrecognized (RFC 7252 5.4.1, 5.4.3): ignored if elective, an
-    /// error if critical.
-    #[inline]
-    pub fn recognized(&self) -> Option<&'static OptionDefinition> {
-        let definition = self.number.definition()?;
-        definition
-            .accepts_length(self.value.len())
-            .then_some(definition)
-    }
-}
-
-impl fmt::Debug for OptionView<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: \"{}\"", self.number, self.value.escape_ascii())
-    }
-}
-
-/// Iterates over encoded options by ascending number.
-#[derive(Clone, Debug)]
-pub struct OptionIter<'a> {
-    rest: &'a [u8],
-    number: u16,
-}
-
-impl<'a> OptionIter<'a> {
-    /// Iterates over options encoded without error.
-    #[inline]
-    pub(super) const fn new(encoded: &'a [u8]) -> Self {
-        Self {
-            rest: encoded,
-            number: 0,
-        }
-    }
-
-    /// The remaining options, in encoded form.
-    #[inline]
-    pub(super) const fn as_bytes(&self) -> &'a [u8] {
-        self.rest
-    }
-}
-
-impl<'a> Iterator for OptionIter<'a> {
-    type Item = OptionView<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<OptionView<'a>> {
-        // The bytes were checked or written by this codec, so `None` means their end.
-        let &first = self.rest.first()?;
-        let option = split_option(first, self.rest).ok()?;
-        self.number = self.number.checked_add(option.delta as u16)?;
-        self.rest = option.rest;
-        Some(OptionView {
-            number: OptionNumber(self.number),
-            value: option.value,
-        })
-    }
-}
-
-impl core::iter::FusedIterator for OptionIter<'_> {}
-
-struct SplitOption<'a> {
-    delta: u32,
-    value: &'a [u8],
-    rest: &'a [u8],
-}
-
-/// Splits the option that starts with the byte `first` off the front of `bytes` (RFC 7252 3.1).
-#[inline]
-fn split_option(first: u8, bytes: &[u8]) -> Result<SplitOption<'_>, DecodeErrorKind> {
-    let (delta, length) = (u32::from(first >> 4), usize::from(first & 0x0f));
-    if delta <= 12 && length <= 12 {
-        // Nearly every option in practice has this form.
-        return match bytes.split_at_checked(1 + length) {
-            Some((option, rest)) => Ok(SplitOption {
-                delta,
-                value: option.get(1..).unwrap_or_default(),
-                rest,
-            }),
-            None => Err(DecodeErrorKind::OptionTruncated),
-        };
-    }
-    split_extended_option(delta, length as u32, bytes)
-}
-
-fn split_extended_option(
-    delta: u32,
-    length: u32,
-    bytes: &[u8],
-) -> Result<SplitOption<'_>, DecodeErrorKind> {
-    if delta == 15 {
-        return Err(DecodeErrorKind::OptionDeltaReserved);
-    }
-    if length == 15 {
-        return Err(DecodeErrorKind::OptionLengthReserved);
-    }
-    let split = || {
-        let rest = bytes.get(1..)?;
-        let (delta, rest) = split_extension(delta, rest)?;
-        let (length, rest) = split_extension(length, rest)?;
-        let (value, rest) = rest.split_at_checked(length as usize)?;
-        Some(SplitOption { delta, value, rest })
-    };
-    split().ok_or(DecodeErrorKind::OptionTruncated)
-}
-
-/// Completes a nibble of 13 or 14 with the one or two bytes that extend it.
-#[inline]
-fn split_extension(nibble: u32, bytes: &[u8]) -> Option<(u32, &[u8])> {
-    match nibble {
-        13 => {
-            let (&extension, rest) = bytes.split_first()?;
-            Some((13 + u32::from(extension), rest))
-        }
-        14 => {
-            let (&extension, rest) = bytes.split_first_chunk::<2>()?;
-            Some((269 + u32::from(u16::from_be_bytes(extension)), rest))
-        }
-        _ => Some((nibble, bytes)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::string::ToString;
     use alloc::{format, vec};
 
+    use super::super::option_iter::OptionView;
     use super::*;
 
     fn fails(bytes: &[u8]) -> (DecodeErrorKind, u16) {

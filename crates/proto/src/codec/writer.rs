@@ -37,7 +37,12 @@ pub enum EncodeError {
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotAllowed(number) => return write!(f, "{number} may not be there like this"),
+            Self::NotAllowed(number) => {
+                return write!(
+                    f,
+                    "{number} is not allowed in this message, or not with this count or value"
+                );
+            }
             Self::BufferTooSmall => "buffer is too small for the message",
             Self::OutOfOrder => "option number is below the previous one",
             Self::ValueTooLong => "option value is too long to encode",

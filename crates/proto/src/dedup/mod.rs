@@ -29,7 +29,7 @@ use recent::Ring;
 
 /// The longest reply stored for an idempotent request, in bytes; a duplicate is otherwise processed
 /// anew. Token bytes beyond 8 do not count, because the request chose them.
-pub(crate) const KEPT_ANSWER_BYTES: usize = 256;
+pub(crate) const STORED_REPLY_BYTES: usize = 256;
 
 /// Idempotency of a message (RFC 7252 4.5, 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,10 +87,10 @@ impl Hash {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place(u32);
 
-const LASTING: u32 = 1 << 31;
+const NON_IDEMPOTENT_BIT: u32 = 1 << 31;
 
 #[derive(Debug)]
-struct Lasting {
+struct NonIdempotentEntry {
     entry: Entry,
     answer: Box<[u8]>,
 }
@@ -101,26 +101,31 @@ pub(crate) struct Dedup {
     state: KeyedState,
     index: HashTable<Place>,
     recent: Ring,
-    non_idempotent: VecDeque<Lasting>,
-    lasting_limit: usize,
+    non_idempotent: VecDeque<NonIdempotentEntry>,
+    non_idempotent_limit: usize,
     /// Number of the oldest non-idempotent message.
-    lasting_base: u64,
+    non_idempotent_base: u64,
     prefix: u8,
     /// Non-idempotent messages of each source.
     shares: QuotaTable,
 }
 
 impl Dedup {
-    /// Stores up to `recent_limit` idempotent and `lasting_limit` non-idempotent messages, each at
-    /// most 2^30. IPv6 addresses are aggregated to a [source](Source) by `prefix` bits.
-    pub(crate) fn new(seed: u64, recent_limit: usize, lasting_limit: usize, prefix: u8) -> Self {
+    /// Stores up to `idempotent_limit` idempotent and `non_idempotent_limit` non-idempotent
+    /// messages, each at most 2^30. IPv6 addresses are aggregated to a [source](Source) by `prefix` bits.
+    pub(crate) fn new(
+        seed: u64,
+        idempotent_limit: usize,
+        non_idempotent_limit: usize,
+        prefix: u8,
+    ) -> Self {
         Self {
             state: KeyedState::with_seed(seed),
             index: HashTable::new(),
-            recent: Ring::new(recent_limit),
+            recent: Ring::new(idempotent_limit),
             non_idempotent: VecDeque::new(),
-            lasting_limit: lasting_limit.min(1 << 30),
-            lasting_base: 0,
+            non_idempotent_limit: non_idempotent_limit.min(1 << 30),
+            non_idempotent_base: 0,
             prefix,
             shares: QuotaTable::new(seed.rotate_left(8)),
         }
@@ -137,16 +142,16 @@ impl Dedup {
 
     /// The queue position of a non-idempotent message, by its number.
     fn position(base: u64, number: u32) -> usize {
-        (number.wrapping_sub(base as u32) & (LASTING - 1)) as usize
+        (number.wrapping_sub(base as u32) & (NON_IDEMPOTENT_BIT - 1)) as usize
     }
 
     fn entry_at<'a>(
         recent: &'a Ring,
-        non_idempotent: &'a VecDeque<Lasting>,
+        non_idempotent: &'a VecDeque<NonIdempotentEntry>,
         base: u64,
         at: Place,
     ) -> &'a Entry {
-        if at.0 & LASTING == 0 {
+        if at.0 & NON_IDEMPOTENT_BIT == 0 {
             recent.entry(at.0)
         } else {
             &non_idempotent[Self::position(base, at.0)].entry
@@ -155,7 +160,12 @@ impl Dedup {
 
     fn find(&self, hash: Hash, from: SocketAddr, id: MessageId) -> Option<Place> {
         let is = |at: &Place| {
-            let entry = Self::entry_at(&self.recent, &self.non_idempotent, self.lasting_base, *at);
+            let entry = Self::entry_at(
+                &self.recent,
+                &self.non_idempotent,
+                self.non_idempotent_base,
+                *at,
+            );
             entry.id == id && entry.from == from
         };
         self.index.find(hash.wide(), is).copied()
@@ -172,7 +182,12 @@ impl Dedup {
         let Some(at) = self.find(self.hash(from, id), from, id) else {
             return Lookup::New;
         };
-        let entry = Self::entry_at(&self.recent, &self.non_idempotent, self.lasting_base, at);
+        let entry = Self::entry_at(
+            &self.recent,
+            &self.non_idempotent,
+            self.non_idempotent_base,
+            at,
+        );
         if entry.expires <= now {
             return Lookup::New;
         }
@@ -181,10 +196,10 @@ impl Dedup {
                 acknowledged: entry.acknowledged,
             };
         }
-        Lookup::Answered(if at.0 & LASTING == 0 {
+        Lookup::Answered(if at.0 & NON_IDEMPOTENT_BIT == 0 {
             self.recent.answer(at.0)
         } else {
-            &self.non_idempotent[Self::position(self.lasting_base, at.0)].answer
+            &self.non_idempotent[Self::position(self.non_idempotent_base, at.0)].answer
         })
     }
 
@@ -220,19 +235,19 @@ impl Dedup {
                 self.recent.put(entry)
             }
             Idempotency::NonIdempotent => {
-                let sequence = self.remember_lasting(now, entry)?;
-                (sequence as u32 | LASTING, sequence)
+                let sequence = self.remember_non_idempotent(now, entry)?;
+                (sequence as u32 | NON_IDEMPOTENT_BIT, sequence)
             }
         };
         let Self {
             index,
             recent,
             non_idempotent,
-            lasting_base,
+            non_idempotent_base,
             ..
         } = self;
         index.insert_unique(hash.wide(), Place(place), |at| {
-            let entry = Self::entry_at(recent, non_idempotent, *lasting_base, *at);
+            let entry = Self::entry_at(recent, non_idempotent, *non_idempotent_base, *at);
             entry.hash.wide()
         });
         Some(Remembered {
@@ -258,24 +273,24 @@ impl Dedup {
             .front()
             .filter(|l| l.entry.expires <= now)
         {
-            let at = Place(self.lasting_base as u32 | LASTING);
+            let at = Place(self.non_idempotent_base as u32 | NON_IDEMPOTENT_BIT);
             let (hash, from) = (oldest.entry.hash, oldest.entry.from);
             self.forget(hash, at);
             self.shares.subtract(Source::of(from, self.prefix), 1);
             self.non_idempotent.pop_front();
-            self.lasting_base += 1;
+            self.non_idempotent_base += 1;
         }
     }
 
     /// Stores a non-idempotent message. Returns its number, or `None` if the table is full.
-    fn remember_lasting(&mut self, now: Instant, entry: Entry) -> Option<u64> {
+    fn remember_non_idempotent(&mut self, now: Instant, entry: Entry) -> Option<u64> {
         self.expire(now);
-        if self.non_idempotent.len() >= self.lasting_limit {
+        if self.non_idempotent.len() >= self.non_idempotent_limit {
             return None;
         }
-        let sequence = self.lasting_base + self.non_idempotent.len() as u64;
+        let sequence = self.non_idempotent_base + self.non_idempotent.len() as u64;
         self.shares.add(Source::of(entry.from, self.prefix), 1);
-        self.non_idempotent.push_back(Lasting {
+        self.non_idempotent.push_back(NonIdempotentEntry {
             entry,
             answer: Box::default(),
         });
@@ -287,15 +302,16 @@ impl Dedup {
         if at.idempotency {
             return self.recent.place_of(at.sequence).map(Place);
         }
-        let position = at.sequence.checked_sub(self.lasting_base)?;
-        (position < self.non_idempotent.len() as u64).then_some(Place(at.sequence as u32 | LASTING))
+        let position = at.sequence.checked_sub(self.non_idempotent_base)?;
+        (position < self.non_idempotent.len() as u64)
+            .then_some(Place(at.sequence as u32 | NON_IDEMPOTENT_BIT))
     }
 
     fn entry_mut(&mut self, at: Place) -> &mut Entry {
-        if at.0 & LASTING == 0 {
+        if at.0 & NON_IDEMPOTENT_BIT == 0 {
             self.recent.entry_mut(at.0)
         } else {
-            &mut self.non_idempotent[Self::position(self.lasting_base, at.0)].entry
+            &mut self.non_idempotent[Self::position(self.non_idempotent_base, at.0)].entry
         }
     }
 
@@ -306,11 +322,13 @@ impl Dedup {
             index,
             recent,
             non_idempotent,
-            lasting_base,
+            non_idempotent_base,
             ..
         } = self;
         // Entries outside the index are not found; their slots are reused later.
-        index.retain(|at| Self::entry_at(recent, non_idempotent, *lasting_base, *at).from != from);
+        index.retain(|at| {
+            Self::entry_at(recent, non_idempotent, *non_idempotent_base, *at).from != from
+        });
     }
 
     /// Records that an empty ACK was sent for a message being processed.
@@ -322,7 +340,7 @@ impl Dedup {
 
     /// Stores the reply to a message, for its duplicates.
     ///
-    /// The reply to an idempotent message is not stored if it exceeds [`KEPT_ANSWER_BYTES`] without
+    /// The reply to an idempotent message is not stored if it exceeds [`STORED_REPLY_BYTES`] without
     /// the excess of a long token. Duplicates then count as new.
     pub(crate) fn answer(&mut self, at: Remembered, answer: &[u8]) {
         let Some(place) = self.place(at) else {
@@ -332,10 +350,10 @@ impl Dedup {
         entry.answered = true;
         let hash = entry.hash;
         if !at.idempotency {
-            let position = Self::position(self.lasting_base, place.0);
+            let position = Self::position(self.non_idempotent_base, place.0);
             self.non_idempotent[position].answer = answer.into();
-        } else if answer.len() > KEPT_ANSWER_BYTES
-            && answer.len() > KEPT_ANSWER_BYTES + token_excess(answer)
+        } else if answer.len() > STORED_REPLY_BYTES
+            && answer.len() > STORED_REPLY_BYTES + token_excess(answer)
         {
             self.forget(hash, place);
         } else {
@@ -467,7 +485,7 @@ mod tests {
             (2, Idempotency::NonIdempotent),
         ] {
             let place = remember(&mut d, 0, id, idempotency).expect("fits");
-            d.answer(place, &[0; KEPT_ANSWER_BYTES + 1]);
+            d.answer(place, &[0; STORED_REPLY_BYTES + 1]);
         }
         assert_eq!(d.look_up(at(0), peer(1), MessageId(1)), Lookup::New);
         assert!(matches!(
@@ -479,7 +497,7 @@ mod tests {
     #[test]
     fn answers_of_every_length_that_is_kept_come_back() {
         let mut d = Dedup::new(1, 4, 4, 64);
-        for length in (0..=KEPT_ANSWER_BYTES).chain((0..=KEPT_ANSWER_BYTES).rev()) {
+        for length in (0..=STORED_REPLY_BYTES).chain((0..=STORED_REPLY_BYTES).rev()) {
             let answer: Vec<u8> = (0..length).map(|n| n as u8).collect();
             let place = remember(&mut d, 0, length as u16, Idempotency::Idempotent).expect("fits");
             d.answer(place, &answer);
@@ -492,7 +510,7 @@ mod tests {
     #[test]
     fn unrepeatable_messages_are_found_when_their_numbers_come_round() {
         let mut d = Dedup::new(1, 4, 4, 64);
-        d.lasting_base = (1 << 31) - 2;
+        d.non_idempotent_base = (1 << 31) - 2;
         for round in 0..3_u16 {
             let seconds = 300 * u64::from(round);
             for id in 0..4 {

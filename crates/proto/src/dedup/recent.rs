@@ -104,7 +104,7 @@ impl Ring {
         inline.get(..usize::from(*length)).unwrap_or(long)
     }
 
-    /// Stores a reply of at most [`KEPT_ANSWER_BYTES`](super::KEPT_ANSWER_BYTES), plus the excess
+    /// Stores a reply of at most [`STORED_REPLY_BYTES`](super::STORED_REPLY_BYTES), plus the excess
     /// of a long token.
     pub(super) fn keep(&mut self, place: u32, answer: &[u8]) {
         let Recent {

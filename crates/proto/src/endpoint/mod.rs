@@ -273,8 +273,8 @@ impl Endpoint {
     /// Returns the first critical option of a request that neither the engine nor the application
     /// understands. With [proxying](Config::forwards), requests that are not forwarded may have
     /// one, and are to be answered 4.02 (RFC 7252 5.4.1).
-    pub fn not_to_be_overlooked(&self, request: &MessageView<'_>) -> Option<OptionNumber> {
-        crate::server::not_to_be_overlooked(&self.cx, request)
+    pub fn unsupported_critical_option(&self, request: &MessageView<'_>) -> Option<OptionNumber> {
+        crate::server::unsupported_critical_option(&self.cx, request)
     }
 
     /// Responds to a request. An unknown or answered request is ignored.

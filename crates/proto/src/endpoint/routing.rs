@@ -202,7 +202,7 @@ impl Endpoint {
                 client.fail_operation(cx, carrier, index, Failure::DeadlinePassed);
             }
             Owner::Observation(index) => client.handle_observation_timer(cx, carrier, index),
-            Owner::Paused(index) => client.handle_pause_timer(cx, carrier, index),
+            Owner::Paused(index) => client.on_retry_after_timer(cx, carrier, index),
             Owner::Multicast(index) => client.close_group(cx, carrier, index),
             Owner::DelayedResponse(index) => server.answer_group_now(cx, carrier, index),
             Owner::Assembly(index) => server.forget_assembly(cx, index),

@@ -48,7 +48,7 @@ const SUBJECT: Subject = Subject(1);
 
 /// A request by number, as its application knows it.
 #[derive(Debug)]
-struct Asked {
+struct IssuedRequest {
     number: u32,
     observes: bool,
 }
@@ -59,7 +59,7 @@ struct Side {
     due: Option<Instant>,
     /// The side neither receives nor sends before this time.
     asleep: Instant,
-    asked: BTreeMap<RequestId, Asked>,
+    issued: BTreeMap<RequestId, IssuedRequest>,
     /// Requests without a response of the application yet, and the time of that response.
     waiting: Vec<(Instant, IncomingId)>,
     /// Executions of each request, by number.
@@ -147,7 +147,7 @@ impl Side {
             end: Endpoint::new(config(settings, side), Stream(seed)),
             due: None,
             asleep: Instant::ZERO,
-            asked: BTreeMap::new(),
+            issued: BTreeMap::new(),
             waiting: Vec::new(),
             runs: BTreeMap::new(),
             delay: Duration::ZERO,
@@ -309,26 +309,26 @@ impl World {
         match event {
             Event::Request(id) => side.waiting.push((now + side.delay, id)),
             Event::Response { id, response } => {
-                let asked = side
-                    .asked
+                let issued = side
+                    .issued
                     .remove(&id)
-                    .expect("it was asked, and had not ended");
+                    .expect("it was issued, and had not ended");
                 let bytes = response.bytes();
-                if response.code.is_success() && !asked.observes {
-                    let own = body(asked.number, bytes.len());
+                if response.code.is_success() && !issued.observes {
+                    let own = body(issued.number, bytes.len());
                     assert!(
                         bytes.is_empty() || *bytes == own,
-                        "the answer {bytes:02x?} is not to {asked:?}"
+                        "the answer {bytes:02x?} is not to {issued:?}"
                     );
                 }
             }
             Event::Failed { id, .. } | Event::Pong(id) | Event::ResponseSuppressed(id) => {
-                let asked = side.asked.remove(&id);
-                assert!(asked.is_some(), "it was asked, and had not ended");
+                let issued = side.issued.remove(&id);
+                assert!(issued.is_some(), "it was issued, and had not ended");
             }
             Event::Notification { id, response } => {
-                let asked = side.asked.get(&id).expect("it observes");
-                assert!(asked.observes);
+                let issued = side.issued.get(&id).expect("it observes");
+                assert!(issued.observes);
                 assert_eq!(response.bytes().len(), 8);
             }
             _ => {}
@@ -393,7 +393,7 @@ impl World {
         let to = address(1 - index, self.settings);
         let side = &mut self.sides[index];
         if let Ok(id) = side.end.request(self.now, to, request, sending) {
-            side.asked.insert(id, Asked { number, observes });
+            side.issued.insert(id, IssuedRequest { number, observes });
         }
     }
 
@@ -417,15 +417,15 @@ impl World {
             4 => self.ask(index, how, true),
             5 => {
                 let side = &mut self.sides[index];
-                let all = side.asked.keys().copied();
+                let all = side.issued.keys().copied();
                 let Some(id) = all.cycle().nth(usize::from(how)) else {
                     return;
                 };
-                if how & 1 == 0 && side.asked[&id].observes {
+                if how & 1 == 0 && side.issued[&id].observes {
                     side.end.stop_observing(now, id);
                 } else {
                     side.end.cancel(now, id);
-                    side.asked.remove(&id);
+                    side.issued.remove(&id);
                 }
             }
             6 | 7 => {
@@ -476,11 +476,11 @@ impl World {
         let to = address(1 - index, self.settings);
         let side = &mut self.sides[index];
         if let Ok(id) = side.end.ping(self.now, to) {
-            let asked = Asked {
+            let issued = IssuedRequest {
                 number: 0,
                 observes: false,
             };
-            side.asked.insert(id, asked);
+            side.issued.insert(id, issued);
         }
     }
 
@@ -497,12 +497,12 @@ impl World {
         self.events = 0;
         self.run_until(self.now + ENDING);
         for side in &mut self.sides {
-            let ids: Vec<RequestId> = side.asked.keys().copied().collect();
+            let ids: Vec<RequestId> = side.issued.keys().copied().collect();
             for id in ids {
                 assert!(
-                    side.asked[&id].observes,
+                    side.issued[&id].observes,
                     "{:?} has not ended",
-                    side.asked[&id]
+                    side.issued[&id]
                 );
                 side.end.cancel(self.now, id);
             }

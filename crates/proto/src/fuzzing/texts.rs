@@ -152,7 +152,7 @@ pub fn proxy(data: &[u8]) {
     }
     if let Ok(Some(uri)) = &requested {
         assert_eq!(Uri::parse(&uri.to_string()).as_ref(), Ok(uri));
-        let Ok(asked) = proxy::ask_for(uri, HERE.port()) else {
+        let Ok(asked) = proxy::options_for_proxy(uri, HERE.port()) else {
             return;
         };
         let again = proxy::requested(&asked, HERE);

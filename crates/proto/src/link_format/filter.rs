@@ -50,12 +50,13 @@ impl<'a> Filter<'a> {
             Some(None) => self.pattern.fits(core::iter::empty()),
             Some(Some(value)) => {
                 self.pattern.fits(value.bytes())
-                    || (self.asks_a_list() && value.words().any(|w| self.pattern.fits(w.bytes())))
+                    || (self.is_list_attribute()
+                        && value.words().any(|w| self.pattern.fits(w.bytes())))
             }
         }
     }
 
-    fn asks_a_list(&self) -> bool {
+    fn is_list_attribute(&self) -> bool {
         const LISTS: [&[u8]; 5] = [b"rel", b"rev", b"rt", b"if", b"ct"];
         LISTS
             .iter()

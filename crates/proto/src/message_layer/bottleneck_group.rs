@@ -73,7 +73,7 @@ impl Aggregates {
     }
 
     /// Reports a reply to the budget.
-    pub(crate) fn tell_answered(
+    pub(crate) fn report_reply(
         &mut self,
         number: u8,
         bytes: u32,
@@ -117,7 +117,7 @@ impl Shared {
 
 impl Carrier {
     /// Returns whether the shared budget admits a message; otherwise the peer is queued.
-    pub(crate) fn aggregate_lets_go(
+    pub(crate) fn group_admits(
         &mut self,
         cx: &mut Context,
         peer: PeerIndex,
@@ -218,7 +218,7 @@ impl Carrier {
     }
 
     /// Reports a timeout of a CON message to its budget.
-    pub(crate) fn tell_aggregate_lost(&mut self, cx: &mut Context, peer: PeerIndex) {
+    pub(crate) fn report_group_timeout(&mut self, cx: &mut Context, peer: PeerIndex) {
         if let Some(shared) = self.aggregates.get(self.peers[peer].aggregate) {
             shared.budget.on_lost(cx.now);
         }

@@ -73,7 +73,7 @@ impl ReplyCount {
 
 impl Exchange {
     /// Returns whether a message with this token can answer a transmission of this exchange.
-    pub(crate) fn goes_by(&self, token: &TokenKey) -> bool {
+    pub(crate) fn accepts_token(&self, token: &TokenKey) -> bool {
         if self.counting == CopyTagging::Token {
             self.token.is_sibling(token) && token.last() <= Some(self.retransmissions())
         } else {
@@ -91,7 +91,7 @@ impl Exchange {
     }
 
     /// Returns whether bytes begin like a transmission of this exchange: header and token.
-    pub(crate) fn begins_like(&self, begun: &[u8]) -> bool {
+    pub(crate) fn matches_prefix(&self, begun: &[u8]) -> bool {
         let own = self.bytes.get(..begun.len());
         if self.counting != CopyTagging::Token {
             return own == Some(begun);

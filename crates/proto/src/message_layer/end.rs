@@ -36,12 +36,12 @@ impl Carrier {
         let (peer, purpose, token) = (exchange.peer, exchange.purpose, exchange.token);
         let began = exchange.transmissions.first().map_or(cx.now, |t| t.at);
         if matches!(failure, Failure::TimedOut { .. }) {
-            self.doubt_session(cx, peer);
+            self.suspect_session(cx, peer);
             if token.is_long() && purpose.wants_response() {
-                self.note_trial_lost(cx, peer);
+                self.on_token_trial_timeout(cx, peer);
             }
         }
-        self.tell_abandoned(cx, index, reason);
+        self.report_abandoned(cx, index, reason);
         if let Some(observer) = purpose.observer() {
             self.forget_waiting(cx, peer, observer, index);
         }
@@ -62,7 +62,7 @@ impl Carrier {
         }
     }
 
-    pub(crate) fn tell_abandoned(&mut self, cx: &mut Context, index: u32, reason: Reason) {
+    pub(crate) fn report_abandoned(&mut self, cx: &mut Context, index: u32, reason: Reason) {
         let parameters = self.exchange_parameters(cx, index);
         let exchange = &self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
@@ -120,7 +120,7 @@ impl Carrier {
             let peer = exchange.peer;
             self.peers[peer].queue.remove(&mut self.exchanges, index);
         } else {
-            self.tell_abandoned(cx, index, Reason::Cancelled);
+            self.report_abandoned(cx, index, Reason::Cancelled);
         }
         self.end(cx, index, true);
     }
@@ -180,7 +180,7 @@ impl Carrier {
         self.release_aggregate(cx, index);
         let state = self.exchanges[index as usize].state;
         if state == State::Queued {
-            self.exchange_leaves(index);
+            self.on_dequeued(index);
         }
         if matches!(
             state,

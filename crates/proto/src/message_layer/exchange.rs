@@ -207,7 +207,7 @@ impl Exchange {
 
     /// The time at which an unanswered NON stops counting: once PROBING_RATE has paid for it (RFC
     /// 7252 4.7).
-    pub(crate) fn paid_after(&self, parameters: &TransmissionParameters) -> Duration {
+    pub(crate) fn probing_delay(&self, parameters: &TransmissionParameters) -> Duration {
         let bytes = self.bytes.len() as u64;
         let paid = Duration::from_secs(bytes.div_ceil(u64::from(parameters.probing_rate.max(1))));
         paid.min(parameters.exchange_lifetime())

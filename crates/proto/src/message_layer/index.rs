@@ -51,7 +51,7 @@ impl ExchangeIndex {
         peer: PeerIndex,
         token: &TokenKey,
     ) -> Option<u32> {
-        self.find_by_token(all, peer, token, |exchange| exchange.goes_by(token))
+        self.find_by_token(all, peer, token, |exchange| exchange.accepts_token(token))
     }
 
     /// The exchange with a peer that satisfies the predicate, among those whose tokens differ at

@@ -132,7 +132,7 @@ impl Carrier {
                 let mut bytes = cx.buffer();
                 bytes.extend_from_slice(answer);
                 if message.code().is_request() {
-                    cx.answer_this_copy(&mut bytes, message);
+                    cx.set_reply_count(&mut bytes, message);
                 }
                 // A forged duplicate may be shorter than its original.
                 let long = bytes.len() > AMPLIFICATION_FACTOR * message.as_bytes().len();

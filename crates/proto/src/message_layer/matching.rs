@@ -36,12 +36,12 @@ impl Carrier {
             let exchange = &self.exchanges[index as usize];
             token_end(quoted)
                 .and_then(|length| quoted.get(..length))
-                .is_some_and(|quoted| exchange.begins_like(quoted))
+                .is_some_and(|quoted| exchange.matches_prefix(quoted))
         })
     }
 
     /// Reports a reply to the controller.
-    pub(crate) fn tell_answered(
+    pub(crate) fn report_reply(
         &mut self,
         cx: &mut Context,
         index: u32,
@@ -59,7 +59,7 @@ impl Carrier {
             .with_answer(answer, bytes)
             .with_confirmable(exchange.confirmable);
         if let Some(round_trip) = answered.round_trip() {
-            peer.tally.took(round_trip);
+            peer.tally.record_round_trip(round_trip);
             // A separate response after an ACK measures the server's delay.
             if first {
                 cx.counters.round_trips.add(round_trip);
@@ -73,7 +73,7 @@ impl Carrier {
         } else if first {
             peer.congestion.controller().on_answered(&answered);
             let bytes = exchange.bytes.len() as u32;
-            (self.aggregates).tell_answered(peer.aggregate, bytes, exchange.group_state, &answered);
+            (self.aggregates).report_reply(peer.aggregate, bytes, exchange.group_state, &answered);
         } else {
             peer.congestion.controller().on_response(&answered);
         }
@@ -116,13 +116,14 @@ impl Carrier {
             return None;
         }
         // A piggybacked response must carry the request's token (RFC 7252 5.3.2).
-        let ours = purpose.wants_response() && exchange.goes_by(&cx.token_key(message.token()));
+        let ours =
+            purpose.wants_response() && exchange.accepts_token(&cx.token_key(message.token()));
         if !ours || !message.code().is_response() {
             return None;
         }
         self.on_reply_count(cx, index, Answer::Piggybacked, message);
-        self.note_answered(cx, peer, message);
-        self.tell_answered(cx, index, Answer::Piggybacked, bytes, true);
+        self.validate_by_token(cx, peer, message);
+        self.report_reply(cx, index, Answer::Piggybacked, bytes, true);
         self.end(cx, index, false);
         self.deliver(cx, peer, (index, purpose), message)
     }
@@ -131,7 +132,7 @@ impl Carrier {
     fn on_empty_acknowledgement(&mut self, cx: &mut Context, index: u32, bytes: u32) {
         let exchange = &self.exchanges[index as usize];
         let (peer, purpose) = (exchange.peer, exchange.purpose);
-        self.tell_answered(cx, index, Answer::Empty, bytes, true);
+        self.report_reply(cx, index, Answer::Empty, bytes, true);
         if purpose.wants_response() {
             let lifetime = self.exchange_lifetime(cx, index);
             let wait = self.suppressed_after(cx, index).unwrap_or(lifetime);
@@ -171,7 +172,7 @@ impl Carrier {
         match (exchange.purpose, exchange.state) {
             (Purpose::Ping { operation }, State::Unacknowledged) => {
                 // RST is the reply to a ping (RFC 7252 4.3).
-                self.tell_answered(cx, index, Answer::Empty, 4, true);
+                self.report_reply(cx, index, Answer::Empty, 4, true);
                 self.end(cx, index, false);
                 self.report(Outcome::Pong { operation });
             }
@@ -222,8 +223,8 @@ impl Carrier {
         let (peer, purpose) = (exchange.peer, exchange.purpose);
         let bytes = message.as_bytes().len() as u32;
         self.on_reply_count(cx, index, Answer::Separate, &message);
-        self.note_answered(cx, peer, &message);
-        self.tell_answered(cx, index, Answer::Separate, bytes, first);
+        self.validate_by_token(cx, peer, &message);
+        self.report_reply(cx, index, Answer::Separate, bytes, first);
         self.end(cx, index, false);
         let answered = self.deliver(cx, peer, (index, purpose), &message)?;
         Some(Delivered::Response(answered, message))
@@ -263,7 +264,7 @@ impl Carrier {
 
     /// Validates the address of a peer that knows a token of this endpoint, if the token is
     /// unguessable.
-    pub(crate) fn note_answered(
+    pub(crate) fn validate_by_token(
         &mut self,
         cx: &mut Context,
         peer: PeerIndex,
@@ -273,7 +274,7 @@ impl Carrier {
         if token.len() >= BASE_TOKEN_LENGTH {
             self.admission.validate(cx, self.peers[peer].address);
         }
-        self.note_token_taken(cx, peer, token);
+        self.on_long_token_accepted(cx, peer, token);
     }
 
     /// Counts a response and reports overload to the controller; returns its request.

@@ -31,7 +31,7 @@ impl Carrier {
             let parameters = self.exchange_parameters(cx, index);
             let exchange = &self.exchanges[index as usize];
             let began = exchange.transmissions.first().map_or(cx.now, |t| t.at);
-            let paid = (began + exchange.paid_after(&parameters)).max(cx.now);
+            let paid = (began + exchange.probing_delay(&parameters)).max(cx.now);
             cx.timers.set(exchange.timer_id, paid);
         } else {
             self.retire(cx, index, false);

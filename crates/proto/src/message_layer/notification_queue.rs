@@ -54,7 +54,11 @@ impl Context {
 impl Carrier {
     /// Returns whether no new notification is sent to an observer now: one queued or unacknowledged
     /// will carry the state, or the limit is reached and this one is dropped.
-    pub(crate) fn is_kept_back(&mut self, cx: &mut Context, index: ObserverIndex) -> bool {
+    pub(crate) fn must_hold_notification(
+        &mut self,
+        cx: &mut Context,
+        index: ObserverIndex,
+    ) -> bool {
         let observer = &self.notifications.observers[index];
         if cx.supersedes_notifications() {
             return observer.exchange != NONE;
@@ -83,23 +87,23 @@ impl Carrier {
         let queue = &self.peers[peer].queue;
         let behind = |before: &u32| queue.next(&self.exchanges, Some(*before));
         core::iter::successors(queue.next(&self.exchanges, None), behind)
-            .filter(|index| self.tells_observer(*index))
+            .filter(|index| self.carries_notification(*index))
             .take(most)
             .count()
     }
 
-    pub(crate) fn tells_observer(&self, index: u32) -> bool {
+    pub(crate) fn carries_notification(&self, index: u32) -> bool {
         self.exchanges[index as usize].purpose.kind() == Kind::Notification
     }
 
     /// An exchange joins its peer's queue.
-    pub(crate) fn exchange_waits(&mut self, index: u32) {
-        self.notifications.waiting += usize::from(self.tells_observer(index));
+    pub(crate) fn on_queued(&mut self, index: u32) {
+        self.notifications.waiting += usize::from(self.carries_notification(index));
     }
 
     /// An exchange leaves its peer's queue.
-    pub(crate) fn exchange_leaves(&mut self, index: u32) {
-        self.notifications.waiting -= usize::from(self.tells_observer(index));
+    pub(crate) fn on_dequeued(&mut self, index: u32) {
+        self.notifications.waiting -= usize::from(self.carries_notification(index));
     }
 
     /// Returns whether a queued notification must wait because an earlier one of its observation is

@@ -71,7 +71,7 @@ impl Carrier {
         } else {
             // If every state is to be sent, the previous one is sent first.
             while !cx.supersedes_notifications()
-                && self.notifications.observers.is_telling(subject)
+                && self.notifications.observers.is_fan_out_in_progress(subject)
                 && self.notify_some(cx)
             {}
             let state = State {
@@ -90,7 +90,7 @@ impl Carrier {
     pub(crate) fn notify_some(&mut self, cx: &mut Context) -> bool {
         const AT_ONCE: usize = 16;
         for told in 0..AT_ONCE {
-            let Some(observer) = self.notifications.observers.next_to_tell() else {
+            let Some(observer) = self.notifications.observers.next_to_notify() else {
                 return told > 0;
             };
             // With a queue of states, none is sent twice.
@@ -144,7 +144,7 @@ impl Carrier {
     /// Sends an observer the current state, unless an earlier notification will carry it.
     pub(crate) fn notify_observer(&mut self, cx: &mut Context, index: ObserverIndex) {
         let observer = &self.notifications.observers[index];
-        if observer.pending || self.is_kept_back(cx, index) {
+        if observer.pending || self.must_hold_notification(cx, index) {
             return;
         }
         let observer = &self.notifications.observers[index];
@@ -171,7 +171,7 @@ impl Carrier {
     }
 
     /// Returns whether an observer's next notification is to be confirmable.
-    pub(crate) fn tells_confirmably(&self, cx: &Context, index: ObserverIndex) -> bool {
+    pub(crate) fn notifies_confirmably(&self, cx: &Context, index: ObserverIndex) -> bool {
         let state = self.notifications.observers.state(index);
         state.is_some_and(|state| state.confirmable)
             || self.notifications.observers.must_confirm(index, cx.now)
@@ -304,11 +304,11 @@ impl Carrier {
         if length + slack <= MESSAGE_BYTES {
             self.notifications.observers.remember_state(index, response);
         }
-        self.tell_what_changed(cx, index);
+        self.notify_missed_change(cx, index);
     }
 
     /// Sends changes made while a registration was being answered.
-    pub(crate) fn tell_what_changed(&mut self, cx: &mut Context, index: ObserverIndex) {
+    pub(crate) fn notify_missed_change(&mut self, cx: &mut Context, index: ObserverIndex) {
         if self.notifications.observers.get(index).is_some()
             && self.notifications.observers.is_behind(index)
         {
@@ -320,7 +320,7 @@ impl Carrier {
         // The observer may have been removed while its peer's queue was processed.
         if self.notifications.observers.get(index).is_some() {
             self.notifications.observers.confirm(index, cx.now);
-            self.tell_what_changed(cx, index);
+            self.notify_missed_change(cx, index);
         }
     }
 

@@ -45,7 +45,7 @@ pub(crate) struct Peer {
     pub(crate) first_observer: u32,
     /// The number of the last notification sent to it; see [`next_number`](Self::next_number).
     pub(crate) notified: u32,
-    pub(crate) tally: Tally,
+    pub(crate) tally: PeerStatistics,
     /// Support of copy tagging in its replies.
     pub(crate) count_support: CountSupport,
     /// The index of its shared budget.
@@ -89,7 +89,7 @@ impl Peer {
             outstanding_bytes: 0,
             users: 0,
             first_observer: crate::observe::observers::NONE,
-            tally: Tally::default(),
+            tally: PeerStatistics::default(),
             count_support: CountSupport::default(),
             session: Session::default(),
             aggregate: NO_AGGREGATE,
@@ -112,7 +112,7 @@ impl Peer {
 
 /// Transmission statistics of a peer. Counts saturate.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct PeerStatistics {
     /// Transmissions, including retransmissions.
     pub(crate) transmissions: u32,
     /// Retransmissions.
@@ -123,9 +123,9 @@ pub(crate) struct Tally {
     pub(crate) shortest: u32,
 }
 
-impl Tally {
+impl PeerStatistics {
     /// Records an unambiguous round-trip time.
-    pub(crate) fn took(&mut self, round_trip: Duration) {
+    pub(crate) fn record_round_trip(&mut self, round_trip: Duration) {
         let micros = round_trip.as_micros_u32();
         self.round_trip = micros;
         if self.shortest == 0 || micros < self.shortest {

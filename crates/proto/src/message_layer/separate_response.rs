@@ -35,7 +35,7 @@ impl Carrier {
         } else {
             true
         };
-        let Some(peer) = room.then(|| self.peer_that_came(cx, to).ok()).flatten() else {
+        let Some(peer) = room.then(|| self.peer_of_message(cx, to).ok()).flatten() else {
             if let Some(id) = of {
                 set_header(&mut bytes, Type::NonConfirmable, id);
                 self.transmit(cx, to, &bytes);

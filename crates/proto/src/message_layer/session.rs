@@ -28,7 +28,7 @@ pub(crate) enum Session {
     #[default]
     Unknown,
     /// The driver was requested to make one.
-    Wanted,
+    Requested,
     /// Established.
     Open,
 }
@@ -62,7 +62,7 @@ impl Carrier {
         }
         let state = &mut self.peers[peer];
         if state.session == Session::Unknown && !state.queue.is_empty() {
-            state.session = Session::Wanted;
+            state.session = Session::Requested;
             cx.out.push(Queued::Connect(state.address));
         }
         self.peers[peer].session == Session::Open
@@ -78,10 +78,10 @@ impl Carrier {
 
     /// Handles a CON without a reply. The peer may have lost its session, without a way to report
     /// it: sending stops until the driver decides.
-    pub(crate) fn doubt_session(&mut self, cx: &mut Context, peer: PeerIndex) {
+    pub(crate) fn suspect_session(&mut self, cx: &mut Context, peer: PeerIndex) {
         let state = &mut self.peers[peer];
         if cx.config.secured && state.session == Session::Open {
-            state.session = Session::Wanted;
+            state.session = Session::Requested;
             cx.out.push(Queued::Close(state.address));
         }
     }
@@ -107,7 +107,7 @@ impl Carrier {
         self.response_cache.remove_of_peer(peer);
         let index = self.peers.find(peer)?;
         // Requested again only when all state of this one is discarded.
-        self.peers[index].session = Session::Wanted;
+        self.peers[index].session = Session::Requested;
         self.remove_observers_of(cx, index);
         Some(index)
     }
@@ -134,13 +134,13 @@ impl Carrier {
             let start = Start::new(now, parameters).with_running(running);
             flight.timer = controller.controller().first_timeout(&start, random);
         });
-        self.flight_leaves(cx, &mut flight);
+        self.transmit_flight(cx, &mut flight);
         flight
     }
 
     /// Records a retransmission of a flight that the peer requested, not one after a timeout.
     pub(crate) fn flight_resent(&mut self, cx: &mut Context, flight: &mut Flight) {
-        self.flight_leaves(cx, flight);
+        self.transmit_flight(cx, flight);
     }
 
     /// Handles a timeout of a flight. Returns whether it is to be retransmitted, which is then
@@ -164,7 +164,7 @@ impl Carrier {
             }
         });
         if again {
-            self.flight_leaves(cx, flight);
+            self.transmit_flight(cx, flight);
         } else {
             self.abandon_flight(cx, flight, Reason::TimedOut);
         }
@@ -184,7 +184,7 @@ impl Carrier {
             congestion.controller().on_answered(&answered);
         });
         if let (Some(round_trip), Some(peer)) = (round_trip, self.peers.find(flight.peer)) {
-            self.peers[peer].tally.took(round_trip);
+            self.peers[peer].tally.record_round_trip(round_trip);
         }
     }
 
@@ -207,7 +207,7 @@ impl Carrier {
         });
     }
 
-    pub(crate) fn flight_leaves(&mut self, cx: &mut Context, flight: &mut Flight) {
+    pub(crate) fn transmit_flight(&mut self, cx: &mut Context, flight: &mut Flight) {
         let now = cx.now;
         let retransmissions = u8::try_from(flight.copies()).unwrap_or(u8::MAX);
         let mut state = carob_cc::evidence::PacketState::default();

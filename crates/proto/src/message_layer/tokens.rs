@@ -227,7 +227,7 @@ impl Carrier {
     }
 
     /// Bytes that tokens to a peer may have beyond [`BASE_TOKEN_LENGTH`].
-    pub(crate) fn own_token_room(&self, cx: &Context, to: SocketAddr) -> usize {
+    pub(crate) fn own_token_excess_max(&self, cx: &Context, to: SocketAddr) -> usize {
         if usize::from(cx.config.token_length) <= BASE_TOKEN_LENGTH {
             return 0;
         }
@@ -310,28 +310,28 @@ impl Carrier {
 
     /// Records the support of a peer that has responded to a long token.
     #[inline]
-    pub(crate) fn note_token_taken(
+    pub(crate) fn on_long_token_accepted(
         &mut self,
         cx: &mut Context,
         peer: PeerIndex,
         token: TokenView<'_>,
     ) {
         if token.len() > BASE_TOKEN_LENGTH && !cx.is_stream() {
-            self.note_support(cx, peer, true);
+            self.record_token_support(cx, peer, true);
         }
     }
 
-    pub(crate) fn note_support(&mut self, cx: &mut Context, peer: PeerIndex, takes: bool) {
+    pub(crate) fn record_token_support(&mut self, cx: &mut Context, peer: PeerIndex, takes: bool) {
         let (address, limit) = (self.peers[peer].address, cx.config.limits.token_peers);
         self.tokens.support.note(cx.now, address, takes, limit);
     }
 
     /// Handles a request with a long token that was never answered: as a trial, it counts as no
     /// support.
-    pub(crate) fn note_trial_lost(&mut self, cx: &mut Context, peer: PeerIndex) {
+    pub(crate) fn on_token_trial_timeout(&mut self, cx: &mut Context, peer: PeerIndex) {
         let address = self.peers[peer].address;
         if self.tokens.support.find(cx.now, address).is_none() {
-            self.note_support(cx, peer, false);
+            self.record_token_support(cx, peer, false);
         }
     }
 
@@ -364,11 +364,11 @@ impl Carrier {
         failure: Failure,
     ) {
         let peer = self.exchanges[index as usize].peer;
-        self.note_support(cx, peer, false);
+        self.record_token_support(cx, peer, false);
         let Some((token, bytes)) = self.with_short_token(cx, index) else {
             return self.abandon(cx, index, reason, failure);
         };
-        self.tell_abandoned(cx, index, reason);
+        self.report_abandoned(cx, index, reason);
         let exchange = &mut self.exchanges[index as usize];
         let submission = Submission {
             purpose: exchange.purpose,

@@ -55,7 +55,7 @@ impl Current {
     }
 
     /// Restarts with the response to the only observer's registration.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.format = FirstFormat::Unknown;
     }
 

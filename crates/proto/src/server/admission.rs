@@ -60,7 +60,7 @@ impl Server {
         let limits = &cx.config.limits;
         let lasts = request.idempotency == Idempotency::NonIdempotent && !cx.is_stream();
         let bytes = self.incoming.bytes() + message.as_bytes().len();
-        if !lasts && self.incoming.is_calm() && bytes <= limits.incoming_bytes {
+        if !lasts && self.incoming.is_below_quota_range() && bytes <= limits.incoming_bytes {
             return true;
         }
         let (held, quota_policy) = (self.incoming.len(), cx.quota_policy);
@@ -75,7 +75,7 @@ impl Server {
             let source = quota_policy.source(from);
             lasts && carrier.dedup.non_idempotent_of(source) >= quota_policy.quota(limit)
         };
-        if full || taken() || self.incoming.has_its_share(from) {
+        if full || taken() || self.incoming.is_at_quota(from) {
             overloaded(cx, carrier, from, message);
             return false;
         }
@@ -103,7 +103,7 @@ impl Server {
             limit,
         } = handlers;
         if running >= limit || of_source >= quota_policy.quota(limit) {
-            let text = "as many requests as may be are being handled";
+            let text = "the limit of concurrent requests was reached";
             let busy = Response::new(Code::SERVICE_UNAVAILABLE).with_payload(text);
             let busy = busy.with_max_age(self.retry_time(cx, id).into());
             self.respond(cx, carrier, id, &busy);

@@ -91,7 +91,7 @@ impl Server {
 
 /// Returns whether this response to a multicast request is useful. An error, or an empty
 /// representation, would come from every member not concerned (RFC 7252 8.2).
-pub(crate) fn is_of_use(response: &Response) -> bool {
+pub(crate) fn is_useful(response: &Response) -> bool {
     let nothing = response.code == Code::CONTENT && response.bytes().is_empty();
     response.code.is_success() && !nothing
 }

@@ -182,7 +182,7 @@ impl Server {
         let id = self.accept(cx, carrier, &request, remembered);
         if let Some((code, _)) = request.options.refused {
             // A proxy request is answered that there is no proxy, a NON too (RFC 7252 5.10.2).
-            return self.fail(cx, carrier, id, code, "no proxy is here");
+            return self.fail(cx, carrier, id, code, "this server is no proxy");
         }
         if self.challenges_replay(cx, carrier, &request, id) {
             return;
@@ -254,7 +254,7 @@ impl Server {
                 return self.fail(cx, carrier, id, Code::BAD_REQUEST, &text);
             }
             Ok(Some(_)) if request.to_group => {
-                let text = "a body to a group goes in one message";
+                let text = "multicast requests cannot be block-wise";
                 return self.fail(cx, carrier, id, Code::BAD_REQUEST, text);
             }
             Ok(Some(block)) => return self.assemble(cx, carrier, id, request, block),
@@ -300,7 +300,7 @@ impl Server {
         // for another request, with an empty body.
         self.incoming.slots[id.index as usize].terms.wanted =
             carrier.requested_block(cx, from, None);
-        let text = "the response is not kept any more";
+        let text = "the response body has expired";
         self.fail(cx, carrier, id, Code::REQUEST_ENTITY_INCOMPLETE, text);
         true
     }
@@ -328,7 +328,7 @@ fn refuses_options(
         return false;
     };
     if request.confirmable {
-        let text = alloc::format!("option {} is not understood", number.0);
+        let text = alloc::format!("option {} is not recognized", number.0);
         let body = RefusalBody::Text(&text);
         refuse(cx, carrier, request.from, request.message, code, body);
         return true;

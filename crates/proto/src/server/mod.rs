@@ -100,8 +100,8 @@ fn is_for_proxy(number: OptionNumber) -> bool {
 }
 
 /// The critical option of a request that is not understood. See
-/// [`Endpoint::not_to_be_overlooked`](super::Endpoint::not_to_be_overlooked).
-pub(crate) fn not_to_be_overlooked(
+/// [`Endpoint::unsupported_critical_option`](super::Endpoint::unsupported_critical_option).
+pub(crate) fn unsupported_critical_option(
     cx: &Context,
     request: &MessageView<'_>,
 ) -> Option<OptionNumber> {

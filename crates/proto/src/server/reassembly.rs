@@ -9,7 +9,7 @@ use crate::message::Response;
 use crate::server::inbound::InboundRequest;
 use crate::server::{Part, Server};
 
-const BLOCKS_MISSING: &str = "the blocks before this one are not here";
+const BLOCKS_MISSING: &str = "earlier blocks of the body are missing";
 
 impl Server {
     /// Processes one block of a request body.
@@ -97,7 +97,7 @@ impl Server {
         let rule = self.delivery.as_ref();
         let delivery = rule.map_or(Delivery::Atomic, |rule| rule(message));
         if block.number == 0 {
-            self.reassembler.note_condition(index, message);
+            self.reassembler.store_precondition(index, message);
         }
         let announced = request.options.size1;
         let step = self
@@ -144,7 +144,7 @@ impl Server {
                 }
             }
             ReassemblyStep::Full => {
-                let text = "no room for this body now";
+                let text = "the memory for bodies is full";
                 self.fail(cx, carrier, id, Code::SERVICE_UNAVAILABLE, text);
             }
             ReassemblyStep::BadLength => {

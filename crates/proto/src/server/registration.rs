@@ -38,7 +38,7 @@ impl Server {
             return false; // observations go with their connection (RFC 8323 7.4)
         }
         let (from, token) = (slot.from, slot.token);
-        if is_to_be_validated(cx, carrier, from, &token) {
+        if needs_validation(cx, carrier, from, &token) {
             let (none, challenged) = (RegistrationState::None, RegistrationState::Challenged);
             self.incoming.change_registration(id, none, challenged);
             return false;
@@ -125,7 +125,7 @@ fn register(
         size,
         key,
     } = registration;
-    let Ok(peer) = carrier.peer_that_came(cx, from) else {
+    let Ok(peer) = carrier.peer_of_message(cx, from) else {
         return false;
     };
     let first = carrier.peers[peer].first_observer;
@@ -159,7 +159,7 @@ fn register(
 
 /// Returns whether an address must be validated before it observes: its notifications could be
 /// directed at a victim (RFC 7641 7), or the last slots are for validated addresses.
-fn is_to_be_validated(cx: &Context, carrier: &Carrier, from: SocketAddr, token: &TokenKey) -> bool {
+fn needs_validation(cx: &Context, carrier: &Carrier, from: SocketAddr, token: &TokenKey) -> bool {
     if carrier.admission.is_limited(cx, from) {
         return true;
     }

@@ -184,12 +184,12 @@ impl IncomingTable {
     }
 
     /// Returns whether the table is too small for any source to exceed its quota.
-    pub(crate) fn is_calm(&self) -> bool {
+    pub(crate) fn is_below_quota_range(&self) -> bool {
         self.len() < self.calm
     }
 
     /// Returns whether a source has reached its quota.
-    pub(crate) fn has_its_share(&mut self, from: SocketAddr) -> bool {
+    pub(crate) fn is_at_quota(&mut self, from: SocketAddr) -> bool {
         let Some(most) = self.most_of_source.filter(|most| self.len() >= *most) else {
             return false;
         };

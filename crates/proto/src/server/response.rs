@@ -22,7 +22,7 @@ use crate::observe::observers::ObserverIndex;
 use crate::retransmission_count::Count;
 use crate::server::Server;
 use crate::server::amplification::Draft;
-use crate::server::delayed_group_response::is_of_use;
+use crate::server::delayed_group_response::is_useful;
 use crate::server::request_table::{Acknowledgement, RegistrationState, ResponseTerms, Slot};
 use crate::writing::{append_count, set_header, write_response};
 
@@ -92,7 +92,7 @@ impl<'t> Reply<'t> {
         let unwanted = self.terms.no_response.unwrap_or(NoResponse::NONE);
         let suppressed = unwanted.suppresses(response.code) && !expected;
         suppressed
-            || (self.terms.to_group && !is_of_use(response) && self.terms.no_response.is_none())
+            || (self.terms.to_group && !is_useful(response) && self.terms.no_response.is_none())
     }
 }
 
@@ -163,7 +163,7 @@ impl Server {
         let challenge = challenged.then(|| carrier.admission.challenge_of(cx, reply.from));
         let response = challenge.as_ref().unwrap_or(response);
         if reply.is_silent(response) {
-            return self.stay_silent(cx, carrier, reply);
+            return self.suppress(cx, carrier, reply);
         }
         let tagged = carrier.tagged(response, reply.terms.wanted);
         let response = tagged.as_ref().unwrap_or(response);
@@ -176,11 +176,11 @@ impl Server {
         let written = write_reply(cx, carrier, reply, response, number, &mut scratch);
         let Some(written) = written else {
             cx.scratch = scratch;
-            return self.leave_unanswered(cx, carrier, reply);
+            return self.give_up_response(cx, carrier, reply);
         };
         if written.length == 0 {
             cx.scratch = scratch;
-            return self.stay_silent(cx, carrier, reply);
+            return self.suppress(cx, carrier, reply);
         }
         if written.keep {
             self.keep_rest(cx, carrier, reply, response);
@@ -275,14 +275,14 @@ impl Server {
 
     /// Gives up a request that no response fits: the limit of its peer has become too small for the
     /// request's token, which happens only over a connection.
-    fn leave_unanswered(&mut self, cx: &mut Context, carrier: &mut Carrier, reply: &Reply<'_>) {
+    fn give_up_response(&mut self, cx: &mut Context, carrier: &mut Carrier, reply: &Reply<'_>) {
         self.drop_incoming(reply.id);
-        let text = "no response with this token is short enough";
+        let text = "no response with this token fits the message size";
         carrier.abort(cx, reply.from, Disconnect::BadMessage, None, text);
     }
 
     /// Suppresses a response (RFC 7967): sends only an empty ACK, if it is still due.
-    fn stay_silent(&mut self, cx: &mut Context, carrier: &mut Carrier, reply: &Reply<'_>) {
+    fn suppress(&mut self, cx: &mut Context, carrier: &mut Carrier, reply: &Reply<'_>) {
         cx.counters.requests.add(reply.method, None);
         self.drop_incoming(reply.id);
         if matches!(reply.acknowledgement, Acknowledgement::Connected(_)) {

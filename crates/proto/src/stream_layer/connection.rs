@@ -164,7 +164,7 @@ impl Connection {
 
     /// Returns whether the next message is a request that waits until the peer has read its
     /// responses.
-    pub(crate) fn is_to_wait(&self, reader: &FrameReader) -> bool {
+    pub(crate) fn must_wait(&self, reader: &FrameReader) -> bool {
         let asks = || reader.next_code().is_some_and(Code::is_request);
         self.backlog.congested && self.backlog.bytes > UNREAD_BYTES && asks()
     }
@@ -220,14 +220,14 @@ impl Connections {
 
     /// Returns whether the bytes of incomplete messages exceed the limit, in total or of this
     /// source.
-    pub(crate) fn holds_too_much(&self, from: SocketAddr, limit: usize) -> bool {
+    pub(crate) fn exceeds_unread_limit(&self, from: SocketAddr, limit: usize) -> bool {
         let source = self.quota_policy.source(from);
         self.partial_bytes > limit
             || self.partial_shares.of(source) > self.quota_policy.quota(limit)
     }
 
     /// Returns whether a source has reached its quota of connections.
-    pub(crate) fn has_its_share(&self, from: SocketAddr) -> bool {
+    pub(crate) fn is_at_quota(&self, from: SocketAddr) -> bool {
         let source = self.quota_policy.source(from);
         self.shares.of(source) >= self.quota_policy.quota(self.table.limit())
     }
@@ -304,7 +304,7 @@ impl Connections {
     }
 
     /// Records the time of a message.
-    pub(crate) fn use_now(&mut self, index: u32, now: Instant) {
+    pub(crate) fn touch(&mut self, index: u32, now: Instant) {
         self.table[index].activity.used = now;
         self.table.touch(index, false);
     }

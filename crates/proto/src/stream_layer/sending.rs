@@ -58,7 +58,7 @@ impl Carrier {
 
     /// Returns whether a message, with its newest state, is within the peer's current limit.
     pub(crate) fn fits_now(&mut self, cx: &mut Context, index: u32) -> bool {
-        self.bring_up_to_date(cx, index);
+        self.refresh_notification(cx, index);
         self.settle_token(cx, index);
         let Exchange {
             peer,
@@ -123,7 +123,7 @@ impl Carrier {
         }
         self.peers.sent(at, cx.now);
         if let Some(connection) = self.connections.find(to) {
-            self.connections.use_now(connection, cx.now);
+            self.connections.touch(connection, cx.now);
             if waits {
                 self.set_connection_timer(cx, connection);
             }

@@ -149,13 +149,13 @@ impl Carrier {
         if let Some(index) = found
             && let Purpose::Ping { operation } = self.exchanges[index as usize].purpose
         {
-            self.tell_answered(cx, index, Answer::Empty, 4, true);
+            self.report_reply(cx, index, Answer::Empty, 4, true);
             self.end(cx, index, false);
             self.report(Outcome::Pong { operation });
         }
     }
 
-    /// Enforces that a CSM comes first. Returns false if another message did, and the connection
+    /// Enforces that the first message must be a CSM. Returns false if another message did, and the connection
     /// was aborted.
     pub(crate) fn require_csm(&mut self, cx: &mut Context, from: SocketAddr) -> bool {
         let required = cx.reliable().csm_required;
@@ -166,7 +166,7 @@ impl Carrier {
             return true;
         }
         if required {
-            let text = "a CSM comes first";
+            let text = "the first message must be a CSM";
             self.abort(cx, from, Disconnect::NoCsm, None, text);
             return false;
         }

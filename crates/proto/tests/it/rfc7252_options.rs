@@ -448,7 +448,7 @@ fn at_a_proxy(request: &Wire) -> (Option<String>, Option<OptionNumber>) {
         _ => return (None, None),
     };
     let incoming = proxy.incoming(id).unwrap();
-    (None, proxy.not_to_be_overlooked(&incoming.message))
+    (None, proxy.unsupported_critical_option(&incoming.message))
 }
 
 #[test]

@@ -253,7 +253,7 @@ impl Fleet<'_> {
                 .iter()
                 .map(|o| (o.number, o.value.to_vec()))
                 .collect();
-            request.options = proxy::ask_for(&uri, PORT).expect("an address fits");
+            request.options = proxy::options_for_proxy(&uri, PORT).expect("an address fits");
             for (number, value) in path {
                 request
                     .options

@@ -159,7 +159,7 @@ impl RequestBuilder {
         let proxy = resolve::read(via.clone())?;
         let (secure, options) = match (resolve::read(self.target.clone()), &self.target) {
             (Ok(uri), _) => {
-                let options = proxy::ask_for(&uri, proxy.port());
+                let options = proxy::options_for_proxy(&uri, proxy.port());
                 (uri.scheme().is_secure(), options.map_err(option_error(3))?)
             }
             // Whether such a URI can be is for who speaks the scheme to say.
@@ -308,11 +308,11 @@ impl RequestBuilder {
             let (outcome, untouched) = attempt.await?;
             match outcome {
                 Ok((answer, received, parts)) => {
-                    self.tell_cache(&resolved, &received.response)?;
+                    self.invalidate_cache(&resolved, &received.response)?;
                     return Ok((answer, received, peer, parts));
                 }
                 Err(failed) => {
-                    let error = failed.for_people(peer);
+                    let error = failed.into_public(peer);
                     let again = matches!(error, Error::Unreachable { .. }) && untouched;
                     if !again || n == last {
                         return Err(error);
@@ -324,7 +324,7 @@ impl RequestBuilder {
     }
 
     /// Tells the cache if something was changed.
-    fn tell_cache(&self, resolved: &Resolved, response: &Response) -> Result<(), Error> {
+    fn invalidate_cache(&self, resolved: &Resolved, response: &Response) -> Result<(), Error> {
         if let Some(cache) = &self.cache
             && !self.method.is_safe()
             && response.code.is_success()
@@ -348,7 +348,7 @@ impl RequestBuilder {
         request: Request,
         sending: RequestConfig,
         prefix: Option<Bytes>,
-    ) -> Result<(Result<Attempted, RequestFailure>, bool), Error> {
+    ) -> Result<(Result<AttemptOutcome, RequestFailure>, bool), Error> {
         let (head, answer) = oneshot::channel();
         let ticket = self.handle.ticket();
         let mut answer = Answer::new(&self.handle, ticket, answer);
@@ -452,7 +452,7 @@ fn validated(
     })
 }
 
-type Attempted = (
+type AttemptOutcome = (
     Answer<Result<Received, RequestFailure>>,
     Received,
     Option<Parts>,

@@ -124,7 +124,7 @@ pub(super) fn respond(head: &[u8], prometheus: &Prometheus) -> (&'static str, St
             ("421 Misdirected Request", text.into())
         }
         (Some(b"GET" | b"HEAD"), Some(b"/metrics")) => ("200 OK", prometheus.render()),
-        (Some(b"GET" | b"HEAD"), _) => ("404 Not Found", "what there is is at /metrics\n".into()),
+        (Some(b"GET" | b"HEAD"), _) => ("404 Not Found", "the metrics are at /metrics\n".into()),
         _ => ("405 Method Not Allowed", String::new()),
     }
 }

@@ -29,11 +29,11 @@ struct Families {
 struct Family {
     help: SharedString,
     /// By labels as they are printed.
-    series: BTreeMap<String, Kept>,
+    series: BTreeMap<String, Instrument>,
 }
 
 #[derive(Clone, Debug)]
-enum Kept {
+enum Instrument {
     Counter(Arc<AtomicU64>),
     Gauge(Arc<AtomicU64>),
     Histogram(Arc<Buckets>),
@@ -85,7 +85,7 @@ impl Registry {
         let family = family.or_default();
         family.help = "The version of Carob".into();
         let labels = format!("{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"));
-        let one = Kept::Gauge(Arc::new(AtomicU64::new(1_f64.to_bits())));
+        let one = Instrument::Gauge(Arc::new(AtomicU64::new(1_f64.to_bits())));
         family.series.insert(labels, one);
         families.series += 1;
     }
@@ -97,7 +97,7 @@ impl Registry {
     }
 
     /// The metric of this key; none at the limit.
-    fn keep(&self, key: &Key, new: impl FnOnce() -> Kept) -> Option<Kept> {
+    fn keep(&self, key: &Key, new: impl FnOnce() -> Instrument) -> Option<Instrument> {
         let mut families = self.lock();
         let Families { by_name, series } = &mut *families;
         let family = by_name.entry(printable(key.name())).or_default();
@@ -124,9 +124,9 @@ impl Registry {
                 continue;
             };
             let sort = match first {
-                Kept::Counter(_) => "counter",
-                Kept::Gauge(_) => "gauge",
-                Kept::Histogram(_) => "histogram",
+                Instrument::Counter(_) => "counter",
+                Instrument::Gauge(_) => "gauge",
+                Instrument::Histogram(_) => "histogram",
             };
             if !family.help.is_empty() {
                 let help = family.help.replace('\\', "\\\\").replace('\n', "\\n");
@@ -142,18 +142,18 @@ impl Registry {
     }
 }
 
-fn write_series(text: &mut String, name: &str, labels: &str, kept: &Kept) {
+fn write_series(text: &mut String, name: &str, labels: &str, kept: &Instrument) {
     // A string takes whatever is written.
     match kept {
-        Kept::Counter(count) => {
+        Instrument::Counter(count) => {
             let count = count.load(Ordering::Relaxed);
             let _ = writeln!(text, "{name}{labels} {count}");
         }
-        Kept::Gauge(bits) => {
+        Instrument::Gauge(bits) => {
             let value = f64::from_bits(bits.load(Ordering::Relaxed));
             let _ = writeln!(text, "{name}{labels} {}", Number(value));
         }
-        Kept::Histogram(buckets) => {
+        Instrument::Histogram(buckets) => {
             let inner = labels.trim_start_matches('{').trim_end_matches('}');
             let comma = if inner.is_empty() { "" } else { "," };
             let mut count = 0;
@@ -232,22 +232,22 @@ impl Recorder for Registry {
     }
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        match self.keep(key, || Kept::Counter(Arc::default())) {
-            Some(Kept::Counter(count)) => Counter::from_arc(count),
+        match self.keep(key, || Instrument::Counter(Arc::default())) {
+            Some(Instrument::Counter(count)) => Counter::from_arc(count),
             _ => Counter::noop(),
         }
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        match self.keep(key, || Kept::Gauge(Arc::default())) {
-            Some(Kept::Gauge(value)) => Gauge::from_arc(value),
+        match self.keep(key, || Instrument::Gauge(Arc::default())) {
+            Some(Instrument::Gauge(value)) => Gauge::from_arc(value),
             _ => Gauge::noop(),
         }
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        match self.keep(key, || Kept::Histogram(Arc::default())) {
-            Some(Kept::Histogram(buckets)) => Histogram::from_arc(buckets),
+        match self.keep(key, || Instrument::Histogram(Arc::default())) {
+            Some(Instrument::Histogram(buckets)) => Histogram::from_arc(buckets),
             _ => Histogram::noop(),
         }
     }

@@ -44,7 +44,7 @@ impl HandshakeAdmission {
         admitted
     }
 
-    /// A handshake of another's has taken so much of the processor.
+    /// Counts the processor time of a handshake begun by a peer.
     pub(super) fn took(&mut self, now: Instant, time: Span) {
         self.work.add(now, time);
     }

@@ -1,21 +1,21 @@
-//! The certificates that a peer sends after its own (RFC 5246 7.4.2). The library takes them and gives out
-//! the first only, so they are read from the handshake, which is in the clear up to there.
+//! The certificate chain of a peer (RFC 5246 7.4.2). The library returns only the first
+//! certificate, so the others are read from the plaintext handshake.
 //!
-//! They need no proof of their own: each is worth the signature of the next, and that the peer has the
-//! key of the first is what the library checks. What somebody else puts in between makes a handshake
-//! fail, as any other message of theirs does.
+//! They need no proof of their own: each is verified by the signature of the next, and the library
+//! verifies possession of the first one's key. A forged fragment makes the handshake fail, as any
+//! forged handshake message does.
 
 use std::ops::Range;
 
 use crate::transport::dtls::record::{HANDSHAKE_HEADER, Record};
 
-/// The type of the message (RFC 5246 7.4).
+/// Handshake type of a Certificate message (RFC 5246 7.4).
 const CERTIFICATE: u8 = 11;
-/// Bytes of a message at most; of a longer one nothing is read.
+/// Longest message in bytes; longer ones are ignored.
 const MESSAGE_BYTES: usize = 16 << 10;
-/// Fragments that are not adjacent, at most; a further one is left to its retransmission.
+/// Gaps between received fragments at most; further fragments wait for a retransmission.
 const GAPS: usize = 16;
-/// Certificates after the first, at most; further ones are left out.
+/// Certificates after the first at most; further ones are ignored.
 const CERTIFICATES: usize = 8;
 
 /// The reassembly of a Certificate message.
@@ -23,13 +23,13 @@ const CERTIFICATES: usize = 8;
 pub(super) struct Chain {
     message: Vec<u8>,
     number: u16,
-    /// Bytes that have come, in order and not adjacent.
+    /// Received ranges, ordered and not adjacent.
     covered: Vec<Range<usize>>,
     certificates: Vec<Vec<u8>>,
 }
 
 impl Chain {
-    /// Reads the fragments of a Certificate message in a record in the clear.
+    /// Reads the fragments of a Certificate message in a plaintext record.
     pub(super) fn read(&mut self, record: &Record<'_>) {
         if record.epoch != 0 || !record.is_handshake() {
             return;
@@ -50,7 +50,7 @@ impl Chain {
         }
     }
 
-    /// The certificates after the first (DER), if the first is this; nothing before all have come.
+    /// The certificates after `own`, the first one (DER); empty until the message is complete.
     pub(super) fn after(&self, own: &[u8]) -> &[Vec<u8>] {
         match self.certificates.split_first() {
             Some((first, others)) if first == own => others,
@@ -93,7 +93,7 @@ impl Chain {
     }
 }
 
-/// The certificates of a message, up to what is none.
+/// The certificates of a message, up to the first malformed one.
 fn certificates(message: &[u8]) -> Vec<Vec<u8>> {
     let part = |bytes: &[u8]| -> Option<(Vec<u8>, usize)> {
         let [a, b, c] = *bytes.first_chunk()?;

@@ -11,11 +11,11 @@ use crate::transport::dtls::dimpl_config::ServerSide;
 use crate::transport::dtls::{ClientDtls, ClientSessions, ClientVerifier, Credential, ServerDtls};
 use crate::transport::tls::{ClientTls, TlsError};
 
-/// Credentials of our own sessions.
+/// Credentials of sessions opened by this endpoint.
 pub(super) struct Client {
     dtls: ClientDtls,
     tls: ClientTls,
-    /// By peer that has its own; `None` is all others. Made when it is first needed.
+    /// By peer with its own credential; `None` for all others. Created at first use.
     made: HashMap<Option<SocketAddr>, Arc<ClientSessions>, FixedState>,
 }
 
@@ -28,7 +28,7 @@ impl Client {
         }
     }
 
-    /// The credentials for this peer.
+    /// Returns the credentials for a peer.
     pub(super) fn of(&mut self, peer: SocketAddr) -> Result<Arc<ClientSessions>, TlsError> {
         let own = self.dtls.peers.get(&peer);
         let key = own.map(|_| peer);
@@ -43,7 +43,7 @@ impl Client {
     }
 }
 
-/// Credentials of sessions that peers begin.
+/// Credentials of sessions opened by peers.
 pub(crate) struct Server {
     pub(super) side: ServerSide,
     pub(super) verifier: Option<ClientVerifier>,

@@ -16,9 +16,9 @@ use super::keys::{PreSharedKey, PskStore};
 use super::secure::DtlsError;
 use crate::transport::tls::{Identity, TlsError};
 
-/// The largest datagram that is made: what an IPv6 packet of 1280 bytes has room for.
+/// The largest datagram in bytes: it fits an IPv6 packet of 1280 bytes.
 const DATAGRAM: usize = 1_232;
-/// The library's timer of a first flight; longer than any of ours.
+/// The library's retransmission timeout, longer than any of the engine's.
 const NEVER: Duration = Duration::from_secs(3_600);
 /// The suites: first those of certificates, then that of keys.
 const CERTIFICATE_SUITES: [Dtls12CipherSuite; 3] = [
@@ -50,19 +50,19 @@ fn built(config: dimpl::ConfigBuilder) -> Result<Arc<Config>, TlsError> {
 
 /// A certificate and its key.
 #[derive(Clone)]
-struct Own {
+struct OwnCertificate {
     certificate: Vec<u8>,
     private_key: Zeroizing<Vec<u8>>,
 }
 
-impl fmt::Debug for Own {
+impl fmt::Debug for OwnCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Own").finish_non_exhaustive()
+        f.debug_struct("OwnCertificate").finish_non_exhaustive()
     }
 }
 
-impl Own {
-    /// As a session of the library takes it.
+impl OwnCertificate {
+    /// Returns the certificate in the library's form.
     fn for_session(&self) -> DtlsCertificate {
         DtlsCertificate {
             certificate: self.certificate.clone(),
@@ -71,8 +71,8 @@ impl Own {
     }
 }
 
-/// A certificate that the library takes. It panics at others.
-fn own(identity: &Identity) -> Result<Own, TlsError> {
+/// Checks that the library accepts a certificate; it would panic at others.
+fn own(identity: &Identity) -> Result<OwnCertificate, TlsError> {
     if identity.chain_length() > 1 {
         return Err(TlsError::Dtls(format!(
             "over DTLS only one certificate can be sent, and the chain has {}: give the certificate \
@@ -89,17 +89,17 @@ fn own(identity: &Identity) -> Result<Own, TlsError> {
                 .to_owned(),
         )
     })?;
-    Ok(Own {
+    Ok(OwnCertificate {
         certificate: certificate.to_vec(),
         private_key: private_key.to_vec().into(),
     })
 }
 
 /// A certificate for clients without one: the library needs one even if the server requests none.
-fn nobody() -> Result<Own, TlsError> {
+fn nobody() -> Result<OwnCertificate, TlsError> {
     let failed = |error: rcgen::Error| TlsError::Dtls(error.to_string());
     let made = rcgen::generate_simple_self_signed(Vec::new()).map_err(failed)?;
-    Ok(Own {
+    Ok(OwnCertificate {
         certificate: made.cert.der().to_vec(),
         private_key: made.signing_key.serialize_der().into(),
     })
@@ -109,7 +109,7 @@ fn nobody() -> Result<Own, TlsError> {
 #[derive(Clone, Debug)]
 pub(crate) struct ClientSide {
     config: Arc<Config>,
-    certificate: Option<Own>,
+    certificate: Option<OwnCertificate>,
 }
 
 struct OwnKey(PreSharedKey);
@@ -139,7 +139,7 @@ impl ClientSide {
         })
     }
 
-    /// Begins a session; its first flight is there to be polled.
+    /// Starts a session; its first flight is ready to be polled.
     pub(crate) fn connect(&self, now: Instant) -> Result<DimplSession, DtlsError> {
         let mut dtls = match &self.certificate {
             Some(own) => Dtls::new_12(Arc::clone(&self.config), own.for_session(), now),
@@ -152,10 +152,10 @@ impl ClientSide {
     }
 }
 
-/// The keys of a server's clients, and what was looked up last.
+/// The keys of a server's clients, and the last lookup.
 pub(super) struct Lookup {
     keys: AssertUnwindSafe<PskStore>,
-    /// From which the keys of unknown identities are derived.
+    /// The secret from which dummy keys of unknown identities are derived.
     secret: Zeroizing<[u8; 32]>,
     pub(super) last: Mutex<Option<(Vec<u8>, bool)>>,
 }
@@ -163,7 +163,8 @@ pub(super) struct Lookup {
 impl PskResolver for Lookup {
     fn resolve(&self, identity: &[u8]) -> Option<Vec<u8>> {
         let found = self.keys.find(identity);
-        // Derived for known identities too, and of the same length, so that the two cost the same.
+        // Also derived for known identities, with the same length, so that both take the same
+        // time.
         let dummy = self.dummy(identity);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some((identity.to_vec(), found.is_some()));
@@ -172,7 +173,7 @@ impl PskResolver for Lookup {
 }
 
 impl Lookup {
-    /// A key that nobody knows, in the place of that of an unknown identity.
+    /// The dummy key of an unknown identity.
     fn dummy(&self, identity: &[u8]) -> Zeroizing<Vec<u8>> {
         let length = self.keys.dummy_length();
         let mut key = Zeroizing::new(Vec::with_capacity(length.next_multiple_of(32)));
@@ -194,7 +195,7 @@ impl Lookup {
 #[derive(Clone)]
 pub(crate) struct ServerSide {
     keys: Option<(Arc<Config>, Arc<Lookup>)>,
-    certificates: Option<(Arc<Config>, Own)>,
+    certificates: Option<(Arc<Config>, OwnCertificate)>,
 }
 
 impl ServerSide {
@@ -234,14 +235,14 @@ impl ServerSide {
         Ok(Self { keys, certificates })
     }
 
-    /// Begins a session with a client that has shown, with this cookie, that it is where it says.
+    /// Starts a session with a client whose address this cookie has validated.
     pub(crate) fn accept(
         &self,
         now: Instant,
         hello: &Hello<'_>,
         cookie: [u8; 32],
     ) -> Result<DimplSession, DtlsError> {
-        // The client's order counts, as the library has it.
+        // The client's preference order applies, as in the library.
         let chosen = hello.suites().find_map(|suite| {
             let suite = Dtls12CipherSuite::from_u16(suite);
             match (&self.keys, &self.certificates) {

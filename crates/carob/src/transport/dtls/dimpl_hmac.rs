@@ -11,18 +11,18 @@ thread_local! {
     static EXPECTED: Cell<Option<Expected>> = const { Cell::new(None) };
 }
 
-/// The cookie that the client with this random number was sent and has returned.
+/// The cookie that was sent to the client with this random number, and returned by it.
 #[derive(Clone, Copy)]
 pub(super) struct Expected {
     pub(super) random: [u8; 32],
     pub(super) cookie: [u8; 32],
 }
 
-/// HMAC of the library, with the cookies that `driver/dtls` has verified.
+/// HMAC of the library, with the cookies verified by this transport.
 ///
-/// The library computes a cookie by `hmac_sha256` over the client's random number alone, and all
-/// else, the pseudorandom function included, by `hmac`. So `hmac` is never replaced, and
-/// `hmac_sha256` only for the one random number of the handshake that is being set up.
+/// The library computes a cookie by `hmac_sha256` over the client's random number alone, and
+/// everything else, the pseudorandom function included, by `hmac`. Only `hmac_sha256` is replaced,
+/// for the random number of the handshake that is being set up.
 #[derive(Debug)]
 pub(super) struct CookieHmac;
 
@@ -45,7 +45,7 @@ impl HmacProvider for CookieHmac {
     }
 }
 
-/// Runs `set_up` on this thread with an expected cookie, which is forgotten however that ends.
+/// Runs `set_up` on this thread with an expected cookie, removed at return and at a panic.
 pub(super) fn expecting<T>(expected: Expected, set_up: impl FnOnce() -> T) -> T {
     struct Reset;
     impl Drop for Reset {

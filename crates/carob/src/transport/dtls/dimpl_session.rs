@@ -1,10 +1,8 @@
-//! The DTLS library that is used: `dimpl`.
+//! Adapter for `dimpl`, the DTLS library.
 //!
-//! What it has, we do not do; what it lacks is here. Its clock is ours to move: its own timers are
-//! set so long that they never run out, and when ours does, its time leaps to where its own would
-//! have. So the controller of the peer decides when copies leave. And its servers make cookies of
-//! their own, each with its own secret; ours are made before there is a server (`driver/dtls`), so
-//! it is given the one that was checked already.
+//! Its retransmission timers are disabled, and its clock is advanced on demand, so that the peer's
+//! congestion controller times the flights. Its servers generate cookies themselves, each with its
+//! own secret; here a cookie is verified before a session exists, and the session receives it.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,9 +16,10 @@ use super::hello::Hello;
 use super::record::{self, Record};
 use super::secure::{DtlsError, DtlsOutput, SecureDatagram};
 
-/// The library's limit on a handshake, beyond every leap of its clock.
+/// The library's limit on a handshake, beyond every advance of its clock.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(3_000 * 24 * 3_600);
-/// Shortest interval at which a server repeats its flight for a peer that repeats the one before.
+/// Shortest interval between retransmissions of a server's flight in reply to retransmissions of
+/// the client.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// A session.
@@ -30,31 +29,31 @@ const AGAIN: Duration = Duration::from_millis(200);
 )]
 pub(crate) struct DimplSession {
     dtls: Dtls,
-    /// By how much its clock is before ours.
+    /// The lead of the library's clock.
     leap: Duration,
-    /// When it would do something by itself, on its clock.
+    /// The library's next deadline, on its clock.
     due: Option<Instant>,
-    /// Our time, as it was last told.
+    /// The current time, as last passed.
     now: Instant,
     lookup: Option<Arc<Lookup>>,
-    /// The PSK identity of the client that is not yet reported; and whether the client sent one.
+    /// The client's PSK identity, not yet reported; and whether the client sent one.
     identified: Option<(Vec<u8>, bool)>,
-    /// The identity that the client has given has no key.
+    /// The client's identity has no key.
     unknown: bool,
     resolved: bool,
-    /// The highest number of a handshake message that has left.
+    /// The highest number of a handshake message sent.
     highest: Option<u16>,
-    /// Added to the sequence numbers of records in the clear, so that they continue those of the
-    /// cookie exchange; and the last such number.
+    /// Offset of the sequence numbers of plaintext records, which continue those of the cookie
+    /// exchange; and the last such number.
     shift: u64,
     last_sequence: u64,
-    /// The peer has said that what follows is encrypted.
+    /// The peer's ChangeCipherSpec was received.
     changed: bool,
     connected: bool,
     not_proven: bool,
     server: bool,
     chain: Chain,
-    /// When the last flight was last sent again to who asked.
+    /// The time of the last retransmission in reply to the peer's.
     again: Option<Instant>,
 }
 
@@ -93,8 +92,8 @@ impl DimplSession {
         self.dtls.handle_packet(datagram).map_err(broken)
     }
 
-    /// Gives a server's session the hello of a client that has returned this cookie: the library reaches
-    /// the state in which it would be had it sent the cookie itself.
+    /// Feeds the ClientHello of a client that returned this cookie: the library reaches the state
+    /// as if it had sent the cookie itself.
     pub(super) fn start_from(
         &mut self,
         hello: &Hello<'_>,
@@ -115,7 +114,7 @@ impl DimplSession {
         Ok(())
     }
 
-    /// Moves the library's clock to where it does the next thing by itself.
+    /// Advances the library's clock to its next deadline.
     fn leap(&mut self) -> Result<(), DtlsError> {
         let Some(due) = self.due.take() else {
             return Ok(());
@@ -124,8 +123,8 @@ impl DimplSession {
         self.tick(self.now)
     }
 
-    /// Returns whether a datagram may belong to this live session: records in the clear may be
-    /// forged. A client that missed our last flight repeats its own.
+    /// Returns whether a datagram may belong to this live session: plaintext records may be forged.
+    /// A client that missed the last flight repeats its own.
     fn is_of_session(&self, datagram: &[u8]) -> bool {
         let mut records = record::records(datagram);
         let repeats = self.server
@@ -149,14 +148,14 @@ impl SecureDatagram for DimplSession {
             let clear = record::records(datagram).any(|record| record.epoch == 0);
             if clear && self.again.is_none_or(|last| now >= last + AGAIN) {
                 self.again = Some(now);
-                // Its own pause between copies is on its own clock.
+                // The interval between retransmissions is on the library's clock.
                 self.leap()?;
             }
             return self.feed(datagram);
         }
         let hello = record::first(datagram).and_then(|record| record.message_type()) == Some(1);
         if self.server && hello {
-            // It is the one that was accepted: our flight was lost.
+            // It is the accepted one: the server's flight was lost.
             if self.again.is_some_and(|last| now < last + AGAIN) {
                 return Ok(());
             }
@@ -198,7 +197,7 @@ impl SecureDatagram for DimplSession {
     }
 
     fn close(&mut self) {
-        // One that has not begun is closed by being dropped.
+        // A session that has not started is closed by drop.
         let _ = self.dtls.close();
     }
 
@@ -248,7 +247,7 @@ impl SecureDatagram for DimplSession {
                 }
                 Step::Message(length) => DtlsOutput::Message(&buffer[..length]),
                 Step::Certificate(length) => DtlsOutput::Certificate(&buffer[..length]),
-                // Nobody can prove to have the key that stands for one.
+                // A dummy key cannot be proven.
                 Step::Connected if self.unknown => DtlsOutput::NotProven,
                 Step::Connected => {
                     self.connected = true;
@@ -272,7 +271,7 @@ impl SecureDatagram for DimplSession {
 }
 
 impl DimplSession {
-    /// Numbers a datagram's records in the clear; whether it is no copy.
+    /// Numbers the plaintext records of a datagram; returns whether it is no retransmission.
     fn leaves(&mut self, datagram: &mut [u8]) -> bool {
         let mut fresh = self.connected;
         let mut at = 0;

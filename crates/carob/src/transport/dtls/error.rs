@@ -7,13 +7,13 @@ use super::secure::DtlsError;
 #[non_exhaustive]
 pub enum HandshakeError {
     /// The peer did not respond.
-    #[error("no answer to any of {copies} copies of the first message")]
+    #[error("no reply to any of {copies} transmissions of the first message")]
     NoAnswer {
         /// Transmissions of the first message.
         copies: usize,
     },
     /// The peer stopped responding during the handshake.
-    #[error("the peer fell silent in the middle of the handshake")]
+    #[error("the peer stopped responding during the handshake")]
     Silent,
     /// The peer rejected the pre-shared key, or stopped responding when it had to verify it.
     #[error("the peer does not accept the pre-shared key of identity \"{identity}\"")]
@@ -40,7 +40,7 @@ pub enum HandshakeError {
         problem: &'static str,
     },
     /// The two sides have no cipher suite in common.
-    #[error("no cipher suite that both sides can use")]
+    #[error("no common cipher suite")]
     NoCommonSuite,
     /// There is no usable credential for the peer.
     #[error("there is no pre-shared key or certificate for this peer: {problem}")]
@@ -49,7 +49,7 @@ pub enum HandshakeError {
         problem: String,
     },
     /// The peer ended the handshake with another alert.
-    #[error("the peer broke the handshake off: {alert}")]
+    #[error("the peer aborted the handshake: {alert}")]
     Alert {
         /// Name of the alert.
         alert: &'static str,
@@ -60,7 +60,7 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
-    /// Returns a remedy as text for people.
+    /// Returns a remedy as text for a user.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::NoAnswer { .. } => {
@@ -73,8 +73,8 @@ impl HandshakeError {
                 "check the identity and its key on both sides"
             }
             Self::NotTrusted { .. } => {
-                "the server's certificate must be for this name, not a CA's own, and issued by who \
-                 is trusted here"
+                "the server's certificate must be for this name, not a CA's own, and issued by a \
+                 trusted CA"
             }
             Self::Refused { .. } => {
                 "give the certificate, and its key, of a client that the server trusts"
@@ -97,7 +97,7 @@ impl HandshakeError {
                 Self::WrongKey { identity }
             }
             (DtlsError::Alert(115), Some(identity)) => Self::UnknownIdentity { identity },
-            // decrypt_error and bad_record_mac say that the keys differ.
+            // decrypt_error and bad_record_mac mean that the keys differ.
             (DtlsError::Alert(20 | 51), Some(identity)) => Self::WrongKey { identity },
             (DtlsError::Alert(number @ (41..=46 | 48 | 49)), _) => Self::Refused {
                 problem: alert(number),
@@ -137,6 +137,6 @@ pub(crate) fn alert(number: u8) -> &'static str {
         90 => "user_canceled",
         110 => "unsupported_extension",
         115 => "unknown_psk_identity",
-        _ => "an alert without a name",
+        _ => "an unassigned alert",
     }
 }

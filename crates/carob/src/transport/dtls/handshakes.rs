@@ -1,4 +1,4 @@
-//! Handshakes: begun by either side, timed by the controller of the peer, and how they end.
+//! Handshakes of either side, timed by the peer's congestion controller.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::transport::failure::LinkFailure;
 use crate::transport::identity::PeerIdentity;
 
 impl DtlsLayer {
-    /// A client says hello: it must say so twice, the second time with what it was sent.
+    /// Processes a ClientHello: the first one is answered with a cookie, the second must return it.
     pub(super) fn greet(
         &mut self,
         engine: &mut impl Engine,
@@ -33,7 +33,7 @@ impl DtlsLayer {
         let next = self.sessions.of(from).next;
         if let Some(index) = next {
             match &self.sessions.slots[index as usize].role {
-                // Both sides begin at once; ours was first.
+                // Both sides started at once; the own handshake was first.
                 Role::Client { .. } => return,
                 Role::Server { random, .. } if *random == hello.random() => {
                     return self.feed(engine, now, index, hello.record());
@@ -51,7 +51,7 @@ impl DtlsLayer {
         let quota_policy = QuotaPolicy::from(&engine.endpoint().config().limits);
         let source = quota_policy.source(from);
         if !self.admission.admits(now, source) {
-            tracing::debug!(peer = %from, "no handshake: too many");
+            tracing::debug!(peer = %from, "handshake refused: rate limit of its source");
             return;
         }
         let before = processor_time();
@@ -60,7 +60,7 @@ impl DtlsLayer {
         self.admission.took(now, took);
     }
 
-    /// Begins a handshake with a client whose address the cookie has validated.
+    /// Starts a handshake with a client whose address the cookie has validated.
     fn accept(
         &mut self,
         engine: &mut impl Engine,
@@ -79,7 +79,8 @@ impl DtlsLayer {
             && share < self.limits.handshakes
             && let Some(oldest) = self.sessions.oldest_handshake_of(source)
         {
-            let error = HandshakeError::Other("another of its source needed its room".to_owned());
+            let error =
+                HandshakeError::Other("evicted by another handshake of its source".to_owned());
             self.fail(engine, now, oldest, error, None);
         }
         let Some(server) = &self.server else {
@@ -107,7 +108,7 @@ impl DtlsLayer {
         self.begin(engine, now, from, own, Box::new(secure), role);
     }
 
-    /// Makes a session with a server.
+    /// Starts a session with a server.
     pub(super) fn dial(&mut self, engine: &mut impl Engine, now: Instant, to: SocketAddr) {
         let at = engine.std_time(now);
         let made = self.client.of(to).map_err(|error| error.to_string());
@@ -140,7 +141,7 @@ impl DtlsLayer {
             let Some(oldest) = self.sessions.oldest_handshake() else {
                 break;
             };
-            let error = HandshakeError::Other("others needed its room".to_owned());
+            let error = HandshakeError::Other("evicted by other handshakes".to_owned());
             self.fail(engine, now, oldest, error, None);
         }
         let until = now + Duration::from(self.limits.handshake_time);
@@ -166,7 +167,7 @@ impl DtlsLayer {
         self.poll(engine, now, index, 0, false);
     }
 
-    /// Tells the peer's controller of the handshake's flights, and sets the timer to its advice.
+    /// Reports the flights to the peer's controller, and sets the timer by its advice.
     pub(super) fn note_flight(
         &mut self,
         engine: &mut impl Engine,
@@ -204,7 +205,7 @@ impl DtlsLayer {
         self.sessions.set_due(index, (now + timeout).min(until));
     }
 
-    /// A handshake is over: the session is live, and takes the place of one before it.
+    /// Makes the session of a completed handshake live; it replaces an earlier one.
     pub(super) fn promote(&mut self, engine: &mut impl Engine, now: Instant, index: u32) {
         let peer = self.sessions.slots[index as usize].peer;
         if let Some(old) = self.sessions.of(peer).live {
@@ -275,7 +276,7 @@ impl DtlsLayer {
         engine.peer_failed(self, now, peer, LinkFailure::Handshake(Arc::new(error)));
     }
 
-    /// A handshake's timer has run out.
+    /// Handles the timeout of a handshake.
     pub(super) fn expire(&mut self, engine: &mut impl Engine, now: Instant, index: u32) {
         let at = engine.std_time(now);
         let session = &mut self.sessions.slots[index as usize];
@@ -289,7 +290,7 @@ impl DtlsLayer {
             if let Err(broken) = session.secure.resend(at) {
                 return self.breaks(engine, now, index, broken);
             }
-            // Should it have nothing to send, its time ends it.
+            // Without anything to send, its time limit ends it.
             let until = handshake.until;
             self.sessions.set_due(index, until);
             return self.poll(engine, now, index, 0, true);

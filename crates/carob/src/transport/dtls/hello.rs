@@ -1,5 +1,5 @@
-//! A client's first message, and the cookie with which it shows that it receives what is sent to
-//! its address, before anything is kept of it (RFC 6347 4.2.1).
+//! The ClientHello, and the cookie that validates the client's address before any state is stored
+//! (RFC 6347 4.2.1).
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -16,25 +16,25 @@ const COOKIE: usize = 32;
 /// Lifetime of a cookie secret; a cookie is accepted for this long and up to as long again.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// A ClientHello, whole and in the first record of its datagram.
+/// A ClientHello, complete and in the first record of its datagram.
 ///
-/// One in several fragments is not understood without keeping something of who sent it, so it is
-/// ignored; those of CoAP's suites fit one datagram many times over.
+/// A fragmented one is ignored, because its reassembly would need state for an unvalidated address;
+/// those of CoAP's suites are much shorter than a datagram.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hello<'a> {
     record: &'a [u8],
     sequence: u64,
     number: u16,
     random: [u8; 32],
-    /// Where its cookie is, in the body of the message.
+    /// The range of the cookie in the message body.
     cookie: (usize, usize),
     suites: &'a [u8],
-    /// Where the extensions begin.
+    /// The offset of the extensions.
     extensions: usize,
 }
 
 impl<'a> Hello<'a> {
-    /// The ClientHello that a datagram begins with.
+    /// Parses the ClientHello at the start of a datagram.
     pub(crate) fn read(datagram: &'a [u8]) -> Option<Self> {
         let first = record::first(datagram)?;
         if first.message_type() != Some(CLIENT_HELLO) {
@@ -88,13 +88,13 @@ impl<'a> Hello<'a> {
         &self.record[RECORD_HEADER + HANDSHAKE_HEADER..]
     }
 
-    /// Its cookie, if it is the second of its handshake and so has one.
+    /// The cookie, in the second ClientHello of a handshake.
     pub(crate) fn cookie(&self) -> Option<[u8; COOKIE]> {
         let cookie = &self.body()[self.cookie.0..self.cookie.1];
         (self.number == 1).then(|| cookie.try_into().ok()).flatten()
     }
 
-    /// The suites that it offers, the best first.
+    /// The offered suites, by preference.
     pub(crate) fn suites(&self) -> impl Iterator<Item = u16> + use<'a> {
         let pairs = self.suites.chunks_exact(2);
         pairs.map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
@@ -110,7 +110,7 @@ impl<'a> Hello<'a> {
         ]
     }
 
-    /// Its body as it was before it had a cookie.
+    /// The body without the cookie.
     fn bare(&self) -> Vec<u8> {
         let body = self.body();
         let mut bare = body[..self.cookie.0].to_vec();
@@ -119,13 +119,13 @@ impl<'a> Hello<'a> {
         bare
     }
 
-    /// The first ClientHello of the handshake that this is the second of.
+    /// The first ClientHello of this handshake, reconstructed.
     pub(crate) fn without_cookie(&self) -> Vec<u8> {
         record::handshake(CLIENT_HELLO, 0xfd, 0, 0, &self.bare())
     }
 }
 
-/// Makes cookies and knows them again, without keeping any.
+/// Stateless generator and verifier of cookies.
 pub(crate) struct Cookies {
     secret: [u8; 32],
 }
@@ -161,7 +161,7 @@ impl Cookies {
         now.as_micros() / PERIOD.as_micros() as u64
     }
 
-    /// Returns the cookie of a client that has repeated the one it was sent.
+    /// Returns the cookie of a ClientHello, if it is the one that was sent.
     pub(crate) fn check(
         &self,
         now: Instant,
@@ -173,15 +173,15 @@ impl Cookies {
         let period = Self::period(now);
         let matches = |period| {
             let made = self.cookie(period, from, own, hello)?;
-            // In constant time, so that how much of it is right cannot be measured.
+            // Compared in constant time, so that a partial match cannot be measured.
             let differ = made.iter().zip(&given).fold(0, |all, (a, b)| all | (a ^ b));
             (differ == 0).then_some(given)
         };
         matches(period).or_else(|| matches(period.checked_sub(1)?))
     }
 
-    /// The HelloVerifyRequest for a client without a cookie: shorter than its hello, and nothing is
-    /// kept.
+    /// The HelloVerifyRequest for a client without a cookie: shorter than its ClientHello and
+    /// stateless.
     pub(crate) fn ask(
         &self,
         now: Instant,
@@ -190,7 +190,7 @@ impl Cookies {
         hello: &Hello<'_>,
     ) -> Option<Vec<u8>> {
         let cookie = self.cookie(Self::period(now), from, own, hello)?;
-        // The version is DTLS 1.0, whatever will be agreed on (RFC 6347 4.2.1).
+        // The version is DTLS 1.0 regardless of the negotiated one (RFC 6347 4.2.1).
         let mut body = vec![0xfe, 0xff, COOKIE as u8];
         body.extend_from_slice(&cookie);
         let answer = record::handshake(HELLO_VERIFY_REQUEST, 0xff, hello.sequence, 0, &body);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zeroize::{Zeroize as _, Zeroizing};
 
-/// Bytes of a key or of an identity at most (RFC 4279 5.3: 64 and 128 must be taken).
+/// Longest key or identity in bytes (RFC 4279 5.3: 64 and 128 must be supported).
 const LONGEST: usize = 256;
 
 /// Pre-shared key and its identity (RFC 4279), 1 to 256 bytes each. Its memory is overwritten when
@@ -46,7 +46,7 @@ pub enum PskError {
         problem: String,
     },
     /// A file has no key.
-    #[error("there is no key in it; a line is IDENTITY:KEY")]
+    #[error("it has no key; each line is IDENTITY:KEY")]
     Empty,
 }
 
@@ -131,7 +131,7 @@ fn bytes(what: &'static str, text: &str) -> Result<Vec<u8>, PskError> {
         problem: "begins with 0x, but is not an even number of hexadecimal digits",
     };
     let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
-    // In one piece of memory from the beginning, so that no part of a key is left in another.
+    // One allocation of the final size, so that no part of a key remains in another.
     let mut bytes = Vec::with_capacity(digits.len() / 2);
     let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
     for [high, low] in pairs {
@@ -150,7 +150,7 @@ fn bytes(what: &'static str, text: &str) -> Result<Vec<u8>, PskError> {
 
 type Find = dyn Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync;
 
-/// Bytes of the key that stands for that of an unknown identity, where no lengths are known.
+/// Length in bytes of the dummy key of unknown identities, if no key lengths are known.
 const DUMMY_LENGTH: usize = 16;
 
 /// Pre-shared keys of a server's clients.
@@ -170,7 +170,7 @@ const DUMMY_LENGTH: usize = 16;
 #[derive(Clone)]
 pub struct PskStore {
     find: Arc<Find>,
-    /// Bytes of the key that stands for that of an unknown identity.
+    /// Length in bytes of the dummy key of unknown identities.
     dummy_length: usize,
 }
 
@@ -220,12 +220,12 @@ impl PskStore {
     }
 
     pub(crate) fn find(&self, identity: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
-        // An empty key would be one that everybody knows.
+        // An empty key would be public.
         let found = (self.find)(identity).filter(|key| !key.is_empty());
         found.map(Zeroizing::new)
     }
 
-    /// Bytes of the key that stands for that of an unknown identity: as many as most keys have.
+    /// Length in bytes of the dummy key of unknown identities: that of most keys.
     pub(crate) fn dummy_length(&self) -> usize {
         self.dummy_length
     }

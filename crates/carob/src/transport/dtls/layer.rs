@@ -31,14 +31,14 @@ use crate::transport::tls::ClientTls;
 use crate::transport::udp::{DATAGRAMS_A_TURN, Protect};
 use crate::transport::{Engine, Outbound, TransportCounts};
 
-/// Names of peers remembered. At the limit all are forgotten; a server's certificate must then be
-/// for its address.
+/// Names of peers remembered. At the limit all are removed; a server's certificate must then match
+/// its address.
 const NAMES: usize = 4_096;
 
 /// The configuration of a [`DtlsLayer`].
 pub(crate) struct DtlsOptions {
     pub(crate) limits: SessionLimits,
-    /// Sources of handshakes that are remembered.
+    /// Sources whose handshake rate is tracked.
     pub(crate) sources: usize,
     pub(crate) dtls: ClientDtls,
     /// The certificates of peers that have no credential of their own.
@@ -65,13 +65,13 @@ pub(crate) struct DtlsLayer {
     pub(super) client: credentials::Client,
     pub(super) server: Option<Server>,
     pub(super) ended: HandshakeCounts,
-    /// By what name a peer was asked for.
+    /// Host names by which peers are contacted.
     pub(super) names: HashMap<SocketAddr, Arc<str>, KeyedState>,
-    /// Sessions that the engine asks for, and those that it doubts.
+    /// Peers whose session the engine requests or suspects to be lost.
     wanted: Vec<SocketAddr>,
     doubted: Vec<SocketAddr>,
     pub(super) buffer: Vec<u8>,
-    /// Messages received in the session at hand, and the end of each.
+    /// Messages received in the current session, and the end of each.
     pub(super) inbox: Vec<u8>,
     pub(super) ends: Vec<usize>,
 }
@@ -151,7 +151,7 @@ impl Outbound for DtlsLayer {
 }
 
 impl DtlsLayer {
-    /// Takes a datagram.
+    /// Processes a datagram.
     fn take(
         &mut self,
         engine: &mut impl Engine,
@@ -171,7 +171,7 @@ impl DtlsLayer {
         let Some(first) = record::first(bytes) else {
             return;
         };
-        // What begins in the clear is of a handshake, if there is one.
+        // A plaintext record belongs to the handshake, if there is one.
         let order = if first.epoch == 0 {
             [place.next, place.live.filter(|_| place.next.is_none())]
         } else {
@@ -186,7 +186,7 @@ impl DtlsLayer {
         }
     }
 
-    /// Makes the sessions that the engine has asked for, and looks after those that it doubts.
+    /// Opens the sessions requested by the engine, and probes or closes those it suspects.
     fn settle(&mut self, engine: &mut impl Engine, now: Instant) {
         while let Some(peer) = self.doubted.pop() {
             match self.sessions.of(peer).live {
@@ -194,7 +194,7 @@ impl DtlsLayer {
                 Some(live) if self.sessions.slots[live as usize].role.is_client() => {
                     self.close_session(engine, now, live, SessionEnd::Silent);
                 }
-                // A client that does not answer may sleep; it comes back by itself.
+                // A client without a reply may be asleep; it reconnects by itself.
                 Some(_) => {
                     engine.endpoint().session_opened(now, peer);
                     engine.drain(self, now);
@@ -232,7 +232,7 @@ impl Protect for DtlsLayer {
         destination: Destination,
         bytes: &[u8],
     ) {
-        // There are no sessions with groups.
+        // DTLS has no multicast sessions.
         if let Destination::Us(address) = destination {
             self.take(engine, now, from, address, bytes);
         }
@@ -249,8 +249,8 @@ impl Protect for DtlsLayer {
             error,
             quoted,
         } = report;
-        // A live session is not ended by what anybody could send. A handshake is: what is quoted
-        // must be one of its records in the clear.
+        // A forgeable datagram does not end a live session. It ends a handshake if it quotes one
+        // of its plaintext records.
         let quotes = |quoted: &[u8]| matches!(quoted, [22, 0xfe, _, 0, 0, ..]);
         if quoted.is_some_and(|quoted| !quotes(quoted.as_slice())) {
             return;
@@ -293,7 +293,7 @@ impl Protect for DtlsLayer {
     /// Queues a close_notify for every session.
     fn close_all(&mut self) {
         for index in self.sessions.all_live() {
-            self.say_goodbye(index);
+            self.send_close_notify(index);
         }
     }
 

@@ -1,6 +1,6 @@
-//! DTLS records as anybody can read them: their headers, and what is in the clear (RFC 6347 4.1).
+//! Plaintext parts of DTLS records: headers and unencrypted handshake messages (RFC 6347 4.1).
 
-/// Bytes of a record's header, and of a handshake message's.
+/// Lengths of the headers of records and of handshake messages, in bytes.
 pub(crate) const RECORD_HEADER: usize = 13;
 pub(crate) const HANDSHAKE_HEADER: usize = 12;
 
@@ -20,7 +20,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// Bytes of it, with its header.
+    /// Length with header, in bytes.
     pub(crate) fn length(&self) -> usize {
         RECORD_HEADER + self.body.len()
     }
@@ -33,7 +33,7 @@ impl Record<'_> {
         self.kind == CHANGE_CIPHER_SPEC
     }
 
-    /// The type of the handshake message in it, if it is one in the clear.
+    /// The type of the handshake message in a plaintext record.
     pub(crate) fn message_type(&self) -> Option<u8> {
         let clear = self.epoch == 0 && self.is_handshake() && self.body.len() >= HANDSHAKE_HEADER;
         clear.then(|| self.body[0])
@@ -45,20 +45,20 @@ impl Record<'_> {
         Some(u16::from_be_bytes([self.body[4], self.body[5]]))
     }
 
-    /// The suite that a server has chosen, if this is its ServerHello, whole (RFC 5246 7.4.1.3).
+    /// The suite selected in a complete ServerHello (RFC 5246 7.4.1.3).
     pub(crate) fn chosen_suite(&self) -> Option<u16> {
         if self.message_type()? != SERVER_HELLO {
             return None;
         }
         let hello = &self.body[HANDSHAKE_HEADER..];
-        // After the version and the random number, the session's name.
+        // The session id follows the version and the random number.
         let suite = 35 + usize::from(*hello.get(34)?);
         let suite = hello.get(suite..suite + 2)?;
         Some(u16::from_be_bytes([suite[0], suite[1]]))
     }
 }
 
-/// The first record of these bytes, if they begin with one of DTLS 1.0 or 1.2.
+/// Parses the first record of these bytes, of DTLS 1.0 or 1.2.
 pub(crate) fn first(bytes: &[u8]) -> Option<Record<'_>> {
     let header: &[u8; RECORD_HEADER] = bytes.first_chunk()?;
     let [kind, 0xfe, 0xff | 0xfd, ..] = *header else {
@@ -75,7 +75,7 @@ pub(crate) fn first(bytes: &[u8]) -> Option<Record<'_>> {
     })
 }
 
-/// All records of a datagram, up to what is none.
+/// Iterates over the records of a datagram up to the first invalid one.
 pub(crate) fn records(mut datagram: &[u8]) -> impl Iterator<Item = Record<'_>> + Clone {
     std::iter::from_fn(move || {
         let record = first(datagram)?;
@@ -84,27 +84,27 @@ pub(crate) fn records(mut datagram: &[u8]) -> impl Iterator<Item = Record<'_>> +
     })
 }
 
-/// Gives the first record of these bytes another number.
+/// Sets the sequence number of the first record.
 pub(crate) fn number(bytes: &mut [u8], sequence: u64) {
     bytes[5..11].copy_from_slice(&sequence.to_be_bytes()[2..]);
 }
 
-/// A record in the clear.
+/// A plaintext record.
 fn clear(kind: u8, version: u8, sequence: u64, body: &[u8]) -> Vec<u8> {
     let mut record = vec![kind, 0xfe, version, 0, 0];
     record.extend_from_slice(&sequence.to_be_bytes()[2..]);
-    // Nothing that is made here is longer than a datagram.
+    // Records made here are shorter than a datagram.
     record.extend_from_slice(&(body.len() as u16).to_be_bytes());
     record.extend_from_slice(body);
     record
 }
 
-/// A fatal alert in the clear.
+/// A plaintext fatal alert.
 pub(crate) fn alert(sequence: u64, number: u8) -> Vec<u8> {
     clear(ALERT, 0xfd, sequence, &[2, number])
 }
 
-/// A handshake message of one record.
+/// A handshake message in one record.
 pub(crate) fn handshake(kind: u8, version: u8, sequence: u64, number: u16, body: &[u8]) -> Vec<u8> {
     let length = &(body.len() as u32).to_be_bytes()[1..];
     let mut message = vec![kind];

@@ -2,23 +2,24 @@
 
 use std::time::Instant;
 
-/// One end of one session, without socket or clock.
+/// One end of a DTLS session, without socket or clock.
 ///
-/// After each call it is polled until it says [`DtlsOutput::Nothing`]. When copies leave is the caller's
-/// decision: none is sent again but by [`resend`](Self::resend), or because the peer asks.
+/// After each call the caller polls until [`DtlsOutput::Nothing`]. The caller times
+/// retransmissions: a flight is sent again only by [`resend`](Self::resend), or in reply to a
+/// retransmission of the peer.
 pub(crate) trait SecureDatagram: Send {
-    /// Takes a datagram. What cannot be authenticated is dropped without an error, once there are
-    /// keys.
+    /// Processes a datagram. Once keys are established, unauthenticated data is dropped without an
+    /// error.
     fn receive(&mut self, now: Instant, datagram: &[u8]) -> Result<(), DtlsError>;
-    /// Encrypts a message; only where [`DtlsOutput::Connected`] was said.
+    /// Encrypts a message; valid after [`DtlsOutput::Connected`].
     fn send(&mut self, message: &[u8]) -> Result<(), DtlsError>;
-    /// Sends the present flight of the handshake again.
+    /// Retransmits the current flight of the handshake.
     fn resend(&mut self, now: Instant) -> Result<(), DtlsError>;
-    /// Says close_notify.
+    /// Sends close_notify.
     fn close(&mut self);
-    /// A fatal alert of ours, in the clear: there are no keys yet.
+    /// A plaintext fatal alert of this endpoint, before keys are established.
     fn alert(&mut self, number: u8) -> Vec<u8>;
-    /// The certificates that the peer has sent after this one, its own (DER); kept until
+    /// The certificates that followed the peer's own certificate (DER); stored until
     /// [`DtlsOutput::Connected`].
     fn chain(&self, own: &[u8]) -> &[Vec<u8>];
     /// The next output. The buffer must hold the longest datagram, message or certificate.
@@ -28,46 +29,45 @@ pub(crate) trait SecureDatagram: Send {
 /// An output of a session.
 #[derive(Debug)]
 pub(crate) enum DtlsOutput<'a> {
-    /// Send this datagram; `fresh` if it is no copy of one before.
+    /// Send this datagram; `fresh` unless it is a retransmission.
     Datagram { bytes: &'a [u8], fresh: bool },
-    /// This has come.
+    /// A message was received.
     Message(&'a [u8]),
-    /// The peer's certificate; nothing is sent that trusts it before this is said.
+    /// The peer's certificate; reported before anything is sent that relies on it.
     Certificate(&'a [u8]),
-    /// The client at the other end says that this is its identity, and it is one that is known,
-    /// or not.
+    /// The identity claimed by the client, and whether it has a key.
     Identity { identity: Vec<u8>, known: bool },
-    /// The peer's proof that it has the key cannot be read, so it may be that its key is another
-    /// one.
+    /// The peer's proof of possession cannot be decrypted: its key may differ.
     NotProven,
-    /// The handshake is over: the peer has proven what it said.
+    /// The handshake is complete: the peer has proven its identity.
     Connected,
     /// The peer has closed the session.
     Closed,
-    /// Nothing.
+    /// No output until the next call.
     Nothing,
 }
 
-/// The reason for which a session cannot go on.
+/// Fatal error of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DtlsError {
-    /// The peer says so.
+    /// An alert of the peer.
     Alert(u8),
-    /// The peer's proof that it has the key is none: its key is another one.
+    /// The peer's proof of possession is invalid: its key differs.
     NotProven,
-    /// There is no suite that both sides know.
+    /// The two sides have no suite in common.
     NoCommonSuite,
-    /// The library says this.
+    /// Another error of the library.
     Library(String),
 }
 
 impl DtlsError {
-    /// The alert that tells the peer of the end of a handshake, if it does not know (RFC 5246 7.2.2).
+    /// The alert that reports the failed handshake to the peer, unless the peer reported it (RFC
+    /// 5246 7.2.2).
     pub(crate) fn alert(&self) -> Option<u8> {
         match self {
             Self::Alert(_) => None,
             Self::NoCommonSuite => Some(40),
-            // Whether the key is wrong or the identity not known (RFC 4279 2).
+            // The same alert for a wrong key and for an unknown identity (RFC 4279 2).
             Self::NotProven => Some(51),
             Self::Library(_) => Some(80),
         }

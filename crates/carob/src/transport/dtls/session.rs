@@ -21,20 +21,19 @@ use super::{Credential, HandshakeError};
 use crate::transport::dtls::record;
 use crate::transport::tls::TlsError;
 
-/// Bytes of the longest thing that a session can say: a certificate in as many datagrams as are put
-/// together.
+/// Length in bytes of the longest output of a session: a reassembled certificate.
 pub const SESSION_BUFFER: usize = 256 << 10;
 
-/// The shared state of a client's sessions with one credential; made once for all of them, because
-/// it may read the system's certificates, and tests its cryptography.
+/// Shared state of a client's sessions with one credential. Created once, because it may read the
+/// system's certificates and tests its cryptography.
 #[derive(Clone)]
 pub struct ClientSessions {
     pub(crate) side: ClientSide,
-    /// None where servers are known by a key.
+    /// `None` if servers are authenticated by a key.
     pub(crate) verifier: Option<ServerVerifier>,
-    /// The identity that we give.
+    /// The PSK identity sent to servers.
     pub(crate) identity: Option<Vec<u8>>,
-    /// The zero of its sessions' time to the library, which looks at differences only.
+    /// The origin of the library's time, of which it uses differences only.
     zero: std::time::Instant,
 }
 
@@ -47,9 +46,9 @@ impl fmt::Debug for ClientSessions {
 }
 
 impl ClientSessions {
-    /// Makes the shared state of sessions with this credential. It fails with
+    /// Creates the shared state of sessions with this credential. Fails with
     /// [`NoCredential`](HandshakeError::NoCredential) if the credential cannot be used over DTLS,
-    /// or if there are no certificates to trust.
+    /// or if there are no trust anchors.
     pub fn new(credential: &Credential) -> Result<Self, HandshakeError> {
         Self::of(credential).map_err(|error| HandshakeError::NoCredential {
             problem: error.to_string(),
@@ -79,8 +78,8 @@ impl ClientSessions {
         self.verifier.is_some()
     }
 
-    /// Begins a session; its first datagram is there to be polled. A certificate of the server must be
-    /// for `name`, or for the server's address if there is no name.
+    /// Starts a session; its first datagram is ready to be polled. The server's certificate must
+    /// match `name`, or the server's address without a name.
     pub fn connect(
         &self,
         now: Instant,
@@ -107,8 +106,8 @@ impl ClientSessions {
     }
 }
 
-/// The name of a suite of ours in IANA's registry of TLS cipher suites (RFC 6655 6, RFC 5289 7, RFC 7905
-/// 4).
+/// The name of a supported suite in IANA's registry of TLS cipher suites (RFC 6655 6, RFC 5289 7,
+/// RFC 7905 4).
 fn suite_name(number: u16) -> Option<&'static str> {
     Some(match number {
         0xc0a8 => "TLS_PSK_WITH_AES_128_CCM_8",
@@ -123,7 +122,7 @@ fn at(zero: std::time::Instant, now: Instant) -> std::time::Instant {
     zero + Duration::from_micros(now.as_micros())
 }
 
-/// A message cannot be sent: there is no session yet, or none any more.
+/// Error of sending without a session: not yet established, or ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no session to send a message in")]
 pub struct SessionClosed(());
@@ -140,27 +139,28 @@ pub enum SessionOutput<'a> {
         /// time, and its timer starts.
         fresh: bool,
     },
-    /// The handshake is over: the server has proven who it is, and messages may be sent.
+    /// The handshake is complete: the server is authenticated, and messages may be sent.
     Connected,
     /// The server has sent this message.
     Message(&'a [u8]),
-    /// There is no session, and from this handshake will be none.
+    /// The handshake has failed; there is no session.
     Failed(HandshakeError),
-    /// The session has ended, which [`Endpoint::session_ended`](carob_proto::Endpoint::session_ended)
-    /// should know.
+    /// The session has ended; report it to
+    /// [`Endpoint::session_ended`](carob_proto::Endpoint::session_ended).
     Ended(SessionEnd),
-    /// Nothing, until the next call.
+    /// No output until the next call.
     Nothing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// There is a handshake.
+    /// The handshake is in progress.
     Young,
     Connected,
-    /// The session has ended, or we have closed it; a last datagram may follow.
+    /// The session has ended or was closed; a last datagram may follow.
     Over,
-    /// The handshake has failed. Nothing of it may leave any more: it would trust the server.
+    /// The handshake has failed. None of its datagrams may leave any more: they would trust the
+    /// server.
     Failed,
 }
 
@@ -221,11 +221,11 @@ pub struct ClientSession {
     name: Option<Arc<str>>,
     zero: std::time::Instant,
     state: State,
-    /// Something has come from the server.
+    /// The server has responded.
     peer_responded: bool,
-    /// Our proof of possession of the key was sent.
+    /// The own proof of possession of the key was sent.
     proven: bool,
-    /// Transmissions of the present flight.
+    /// Transmissions of the current flight.
     copies: usize,
     suite: Option<u16>,
     /// The alert for the server at the end, and the reason for the caller.
@@ -243,7 +243,7 @@ impl fmt::Debug for ClientSession {
 }
 
 impl ClientSession {
-    /// Takes a datagram that has come from the server. What is not of the session is ignored.
+    /// Processes a datagram of the server. Data that is not of the session is ignored.
     pub fn receive(&mut self, now: Instant, datagram: &[u8]) {
         if record::first(datagram).is_none() {
             return;
@@ -256,7 +256,7 @@ impl ClientSession {
         self.note(taken);
     }
 
-    /// Encrypts a message, which is there as a datagram to be polled. It fails unless the session is
+    /// Encrypts a message; the datagram is ready to be polled. Fails unless the session is
     /// [connected](SessionOutput::Connected).
     pub fn send(&mut self, message: &[u8]) -> Result<(), SessionClosed> {
         if self.state != State::Connected {
@@ -265,8 +265,8 @@ impl ClientSession {
         self.library.send(message).map_err(|_| SessionClosed(()))
     }
 
-    /// Sends the present flight of the handshake again, because its timer has run out. RFC 6347
-    /// 4.2.4.1 suggests 1 s, then twice as long each time, and anew for each flight.
+    /// Retransmits the current flight after its timeout. RFC 6347 4.2.4.1 suggests an initial
+    /// timeout of 1 s for each flight, doubled at each retransmission.
     pub fn resend(&mut self, now: Instant) {
         if self.state == State::Young {
             self.copies += 1;
@@ -275,8 +275,8 @@ impl ClientSession {
         }
     }
 
-    /// Says close_notify; it is there to be polled, and is not said twice. A handshake that is not
-    /// over is dropped without a word.
+    /// Sends close_notify once; it is ready to be polled. An incomplete handshake is dropped
+    /// silently.
     pub fn close(&mut self) {
         self.state = State::Over;
         self.library.close();
@@ -312,7 +312,7 @@ impl ClientSession {
                 }
                 DtlsOutput::Message(bytes) => Step::Message(bytes.len()),
                 DtlsOutput::Certificate(der) => {
-                    // Where it was not asked for it proves nothing.
+                    // An unrequested certificate proves nothing.
                     let Some(verifier) = &self.verifier else {
                         continue;
                     };
@@ -329,14 +329,14 @@ impl ClientSession {
                     Step::Connected
                 }
                 DtlsOutput::Closed => {
-                    // DtlsOutput when the answer in kind has left.
+                    // Reported once the reply has left.
                     if self.state == State::Connected {
                         self.state = State::Over;
                         self.end = Some(End::Ended(SessionEnd::Closed));
                     }
                     continue;
                 }
-                // What only servers hear.
+                // Outputs of servers only.
                 DtlsOutput::Identity { .. } | DtlsOutput::NotProven => continue,
                 DtlsOutput::Nothing if self.end.is_some() => return self.poll(buffer),
                 DtlsOutput::Nothing => return SessionOutput::Nothing,
@@ -352,7 +352,7 @@ impl ClientSession {
         }
     }
 
-    /// The error of a handshake that is given up while the server is silent.
+    /// The error of a handshake that is given up without a response of the server.
     pub fn given_up(&self) -> HandshakeError {
         match &self.identity {
             _ if !self.peer_responded => HandshakeError::NoAnswer {
@@ -365,8 +365,7 @@ impl ClientSession {
         }
     }
 
-    /// The cipher suite that the server has chosen, by its name in IANA's registry; none until it
-    /// has.
+    /// The selected cipher suite, by its name in IANA's registry; `None` before the ServerHello.
     pub fn suite(&self) -> Option<&'static str> {
         self.suite.and_then(suite_name)
     }

@@ -1,4 +1,4 @@
-//! Input and output of DTLS sessions: what comes is fed to one, and what that says is done.
+//! Input and output of DTLS sessions: feeds datagrams and executes the sessions' outputs.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::transport::Engine;
 use crate::transport::identity::PeerIdentity;
 
 impl DtlsLayer {
-    /// Gives a session a datagram.
+    /// Feeds a datagram to a session.
     pub(super) fn feed(
         &mut self,
         engine: &mut impl Engine,
@@ -42,8 +42,8 @@ impl DtlsLayer {
         }
     }
 
-    /// Does what a session says. `received` is how long the datagram was that it was given, if any;
-    /// `timed` that its timer has it send again.
+    /// Executes the outputs of a session. `received` is the length of the datagram it was fed, if
+    /// any; `timed` marks a retransmission by its timer.
     pub(super) fn poll(
         &mut self,
         engine: &mut impl Engine,
@@ -107,12 +107,12 @@ impl DtlsLayer {
             self.deliver(engine, now, index, peer, own);
         }
         if closed {
-            // The library has answered in kind.
+            // The library has replied with its own close_notify.
             self.end(engine, now, index, SessionEnd::Closed);
         }
     }
 
-    /// Hands the engine what has come.
+    /// Hands received messages to the engine.
     fn deliver(
         &mut self,
         engine: &mut impl Engine,
@@ -136,7 +136,7 @@ impl DtlsLayer {
         self.inbox.clear();
     }
 
-    /// A session cannot go on.
+    /// Ends a session after a fatal error.
     pub(super) fn breaks(
         &mut self,
         engine: &mut impl Engine,
@@ -158,7 +158,7 @@ impl DtlsLayer {
         self.fail(engine, now, index, error, alert);
     }
 
-    /// Says goodbye in a session and ends it.
+    /// Sends close_notify in a session and ends it.
     pub(super) fn close_session(
         &mut self,
         engine: &mut impl Engine,
@@ -166,11 +166,11 @@ impl DtlsLayer {
         index: u32,
         why: SessionEnd,
     ) {
-        self.say_goodbye(index);
+        self.send_close_notify(index);
         self.end(engine, now, index, why);
     }
 
-    pub(super) fn say_goodbye(&mut self, index: u32) {
+    pub(super) fn send_close_notify(&mut self, index: u32) {
         let session = &mut self.sessions.slots[index as usize];
         session.secure.close();
         while let DtlsOutput::Datagram { bytes, .. } = session.secure.poll(&mut self.buffer) {
@@ -178,7 +178,7 @@ impl DtlsLayer {
         }
     }
 
-    /// A live session ends, and with it all that is under way in it.
+    /// Ends a live session and all exchanges in it.
     pub(super) fn end(
         &mut self,
         engine: &mut impl Engine,
@@ -194,7 +194,7 @@ impl DtlsLayer {
 }
 
 impl Session {
-    /// Checks the peer's certificate, if it was asked for, and keeps it as the peer's identity.
+    /// Verifies the peer's certificate, if it was requested, and stores it as the peer's identity.
     fn on_certificate(&mut self, der: &[u8], name: Option<&str>) -> Result<(), NotTrusted> {
         let chain = self.secure.chain(der);
         match &self.role {
@@ -206,7 +206,7 @@ impl Session {
                 verifier: Some(verifier),
                 ..
             } => verifier.check(der, chain)?,
-            // Nobody has asked for it, and it proves nothing.
+            // An unrequested certificate proves nothing.
             _ => return Ok(()),
         }
         self.identity = Some(Arc::new(PeerIdentity::Certificate(der.to_vec())));
@@ -222,9 +222,9 @@ impl Session {
         }
     }
 
-    /// The alert for a peer that has not proven to have its key; one in a handshake. It is
-    /// decrypt_error, whether the key is wrong or the identity not known (RFC 4279 2). The session lives
-    /// on: anybody could have sent that.
+    /// The alert for a peer with an invalid proof of possession; at most one per handshake. It is
+    /// decrypt_error both for a wrong key and for an unknown identity (RFC 4279 2). The session
+    /// continues, because the proof may be forged.
     fn on_wrong_key(&mut self) -> Option<Vec<u8>> {
         let handshake = self.handshake.as_mut()?;
         let first = !std::mem::replace(&mut handshake.refused, true);

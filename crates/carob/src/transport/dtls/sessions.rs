@@ -1,4 +1,4 @@
-//! The sessions of a socket: found by peer, ordered by use, each with what is known of its peer.
+//! The sessions of a socket: indexed by peer, ordered by use.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -15,16 +15,16 @@ use slab::Slab;
 use crate::transport::dtls::secure::SecureDatagram;
 use crate::transport::dtls::{ClientVerifier, PeerIdentity, ServerVerifier};
 
-/// Which end of a session we are.
+/// The own role in a session.
 pub(super) enum Role {
     Client {
-        /// None where servers are known by a key.
+        /// `None` if servers are authenticated by a key.
         verifier: Option<ServerVerifier>,
-        /// The identity that we give.
+        /// The PSK identity sent to the server.
         identity: Option<Vec<u8>>,
     },
     Server {
-        /// None where clients are not asked for certificates.
+        /// `None` if clients need no certificate.
         verifier: Option<ClientVerifier>,
         /// The client random, which distinguishes the handshakes of one client.
         random: [u8; 32],
@@ -37,17 +37,17 @@ impl Role {
     }
 }
 
-/// A handshake under way.
+/// A handshake in progress.
 pub(super) struct Handshake {
     pub(super) flight: Option<Flight>,
-    /// When its timer runs out, or its time.
+    /// The time of its retransmission timer, or of its limit.
     pub(super) due: Instant,
     pub(super) until: Instant,
     /// The source, if the peer began the handshake.
     pub(super) source: Option<Source>,
     /// The peer has sent a datagram.
     pub(super) peer_responded: bool,
-    /// Our proof of possession of the key was sent.
+    /// The own proof of possession of the key was sent.
     pub(super) proven: bool,
     /// The peer was sent an alert for its invalid proof.
     pub(super) refused: bool,
@@ -55,18 +55,18 @@ pub(super) struct Handshake {
 
 pub(super) struct Session {
     pub(super) peer: SocketAddr,
-    /// The address of ours that it is with, where that is not the system's choice.
+    /// The local address of the session, if the system does not choose it.
     pub(super) own: Option<IpAddr>,
     pub(super) secure: Box<dyn SecureDatagram>,
     pub(super) role: Role,
     /// The peer's identity, claimed during the handshake and proven after it.
     pub(super) identity: Option<Arc<PeerIdentity>>,
-    /// None once it is over.
+    /// `None` once complete.
     pub(super) handshake: Option<Handshake>,
     pub(super) used: Instant,
 }
 
-/// The sessions with one peer: one that is live, and one that may take its place.
+/// The sessions with one peer: a live one, and a handshake that may replace it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub(super) live: Option<u32>,
@@ -76,13 +76,13 @@ pub(super) struct Place {
 pub(super) struct Sessions {
     pub(super) slots: Slab<Session>,
     index: HashMap<SocketAddr, Place, KeyedState>,
-    /// Live ones by use, and handshakes by age.
+    /// Live sessions by use, and handshakes by age.
     live: LruList,
     young: LruList,
     lives: usize,
-    /// Handshakes that each source has begun.
+    /// Handshakes in progress of each source.
     pub(super) begun: QuotaTable,
-    /// When handshakes are to be looked at.
+    /// The deadlines of handshakes.
     due: BTreeSet<(Instant, u32)>,
 }
 
@@ -119,7 +119,7 @@ impl Sessions {
         self.young.oldest()
     }
 
-    /// The one that this source has begun longest ago; it looks at those that are older.
+    /// The oldest handshake of a source; linear in the number of older ones.
     pub(super) fn oldest_handshake_of(&self, source: Source) -> Option<u32> {
         let mut next = self.young.oldest();
         while let Some(index) = next {
@@ -148,12 +148,12 @@ impl Sessions {
         index
     }
 
-    /// When the next handshake is to be looked at.
+    /// The deadline of the next handshake.
     pub(super) fn next_due(&self) -> Option<(Instant, u32)> {
         self.due.first().copied()
     }
 
-    /// Has a handshake looked at then.
+    /// Sets the deadline of a handshake.
     pub(super) fn set_due(&mut self, index: u32, at: Instant) {
         if let Some(handshake) = &mut self.slots[index as usize].handshake {
             self.due.remove(&(handshake.due, index));
@@ -162,7 +162,8 @@ impl Sessions {
         }
     }
 
-    /// A handshake is over. There must be no other live session with its peer.
+    /// Makes the session of a completed handshake live. There must be no other live session with
+    /// its peer.
     pub(super) fn promote(&mut self, now: Instant, index: u32) -> Option<Handshake> {
         let session = &mut self.slots[index as usize];
         let handshake = session.handshake.take()?;
@@ -207,7 +208,7 @@ impl Sessions {
         session
     }
 
-    /// All live ones.
+    /// All live sessions.
     pub(super) fn all_live(&self) -> Vec<u32> {
         let live = |(index, session): (usize, &Session)| {
             session.handshake.is_none().then_some(index as u32)

@@ -12,11 +12,11 @@ use rustls::{CertificateError, RootCertStore};
 
 use crate::transport::tls::{TlsError, provider};
 
-/// Checks servers.
+/// Verifier of server certificates.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerVerifier(Arc<WebPkiServerVerifier>);
 
-/// Checks clients.
+/// Verifier of client certificates.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientVerifier(Arc<dyn ClientCertVerifier>);
 
@@ -53,8 +53,8 @@ impl ServerVerifier {
         verifier.map(Self).map_err(unusable)
     }
 
-    /// Checks the certificate of the server at this address, which was asked for by this name and sent
-    /// this chain after it.
+    /// Verifies the certificate of the server at `address`, contacted by this name, with the chain
+    /// it sent.
     pub(crate) fn check(
         &self,
         der: &[u8],
@@ -64,7 +64,7 @@ impl ServerVerifier {
     ) -> Result<(), NotTrusted> {
         let name = match name {
             Some(name) => ServerName::try_from(name.to_owned()).map_err(|_| NotTrusted {
-                problem: format!("\"{name}\" is no name that a certificate can be for"),
+                problem: format!("\"{name}\" is not a name for a certificate"),
                 alert: 42,
             })?,
             None => ServerName::IpAddress(peer.ip().into()),

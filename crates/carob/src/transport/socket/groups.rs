@@ -32,7 +32,7 @@ pub struct Group {
 #[non_exhaustive]
 pub enum GroupError {
     /// The text is not an IP address.
-    #[error("\"{0}\" is no IP address")]
+    #[error("\"{0}\" is not an IP address")]
     Address(String),
     /// The address is not a multicast address.
     #[error("{0} is the address of one host, not of a group")]
@@ -59,7 +59,7 @@ impl Group {
         self.address
     }
 
-    /// Becomes a member.
+    /// Joins the group.
     pub(crate) fn join(&self, socket: &SockRef<'_>) -> io::Result<()> {
         let index = self.interface.as_deref().map_or(Ok(0), index)?;
         match &self.address {
@@ -102,7 +102,7 @@ impl fmt::Display for Group {
 /// Options of multicast messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ToGroups {
-    /// By which interface.
+    /// The interface for outgoing messages.
     pub(crate) interface: Option<String>,
     /// Hop limit.
     pub(crate) hops: Option<u8>,
@@ -110,7 +110,7 @@ pub(crate) struct ToGroups {
 
 impl ToGroups {
     pub(crate) fn prepare(&self, socket: &SockRef<'_>, v6: bool) -> io::Result<()> {
-        // The broadcast address of a network is a group, too.
+        // A broadcast address counts as a group.
         socket.set_broadcast(true)?;
         if let Some(hops) = self.hops {
             socket.set_multicast_ttl_v4(hops.into())?;
@@ -148,7 +148,7 @@ fn index(interface: &str) -> io::Result<u32> {
     Err(io::Error::new(io::ErrorKind::NotFound, text))
 }
 
-/// An IPv4 address of an interface, by which the system knows it.
+/// An IPv4 address of an interface, by which the system identifies it.
 #[cfg(target_os = "linux")]
 fn ipv4_of(interface: &str) -> Option<Ipv4Addr> {
     let name = match interface.parse() {
@@ -187,7 +187,7 @@ mod tests {
                 "10.0.0.1",
                 "10.0.0.1 is the address of one host, not of a group",
             ),
-            ("coap", "\"coap\" is no IP address"),
+            ("coap", "\"coap\" is not an IP address"),
         ] {
             assert_eq!(text.parse::<Group>().unwrap_err().to_string(), problem);
         }

@@ -1,8 +1,8 @@
-//! The UDP socket: opened for one or both address families, read and written in batches.
+//! The UDP socket, for one or both address families, read and written in batches.
 //!
-//! On Linux a batch is one system call (`recvmmsg`, `sendmmsg`), and what the network says about
-//! peers (ICMP) is read from the socket's error queue, so that a closed port is known at once.
-//! Elsewhere datagrams pass one by one.
+//! On Linux a batch is one system call (`recvmmsg`, `sendmmsg`), and ICMP errors are read from the
+//! socket's error queue, so that a closed port is detected at once. Elsewhere datagrams pass one by
+//! one.
 
 #[cfg(target_os = "linux")]
 #[path = "linux/mod.rs"]
@@ -24,7 +24,7 @@ use system::Io;
 pub(crate) use groups::ToGroups;
 pub use groups::{Group, GroupError};
 
-/// Datagrams taken or given in one system call.
+/// Datagrams per system call.
 pub(crate) const BATCH: usize = 64;
 
 /// The largest datagram that is read, in bytes; a longer one is dropped.
@@ -42,17 +42,17 @@ pub(crate) struct Unreachable {
     pub(crate) peer: SocketAddr,
     /// The system's error number.
     pub(crate) error: i32,
-    /// If ICMP says so, what it quotes of the message; anybody can send ICMP.
+    /// The message quoted by an ICMP error, which may be forged.
     pub(crate) quoted: Option<Quoted>,
 }
 
-/// Bytes of a message that are kept of an ICMP message: its header and the longest token.
+/// Bytes stored of a quoted message: its header and the longest token.
 pub(crate) const QUOTED: usize = 12;
 
 /// The beginning of a message of ours.
 #[cfg_attr(
     not(target_os = "linux"),
-    allow(dead_code, reason = "other systems tell of no ICMP")
+    allow(dead_code, reason = "other systems report no ICMP")
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quoted {
@@ -71,7 +71,7 @@ impl Quoted {
 pub(crate) struct Socket {
     io: Io,
     local: SocketAddr,
-    /// Bound to every address, so that each answer must name the one its request came to.
+    /// Bound to the unspecified address: each reply must name the address that its request came to.
     any: bool,
     buffers: Vec<u8>,
 }
@@ -94,8 +94,8 @@ impl Socket {
             return Self::open(address, receive_buffer).map(|socket| vec![socket]);
         }
         if address.port() != 0 {
-            // Sockets that share a port share it with those of other programs of this user, too; nobody
-            // would notice that it is in use.
+            // Sockets that share a port also share it with other programs of this user, without an
+            // error.
             drop(Self::open(address, receive_buffer)?);
         }
         let first = Self::bind(address, receive_buffer, true)?;
@@ -109,7 +109,7 @@ impl Socket {
 
     fn bind(address: SocketAddr, receive_buffer: usize, shared: bool) -> io::Result<Self> {
         if is_group(address.ip()) {
-            let text = "the address of a group is no endpoint's";
+            let text = "a multicast address is not the address of an endpoint";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let socket = socket2::Socket::new(
@@ -130,14 +130,14 @@ impl Socket {
         Self::of(socket.into())
     }
 
-    /// Takes over a socket that is bound already.
+    /// Adopts a bound socket.
     pub(crate) fn of(io: std::net::UdpSocket) -> io::Result<Self> {
         let local = io.local_addr()?;
         let any = local.ip().is_unspecified();
         io.set_nonblocking(true)?;
         let socket = socket2::SockRef::from(&io);
         if let Err(error) = system::prepare(&socket, local.is_ipv6(), any) {
-            tracing::debug!(%error, "the socket will not tell of errors or addresses");
+            tracing::debug!(%error, "no errors or local addresses from this socket");
         }
         let io = Io::new(io)?;
         Ok(Self {
@@ -148,12 +148,12 @@ impl Socket {
         })
     }
 
-    /// Is in these groups from now on, and writes to groups like this.
+    /// Joins these groups, and sets the options of multicast messages.
     pub(crate) fn set_groups(&self, groups: &[Group], to_groups: &ToGroups) -> io::Result<()> {
         let socket = self.io.socket();
         to_groups.prepare(&socket, self.local.is_ipv6())?;
         if !groups.is_empty() && !self.any {
-            let text = "only a socket bound to every address can be in a group";
+            let text = "only a socket bound to the unspecified address can join a group";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         for group in groups {
@@ -190,7 +190,8 @@ impl Socket {
         self.io.ready().await
     }
 
-    /// Datagrams that the system has dropped because the receive buffer was full, as far as it tells.
+    /// Datagrams dropped by the system because the receive buffer was full, if the system reports
+    /// them.
     pub(crate) fn dropped(&self) -> u64 {
         system::dropped(&self.io).unwrap_or_default()
     }
@@ -199,10 +200,10 @@ impl Socket {
         self.io.writable().await
     }
 
-    /// Takes one batch of datagrams; whether there may be more.
+    /// Receives one batch of datagrams; returns whether more may be available.
     ///
-    /// Each comes with its sender and, if the socket is bound to every address, where it was sent
-    /// to.
+    /// Each comes with its sender and, if the socket is bound to the unspecified address, its
+    /// destination.
     pub(crate) fn receive(
         &mut self,
         take: impl FnMut(SocketAddr, Destination, &[u8]),
@@ -214,8 +215,8 @@ impl Socket {
             buffers,
         } = self;
         let taken = io.try_read(|io| {
-            // Fewer than asked for: the queue is empty, and saying so here spares the call that
-            // would find out. A datagram that arrives meanwhile makes the socket ready again.
+            // A partial batch: the queue is empty, and another call can be spared. A datagram that
+            // arrives meanwhile makes the socket ready again.
             if system::receive(io, local.is_ipv6(), *any, buffers, take)? < BATCH {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
@@ -244,11 +245,11 @@ impl Socket {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
                 Err(error) => {
-                    // It may be what the network said about an earlier datagram; only the second
-                    // time in a row it is about this one.
+                    // The error may belong to an earlier datagram; the second in a row belongs to
+                    // this one.
                     self.errors(unreachable);
                     if !core::mem::replace(&mut again, false) {
-                        // An address of ours that is gone: the system may know a better one.
+                        // The local address is gone: the system may choose another.
                         if outbox.forget_source() {
                             continue;
                         }
@@ -272,7 +273,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Reads what the network said about peers.
+    /// Reads the reports of unreachable peers.
     pub(crate) fn errors(&self, unreachable: &mut Vec<Unreachable>) {
         if let Err(error) = system::errors(&self.io, unreachable) {
             tracing::debug!(%error, "the error queue cannot be read");
@@ -280,12 +281,12 @@ impl Socket {
     }
 }
 
-/// Where a datagram was sent to, as far as the system tells.
+/// The destination of a datagram, if the system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// To us; to which of our addresses, if there are several.
+    /// This host; the address, if the socket has several.
     Us(Option<IpAddr>),
-    /// To more hosts than us.
+    /// A multicast group.
     Group(IpAddr),
 }
 
@@ -322,9 +323,9 @@ pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Datagrams on their way out; bytes and places are reused.
+/// Outgoing datagrams; allocations are reused.
 ///
-/// It holds what one input led to, which the engine's limits bound.
+/// It holds the outputs of one input, which the engine's limits bound.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     bytes: Vec<u8>,
@@ -368,7 +369,7 @@ impl Outbox {
         self.rest().first().map(|datagram| datagram.to)
     }
 
-    /// Leaves the next datagram's source to the system; whether it was not.
+    /// Leaves the next datagram's source to the system; returns whether it was set.
     fn forget_source(&mut self) -> bool {
         let next = self.datagrams.get_mut(self.next);
         next.is_some_and(|datagram| datagram.source.take().is_some())

@@ -31,14 +31,14 @@ impl Io {
         (&self.0).into()
     }
 
-    /// Reads; the reading itself remembers if there was nothing.
+    /// Reads; the read itself clears the readiness.
     #[allow(clippy::unused_self, reason = "elsewhere it is this that remembers")]
     pub(super) fn try_read<T>(&self, read: impl FnOnce(&Self) -> io::Result<T>) -> io::Result<T> {
         read(self)
     }
 }
 
-/// Other systems let sockets share a port, too, but do not share out what comes there.
+/// Other systems do not distribute datagrams among sockets that share a port.
 pub(super) fn share(_: &socket2::Socket) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -53,7 +53,7 @@ pub(super) fn dropped(_: &Io) -> Option<u64> {
     None
 }
 
-/// Takes a batch; how many there were.
+/// Receives a batch; returns its number of datagrams.
 pub(super) fn receive(
     io: &Io,
     _v6: bool,
@@ -64,7 +64,7 @@ pub(super) fn receive(
     for count in 0..BATCH {
         let buffer = &mut buffers[..DATAGRAM_BYTES];
         match io.0.try_recv_from(buffer) {
-            // Filled to the brim, it was longer and its end is lost.
+            // A full buffer means that the datagram was truncated.
             Ok((length, _)) if length == DATAGRAM_BYTES => {}
             Ok((length, from)) => take(canonical(from), Destination::Us(None), &buffer[..length]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(count),

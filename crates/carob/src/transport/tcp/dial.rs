@@ -15,7 +15,7 @@ use crate::transport::tls::{ALPN, TlsConnections};
 #[cfg(feature = "websocket")]
 use crate::transport::websocket;
 
-/// Makes a socket that is to be connected to this address.
+/// Creates the socket of an outgoing connection to an address.
 pub(crate) type MakeSocket =
     Arc<dyn Fn(SocketAddr) -> io::Result<std::net::TcpStream> + Send + Sync>;
 
@@ -37,7 +37,7 @@ pub(super) fn borrowed(stream: &TcpStream) -> BorrowedSocket<'_> {
     return std::os::windows::io::AsSocket::as_socket(stream);
 }
 
-/// Makes connections of one kind.
+/// Opens connections of one kind.
 pub(crate) struct Dialer {
     kind: StreamKind,
     make: Option<MakeSocket>,
@@ -75,7 +75,7 @@ impl Dialer {
         }
     }
 
-    /// Connects with `to`; `name` is the host of the URI, if that is not an address.
+    /// Connects to `to`; `name` is the host of the URI, unless that is an address.
     pub(super) async fn dial(&self, to: SocketAddr, name: Option<&str>) -> io::Result<Stream> {
         let made = tokio::time::timeout(self.limit, self.make(to, name)).await;
         made.unwrap_or_else(|_| {

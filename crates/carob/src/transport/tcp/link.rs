@@ -20,12 +20,12 @@ use crate::transport::duplex::disconnect_of;
 #[cfg(feature = "websocket")]
 use crate::transport::websocket;
 
-/// Bytes asked for at a time.
+/// Bytes per read.
 const READ: usize = 16 << 10;
-/// Time that a closed connection has to write what remains.
+/// Time limit for writing the queue of a closed connection.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// A connection before anybody speaks CoAP on it.
+/// A connection before its first CoAP message.
 pub(crate) enum Stream {
     Tcp(TcpStream),
     #[cfg(feature = "tls")]
@@ -34,12 +34,12 @@ pub(crate) enum Stream {
     WebSocket(Box<websocket::WebSocket>),
 }
 
-/// The amount that waits to be written.
+/// Bytes queued for writing.
 #[derive(Debug)]
 pub(super) struct Flow {
     queued: AtomicUsize,
     drained: Notify,
-    /// The same of all connections.
+    /// The total of all connections.
     unsent: Arc<AtomicUsize>,
 }
 
@@ -76,8 +76,8 @@ impl Flow {
         }
     }
 
-    /// Notes that so much was written; whether that made the difference. What was given back before is
-    /// not counted again.
+    /// Subtracts written bytes; returns whether that ended the congestion. Bytes released before
+    /// are not counted again.
     fn wrote(&self, bytes: usize) -> bool {
         let less = |queued: usize| Some(queued.saturating_sub(bytes));
         let before = self
@@ -94,18 +94,18 @@ impl Flow {
     }
 }
 
-/// The driver's end of a connection. Dropping it closes the connection once what it has taken is
-/// written, or its peer has not taken it for too long.
+/// The driver's end of a connection. Dropping it closes the connection once its queue is written,
+/// or after a time limit.
 pub(super) struct Link {
     queue: mpsc::UnboundedSender<Bytes>,
     flow: Arc<Flow>,
     writing: AbortHandle,
     _reading: AbortOnDrop,
-    /// Dropped with the link, which tells the writer that the driver has closed it.
+    /// Dropped with the link, which signals the writer that the driver closed it.
     _alive: oneshot::Sender<()>,
 }
 
-/// The writer of a connection that the driver has closed: what waited is still written.
+/// The writer of a closed connection, which still writes its queue.
 pub(super) struct Closing {
     writing: AbortHandle,
     flow: Arc<Flow>,
@@ -116,7 +116,7 @@ impl Closing {
         self.writing.is_finished()
     }
 
-    /// Ends it with what waits to be written.
+    /// Ends the writer and discards its queue.
     pub(super) fn abort(self) {
         self.writing.abort();
         self.flow.release_queued();
@@ -141,7 +141,7 @@ impl Reporter {
 
     async fn ended(&self, why: Disconnect) {
         let Self { peer, link, .. } = *self;
-        // A driver that has stopped needs to know nothing, here and below.
+        // A stopped driver needs no report, here and below.
         let _ = self
             .events
             .send(ConnectionEvent::Ended { peer, link, why })
@@ -184,7 +184,7 @@ impl Link {
                 let (reader, writer) = stream.into_split();
                 let writing = write(writer, queued, reporter.clone());
                 (
-                    tokio::spawn(last_words(writing, ended)),
+                    tokio::spawn(drain_and_close(writing, ended)),
                     tokio::spawn(read(reader, reporter)),
                 )
             }
@@ -193,7 +193,7 @@ impl Link {
                 let (reader, writer) = tokio::io::split(stream);
                 let writing = write(writer, queued, reporter.clone());
                 (
-                    tokio::spawn(last_words(writing, ended)),
+                    tokio::spawn(drain_and_close(writing, ended)),
                     tokio::spawn(read(reader, reporter)),
                 )
             }
@@ -202,7 +202,7 @@ impl Link {
                 let (reader, writer) = websocket::split(*stream);
                 let writing = write_messages(writer, queued, reporter.clone());
                 (
-                    tokio::spawn(last_words(writing, ended)),
+                    tokio::spawn(drain_and_close(writing, ended)),
                     tokio::spawn(read_messages(reader, reporter)),
                 )
             }
@@ -216,11 +216,11 @@ impl Link {
         }
     }
 
-    /// Has these bytes written, after those before.
+    /// Queues bytes for writing.
     pub(super) fn write(&self, bytes: Bytes) {
         self.flow.queued.fetch_add(bytes.len(), Ordering::AcqRel);
         self.flow.unsent.fetch_add(bytes.len(), Ordering::AcqRel);
-        // A writer that has ended has told the driver, or will.
+        // A writer that has ended reports it to the driver.
         let _ = self.queue.send(bytes);
     }
 
@@ -228,12 +228,12 @@ impl Link {
         &self.flow
     }
 
-    /// Ends the connection with what waits to be written.
+    /// Ends the connection and discards its queue.
     pub(super) fn abort(self) {
         self.close().abort();
     }
 
-    /// Ends the connection once what waits is written.
+    /// Ends the connection once its queue is written.
     pub(super) fn close(self) -> Closing {
         Closing {
             writing: self.writing.clone(),
@@ -242,11 +242,10 @@ impl Link {
     }
 }
 
-/// Writes until there is nothing more to write; once the driver has closed the connection, no longer
-/// than a peer that reads would take.
-async fn last_words(writing: impl Future<Output = ()>, ended: oneshot::Receiver<()>) {
+/// Writes until the queue is empty; after the driver has closed the connection, for a limited time.
+async fn drain_and_close(writing: impl Future<Output = ()>, ended: oneshot::Receiver<()>) {
     let patience = async {
-        // Nothing is ever sent: this is its end.
+        // The channel carries no values; its end is the signal.
         let _ = ended.await;
         tokio::time::sleep(LAST_WORDS).await;
     };
@@ -290,7 +289,8 @@ async fn write(
         }
         reporter.wrote(bytes.len()).await;
     }
-    // The driver has closed it. If the peer does not take it, the system's buffer is lost.
+    // The driver has closed the connection. If the peer does not read, the system's buffer is
+    // lost.
     let _ = stream.shutdown().await;
 }
 
@@ -319,7 +319,7 @@ async fn write_messages(
     while let Some(bytes) = queue.recv().await {
         let length = bytes.len();
         let mut written = stream.write(bytes).await;
-        // What the library holds counts as waiting.
+        // Bytes in the library's buffer count as queued.
         if written.is_ok() && (length > QUEUE_HIGH / 4 || queue.is_empty()) {
             written = stream.flush().await;
         }

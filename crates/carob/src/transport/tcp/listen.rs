@@ -1,4 +1,4 @@
-//! Taking connections.
+//! Incoming connections.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -37,10 +37,10 @@ const ACCEPTED: usize = 32;
 const BACKLOG: i32 = 1_024;
 /// Time limit of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// After the system had no connection to give for want of files or memory.
+/// Delay after a failed `accept` for want of files or memory.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A socket that takes connections.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: TcpListener,
@@ -74,7 +74,7 @@ impl Listener {
         Self::of(socket.into(), tls, max_message)
     }
 
-    /// Takes over a socket that listens already.
+    /// Adopts a socket that listens already.
     pub(crate) fn of(
         socket: std::net::TcpListener,
         tls: Option<TlsAccept>,
@@ -93,7 +93,7 @@ impl Listener {
         self.local
     }
 
-    /// Takes connections until aborted.
+    /// Accepts connections until aborted.
     pub(super) fn start(
         self,
         options: &StreamOptions,
@@ -153,7 +153,7 @@ impl Listener {
             handshakes.begin(number, from, async move {
                 match tokio::time::timeout(HANDSHAKE, handshake.perform(stream)).await {
                     Ok(Ok(stream)) => {
-                        // Its place among handshakes is kept until the driver has it.
+                        // The permit is kept until the driver has the connection.
                         let accepted = ConnectionEvent::Accepted {
                             from,
                             stream,
@@ -169,8 +169,8 @@ impl Listener {
     }
 }
 
-/// The next connection and its peer. Errors are logged, at first as a warning: later ones would repeat it ten times
-/// a second.
+/// Accepts the next connection. The first error is logged as a warning, later ones only as debug
+/// messages, because they recur ten times a second.
 async fn accept(
     socket: &TcpListener,
     local: SocketAddr,
@@ -190,31 +190,31 @@ async fn accept(
     }
 }
 
-/// Handshakes under way. At the limit, the one that began longest ago is dropped, and at a source's
-/// share of it, the oldest of that source: who says nothing keeps nobody waiting.
+/// Handshakes in progress. At the limit the oldest is dropped; at a source's quota, the oldest of
+/// that source.
 struct Handshakes {
     limit: usize,
     quota_policy: QuotaPolicy,
-    /// When the time of `rates` began.
+    /// The origin of the time of `rates`.
     since: tokio::time::Instant,
     running: Mutex<Running>,
 }
 
 struct Running {
-    /// By number, so the oldest comes first.
+    /// By serial number, oldest first.
     tasks: BTreeMap<u64, (Source, AbortHandle)>,
     /// Handshakes of each source.
     shares: QuotaTable,
     /// Rate limit of each source's handshakes.
     rates: Option<RateLimiter>,
-    /// The processor time that all together may take.
+    /// The limit on the processor time of all handshakes.
     work: HandshakeWork,
 }
 
 impl Running {
     fn new(options: &StreamOptions) -> Self {
         let (limits, sources) = (&options.sessions, options.sources);
-        // Others choose from which addresses they come, and must not know where those are in a table.
+        // Remote hosts choose their addresses, so the hash must be unpredictable.
         let seed = Entropy::from_system().map_or(0, |mut chance| chance.next_u64());
         Self {
             tasks: BTreeMap::new(),
@@ -236,7 +236,7 @@ impl Running {
     }
 }
 
-/// The place of one handshake.
+/// The quota that one handshake occupies.
 struct Place {
     number: u64,
     handshakes: Arc<Handshakes>,
@@ -272,7 +272,7 @@ impl Handshakes {
         .await;
     }
 
-    /// Performs a handshake, if there is room for it or room can be made.
+    /// Performs a handshake, if admission control permits it.
     fn begin(
         self: &Arc<Self>,
         number: u64,
@@ -287,15 +287,15 @@ impl Handshakes {
         let mut running = self.running();
         let now = self.now();
         if !running.work.has_room(now) {
-            tracing::debug!(peer = %from, "no handshake: all together have taken too much time");
-            // Its place is given back, and its connection closed.
+            tracing::debug!(peer = %from, "handshake refused: processor time of handshakes");
+            // The drop releases its quota and closes its connection.
             drop(running);
             return;
         }
         if let Some(rates) = &mut running.rates
             && rates.ask(now, source, true) != Admission::Allow
         {
-            tracing::debug!(peer = %from, "no handshake: too many of its source");
+            tracing::debug!(peer = %from, "handshake refused: rate limit of its source");
             // Its place is given back, and its connection closed.
             drop(running);
             return;
@@ -310,7 +310,7 @@ impl Handshakes {
             None
         };
         let dropped = oldest.and_then(|oldest| running.remove(oldest));
-        // It cannot end before it is noted: its place would have to be free.
+        // The task cannot end before it is recorded, because that needs this lock.
         let task = tokio::spawn(async move {
             let handshakes = Arc::clone(&place.handshakes);
             let _place = place;
@@ -320,7 +320,7 @@ impl Handshakes {
         running.shares.add(source, 1);
         drop(running);
         if let Some(dropped) = dropped {
-            tracing::debug!(peer = %from, "a handshake makes room for another");
+            tracing::debug!(peer = %from, "handshake evicted");
             dropped.abort();
         }
     }

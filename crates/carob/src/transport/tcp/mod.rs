@@ -1,9 +1,9 @@
-//! The transport that is connections: TCP, TLS, WebSocket (RFC 8323).
+//! Stream transports: TCP, TLS and WebSocket (RFC 8323).
 //!
-//! Each connection has two tasks, one that reads and one that writes; the driver holds the other
-//! ends of their queues. What is read waits in one bounded queue of all connections. Bytes to write
-//! are queued per connection: above [`QUEUE_HIGH`] the engine learns that the connection is
-//! congested, and a peer that does not read its responses is not read from.
+//! Each connection has two tasks, a reader and a writer; the driver holds the other ends of their
+//! queues. Received messages pass through one bounded queue of all connections. Bytes to write are
+//! queued per connection: above [`QUEUE_HIGH`] the engine learns that the connection is congested,
+//! and a peer that does not read its responses is not read from.
 
 mod dial;
 mod link;
@@ -37,20 +37,20 @@ pub(crate) use listen::{Listener, TlsAccept};
 pub(crate) use options::{StreamKind, StreamOptions};
 use place::{AbortOnDrop, LinkOrTry, Place};
 
-/// Bytes that wait to be written on one connection before it counts as congested.
+/// Queued bytes above which a connection counts as congested.
 const QUEUE_HIGH: usize = 256 << 10;
-/// Events of connections that wait for the driver; at the limit, connections wait.
+/// Queued events of connections; at the limit, connections wait.
 const EVENTS: usize = 256;
-/// Events taken at a time.
+/// Events per batch.
 const EVENTS_A_BATCH: usize = 64;
-/// Bytes of all connections put aside before they are handed over to be written.
+/// Bytes staged for all connections before they are handed to the writers.
 const STAGED_A_TURN: usize = 1 << 20;
-/// The capacity of a connection's buffer that is kept while nothing waits in it.
+/// Capacity of a connection's staging buffer that is retained while empty.
 const STAGED_KEPT: usize = 4 << 10;
-/// Connections that we have closed and that are still written to. At it, the oldest is ended with what
-/// waits.
+/// Closed connections whose queue is still written. At the limit, the oldest is ended and its queue
+/// discarded.
 const CLOSING: usize = 1_024;
-/// Names of peers remembered. At the limit all are forgotten; who connects without one uses the
+/// Names of peers remembered. At the limit all are removed; connections without a name use the
 /// address.
 const NAMES: usize = 4_096;
 
@@ -94,12 +94,12 @@ struct ConnectionCounts {
     failed: u64,
 }
 
-/// Connections and what waits to be sent on them.
+/// Connections and their queues.
 pub(crate) struct StreamTransport {
     kind: StreamKind,
     dialer: Arc<Dialer>,
     places: HashMap<SocketAddr, Place, KeyedState>,
-    /// Peers with something staged.
+    /// Peers with staged bytes.
     dirty: Vec<SocketAddr>,
     staged: usize,
     next: u64,
@@ -107,26 +107,26 @@ pub(crate) struct StreamTransport {
     event_sender: mpsc::Sender<ConnectionEvent>,
     /// Taken from the queue while waiting.
     first: Option<ConnectionEvent>,
-    /// By what name a peer was asked for.
+    /// Host names by which peers are contacted.
     names: HashMap<SocketAddr, Arc<str>, KeyedState>,
     began: ConnectionCounts,
-    /// Bytes that wait to be written, and how many may.
+    /// Queued bytes of all connections, and their limit.
     unsent: Arc<AtomicUsize>,
     unsent_limit: usize,
-    /// Connections that we have closed, oldest first.
+    /// Closed connections, oldest first.
     closing: VecDeque<Closing>,
     closing_limit: usize,
-    /// Writers were ended that have not yet run to give back what they hold.
+    /// Ended writers have not yet released their bytes.
     ended_writers: bool,
     _accepting: Option<AbortOnDrop>,
 }
 
-/// Connections to be dealt with after a hand-over.
+/// Connections above a limit after a hand-over.
 #[derive(Default)]
 struct Found {
-    /// These have more to take than is good for them.
+    /// Connections above the watermark of one connection.
     congested: Vec<SocketAddr>,
-    /// These have more of all that waits than is theirs, and there is too much of it.
+    /// Connections above their share, while the total exceeds its limit.
     excessive: Vec<SocketAddr>,
 }
 
@@ -213,7 +213,7 @@ impl StreamTransport {
             }
             ConnectionEvent::Ended { peer, link, why } => {
                 if self.is_current(peer, link) {
-                    // It may still take what it was sent.
+                    // Its peer may still read the queue.
                     if let Some(Place {
                         link_or_try: LinkOrTry::Link(link),
                         ..
@@ -229,7 +229,7 @@ impl StreamTransport {
         engine.drain(self, now);
     }
 
-    /// Takes the outcome of an attempt to connect.
+    /// Handles the outcome of a connection attempt.
     fn on_made(
         &mut self,
         engine: &mut impl Engine,
@@ -266,13 +266,13 @@ impl StreamTransport {
         if engine.endpoint().connected(now, from) {
             self.began.accepted += 1;
         } else {
-            tracing::debug!(peer = %from, "no room for another connection");
+            tracing::debug!(peer = %from, "the connection table is full");
             self.began.refused += 1;
             self.places.remove(&from);
         }
     }
 
-    /// Hands over what was staged.
+    /// Hands the staged bytes to the writers.
     fn hand_over(&mut self) -> Found {
         let mut found = Found::default();
         let framing = self.kind.framing();
@@ -294,8 +294,8 @@ impl StreamTransport {
         found
     }
 
-    /// If more waits to be written than may, ends connections that were closed, the oldest first, and
-    /// then finds those that hold more than if all held the same, until no more waits than may.
+    /// Enforces the limit on queued bytes: ends closed connections, oldest first, then reports the
+    /// connections above an equal share.
     fn make_room(&mut self, found: &mut Found) {
         let mut waits = self.unsent.load(Ordering::Acquire);
         while waits > self.unsent_limit
@@ -319,7 +319,7 @@ impl StreamTransport {
         }
     }
 
-    /// Keeps hold of a connection that is closed once what waits is written.
+    /// Retains a closed connection until its queue is written.
     fn let_close(&mut self, link: Link) {
         while self.closing.front().is_some_and(Closing::has_ended) {
             self.closing.pop_front();
@@ -365,7 +365,7 @@ impl Outbound for StreamTransport {
         let name = self.names.get(&to).cloned();
         let task = tokio::spawn(async move {
             let made = dialer.dial(to, name.as_deref()).await;
-            // A driver that has stopped needs to know nothing.
+            // A stopped driver needs no report.
             let _ = event_sender
                 .send(ConnectionEvent::Made { to, attempt, made })
                 .await;
@@ -431,7 +431,7 @@ impl Transport for StreamTransport {
             engine.endpoint().set_congested(now, peer, true);
         }
         for peer in excessive {
-            tracing::debug!(%peer, "it reads nothing, and too much waits");
+            tracing::debug!(%peer, "the peer does not read its responses");
             if let Some(Place {
                 link_or_try: LinkOrTry::Link(link),
                 ..
@@ -447,7 +447,7 @@ impl Transport for StreamTransport {
             engine.drain(self, now);
         }
         if engine.has_more() || std::mem::take(&mut self.ended_writers) {
-            // So that writers write, and those that were ended give back what they hold.
+            // Lets writers write, and ended ones release their bytes.
             yield_to_peers().await;
         }
         Ok(())

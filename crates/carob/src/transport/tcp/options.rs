@@ -86,10 +86,10 @@ pub(crate) struct StreamOptions {
     /// Limits on handshakes of accepted connections.
     pub(crate) sessions: SessionLimits,
     pub(crate) quota_policy: QuotaPolicy,
-    /// Sources of handshakes that are remembered.
+    /// Sources whose handshake rate is tracked.
     pub(crate) sources: usize,
-    /// Bytes that may wait to be written on all connections together.
+    /// Limit on the queued bytes of all connections.
     pub(crate) unsent_bytes: usize,
-    /// Connections that we have closed and that are still written to, at most.
+    /// Limit on closed connections whose queue is still written.
     pub(crate) closing: Option<usize>,
 }

@@ -6,7 +6,7 @@ use tokio::task::AbortHandle;
 
 use super::link::Link;
 
-/// A connection, or a try to make one.
+/// A connection, or an attempt to open one.
 pub(super) struct Place {
     pub(super) link: u64,
     pub(super) link_or_try: LinkOrTry,
@@ -14,7 +14,7 @@ pub(super) struct Place {
     pub(super) staged: BytesMut,
     /// Set when the buffer has grown beyond [`STAGED_KEPT`](super::STAGED_KEPT).
     pub(super) was_large: bool,
-    /// Where each message ends in it, if that matters.
+    /// The end of each staged message, for WebSocket.
     pub(super) ends: Vec<usize>,
     pub(super) congested: bool,
 }
@@ -63,7 +63,7 @@ impl Place {
                 }
             }
         }
-        // What is left of it would keep all of what was large.
+        // The remainder would retain the whole large allocation.
         if self.was_large {
             (self.staged, self.was_large) = (BytesMut::new(), false);
         }

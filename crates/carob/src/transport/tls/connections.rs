@@ -21,11 +21,11 @@ use crate::transport::duplex::Duplex;
 /// The protocol's name in ALPN (RFC 8323 8.2).
 pub(crate) const ALPN: &[u8] = b"coap";
 
-/// Secures outgoing connections.
+/// TLS of outgoing connections.
 pub(crate) struct TlsConnections {
     tls: ClientTls,
     alpn: Option<&'static [u8]>,
-    /// Made when it is first needed: it reads the system's certificates.
+    /// Created at first use, because it may read the system's certificates.
     config: OnceCell<Arc<ClientConfig>>,
 }
 
@@ -55,10 +55,10 @@ impl TlsConnections {
         let connector = TlsConnector::from(Arc::clone(config));
         let stream = connector.connect(server, stream).await?;
         let (_, session) = stream.get_ref();
-        // Only on its own port may a server go without (RFC 8323 8.2).
+        // ALPN is optional on the default port only (RFC 8323 8.2).
         let named = session.alpn_protocol() == Some(ALPN);
         if self.alpn.is_some() && !named && to.port() != Scheme::CoapsTcp.default_port() {
-            let text = "the server does not say that it speaks CoAP there (ALPN)";
+            let text = "the server does not offer CoAP (ALPN)";
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         Ok(Box::new(stream))
@@ -66,7 +66,7 @@ impl TlsConnections {
 }
 
 impl Identity {
-    /// As the library takes it, without another copy of the key.
+    /// Returns the identity in the library's form, without another copy of the key.
     fn resolver(&self) -> Result<Arc<SingleCertAndKey>, TlsError> {
         let key = any_supported_type(&self.key.0).map_err(TlsError::Identity)?;
         let certified = CertifiedKey::new(self.chain.clone(), key);

@@ -120,14 +120,14 @@ impl Identity {
         Ok(Self { chain, key })
     }
 
-    /// Our own certificate and its key (DER), without those that vouch for it.
+    /// The own certificate and its key (DER), without the rest of the chain.
     #[cfg(feature = "dtls")]
     pub(crate) fn leaf(&self) -> (&[u8], &[u8]) {
         let own = self.chain.first().expect("a chain is not empty");
         (own, self.key.0.secret_der())
     }
 
-    /// Certificates, our own included.
+    /// Number of certificates in the chain, the own one included.
     #[cfg(feature = "dtls")]
     pub(crate) fn chain_length(&self) -> usize {
         self.chain.len()

@@ -125,8 +125,8 @@ impl Family for Carob {
     type Constants = CarobConstants;
     const PROFILES: &'static [Profile<CarobConstants>] = &[Profile {
         name: "carob",
-        about: "Carob's own: window and pacing by delivery rate and least round trip, timers by \
-                certain round trips",
+        about: "non-standard: window and pacing by delivery rate and minimum RTT, timers by \
+                unambiguous RTT samples",
         source: "docs/adr/0033-carob-controller.md; docs/algorithms.md#carob",
         project_choice: Some("all of it: no publication has this controller"),
         constants: CarobConstants {

@@ -235,14 +235,14 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
     ),
     profile(
         "cocoa-004-text",
-        "CoCoA as the RPL study describes it: CoCoA+ with the mean updated first",
+        "CoCoA as described in the RPL study: CoCoA+ with the mean updated first",
         "Vallati et al. 2020, section 3.1.2; docs/algorithms.md#cocoa-004-text",
         RPL_STUDY,
         Suggested::NONE,
     ),
     profile(
         "cocoa-004-as-run",
-        "CoCoA as the code of the RPL study runs it, its slips included",
+        "CoCoA as coded in the RPL study, with its errors",
         "ECOAP, ecoap_local_control_cocoa_cc.py, commit 7e69636; docs/algorithms.md#cocoa-004-as-run",
         RPL_STUDY_CODE,
         Suggested {
@@ -260,7 +260,7 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
     ),
     profile(
         "cocoa-contiki",
-        "CoCoA of Contiki's er-coap: weak samples weigh 3/4 and never end",
+        "CoCoA of Contiki's er-coap: weak samples weigh 3/4, after any number of retransmissions",
         "Contiki er-coap by Betzler, 2015; docs/algorithms.md#cocoa-contiki",
         CONTIKI,
         capped(60),
@@ -277,9 +277,9 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
         about: "CoCoA-Strong: cocoa-03 that does not react to the first loss of an exchange",
         source: "Bhalerao et al. 2016 after Pesola 2020, section 3.4; docs/algorithms.md#cocoa-strong",
         project_choice: Some(
-            "what not reacting means is not in the source: after one loss the timer is not backed \
-             off and the sample is not taken, because the source takes that loss for an error of \
-             the link, which says nothing about congestion",
+            "the source does not define \"not reacting\": after one loss the timer is not backed off \
+             and the sample is not used, because the source attributes that loss to an error of \
+             the link, not to congestion",
         ),
         constants: CocoaConstants {
             tolerated_losses: 1,
@@ -293,9 +293,9 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
                 RTO",
         source: "Bhalerao et al. 2016 after Pesola 2020, section 3.4; docs/algorithms.md#cocoa-fast",
         project_choice: Some(
-            "the source says what is smaller, not by how much: initial RTO 1 s, the least that \
+            "the source names the smaller constants without values: initial RTO 1 s, the least that \
              RFC 7252 4.8 allows as ACK_TIMEOUT; lower threshold and cap half of the draft's \
-             (0.5 s, 16 s); the upper threshold 2 s, which ageing drifts to and which so is no large \
+             (0.5 s, 16 s); the upper threshold 2 s, to which ageing drifts, so that it is no large \
              RTO; factors 2, 1.5 and 1.25, which exceed 1 by half as much as the draft's",
         ),
         constants: CocoaConstants {
@@ -315,8 +315,8 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
         source: "Ludwig and Sklower 2000, as remembered, and a variant of Contiki's er-coap; \
                  docs/algorithms.md#cocoa-e",
         project_choice: Some(
-            "how Eifel's arithmetic is combined with CoCoA was not found: it takes the place of \
-             both estimators', while deviations added, weights, backoff and ageing are \
+            "the combination of Eifel's arithmetic with CoCoA was not found: it replaces that of \
+             both estimators, while deviations added, weights, backoff and ageing are \
              cocoa-03's, so that the arithmetic is the one difference; two ticks are 1/64 s, \
              Contiki's",
         ),
@@ -360,10 +360,10 @@ pub(super) const PROFILES: &[Profile<CocoaConstants>] = &[
     },
     Profile {
         name: "rtt-count",
-        about: "one estimator fed by every answer, because the wire says which copy it answers",
+        about: "one estimator, updated by every reply, whose count shows the transmission it answers",
         source: "Lee et al. 2016; docs/algorithms.md#rtt-count",
         project_choice: Some(
-            "the formulas are missing from the text that could be read: gains and weight are those \
+            "the accessible text lacks the formulas: gains and weight are those \
              of cocoa-v0's strong estimator, backoff, ageing, cap and pace of NON those of cocoa-03",
         ),
         constants: CocoaConstants {

@@ -234,5 +234,5 @@ fn sockets_that_cannot_share_a_port_are_refused_with_the_reason() {
         both.stderr.contains("a budget over several peers"),
         "{both:?}"
     );
-    assert!(both.stderr.contains("take one socket"), "{both:?}");
+    assert!(both.stderr.contains("use one socket"), "{both:?}");
 }

@@ -24,7 +24,7 @@ use super::{
 
 pub(in crate::transport::socket) use sending::send;
 
-/// Errors read from the queue in one go; what is left makes the socket ready again.
+/// Errors read from the queue at once; remaining ones make the socket ready again.
 const ERRORS: usize = 64;
 
 /// The socket as the runtime watches it: for reading only.
@@ -34,7 +34,7 @@ const ERRORS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Io {
     socket: AsyncFd<UdpSocket>,
-    /// Calls still to be made without runs.
+    /// Calls to make without segmentation offload.
     without_runs: AtomicU32,
 }
 
@@ -58,7 +58,7 @@ impl Io {
             .await?;
         let error = guard.ready().is_error();
         if error {
-            // What comes after this sets it again.
+            // A later datagram sets it again.
             guard.clear_ready_matching(tokio::io::Ready::ERROR);
         }
         Ok(error)
@@ -79,7 +79,7 @@ impl Io {
         self.socket.get_ref().into()
     }
 
-    /// Reads, and remembers if there was nothing to read.
+    /// Reads, and clears the readiness if there was nothing to read.
     pub(super) fn try_read<T>(&self, read: impl FnOnce(&Self) -> io::Result<T>) -> io::Result<T> {
         self.socket.try_io(Interest::READABLE, |_| read(self))
     }
@@ -91,8 +91,7 @@ impl AsRawFd for Io {
     }
 }
 
-/// Scratch space of the system calls, one of each kind for a thread: it holds nothing between
-/// calls, and so belongs to no socket.
+/// Scratch space of the system calls, one per thread: it holds nothing between calls.
 struct Scratch<S> {
     out: RefCell<MultiHeaders<S>>,
     out_with_source: RefCell<MultiHeaders<S>>,
@@ -124,12 +123,12 @@ thread_local! {
     static V6: Scratch<SockaddrIn6> = Scratch::new();
 }
 
-/// Lets the socket share its port with others that do.
+/// Lets sockets share a port (`SO_REUSEPORT`).
 pub(super) fn share(socket: &socket2::Socket) -> io::Result<()> {
     socket.set_reuse_port(true)
 }
 
-/// Asks for the error queue and, if `any`, for the address each datagram was sent to.
+/// Enables the error queue and, if `any`, the destination address of each datagram.
 pub(super) fn prepare(socket: &socket2::Socket, v6: bool, any: bool) -> io::Result<()> {
     // A socket for both families has the options of both.
     setsockopt(socket, sockopt::Ipv4RecvErr, &true)?;
@@ -153,16 +152,16 @@ sockopt_impl!(
     libc::SO_MEMINFO,
     [u32; MEMORY_INFO]
 );
-/// Numbers that SO_MEMINFO gives; the last is of drops (Linux 4.12).
+/// Numbers in SO_MEMINFO; the last one counts drops (Linux 4.12).
 const MEMORY_INFO: usize = 9;
 
-/// Datagrams that the kernel has dropped because the receive buffer was full.
+/// Datagrams dropped by the kernel because the receive buffer was full.
 pub(super) fn dropped(io: &Io) -> Option<u64> {
     let info = getsockopt(&io.socket, MemoryInfo).ok()?;
     info.last().copied().map(u64::from)
 }
 
-/// Takes a batch; how many there were.
+/// Receives a batch; returns its number of datagrams.
 pub(super) fn receive(
     io: &Io,
     v6: bool,
@@ -232,7 +231,7 @@ fn receive_batch<S: SockaddrLike + Copy>(
     Ok(count)
 }
 
-/// Where a datagram was sent to.
+/// The destination of a datagram.
 fn destination(info: &ControlMessageOwned) -> Option<Destination> {
     match info {
         ControlMessageOwned::Ipv6PacketInfo(info) => {
@@ -246,7 +245,7 @@ fn destination(info: &ControlMessageOwned) -> Option<Destination> {
         ControlMessageOwned::Ipv4PacketInfo(info) => {
             let address = |raw: libc::in_addr| Ipv4Addr::from(raw.s_addr.to_ne_bytes());
             let (to, own) = (address(info.ipi_addr), address(info.ipi_spec_dst));
-            // They differ for broadcasts, too, which the address alone does not identify.
+            // The two also differ for broadcasts, which the address alone does not identify.
             Some(if to != own || is_group(to.into()) {
                 Destination::Group(to.into())
             } else {
@@ -257,9 +256,9 @@ fn destination(info: &ControlMessageOwned) -> Option<Destination> {
     }
 }
 
-/// Reads the error queue: what ICMP said about datagrams of ours, with where they went.
+/// Reads the error queue: ICMP errors about sent datagrams, with their destination.
 pub(super) fn errors(io: &Io, unreachable: &mut Vec<Unreachable>) -> io::Result<()> {
-    // The error with who told it, and the address that the datagram came from.
+    // The error with its reporter, and the source address of the datagram.
     let mut control = nix::cmsg_space!(
         libc::sock_extended_err,
         libc::sockaddr_in6,
@@ -289,8 +288,8 @@ pub(super) fn errors(io: &Io, unreachable: &mut Vec<Unreachable>) -> io::Result<
         });
         let Some(told) = told else { continue };
         let error = told.ee_errno.cast_signed();
-        tracing::debug!(%peer, error = %Errno::from_raw(error), "told by the network");
-        if says_unreachable(told.ee_origin, told.ee_type, told.ee_code) {
+        tracing::debug!(%peer, error = %Errno::from_raw(error), "reported by the network");
+        if reports_unreachable(told.ee_origin, told.ee_type, told.ee_code) {
             let quoted = Some(Quoted {
                 bytes: data,
                 length: length.min(QUOTED),
@@ -307,7 +306,7 @@ pub(super) fn errors(io: &Io, unreachable: &mut Vec<Unreachable>) -> io::Result<
 
 /// Returns whether an ICMP message reports that its datagram was not delivered: a datagram too
 /// large, Time Exceeded and Source Quench are ignored (RFC 7252 4.2).
-fn says_unreachable(origin: u8, kind: u8, code: u8) -> bool {
+fn reports_unreachable(origin: u8, kind: u8, code: u8) -> bool {
     const V4_UNREACHABLE: u8 = 3;
     const V4_FRAGMENTATION_NEEDED: u8 = 4;
     const V6_UNREACHABLE: u8 = 1;
@@ -335,17 +334,17 @@ mod tests {
     fn only_an_unreachable_destination_is_told_of() {
         let (v4, v6) = (libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6);
         for code in [0, 1, 2, 3, 13] {
-            assert!(says_unreachable(v4, 3, code), "{code}");
+            assert!(reports_unreachable(v4, 3, code), "{code}");
         }
         for code in [0, 1, 3, 4] {
-            assert!(says_unreachable(v6, 1, code), "{code}");
+            assert!(reports_unreachable(v6, 1, code), "{code}");
         }
         // Fragmentation needed, Source Quench, Time Exceeded; Packet Too Big, Time Exceeded; our
         // own system.
         let others = [(v4, 3, 4), (v4, 4, 0), (v4, 11, 0), (v6, 2, 0), (v6, 3, 0)];
         for (origin, kind, code) in others {
-            assert!(!says_unreachable(origin, kind, code), "{kind} {code}");
+            assert!(!reports_unreachable(origin, kind, code), "{kind} {code}");
         }
-        assert!(!says_unreachable(libc::SO_EE_ORIGIN_LOCAL, 3, 3));
+        assert!(!reports_unreachable(libc::SO_EE_ORIGIN_LOCAL, 3, 3));
     }
 }

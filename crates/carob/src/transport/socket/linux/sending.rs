@@ -1,6 +1,7 @@
-//! Datagrams leave in batches of one system call. In it, what goes to one peer in datagrams of one size is
-//! one run, which the system cuts late (`UDP_SEGMENT`, Linux 4.18): most of what a datagram costs is paid
-//! once. Where the system refuses a run, everything goes by itself for a while.
+//! Sends datagrams in batches of one system call. Datagrams of one size to one peer form a run,
+//! which the system segments late (`UDP_SEGMENT`, Linux 4.18), so that most of the cost of a
+//! datagram is paid once per run. After the system rejects a run, datagrams are sent singly for a
+//! while.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -15,9 +16,9 @@ use nix::sys::socket::{
 
 use super::{BATCH, Datagram, Io, Outbox, Scratch, V4, V6};
 
-/// Bytes of a run: a little less than a datagram may have.
+/// Longest run in bytes: a little less than the longest datagram.
 const RUN_BYTES: usize = 65_000;
-/// Calls after which runs are tried again where the system has refused one.
+/// Calls without runs after the system has rejected one.
 const CALLS_WITHOUT_RUNS: u32 = 1_000;
 
 /// Sends the first datagrams of `outbox`, as many as go in one call; how many went.
@@ -28,12 +29,12 @@ pub(in crate::transport::socket) fn send(io: &Io, v6: bool, outbox: &Outbox) -> 
         return send_as(io, v6, outbox, false);
     }
     match send_as(io, v6, outbox, true) {
-        // The network card, the path or the system has no room for a run; unless it is another thing,
-        // such as a peer that nothing can be sent to, which then is said again.
-        Err(error) if outbox.rest().len() > 1 && is_about_runs(&error) => {
+        // The network card, the path or the system cannot segment the run. Other errors, such as
+        // an unreachable peer, recur without runs.
+        Err(error) if outbox.rest().len() > 1 && is_segmentation_error(&error) => {
             let sent = send_as(io, v6, outbox, false);
             if sent.is_ok() {
-                tracing::debug!(%error, "no runs of datagrams for a while");
+                tracing::debug!(%error, "segmentation offload paused");
                 io.without_runs.store(CALLS_WITHOUT_RUNS, Ordering::Relaxed);
             }
             sent
@@ -42,7 +43,7 @@ pub(in crate::transport::socket) fn send(io: &Io, v6: bool, outbox: &Outbox) -> 
     }
 }
 
-fn is_about_runs(error: &io::Error) -> bool {
+fn is_segmentation_error(error: &io::Error) -> bool {
     let about = [
         libc::EIO,
         libc::EINVAL,
@@ -73,8 +74,8 @@ fn send_as(io: &Io, v6: bool, outbox: &Outbox, runs: bool) -> io::Result<usize> 
             send_batch(fd, outbox, runs, scratch, |to| {
                 SockaddrIn::from(match to {
                     SocketAddr::V4(to) => to,
-                    // Nothing arrives from there and `Socket::reaches` keeps requests away; should one
-                    // pass, port 0 makes the system refuse it.
+                    // `Socket::reaches` keeps requests away from this address; should one pass,
+                    // port 0 makes the system reject it.
                     SocketAddr::V6(_) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
                 })
             })
@@ -90,7 +91,7 @@ fn send_batch<S: SockaddrLike + Copy>(
     address: impl Fn(SocketAddr) -> S,
 ) -> io::Result<usize> {
     let rest = outbox.rest();
-    // One call has one source, and one size at which runs are cut: the batch ends where either changes.
+    // One call has one source and one segment size: the batch ends where either changes.
     let source = rest.first().and_then(|datagram| datagram.source);
     let mut slices: [[IoSlice<'_>; 1]; BATCH] = [[IoSlice::new(&[])]; BATCH];
     let mut addresses: [Option<S>; BATCH] = [None; BATCH];
@@ -102,7 +103,7 @@ fn send_batch<S: SockaddrLike + Copy>(
     {
         let count = if runs { run_length(&rest[done..]) } else { 1 };
         let size = first.range.len();
-        // What is sent whole must not be longer than the size at which others are cut.
+        // An unsegmented datagram must not exceed the segment size.
         match cut {
             None if count > 1 && longest > size => break,
             None if count > 1 => cut = Some(size),
@@ -160,14 +161,14 @@ fn packet_info(source: Option<IpAddr>) -> (Option<libc::in6_pktinfo>, Option<lib
     }
 }
 
-/// Length of the run of datagrams to one peer from the first on: all of one size but the last,
-/// which may be shorter.
+/// Number of datagrams in the run that starts at the first: equal sizes to one peer, the last may
+/// be shorter.
 fn run_length(rest: &[Datagram]) -> usize {
     let Some(first) = rest.first() else {
         return 0;
     };
     let size = first.range.len();
-    // What the system would cut at 0 it would not cut.
+    // A segment size of 0 would disable segmentation.
     let most = RUN_BYTES.checked_div(size).unwrap_or(1).clamp(1, BATCH);
     let mut count = 1;
     while let Some(next) = rest.get(count)

@@ -1,4 +1,4 @@
-//! A request on its way to its origin, and the response on its way back.
+//! Forwarding: a request from the client to its origin, and the response back (RFC 7252 5.7).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,23 +17,23 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::server::{IntoResponse as _, Refusal, Request};
 
-/// Where requests go.
+/// The destination of requests.
 #[derive(Debug)]
-pub(super) enum Way {
-    /// To whom the client names, if that is allowed.
+pub(super) enum Upstream {
+    /// The host named by the client, if an allow rule matches it.
     Forward(Vec<Allow>),
-    /// To the origin of a route.
+    /// The origin of a route.
     Route(Route),
 }
 
-/// Passes requests on to origins.
+/// Forwards requests to origins.
 #[derive(Debug)]
-pub(super) struct Passing {
+pub(super) struct Forwarder {
     /// The client whose cache all clients share.
     shared: Client,
-    /// The client for requests that nobody else shares.
+    /// The client for requests whose responses are not shared.
     own: Client,
-    /// The client for requests over secure connections, if these may be shared.
+    /// The client for requests over secure connections, if their responses may be shared.
     secure: Option<Client>,
     pub(super) clock: Clock,
     limits: ProxyLimits,
@@ -43,16 +43,16 @@ pub(super) struct Passing {
     counting: [OptionNumber; 2],
     requests: Arc<Semaphore>,
     observations: Arc<Semaphore>,
-    /// Requests that wait, by origin and by client.
-    waiting: Arc<Mutex<Waiting>>,
-    /// Resources that are observed, by the client that began it.
+    /// Requests in progress, by origin and by client.
+    waiting: Arc<Mutex<PendingRequests>>,
+    /// Observed resources, by the client that registered first.
     observed: Arc<Mutex<QuotaTable>>,
 }
 
-/// Requests that wait.
+/// Counts of requests in progress.
 #[derive(Debug)]
-struct Waiting {
-    /// For each origin; it is here as long as there are any.
+struct PendingRequests {
+    /// Requests of each origin, above zero.
     origins: BTreeMap<Authority, usize>,
     clients: QuotaTable,
 }
@@ -60,8 +60,8 @@ struct Waiting {
 /// `scheme://host:port`.
 type Authority = String;
 
-/// A request as it goes on.
-pub(super) struct Prepared {
+/// A request ready to be forwarded.
+pub(super) struct PreparedRequest {
     target: Uri,
     options: Options,
     /// The response may be shared.
@@ -69,29 +69,29 @@ pub(super) struct Prepared {
     client: Client,
 }
 
-/// A request's places among those that wait.
-struct Place {
+/// The quota that a request in progress occupies, released on drop.
+struct RequestPermit {
     _among_all: OwnedSemaphorePermit,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<PendingRequests>>,
     origin: Authority,
     client: Source,
 }
 
-/// The place of a resource among those that are observed.
-pub(super) struct ObservationPlace {
+/// The quota that an observed resource occupies, released on drop.
+pub(super) struct ObservationPermit {
     _among_all: OwnedSemaphorePermit,
     observed: Arc<Mutex<QuotaTable>>,
     client: Source,
 }
 
-impl Drop for ObservationPlace {
+impl Drop for ObservationPermit {
     fn drop(&mut self) {
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         observed.subtract(self.client, 1);
     }
 }
 
-impl Drop for Place {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.clients.subtract(self.client, 1);
@@ -104,7 +104,7 @@ impl Drop for Place {
     }
 }
 
-impl Passing {
+impl Forwarder {
     pub(super) fn new(
         client: Client,
         limits: ProxyLimits,
@@ -123,7 +123,7 @@ impl Passing {
             counting,
             requests: Arc::new(Semaphore::new(limits.requests)),
             observations: Arc::new(Semaphore::new(limits.observations)),
-            waiting: Arc::new(Mutex::new(Waiting {
+            waiting: Arc::new(Mutex::new(PendingRequests {
                 origins: BTreeMap::new(),
                 // Bounded by the limit on requests: any seed will do.
                 clients: QuotaTable::new(0),
@@ -155,8 +155,8 @@ impl Passing {
         }
     }
 
-    /// A place among what is observed, if there is one and the client has not its share yet.
-    pub(super) fn observation(&self, client: SocketAddr) -> Option<ObservationPlace> {
+    /// Returns a permit for an observation, unless a limit in total or of this client is reached.
+    pub(super) fn observation(&self, client: SocketAddr) -> Option<ObservationPermit> {
         let among_all = Arc::clone(&self.observations).try_acquire_owned().ok()?;
         let client = Source::of(client, 64);
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -164,27 +164,35 @@ impl Passing {
             return None;
         }
         observed.add(client, 1);
-        Some(ObservationPlace {
+        Some(ObservationPermit {
             _among_all: among_all,
             observed: Arc::clone(&self.observed),
             client,
         })
     }
 
-    /// The Hop-Limit with which a request goes on.
+    /// Returns the Hop-Limit of the forwarded request.
     pub(super) fn hop_limit(&self, request: &Options) -> Result<u8, Refused> {
         proxy::hop_limit(request, self.hop_limit)
     }
 
-    /// A request as it is to go on, or what it is answered if it is not.
-    pub(super) fn prepare(&self, way: &Way, request: &Request) -> Result<Prepared, Box<Response>> {
+    /// Prepares the forwarded request, or returns the error response.
+    ///
+    /// # Errors
+    ///
+    /// The response to a request that must not be forwarded.
+    pub(super) fn prepare(
+        &self,
+        upstream: &Upstream,
+        request: &Request,
+    ) -> Result<PreparedRequest, Box<Response>> {
         let given = request.options();
-        let prepared = || -> Result<Prepared, Refused> {
-            let target = match way {
-                // One without a host was for the proxy itself, and did not get here.
-                Way::Forward(_) => proxy::requested(given, ([0, 0, 0, 0], 0).into())?
+        let prepared = || -> Result<PreparedRequest, Refused> {
+            let target = match upstream {
+                // A request without a host is the proxy's own and does not reach this point.
+                Upstream::Forward(_) => proxy::requested(given, ([0, 0, 0, 0], 0).into())?
                     .ok_or(Refused::Malformed(OptionNumber::PROXY_SCHEME))?,
-                Way::Route(route) => route.target(given)?,
+                Upstream::Route(route) => route.target(given)?,
             };
             let hops = self.hop_limit(given)?;
             let mut options = proxy::request_options(given, self.counting[0])?;
@@ -192,11 +200,11 @@ impl Passing {
             let secure = request.scheme().is_secure() || target.scheme().is_secure();
             let (client, is_shared) = match &self.secure {
                 _ if !secure => (&self.shared, true),
-                // What was asked for securely is for who asks so.
+                // Responses of secure requests are shared among secure requests only.
                 Some(secure) if request.scheme().is_secure() => (secure, true),
                 _ => (&self.own, false),
             };
-            Ok(Prepared {
+            Ok(PreparedRequest {
                 target,
                 options,
                 is_shared,
@@ -205,12 +213,12 @@ impl Passing {
         };
         let prepared = prepared().map_err(|refused| {
             if refused == Refused::HopLimit {
-                // Somebody should know that there is a loop (RFC 8768 3).
+                // A loop is worth a warning (RFC 8768 3).
                 tracing::warn!(target: "carob::proxy", peer = %request.peer(), "Hop-Limit reached");
             }
             Box::new(refused.response(&self.identifier))
         })?;
-        if let Way::Forward(allow) = way
+        if let Upstream::Forward(allow) = upstream
             && !allow.iter().any(|allow| allow.may_admit(&prepared.target))
         {
             return Err(Box::new(not_allowed()));
@@ -218,11 +226,11 @@ impl Passing {
         Ok(prepared)
     }
 
-    /// The request of ours that stands for a client's.
+    /// Returns the builder of the forwarded request.
     pub(super) fn request(
         &self,
-        way: &Arc<Way>,
-        prepared: &Prepared,
+        upstream: &Arc<Upstream>,
+        prepared: &PreparedRequest,
         request: &Request,
     ) -> RequestBuilder {
         let target = prepared.target.clone();
@@ -233,23 +241,25 @@ impl Passing {
         for option in &prepared.options {
             builder = builder.option(option.number, option.value);
         }
-        if matches!(**way, Way::Forward(_)) {
-            let way = Arc::clone(way);
-            builder = builder.admit(Arc::new(move |address| match &*way {
-                Way::Forward(allow) => allow.iter().any(|allow| allow.admits(&target, address)),
-                Way::Route(_) => true,
+        if matches!(**upstream, Upstream::Forward(_)) {
+            let upstream = Arc::clone(upstream);
+            builder = builder.admit(Arc::new(move |address| match &*upstream {
+                Upstream::Forward(allow) => {
+                    allow.iter().any(|allow| allow.admits(&target, address))
+                }
+                Upstream::Route(_) => true,
             }));
         }
         builder
     }
 
-    /// Asks the origin, or the cache, and answers.
-    pub(super) async fn pass(&self, way: &Arc<Way>, request: &Request) -> Response {
-        let prepared = match self.prepare(way, request) {
+    /// Answers a request from the cache or from the origin.
+    pub(super) async fn pass(&self, upstream: &Arc<Upstream>, request: &Request) -> Response {
+        let prepared = match self.prepare(upstream, request) {
             Ok(prepared) => prepared,
             Err(refusal) => return *refusal,
         };
-        let mut builder = self.request(way, &prepared, request);
+        let mut builder = self.request(upstream, &prepared, request);
         let reply = match builder.if_fresh() {
             Ok(Some(reply)) => Ok(reply),
             Ok(None) => {
@@ -269,14 +279,15 @@ impl Passing {
                         client.changed(&prepared.target, &reply.response);
                     }
                 }
-                self.response(way, reply.response)
+                self.response(upstream, reply.response)
             }
             Err(error) => self.failure(&error),
         }
     }
 
-    /// A place among those that wait; nothing if there is none.
-    fn place(&self, target: &Uri, client: SocketAddr) -> Option<Place> {
+    /// Returns a permit for a request, unless a limit in total, of its origin or of its client is
+    /// reached.
+    fn place(&self, target: &Uri, client: SocketAddr) -> Option<RequestPermit> {
         let among_all = Arc::clone(&self.requests).try_acquire_owned().ok()?;
         let origin = format!("{}://{}:{}", target.scheme(), target.host(), target.port());
         let client = Source::of(client, 64);
@@ -289,7 +300,7 @@ impl Passing {
         }
         waiting.origins.insert(origin.clone(), for_origin + 1);
         waiting.clients.add(client, 1);
-        Some(Place {
+        Some(RequestPermit {
             _among_all: among_all,
             waiting: Arc::clone(&self.waiting),
             origin,
@@ -298,13 +309,13 @@ impl Passing {
     }
 
     fn busy(&self) -> Response {
-        Refusal::service_unavailable("too many requests wait for their origins")
+        Refusal::service_unavailable("too many requests in progress")
             .with_max_age(self.limits.retry_after)
             .into_response()
     }
 
-    /// The response for a client, made of the origin's.
-    pub(super) fn response(&self, way: &Way, mut response: Response) -> Response {
+    /// Returns the response to a client from that of the origin.
+    pub(super) fn response(&self, upstream: &Upstream, mut response: Response) -> Response {
         if !matches!(response.code.class(), 2 | 4 | 5) {
             return bad_gateway(format!("the origin answered {}", response.code));
         }
@@ -315,25 +326,26 @@ impl Passing {
             }
             Err(_) => return bad_gateway("the response's options are too long".into()),
         };
-        if let Way::Route(route) = way
+        if let Upstream::Route(route) = upstream
             && route.locate(&mut response.options).is_err()
         {
-            return bad_gateway("where it was created cannot be told".into());
+            return bad_gateway("the location of the created resource cannot be expressed".into());
         }
         if response.code == Code::HOP_LIMIT_REACHED {
-            let text = proxy::hops_passed(&self.identifier, response.bytes());
+            let text = proxy::hop_limit_diagnostic(&self.identifier, response.bytes());
             response.payload = Payload::Whole(text.into());
         }
         response
     }
 
-    /// The response for a client whose origin sent none, or no usable one.
+    /// Returns the response to a client whose origin sent no usable response.
     pub(super) fn failure(&self, error: &Error) -> Response {
         match error {
             Error::NotAdmitted { .. } => not_allowed(),
             Error::Disabled { .. } => Refused::Scheme.response(""),
             error if error.is_timeout() => {
-                Refusal::gateway_timeout("the origin did not answer").into_response()
+                Refusal::gateway_timeout("no response from the origin within the timeout")
+                    .into_response()
             }
             Error::NotSent {
                 source:
@@ -346,9 +358,9 @@ impl Passing {
             }
             | Error::Closed => self.busy(),
             Error::NotSent { .. } | Error::Option { .. } => {
-                Refusal::bad_request("the request cannot be passed on").into_response()
+                Refusal::bad_request("the request cannot be forwarded").into_response()
             }
-            // What it says of addresses and resolvers is not the client's business.
+            // Addresses and resolvers are not disclosed to the client.
             Error::Failed { failure, .. } => bad_gateway(format!("the origin: {failure}")),
             _ => bad_gateway("the origin cannot be reached".into()),
         }
@@ -356,7 +368,7 @@ impl Passing {
 }
 
 fn not_allowed() -> Response {
-    Refusal::proxying_not_supported("this proxy does not ask there").into_response()
+    Refusal::proxying_not_supported("requests to this host are not allowed").into_response()
 }
 
 fn bad_gateway(text: String) -> Response {

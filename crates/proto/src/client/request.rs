@@ -1,0 +1,261 @@
+//! Requests and pings of the application: checks, and the choice of block-wise transfer (RFC 7959 2).
+
+use core::net::SocketAddr;
+
+use carob_cc::controller::CopyTagging;
+use smallvec::SmallVec;
+
+use crate::blockwise::upload::Upload;
+use crate::capacity::Capacity;
+use crate::carrier::{Carrier, empty};
+use crate::client::multicast::is_group;
+use crate::client::{
+    BlockMode, BodyMode, ChallengeState, Client, Hold, Operation, Progress, RequestConfig,
+    ResponseBody,
+};
+use crate::codec::header::HEADER_LENGTH;
+use crate::codec::signal::SIGNAL_BYTES;
+use crate::codec::{EncodeError, MessageId, Signal, Token, TokenKey, Type};
+use crate::config::ENGINE_BYTES;
+use crate::context::{Context, Owner};
+use crate::event::{Failure, RequestError, RequestId};
+use crate::message::Request;
+use crate::message_layer::{Purpose, RequestTraits, Submission, UNLIMITED};
+use crate::writing::encode;
+
+impl Client {
+    /// Sends a request. Its events carry the returned id; the last of them ends its life.
+    ///
+    /// Two block-wise bodies to one resource are sent one after the other. Two small non-idempotent
+    /// requests (POST, say) may be sent at once. If the responses of both need blocks, the protocol
+    /// cannot distinguish them (RFC 7959 2.4): send such requests one by one.
+    pub(crate) fn request(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        to: SocketAddr,
+        request: Request,
+        sending: RequestConfig,
+    ) -> Result<RequestId, RequestError> {
+        if !request.code.is_request() {
+            return Err(RequestError::NotARequest);
+        }
+        let mut sending = sending;
+        if sending.observe {
+            // Each renewal sends the body again.
+            if !request.code.is_safe() || sending.request_body == BodyMode::Streamed {
+                return Err(RequestError::NotObservable);
+            }
+            // The engine reassembles and orders notifications, so it handles their blocks.
+            sending.blocks = BlockMode::Automatic;
+            sending.response_body = BodyMode::Whole;
+        }
+        let streamed = sending.request_body == BodyMode::Streamed;
+        let Request {
+            code,
+            options,
+            payload,
+        } = &request;
+        if (streamed || !payload.is_empty()) && !code.has_payload() {
+            return Err(RequestError::PayloadNotAllowed);
+        }
+        // Detects now what could not be sent later.
+        let mut capacity = carrier.capacity(cx, to);
+        cx.grow_scratch(&capacity, 64 + options.encoded_len(), 0);
+        let room = carrier.own_token_excess_max(cx, to);
+        let scratch = &mut cx.scratch;
+        let head = encode(scratch, &Token::EMPTY, *code, options, &[], &[])
+            .map_err(RequestError::Encode)?
+            + room;
+        let automatic = sending.blocks == BlockMode::Automatic;
+        let large = streamed || payload.len() > capacity.beside(head).whole;
+        let unsure = capacity.reliable && large && !carrier.has_csm(to);
+        if unsure {
+            // The peer's CSM may permit more than is known so far.
+            capacity = cx.largest_capacity();
+        }
+        let fits = capacity.beside(head);
+        let cut = automatic && (streamed || payload.len() > fits.whole);
+        let length = if cut { fits.span } else { payload.len() };
+        if head + ENGINE_BYTES + length > capacity.message {
+            return Err(RequestError::Encode(EncodeError::BufferTooSmall));
+        }
+        if unsure {
+            let id = self.begin(cx, carrier, to, request, sending, None)?;
+            self.operations[id.index as usize].hold = Hold::Capacity(None);
+            if !carrier.await_csm(cx, to, id) {
+                self.finish(cx, carrier, id.index);
+                return Err(RequestError::PeersFull);
+            }
+            return Ok(id);
+        }
+        let upload = cut.then(|| upload_of(&request, streamed, &capacity, head));
+        let id = self.begin(cx, carrier, to, request, sending, upload)?;
+        self.advance(cx, carrier, id.index);
+        Ok(id)
+    }
+
+    /// Sends a request that waited for the capacity of its peer.
+    pub(crate) fn measure(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
+        let operation = &self.operations[index as usize];
+        let to = carrier.peers[operation.peer].address;
+        let capacity = carrier.capacity(cx, to);
+        let Operation {
+            request, sending, ..
+        } = operation;
+        let streamed = sending.request_body == BodyMode::Streamed;
+        let head =
+            HEADER_LENGTH + carrier.own_token_excess_max(cx, to) + request.options.encoded_len();
+        let fits = capacity.beside(head);
+        let length = request.payload.len();
+        let cut = sending.blocks == BlockMode::Automatic && (streamed || length > fits.whole);
+        let sent = if cut { fits.span } else { length };
+        if head + ENGINE_BYTES + sent > capacity.message {
+            let failure = Failure::Encode(EncodeError::BufferTooSmall);
+            return self.fail_operation(cx, carrier, index, failure);
+        }
+        let operation = &mut self.operations[index as usize];
+        let hold = core::mem::replace(&mut operation.hold, Hold::None);
+        if cut {
+            let mut upload = upload_of(&operation.request, streamed, &capacity, head);
+            if let Hold::Capacity(Some((bytes, last))) = hold {
+                upload.supply(bytes, last);
+            }
+            operation.upload = Some(upload);
+            operation.settle_no_response();
+            let options = &operation.request.options;
+            operation.hold = Hold::of_queue(self.block1_queue.join(operation.peer, options, index));
+        }
+        self.advance(cx, carrier, index);
+    }
+
+    /// Handles the capacity of a peer becoming known: sends a request that waited for it.
+    pub(crate) fn on_capacity_known(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        id: RequestId,
+    ) {
+        if self.operation(id).is_some() {
+            self.measure(cx, carrier, id.index);
+        }
+    }
+
+    pub(crate) fn begin(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        to: SocketAddr,
+        request: Request,
+        sending: RequestConfig,
+        upload: Option<Upload>,
+    ) -> Result<RequestId, RequestError> {
+        let address = to.ip();
+        if is_group(address) || address.is_unspecified() || to.port() == 0 {
+            return Err(RequestError::BadAddress);
+        }
+        if self.len() >= cx.config.limits.requests {
+            return Err(RequestError::RequestsFull);
+        }
+        let peer = carrier.peer(cx, to)?;
+        if !carrier.has_room(cx, peer) {
+            return Err(RequestError::QueueFull);
+        }
+        let serial = cx.next_serial();
+        let (deadline, observes) = (sending.deadline, sending.observe);
+        let index = self.operations.insert(Operation {
+            serial,
+            peer,
+            request,
+            sending,
+            deadline: None,
+            exchanges: SmallVec::new(),
+            hold: Hold::None,
+            pause: None,
+            upload,
+            progress: Progress::Unsent,
+            response: ResponseBody::new(),
+            observation: None,
+            challenge: ChallengeState::default(),
+        }) as u32;
+        self.operations[index as usize].settle_no_response();
+        carrier.peers[peer].users += 1;
+        if observes {
+            self.begin_observation(cx, carrier, index);
+        }
+        let operation = &mut self.operations[index as usize];
+        if operation.upload.is_some() {
+            let options = &operation.request.options;
+            operation.hold = Hold::of_queue(self.block1_queue.join(peer, options, index));
+        }
+        if let Some(deadline) = deadline {
+            let timer = cx.timers.add(Owner::Operation(index));
+            cx.timers.set(timer, cx.now + deadline);
+            self.operations[index as usize].deadline = Some(timer);
+        }
+        Ok(RequestId { index, serial })
+    }
+
+    /// Pings a peer with an empty CON (RFC 7252 4.3).
+    pub(crate) fn ping(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        to: SocketAddr,
+    ) -> Result<RequestId, RequestError> {
+        let id = self.begin(
+            cx,
+            carrier,
+            to,
+            Request::get(),
+            RequestConfig::default(),
+            None,
+        )?;
+        let peer = self.operations[id.index as usize].peer;
+        let mut bytes = cx.buffer();
+        // The same over connections, where a Pong has its Ping's token (RFC 8323 5.4): libcoap
+        // 4.3.1 omits the token, and which of several Pings a Pong answers makes no difference.
+        let token = Token::EMPTY;
+        if cx.is_stream() {
+            let mut buffer = [0; SIGNAL_BYTES];
+            let ping = Signal::Ping { custody: false };
+            let length = ping.write(&mut buffer, &token).expect("a ping is short");
+            bytes.extend_from_slice(&buffer[..length]);
+        } else {
+            bytes.extend_from_slice(&empty(Type::Confirmable, MessageId(0)));
+        }
+        let submission = Submission {
+            purpose: Purpose::Ping {
+                operation: id.index,
+            },
+            confirmable: true,
+            token: TokenKey::short(token),
+            counting: CopyTagging::Off,
+            bytes,
+            answer_bytes: 4,
+            parameters: None,
+            budget: UNLIMITED,
+            request: RequestTraits::default(),
+        };
+        let exchange = carrier.submit(cx, peer, submission);
+        self.join_operation(id.index, exchange);
+        Ok(id)
+    }
+}
+
+/// A block-wise body, with this many bytes of header and options in each message.
+fn upload_of(request: &Request, streamed: bool, capacity: &Capacity, head: usize) -> Upload {
+    let fits = capacity.beside(head);
+    let upload = if streamed {
+        let mut upload = Upload::streaming(fits.size);
+        upload.supply(request.payload.clone(), false);
+        upload
+    } else {
+        Upload::whole(fits.size, request.payload.clone())
+    };
+    if fits.size.is_bert() {
+        upload.in_spans(fits.span)
+    } else {
+        upload
+    }
+}

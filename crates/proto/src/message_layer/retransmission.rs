@@ -1,0 +1,197 @@
+//! Transmissions and retransmissions of an exchange's message (RFC 7252 4.2).
+
+use carob_cc::TransmissionParameters;
+use carob_cc::controller::Timer;
+use carob_cc::evidence::{Expired, Lost, Reason, Sent, Transmission};
+
+use crate::carrier::Carrier;
+use crate::codec::Type;
+use crate::config::Tracing;
+use crate::context::Context;
+use crate::event::Failure;
+use crate::message_layer::{Purpose, State};
+use crate::trace::TraceEvent;
+
+impl Carrier {
+    /// Supersedes an unacknowledged notification by a newer state: a new message that continues its
+    /// retransmission count and timer (RFC 7641 4.5.2).
+    pub(crate) fn supersede(&mut self, cx: &mut Context, index: u32) {
+        let lifetime = self.exchange_lifetime(cx, index);
+        let exchange = &self.exchanges[index as usize];
+        let supersedes = cx.supersedes_notifications();
+        let behind = |observer| supersedes && self.notifications.observers.is_behind(observer);
+        if !exchange.purpose.observer().is_some_and(behind) {
+            return;
+        }
+        // Without a free Message ID the older state is retransmitted; the newer follows.
+        let peer = exchange.peer;
+        let Ok(id) = self.peers[peer]
+            .message_ids
+            .next(cx.now, lifetime, cx.config.groups)
+        else {
+            return;
+        };
+        self.release_window(index);
+        self.refresh_notification(cx, index);
+        self.index.remove_id(&self.exchanges[index as usize], index);
+        let exchange = &mut self.exchanges[index as usize];
+        let before = exchange.id.replace(id);
+        exchange.first_of_id = exchange.transmissions.len() as u8;
+        exchange.bytes[0] = exchange.bytes[0] & 0xcf | (Type::Confirmable as u8) << 4;
+        exchange.bytes[2..4].copy_from_slice(&id.0.to_be_bytes());
+        let bytes = exchange.in_flight_bytes();
+        let peer = &mut self.peers[peer];
+        peer.outstanding += 1;
+        peer.outstanding_bytes = peer.outstanding_bytes.saturating_add(bytes);
+        let address = peer.address;
+        self.index.add_id(&self.exchanges, index);
+        if let Some(id) = before {
+            cx.trace(address, TraceEvent::Superseded { id });
+        }
+    }
+
+    /// Sends one transmission of an exchange's message and reports it to the controller.
+    pub(crate) fn send_copy(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        parameters: &TransmissionParameters,
+    ) {
+        self.charge_aggregate(cx, index);
+        let exchange = &mut self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let retransmissions = u8::try_from(exchange.transmissions.len()).unwrap_or(u8::MAX);
+        let bytes = exchange.bytes.len() as u32;
+        let sent = Sent::new(cx.now, parameters, bytes)
+            .with_retransmissions(retransmissions)
+            .with_kind(exchange.purpose.kind())
+            .with_confirmable(exchange.confirmable)
+            .with_answer_bytes(exchange.answer_bytes)
+            .with_application_limited(peer.queue.is_empty());
+        let state = peer.congestion.controller().on_sent(&sent, &mut *cx.random);
+        exchange
+            .transmissions
+            .push(Transmission { at: cx.now, state });
+        if exchange.budget != u32::MAX {
+            exchange.budget = exchange.budget.saturating_sub(bytes);
+        }
+        let tally = &mut peer.tally;
+        tally.transmissions = tally.transmissions.saturating_add(1);
+        tally.retransmissions = tally
+            .retransmissions
+            .saturating_add(u32::from(retransmissions > 0));
+        let counts = cx.counters.of_mut(exchange.purpose.kind());
+        counts.transmissions += 1;
+        counts.retransmissions += u64::from(retransmissions > 0);
+        cx.counters.sent.add(exchange.bytes.len());
+        let to = peer.address;
+        (cx.out).transmit(to, |out| out.extend_from_slice(&exchange.bytes));
+        if cx.config.trace != Tracing::Off {
+            let what = TraceEvent::Sent {
+                id: exchange.id.unwrap_or_default(),
+                kind: if exchange.confirmable {
+                    Type::Confirmable
+                } else {
+                    Type::NonConfirmable
+                },
+                retransmissions,
+                purpose: exchange.purpose.kind(),
+                timeout: exchange.confirmable.then_some(exchange.timer.timeout),
+                bytes,
+            };
+            cx.trace(to, what);
+        }
+        let peer = self.exchanges[index as usize].peer;
+        self.peers.sent(peer, cx.now);
+    }
+
+    pub(crate) fn handle_exchange_timer(&mut self, cx: &mut Context, index: u32) {
+        let parameters = self.exchange_parameters(cx, index);
+        let unanswered = self.suppressed_after(cx, index);
+        let exchange = &mut self.exchanges[index as usize];
+        match exchange.state {
+            State::Queued => debug_assert!(false, "a queued exchange has no timer"),
+            State::Unacknowledged => {
+                let peer = &mut self.peers[exchange.peer];
+                let last = exchange.transmissions.last().copied().unwrap_or_default();
+                let silent = peer.last_heard <= last.at;
+                let lost = Lost::new(cx.now, last, exchange.bytes.len() as u32, silent);
+                peer.congestion.controller().on_lost(&lost);
+                cx.counters.of_mut(exchange.purpose.kind()).expired += 1;
+                let missed = exchange.missed(cx.now, parameters.max_transmit_span());
+                let outlives = !cx.config.late_copies && exchange.outlives(cx.now, &parameters);
+                let may = !missed && !outlives && exchange.has_budget();
+                let (peer, copies) = (exchange.peer, exchange.transmissions.len() as u8);
+                let again = exchange.retransmissions() < parameters.max_retransmit && may;
+                self.report_group_timeout(cx, peer);
+                if self.is_lost_trial(cx, index) {
+                    let failure = Failure::TimedOut { copies };
+                    self.retry_with_short_token(cx, index, Reason::TimedOut, failure);
+                } else if again {
+                    self.retransmit(cx, index, &parameters, silent);
+                } else {
+                    self.abandon(cx, index, Reason::TimedOut, Failure::TimedOut { copies });
+                }
+            }
+            State::Waiting { counted: true } if exchange.purpose == Purpose::ResponseSuppressed => {
+                self.end(cx, index, false);
+            }
+            State::Waiting { counted }
+                if unanswered.is_some_and(|wait| {
+                    let sent = exchange.transmissions.first().map_or(cx.now, |t| t.at);
+                    !counted || cx.config.reliable.is_some() || cx.now.since(sent) >= wait
+                }) =>
+            {
+                self.suppress_response(cx, index);
+            }
+            State::Waiting { counted: true } if cx.config.reliable.is_some() => {
+                self.abandon(cx, index, Reason::TimedOut, Failure::NoResponse);
+            }
+            // Responses of group members are not matched by the message layer.
+            State::Waiting { .. } if exchange.purpose.multicast().is_some() => {
+                self.end(cx, index, false);
+            }
+            State::Waiting { counted: true } => {
+                exchange.state = State::Waiting { counted: false };
+                let peer = exchange.peer;
+                let began = exchange.transmissions.first().map_or(cx.now, |t| t.at);
+                let wait = unanswered.unwrap_or_else(|| parameters.exchange_lifetime());
+                let end = (began + wait).max(cx.now);
+                cx.timers.set(exchange.timer_id, end);
+                self.release_window(index);
+                self.pump(cx, peer);
+            }
+            State::Waiting { counted: false } => {
+                self.abandon(cx, index, Reason::TimedOut, Failure::NoResponse);
+            }
+        }
+    }
+
+    pub(crate) fn retransmit(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        parameters: &TransmissionParameters,
+        silent: bool,
+    ) {
+        let exchange = &mut self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let Timer {
+            timeout: before,
+            state,
+        } = exchange.timer;
+        let retransmissions = exchange.retransmissions();
+        let expired =
+            Expired::new(cx.now, parameters, state, retransmissions, before).with_silent(silent);
+        let controller = peer.congestion.controller();
+        let mut timer = controller.next_timeout(&expired, &mut *cx.random);
+        if let Some(cap) = parameters.rto_max {
+            timer.timeout = timer.timeout.min(cap.max(before));
+        }
+        exchange.timer = timer;
+        cx.timers.set(exchange.timer_id, cx.now + timer.timeout);
+        self.supersede(cx, index);
+        self.count_retransmission(cx, index);
+        self.send_copy(cx, index, parameters);
+    }
+}
