@@ -95,7 +95,7 @@ const DEFENCES: [Defence; 7] = [
         test: [
             "carob",
             "secure_attacks",
-            "who_does_not_show_that_it_is_there_gets_less_than_it_sends_and_leaves_nothing",
+            "unvalidated_client_hello_gets_less_and_leaves_no_state",
         ],
     },
     Defence {

@@ -37,8 +37,11 @@ const HONEST: &str = "200/s";
 
 /// Those that ask meanwhile: what they are called, and their options.
 const CLIENTS: [(&str, &[&str]); 2] = [
-    ("client meanwhile, default timers", &[]),
-    ("client meanwhile, `--profile lan`", &["--profile", "lan"]),
+    ("client during the flood, default timers", &[]),
+    (
+        "client during the flood, `--profile lan`",
+        &["--profile", "lan"],
+    ),
 ];
 
 /// Configuration of the server and result expected of a flood.
@@ -51,17 +54,17 @@ struct Setting {
 
 const SETTINGS: [Setting; 4] = [
     Setting {
-        name: "as it comes (no amplification limit on loopback)",
+        name: "default limits (no amplification limit on loopback)",
         options: &[],
         held: true,
     },
     Setting {
-        name: "amplification limit on loopback, too",
+        name: "amplification limit on loopback",
         options: &["--amplification-limit", "127.0.0.0/8=on"],
         held: true,
     },
     Setting {
-        name: "and 50 requests a second of a source",
+        name: "amplification limit and 50 requests/s per source",
         options: &[
             "--amplification-limit",
             "127.0.0.0/8=on",
@@ -71,7 +74,7 @@ const SETTINGS: [Setting; 4] = [
         held: true,
     },
     Setting {
-        name: "without shares",
+        name: "without quotas",
         options: &[
             "--limit",
             "unvalidated_share=100",
@@ -96,7 +99,7 @@ fn datagrams() -> Vec<(&'static str, bool, Vec<u8>)> {
     vec![
         ("CON GET", false, message(0x40, 1, b"\xb5hello")),
         (
-            "CON GET of what takes 1.5 s",
+            "CON GET with a response after 1.5 s",
             false,
             message(0x40, 1, b"\xb4slow"),
         ),
@@ -149,9 +152,9 @@ pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
     carob::build(workspace)?;
     let program = workspace.root.join("target/release/carob");
     let mut text = format!(
-        "# A flood from {SOURCES} sources\n\n\
+        "# Request flood from {SOURCES} sources\n\n\
         Each source, an address of 127.0.0.0/8, sends one datagram of each kind to `carob serve`, and closes its\n\
-        socket. Two clients at 127.0.0.1 ask {HONEST} each for `/hello` (`carob bench`) before, during and after; the\n\
+        socket. Two clients at 127.0.0.1 send GETs of `/hello` at {HONEST} each (`carob bench`) before, during and after; the\n\
         worst of their runs of 10 s is shown. Memory is VmRSS in MiB. Written by `cargo xtask long flood`; docs/overload.md discusses the results.\n\n\
         Kinds: {}.\n",
         datagrams()
@@ -294,7 +297,10 @@ fn serve_all(
     let uri = |path: &str| format!("coap://127.0.0.1:{port}/{path}");
     let asks: [(&str, Vec<String>); 6] = [
         ("GET", vec!["get".into(), uri("hello")]),
-        ("GET of what takes 1.5 s", vec!["get".into(), uri("slow")]),
+        (
+            "GET with a response after 1.5 s",
+            vec!["get".into(), uri("slow")],
+        ),
         ("POST", vec!["post".into(), uri("count"), "1".into()]),
         (
             "observation of two states",
@@ -352,12 +358,16 @@ fn report(setting: &Setting, outcome: &Outcome) -> Result<String> {
     let to_coap = *sent as f64 * read_here as f64 / datagrams().len() as f64;
     writeln!(
         text,
-        "| of those to `coap`, dropped from its full socket | {dropped:.0} of {to_coap:.0}, {:.1} % |",
+        "| datagrams to `coap` dropped by the full socket | {dropped:.0} of {to_coap:.0}, {:.1} % |",
         100.0 * dropped / to_coap
     )?;
     writeln!(text, "| memory before | {:.1} |", mib(*before))?;
-    writeln!(text, "| highest | {:.1} (line: {LINE}) |", mib(*highest))?;
-    writeln!(text, "| afterwards | {:.1} |", mib(*after))?;
+    writeln!(
+        text,
+        "| memory maximum | {:.1} (limit of the test: {LINE}) |",
+        mib(*highest)
+    )?;
+    writeln!(text, "| memory afterwards | {:.1} |", mib(*after))?;
     for ((name, _), honest) in CLIENTS.iter().zip(honest) {
         writeln!(text, "| {name} | {} |", fared(honest))?;
     }
@@ -375,8 +385,8 @@ fn fared(honest: &Value) -> String {
     let (asked, answered) = (number(&honest["requests"]), number(&honest["answered"]));
     let millis = |name: &str| number(&honest["latency_us"][name]) / 1_000.0;
     format!(
-        "{:.3} % of {asked} requests answered, p50 {:.2} ms, p99 {:.2} ms, longest {:.0} ms, {} messages sent, {} of \
-            them copies",
+        "{:.3} % of {asked} requests answered, p50 {:.2} ms, p99 {:.2} ms, longest {:.0} ms, {} messages sent, {} \
+            of them retransmissions",
         100.0 * answered / asked,
         millis("p50"),
         millis("p99"),

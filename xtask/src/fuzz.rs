@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn corpora_are_packed_shortest_first_and_no_larger_than_they_may_be() {
+    fn corpora_are_packed_shortest_first_within_size_limit() {
         let inputs = vec![vec![1; 300], vec![], vec![2; 5]];
         let packed = pack(inputs);
         assert_eq!(unpack(&packed), [vec![], vec![2; 5], vec![1; 300]]);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn every_target_has_a_manifest_entry_a_line_in_the_list_and_a_corpus() {
+    fn every_target_has_manifest_entry_list_line_and_corpus() {
         let workspace = Workspace::find().expect("it is run in one");
         let read = |path: &str| fs::read_to_string(workspace.root.join(path)).expect(path);
         let (manifest, list) = (read("fuzz/Cargo.toml"), read("fuzz/README.md"));

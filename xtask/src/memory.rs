@@ -53,49 +53,49 @@ struct Table {
 
 const TABLES: [Table; 7] = [
     Table {
-        name: "POSTs remembered for duplicates, 200 bytes each way",
+        name: "deduplication of POSTs, 200 bytes each way",
         fill: |filler| filler.ask(16, 4_300, |n, id| post(n, id, &[b'x'; 200])),
         metric: "carob_remembered_messages",
         limit: 65_536,
         of_dtls: false,
     },
     Table {
-        name: "and GETs",
+        name: "deduplication of GETs as well",
         fill: |filler| filler.ask(16, 1_100, get),
         metric: "carob_remembered_messages",
         limit: 65_536 + 16_384,
         of_dtls: false,
     },
     Table {
-        name: "observations, each by a request of its own",
+        name: "observations with distinct requests",
         fill: |filler| filler.ask(130, 254, observe),
         metric: "carob_observers",
         limit: 32_768,
         of_dtls: false,
     },
     Table {
-        name: "response bodies that nobody reads on, of 1 MiB",
+        name: "partly read response bodies of 1 MiB",
         fill: |filler| (0..4).try_for_each(|_| filler.upload(16, true)),
         metric: "carob_body_bytes",
         limit: 64 << 20,
         of_dtls: false,
     },
     Table {
-        name: "request bodies that do not end, of 1 MiB",
+        name: "incomplete request bodies of 1 MiB",
         fill: |filler| filler.upload(64, false),
         metric: "carob_upload_bytes",
         limit: 64 << 20,
         of_dtls: false,
     },
     Table {
-        name: "responses that nobody acknowledges",
+        name: "unacknowledged responses",
         fill: Filler::leave_unacknowledged,
         metric: "carob_exchanges_in_progress",
         limit: 65_536,
         of_dtls: false,
     },
     Table {
-        name: "DTLS sessions, with a key, all used once",
+        name: "DTLS sessions with a key, each used once",
         fill: Filler::open_sessions,
         metric: "carob_handshakes_total",
         limit: 10_000,
@@ -116,10 +116,10 @@ pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
     let highest = || process::memory(server.id(), "VmHWM");
     let before = highest()?;
     let mut text = format!(
-        "# A server whose tables are full\n\n\
-        `carob serve` as the unit for systemd starts it, without shares and without limits to how many handshakes\n\
-        are begun. Memory is the highest so far (VmHWM) in MiB, {:.1} before. Written by `cargo xtask long memory`.\n\n\
-        | what is full | held | of the limit | memory |\n|---|---|---|---|\n",
+        "# Memory with full tables\n\n\
+        `carob serve` with the options of the systemd unit, without quotas per source and without limits on handshakes.\n\
+        Memory is the maximum so far (VmHWM) in MiB, {:.1} before. Written by `cargo xtask long memory`.\n\n\
+        | table | entries or bytes | of the limit | memory |\n|---|---|---|---|\n",
         mib(before)
     );
     let (mut of_both, mut of_dtls, mut last) = (0, 0, before);
@@ -155,8 +155,8 @@ pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
     let total = before + 2 * of_both + of_dtls;
     writeln!(
         text,
-        "\nTwice what an endpoint of UDP holds, for that of DTLS has the same tables, {:.1}, the sessions, {:.1}, and what was \
-        there before: {:.1} of the {allowed} MiB that the unit allows.",
+        "\nSum: the tables of the UDP endpoint twice, because the DTLS endpoint has the same, {:.1}; the sessions, {:.1}; and \
+        the memory before: {:.1} of the {allowed} MiB of the unit.",
         2.0 * mib(of_both),
         mib(of_dtls),
         mib(total),
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_ends_when_all_are_acknowledged_and_repeats_what_is_lost() {
+    fn exchange_repeats_lost_messages_until_all_are_acked() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
         let answers = thread::spawn(move || {

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_counts_every_outcome_and_closes_with_the_plain_line() {
+    fn summary_counts_outcomes_and_ends_with_plain_line() {
         let lines = [
             line("fmt", Outcome::Passed),
             line("interop", Outcome::PassedExcept("without x".into())),

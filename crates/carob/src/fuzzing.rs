@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn any_pattern_of_whom_to_ask_is_refused_or_survives_being_written() {
+    fn any_allow_pattern_is_refused_or_round_trips() {
         replay("allow", 2_000, allow);
     }
 

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn unanswered_messages_stay_within_the_window_and_one_is_always_allowed() {
+    fn window_bounds_unanswered_messages_but_admits_one() {
         let mut budget = BottleneckGroup::new(Constants::DEFAULT);
         assert_eq!(budget.leave(at(0), 5_000, true), SendDecision::Now);
         budget.on_sent(at(0), 1_270, Sent::Confirmable, true);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_without_queues_costs_an_eighth_and_with_them_a_half() {
+    fn loss_without_queue_costs_an_eighth_and_with_queue_a_half() {
         let mut budget = answered(2, 100);
         let before = budget.window;
         budget.on_lost(at(5_000));

@@ -329,7 +329,7 @@ mod tests {
     const RFC: TransmissionParameters = TransmissionParameters::DEFAULT;
 
     #[test]
-    fn every_profile_is_found_by_its_name_and_has_a_controller_and_a_block_size() {
+    fn every_profile_has_name_controller_and_block_size() {
         for profile in TransmissionProfile::ALL {
             assert_eq!(profile.to_string().parse(), Ok(profile));
             assert_eq!(profile.controller().name, profile.values().controller);
@@ -354,7 +354,7 @@ mod tests {
     /// RFC 7252 4.4, 4.5: the last transmission must arrive within the peer's EXCHANGE_LIFETIME,
     /// and a Message ID be reused only after it.
     #[test]
-    fn a_peer_with_the_rfcs_parameters_knows_every_copy_and_no_message_id_twice() {
+    fn profiles_fit_deduplication_lifetime_of_rfc_peers() {
         for profile in TransmissionProfile::ALL {
             let own = profile.parameters();
             let last = own.max_transmit_span() + RFC.max_latency;

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_name_that_does_not_fit_is_refused_before_the_kernel_sees_it() {
+    fn overlong_device_name_is_refused_before_the_system_call() {
         let file = std::fs::File::open("/dev/null").unwrap();
         for name in ["", "sixteen-letters-", "a\0b"] {
             let error = become_tun(&file, name).unwrap_err();

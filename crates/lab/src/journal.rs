@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_a_sweep_that_was_killed_goes_on_where_it_stopped_with_the_same_bytes() {
+    fn slow_killed_sweep_resumes_with_the_same_bytes() {
         let path = temporary("killed");
         let (without, all) = rows(None);
         assert_eq!(rows(Some(&path)), (without.clone(), all));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_whose_records_are_others_is_refused_and_one_of_half_a_line_is_new() {
+    fn foreign_journal_is_refused_and_partial_line_is_new() {
         let path = temporary("version");
         rows(Some(&path));
         let whole = std::fs::read(&path).expect("it is there");
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn other_settings_take_nothing_from_it_and_another_program_is_noticed() {
+    fn journal_of_other_settings_or_program_is_not_reused() {
         let path = temporary("other");
         rows(Some(&path));
         let journal = Journal::open(&path).expect("it opens");

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn one_cell_few_algorithms_or_very_many_cells_have_no_second_table() {
+    fn second_table_needs_several_cells_and_algorithms() {
         let all = |cell, names| table(&rows(cell, names, |_| Some(1))).is_some();
         assert!(all("long-*-none-inf", "cocoa-*"));
         assert!(!all("long-1c-none-inf", "cocoa-*"));

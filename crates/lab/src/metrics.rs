@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_and_what_they_cost_the_server_are_counted_over_the_run() {
+    fn requests_and_server_cost_are_counted_over_the_run() {
         let flow = |answered, unanswered, ended| FlowRecord {
             started: Instant::from_micros(1_000_000),
             ended: Instant::from_micros(ended),
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_have_a_set_up_and_segments_and_early_drops_are_losses() {
+    fn connections_count_setup_segments_and_early_drops() {
         let counters = Counters {
             offered: 10,
             lost: 1,

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_difference_is_certain_and_fewer_than_ten_seeds_are_not_enough() {
+    fn constant_difference_is_certain_from_ten_seeds_on() {
         let (a, b) = (values(|k| k, 10), values(|k| k + 2.0, 10));
         let paired = Paired::of(&a, &b, 1).expect("enough seeds");
         assert_eq!((paired.mean, paired.least(), paired.seeds), (2.0, 2.0, 10));

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_is_early_if_an_answer_was_to_come_and_right_if_none_was() {
+    fn timer_is_early_if_a_reply_followed() {
         // The first copy is lost; the second is answered after the third was sent.
         let arrived = SimEvent::Arrived {
             item: 7,

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn bert_takes_whole_blocks_and_a_body_in_one_piece_whatever_fits() {
+    fn bert_fits_whole_blocks_and_single_messages_fill_capacity() {
         let wanted = capacity(10_000, BlockSize::BERT, true).beside(100);
         assert_eq!((wanted.size, wanted.span), (BlockSize::BERT, 9 * 1024));
         assert_eq!(wanted.whole, 10_000 - 100 - ENGINE_BYTES);

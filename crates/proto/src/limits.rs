@@ -67,9 +67,9 @@ limits! {
     /// ones first. If all are in use or were sent to within EXCHANGE_LIFETIME, new requests fail
     /// with `PeersFull`.
     peers: 65_536,
-    /// Requests of this endpoint under way or waiting, all peers together. At it: `RequestsFull`.
+    /// Requests of this endpoint in progress or waiting, all peers together. At the limit: `RequestsFull`.
     requests: 65_536,
-    /// Messages waiting for one peer. At it: `QueueFull`.
+    /// Messages waiting for one peer. At the limit: `QueueFull`.
     queue: 1_024,
     /// Received requests without a response yet. At the limit, CON requests are answered 5.03 and NON
     /// requests dropped.

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_single_peers_never_share_an_id_within_its_lifetime() {
+    fn groups_and_peers_never_share_an_id_within_its_lifetime() {
         let mut groups = GroupIds::starting_at(65_500);
         let mut last = alloc::vec![None; 65_536];
         let mut now = Instant::ZERO;

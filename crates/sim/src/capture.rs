@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_has_lengths_addresses_and_checksums_that_are_right() {
+    fn datagram_has_correct_lengths_addresses_and_checksums() {
         for payload in [&b""[..], b"odd", b"even"] {
             let packet = captured(Content::Datagram(Bytes::from_static(payload))).packet(4);
             assert_eq!(packet.len(), 28 + payload.len());
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_is_decoded_again_and_a_second_connection_has_another_port() {
+    fn segment_round_trips_and_connections_differ_in_port() {
         let segment = Segment {
             seq: 7,
             payload: Bytes::from_static(b"carob"),

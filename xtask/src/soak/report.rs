@@ -35,13 +35,13 @@ pub(super) fn write(soak: &Soak, checks: &[Check]) -> Result<String> {
     let of = |name| count(last, name);
     writeln!(
         text,
-        "# A soak of {minutes} minutes\n\n\
+        "# Soak test of {minutes} minutes\n\n\
         `carob serve` over loopback, all limits at their defaults, and in another process\n\
         ([crates/carob/examples/soak](../crates/carob/examples/soak)) confirmable GETs of `/hello` and PUTs to `/echo` as\n\
-        fast as they are answered, {POSTS} POSTs to `/count` a second, bodies of 5,000 bytes in blocks both ways, separate\n\
+        closed loops, {POSTS} POSTs to `/count` a second, bodies of 5,000 bytes in blocks both ways, separate\n\
         responses from `/slow`, and {OBSERVERS} observers of `/count`, each with a port of its own. That process loses 1 % of\n\
-        all datagrams in each direction between its engines and its sockets, so that nothing stands between the sockets.\n\
-        Every PUT and body is held against its answer, every POST against the sum that its answer tells.\n\
+        all datagrams in each direction between its engines and its sockets, without another process in between.\n\
+        Every PUT and body is compared with its response, every POST with the sum in its response.\n\
         Written by `cargo xtask long soak --minutes {minutes} --seed {seed}`.\n\n\
         ## Verdict\n\n| | | |\n|---|---|---|"
     )?;
@@ -53,8 +53,8 @@ pub(super) fn write(soak: &Soak, checks: &[Check]) -> Result<String> {
     let losses = Losses::of(soak);
     writeln!(
         text,
-        "\nA confirmable message is lost when each of its five copies is, or the answer to it: of a copy\n\
-        1 - (1 - {:.5})(1 - {:.5}), of all {:.2e}. A count fails if one as high comes by chance less than once in a thousand.",
+        "\nAn exchange fails if each of its five transmissions, or the reply to it, is lost: probability of one\n\
+        1 - (1 - {:.5})(1 - {:.5}), of all five {:.2e}. A check fails if a count as high has a probability below 0.001.",
         losses.there,
         losses.back,
         losses.of_exchange()
@@ -65,16 +65,16 @@ pub(super) fn write(soak: &Soak, checks: &[Check]) -> Result<String> {
     let cpu = samples.iter().rfind(|sample| under_load(sample, *minutes));
     writeln!(
         text,
-        "\n## What it was\n\n| | |\n|---|---|\n\
-        | answers a second, over {} samples | lowest {:.0}, median {:.0}, highest {:.0} |\n\
+        "\n## Load\n\n| | |\n|---|---|\n\
+        | responses/s, over {} samples | lowest {:.0}, median {:.0}, highest {:.0} |\n\
         | requests answered | {} |\n\
         | datagrams sent to the server, received from it | {}, {} |\n\
-        | copies sent again by the clients, by the server | {}, {:.0} |\n\
-        | bodies of 5,000 bytes there and back | {} |\n\
+        | retransmissions of the clients, of the server | {}, {:.0} |\n\
+        | bodies of 5,000 bytes in each direction | {} |\n\
         | separate responses | {} |\n\
         | notifications received | {} |\n\
         | notifications sent, of them acknowledged ones (CON) | {:.0}, {:.0} |\n\
-        | observers that asked again because their state had become old | {} |\n\
+        | observers that registered again because their state was stale | {} |\n\
         | the server's share of a core | {:.0} % |\n\
         | the server's memory (RssAnon) at the end of the load, afterwards | {:.1}, {:.1} MiB |",
         rates.len(),
@@ -102,7 +102,7 @@ pub(super) fn write(soak: &Soak, checks: &[Check]) -> Result<String> {
     )?;
     writeln!(
         text,
-        "\n## Tables\n\n| gauge | highest | in the end |\n|---|---|---|"
+        "\n## Tables\n\n| gauge | maximum | at the end |\n|---|---|---|"
     )?;
     for name in GAUGES {
         let values = samples.iter().map(|sample| sample.sum(name, &[]));
@@ -112,7 +112,7 @@ pub(super) fn write(soak: &Soak, checks: &[Check]) -> Result<String> {
     writeln!(
         text,
         "\n## Over time\n\n\
-        | s | answers a second | memory, MiB | CPU, s | remembered messages |\n|---|---|---|---|---|"
+        | s | responses/s | memory, MiB | CPU, s | remembered messages |\n|---|---|---|---|---|"
     )?;
     let step = samples.len().div_ceil(ROWS).max(1);
     let mut before: Option<&Sample> = None;

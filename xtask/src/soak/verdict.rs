@@ -98,7 +98,7 @@ pub(super) fn judge(soak: &Soak) -> Vec<Check> {
     let (line, highest) = memory(soak);
     vec![
         Check {
-            name: "as many datagrams were lost as meant to be",
+            name: "datagram loss as configured",
             seen: format!(
                 "{:.3} % there, {:.3} % back; {} and {} more found a buffer full",
                 injected[0] * 100.0,
@@ -111,24 +111,24 @@ pub(super) fn judge(soak: &Soak) -> Vec<Check> {
                 .all(|share| (share / LOSS - 1.0).abs() < 0.05),
         },
         lost(
-            "no confirmable of the clients was lost, but by chance",
+            "no CON of the clients lost, except by chance",
             of("exchanges_timed_out"),
             of("exchanges"),
         ),
         lost(
-            "no confirmable of the server was lost, but by chance",
+            "no CON of the server lost, except by chance",
             server(&["outcome=\"timed-out\""]),
             server(&[]),
         ),
         Check {
-            name: "every answer was the right one",
+            name: "all responses correct",
             seen: format!("{} answers; wrong: {wrong}", of("answered")),
             holds: none_wrong && of("answered") > 0,
         },
         Check {
             name: "every POST ran once",
             seen: format!(
-                "{posts} sent, {} failed, {} sums told twice; the sum is {}",
+                "{posts} sent, {} failed, {} sums reported twice; the sum is {}",
                 of("posts_failed"),
                 of("told_twice"),
                 sum.map_or("unknown".to_owned(), |sum| sum.to_string())
@@ -141,7 +141,7 @@ pub(super) fn judge(soak: &Soak) -> Vec<Check> {
             holds: gap < STALL_MS,
         },
         Check {
-            name: "no observer was taken off the list or heard of an earlier state",
+            name: "no observer removed, and none received an earlier state",
             seen: format!(
                 "{} taken off, {} earlier states",
                 of("ended"),
@@ -150,7 +150,7 @@ pub(super) fn judge(soak: &Soak) -> Vec<Check> {
             holds: of("backwards") == 0 && of("ended") <= of("exchanges_timed_out"),
         },
         Check {
-            name: "every observer came to know the last state",
+            name: "every observer received the last state",
             seen: format!(
                 "{} at once, {knowing} after {:.0} s, of {}",
                 of("observers_knowing_at_once"),
@@ -160,7 +160,7 @@ pub(super) fn judge(soak: &Soak) -> Vec<Check> {
             holds: knowing == u64::from(OBSERVERS),
         },
         Check {
-            name: "memory kept to the line of the first third",
+            name: "memory within the line of the first third",
             seen: format!(
                 "line {:.1} MiB, highest afterwards {:.1}, in the end {:.1}",
                 mib(line),
@@ -170,7 +170,7 @@ pub(super) fn judge(soak: &Soak) -> Vec<Check> {
             holds: highest.max(soak.after.rss) <= line,
         },
         Check {
-            name: "tables became empty",
+            name: "tables empty after the load",
             seen: match soak.after.left() {
                 None => format!("after {:.0} s", soak.emptying.as_secs_f64()),
                 Some(left) => left,

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_counted_and_fields_modules_and_restricted_ones_are_not() {
+    fn items_count_without_fields_modules_and_restricted_ones() {
         let text = "pub struct A { pub a: u8 }\nimpl A {\n pub const fn f() {}\n pub const C: u8 = 1;\n\
                     pub unsafe fn g() {}\n pub(crate) fn h() {}\n fn i() {}\n}\npub mod m;\npub use m::B;\n\
                     // pub fn j() {}\n#[cfg(test)]\nmod tests {\n pub fn k() {}\n}";

@@ -1,4 +1,5 @@
-//! Abolished names of types and modules, each with the field's term to use.
+//! Abolished names of types and modules, each with the field's term to use, and functions with long
+//! names.
 
 use super::{
     Finding,
@@ -55,6 +56,8 @@ const TYPES: &[(&str, &str)] = &[
     ("Gathered", "`MulticastResponses`"),
     ("Reliable", "`StreamConfig`"),
     ("Memo", "`ExchangeState`"),
+    ("Lasting", "`NonIdempotentEntry`"),
+    ("Telling", "`FanOut`"),
 ];
 
 /// Abolished names of modules, with the name to use.
@@ -80,11 +83,14 @@ const MODULES: &[(&str, &str)] = &[
     ("tally", "`counters`"),
 ];
 
+/// Longest name of a function, tests included.
+const FUNCTION_NAME_MAX: usize = 60;
+
 /// Words that declare a type.
 const TYPE_WORDS: &[&str] = &["struct", "enum", "trait", "type", "union"];
 
 /// Abolished names that may still be declared in each place.
-const ALLOWANCES: &[(&str, usize)] = &[("crates/carob", 4), ("crates/proto", 3)];
+const ALLOWANCES: &[(&str, usize)] = &[];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     check_against(tree, ALLOWANCES)
@@ -97,6 +103,14 @@ fn check_against(tree: &Tree, allowances: &[(&str, usize)]) -> Vec<Finding> {
         let tokens = located_tokens(&code);
         for pair in tokens.windows(2) {
             let (word, name) = (pair[0].text, pair[1].text);
+            if word == "fn" && name.len() > FUNCTION_NAME_MAX {
+                let length = name.len();
+                let message = format!(
+                    "`{name}` has {length} characters, more than {FUNCTION_NAME_MAX}: name the \
+                     condition and the result"
+                );
+                violations.push(Finding::at_line(path, pair[1].line, message));
+            }
             let table = match word {
                 "mod" => MODULES,
                 _ if TYPE_WORDS.contains(&word) => TYPES,
@@ -139,6 +153,13 @@ mod tests {
             assert_eq!(found(&format!("mod {name};")), 2);
             assert_eq!(found(&format!("pub mod {name} {{}}")), 2);
         }
+    }
+
+    #[test]
+    fn function_names_have_a_longest_length() {
+        let named = |length| format!("#[test]\nfn {}() {{}}", "f".repeat(length));
+        assert_eq!(found(&named(FUNCTION_NAME_MAX)), 0);
+        assert_eq!(found(&named(FUNCTION_NAME_MAX + 1)), 2);
     }
 
     #[test]

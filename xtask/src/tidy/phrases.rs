@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn each_phrase_is_written_in_plain_lower_case_words_and_has_a_replacement() {
+    fn phrases_are_lower_case_and_have_replacements() {
         for (phrase, instead, _) in PHRASES {
             assert!(phrase.chars().all(|c| c.is_ascii_lowercase() || c == ' '));
             assert!(!instead.contains(phrase));

@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_site_reaches_is_asked_only_where_its_network_is_named() {
+    fn private_addresses_need_a_rule_for_their_network() {
         for (address, network, larger) in [
             ("10.1.2.3", "10.0.0.0/8", "8.0.0.0/6"),
             ("172.20.0.1", "172.16.0.0/12", "172.0.0.0/8"),

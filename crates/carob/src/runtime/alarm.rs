@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_goes_off_at_the_earliest_time_it_was_set_to_and_not_before() {
+    async fn alarm_expires_at_the_earliest_time_set() {
         for source in [TimeSource::System, TimeSource::Tokio] {
             let clock = Clock::start(source);
             let mut alarm = Alarm::new(clock);
@@ -206,7 +206,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn it_is_a_timer_that_counts_suspensions_and_survives_being_moved() {
+    async fn alarm_counts_suspensions_and_survives_moves() {
         let clock = Clock::start(TimeSource::System);
         let mut alarm = Alarm::new(clock);
         assert!(matches!(alarm.timer, Timer::Boot(_)));

@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_listens_on_the_default_port_of_every_address_unless_told_otherwise() {
+    fn default_bind_is_default_port_of_every_address() {
         let Some(Datagrams::At(Address::Socket(address))) = Server::builder().datagrams else {
             panic!("it is no name");
         };

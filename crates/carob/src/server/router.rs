@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_on_a_path_counts_whatever_its_parameters_are_called() {
+    fn later_route_replaces_one_with_other_parameter_names() {
         let find = router(&["/a/{x}", "/a/{y}", "/{z}/*", "/{w}/*"]);
         assert_eq!(find("/a/1").as_deref(), Some("/a/{y}"));
         assert_eq!(find("/b/1").as_deref(), Some("/{w}/*"));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_who_was_among_the_last_is_still_known_when_many_more_have_come() {
+    fn slow_recent_sources_are_kept_under_many_new_ones() {
         let mut sources = Sources::new(1);
         let to = [127, 0, 0, 7].into();
         for n in 0..3 * PEERS {

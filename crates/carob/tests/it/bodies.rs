@@ -147,7 +147,7 @@ async fn a_failing_source_fails_the_request() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_the_middle_of_a_body_is_an_error_that_says_so() {
+async fn server_lost_during_body_is_a_clear_error() {
     let (server, uri) = start(resources()).await;
     let client = client_with(Config::new().parameters(impatient()));
     let mut reply = limited(client.get(format!("{uri}/large")).send_streaming())
@@ -210,7 +210,7 @@ async fn a_reader_that_stops_early_stops_the_transfer() {
 }
 
 #[tokio::test]
-async fn the_blocks_of_a_streamed_upload_are_one_body_whichever_has_observe() {
+async fn streamed_upload_blocks_are_one_body_despite_observe() {
     let (server, _) = start(resources()).await;
     let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     socket.connect(server.local_address()).await.unwrap();

@@ -161,7 +161,7 @@ async fn what_is_stale_is_validated_and_sent_only_if_it_has_changed() {
 }
 
 #[tokio::test]
-async fn a_request_that_changes_a_resource_makes_what_is_kept_of_it_stale() {
+async fn unsafe_request_invalidates_cached_responses() {
     let seen = Arc::default();
     let (_server, uri) = start(server(&seen)).await;
     let (client, state) = (caching(), format!("{uri}/state"));
@@ -337,7 +337,7 @@ async fn what_an_observation_tells_answers_requests() {
 }
 
 #[tokio::test]
-async fn what_this_client_changes_is_asked_for_until_an_observation_tells_it() {
+async fn own_changes_are_fetched_until_notified() {
     let seen: Arc<Seen> = Arc::default();
     let (_server, uri) = start(server(&seen)).await;
     let (client, uri) = (caching(), format!("{uri}/state"));
@@ -360,7 +360,7 @@ async fn what_this_client_changes_is_asked_for_until_an_observation_tells_it() {
 }
 
 #[tokio::test]
-async fn an_observation_is_begun_without_entity_tags_so_that_others_can_share_it() {
+async fn shareable_observation_is_registered_without_etags() {
     let seen: Arc<Seen> = Arc::default();
     let (server, uri) = start(server(&seen)).await;
     let (client, uri) = (client(), format!("{uri}/state"));

@@ -243,7 +243,7 @@ async fn who_tells_the_state_may_refuse_instead() {
 }
 
 #[tokio::test]
-async fn an_observer_that_has_the_first_state_is_told_the_next_with_its_body() {
+async fn observer_with_current_etag_gets_next_state_with_body() {
     let (state, changes) = (Arc::new(AtomicU64::new(0)), Notifier::new());
     let shown = state.clone();
     let read = move |_: Request| {

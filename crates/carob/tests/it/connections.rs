@@ -125,7 +125,7 @@ async fn every_scheme_reaches_the_same_resources() {
 }
 
 #[tokio::test]
-async fn tokens_of_more_than_8_bytes_go_by_every_transport_that_has_been_found_to_take_them() {
+async fn long_tokens_on_every_supporting_transport() {
     let lengths = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&lengths);
     let client = Config::new()

@@ -108,7 +108,7 @@ async fn the_list_comes_in_the_link_format_only() {
 }
 
 #[tokio::test]
-async fn an_attribute_that_cannot_be_written_is_an_error_that_names_it() {
+async fn invalid_link_attribute_is_named_in_error() {
     let builder = sensors().resource("/a/b", fixed("x").attribute("r t", "y"));
     let error = builder.start().await.unwrap_err();
     assert_eq!(

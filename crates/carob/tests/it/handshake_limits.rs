@@ -67,7 +67,7 @@ fn only_rate(rate: usize, burst: usize) -> SessionLimits {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_a_source_begins_so_many_dtls_handshakes_a_second_and_others_theirs() {
+async fn slow_dtls_handshake_rate_applies_per_source() {
     limited(async {
         for (rate, all) in [(1, false), (0, true)] {
             let settings = Config::new().sessions(only_rate(rate, 10));
@@ -116,7 +116,7 @@ async fn slow_handshakes_of_many_leave_time_to_who_has_a_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_source_begins_so_many_tls_handshakes_a_second_and_others_theirs() {
+async fn tls_handshake_rate_applies_per_source() {
     limited(async {
         for (rate, kept) in [(1, 4), (0, 12)] {
             let authority = Authority::new();
@@ -158,7 +158,7 @@ async fn a_source_begins_so_many_tls_handshakes_a_second_and_others_theirs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_tls_handshakes_of_many_leave_time_to_who_has_a_connection() {
+async fn slow_tls_handshakes_leave_time_to_open_connections() {
     limited(async {
         let authority = Authority::new();
         let mut done_within_share = 0;

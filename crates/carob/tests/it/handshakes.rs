@@ -109,7 +109,7 @@ async fn a_client_offers_coap_and_goes_on_if_it_is_selected() {
 }
 
 #[tokio::test]
-async fn a_client_closes_if_coap_is_not_selected_at_another_port_than_5684() {
+async fn client_without_alpn_at_other_port_than_5684_closes() {
     let error = asked_at("127.0.0.1:0", &[]).await.expect_err("no ALPN");
     assert!(error.report().to_string().contains("ALPN"), "{error}");
 }
@@ -168,7 +168,7 @@ async fn selected(
 }
 
 #[tokio::test]
-async fn our_server_selects_coap_and_refuses_who_offers_something_else() {
+async fn server_selects_alpn_coap_and_refuses_other_protocols() {
     let (_server, address, chain) = serve_tls().await;
     let of = |alpn: &'static [&'static [u8]]| limited(selected(address, &chain, alpn));
     assert_eq!(
@@ -268,7 +268,7 @@ async fn offered(silence: Duration) -> (String, String, Vec<Message>) {
 }
 
 #[tokio::test]
-async fn a_websocket_begins_at_well_known_coap_with_the_subprotocol_coap() {
+async fn websocket_uses_well_known_coap_and_subprotocol() {
     let (path, protocol, messages) = offered(Duration::from_millis(100)).await;
     assert_eq!(
         (path.as_str(), protocol.as_str()),
@@ -318,7 +318,7 @@ async fn a_websocket_without_the_subprotocol_or_elsewhere_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_without_a_server_answers_requests_with_not_implemented() {
+async fn client_without_server_responds_5_01() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
     let client = Client::new().expect("it opens");

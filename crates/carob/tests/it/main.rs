@@ -5,6 +5,7 @@
     reason = "tests measure real time, and stop at the first surprise"
 )]
 
+mod admission;
 mod aggregate;
 mod allocations;
 mod bodies;
@@ -23,7 +24,6 @@ mod methods;
 mod metrics;
 mod negotiation;
 mod observing;
-mod overload;
 mod parameters;
 mod peers;
 mod proxy;

@@ -62,7 +62,7 @@ async fn queries_and_options_arrive() {
 }
 
 #[tokio::test]
-async fn a_slow_answer_comes_separately_and_once_acknowledged_is_not_asked_for_again() {
+async fn slow_response_is_separate_and_not_requested_again() {
     let (_server, uri) = start(resources()).await;
     let sent = Arc::new(AtomicU32::new(0));
     let counted = sent.clone();
@@ -99,7 +99,7 @@ async fn a_ping_is_answered() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_or_not_allowed_or_not_acceptable_is_said_so() {
+async fn missing_disallowed_and_unacceptable_have_their_codes() {
     let (_server, uri) = start(resources()).await;
     let client = client();
     let code = |request: carob::client::RequestBuilder| async {

@@ -136,7 +136,7 @@ async fn the_formats_and_the_largest_size_are_listed() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_format_takes_the_place_of_those_before_it() {
+async fn handler_without_format_replaces_earlier_ones() {
     let resource = fixed("old")
         .get_as(JSON, |_| async { "old" })
         .get(|_| async { "new" });

@@ -211,7 +211,7 @@ async fn requests_that_differ_are_told_what_they_asked_for() {
 }
 
 #[tokio::test]
-async fn changes_faster_than_the_handler_are_skipped_and_the_last_is_told() {
+async fn changes_faster_than_the_handler_keep_the_last_state() {
     limited(async {
         let counter = Counter::default();
         let value = Arc::clone(&counter.value);
@@ -241,7 +241,7 @@ async fn changes_faster_than_the_handler_are_skipped_and_the_last_is_told() {
 }
 
 #[tokio::test]
-async fn dropping_an_observation_takes_it_off_the_list_at_the_next_change() {
+async fn dropped_observation_is_deregistered_at_next_change() {
     limited(async {
         let counter = Counter::confirmable();
         let (server, uri) = counter.serve().await;

@@ -108,7 +108,7 @@ async fn a_controller_of_ones_own_is_asked() {
 }
 
 #[tokio::test]
-async fn requests_to_one_host_keep_to_nstart_and_to_many_hosts_do_not_wait() {
+async fn requests_per_host_obey_nstart_and_hosts_are_independent() {
     let (_server, uri) = start(resources()).await;
     let client = client();
     let began = Instant::now();

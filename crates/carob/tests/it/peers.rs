@@ -77,7 +77,7 @@ async fn a_peer_over_a_connection_has_a_state_without_timers() {
 }
 
 #[tokio::test]
-async fn a_controller_for_a_peer_is_used_over_dtls_whether_or_not_there_is_an_endpoint_yet() {
+async fn peer_controller_applies_to_dtls_before_and_after_start() {
     limited(async {
         let server = serve().await;
         let peer = address(&server, Scheme::Coaps);

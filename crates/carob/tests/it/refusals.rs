@@ -50,7 +50,7 @@ async fn ask(uri: &str, path: &str) -> Result<String, Error> {
 }
 
 #[tokio::test]
-async fn a_refusal_arrives_as_an_error_that_says_what_the_handler_said() {
+async fn refusal_text_of_handler_reaches_client_error() {
     let (_server, uri) = start(server()).await;
     assert_eq!(ask(&uri, "/level?level=7").await.unwrap(), "7");
     for (path, text) in [

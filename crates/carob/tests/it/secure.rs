@@ -125,7 +125,7 @@ async fn a_server_is_trusted_for_its_name_and_its_time_only() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_and_an_unknown_identity_are_refused_at_once_and_alike() {
+async fn wrong_key_and_unknown_identity_are_refused_alike() {
     limited(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         for (identity, secret) in [("device-1", "another"), ("device-9", "secret-1")] {
@@ -156,7 +156,7 @@ async fn without_a_suite_that_both_know_there_is_no_session() {
 }
 
 #[tokio::test]
-async fn a_server_may_have_keys_and_a_certificate_and_a_client_another_for_each_peer() {
+async fn server_with_psk_and_certificate_and_per_peer_client_keys() {
     limited(async {
         let authority = Authority::new();
         let (_both, both) = serve(authority.server().keys(keys())).await;
@@ -185,7 +185,7 @@ async fn a_server_may_have_keys_and_a_certificate_and_a_client_another_for_each_
 }
 
 #[tokio::test]
-async fn a_peer_that_is_not_there_is_told_by_the_network_or_by_silence() {
+async fn absent_peer_is_reported_by_icmp_or_timeout() {
     limited(async {
         let why = device()
             .get(format!("coaps://{}/hello", crate::common::closed_port()))
@@ -233,7 +233,7 @@ async fn what_cannot_be_used_is_named_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn slow_a_handshake_survives_loss_and_duplication_of_every_datagram_in_its_turn() {
+async fn slow_handshake_survives_loss_or_duplication_of_any_datagram() {
     limited(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let authority = Authority::new();
@@ -266,7 +266,7 @@ async fn slow_a_handshake_survives_loss_and_duplication_of_every_datagram_in_its
 }
 
 #[tokio::test]
-async fn the_first_timer_is_the_controllers_and_the_handshake_tells_it_the_round_trip() {
+async fn handshake_uses_controller_timer_and_gives_it_the_rtt() {
     limited(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let delay = Duration::from_millis(60);
@@ -306,7 +306,7 @@ async fn the_first_timer_is_the_controllers_and_the_handshake_tells_it_the_round
 }
 
 #[tokio::test]
-async fn a_client_whose_server_has_forgotten_the_session_makes_another() {
+async fn client_renews_session_that_server_forgot() {
     limited(async {
         let (server, address) = serve(ServerDtls::new().keys(keys())).await;
         let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
@@ -358,7 +358,7 @@ async fn a_client_whose_server_has_forgotten_the_session_makes_another() {
 }
 
 #[tokio::test]
-async fn a_chain_that_dtls_cannot_send_is_refused_when_the_server_is_made() {
+async fn server_with_certificate_chain_for_dtls_is_refused() {
     limited(async {
         let (chain, key) = Authority::new().chain("127.0.0.1");
         let identity = carob::Identity::from_pem(chain.as_bytes(), key.as_bytes()).expect("PEM");
@@ -419,7 +419,7 @@ impl Drop for OpenSsl {
 }
 
 #[tokio::test]
-async fn a_servers_chain_is_read_whole_and_leads_to_the_root_that_is_trusted() {
+async fn whole_server_chain_leads_to_trusted_root() {
     limited(async {
         let (authority, stranger) = (Authority::new(), Authority::new());
         let (chain, key) = authority.by_intermediate("127.0.0.1");

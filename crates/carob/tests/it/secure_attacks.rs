@@ -20,7 +20,7 @@ fn socket() -> UdpSocket {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_show_that_it_is_there_gets_less_than_it_sends_and_leaves_nothing() {
+async fn unvalidated_client_hello_gets_less_and_leaves_no_state() {
     limited(async {
         // Room for one handshake: whatever was kept of a forged hello would take it.
         let limits = SessionLimits::new().handshakes(1);
@@ -161,7 +161,7 @@ fn forgeries() -> Vec<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn in_the_middle_of_a_session_forged_datagrams_change_nothing_on_either_side() {
+async fn forged_datagrams_change_nothing_in_a_session() {
     limited(async {
         let (server, address) = serve(ServerDtls::new().keys(keys())).await;
         let heard = Arc::new(Mutex::new(0));
@@ -200,7 +200,7 @@ async fn in_the_middle_of_a_session_forged_datagrams_change_nothing_on_either_si
 }
 
 #[tokio::test]
-async fn a_hello_from_the_address_of_a_live_session_does_not_end_it_before_it_is_finished() {
+async fn client_hello_keeps_live_session_until_handshake_completes() {
     limited(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let begun = Arc::new(AtomicU64::new(0));
@@ -246,7 +246,7 @@ async fn a_hello_from_the_address_of_a_live_session_does_not_end_it_before_it_is
 }
 
 #[tokio::test]
-async fn a_client_that_has_forgotten_its_session_makes_another_which_takes_its_place() {
+async fn new_session_of_restarted_client_replaces_the_old_one() {
     limited(async {
         let (server, address) = serve(ServerDtls::new().keys(keys())).await;
         let bound = socket();
@@ -283,7 +283,7 @@ async fn a_client_that_has_forgotten_its_session_makes_another_which_takes_its_p
 }
 
 #[tokio::test]
-async fn at_the_limit_the_session_used_longest_ago_makes_room_and_its_client_knows() {
+async fn lru_session_is_closed_with_alert_at_the_limit() {
     limited(async {
         let limits = SessionLimits::new().sessions(2);
         let (_server, address) = serve_with(

@@ -278,7 +278,7 @@ async fn a_resource_may_demand_that_what_changes_it_is_fresh() {
 }
 
 #[tokio::test]
-async fn health_is_told_when_all_handlers_are_busy_and_says_so_by_its_code() {
+async fn health_responds_5_03_when_all_handlers_are_busy() {
     limited(async {
         let builder = resources().health("/health").handlers(1);
         let (server, uri) = start(builder).await;

@@ -34,7 +34,7 @@ async fn next(observation: &mut Observation) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn every_peer_is_answered_executed_once_and_told_whichever_socket_it_comes_to() {
+async fn peers_are_served_once_and_notified_at_every_socket() {
     limited(async {
         let (value, executed) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let changes = Notifier::new();
@@ -101,7 +101,7 @@ async fn a_port_that_is_in_use_is_not_shared_with_who_has_it() {
 }
 
 #[tokio::test]
-async fn requests_of_such_a_server_go_from_another_port_and_are_answered() {
+async fn requests_of_multi_socket_server_use_another_port() {
     limited(async {
         let (server, _) = start(crate::common::resources().sockets(SOCKETS)).await;
         let (_other, uri) = start(crate::common::resources()).await;
@@ -121,7 +121,10 @@ async fn what_cannot_be_shared_is_refused_with_the_reason() {
     for (builder, reason) in [
         (builder().sockets(0), "1 to 256"),
         (builder().sockets(SOCKETS_MAX + 1), "1 to 256"),
-        (builder().sockets(2).socket(given), "instead of passing a socket"),
+        (
+            builder().sockets(2).socket(given),
+            "instead of passing a socket",
+        ),
         (builder().sockets(2).config(budget), "bottleneck group"),
     ] {
         let error = builder.start().await.unwrap_err();

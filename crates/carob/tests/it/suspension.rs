@@ -39,7 +39,7 @@ async fn comes_again(peer: &UdpSocket) -> bool {
 }
 
 #[tokio::test]
-async fn a_device_that_sleeps_past_the_exchange_sends_no_copy_when_it_wakes() {
+async fn no_retransmission_after_suspension_beyond_the_exchange() {
     let client = client_with(Config::new().time_source(TimeSource::Tokio));
     let (peer, request) = asked(&client).await;
     // EXCHANGE_LIFETIME is 247 s: the peer may have forgotten the first copy.
@@ -50,7 +50,7 @@ async fn a_device_that_sleeps_past_the_exchange_sends_no_copy_when_it_wakes() {
 }
 
 #[tokio::test]
-async fn a_device_that_sleeps_within_the_exchange_sends_its_copy_when_it_wakes() {
+async fn retransmission_after_suspension_within_the_exchange() {
     let client = client_with(Config::new().time_source(TimeSource::Tokio));
     let (peer, request) = asked(&client).await;
     // The first timer is 3 s at most.

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_non_notification_takes_a_place_of_nstart_as_long_as_it_counts() {
+    fn non_notification_occupies_nstart_while_counted() {
         let controller = told(10);
         for kind in [Kind::Notification, Kind::Response] {
             assert_eq!(leaves(&controller, 11, kind, true, 1), at(13));

@@ -343,7 +343,7 @@ fn without(file: &str, change: (&str, &str), acts: impl Fn(&[Step]) -> Option<us
 }
 
 #[test]
-fn californium_ages_one_message_late_and_differs_where_an_rto_aged() {
+fn californium_differs_where_rto_aged_one_message_late() {
     // Its first timer is the RTO before ageing, which shows in what is kept afterwards.
     without(
         "californium-cocoa.toml",
@@ -357,7 +357,7 @@ fn californium_ages_one_message_late_and_differs_where_an_rto_aged() {
 }
 
 #[test]
-fn californium_divides_whole_numbers_and_differs_from_the_second_sample_on() {
+fn californium_integer_division_differs_from_second_sample() {
     without(
         "californium-peak-hopper.toml",
         ("change", "real"),

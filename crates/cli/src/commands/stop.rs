@@ -83,7 +83,7 @@ mod tests {
     use crate::failure::Outcome;
 
     #[tokio::test]
-    async fn a_server_that_ends_by_itself_is_a_failure_with_its_reason_and_exit_code_4() {
+    async fn failed_server_exits_with_4_and_its_reason() {
         let mut stop = Stop::listen().expect("signals");
         let closed = async { Err(io::Error::other("the interface is gone")) };
         let failure = stop.asked_while(closed).await.expect_err("it has ended");

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_has_its_place_in_the_stream_and_a_checksum_that_is_right() {
+    fn segment_has_stream_position_and_valid_checksum() {
         let (from, to) = ("192.0.2.1:5683", "198.51.100.7:40000");
         let packet = tcp(from.parse().unwrap(), to.parse().unwrap(), 7, 9, b"odd");
         assert_eq!((packet.len(), packet[9]), (43, TCP));

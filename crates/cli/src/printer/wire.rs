@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_connection_there_is_no_type_and_signals_have_their_own_options() {
+    fn stream_messages_print_no_type_and_signal_options() {
         let csm = [0x50, 0xe1, 0, 0, 0x23, 0x01, 0x04, 0x80, 0x20, 0x51, 7];
         assert_eq!(
             plain(&described(&csm, Scheme::CoapTcp)),

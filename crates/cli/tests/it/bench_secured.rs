@@ -87,7 +87,7 @@ fn is_secured(report: &Value, credential: &str, suite: &str) {
 }
 
 #[test]
-fn slow_requests_are_answered_in_sessions_with_a_key_and_with_a_certificate() {
+fn slow_psk_and_certificate_sessions_carry_requests() {
     let serving = Serving::start();
     for words in [
         "hello --requests 200",
@@ -165,7 +165,7 @@ fn over_a_restart(end: impl FnOnce(&mut Running)) -> Value {
 }
 
 #[test]
-fn slow_a_session_that_the_server_closes_is_over_at_once_and_another_is_made() {
+fn slow_session_closed_by_server_is_renewed_at_once() {
     let report = over_a_restart(|server| {
         // It says goodbye in every session.
         server.interrupt();
@@ -176,7 +176,7 @@ fn slow_a_session_that_the_server_closes_is_over_at_once_and_another_is_made() {
 }
 
 #[test]
-fn slow_a_session_that_the_server_has_lost_is_given_up_when_a_request_has_no_answer() {
+fn slow_session_lost_by_server_ends_at_request_timeout() {
     let report = over_a_restart(|_| {});
     assert_eq!(report["errors"]["timeout"], 2, "one a port: {report}");
 }
@@ -306,7 +306,7 @@ fn run(words: &str) -> Output {
 }
 
 #[test]
-fn slow_a_server_that_does_not_answer_is_given_up_after_the_timeout() {
+fn slow_silent_server_is_given_up_after_the_timeout() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let scratch = Scratch::new();
     let keys = scratch.with("keys.txt", b"device:secret-1\n");
@@ -321,7 +321,10 @@ fn slow_a_server_that_does_not_answer_is_given_up_after_the_timeout() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(4), "{said}");
         // One at once, one after a second.
-        assert!(said.contains("no reply to any of 2 transmissions"), "{said}");
+        assert!(
+            said.contains("no reply to any of 2 transmissions"),
+            "{said}"
+        );
         assert!(began.elapsed() >= Duration::from_millis(1_500), "{said}");
     }
 }
@@ -395,7 +398,7 @@ fn the_table_names_the_transport_and_what_handshakes_cost() {
 }
 
 #[test]
-fn the_help_says_how_to_prove_who_we_are_and_what_handshakes_are() {
+fn help_explains_credentials_and_handshakes() {
     let output = bench("--help");
     let text = String::from_utf8_lossy(&output.stdout);
     for part in ["--psk-identity", "--psk-file", "--ca", "handshake", "coaps"] {

@@ -132,7 +132,7 @@ async fn if_match_lets_only_a_known_state_be_changed() {
 }
 
 #[tokio::test]
-async fn if_none_match_lets_only_what_is_not_there_be_made_block_by_block_too() {
+async fn if_none_match_creates_only_absent_files_also_blockwise() {
     let serving = Serving::start();
     assert_eq!(
         serving.put("note.txt", "no", None).await,
@@ -168,7 +168,7 @@ async fn every_block_of_a_file_has_its_entity_tag() {
 }
 
 #[tokio::test]
-async fn a_known_entity_tag_is_answered_2_03_with_the_tag_and_nothing_else() {
+async fn known_etag_is_answered_2_03_with_etag_only() {
     let serving = Serving::start();
     let known = tag(&send(serving.request(Code::GET, "note.txt")).await);
     let get = |tag: &[u8]| {
@@ -215,7 +215,7 @@ fn serving_by(line: &str, scratch: &Scratch, folder: &std::path::Path) -> (Runni
 }
 
 #[tokio::test]
-async fn a_file_beyond_the_limit_of_file_sizes_is_refused_and_the_server_lives() {
+async fn file_above_rlimit_is_refused_and_server_continues() {
     let scratch = Scratch::new();
     let folder = scratch.folder("served");
     // In blocks of 512 or 1,024 bytes, as the shell has it.

@@ -75,7 +75,7 @@ fn is_served(port: u16) -> bool {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn connections_that_ask_for_much_and_read_nothing_take_no_more_than_unsent_bytes() {
+fn non_reading_connections_stay_within_unsent_bytes() {
     let (scratch, port) = (Scratch::new(), free_port());
     let tcp = format!("127.0.0.1:{port}");
     let server = start(&scratch, "serve", port, &["--tcp", &tcp]);
@@ -117,7 +117,7 @@ fn ask_over_websocket(port: u16, connections: usize) -> Vec<TcpStream> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn connections_over_websocket_take_no_more_than_unsent_bytes_either() {
+fn websocket_connections_stay_within_unsent_bytes() {
     let (scratch, port) = (Scratch::new(), free_port());
     let address = format!("127.0.0.1:{port}");
     let server = start(&scratch, "serve", port, &["--ws", &address]);

@@ -19,7 +19,7 @@ ask coap://192.0.2.10:5700/hello 5684
 "#;
 
 #[test]
-fn other_addresses_of_the_proxys_host_are_asked_only_where_they_are_named() {
+fn other_addresses_of_proxy_host_need_an_explicit_rule() {
     let may = Command::new("unshare")
         .args(["--net", "ip", "link"])
         .output();

@@ -124,7 +124,7 @@ fn figures_are_of_crowds_and_say_so_where_there_is_none() {
 }
 
 #[test]
-fn slow_claims_have_verdicts_that_are_kept_and_others_under_other_readings() {
+fn slow_claims_have_stored_verdicts_by_interpretation() {
     let kept = rows(&["claims", "retrycount", "--part", "clients"]);
     let ids: Vec<&str> = kept
         .iter()

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_table_has_the_ends_of_each_group_and_what_was_eventful() {
+    fn short_table_has_group_ends_and_eventful_rows() {
         let script = script("phase calm\nrtt 1 s x 9\nrtt 1 s to 3 s x 9\nphase end\nfail");
         let (tables, left_out) = events(&script, &runs(&script, &["default"]), false);
         let table = &tables[0];

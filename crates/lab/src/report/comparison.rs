@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn many_seeds_show_boxes_and_a_typical_transfer_of_each_algorithm() {
+    fn many_seeds_give_boxes_and_a_typical_transfer_each() {
         let selection = Selection {
             seeds: Some(3),
             ..Selection::default()
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_of_this_project_are_marked_in_tables_but_not_in_values() {
+    fn project_choices_are_marked_in_tables_only() {
         let selection = Selection {
             seeds: Some(2),
             cell: Some("long-1c-none-2500".to_owned()),

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_have_colours_of_their_own_and_no_flows_are_a_figure_too() {
+    fn flows_have_distinct_colours_and_none_is_a_valid_figure() {
         let mark = Mark {
             at_s: 1.0,
             item: 1,

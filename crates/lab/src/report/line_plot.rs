@@ -344,7 +344,7 @@ mod tests {
     const FEW: [&str; 2] = ["requests=1", "run.algorithms=default,rtt-count"];
 
     #[test]
-    fn one_scenario_has_a_panel_for_each_metric_and_a_line_for_each_algorithm() {
+    fn scenario_has_panel_per_metric_and_line_per_algorithm() {
         with("retrycount/clients", &FEW, |outcome| {
             let (panels, series) = panels(&CLIENTS, outcome, &outcome.rows()).expect("a figure");
             assert_eq!(series, ["default", "rtt-count"]);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_swept_besides_has_panels_and_more_than_that_no_figure() {
+    fn second_swept_setting_has_panels_and_third_no_figure() {
         with("retrycount/service", &FEW, |outcome| {
             let (panels, _) = panels(&CLIENTS, outcome, &outcome.rows()).expect("a figure");
             assert_eq!(panels.len(), 7);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_have_their_loads_in_kilobits_and_a_panel_for_each_topology_and_link() {
+    fn network_loads_in_kilobits_with_panel_per_topology() {
         let set = ["duration=60 s", "run.algorithms=default,cocoa-plus"];
         with("cocoaplus/constant-chain-lossy", &set, |outcome| {
             let (panels, _) = panels(&LOAD, outcome, &outcome.rows()).expect("a figure");

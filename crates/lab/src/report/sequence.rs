@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_has_data_of_one_connection_and_what_was_acknowledged() {
+    fn stream_has_data_and_acks_of_one_connection() {
         let tag = |peer, seq, data, ack| SegmentTag {
             peer,
             seq,

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back_as_they_were_packed_or_with_their_recordings() {
+    fn records_round_trip_with_and_without_recordings() {
         let scenario = long();
         let select = |events| Selection {
             cell: Some("long-4c-none-2500".to_owned()),

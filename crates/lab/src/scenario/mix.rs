@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_named_after_one_algorithm_run_no_other_even_if_asked_to() {
+    fn cells_named_after_an_algorithm_run_only_that_one() {
         let scenario = long(&["mix.first=cocoa-001"]).expect("a valid one");
         let selection = Selection {
             cell: Some("long-1c-low-2500".to_owned()),

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scatter_and_the_sweep_of_service_times_are_of_the_clients_of_one_scenario() {
+    fn scatter_and_service_sweep_reuse_the_clients_scenario() {
         let clients = |set: &str| run("retrycount/clients", "clients-100", &[set]).expect("valid");
         let same = |a: &RunSpec, b: &RunSpec| assert_eq!(format!("{a:?}"), format!("{b:?}"));
         for algorithm in ["default", "rtt-count", "cocoa-v0", "cocoa-03"] {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_time_with_an_algorithm_over_tcp_is_refused_with_the_remedy() {
+    fn service_time_over_tcp_is_refused_with_remedy() {
         let set = ["service=20 ms"];
         let error = run("thesis/short", "short-continuous-10c-none-2500", &set);
         let error = error.expect_err("it has tcp-newreno");

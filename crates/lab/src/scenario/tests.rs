@@ -254,7 +254,7 @@ fn algorithms_over_tcp_have_the_settings_of_their_profile() {
 }
 
 #[test]
-fn bbr_is_reported_with_one_client_and_udp_with_the_smallest_buffer() {
+fn bbr_with_one_client_and_udp_with_smallest_buffer() {
     let scenario = read(LONG, &[]).expect("a valid scenario");
     let cells_of = |n: usize| {
         let algorithm = &scenario.algorithms()[n];
@@ -265,7 +265,7 @@ fn bbr_is_reported_with_one_client_and_udp_with_the_smallest_buffer() {
 }
 
 #[test]
-fn settings_of_tcp_come_from_file_and_command_line_in_that_order() {
+fn tcp_settings_of_command_line_override_the_file() {
     let cell = "long-1c-none-2500";
     let seconds = |set: &[&str]| tcp(set, cell).rto_max.as_micros() / 1_000_000;
     assert_eq!(seconds(&[]), 120);

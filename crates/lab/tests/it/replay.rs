@@ -128,7 +128,7 @@ fn slow_losses_set_the_same_timers_as_in_the_endpoint() {
 }
 
 #[test]
-fn slow_round_trips_beyond_the_timer_set_the_same_timers_as_in_the_endpoint() {
+fn slow_spurious_retransmissions_set_timers_as_in_endpoint() {
     // A delay of 2.5 s, with room for every copy on the way.
     let slow = ["down.delay=2.5 s"];
     for (algorithm, set) in settled() {

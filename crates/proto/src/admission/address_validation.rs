@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_to_be_shown_again_after_a_time_however_often_it_is_used() {
+    fn validation_expires_regardless_of_use() {
         let mut validated = Validated::new(1, 3);
         validated.add(at(0), source(1));
         for seconds in (0..3_600).step_by(60) {

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_size_lets_blocks_be_asked_for_ahead_and_arrive_in_any_order() {
+    fn known_size_permits_pipelined_blocks_in_any_order() {
         let (mut download, mut body) = (Download::new(SIZE, 1_000), Vec::new());
         download
             .accept(block(0, true), None, Some(60), part(0, 16), &mut body)

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_streamed_body_waits_until_it_knows_whether_a_block_is_the_last() {
+    fn streamed_body_waits_for_the_more_flag() {
         let mut upload = Upload::streaming(size(16));
         upload.supply(Bytes::from_static(&[1; 10]), false);
         assert!(upload.is_starved() && upload.block().is_none());

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn bert_counts_in_blocks_of_1024_and_is_read_on_reliable_transports_only() {
+    fn bert_counts_1024_byte_blocks_on_reliable_transports_only() {
         let value = BlockValue::decode_reliable(&[0x3f]).expect("three bytes at most");
         assert_eq!((value.szx, value.more), (BlockSize::BERT, true));
         assert_eq!(value.offset(), 3 * 1024);

@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn inserting_and_removing_before_distant_numbers_keeps_their_values() {
+    fn edits_before_distant_numbers_keep_their_values() {
         // Deltas around the one-byte and two-byte extensions on both sides of the changed option.
         for far in [
             12, 13, 14, 25, 26, 268, 269, 270, 281, 282, 537, 538, 539, 65535,

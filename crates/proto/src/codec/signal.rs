@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_critical_option_is_named_and_an_elective_one_ignored() {
+    fn unknown_critical_signal_option_is_named_elective_ignored() {
         // CSM with Max-Message-Size 1152, elective 8 and critical 9.
         let bytes = [0x50, 0xe1, 0, 0, 0x22, 0x04, 0x80, 0x61, 1];
         let message = MessageView::parse(&bytes).expect("well formed");

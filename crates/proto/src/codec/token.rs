@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_different_length_differ_even_when_padded_bytes_agree() {
+    fn tokens_of_different_length_differ_despite_equal_padding() {
         assert_ne!(Token::new(&[0]), Token::new(&[0, 0]));
         assert_ne!(Token::new(&[0]), Some(Token::EMPTY));
     }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_tell_long_tokens_apart_and_need_no_more_room_than_short_ones() {
+    fn keys_distinguish_long_tokens_in_the_size_of_short_ones() {
         let key = |bytes: &[u8]| TokenKey::of(TokenView(bytes), (1, 2));
         assert!(key(&[7; 9]).is_long() && !key(&[7; 8]).is_long());
         assert_eq!(key(&[7; 9]), key(&[7; 9]));

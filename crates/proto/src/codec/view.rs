@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_payload_is_read_where_messages_may_be_long_but_long_options_are_not() {
+    fn long_payload_is_parsed_and_long_options_are_not() {
         let mut bytes = vec![0; MAX_MESSAGE_LENGTH + 10];
         bytes[..5].copy_from_slice(&[0x50, 2, 0, 0, 0xff]);
         let message = MessageView::parse_long(&bytes).expect("well formed");

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn every_buffer_that_is_too_small_is_refused_and_the_exact_one_suffices() {
+    fn exact_buffer_suffices_and_smaller_ones_are_refused() {
         let value = [7; 300];
         let write = |buffer: &mut [u8]| {
             let token = Token::new(&[1, 2, 3]).expect("fits");

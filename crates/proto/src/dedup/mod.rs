@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn unrepeatable_messages_are_found_when_their_numbers_come_round() {
+    fn non_idempotent_messages_are_found_across_wraparound() {
         let mut d = Dedup::new(1, 4, 4, 64);
         d.non_idempotent_base = (1 << 31) - 2;
         for round in 0..3_u16 {

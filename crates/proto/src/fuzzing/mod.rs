@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn any_options_of_a_request_for_a_proxy_are_refused_or_lead_to_a_uri() {
+    fn any_proxy_options_are_refused_or_give_a_uri() {
         replay("proxy", 3_000, proxy);
     }
 

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn any_one_of_the_values_of_a_list_matches_but_not_a_word_of_a_text() {
+    fn list_attribute_matches_by_word_and_text_does_not() {
         assert_eq!(targets(&["rt=core.s"]), ["/sensors/temp"]);
         assert_eq!(targets(&["rt=core*"]), ["/sensors/temp"]);
         assert_eq!(targets(&["rt=temperature-c core.s"]), ["/sensors/temp"]);

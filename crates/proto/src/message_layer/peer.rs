@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_forgets_the_peer_sent_to_longest_ago_but_not_too_soon() {
+    fn full_table_evicts_lru_peer_after_exchange_lifetime() {
         let mut peers = Peers::new(1, 3, QuotaPolicy::from(&Limits::default()));
         for port in 1..=3 {
             add(&mut peers, u64::from(port), port).expect("there is room");
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_shown_where_it_is_fills_a_part_and_makes_room_first() {
+    fn unvalidated_peers_fill_a_part_and_are_evicted_first() {
         let limits = Limits {
             source_share: 100,
             ..Limits::default()
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn one_source_has_its_share_of_those_that_come_whatever_its_ports() {
+    fn source_quota_ignores_ports() {
         let mut peers = Peers::new(1, 8, QuotaPolicy::from(&Limits::default()));
         let now = Instant::ZERO;
         for port in 1..=4 {

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_waits_for_its_session_and_its_timer_does_not_run_before() {
+    fn request_waits_for_session_without_running_timer() {
         let mut endpoint = secured();
         ask(&mut endpoint, 0);
         ask(&mut endpoint, 1);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_ends_with_its_session_and_what_was_not_waits_for_the_next() {
+    fn sent_messages_end_with_session_and_unsent_ones_wait() {
         let mut endpoint = secured();
         ask(&mut endpoint, 0);
         ask(&mut endpoint, 1);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_in_another_session_is_a_new_request_and_the_old_one_is_answered_to_nobody() {
+    fn duplicate_in_new_session_is_a_new_request() {
         let (mut client, mut server) = (secured(), secured());
         ask(&mut client, 0);
         client.session_opened(at(0), there());
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_was_begun_in_a_session_is_not_gone_on_with_in_another() {
+    fn body_is_not_continued_in_another_session() {
         let mut server = secured();
         let here: SocketAddr = "[::1]:40000".parse().expect("an address");
         server.session_opened(at(0), here);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timers_of_a_flight_are_the_controllers_and_its_round_trip_is_evidence() {
+    fn flight_uses_controller_timers_and_reports_its_rtt() {
         let mut config = Config {
             secured: true,
             ..Config::default()
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn an_observation_goes_stale_once_however_many_blocks_were_in_flight() {
+    fn observation_goes_stale_once_with_blocks_in_flight() {
         let here: SocketAddr = "[::1]:40000".parse().expect("an address");
         let mut config = Config {
             secured: true,

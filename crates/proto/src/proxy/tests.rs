@@ -81,7 +81,7 @@ fn a_proxy_scheme_takes_the_place_of_the_scheme() {
 }
 
 #[test]
-fn what_a_client_asks_a_proxy_for_is_what_the_proxy_is_asked_for() {
+fn options_for_proxy_round_trip_to_the_requested_uri() {
     for text in [
         "coap://example.org/a/b?c",
         "coap://example.org:7000/",

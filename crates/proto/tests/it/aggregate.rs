@@ -165,7 +165,7 @@ fn who_has_much_to_say_keeps_nobody_waiting() {
 }
 
 #[test]
-fn each_prefix_has_a_budget_of_its_own_and_who_has_none_does_not_wait() {
+fn prefixes_have_separate_budgets_and_others_none() {
     let mut crowd = Crowd::new(|config| {
         config.aggregates = vec![
             "10.0.0.0/25".parse().unwrap(),
@@ -200,7 +200,7 @@ fn where_nobody_answers_requests_fail_and_the_next_ones_leave() {
 }
 
 #[test]
-fn a_request_that_is_cancelled_while_its_peer_waits_leaves_nothing_behind() {
+fn cancelled_request_of_waiting_peer_leaves_no_state() {
     let mut crowd = Crowd::new(|config| config.limits.peers = 3);
     crowd.ask(peer(1));
     let now = crowd.now;

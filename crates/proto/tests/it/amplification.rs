@@ -274,7 +274,7 @@ fn a_separate_response_that_nobody_acknowledges() {
 }
 
 #[test]
-fn a_post_with_a_large_response_is_carried_out_and_its_response_cut() {
+fn post_with_large_response_runs_and_response_is_cut() {
     let limited = attack(|target| target.take(victim(), &con(Code::POST, 1, b"\xb1x")));
     assert_eq!(limited.executed, 1);
     assert_eq!(
@@ -413,7 +413,7 @@ fn values_are_not_guessed() {
 }
 
 #[test]
-fn a_handshake_validates_too_and_a_full_table_costs_a_round_trip() {
+fn handshake_validates_and_full_table_costs_a_round_trip() {
     let mut config = Config::default();
     config.limits.validated = 2;
     let mut target = Target::with(config);

@@ -30,7 +30,7 @@ fn blocks(messages: &[&[u8]], number: OptionNumber) -> Vec<Option<(u32, bool, us
 }
 
 #[test]
-fn a_plain_get_is_answered_by_the_first_block_and_the_client_asks_on() {
+fn plain_get_returns_first_block_and_client_continues() {
     let mut net = Net::new(Config::default(), with_blocks(256));
     net.app.resources.insert("big".into(), pattern(600));
     net.send(get("big"));
@@ -123,7 +123,7 @@ fn an_upload_is_cut_and_put_together_once() {
 }
 
 #[test]
-fn the_last_block_of_a_body_is_answered_again_when_its_answer_is_lost() {
+fn lost_reply_to_last_block_is_repeated() {
     // The answer to one is too long to be kept with what may be repeated; that to the other is
     // short, but forgotten, because other requests come meanwhile.
     for code in [Code::FETCH, Code::PUT] {
@@ -156,7 +156,7 @@ fn the_last_block_of_a_body_is_answered_again_when_its_answer_is_lost() {
 }
 
 #[test]
-fn bodies_are_taken_when_there_is_no_room_to_remember_their_last_blocks() {
+fn bodies_complete_without_space_for_duplicate_last_blocks() {
     for limit in [0, 1, 2, 4] {
         let mut server = Config::default();
         server.limits.dedup_non_idempotent = limit;
@@ -225,7 +225,7 @@ fn a_body_too_large_for_the_server_is_refused_with_its_limit() {
 }
 
 #[test]
-fn a_body_too_large_for_the_client_fails_at_once_if_its_size_is_told() {
+fn size2_above_client_limit_fails_at_once() {
     let mut client = Config::default();
     client.limits.download_bytes = 5_000;
     let mut net = Net::new(client, Config::default());
@@ -398,7 +398,7 @@ fn a_streamed_download_waits_for_its_reader() {
 }
 
 #[test]
-fn a_streamed_upload_is_sent_as_it_is_supplied_and_delivered_in_parts() {
+fn streamed_upload_is_sent_and_delivered_in_chunks() {
     let mut net = Net::plain();
     net.server.deliver_by(|request| {
         if path_of(request) == "x" {
@@ -482,7 +482,7 @@ fn a_window_in_bytes_counts_what_the_answers_bring() {
 }
 
 #[test]
-fn a_streamed_download_holds_no_more_behind_a_lost_block_than_its_reader_asked_for() {
+fn streamed_download_buffers_at_most_requested_chunks() {
     let mut net = Net::new(wide(64, u32::MAX), Config::default());
     net.app.resources.insert("x".into(), pattern(1024 * 200));
     net.drop_if = Some(|from_client, bytes| {

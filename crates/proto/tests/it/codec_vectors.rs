@@ -56,7 +56,7 @@ struct Message {
 }
 
 #[test]
-fn messages_parse_to_their_fields_and_are_written_back_identically() {
+fn messages_parse_to_fields_and_round_trip() {
     for vector in load::<Messages>("messages.toml").message {
         let name = &vector.name;
         let wire = bytes(&vector.bytes);

@@ -191,7 +191,7 @@ fn an_exchange_without_loss_is_three_calls() {
 }
 
 #[test]
-fn a_retransmitted_exchange_tells_every_copy_and_what_comes_after_its_end() {
+fn retransmitted_exchange_reports_copies_and_late_replies() {
     let (mut net, seen) = recorded(Advice {
         timeout: millis(15),
         ..Advice::default()
@@ -239,7 +239,7 @@ fn a_separate_response_is_told_after_its_acknowledgement() {
 }
 
 #[test]
-fn a_cancelled_exchange_is_abandoned_and_a_waiting_one_never_begins() {
+fn cancelled_exchange_is_abandoned_and_queued_one_not_begun() {
     let (mut net, seen) = recorded(Advice::default());
     net.server_dead = true;
     let first = net.send(get("x"));
@@ -364,7 +364,7 @@ fn the_cap_cuts_backed_off_timers_only() {
 
 /// Every controller of the registry gets requests answered and observers told, whatever its pace.
 #[test]
-fn with_every_registered_controller_requests_are_answered_and_observers_told() {
+fn every_controller_serves_requests_and_notifications() {
     for entry in carob_cc::registry::entries() {
         let mut config = Config::default();
         config.controller = CongestionControl::Registered(entry);

@@ -36,7 +36,7 @@ fn total(requests: &Requests) -> u64 {
 }
 
 #[test]
-fn requests_are_counted_by_method_and_code_on_the_side_that_answers_them() {
+fn server_counts_requests_by_method_and_code() {
     let mut net = Net::plain();
     net.app.resources.insert("here".into(), "body".into());
     for _ in 0..5 {

@@ -152,7 +152,7 @@ fn a_challenge_is_answered_by_itself_with_the_value_it_gave() {
 }
 
 #[test]
-fn who_challenges_each_time_gets_the_request_three_times_and_not_forever() {
+fn repeated_challenges_end_after_three_requests() {
     let mut strict = Strict::new(Config::default());
     strict.hostile = true;
     strict.ask(put("lock", pattern(10)));
@@ -162,7 +162,7 @@ fn who_challenges_each_time_gets_the_request_three_times_and_not_forever() {
 }
 
 #[test]
-fn bodies_in_blocks_are_challenged_once_for_all_blocks_they_have() {
+fn blockwise_body_is_challenged_once() {
     let mut strict = Strict::new(Config::default());
     // The server puts the body together before it looks whether it is fresh.
     strict.ask(put("lock", pattern(5_000)));
@@ -242,7 +242,7 @@ fn a_value_is_no_good_from_elsewhere_or_made_up() {
 }
 
 #[test]
-fn a_value_that_came_with_another_response_goes_with_the_next_request() {
+fn echo_value_of_any_response_goes_with_next_request() {
     let mut net = Net::plain();
     net.send(get("x"));
     let request = MessageView::parse(net.sent_by_client()[0]).unwrap();
@@ -321,7 +321,7 @@ fn tags(net: &Net) -> Vec<Option<Vec<u8>>> {
 }
 
 #[test]
-fn blocks_of_a_body_that_was_given_up_are_not_put_together_with_those_of_the_next() {
+fn blocks_of_abandoned_body_do_not_mix_with_next_body() {
     let mut net = Net::plain();
     let body = |byte: u8| bytes::Bytes::from(vec![byte; 2_048]);
     // The second block of the first body is held back on its way, and its client gives up.

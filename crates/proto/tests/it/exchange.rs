@@ -94,7 +94,7 @@ fn parameters_of_one_request_do_not_touch_the_next() {
 }
 
 #[test]
-fn a_slow_application_is_acknowledged_first_and_answers_separately() {
+fn slow_application_gets_empty_ack_then_separate_response() {
     let mut net = Net::plain();
     net.app
         .resources
@@ -236,7 +236,7 @@ fn a_ping_that_is_acknowledged_was_answered_too() {
 }
 
 #[test]
-fn a_malformed_confirmable_is_rejected_and_everything_else_ignored() {
+fn malformed_con_is_rejected_and_others_ignored() {
     let mut net = Net::plain();
     let broken = |first: u8| vec![first, 0x01, 0x12, 0x34, 0xff]; // a payload marker, no payload
     net.inject_to_server(&broken(0x40));
@@ -268,7 +268,7 @@ fn a_duplicate_request_is_executed_once_and_answered_alike() {
 }
 
 #[test]
-fn a_duplicate_of_a_request_still_in_work_gets_an_empty_acknowledgement() {
+fn duplicate_of_pending_request_gets_empty_ack() {
     let mut net = Net::plain();
     net.app.delay = seconds(5);
     let request = message(Type::Confirmable, Code::GET, 5, &[1], &[(11, b"n")]);
@@ -332,7 +332,7 @@ fn an_unanswered_non_request_ends_too() {
 }
 
 #[test]
-fn an_option_that_must_be_understood_is_refused_in_a_con_and_ends_a_non() {
+fn unknown_critical_option_is_4_02_in_con_and_drops_non() {
     for (number, code) in [(9, "4.02"), (2049, "4.02"), (35, "5.05"), (39, "5.05")] {
         let mut net = Net::plain();
         let options: &[(u16, &[u8])] = &[(number, b"x")];
@@ -350,7 +350,7 @@ fn an_option_that_must_be_understood_is_refused_in_a_con_and_ends_a_non() {
 }
 
 #[test]
-fn a_critical_option_of_wrong_length_or_repeated_counts_as_unknown() {
+fn critical_option_of_bad_length_or_count_is_unrecognized() {
     let long = [b'x'; 256];
     for options in [
         &[(11, &long[..])][..],
@@ -379,7 +379,7 @@ fn an_elective_option_nobody_knows_is_ignored() {
 }
 
 #[test]
-fn a_response_that_must_be_understood_and_is_not_fails_the_request() {
+fn response_with_unknown_critical_option_fails_request() {
     let mut net = Net::plain();
     net.server_dead = true;
     net.send(get("x"));
@@ -609,7 +609,7 @@ fn tokens_are_unpredictable_and_may_be_absent() {
 }
 
 #[test]
-fn a_request_with_the_application_s_own_block_option_passes_through() {
+fn request_with_block_option_of_application_is_unchanged() {
     let mut net = Net::plain();
     net.app.resources.insert("big".into(), pattern(5_000));
     let mut request = get("big");

@@ -670,7 +670,7 @@ fn refusals_say_when_to_come_back_and_not_the_same_to_all() {
 }
 
 #[test]
-fn a_challenge_costs_an_attacker_at_least_a_third_of_what_it_brings() {
+fn challenge_amplifies_by_three_at_most() {
     // Wherever the limit does not hold, too, as long as its datagram has a token or a path.
     let mut target = Target::new(|limits| limits.incoming = 4);
     let slow = Message {

@@ -58,7 +58,7 @@ fn alone(config: Config) -> Net {
 }
 
 #[test]
-fn a_challenged_request_that_named_a_block_size_is_repeated_with_its_body() {
+fn challenged_request_with_block2_is_repeated_with_its_body() {
     let mut config = Config::default();
     config.negotiate_early = true;
     let mut net = alone(config);
@@ -110,7 +110,7 @@ fn a_streamed_body_with_a_hole_fails_and_does_not_wait_for_ever() {
 
 /// A server that challenged a first copy answers a later one alike, when that value is too old already.
 #[test]
-fn a_challenge_with_a_value_that_is_too_old_is_followed_by_another_that_is_answered_too() {
+fn challenge_for_stale_echo_value_is_answered() {
     let mut net = alone(Config::default());
     net.send(get("x"));
     for value in [&b"from the first copy"[..], b"new"] {
@@ -149,7 +149,7 @@ fn longest_span(late_copies: bool) -> u64 {
 }
 
 #[test]
-fn no_copy_leaves_when_its_receiver_may_have_forgotten_the_first() {
+fn no_retransmission_after_deduplication_lifetime() {
     let lifetime = Config::default().parameters.exchange_lifetime().as_secs();
     let latency = Config::default().parameters.max_latency.as_secs();
     assert!(longest_span(true) > lifetime, "else this shows nothing");
@@ -158,7 +158,7 @@ fn no_copy_leaves_when_its_receiver_may_have_forgotten_the_first() {
 }
 
 #[test]
-fn the_rest_of_a_response_that_is_not_kept_is_no_request_for_the_application() {
+fn block2_of_uncached_response_skips_the_application() {
     let mut net = Net::plain();
     for (id, method) in [Code::POST, Code::PUT, Code::DELETE]
         .into_iter()
@@ -200,7 +200,7 @@ fn answered_with(blocks: &[(u8, bool)]) -> Option<Failure> {
 }
 
 #[test]
-fn a_body_whose_blocks_are_not_those_asked_for_fails_and_does_not_wait_for_ever() {
+fn unrequested_blocks_fail_the_transfer() {
     // The first once more; the first as the last; none but the first, again and again.
     for blocks in [
         &[(0, true), (0, true)][..],
@@ -226,7 +226,7 @@ fn observing(options: &[(OptionNumber, &[u8])], payload: &[u8]) -> (Net, Token) 
 }
 
 #[test]
-fn a_state_in_blocks_that_takes_longer_than_its_max_age_ends_no_observation() {
+fn blockwise_state_slower_than_max_age_keeps_observation() {
     let first = block(0, true);
     let options = [
         (OptionNumber::OBSERVE, &[1][..]),
@@ -249,7 +249,7 @@ fn a_state_in_blocks_that_takes_longer_than_its_max_age_ends_no_observation() {
 }
 
 #[test]
-fn a_challenge_that_comes_after_a_notification_ends_no_observation() {
+fn challenge_after_notification_keeps_observation() {
     let options = [
         (OptionNumber::OBSERVE, &[1][..]),
         (OptionNumber::MAX_AGE, &[1]),

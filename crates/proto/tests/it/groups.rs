@@ -226,7 +226,7 @@ fn get(path: &str) -> Request {
 }
 
 #[test]
-fn every_member_answers_once_at_a_moment_of_its_own_and_the_stream_ends() {
+fn group_members_respond_once_within_leisure() {
     let mut wire = Wire::new(40, &Config::default(), name);
     let began = wire.now;
     let id = wire.multicast(get("name"));
@@ -261,7 +261,7 @@ fn every_member_answers_once_at_a_moment_of_its_own_and_the_stream_ends() {
 }
 
 #[test]
-fn leisure_follows_from_the_size_of_the_group_where_that_is_known() {
+fn leisure_follows_from_known_group_size() {
     let mut config = Config::default();
     // 23 bytes x 100 members at 115 bytes a second: 20 s.
     config.leisure = Leisure::Estimated {
@@ -363,7 +363,7 @@ fn a_copy_of_a_request_is_executed_once() {
 }
 
 #[test]
-fn the_rest_of_a_large_response_is_fetched_from_its_member_alone() {
+fn large_multicast_response_continues_by_unicast() {
     fn answer(n: usize, _: &MessageView<'_>) -> Option<Response> {
         let body = Bytes::from(vec![n as u8; 5_000]);
         let mut response = Response::new(Code::CONTENT);
@@ -398,7 +398,7 @@ fn the_rest_of_a_large_response_is_fetched_from_its_member_alone() {
 }
 
 #[test]
-fn a_member_sends_three_times_the_bytes_at_most_to_a_private_address_too() {
+fn group_member_limits_amplification_on_private_addresses() {
     fn answer(n: usize, _: &MessageView<'_>) -> Option<Response> {
         Some(text(vec![n as u8; 500]))
     }
@@ -436,7 +436,7 @@ fn a_member_sends_a_private_address_all_where_the_limit_is_off() {
 }
 
 #[test]
-fn a_member_that_leaves_in_the_middle_fails_alone_and_the_end_waits_for_it() {
+fn departed_group_member_fails_alone() {
     fn answer(_: usize, message: &MessageView<'_>) -> Option<Response> {
         // The first block, and silence.
         message
@@ -582,7 +582,7 @@ fn what_makes_no_sense_for_a_group_is_refused() {
 }
 
 #[test]
-fn responses_to_one_request_have_a_limit_and_so_have_those_that_wait() {
+fn multicast_and_delayed_responses_are_limited() {
     let mut wire = Wire::new(20, &Config::default(), name);
     wire.client = {
         let mut config = asking();
@@ -609,7 +609,7 @@ fn responses_to_one_request_have_a_limit_and_so_have_those_that_wait() {
 }
 
 #[test]
-fn a_request_that_nobody_wants_any_more_ends_with_all_that_is_fetched_for_it() {
+fn cancelled_multicast_request_ends_its_transfers() {
     fn answer(_: usize, _: &MessageView<'_>) -> Option<Response> {
         let mut response = Response::new(Code::CONTENT);
         response.payload = Payload::Whole(Bytes::from(vec![1; 50_000]));

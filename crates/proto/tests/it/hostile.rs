@@ -92,7 +92,7 @@ fn answers_made_to_fit_but_full_of_nonsense_end_every_request() {
 }
 
 #[test]
-fn requests_made_to_fit_but_full_of_nonsense_are_all_answered_or_refused() {
+fn plausible_random_requests_are_answered_or_refused() {
     let mut net = Net::plain();
     net.app.resources.insert("x".into(), pattern(5_000));
     net.server_dead = true; // its answers are looked at, not delivered

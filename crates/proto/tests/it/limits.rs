@@ -126,7 +126,7 @@ fn a_server_full_of_unanswered_requests_says_so() {
 }
 
 #[test]
-fn a_full_table_of_unrepeatable_requests_answers_unavailable_and_runs_none_twice() {
+fn full_non_idempotent_table_responds_5_03_and_repeats_none() {
     let mut config = Config::default();
     config.limits.dedup_non_idempotent = 3;
     config.limits.source_share = 100;
@@ -290,7 +290,7 @@ fn without_handler(running: usize, of_source: usize, validated: bool) -> Option<
 }
 
 #[test]
-fn handlers_are_limited_in_all_by_source_and_for_unvalidated_addresses() {
+fn handlers_are_limited_in_total_by_source_and_unvalidated() {
     let quota = QuotaPolicy::from(&Config::default().limits).quota(100);
     let busy = Some(Code::SERVICE_UNAVAILABLE);
     assert_eq!(without_handler(0, 0, false), None);

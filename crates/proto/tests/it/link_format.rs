@@ -102,7 +102,7 @@ fn lists_are_read_and_written() {
 }
 
 #[test]
-fn what_is_no_list_is_refused_with_the_place_and_what_was_expected() {
+fn invalid_link_list_error_has_place_and_expectation() {
     for vector in vectors().error {
         let error = Links::new(&vector.text).find_map(Result::err);
         let error = error.unwrap_or_else(|| panic!("{}: {:?}", vector.origin, vector.text));

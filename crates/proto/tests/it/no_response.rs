@@ -173,7 +173,7 @@ fn bodies_in_blocks_and_observations_are_answered() {
 }
 
 #[test]
-fn a_server_answers_a_registration_and_asks_for_the_next_block_all_the_same() {
+fn registrations_and_2_31_are_sent_despite_no_response() {
     let mut net = Net::plain();
     net.observable("y", "state");
     // GET y, Observe 0, No-Response 26.

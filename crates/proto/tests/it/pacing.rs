@@ -110,7 +110,7 @@ fn default_coap_paces_nothing() {
 }
 
 #[test]
-fn a_notification_that_became_con_holds_up_what_else_the_peer_is_sent() {
+fn notification_upgraded_to_con_occupies_nstart() {
     let mut net = observed("cocoa-03");
     for n in 0..7 {
         net.change("light", format!("{n}"), false);

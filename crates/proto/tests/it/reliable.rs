@@ -284,7 +284,7 @@ mod bodies {
     }
 
     #[test]
-    fn a_large_request_whose_peer_says_nothing_goes_in_small_blocks_after_a_while() {
+    fn large_request_without_csm_goes_in_small_blocks_on_timeout() {
         let mut pair = lenient();
         pair.connected = true;
         let now = pair.now;

@@ -191,7 +191,7 @@ mod observing {
     }
 
     #[test]
-    fn a_congested_connection_is_told_the_newest_state_when_there_is_room() {
+    fn congested_connection_receives_newest_state_after_drain() {
         let (mut pair, _) = observed();
         let now = pair.now;
         pair.ends[SERVER].set_congested(now, address(CLIENT), true);
@@ -238,7 +238,7 @@ mod observing {
     }
 
     #[test]
-    fn observers_go_with_their_connection_and_come_back_with_the_next() {
+    fn observers_end_with_connection_and_register_on_the_next() {
         let (mut pair, _) = observed();
         pair.disconnect();
         pair.settle();
@@ -253,7 +253,7 @@ mod observing {
     }
 
     #[test]
-    fn a_large_state_goes_in_one_notification_if_the_observer_takes_it() {
+    fn large_state_fits_one_notification_of_large_message_size() {
         let (mut pair, _) = observed();
         let large = "x".repeat(20_000);
         let response = Response::content(ContentFormat::TEXT_PLAIN, large.clone());

@@ -64,7 +64,7 @@ fn acquaint(net: &mut Net, milliseconds: u64) {
 }
 
 #[test]
-fn the_first_request_to_a_peer_introduces_the_option_and_copies_tell_their_number() {
+fn first_request_has_count_0_and_retransmissions_their_count() {
     let (mut net, _) = alone(CopyTagging::EveryCopy);
     net.send(get("x"));
     net.run_for(seconds(100));
@@ -232,7 +232,7 @@ fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
 }
 
 #[test]
-fn without_a_round_trip_to_compare_with_only_the_last_copy_is_sure() {
+fn without_rtt_only_the_last_copy_is_certain() {
     let (mut net, log) = alone(CopyTagging::EveryCopy);
     net.send(get("x"));
     net.run_for(millis(2_001));
@@ -241,7 +241,7 @@ fn without_a_round_trip_to_compare_with_only_the_last_copy_is_sure() {
 }
 
 #[test]
-fn a_peer_whose_answers_to_one_message_differ_is_believed_from_then_on() {
+fn peer_with_differing_reply_counts_is_trusted() {
     let (mut net, log) = alone(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
     net.send(get("x"));
@@ -281,7 +281,7 @@ fn our_own_server_is_soon_believed() {
 }
 
 #[test]
-fn an_answer_lost_on_its_way_is_made_up_for_by_one_to_the_copy_that_came_next() {
+fn lost_reply_is_replaced_by_reply_to_retransmission() {
     let (mut net, log) = counted(CopyTagging::EveryCopy);
     // The answers to originals never arrive.
     net.drop_if = Some(|from_client, bytes| {
@@ -329,7 +329,7 @@ fn counts_that_cannot_be_are_ignored() {
 }
 
 #[test]
-fn an_empty_acknowledgement_leaves_it_open_and_a_separate_response_has_no_count() {
+fn empty_ack_and_separate_response_have_no_count() {
     let (mut net, log) = alone(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
     net.send(get("x"));
@@ -352,7 +352,7 @@ fn an_empty_acknowledgement_leaves_it_open_and_a_separate_response_has_no_count(
 }
 
 #[test]
-fn a_separate_response_does_not_show_that_a_peer_ignores_the_option() {
+fn separate_response_is_no_evidence_against_support() {
     let (mut net, _) = counted(CopyTagging::EveryCopy);
     net.app.delay = seconds(1);
     net.send(get("x"));
@@ -367,7 +367,7 @@ fn a_separate_response_does_not_show_that_a_peer_ignores_the_option() {
 }
 
 #[test]
-fn a_response_without_a_count_is_to_the_original_if_its_sender_would_count() {
+fn response_without_count_is_to_original_if_peer_counts() {
     let (mut net, log) = alone(CopyTagging::RepeatedCopies);
     net.send(get("x"));
     net.run_for(millis(100));
@@ -387,7 +387,7 @@ fn a_response_without_a_count_is_to_the_original_if_its_sender_would_count() {
 }
 
 #[test]
-fn our_own_server_is_soon_believed_when_only_repeated_copies_count() {
+fn own_server_is_trusted_after_counted_duplicates() {
     let (mut net, log) = counted(CopyTagging::RepeatedCopies);
     net.delay = millis(1_500);
     for _ in 0..3 {
@@ -501,7 +501,7 @@ fn applications_do_not_see_the_echo() {
 }
 
 #[test]
-fn an_option_that_the_application_uses_for_itself_passes_where_nothing_is_counted() {
+fn option_of_application_passes_without_counting() {
     let mut net = Net::plain();
     net.server_dead = true;
     let mut request = get("x");

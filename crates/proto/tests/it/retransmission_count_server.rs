@@ -61,7 +61,7 @@ fn a_piggybacked_response_echoes_the_count_as_it_is() {
 }
 
 #[test]
-fn a_duplicate_is_answered_with_its_own_count_and_not_that_of_the_first_copy() {
+fn reply_to_duplicate_has_the_duplicates_count() {
     // GET is kept in one table, POST in the other.
     for method in [Code::GET, Code::POST] {
         let mut net = served("x", Bytes::from_static(b"state"));
@@ -156,7 +156,7 @@ fn a_value_that_is_too_long_or_comes_twice_is_not_understood() {
 }
 
 #[test]
-fn another_number_can_be_set_and_one_that_cannot_count_switches_it_off() {
+fn option_number_is_configurable_and_invalid_disables_count() {
     for (number, echoed) in [(65_532, true), (0, false), (65_001, false), (28, false)] {
         let mut config = Config::default();
         config.retransmission_count_option = OptionNumber(number);
@@ -222,7 +222,7 @@ fn the_largest_response_has_room_for_the_echo() {
 }
 
 #[test]
-fn a_duplicate_whose_token_counts_is_answered_with_its_own_token() {
+fn duplicate_with_counting_token_is_answered_with_that_token() {
     let mut net = served("x", Bytes::from_static(b"state"));
     let tokens: [&[u8]; 3] = [&[5, 6, 0], &[5, 6, 1], &[5, 6, 0]];
     for token in tokens {
@@ -235,7 +235,7 @@ fn a_duplicate_whose_token_counts_is_answered_with_its_own_token() {
 }
 
 #[test]
-fn another_request_with_the_same_message_id_gets_no_answer_that_it_would_take_for_its_own() {
+fn other_request_with_same_message_id_gets_no_foreign_reply() {
     // A client that was restarted: the token shows that the answer kept is not for it.
     let others: [&[u8]; 4] = [&[5, 9, 1], &[5, 6], &[5, 6, 0, 1], &[]];
     for other in others {

@@ -71,7 +71,7 @@ fn the_last_byte_of_the_token_is_the_number_of_the_copy() {
 }
 
 #[test]
-fn an_answer_is_taken_whichever_copy_it_names_and_matched_where_that_is_sure() {
+fn reply_to_any_copy_is_accepted_and_matched_if_certain() {
     for (copy, expected) in [
         (0, between(0, 2)),
         (1, between(1, 2)),
@@ -146,7 +146,7 @@ fn our_own_server_answers_each_copy_with_its_token() {
 }
 
 #[test]
-fn an_answer_lost_on_its_way_is_made_up_for_by_one_to_the_copy_that_came_next() {
+fn lost_reply_is_replaced_by_reply_to_retransmission() {
     let (mut net, log) = counted(4);
     net.drop_if =
         Some(|from_client, bytes| !from_client && view(bytes).token().as_slice().ends_with(&[0]));
@@ -222,7 +222,7 @@ fn requests_at_once_have_tokens_that_no_copy_of_another_has() {
 }
 
 #[test]
-fn the_token_of_a_separate_response_tells_what_the_empty_acknowledgement_left_open() {
+fn separate_response_token_resolves_the_copy() {
     let (mut net, log) = counted(4);
     // The first copy is lost.
     net.drop_if =
@@ -301,7 +301,7 @@ fn a_registration_keeps_its_token_and_so_do_its_notifications() {
 }
 
 #[test]
-fn what_the_network_quotes_is_known_by_the_token_of_any_copy_sent() {
+fn icmp_quote_matches_token_of_any_transmission() {
     let (mut net, _) = alone(4);
     net.send(get("x"));
     net.run_for(seconds(3));
@@ -352,8 +352,9 @@ fn bodies_cross_a_bad_path_with_every_block_counted() {
         assert_eq!(net.app.resources["y"], pattern(20_000));
         let heard = log.heard();
         let repeated = heard.iter().filter(|heard| heard.copies > 1);
-        let told =
-            |heard: &&crate::net::counting::Heard| matches!(heard.matched, Matched::Exact(_));
+        let told = |heard: &&crate::net::counting::MatchedReply| {
+            matches!(heard.matched, Matched::Exact(_))
+        };
         assert!(repeated.filter(told).count() > 5);
     }
 }

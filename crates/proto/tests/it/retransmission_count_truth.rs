@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::net::counting::{Heard, counting};
+use crate::net::counting::{MatchedReply, counting};
 use crate::net::wire::view;
 use crate::net::{
     Faults, Net, Stream, client_address, get, millis, pattern, post, put, seconds, server_address,
@@ -161,7 +161,7 @@ impl World {
     /// would make the round trip longer than it was. It may name a later one where that has
     /// overtaken the one answered on its way, and its answer was overtaken on the way back; then
     /// the answer that came first is timed from the copy that came first.
-    fn bears_out(&self, heard: &Heard) -> bool {
+    fn bears_out(&self, heard: &MatchedReply) -> bool {
         let (earliest, latest) = match heard.matched {
             Matched::Exact(told) => (told, told),
             Matched::Ambiguous { earliest, latest } => (earliest, latest),
@@ -185,7 +185,12 @@ fn faults() -> impl Strategy<Value = Faults> {
 }
 
 /// Forty exchanges one after the other, most of them with copies that were not needed.
-fn exchanges(how: CopyTagging, server: Server, faults: Faults, seed: u64) -> (World, Vec<Heard>) {
+fn exchanges(
+    how: CopyTagging,
+    server: Server,
+    faults: Faults,
+    seed: u64,
+) -> (World, Vec<MatchedReply>) {
     let (config, log) = counting(how, millis(35), 1);
     let mut world = World::new(config, server, seed);
     for n in 0..40 {
@@ -260,7 +265,7 @@ proptest! {
 
 /// The worth of it: how many answers to repeated requests tell the copy.
 #[test]
-fn most_answers_of_our_own_server_tell_the_copy_and_few_of_one_that_replays() {
+fn own_server_counts_most_replies_and_replaying_ones_few() {
     let faults = Faults {
         loss: 20,
         duplication: 0,
@@ -270,7 +275,7 @@ fn most_answers_of_our_own_server_tell_the_copy_and_few_of_one_that_replays() {
         let (_, heard) = exchanges(how, server, faults, 1);
         let repeated: Vec<_> = heard.iter().filter(|heard| heard.copies > 1).collect();
         assert!(repeated.len() > 20);
-        let exact = |heard: &&&Heard| matches!(heard.matched, Matched::Exact(_));
+        let exact = |heard: &&&MatchedReply| matches!(heard.matched, Matched::Exact(_));
         repeated.iter().filter(exact).count() * 100 / repeated.len()
     };
     for how in COUNTINGS {

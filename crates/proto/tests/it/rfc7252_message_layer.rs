@@ -75,7 +75,7 @@ fn everything_sent_is_of_version_1_and_no_non_is_empty() {
 }
 
 #[test]
-fn a_confirmable_that_cannot_be_processed_is_rejected_by_an_empty_reset_with_its_id() {
+fn unprocessable_con_is_rejected_by_rst_with_its_message_id() {
     let mut net = Net::plain();
     let reserved = [0x20, 0x3f, 0xc5, 0xe1, 0xff].map(Code);
     for (n, code) in reserved.into_iter().enumerate() {
@@ -95,7 +95,7 @@ fn a_confirmable_that_cannot_be_processed_is_rejected_by_an_empty_reset_with_its
 }
 
 #[test]
-fn a_non_confirmable_that_cannot_be_processed_is_silently_ignored() {
+fn unprocessable_non_is_ignored() {
     let mut net = Net::plain();
     for code in [0x20, 0xc5, 0xe1].map(Code) {
         net.inject_to_server(&non(code, 1).bytes());
@@ -154,7 +154,7 @@ fn a_reset_that_is_not_empty_is_ignored() {
 }
 
 #[test]
-fn an_answer_with_another_message_id_or_from_elsewhere_matches_nothing() {
+fn reply_with_other_message_id_or_source_is_unmatched() {
     let (mut net, id, request) = waiting();
     let elsewhere = std::net::SocketAddr::from(([10, 0, 0, 2], 5684));
     for message in [
@@ -195,7 +195,7 @@ fn what_icmp_quotes_is_held_against_the_messages_under_way() {
 }
 
 #[test]
-fn copies_of_a_confirmable_stay_in_the_envelope_of_max_transmit_span() {
+fn con_retransmissions_stay_within_max_transmit_span() {
     for seed in 0..50 {
         let mut net = Net::plain();
         net.client = Endpoint::new(Config::default(), Stream(seed));
@@ -225,7 +225,7 @@ fn an_endpoint_called_late_sends_no_burst_of_copies() {
 }
 
 #[test]
-fn an_endpoint_called_too_late_misses_its_opportunity_to_transmit() {
+fn late_poll_misses_transmission_opportunity() {
     let (mut net, ..) = waiting();
     for (wake, copies) in [(20, 2), (26, 3), (40, 4)] {
         net.now = Instant::ZERO + seconds(wake);
@@ -240,7 +240,7 @@ fn an_endpoint_called_too_late_misses_its_opportunity_to_transmit() {
 }
 
 #[test]
-fn a_request_is_acknowledged_again_after_its_separate_response_was() {
+fn duplicate_request_is_acked_after_its_separate_response() {
     let (mut net, response) = responding();
     let id = view(&response).message_id().0;
     net.inject_to_server(&empty(Type::Acknowledgement, id));
@@ -256,7 +256,7 @@ fn a_request_is_acknowledged_again_after_its_separate_response_was() {
 }
 
 #[test]
-fn a_separate_response_is_repeated_until_it_is_acknowledged_or_reset() {
+fn separate_response_is_retransmitted_until_ack_or_rst() {
     for ending in [Type::Acknowledgement, Type::Reset] {
         let (mut net, response) = responding();
         net.run_for(seconds(4));
@@ -273,7 +273,7 @@ fn a_separate_response_is_repeated_until_it_is_acknowledged_or_reset() {
 }
 
 #[test]
-fn code_and_payload_of_an_acknowledgement_to_a_response_mean_nothing() {
+fn code_and_payload_of_ack_to_response_are_ignored() {
     for code in [Code::CONTENT, Code::NOT_FOUND] {
         let (mut net, response) = responding();
         let id = view(&response).message_id().0;
@@ -305,7 +305,7 @@ fn a_non_is_never_acknowledged_nor_repeated() {
 }
 
 #[test]
-fn a_duplicate_response_is_acknowledged_alike_and_delivered_once() {
+fn duplicate_response_is_acknowledged_and_delivered_once() {
     let (mut net, _, request) = waiting();
     let response = con(Code::CONTENT, 77).token_of(&request).bytes();
     for _ in 0..3 {
@@ -349,7 +349,7 @@ fn a_duplicate_non_request_is_ignored_within_non_lifetime() {
 }
 
 #[test]
-fn messages_to_one_peer_never_share_an_id_within_exchange_lifetime() {
+fn message_ids_to_a_peer_are_unique_in_exchange_lifetime() {
     let mut net = Net::plain();
     let lifetime = net.client.config().parameters.exchange_lifetime();
     for n in 0..200 {
@@ -387,7 +387,7 @@ fn no_more_than_nstart_interactions_are_outstanding() {
 }
 
 #[test]
-fn a_peer_that_does_not_respond_is_sent_no_more_than_probing_rate() {
+fn silent_peer_is_sent_at_most_probing_rate() {
     let mut net = Net::plain();
     net.server_dead = true;
     for _ in 0..500 {
@@ -418,7 +418,7 @@ fn the_default_parameters_are_those_of_the_rfc() {
 }
 
 #[test]
-fn a_full_block_with_usual_options_fits_the_smallest_mtu_of_ipv6() {
+fn full_block_with_common_options_fits_1280_bytes() {
     let mut net = Net::plain();
     net.app
         .resources

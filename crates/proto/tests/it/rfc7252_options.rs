@@ -108,7 +108,7 @@ fn an_unknown_elective_option_is_ignored_on_both_sides() {
 }
 
 #[test]
-fn an_unknown_critical_option_in_a_con_request_is_answered_4_02_and_named() {
+fn unknown_critical_option_in_con_request_is_4_02_with_name() {
     let (net, seen) = answers(&[con(Code::GET, 1).path("x").option(UNKNOWN, b"?")]);
     assert_eq!(seen, ["ACK 4.02"]);
     let text = String::from_utf8(view(net.sent_by_server()[0]).payload().to_vec()).unwrap();
@@ -131,7 +131,7 @@ fn an_unknown_critical_option_in_a_con_response_has_it_reset() {
 }
 
 #[test]
-fn an_unknown_critical_option_in_a_piggybacked_response_has_it_rejected_in_silence() {
+fn unknown_critical_option_in_ack_response_rejects_silently() {
     let mut net = received(RequestConfig::default(), |id| {
         ack(Code::CONTENT, id).option(UNKNOWN, b"?")
     });
@@ -157,7 +157,7 @@ fn an_unknown_critical_option_in_a_non_has_it_rejected() {
 }
 
 #[test]
-fn an_option_the_application_understands_is_let_through_both_ways() {
+fn option_recognized_by_application_passes_both_ways() {
     const OWN: OptionNumber = OptionNumber(UNKNOWN);
     let mut config = Config::default();
     config.understood = &[OWN];
@@ -373,7 +373,7 @@ fn integers_are_sent_short_and_read_with_leading_zeros() {
 }
 
 #[test]
-fn a_method_without_a_payload_is_sent_none_and_any_received_is_ignored() {
+fn payload_of_method_without_payload_is_ignored() {
     for method in [Code::GET, Code::DELETE] {
         let mut client = Endpoint::new(Config::default(), Stream(1));
         let request = Request::new(method).with_payload("no");
@@ -419,7 +419,7 @@ fn a_2_03_has_no_payload_and_any_received_is_ignored() {
 }
 
 #[test]
-fn what_proxies_are_asked_for_is_answered_5_05_whatever_else_is_asked() {
+fn proxy_requests_without_proxy_are_answered_5_05() {
     for (number, value) in [(35, &b"coap://other/y"[..]), (39, b"http")] {
         let asked = |message: Wire| message.path("x").option(number, value);
         let (net, seen) = answers(&[asked(con(Code::GET, 1)), asked(non(Code::GET, 2))]);
@@ -452,7 +452,7 @@ fn at_a_proxy(request: &Wire) -> (Option<String>, Option<OptionNumber>) {
 }
 
 #[test]
-fn a_proxys_application_gets_what_it_may_pass_on_without_understanding_it() {
+fn proxy_application_receives_forwardable_unknown_options() {
     const SAFE: u16 = 65_001;
     let asked = || con(Code::GET, 1).path("x");
     for (number, value) in [(35, &b"coap://other/y"[..]), (39, b"http")] {

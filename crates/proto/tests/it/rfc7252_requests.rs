@@ -73,7 +73,7 @@ fn a_response_is_acknowledged_by_an_empty_message() {
 }
 
 #[test]
-fn once_acknowledged_a_request_is_never_answered_in_an_acknowledgement() {
+fn acknowledged_request_gets_no_piggybacked_response() {
     let mut net = Net::plain();
     net.app.delay = millis(400);
     net.drop_if = Some(|_, _| true);
@@ -92,7 +92,7 @@ fn once_acknowledged_a_request_is_never_answered_in_an_acknowledgement() {
 }
 
 #[test]
-fn a_token_of_any_length_and_content_is_echoed_in_every_kind_of_response() {
+fn token_of_any_value_is_echoed_in_every_response() {
     for token in [
         &[][..],
         &[0],

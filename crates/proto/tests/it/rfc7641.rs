@@ -62,7 +62,7 @@ fn a_registration_is_renewed_with_its_token_and_options() {
 }
 
 #[test]
-fn an_observation_is_given_back_with_its_token_and_options_and_answered_without_observe() {
+fn deregistration_repeats_token_and_options() {
     let (mut net, id) = observed(particular());
     assert!(net.client.stop_observing(net.now, id));
     net.run_for(seconds(1));
@@ -107,7 +107,7 @@ fn a_second_registration_with_the_same_token_replaces_the_first() {
 }
 
 #[test]
-fn every_notification_has_the_token_a_greater_number_and_the_first_format() {
+fn notifications_have_token_rising_number_and_first_format() {
     let mut net = Net::plain();
     net.observable("light", "off");
     let json = ContentFormat::JSON;
@@ -224,7 +224,7 @@ fn unconfirmed_notifications_are_few_between_confirmed_ones() {
 }
 
 #[test]
-fn a_state_whose_notification_was_lost_is_learnt_in_the_end_without_asking() {
+fn state_of_lost_notification_arrives_eventually() {
     let mut net = Net::plain();
     net.observable("light", "off");
     // A client that trusts what it knows for a week, and so never asks.
@@ -241,7 +241,7 @@ fn a_state_whose_notification_was_lost_is_learnt_in_the_end_without_asking() {
 }
 
 #[test]
-fn an_acknowledgement_of_a_notification_counts_whatever_it_carries() {
+fn any_ack_confirms_a_notification() {
     let (mut net, _) = observed(get("light"));
     net.drop_if = Some(|_, _| true);
     net.change("light", "on", true);
@@ -254,7 +254,7 @@ fn an_acknowledgement_of_a_notification_counts_whatever_it_carries() {
 }
 
 #[test]
-fn a_notification_with_an_unknown_token_is_reset_and_others_are_acknowledged() {
+fn notification_with_unknown_token_is_reset() {
     let (mut net, _) = observed(get("light"));
     let registration = net.sent_by_client()[0].to_vec();
     let told = |id, observe: u8| {
@@ -277,7 +277,7 @@ fn a_notification_with_an_unknown_token_is_reset_and_others_are_acknowledged() {
 }
 
 #[test]
-fn a_notification_in_blocks_has_a_tag_and_its_rest_is_asked_for_at_once() {
+fn blockwise_notification_has_etag_and_rest_is_fetched() {
     let mut net = Net::plain();
     net.observable("light", "");
     net.app.resources.insert("light".into(), pattern(100));
@@ -346,7 +346,7 @@ mod pacing {
     }
 
     #[test]
-    fn a_burst_to_one_client_from_several_resources_leaves_every_3_s() {
+    fn burst_of_several_resources_to_one_client_leaves_every_3_s() {
         let mut net = observed_at(paced(), &["0", "0", "0", "0", "0"]);
         let (start, before) = (net.now, net.sent_by_server().len());
         for path in PATHS {
@@ -381,7 +381,7 @@ mod pacing {
     }
 
     #[test]
-    fn a_con_notification_waits_for_a_non_that_counts_and_sets_no_interval() {
+    fn con_notification_waits_for_counted_non() {
         let mut net = observed_at(paced(), &["0", "0", "0"]);
         let (start, before) = (net.now, net.sent_by_server().len());
         net.change("a", "a", false);
@@ -430,7 +430,7 @@ mod pacing {
     }
 
     #[test]
-    fn whoever_leaves_while_its_notification_is_held_back_is_told_no_more() {
+    fn deregistered_observer_loses_its_queued_notification() {
         let mut net = observed_at(paced(), &["0", "0"]);
         net.change("a", "a", false);
         net.change("b", "b", false);

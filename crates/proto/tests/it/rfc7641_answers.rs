@@ -176,7 +176,7 @@ mod tags {
     }
 
     #[test]
-    fn a_registration_with_the_tag_of_the_state_is_answered_2_03_and_told_the_next_whole() {
+    fn registration_with_current_etag_gets_2_03_then_full_state() {
         let mut server = Server::new(Config::default());
         let request = register(1).token(b"1").option(4, &[1]);
         let valid = tagged("off", 1).validated().unwrap();
@@ -219,7 +219,7 @@ mod tags {
     }
 
     #[test]
-    fn a_client_is_told_2_03_for_the_tag_it_named_and_renews_with_it() {
+    fn known_etag_is_notified_2_03_and_used_in_renewal() {
         let mut net = Net::plain();
         net.observable("light", "off");
         let mut request = get("light");
@@ -309,7 +309,7 @@ mod listing {
     use super::*;
 
     #[test]
-    fn who_is_answered_in_another_format_than_others_were_told_does_not_observe() {
+    fn registration_in_another_format_is_not_an_observer() {
         let mut server = Server::new(Config::default());
         let json = Response::content(ContentFormat::JSON, "1");
         server.register(&register(1).token(b"1"), &text("off"));
@@ -335,7 +335,7 @@ mod waiting {
     }
 
     #[test]
-    fn a_state_that_is_to_be_acknowledged_is_even_in_the_place_of_one_that_was_not() {
+    fn confirmable_state_stays_con_when_replacing_a_non() {
         let mut server = Server::new(paced());
         server.register(&register(1), &text("off"));
         server.notify(&text("on"), false);
@@ -347,7 +347,7 @@ mod waiting {
     }
 
     #[test]
-    fn an_observer_is_asked_after_a_day_even_if_something_waits_to_be_told() {
+    fn observer_must_confirm_after_a_day_despite_queued_state() {
         const DAY: u64 = 24 * 3_600;
         let mut server = Server::new(paced());
         server.register(&register(1), &text("off"));
@@ -388,7 +388,7 @@ mod bodies {
     }
 
     #[test]
-    fn a_part_is_told_in_blocks_that_both_its_reader_and_each_observer_take() {
+    fn partial_state_uses_blocks_for_reader_and_observers() {
         let registered = |id, size| {
             let request = register(id).token(&[id as u8]);
             request.block(OptionNumber::BLOCK2, (0, false, size))
@@ -425,7 +425,7 @@ mod bodies {
     }
 
     #[test]
-    fn a_state_that_just_fits_is_told_with_the_longest_number_and_token() {
+    fn state_at_size_limit_fits_longest_observe_and_token() {
         let mut server = Server::new(Config::default());
         // As long as a message can be with a token of one byte and a number of none.
         let mut full = Response::new(Code::CONTENT).with_payload(pattern(1_024));
@@ -480,7 +480,7 @@ mod bodies {
     }
 
     #[test]
-    fn a_query_that_is_read_as_it_is_sent_cannot_be_renewed_and_so_not_observe() {
+    fn streamed_fetch_cannot_observe() {
         let mut net = Net::plain();
         let mut sending = RequestConfig::default();
         sending.observe = true;

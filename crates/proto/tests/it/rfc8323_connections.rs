@@ -25,7 +25,7 @@ mod belonging {
     use super::*;
 
     #[test]
-    fn a_response_goes_over_the_connection_of_its_request_or_nowhere() {
+    fn response_uses_connection_of_its_request_only() {
         let mut lone = introduced();
         lone.hear(&frame(Code::GET, &[1], &[], &[]));
         let ids = lone.requests();
@@ -62,7 +62,7 @@ mod belonging {
     }
 
     #[test]
-    fn a_response_to_nothing_is_ignored_and_one_to_an_earlier_connection_too() {
+    fn unmatched_response_is_ignored() {
         let mut lone = introduced();
         lone.hear(&frame(Code::CONTENT, &[1, 2, 3], &[], b"?"));
         lone.request(Request::new(Code::POST));
@@ -207,7 +207,7 @@ mod observing {
     }
 
     #[test]
-    fn who_has_lost_the_connection_before_being_listed_is_not_listed() {
+    fn observer_of_lost_connection_is_not_registered() {
         let mut lone = introduced();
         let id = asked(&mut lone);
         lone.lose();
@@ -316,7 +316,7 @@ mod observing {
     }
 
     #[test]
-    fn a_notification_that_waits_is_cut_to_what_is_taken_when_it_goes() {
+    fn queued_notification_is_cut_to_size_at_transmission() {
         let mut lone = Lone::new(config(|_| ()));
         lone.hear(&frame(Code::CSM, &[], &[(2, &[0x20, 0x00])], &[]));
         let id = asked(&mut lone);
@@ -390,7 +390,7 @@ mod owing {
     }
 
     #[test]
-    fn a_flood_of_requests_in_one_read_is_taken_and_answered_bit_by_bit() {
+    fn many_requests_in_one_read_are_processed_in_portions() {
         let mut lone = introduced();
         let gets = frame(Code::GET, &[1], &[], &[]).repeat(5_000);
         lone.end.handle_stream(lone.now, address(CLIENT), &gets);
@@ -446,7 +446,7 @@ mod owing {
     }
 
     #[test]
-    fn requests_of_a_congested_connection_wait_once_much_was_written_for_it() {
+    fn requests_of_congested_connection_wait_above_watermark() {
         let (mut end, now) = asked_for_much(1);
         let peer = SocketAddr::from(([192, 0, 2, 1], 40_000));
         end.set_congested(now, peer, true);
@@ -528,7 +528,7 @@ mod owing {
     }
 
     #[test]
-    fn a_peer_that_only_keeps_its_connection_alive_is_released_when_idle() {
+    fn keepalive_only_connection_is_released_when_idle() {
         let mut lone = introduced();
         for _ in 0..40 {
             lone.hear(&[0x00, 0x00]);

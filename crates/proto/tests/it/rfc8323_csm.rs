@@ -29,7 +29,7 @@ fn it_is_the_first_message_on_either_side_and_waits_for_nothing() {
 }
 
 #[test]
-fn a_websocket_begins_with_it_too_and_every_length_field_is_zero() {
+fn websocket_begins_with_csm_and_zero_length_fields() {
     let framed = config(|reliable| reliable.framing = Framing::WebSocket);
     let mut end = Endpoint::new(framed, Draws(1));
     let now = Instant::ZERO;
@@ -53,7 +53,7 @@ fn a_websocket_begins_with_it_too_and_every_length_field_is_zero() {
 }
 
 #[test]
-fn a_request_in_its_place_is_answered_by_an_abort_and_not_processed() {
+fn request_before_csm_is_aborted_and_not_processed() {
     let mut lone = lone();
     lone.hear(&frame(Code::GET, &[1], &[], &[]));
     assert_eq!(
@@ -188,7 +188,7 @@ fn with_the_least_size_everything_sent_still_fits() {
 }
 
 #[test]
-fn a_request_written_for_a_larger_message_waits_for_the_next_connection_to_say_what_it_takes() {
+fn queued_request_waits_for_csm_of_next_connection() {
     let mut lone = lone();
     lone.hear(&sizes(10_000));
     lone.request(Request::new(Code::PUT).with_payload(vec![7; 4_000]));

@@ -95,7 +95,7 @@ mod release {
     use super::*;
 
     #[test]
-    fn it_closes_the_connection_when_all_requests_before_it_are_answered() {
+    fn release_closes_after_earlier_requests_are_answered() {
         let mut lone = introduced();
         lone.hear(&frame(Code::GET, &[1], &[], &[]));
         lone.hear(&frame(Code::RELEASE, &[], &[], b"bye"));
@@ -129,7 +129,7 @@ mod release {
     }
 
     #[test]
-    fn after_ours_requests_of_the_peer_are_served_and_ours_wait_for_the_next_connection() {
+    fn after_own_release_peer_is_served_and_own_requests_wait() {
         let mut lone = introduced();
         lone.end.release(lone.now, Some(address(CLIENT)));
         lone.drain();
@@ -210,7 +210,7 @@ mod abort {
     use super::*;
 
     #[test]
-    fn it_ends_the_connection_and_what_came_with_it_is_not_processed() {
+    fn abort_ends_connection_and_discards_later_messages() {
         let mut lone = introduced();
         let mut bytes = frame(Code::ABORT, &[], &[(2, &[9])], b"why not");
         bytes.extend(frame(Code::GET, &[1], &[], &[]));
@@ -294,7 +294,7 @@ mod health {
     }
 
     #[test]
-    fn requests_with_unknown_methods_reach_the_application_which_answers_them() {
+    fn requests_with_unknown_methods_reach_the_application() {
         let mut lone = introduced();
         lone.hear(&frame(Code(0x1f), &[1], &[], &[]));
         let ids = lone.requests();

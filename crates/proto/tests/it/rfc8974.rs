@@ -96,7 +96,7 @@ fn a_server_echoes_a_token_of_any_length_that_it_takes() {
 }
 
 #[test]
-fn a_token_longer_than_the_server_takes_is_answered_bad_request_and_never_rejected() {
+fn overlong_token_is_answered_4_00_and_never_rst() {
     for (limit, lengths) in [
         (64, vec![65, 268, 269, 270, 1_300, 60_000]),
         (8, vec![9]),
@@ -307,7 +307,7 @@ fn a_confirmable_request_finds_out_and_all_use_long_tokens_then() {
 }
 
 #[test]
-fn a_reset_says_no_and_the_request_goes_again_with_a_short_token() {
+fn rst_denies_support_and_request_repeats_with_short_token() {
     let mut net = to_a_server_by_hand(32);
     net.send(put("x", pattern(10)));
     let first = last(&net);
@@ -351,7 +351,7 @@ fn a_reset_says_no_and_the_request_goes_again_with_a_short_token() {
 }
 
 #[test]
-fn what_was_found_out_to_the_good_is_not_believed_for_ever_either() {
+fn positive_token_support_expires() {
     let mut net = between(32);
     net.send(get("x"));
     net.run_for(seconds(1_801));
@@ -361,7 +361,7 @@ fn what_was_found_out_to_the_good_is_not_believed_for_ever_either() {
 }
 
 #[test]
-fn a_server_that_rejects_the_short_token_too_has_refused_the_request() {
+fn rst_to_short_token_rejects_the_request() {
     let mut net = to_a_server_by_hand(32);
     net.send(get("x"));
     for _ in 0..2 {
@@ -385,7 +385,7 @@ fn a_reset_after_an_acknowledgement_is_not_about_the_token() {
 }
 
 #[test]
-fn a_copy_of_the_trial_is_the_trial_and_a_late_reset_to_it_is_nothing() {
+fn retransmitted_trial_is_the_trial_and_late_rst_is_ignored() {
     let mut net = to_a_server_by_hand(32);
     net.send(get("x"));
     net.run_for(seconds(4));
@@ -446,7 +446,7 @@ fn what_must_not_be_carried_out_twice_is_no_trial() {
 }
 
 #[test]
-fn a_request_of_several_blocks_goes_on_with_the_block_that_was_rejected() {
+fn upload_resumes_at_block_rejected_for_its_token() {
     let mut net = to_a_server_by_hand(32);
     net.send(put("x", pattern(1_500)));
     let trial = last(&net);
@@ -463,7 +463,7 @@ fn a_request_of_several_blocks_goes_on_with_the_block_that_was_rejected() {
 }
 
 #[test]
-fn an_observation_that_is_rejected_registers_with_a_short_token_and_keeps_that() {
+fn rejected_registration_repeats_and_keeps_short_token() {
     let mut net = to_a_server_by_hand(32);
     let mut observe = RequestConfig::default();
     observe.observe = true;
@@ -521,7 +521,7 @@ fn an_observation_lives_with_its_long_token() {
 }
 
 #[test]
-fn every_byte_of_a_long_token_is_random_and_no_other_is_an_answer() {
+fn all_bytes_of_long_token_are_random_and_compared() {
     let mut net = between(64);
     let mut tokens = BTreeSet::new();
     for _ in 0..50 {
@@ -571,7 +571,7 @@ fn tokens_that_count_copies_stay_short() {
 }
 
 #[test]
-fn what_icmp_quotes_of_a_request_with_a_long_token_is_known_again() {
+fn icmp_quote_of_long_token_request_is_matched() {
     let mut net = to_a_server_by_hand(64);
     net.send(get("x"));
     let sent = last(&net);
@@ -645,7 +645,7 @@ proptest! {
 }
 
 #[test]
-fn the_answer_to_the_last_block_is_kept_for_its_copies_however_long_the_token() {
+fn last_block_reply_is_stored_for_duplicates_at_any_token() {
     let mut net = Net::new(Config::default(), token_bytes(300));
     for (number, more) in [(0, true), (1, false)] {
         let block = con(Code::PUT, number as u16).token(&[5; 300]).path("x");

@@ -55,7 +55,7 @@ fn introduced(config: Config) -> Lone {
 }
 
 #[test]
-fn a_csm_says_how_long_tokens_may_be_if_that_is_more_than_8_bytes() {
+fn csm_announces_token_length_above_8_bytes() {
     for (limit, said) in [
         (0, None),
         (8, None),
@@ -72,7 +72,7 @@ fn a_csm_says_how_long_tokens_may_be_if_that_is_more_than_8_bytes() {
 }
 
 #[test]
-fn a_token_as_long_as_said_is_echoed_and_a_longer_one_is_a_format_error() {
+fn token_up_to_announced_length_is_echoed_longer_aborts() {
     for (limit, length, taken) in [
         (64, 64, true),
         (64, 65, false),
@@ -101,7 +101,7 @@ fn a_token_as_long_as_said_is_echoed_and_a_longer_one_is_a_format_error() {
 }
 
 #[test]
-fn who_cannot_take_a_request_now_says_so_and_the_connection_goes_on() {
+fn refused_request_keeps_the_connection() {
     let mut config = token_bytes(64);
     config.limits.incoming = 0;
     let mut lone = introduced(config);
@@ -112,7 +112,7 @@ fn who_cannot_take_a_request_now_says_so_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_client_uses_what_the_newest_csm_says_and_no_more_than_it_wants() {
+fn token_length_follows_newest_csm_up_to_own_setting() {
     let mut lone = Lone::new(wanting(64));
     let mut expected = Vec::new();
     let mut request = |lone: &mut Lone, length: usize| {
@@ -165,7 +165,7 @@ fn both_ends_of_ours_agree_and_bodies_pass_with_long_tokens() {
 }
 
 #[test]
-fn a_request_that_waits_for_another_connection_has_a_token_that_this_one_takes() {
+fn request_queued_for_reconnect_gets_token_of_new_limit() {
     let mut pair = Pair::new(wanting(64), token_bytes(64)).answering_with(|_, _, _| {});
     ask(&mut pair, Request::get());
     ask(&mut pair, Request::get());
@@ -180,7 +180,7 @@ fn a_request_that_waits_for_another_connection_has_a_token_that_this_one_takes()
 }
 
 #[test]
-fn an_observation_that_waits_for_another_connection_goes_with_a_short_token_too() {
+fn queued_registration_uses_short_token_after_reconnect() {
     let mut pair = Pair::new(wanting(64), token_bytes(64)).answering_with(|server, now, id| {
         server.observe(now, id, carob_proto::endpoint::Subject(1));
         server.respond(

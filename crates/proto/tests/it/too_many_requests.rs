@@ -116,7 +116,7 @@ fn a_similar_request_waits_for_max_age_and_others_do_not() {
 }
 
 #[test]
-fn without_max_age_it_is_a_minute_and_an_attacker_cannot_make_it_last() {
+fn default_pause_is_60_s_and_cannot_be_prolonged() {
     let mut pair = Pair::new(Config::default());
     for path in ["plain", "plain", "forever", "forever"] {
         pair.ask(get(path));
@@ -161,7 +161,7 @@ fn a_request_that_waits_can_be_cancelled() {
 }
 
 #[test]
-fn unavailable_is_no_reason_to_wait_and_a_body_in_blocks_waits_from_its_start() {
+fn unavailable_causes_no_pause_and_blockwise_bodies_pause_first() {
     let mut pair = Pair::new(Config::default());
     for _ in 0..2 {
         pair.ask(get("down"));

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_comes_when_the_clock_says_so_and_not_a_microsecond_earlier() {
+    fn deadline_is_due_exactly_at_its_time() {
         let start = Instant::from_micros(5_000_000);
         for ppm in [-200, -7, 0, 3, 200] {
             let clock = HostClock::start(start, ppm);

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc_6298_5_5_doubles_up_to_the_maximum_and_keeps_it_until_a_sample() {
+    fn rfc_6298_5_5_rto_doubles_to_maximum_until_a_sample() {
         let mut e = linux();
         let seen: Vec<u64> = (0..8)
             .map(|_| {

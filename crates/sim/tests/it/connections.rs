@@ -219,7 +219,7 @@ fn what_was_sent_again_for_nothing_is_counted() {
 }
 
 #[test]
-fn a_send_buffer_smaller_than_the_response_holds_the_server_back_and_nothing_is_lost() {
+fn small_send_buffer_blocks_server_without_loss() {
     let tight = TcpSettings {
         send_buffer: 4_096,
         ..TcpSettings::THESIS
@@ -252,7 +252,7 @@ fn several_requests_use_one_connection() {
 }
 
 #[test]
-fn a_client_that_cannot_connect_gives_up_and_one_whose_connection_breaks_connects_anew() {
+fn failed_connect_gives_up_and_lost_connection_reconnects() {
     let mut never = TcpSettings::THESIS;
     (never.syn_retries, never.synack_retries) = (0, 0);
     let failed = (0..40)

@@ -95,7 +95,7 @@ fn seconds(time: Duration) -> f64 {
 }
 
 #[test]
-fn one_client_takes_a_round_trip_an_exchange_whether_it_starts_anew_or_not() {
+fn single_client_takes_one_round_trip_per_exchange() {
     // 88 bytes at 60 and at 30 kbit/s, 615 ms of way, and 15 ms more in each direction.
     let exchange = 0.088 * 8.0 / 60.0 + 0.088 * 8.0 / 30.0 + 0.6 + 0.03;
     for spec in [
@@ -139,7 +139,7 @@ fn who_starts_anew_knows_nothing_and_speaks_from_another_port() {
 }
 
 #[test]
-fn a_client_that_waits_for_its_connection_to_close_pays_a_round_trip_more_for_each() {
+fn waiting_for_close_costs_one_round_trip_per_connection() {
     let completion = |reconnect| {
         let spec = over_tcp(anew(spec(1, "default", "none"), 10, 10, reconnect));
         let flow = &run(&spec).flows[0];
@@ -158,7 +158,7 @@ fn a_client_that_waits_for_its_connection_to_close_pays_a_round_trip_more_for_ea
 }
 
 #[test]
-fn without_errors_what_nobody_needed_is_every_spurious_copy_and_its_answer() {
+fn without_loss_waste_is_spurious_copies_and_replies() {
     let record = run(&spec(200, "default", "none"));
     let spurious: u64 = record.flows.iter().map(|flow| flow.spurious).sum();
     let all: u64 = record.flows.iter().map(|flow| flow.retransmissions).sum();

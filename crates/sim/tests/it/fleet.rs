@@ -42,7 +42,7 @@ fn fleet(seed: u64) -> FleetSpec {
 }
 
 #[test]
-fn slow_two_days_of_loss_duplication_delay_restarts_and_suspensions_break_nothing() {
+fn slow_two_days_of_faults_and_suspensions_keep_invariants() {
     let record = sound(&fleet(1));
     // All of it happened.
     assert!(
@@ -64,7 +64,7 @@ fn slow_tables_of_a_few_entries_break_nothing() {
 }
 
 #[test]
-fn slow_damage_that_nobody_notices_leaves_no_request_without_end_and_no_limit_exceeded() {
+fn slow_undetected_corruption_ends_requests_within_limits() {
     let mut spec = fleet(3);
     spec.damage = Damage::Unnoticed;
     spec.faults.corruption = Probability::ppm(30_000);
@@ -129,7 +129,7 @@ fn slow_every_check_fails_when_it_should() {
 }
 
 #[test]
-fn slow_a_client_whose_clock_stops_while_it_sleeps_may_have_its_request_executed_twice() {
+fn slow_stopped_client_clock_may_execute_a_request_twice() {
     let mut spec = fleet(7);
     (spec.days, spec.gap) = (1, Duration::from_secs(20));
     spec.faults.loss = Probability::ppm(300_000);

@@ -253,7 +253,7 @@ fn smoltcp_reads_headers_of_our_size() {
 }
 
 #[test]
-fn smoltcp_writes_link_local_headers_of_our_size_and_knows_no_context() {
+fn smoltcp_link_local_headers_have_equal_size() {
     for header in headers() {
         let ((from, source), (to, destination)) = (sender(&header), receiver(&header));
         let repr = SixlowpanIphcRepr {
@@ -290,7 +290,7 @@ fn smoltcp_writes_link_local_headers_of_our_size_and_knows_no_context() {
 }
 
 #[test]
-fn the_rpl_option_is_eight_bytes_and_smoltcp_would_save_two_behind_it() {
+fn rpl_option_is_eight_bytes_and_smoltcp_saves_two() {
     let option = Ipv6OptionRepr::Rpl(RplHopByHopRepr {
         down: false,
         rank_error: false,

@@ -133,7 +133,7 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
 }
 
 #[test]
-fn load_beyond_what_a_network_carries_is_dropped_at_its_applications() {
+fn load_above_capacity_is_dropped_at_applications() {
     let [low, high] = [1_000, 20_000].map(|load| checked(&spec(grid(load))));
     let pdr = |record: &MeshRecord| {
         sum(record, |n| n.received) as f64 / sum(record, |n| n.generated) as f64

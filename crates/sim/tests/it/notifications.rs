@@ -161,7 +161,7 @@ fn on_an_ample_link_everything_generated_is_received_once() {
 }
 
 #[test]
-fn registrations_are_not_counted_and_messages_have_the_size_asked_for() {
+fn registrations_are_excluded_and_messages_have_set_size() {
     let mut spec = spec(10, "default", ample(), told());
     spec.record.packets = 10_000;
     let record = run(&spec);
@@ -181,7 +181,7 @@ fn registrations_are_not_counted_and_messages_have_the_size_asked_for() {
 }
 
 #[test]
-fn the_observe_limit_sends_one_in_three_seconds_and_the_queue_drops_the_rest() {
+fn observe_limit_sends_one_per_3_s_and_queue_drops_rest() {
     let record = notifications(&spec(5, "observe-static", ample(), told()));
     for subscriber in &record.subscribers {
         // At 0, 3, ..., 57 s one leaves, and ten wait at the end.
@@ -307,7 +307,7 @@ fn what_is_lost_is_lost_for_a_known_reason() {
 }
 
 #[test]
-fn who_never_acknowledges_a_con_is_taken_off_the_list_and_registers_again() {
+fn observer_with_lost_ack_is_removed_and_reregisters() {
     let told = Notifications {
         duration: seconds(600),
         ..told()

@@ -182,7 +182,7 @@ fn a_copy_whose_request_never_came_costs_as_much_as_a_request() {
 }
 
 #[test]
-fn the_time_of_service_is_drawn_anew_for_each_on_a_stream_of_its_own() {
+fn service_time_is_drawn_per_request_on_its_own_stream() {
     let mut spread = spec(1, 100, SERVICE, 10);
     spread.server.service.low = Duration::ZERO;
     let record = run(&spread);
@@ -242,7 +242,7 @@ fn a_client_stops_after_a_failure_or_makes_the_next_request() {
 }
 
 #[test]
-fn a_service_time_over_connections_and_queues_beyond_all_bounds_are_refused() {
+fn service_time_over_tcp_and_unbounded_queues_are_refused() {
     let mut over_tcp = spec(1, 1, SERVICE, 50);
     over_tcp.transport = Transport::Connections(TcpSettings::THESIS);
     let refused = |spec: &RunSpec| engine::run(spec).expect_err("it is refused");

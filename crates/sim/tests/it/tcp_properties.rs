@@ -178,7 +178,7 @@ fn segments_made_up_from_good_ones_never_panic() {
 }
 
 #[test]
-fn noise_never_panics_and_does_not_break_a_connection_outside_its_window() {
+fn random_segments_outside_window_keep_the_connection() {
     let mut path = Path::connected(&TcpSettings::MODERN);
     let mut chance = Stream::new(9, "noise");
     let (a, b) = (pattern(3_000, 1), pattern(3_000, 2));

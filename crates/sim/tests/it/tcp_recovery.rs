@@ -85,7 +85,7 @@ fn rfc_3042_the_first_two_duplicates_send_new_segments() {
 }
 
 #[test]
-fn rfc_6582_3_2_a_partial_ack_sends_the_next_hole_without_a_timeout() {
+fn rfc_6582_3_2_partial_ack_sends_next_hole() {
     for settings in [rfc(&[]), linux(&[])] {
         let mut path = window_of_16(&settings, &[2, 5, 9], 16);
         path.run_for(ms(3_000));
@@ -174,7 +174,7 @@ fn rfc_6582_4_impatient_lets_the_timer_run_on() {
 }
 
 #[test]
-fn rfc_6582_3_2_duplicates_of_what_was_outstanding_before_a_timeout_start_no_recovery() {
+fn rfc_6582_3_2_dupacks_from_before_timeout_start_no_recovery() {
     // All ACKs are lost until the timeout; go-back-N then sends what the peer has, and each
     // such copy is answered by a duplicate.
     for (careful, expected) in [("true", 0), ("false", 1)] {

@@ -47,7 +47,7 @@ fn rfc_9293_3_5_both_may_open_at_once() {
 }
 
 #[test]
-fn rfc_6298_5_a_syn_is_repeated_after_2_4_8_seconds_and_given_up() {
+fn rfc_6298_5_syn_repeats_after_2_4_8_seconds_then_gives_up() {
     let mut path = Path::new(&linux(&[("syn_retries", "3")]), &linux(&[]), 1);
     path.filter(|_, _, _| Fate::Drop);
     path.connect();
@@ -132,7 +132,7 @@ fn rfc_9293_3_6_closing_takes_a_fin_each_way_and_time_wait() {
 }
 
 #[test]
-fn rfc_9293_3_6_both_may_close_at_once_and_half_closed_is_open_the_other_way() {
+fn rfc_9293_3_6_simultaneous_close_and_half_close() {
     let mut path = Path::connected(&linux(&[]));
     path.close(true);
     path.close(false);
@@ -211,7 +211,7 @@ fn rfc_5681_4_2_one_segment_waits_200_ms_two_do_not() {
 }
 
 #[test]
-fn rfc_5681_4_2_out_of_order_and_hole_filling_segments_are_acknowledged_at_once() {
+fn rfc_5681_4_2_out_of_order_and_hole_filling_acked_at_once() {
     let mut path = Path::connected(&delayed(&[]));
     // The first of three comes 30 ms late.
     path.filter(|segment, forth, number| {
@@ -262,7 +262,7 @@ fn linux_acknowledges_16_segments_at_once_and_then_after_40_ms() {
 }
 
 #[test]
-fn rfc_9293_3_8_6_a_closed_window_is_probed_and_opens_when_data_is_read() {
+fn rfc_9293_3_8_6_zero_window_probe_until_data_is_read() {
     let settings = linux(&[("receive_window", "1024")]);
     let mut path = Path::connected(&settings);
     path.b.reads = false;
@@ -284,7 +284,7 @@ fn rfc_9293_3_8_6_a_closed_window_is_probed_and_opens_when_data_is_read() {
 }
 
 #[test]
-fn rfc_9293_3_7_4_nagle_holds_a_short_segment_while_data_is_outstanding() {
+fn rfc_9293_3_7_4_nagle_holds_short_segment_with_data_out() {
     for (nagle, sent) in [
         ("true", vec![BEGIN, BEGIN + 100]),
         ("false", vec![BEGIN, BEGIN]),

@@ -167,7 +167,7 @@ fn table_11_four_clients_with_low_error_are_within_12_per_cent() {
 }
 
 #[test]
-fn table_9_medium_error_lies_between_the_quartiles_or_within_a_quarter() {
+fn table_9_medium_error_is_within_quartiles_or_a_quarter() {
     let reno = [
         (2_500, 124.164, 152.292, 174.389),
         (14_100, 119.229, 124.035, 174.882),

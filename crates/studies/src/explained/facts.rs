@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_acknowledgment_and_a_stall_are_found_where_they_were() {
+    fn duplicate_ack_and_stall_are_located() {
         let flow = FlowRecord::default();
         let facts = one(&flow, &events(), 1, 0);
         assert_eq!((facts.dropped, facts.lost, facts.lost_back), (0, 1, 1));

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_every_explained_run_names_claims_about_its_cell_and_can_be_made() {
+    fn slow_explained_runs_name_claims_of_their_cell() {
         let ExplainedRuns { seeds, run: runs } = thesis();
         let ids: BTreeSet<&str> = runs.iter().map(|run| run.id.as_str()).collect();
         assert_eq!(ids.len(), runs.len(), "ids are file names");

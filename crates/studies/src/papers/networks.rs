@@ -91,7 +91,7 @@ mod tests {
     use carob_lab::scenario::{Scenario, builtin};
 
     #[test]
-    fn every_mean_belongs_to_a_cell_and_an_algorithm_of_its_scenario() {
+    fn every_mean_has_a_cell_and_algorithm_of_its_scenario() {
         let all = cocoaplus_means();
         assert_eq!(all.len(), 2 * 8 * 3);
         for printed in &all {

@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_every_retransmission_and_every_drop_of_every_flow_is_drawn() {
+    fn slow_every_retransmission_and_drop_is_drawn() {
         let explained = thesis();
         for run in &explained.run {
             let chosen = Chosen::new(run, explained.seeds).expect("possible");

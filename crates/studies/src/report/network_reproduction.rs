@@ -64,7 +64,7 @@ mod tests {
     use crate::papers;
 
     #[test]
-    fn the_report_has_a_section_for_each_table_and_warns_of_old_results() {
+    fn report_has_section_per_table_and_warns_of_stale_results() {
         let study = papers::study("cocoaplus").expect("a study");
         let measured = NetworkRuns::stored();
         let comparisons = networks::compare(&papers::cocoaplus_means(), &measured);

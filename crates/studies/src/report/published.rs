@@ -155,7 +155,7 @@ mod tests {
     use crate::reproduce::{self, thesis_tolerances};
 
     #[test]
-    fn each_printed_table_has_a_figure_with_a_box_for_each_of_its_rows() {
+    fn each_published_table_has_a_figure_with_a_box_per_row() {
         let study = papers::study("thesis").expect("there is one");
         let measured = MeasuredRuns::stored();
         let all = reproduce::compare(&papers::thesis_fct(), &measured.rows, &thesis_tolerances());

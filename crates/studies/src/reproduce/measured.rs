@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_published_value_has_a_bound_and_every_rule_is_of_a_published_row() {
+    fn published_values_have_bounds_and_rules_published_rows() {
         let tolerances = thesis_tolerances();
         let published = papers::thesis_fct();
         for row in &published {

@@ -26,7 +26,7 @@ fn spec(cell: &str, algorithm: &str, set: &[&str]) -> RunSpec {
 }
 
 #[test]
-fn slow_every_configuration_of_the_study_is_a_cell_with_its_link_and_rates() {
+fn slow_study_configurations_are_cells_with_link_and_rates() {
     let configurations = table("gprs_umts_configurations.csv");
     assert_eq!(configurations.len(), 27);
     let links = table("links.csv");
@@ -129,7 +129,7 @@ fn what_cannot_be_told_is_refused_at_its_place() {
 }
 
 #[test]
-fn a_budget_for_all_subscribers_delivers_what_their_controllers_alone_lose() {
+fn bottleneck_group_delivers_more_than_controllers_alone() {
     for (algorithm, without, with) in [
         ("default", 0.05..0.15, 0.98..1.0),
         ("observe-static", 0.45..0.55, 0.99..1.0),

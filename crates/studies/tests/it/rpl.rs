@@ -5,7 +5,7 @@ use carob_studies::calibration::Calibrated;
 const LOAD: &str = include_str!("../../../../papers/rpl/measured_load.csv");
 
 #[test]
-fn baseline_facts_are_of_default_coap_and_have_the_values_of_the_data() {
+fn baseline_facts_of_default_coap_match_the_data() {
     let study = Calibrated::of("rpl").expect("a study");
     let calibration = study.calibration().expect("its files read");
     assert_eq!(calibration.facts.len(), 10);

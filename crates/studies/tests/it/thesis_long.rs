@@ -121,7 +121,7 @@ fn slow_medians_of_200_seeds_are_within_their_bounds_of_print() {
 }
 
 #[test]
-fn slow_the_same_seeds_give_the_same_runs_on_one_thread_and_on_two() {
+fn slow_same_seeds_give_same_runs_on_one_and_two_threads() {
     let hashes = |threads| {
         on_threads(Some(threads), || {
             with_outcome("thesis/long", &[], 2, |outcome| {

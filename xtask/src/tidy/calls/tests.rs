@@ -36,7 +36,7 @@ const ENDPOINT: &str = "mod peer;\nmod client;\npub struct Endpoint;\nimpl Endpo
                         fn route(&mut self) { self.send(); }\n}";
 
 #[test]
-fn a_call_on_self_into_a_higher_layer_is_found_although_nothing_is_imported() {
+fn self_call_into_higher_layer_is_found_without_import() {
     let peer = "use super::Endpoint;\nimpl Endpoint {\nfn send(&mut self) {\nself.route();\n}\n}";
     let found = found(&[("lib.rs", ENDPOINT), ("peer.rs", peer)]);
     assert_eq!(
@@ -64,7 +64,7 @@ fn a_call_downwards_or_within_a_layer_is_fine() {
 }
 
 #[test]
-fn calls_by_type_with_parameters_in_macros_and_as_values_are_found() {
+fn calls_by_generic_type_in_macros_and_as_values_are_found() {
     for call in [
         "Self::route(self)",
         "self.route::<u8>()",
@@ -88,7 +88,7 @@ fn a_method_of_another_type_with_the_same_name_is_no_call() {
 }
 
 #[test]
-fn an_upward_import_is_found_in_a_tree_by_a_path_and_by_an_alias() {
+fn upward_import_is_found_in_tree_by_path_and_by_alias() {
     for text in [
         "use super::{client::{Client, x}, y};",
         "fn f() { crate::client::f(); }",

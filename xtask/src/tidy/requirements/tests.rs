@@ -210,7 +210,7 @@ fn a_finding_names_the_line_of_its_entry() {
 }
 
 #[test]
-fn the_summary_counts_by_rfc_level_and_status_and_is_loud_about_open_ones() {
+fn summary_counts_by_rfc_level_and_status_and_lists_open() {
     let second = GOOD
         .replace("-01", "-02")
         .replace("\"MUST\"", "\"SHOULD\"")

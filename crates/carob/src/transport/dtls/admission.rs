@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_begins_its_burst_and_then_its_rate_and_others_theirs() {
+    fn source_gets_burst_then_rate_independent_of_others() {
         let mut admission = HandshakeAdmission::new(1, &limits(10, 20, 100), 8);
         let begun = |admission: &mut HandshakeAdmission, millis, n| {
             (0..100)
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_long_ago_is_no_more_than_what_may_be_taken_at_once() {
+    fn unused_allowance_is_capped_at_the_burst() {
         let mut admission = HandshakeAdmission::new(1, &limits(0, 1, 25), 8);
         let long = 3_600_000;
         assert!(admission.admits(at(long), source(1)));

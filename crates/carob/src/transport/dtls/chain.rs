@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_after_the_first_are_read_in_any_order_of_fragments() {
+    fn chain_certificates_are_read_in_any_fragment_order() {
         let message = message(&[&[1; 300], &[2; 500], &[3; 40]]);
         let parts = [0..200, 200..201, 201..700, 600..message.len()];
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1], [1, 3, 0, 2]] {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_leaves_no_certificates_and_takes_no_more_than_its_limits() {
+    fn invalid_chain_keeps_no_certificates_within_limits() {
         let mut chain = Chain::default();
         let long = vec![0; MESSAGE_BYTES + 1];
         read(&mut chain, &fragment(&long, 0..10));

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_identity_has_a_key_of_the_usual_length_that_is_derived_and_not_drawn() {
+    fn unknown_identity_has_derived_key_of_common_length() {
         let store = PskStore::from_text("a:123\nb:0x01\nc:xyz").expect("keys");
         let lookup = |secret| Lookup {
             keys: AssertUnwindSafe(store.clone()),

@@ -78,7 +78,7 @@ mod tests {
     };
 
     #[test]
-    fn a_panic_while_a_session_is_set_up_leaves_no_cookie_on_the_thread() {
+    fn panic_during_session_setup_leaves_no_cookie_on_thread() {
         let set_up = || expecting(EXPECTED, || panic!("in the library"));
         std::panic::catch_unwind(set_up).expect_err("it panics");
         let after = CookieHmac.hmac_sha256(&[3; 32], &EXPECTED.random);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_is_set_up_replaces_the_hmac_of_its_cookie_and_no_other() {
+    fn session_setup_replaces_only_the_hmac_of_its_cookie() {
         expecting(EXPECTED, || {
             let cookie = CookieHmac.hmac_sha256(&[3; 32], &EXPECTED.random);
             assert_eq!(cookie.ok(), Some(EXPECTED.cookie));

@@ -8,13 +8,13 @@ use carob::proxy::ProxyLimits;
 use carob::server::{Notifier, Request, get as resource};
 use carob::{CacheLimits, Code, Config, Error, OptionNumber, Proxy, Response, Server};
 
-use super::{Heard, forwarding, get, started};
+use super::{RequestLog, forwarding, get, started};
 use crate::common::{client, limited, resources, start};
 
 #[tokio::test]
 async fn nobody_is_asked_for_others_unless_allowed() {
     limited(async {
-        let heard = Heard::default();
+        let heard = RequestLog::default();
         let hear = heard.clone();
         let tell = move |request: Request| {
             hear.hear(&request);
@@ -110,7 +110,7 @@ fn origin_with_options(lengths: &'static [usize]) -> u16 {
 }
 
 #[tokio::test]
-async fn options_of_an_observed_response_are_as_long_as_may_be_or_longer() {
+async fn observed_response_with_options_at_and_above_the_limit() {
     limited(async {
         // With Observe's 2 bytes and the 14 of their heads, 4,096; and one value that is too long.
         for lengths in [&[1_020; 4][..], &[1_035]] {

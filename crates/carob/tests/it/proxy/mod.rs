@@ -15,9 +15,9 @@ use carob::{Client, Config, OptionNumber, Proxy, Reply, Scheme, Server};
 
 /// What origins were asked.
 #[derive(Clone, Debug, Default)]
-struct Heard(Arc<(AtomicU64, Mutex<Vec<Request>>)>);
+struct RequestLog(Arc<(AtomicU64, Mutex<Vec<Request>>)>);
 
-impl Heard {
+impl RequestLog {
     fn hear(&self, request: &Request) -> u64 {
         self.0.1.lock().unwrap().push(request.clone());
         self.0.0.fetch_add(1, Ordering::Relaxed) + 1

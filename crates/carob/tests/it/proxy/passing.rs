@@ -8,14 +8,14 @@ use carob::{
     Server,
 };
 
-use super::{Heard, forwarding, get, started, understanding, uri_of};
+use super::{RequestLog, forwarding, get, started, understanding, uri_of};
 use crate::common::{
     client, client_with, closed_port, impatient, large, limited, resources, silent_peer, start,
 };
 
 /// An origin that tells what it heard.
-async fn listening() -> (Server, String, Heard) {
-    let heard = Heard::default();
+async fn listening() -> (Server, String, RequestLog) {
+    let heard = RequestLog::default();
     let hear = heard.clone();
     let tell = move |request: Request| {
         let count = hear.hear(&request);
@@ -109,7 +109,7 @@ async fn options_are_passed_on_if_that_is_safe() {
     const UNSAFE: OptionNumber = OptionNumber(65_002);
     const ELECTIVE: OptionNumber = OptionNumber(65_004);
     limited(async {
-        let heard = Heard::default();
+        let heard = RequestLog::default();
         let hear = heard.clone();
         let answer = move |request: Request| {
             hear.hear(&request);

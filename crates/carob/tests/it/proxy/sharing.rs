@@ -8,11 +8,11 @@ use carob::{
     Server, ServerTls,
 };
 
-use super::{Heard, age, forwarding, get, started, uri_of};
+use super::{RequestLog, age, forwarding, get, started, uri_of};
 use crate::common::{client, limited, start};
 
 /// An origin whose one resource counts who asks; its answers are fresh for `seconds`.
-fn counting(heard: &Heard, seconds: u64) -> Resource {
+fn counting(heard: &RequestLog, seconds: u64) -> Resource {
     let hear = heard.clone();
     let read = move |request: Request| {
         let count = hear.hear(&request);
@@ -28,7 +28,7 @@ fn counting(heard: &Heard, seconds: u64) -> Resource {
         .put(|_: Request| async { Code::CHANGED })
 }
 
-async fn origin(heard: &Heard, seconds: u64) -> (Server, String) {
+async fn origin(heard: &RequestLog, seconds: u64) -> (Server, String) {
     let builder = Server::builder().bind("127.0.0.1:0");
     start(builder.fallback(counting(heard, seconds))).await
 }
@@ -36,7 +36,7 @@ async fn origin(heard: &Heard, seconds: u64) -> (Server, String) {
 #[tokio::test]
 async fn max_age_out_of_the_cache_does_not_grow() {
     limited(async {
-        let heard = Heard::default();
+        let heard = RequestLog::default();
         let (_origin, at) = origin(&heard, 30).await;
         let (proxy, uri) = started(forwarding()).await;
         let (one, two) = (client(), client());
@@ -57,7 +57,7 @@ async fn max_age_out_of_the_cache_does_not_grow() {
 #[tokio::test]
 async fn what_is_stale_is_validated_and_who_has_it_is_not_sent_it() {
     limited(async {
-        let heard = Heard::default();
+        let heard = RequestLog::default();
         let (_origin, at) = origin(&heard, 0).await;
         let (_proxy, uri) = started(forwarding()).await;
         let client = client();
@@ -86,7 +86,7 @@ async fn what_is_stale_is_validated_and_who_has_it_is_not_sent_it() {
 #[tokio::test]
 async fn a_change_through_the_proxy_makes_what_it_has_stale() {
     limited(async {
-        let heard = Heard::default();
+        let heard = RequestLog::default();
         let (_origin, at) = origin(&heard, 60).await;
         let (_proxy, uri) = started(forwarding()).await;
         let (one, two) = (client(), client());
@@ -101,7 +101,7 @@ async fn a_change_through_the_proxy_makes_what_it_has_stale() {
 #[tokio::test]
 async fn what_matters_to_the_origin_is_told_apart() {
     limited(async {
-        let heard = Heard::default();
+        let heard = RequestLog::default();
         let (origin, at) = origin(&heard, 60).await;
         let builder = forwarding().allow("localhost".parse().unwrap());
         let (_proxy, uri) = started(builder).await;
@@ -136,7 +136,7 @@ async fn what_is_asked_for_securely_is_not_shared_unless_it_may_be() {
         let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
         let identity = Identity::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
         let tls = ServerTls::new(identity);
-        let heard = Heard::default();
+        let heard = RequestLog::default();
         let (_origin, at) = origin(&heard, 60).await;
         let secured = |tls: &ServerTls| {
             let tls = tls.clone();

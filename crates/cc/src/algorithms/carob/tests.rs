@@ -36,7 +36,7 @@ fn answer(carob: &mut Carob, now: u64, transmission: crate::evidence::Transmissi
 }
 
 #[test]
-fn timers_are_rfc_7252s_before_the_first_sample_and_follow_it_afterwards() {
+fn timers_are_rfc_7252_until_the_first_sample() {
     let mut carob = carob();
     let (timer, transmission) = send(&mut carob, 0, 0);
     assert_eq!(timer.timeout, MS.times(2_000));
@@ -53,7 +53,7 @@ fn timers_are_rfc_7252s_before_the_first_sample_and_follow_it_afterwards() {
 }
 
 #[test]
-fn an_ambiguous_answer_keeps_the_backoff_until_the_next_certain_one() {
+fn ambiguous_reply_keeps_backoff_until_unambiguous_one() {
     let mut carob = carob();
     let (_, first) = send(&mut carob, 0, 0);
     answer(&mut carob, 400, first, 60);
@@ -212,7 +212,7 @@ fn a_request_to_slow_down_halves_the_window() {
 }
 
 #[test]
-fn one_of_eight_notifications_is_confirmed_and_the_others_are_paced() {
+fn every_eighth_notification_is_con_and_others_are_paced() {
     let mut carob = carob();
     let mut confirmed = 0;
     for k in 0..80 {

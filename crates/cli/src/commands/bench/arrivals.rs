@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_arrivals_of_several_threads_interleave_without_drift() {
+    fn constant_arrivals_of_threads_interleave_without_drift() {
         let of = |thread| {
             times(
                 Schedule::new(Arrivals::Constant, 3_000.0, 1, thread, 2),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_the_rate_and_the_spread_of_independent_clients() {
+    fn poisson_arrivals_have_rate_and_variance() {
         let times = times(Schedule::new(Arrivals::Poisson, 1e4, 7, 0, 1), 100_000);
         let gaps: Vec<f64> = times.windows(2).map(|w| (w[1] - w[0]) as f64).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;

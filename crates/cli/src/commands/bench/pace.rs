@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_hands_out_the_intended_times_however_late_it_is_asked() {
+    fn open_loop_returns_intended_times_when_polled_late() {
         let (mut pacer, window) = pacer("--rate 10/s --warm-up 0s --duration 1s --timeout 5s");
         let now = at(SECOND / 4);
         let mut due = Vec::new();

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_port_comes_twice_in_a_turn_and_the_second_turn_is_said_to_be_early() {
+    fn ports_repeat_once_per_cycle_and_early_cycle_is_reported() {
         let ports = SourcePorts::starting_at(RANGE.end - 1, Duration::from_secs(247));
         let mut turn: Vec<u16> = RANGE.map(|_| ports.next()).collect();
         assert_eq!(turn[..2], [RANGE.end - 1, RANGE.start]);

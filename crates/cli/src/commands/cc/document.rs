@@ -19,14 +19,14 @@ of the lab with `--set cc.CONSTANT=VALUE`. Where sources disagree, each interpre
 share a mechanism are a family. `cocoa` is another name of `cocoa-03`. State, rules and sources of each: [algorithms.md](algorithms.md). The figure is made by
 `carob cc trace --demo`.
 
-What they cost in memory, flash and time: [controller-costs.md](controller-costs.md). All of them on one link, medians of
+Cost in memory, flash and time: [controller-costs.md](controller-costs.md). Medians of
 200 transfers at four error rates: [all-controllers.txt](../crates/lab/results/all-controllers.txt) (`cargo xtask long
 all-controllers`). There the answers just fit the link's packets; with the retransmission-count option (`fasor-option`,
 `pcocoa`, `rtt-count` once something is repeated) they cross in two fragments, of which either can be lost.
 ";
 
 const FIGURE: &str = "\
-![Timers of those that differ most, on one story of round trips, losses and pauses](timers.svg)";
+![Timers of the controllers that differ most, for one script of round trips, losses and pauses](timers.svg)";
 
 /// Prints the document.
 pub(super) fn run() -> Outcome {
@@ -37,7 +37,7 @@ pub(super) fn run() -> Outcome {
 }
 
 fn text(all: &[Entry]) -> String {
-    let mut text = format!("{HEADING}\n| controller | what it is | suggests |\n|---|---|---|\n");
+    let mut text = format!("{HEADING}\n| controller | description | suggests |\n|---|---|---|\n");
     for entry in all {
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_of_different_settings_have_different_names_of_bounded_length() {
+    fn report_names_differ_by_settings_in_bounded_length() {
         let name = |set: &[&str]| {
             let set: Vec<String> = set.iter().map(|&typed| typed.to_owned()).collect();
             let name = report_name("carob/default", None, &set);

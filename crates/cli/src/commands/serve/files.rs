@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_reads_one_state_to_its_end_while_the_file_is_replaced() {
+    fn transfer_reads_one_state_while_file_is_replaced() {
         served("carob-files-held", |client, uri| async move {
             let uri = format!("{uri}/large");
             let put = |fill: u8| client.put(&uri).body(vec![fill; 100_000]);

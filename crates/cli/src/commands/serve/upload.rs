@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_on_the_disk_before_it_takes_its_place_and_the_folder_after() {
+    fn file_is_synchronized_before_rename_and_folder_after() {
         let root = tree("carob-upload-sync");
         let path = root.join("sub/file");
         let synced = Arc::new(Mutex::new(Vec::new()));
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_through_does_not_take_its_place() {
+    fn file_that_fails_to_synchronize_is_not_renamed() {
         let root = tree("carob-upload-sync-fails");
         let store = Store {
             sync: Box::new(|_| Err(Errno::EIO.into())),
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn uploads_of_an_earlier_run_are_removed_and_those_of_another_server_stay() {
+    fn stale_uploads_are_removed_and_other_servers_kept() {
         let root = tree("carob-upload-left");
         for left in [".carob-upload-1-0", "sub/.carob-upload-00ff"] {
             fs::write(root.join(left), "x").unwrap();

@@ -258,7 +258,7 @@ fn a_closed_port_ends_the_run_after_the_timeout_with_the_count() {
 }
 
 #[test]
-fn slow_a_silent_server_ends_the_run_after_the_timeout_with_the_count() {
+fn slow_silent_server_ends_run_after_timeout_with_count() {
     let silent = Responder::start(|_| vec![]);
     let began = Instant::now();
     for words in [
@@ -468,7 +468,7 @@ fn ctrl_c_prints_what_was_measured_so_far() {
 }
 
 #[test]
-fn the_distribution_and_the_servers_cpu_time_are_there_when_asked_for() {
+fn distribution_and_server_cpu_time_on_request() {
     let scratch = Scratch::new();
     let file = scratch.file("latency.hgrm");
     let Serving { uri, .. } = &Serving::start();

@@ -106,7 +106,7 @@ earlier one was about to be answered.
 }
 
 #[test]
-fn a_seed_is_the_same_for_every_controller_and_settings_change_them() {
+fn seed_draws_equally_for_controllers_and_settings_apply() {
     let with = |arguments: &[&str]| trace("lost 4, rtt 1 s x 3", arguments).quiet().to_owned();
     let seven = with(&["-a", "default,observe-static", "--seed", "7"]);
     assert_eq!(

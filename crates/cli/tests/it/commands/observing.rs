@@ -99,7 +99,7 @@ fn programs_read_each_event_as_an_object() {
 }
 
 #[test]
-fn a_resource_that_cannot_be_observed_is_shown_and_said_to_be_one() {
+fn unobservable_resource_is_printed_and_reported() {
     let server = Server::start();
     let hello = server.path("hello");
     let ran = carob(&["observe", &hello]);

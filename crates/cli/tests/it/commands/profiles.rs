@@ -14,7 +14,7 @@ fn first_timer(server: &Server, arguments: &[&str]) -> f64 {
 }
 
 #[test]
-fn the_list_has_a_line_for_each_profile_and_an_explanation_a_reason_for_each_value() {
+fn list_has_line_per_profile_and_show_a_reason_per_value() {
     let ran = carob(&["profiles"]);
     let text = ran.quiet();
     let all: Value = serde_json::from_str(carob(&["profiles", "--json"]).quiet()).unwrap();

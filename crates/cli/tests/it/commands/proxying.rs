@@ -38,7 +38,7 @@ fn a_forward_proxy_asks_whom_it_may() {
 }
 
 #[test]
-fn a_reverse_proxy_leads_to_its_origins_each_side_with_its_own_settings() {
+fn reverse_proxy_uses_separate_settings_for_each_side() {
     let server = Server::with(&["--tcp", "127.0.0.1:0"]);
     let over_tcp = format!("/t={}", server.over("coap+tcp", ""));
     let over_udp = format!("/u={}", server.uri);
@@ -100,7 +100,7 @@ fn slow_both_sides_may_be_secured_by_keys() {
 }
 
 #[test]
-fn a_proxy_with_nothing_to_pass_on_or_nonsense_says_what_it_needs() {
+fn proxy_without_routes_or_with_bad_ones_names_the_remedy() {
     let nothing = carob(&["proxy", "--bind", "127.0.0.1:0"]);
     assert!(nothing.refused(2).contains("--allow"), "{nothing:?}");
     for (option, wrong, says) in [

@@ -41,7 +41,7 @@ fn every_method_with_a_body_is_answered_what_it_sent() {
 }
 
 #[test]
-fn a_body_may_come_from_stdin_or_from_a_file_whose_name_tells_its_format() {
+fn body_from_stdin_or_from_file_with_format_by_extension() {
     let (server, scratch) = (Server::start(), Scratch::new());
     let echo = server.path("echo");
     let piped = carob_reading(&["post", &echo, "-"], b"piped");
@@ -173,7 +173,7 @@ fn conditions_are_kept() {
 }
 
 #[test]
-fn several_uris_are_answered_one_after_the_other_and_the_worst_counts() {
+fn several_uris_run_in_order_and_worst_exit_code_wins() {
     let server = Server::start();
     let [hello, missing, count] = ["hello", "missing", "count"].map(|path| server.path(path));
     let ran = carob(&["get", &hello, &count]);
@@ -328,7 +328,7 @@ fn what_was_created_is_told_with_its_code() {
 }
 
 #[test]
-fn slow_who_wants_no_response_is_done_when_the_request_has_arrived() {
+fn slow_no_response_request_ends_with_its_ack() {
     let server = Server::start();
     let (echo, nothing) = (server.path("echo"), server.path("nothing"));
     for message in [&[][..], &["--non"]] {

@@ -111,7 +111,7 @@ fn what_is_secured_is_shown_and_captured_readably() {
 }
 
 #[test]
-fn slow_a_key_is_in_a_file_or_in_the_environment_and_wrong_ones_are_refused_with_a_remedy() {
+fn slow_psk_from_file_or_environment_and_errors_with_remedy() {
     let scratch = Scratch::new();
     let (server, keys, _) = serve(&scratch);
     let uri = server.over("coaps", "hello");
@@ -158,7 +158,7 @@ fn slow_a_key_is_in_a_file_or_in_the_environment_and_wrong_ones_are_refused_with
 }
 
 #[test]
-fn a_server_without_anything_to_prove_itself_with_does_not_start() {
+fn dtls_server_without_credentials_does_not_start() {
     let said = carob(&["serve", "--bind", "127.0.0.1:0", "--dtls", "127.0.0.1:0"])
         .refused(2)
         .to_owned();

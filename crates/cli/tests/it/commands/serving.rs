@@ -113,7 +113,7 @@ fn an_interrupted_server_ends_well() {
 }
 
 #[test]
-fn slow_a_source_that_has_not_shown_where_it_is_gets_a_challenge_and_then_all_of_it() {
+fn slow_unvalidated_source_is_challenged_then_served() {
     let server = Server::with(&["--amplification-limit", "127.0.0.0/8=on"]);
     let large = server.path("large");
     let ran = carob(&["get", &large, "-v"]);

@@ -136,7 +136,7 @@ fn several_answers_are_told_apart_by_their_uris() {
 }
 
 #[test]
-fn one_json_object_a_line_is_for_programs_and_several_lines_for_people() {
+fn json_is_one_line_for_programs_and_pretty_on_a_terminal() {
     let server = Server::start();
     let arguments = ["get", &server.path("count"), "--json"];
     assert!(without_colours(&arguments).lines().count() > 10);

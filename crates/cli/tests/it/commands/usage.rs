@@ -109,7 +109,7 @@ fn unknown_names_are_refused_with_those_that_are_near() {
 }
 
 #[test]
-fn a_silent_host_is_reported_with_the_transmissions_and_what_to_try() {
+fn silent_host_error_has_transmissions_and_remedy() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let uri = format!("coap://{}", silent.local_addr().unwrap());
     let times = ["--ack-timeout", "50ms", "--max-retransmit", "2"];

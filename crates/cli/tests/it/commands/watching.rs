@@ -204,7 +204,7 @@ fn capture(bytes: &[u8]) -> Vec<Packet> {
 }
 
 #[test]
-fn captures_of_client_and_server_hold_the_same_messages_from_both_sides() {
+fn client_and_server_captures_hold_the_same_messages() {
     let scratch = Scratch::new();
     let (ours, theirs) = (scratch.text("client"), scratch.text("server"));
     let server = Server::with(&["--pcap", &theirs]);
@@ -248,7 +248,7 @@ fn captures_of_client_and_server_hold_the_same_messages_from_both_sides() {
 }
 
 #[test]
-fn files_that_cannot_be_written_are_found_before_anything_is_sent() {
+fn unwritable_files_are_found_before_sending() {
     let server = Server::start();
     let missing = Scratch::new().text("missing/file");
     for flag in ["--log", "--pcap"] {

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn two_answers_to_one_message_are_a_contradiction_only_when_they_differ() {
+    fn replies_to_one_message_conflict_only_if_different() {
         let mut seen = Seen::default();
         seen.note(&[0x60, 0x41, 0, 1]);
         seen.note(&[0x60, 0x41, 0, 1]);

@@ -27,7 +27,7 @@ fn packets(file: &std::path::Path) -> Vec<(u64, Vec<u8>)> {
 }
 
 #[test]
-fn a_run_is_written_as_a_capture_of_whole_packets_at_virtual_times() {
+fn capture_of_run_has_whole_packets_at_virtual_times() {
     let folder = Folder::new("pcap");
     for (algorithm, protocol, first) in [("tcp-newreno", 6, 48), ("default", 17, 38)] {
         let run = [

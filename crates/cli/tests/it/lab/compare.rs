@@ -10,7 +10,7 @@ fn json(folder: &Folder, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn without_arguments_the_answer_for_nb_iot_is_printed_and_nothing_written() {
+fn no_arguments_print_nb_iot_result_without_report() {
     let folder = Folder::new("compare-bare");
     let text = folder.says(&[]);
     for part in [

@@ -59,7 +59,7 @@ fn each_adds_seed_and_trace_hash_and_hash_adds_hashes() {
 }
 
 #[test]
-fn a_seed_replays_one_run_with_the_same_trace_on_any_number_of_threads() {
+fn seed_replays_same_trace_on_any_number_of_threads() {
     let folder = Folder::new("seed");
     let run = |threads: &str| {
         let arguments = [
@@ -231,7 +231,7 @@ fn a_scenario_of_ones_own_runs_from_its_file() {
 }
 
 #[test]
-fn slow_the_default_scenario_compares_controllers_and_says_what_is_next() {
+fn slow_default_scenario_compares_and_suggests_next_steps() {
     let folder = Folder::new("default");
     let text = folder.says(&["lab", "run"]);
     for part in [
@@ -276,7 +276,7 @@ fn an_event_log_has_every_endpoint_and_changes_nothing() {
 }
 
 #[test]
-fn patterns_run_several_cells_under_many_controllers_side_by_side() {
+fn patterns_run_several_cells_with_many_controllers() {
     let folder = Folder::new("patterns");
     let cells = "thesis/long-1c-*-2500";
     let arguments = ["lab", "run", cells, "-a", "cocoa-*,fasor", "--seeds", "1"];
@@ -365,7 +365,7 @@ fn a_profile_and_its_parameters_are_in_the_table() {
 }
 
 #[test]
-fn clients_that_share_a_link_have_rates_in_place_of_completion_times() {
+fn clients_on_a_shared_link_have_rates_not_completion_times() {
     let folder = Folder::new("fairness");
     let text = folder.says(&["lab", "run", "carob/fairness", "--seeds", "1"]);
     assert!(

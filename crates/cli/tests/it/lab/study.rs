@@ -137,7 +137,7 @@ fn a_study_in_a_folder_is_run_and_judged() {
 }
 
 #[test]
-fn a_study_whose_files_do_not_fit_is_refused_with_place_and_remedy() {
+fn inconsistent_study_is_refused_with_place_and_remedy() {
     let folder = study("judge-wrong");
     let wrong = |file: &str, text: &str| {
         let path = folder.0.join("mine").join(file);

@@ -37,7 +37,7 @@ fn folder(name: &str) -> Folder {
 }
 
 #[test]
-fn a_sweep_has_a_row_for_each_setting_and_a_column_for_each_quantity() {
+fn sweep_has_row_per_setting_and_column_per_quantity() {
     let folder = folder("sweep");
     let table = folder.says(&["lab", "sweep", "rates.toml"]);
     let lines: Vec<&str> = table.lines().collect();

@@ -43,7 +43,7 @@ fn transfers_over_tcp_have_their_metrics_beside_print() {
 }
 
 #[test]
-fn settings_of_tcp_are_shown_and_changed_and_wrong_ones_name_the_nearest() {
+fn tcp_settings_are_shown_set_and_misspellings_suggested() {
     let folder = Folder::new("tcp-set");
     let show = [
         "lab",

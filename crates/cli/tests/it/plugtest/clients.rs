@@ -375,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_and_an_answer_are_written_as_the_programs_have_them() {
+    fn request_and_response_are_formatted_as_by_the_programs() {
         let ask = Ask::put("/a?b=c", "x")
             .non()
             .accept(41)

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_token_and_if_piggybacked_its_message_id_make_a_response() {
+    fn response_matches_by_token_and_piggybacked_message_id() {
         let request = datagram(0, 1, 7, 9);
         let wire = wire(&[
             (Side::Client, request.clone()),

@@ -32,7 +32,7 @@ fn histogram(millis: impl IntoIterator<Item = u64>) -> Histogram {
 }
 
 #[test]
-fn messages_are_counted_over_all_nodes_and_in_the_bytes_they_count() {
+fn messages_and_counted_bytes_sum_over_all_nodes() {
     let node = |hops, generated, received| NodeRecord {
         generated,
         received,
@@ -128,7 +128,7 @@ fn lost_messages_count_as_endlessly_late() {
 }
 
 #[test]
-fn copies_at_fixed_times_make_steps_and_a_falling_rate_makes_none() {
+fn retransmissions_at_fixed_times_make_steps() {
     let of = |delay| MeshRecord {
         nodes: vec![NodeRecord {
             generated: 10_000,
@@ -195,7 +195,7 @@ fn bin(millis: u64, rto: u64) -> MeshBin {
 }
 
 #[test]
-fn a_network_has_settled_where_the_first_window_as_fast_as_before_begins() {
+fn network_settles_at_first_window_of_steady_rate() {
     let of = |slow: usize| MeshRecord {
         duration: Duration::from_secs(180),
         burst_at: Some(Duration::from_secs(60)),

@@ -44,7 +44,7 @@ fn a_lost_copy_costs_its_timer() {
 }
 
 #[test]
-fn a_round_trip_beyond_the_timer_brings_copies_that_nobody_needed() {
+fn round_trip_beyond_rto_causes_spurious_retransmissions() {
     let steps = under("default", &LOW, &[rtt("6.5 s"), lost(1, "5 s")]);
     // Copies at 0, 2 and 6 s.
     assert_eq!(seconds(&steps[0].timers), [2.0, 4.0, 8.0]);

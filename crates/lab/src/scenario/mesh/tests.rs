@@ -40,7 +40,7 @@ fn wrong(set: &[&str]) -> String {
 }
 
 #[test]
-fn keys_that_say_nothing_leave_every_layer_as_the_simulator_has_it() {
+fn neutral_keys_keep_the_simulators_defaults() {
     let mesh = mesh(&[]);
     assert_eq!(mesh.topology, TopologySpec::default());
     assert_eq!(mesh.radio, RadioSpec::default());
@@ -221,7 +221,7 @@ fn a_unit_of_back_off_is_in_ticks_of_the_clock() {
 }
 
 #[test]
-fn what_means_nothing_to_a_network_is_refused_and_the_other_way_round() {
+fn keys_without_meaning_for_the_network_are_refused() {
     for key in [
         "link.up.rate=1 kbit/s",
         "clients=3",

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn signalling_options_mean_different_things_under_different_codes() {
+    fn signalling_options_depend_on_the_code() {
         let name = |code, number| {
             SignallingOptionDefinition::find(code, OptionNumber(number)).map(|row| row.option.name)
         };

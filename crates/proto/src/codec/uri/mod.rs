@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn slash_alone_has_no_segments_but_further_slashes_have_empty_ones() {
+    fn root_path_has_no_segments_and_more_slashes_empty_ones() {
         assert!(path("coap://h").is_empty());
         assert!(path("coap://h/").is_empty());
         assert_eq!(path("coap://h//"), ["", ""]);

@@ -12,7 +12,7 @@ use carob_proto::endpoint::Config;
 
 /// A reply as the controller received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct MatchedReply {
     pub at: Instant,
     /// True for the first reply, false for the separate response after an empty ACK.
     pub first: bool,
@@ -23,10 +23,10 @@ pub struct Heard {
 
 /// Calls to the controllers of one client, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Log(Arc<Mutex<Vec<Heard>>>);
+pub struct Log(Arc<Mutex<Vec<MatchedReply>>>);
 
 impl Log {
-    pub fn heard(&self) -> Vec<Heard> {
+    pub fn heard(&self) -> Vec<MatchedReply> {
         self.0.lock().unwrap().clone()
     }
 
@@ -53,7 +53,7 @@ struct Counter {
 
 impl Counter {
     fn note(&self, first: bool, answered: &Answered<'_>) {
-        self.log.0.lock().unwrap().push(Heard {
+        self.log.0.lock().unwrap().push(MatchedReply {
             at: answered.now,
             first,
             answer: answered.answer,

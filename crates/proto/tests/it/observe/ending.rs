@@ -51,7 +51,7 @@ fn a_peer_that_cannot_be_reached_observes_nothing() {
 }
 
 #[test]
-fn a_notification_with_an_option_that_must_be_understood_is_refused() {
+fn notification_with_unknown_critical_option_is_rejected() {
     let (mut net, _) = observed();
     let token = view(net.sent_by_client()[0]).token();
     let mut buffer = [0; 64];

@@ -47,7 +47,7 @@ fn a_confirmable_notification_is_acknowledged() {
 }
 
 #[test]
-fn a_duplicated_notification_is_delivered_once_and_acknowledged_twice() {
+fn duplicate_notification_is_delivered_once_and_acked_twice() {
     let (mut net, _) = observed();
     net.faults = Faults {
         duplication: 100,
@@ -80,7 +80,7 @@ fn after_128_seconds_a_smaller_number_is_newer() {
 }
 
 #[test]
-fn a_state_that_was_not_acknowledged_is_superseded_by_a_newer_one() {
+fn unacknowledged_state_is_superseded_by_newer_one() {
     let (mut net, _) = observed();
     net.drop_if = Some(|from_client, _| !from_client);
     net.change("light", "on", true);
@@ -204,7 +204,7 @@ fn an_error_is_the_last_notification() {
 }
 
 #[test]
-fn a_state_in_another_format_ends_the_observation_as_not_acceptable() {
+fn state_in_another_format_ends_observation_with_4_06() {
     let mut net = Net::plain();
     net.observable("light", "off");
     let json = carob_proto::codec::ContentFormat::JSON;

@@ -142,7 +142,7 @@ fn a_body_whose_entity_tag_changes_is_not_put_together() {
 }
 
 #[test]
-fn a_request_that_changes_something_is_not_made_again_for_its_response_s_sake() {
+fn non_idempotent_request_is_not_repeated_for_its_response() {
     let mut net = answered(post("x", Bytes::from_static(b"once")), |id| {
         ack(Code::CHANGED, id)
             .block(BLOCK2, (0, true, 64))
@@ -247,7 +247,7 @@ fn if_none_match_is_sent_with_the_first_block_alone() {
 }
 
 #[test]
-fn a_condition_that_came_with_the_first_block_reaches_the_application() {
+fn precondition_of_first_block_reaches_application() {
     let mut server = Endpoint::new(Config::default(), Stream(1));
     let first = put_block(1, (0, true, 64), 64).option(5, b"");
     for message in [first, put_block(2, (1, false, 64), 10)] {

@@ -23,7 +23,7 @@ fn a_block_option_is_never_there_twice() {
 }
 
 #[test]
-fn the_more_bit_of_a_block_asked_for_is_sent_as_zero_and_not_looked_at() {
+fn more_flag_of_requested_block_is_zero_and_ignored() {
     let mut client = with_blocks(64);
     client.negotiate_early = true;
     let mut net = Net::new(client, Config::default());
@@ -48,7 +48,7 @@ fn the_more_bit_of_a_block_asked_for_is_sent_as_zero_and_not_looked_at() {
 }
 
 #[test]
-fn an_error_in_the_place_of_a_later_block_is_told_from_its_beginning() {
+fn error_instead_of_later_block_starts_from_block_0() {
     let mut server = Endpoint::new(Config::default(), Stream(1));
     let (from, now) = (crate::net::client_address(), Instant::ZERO);
     for (id, (text, block)) in [("busy", None), ("too many request bodies", Some(true))]
@@ -176,7 +176,7 @@ fn a_server_never_answers_with_a_larger_block_than_asked_for() {
 }
 
 #[test]
-fn a_server_counts_in_its_own_size_when_a_later_block_is_asked_for_in_a_larger_one() {
+fn later_block_in_larger_size_is_served_in_own_size() {
     let mut net = Net::new(Config::default(), with_blocks(64));
     net.app.resources.insert("x".into(), pattern(2_000));
     let request = con(Code::GET, 1).path("x").block(BLOCK2, (3, false, 256));
@@ -229,7 +229,7 @@ fn a_client_heeds_the_size_a_server_prefers_and_counts_anew() {
 }
 
 #[test]
-fn a_client_told_that_a_block_is_too_large_begins_again_with_smaller_ones() {
+fn client_restarts_with_smaller_blocks_after_4_13() {
     let mut net = answered(put("x", pattern(3_000)), |id| {
         ack(Code::REQUEST_ENTITY_TOO_LARGE, id).block(BLOCK1, (0, true, 64))
     });

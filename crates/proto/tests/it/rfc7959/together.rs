@@ -105,7 +105,7 @@ fn is_unmixed(body: &[u8]) -> bool {
 }
 
 #[test]
-fn one_resource_asked_for_twice_at_once_is_told_apart_by_what_is_asked() {
+fn concurrent_requests_to_one_resource_differ_by_cache_key() {
     let mut config = Config::default();
     config.parameters.nstart = 8;
     let mut net = Net::new(config, Config::default());
@@ -165,7 +165,7 @@ fn a_representation_without_a_tag_gets_one_when_it_is_cut() {
 }
 
 #[test]
-fn a_resource_that_changes_between_two_readings_at_once_is_never_mixed() {
+fn concurrent_downloads_of_changing_resource_never_mix() {
     let mut config = Config::default();
     config.parameters.nstart = 2;
     let mut net = Net::new(config, Config::default());

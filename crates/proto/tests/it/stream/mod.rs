@@ -46,9 +46,9 @@ pub(crate) fn config(change: impl FnOnce(&mut StreamConfig)) -> Config {
 
 type Answer = Box<dyn FnMut(&mut Endpoint, Instant, IncomingId)>;
 
-/// What one end has heard of.
+/// The events and messages of one end.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct StreamEnd {
     pub(crate) events: Vec<Event>,
     /// Every message sent, in the form of a datagram's.
     pub(crate) sent: Vec<Vec<u8>>,
@@ -57,7 +57,7 @@ pub(crate) struct Heard {
 pub(crate) struct Pair {
     pub(crate) now: Instant,
     pub(crate) ends: [Endpoint; 2],
-    pub(crate) heard: [Heard; 2],
+    pub(crate) heard: [StreamEnd; 2],
     wire: [VecDeque<Vec<u8>>; 2],
     pub(crate) connected: bool,
     /// Bytes handed over at a time; 0 for all.

@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn codel_and_red_shorten_a_standing_queue_and_keep_the_line_busy() {
+    fn codel_and_red_shorten_standing_queue_at_full_utilisation() {
         let codel = Discipline::CoDel(CoDelSpec {
             target: Duration::from_millis(80),
             interval: Duration::from_millis(700),

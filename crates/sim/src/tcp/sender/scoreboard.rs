@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc_6675_4_a_segment_is_lost_when_three_beyond_it_were_received() {
+    fn rfc_6675_4_segment_is_lost_after_three_later_ones() {
         let mut b = board(10);
         b.sack(21, 41, |_| ());
         b.mark_by_sack(3);

@@ -110,7 +110,7 @@ fn without_sack_a_timeout_takes_all_for_lost() {
 }
 
 #[test]
-fn samples_are_limited_by_the_application_while_bbr_probes_the_round_trip() {
+fn samples_are_application_limited_during_probe_rtt() {
     let mut settings = TcpSettings::KERNEL;
     settings.congestion = Algorithm::Bbr1;
     let mut sender = outstanding(&settings, 10, false);

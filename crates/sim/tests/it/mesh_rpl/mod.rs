@@ -16,7 +16,7 @@ fn at(secs: u64) -> Instant {
 }
 
 #[test]
-fn a_grid_becomes_a_dodag_and_everybody_can_be_reached_in_storing_mode() {
+fn grid_forms_dodag_with_routes_to_all_in_storing_mode() {
     let as_intended = RplSpec {
         dao_moves_routes: true,
         ..RplSpec::default()
@@ -200,7 +200,7 @@ fn a_lossy_network_heals_itself() {
 }
 
 #[test]
-fn anything_in_any_order_leaves_tables_within_limits_and_never_panics() {
+fn any_input_keeps_tables_within_limits_without_panic() {
     let specs = [
         RplSpec::default(),
         RplSpec::contiki30(),
@@ -320,7 +320,7 @@ fn a_thousand_nodes_find_their_way() {
 }
 
 #[test]
-fn routes_that_stay_where_they_were_leave_nodes_of_27_out_of_reach() {
+fn stale_routes_make_nodes_of_27_unreachable() {
     let unreachable = |moves| {
         let spec = RplSpec {
             dao_moves_routes: moves,

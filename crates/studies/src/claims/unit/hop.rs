@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_that_may_be_sent_once_arrives_as_often_as_the_link_says() {
+    fn single_attempt_frame_arrives_at_the_links_ratio() {
         assert_eq!(delivery("100-1"), Some(1.0));
         let once = delivery("75-1").expect("a hop");
         // The standard deviation of 10,000 tries is 0.4 %.

@@ -126,7 +126,7 @@ fn codes_are_kept_as_rfc_7252_5_9_allows() {
 }
 
 #[test]
-fn a_2_03_makes_the_state_it_names_fresh_again_and_updates_its_options() {
+fn valid_response_refreshes_named_entry_and_its_options() {
     let mut cache = Cache::new(PLENTY);
     let note = OptionNumber(65_004);
     let (safe, unsafe_one) = (note, OptionNumber(65_002));
@@ -156,7 +156,7 @@ fn a_2_03_makes_the_state_it_names_fresh_again_and_updates_its_options() {
 }
 
 #[test]
-fn earlier_states_are_found_valid_again_and_the_oldest_is_forgotten() {
+fn earlier_states_revalidate_and_the_oldest_is_evicted() {
     let mut cache = Cache::new(PLENTY);
     for state in 0..6_u64 {
         let response = content(&state.to_string()).with_etag(state.into());
@@ -216,7 +216,7 @@ fn a_state_that_is_forgotten_meanwhile_can_still_be_validated() {
 }
 
 #[test]
-fn a_change_makes_all_that_is_kept_of_the_target_stale_and_nothing_else() {
+fn change_invalidates_entries_of_its_target_only() {
     let mut cache = Cache::new(PLENTY);
     let (target_a, mut options) = target("a");
     options.set_uint(OptionNumber::ACCEPT, 50).unwrap();
@@ -298,7 +298,7 @@ fn what_an_observation_tells_is_kept_without_its_number() {
 }
 
 #[test]
-fn a_notification_is_not_replaced_by_what_was_asked_for_before_it_came() {
+fn earlier_response_does_not_replace_notification() {
     let mut cache = Cache::new(PLENTY);
     cache.keep(0, "a", content("zero"));
     let epoch = cache.epoch();

@@ -161,7 +161,7 @@ fn connect(sessions: &ClientSessions, name: Option<&str>) -> ClientSession {
 }
 
 #[test]
-fn messages_go_both_ways_in_a_session_with_a_key_until_one_end_closes_it() {
+fn psk_session_carries_messages_both_ways_until_closed() {
     let (sessions, mut server) = (with_key("secret"), Server::new("device:secret", None));
     let mut session = connect(&sessions, None);
     assert!(session.send(b"too early").is_err());
@@ -193,7 +193,7 @@ fn messages_go_both_ways_in_a_session_with_a_key_until_one_end_closes_it() {
 }
 
 #[test]
-fn a_server_is_known_by_a_certificate_for_its_name_or_its_address() {
+fn server_certificate_matches_name_or_address() {
     for (names, name) in [
         (&["example.org"][..], Some("example.org")),
         (&["192.0.2.1"], None),
@@ -208,7 +208,7 @@ fn a_server_is_known_by_a_certificate_for_its_name_or_its_address() {
 }
 
 #[test]
-fn a_certificate_for_another_name_or_by_somebody_else_is_refused_and_the_server_told() {
+fn untrusted_or_misnamed_certificate_is_refused_with_alert() {
     let (identity, sessions) = certified(&["example.org"], "a");
     let (_, of_another) = certified(&["example.org"], "b");
     for (sessions, name, alert) in [
@@ -239,7 +239,7 @@ fn a_certificate_for_another_name_or_by_somebody_else_is_refused_and_the_server_
 }
 
 #[test]
-fn slow_whichever_datagram_is_lost_the_flight_before_it_sent_again_makes_the_session() {
+fn slow_any_lost_handshake_datagram_is_recovered() {
     let (identity, by_certificate) = certified(&["192.0.2.1"], "a");
     for (sessions, keys, identity) in [
         (with_key("secret"), "device:secret", None),
@@ -258,7 +258,7 @@ fn slow_whichever_datagram_is_lost_the_flight_before_it_sent_again_makes_the_ses
 }
 
 #[test]
-fn a_flight_is_fresh_once_and_its_copies_are_counted_until_there_is_an_answer() {
+fn flight_is_fresh_once_and_retransmissions_are_counted() {
     let mut session = connect(&with_key("secret"), None);
     let fresh = |session: &mut ClientSession| {
         let (_, datagrams) = drain(session);
@@ -279,7 +279,7 @@ fn a_flight_is_fresh_once_and_its_copies_are_counted_until_there_is_an_answer() 
 }
 
 #[test]
-fn a_wrong_key_is_refused_or_met_with_silence_and_both_are_said_to_be_that() {
+fn wrong_key_is_reported_after_alert_or_silence() {
     let wrong = HandshakeError::WrongKey {
         identity: "device".to_owned(),
     };

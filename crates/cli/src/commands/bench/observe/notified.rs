@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_passed_over_are_lost_also_around_the_end_of_the_circle() {
+    fn skipped_numbers_count_as_lost_across_the_wrap() {
         assert_eq!(after(&[1, 2, 3, 4]).lost(), Some(0));
         assert_eq!(after(&[1, 2, 3, 6, 7, 8]).lost(), Some(2));
         assert_eq!(after(&[0xff_fffe, 0xff_ffff, 1, 2, 3]).lost(), Some(1));
     }
 
     #[test]
-    fn a_server_that_does_not_count_by_ones_tells_nothing_about_loss() {
+    fn steps_other_than_one_give_no_loss_figure() {
         assert_eq!(after(&[100, 250, 380, 530]).lost(), None);
         assert_eq!(after(&[7]).lost(), None);
     }

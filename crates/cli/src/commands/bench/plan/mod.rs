@@ -331,7 +331,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_default_has_one_request_a_port_which_is_what_nstart_allows() {
+    fn default_is_one_request_per_port_as_by_nstart() {
         let plan = plan("").expect("possible");
         assert_eq!((plan.outstanding, plan.ports, plan.nstart), (16, 16, 1));
         assert_eq!(plan.duration, Some(Duration::from_secs(10)));

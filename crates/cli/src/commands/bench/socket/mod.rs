@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_wakes_the_poller_and_is_read_and_a_long_one_is_counted() {
+    fn datagram_wakes_poller_and_oversized_one_is_counted() {
         let (server, client) = pair();
         let mut poller = Poller::new().expect("a poller");
         poller.add(&client, 7).expect("watched");

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cocoa_plus_studys_messages_have_the_sizes_worked_out_by_hand() {
+    fn cocoa_plus_study_messages_have_hand_computed_sizes() {
         let [old, _] = &versions();
         // 96 bytes of IPv6 with the option: 40 of CoAP, PSDU 91 to 100.
         assert_eq!(sizes(old, &data(First), 40), [91]);

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn source_routes_are_padded_and_take_the_place_of_option_and_destination() {
+    fn padded_source_route_replaces_option_and_destination() {
         let middle = Header::mesh(Middle, Protocol::Udp, true);
         // Three addresses of two bytes, padded to eight: 16 instead of 8 for the option; the
         // destination is the next hop, which the link layer names.

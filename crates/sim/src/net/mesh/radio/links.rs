@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_grid_straight_neighbours_receive_and_diagonal_ones_are_disturbed() {
+    fn grid_neighbours_receive_and_diagonals_interfere() {
         let links = links(&grid(10_000), &RadioSpec::default());
         assert_eq!(links.nodes(), 36);
         // Node 14 is the third node of the third row; 12, 16, 2 and 26 are at exactly 20 m.

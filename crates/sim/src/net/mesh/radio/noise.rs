@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_have_processes_of_their_own_which_asking_does_not_change() {
+    fn regions_have_own_processes_unchanged_by_queries() {
         let (mut often, mut rarely) = (noise(), noise());
         let mut differ = 0;
         for k in 0..20_000_u64 {

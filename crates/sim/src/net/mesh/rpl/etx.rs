@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn contiki_3x_rejects_a_link_of_1_after_three_frames_without_ack() {
+    fn contiki_3x_rejects_etx_1_link_after_three_lost_frames() {
         let spec = RplSpec::contiki3x();
         let samples = [(8, false); 3];
         // 2.35, 3.50 and 4.47, rounded down to 1/128 each time.

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_table_takes_no_more_and_knows_who_was_not_used_for_longest() {
+    fn full_table_rejects_routes_and_reports_the_lru_one() {
         let mut routes = Routes::new(3);
         for target in [5, 3, 4] {
             assert!(routes.add(target, 9, Instant::FAR_FUTURE));

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn each_interval_has_one_message_in_its_second_half_and_is_twice_as_long() {
+    fn intervals_double_with_one_message_in_second_half() {
         let (mut trickle, mut stream) = trickle(3);
         trickle.start(Instant::ZERO, &mut stream);
         let sent = run(&mut trickle, &mut stream, Instant::ZERO + MIN.times(31));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_does_nothing_in_the_shortest_interval_and_shortens_longer_ones() {
+    fn reset_shortens_all_but_the_shortest_interval() {
         let (mut trickle, mut stream) = trickle(8);
         trickle.reset(Instant::ZERO, &mut stream);
         assert_eq!(trickle.at(), None, "it was not started");

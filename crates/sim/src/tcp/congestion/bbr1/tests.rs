@@ -107,7 +107,7 @@ fn probe_rtt_holds_four_segments_for_a_round_and_200_ms() {
 }
 
 #[test]
-fn recovery_conserves_packets_for_a_round_and_restores_the_window() {
+fn recovery_conserves_packets_then_restores_window() {
     let (mut b, mut w) = (bbr(&TcpSettings::THESIS), window(4));
     (0..8).for_each(|number| round(&mut b, &mut w, number, 100, 10));
     let before = w.cwnd;
@@ -152,7 +152,7 @@ fn a_timeout_leaves_one_segment_or_what_is_in_flight_and_one() {
 }
 
 #[test]
-fn the_first_rate_is_the_initial_window_over_the_round_trip_time() {
+fn first_rate_is_initial_window_over_rtt() {
     // 4 segments of 296 bytes in 100 ms, times 739/256: 34,179 bytes a second.
     let rate = bbr(&TcpSettings::THESIS).pacing_rate().expect("paced");
     assert!((34_000..34_300).contains(&rate), "{rate}");
@@ -170,7 +170,7 @@ fn probing_rtt(settings: &TcpSettings) -> (Bbr1, Window) {
 }
 
 #[test]
-fn since_linux_5_11_an_equal_round_trip_does_not_put_probe_rtt_off() {
+fn linux_5_11_equal_round_trip_does_not_delay_probe_rtt() {
     for (settings, puts_off) in [(TcpSettings::THESIS, true), (TcpSettings::KERNEL, false)] {
         let (mut b, mut w) = (bbr(&settings), window(4));
         // Every round trip is the least; ten seconds pass.
@@ -180,7 +180,7 @@ fn since_linux_5_11_an_equal_round_trip_does_not_put_probe_rtt_off() {
 }
 
 #[test]
-fn since_linux_4_19_a_flight_begun_anew_ends_probe_rtt_when_it_is_due() {
+fn linux_4_19_restart_from_idle_ends_due_probe_rtt() {
     for (settings, ends) in [(TcpSettings::THESIS, false), (TcpSettings::KERNEL, true)] {
         let (mut b, mut w) = probing_rtt(&settings);
         let done = b.probe_rtt_done.expect("four are in flight");

@@ -10,7 +10,7 @@ fn a_byte_takes_32_us_and_six_come_before() {
 }
 
 #[test]
-fn an_exchange_of_the_standard_takes_a_frame_a_turnaround_and_an_acknowledgement() {
+fn standard_exchange_takes_frame_turnaround_and_ack() {
     let (radio, mac) = standard();
     let mut bench = Bench::new(&row(2), &radio, &mac, 1);
     bench.send(0, 0, Some(1), 100, 7).unwrap();
@@ -28,7 +28,7 @@ fn an_exchange_of_the_standard_takes_a_frame_a_turnaround_and_an_acknowledgement
 }
 
 #[test]
-fn contiki_sends_at_once_and_looks_for_the_acknowledgement_after_its_wait() {
+fn contiki_sends_at_once_and_checks_ack_after_its_wait() {
     for csma in [Csma::Contiki27, Csma::Contiki30, Csma::Contiki3x] {
         let mut bench = Bench::new(&row(2), &RadioSpec::default(), &contiki(csma), 1);
         bench.send(1_000, 0, Some(1), 100, 7).unwrap();
@@ -135,7 +135,7 @@ fn a_broadcast_reaches_all_neighbours_and_is_not_acknowledged() {
 }
 
 #[test]
-fn hidden_frames_collide_if_they_begin_less_than_an_air_time_apart() {
+fn hidden_frames_collide_within_one_air_time() {
     let mac = MacSpec {
         acknowledged: false,
         ..MacSpec::default()

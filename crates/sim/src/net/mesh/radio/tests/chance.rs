@@ -128,7 +128,7 @@ fn hidden_nodes_share_a_receiver_as_worked_out() {
 }
 
 #[test]
-fn noise_that_never_ends_loses_frames_and_keeps_nodes_silent_by_its_ratios() {
+fn endless_noise_loses_frames_and_defers_nodes_by_ratio() {
     let third = Probability::of(1, 3);
     let radio = RadioSpec {
         interference: Some(Interference {

@@ -46,7 +46,7 @@ fn jammed() -> RadioSpec {
 }
 
 #[test]
-fn a_busy_channel_stops_contiki27_for_ever_and_the_standard_after_five() {
+fn busy_channel_blocks_contiki27_and_ends_standard_after_five() {
     for csma in [Csma::Contiki27, Csma::Contiki30] {
         let mut bench = Bench::new(&row(2), &jammed(), &contiki(csma), 1);
         bench.send(0, 0, Some(1), 100, 0).unwrap();
@@ -226,7 +226,7 @@ fn counters_can_be_reset_while_frames_wait() {
 }
 
 #[test]
-fn a_deaf_node_misses_what_comes_too_soon_and_does_not_acknowledge_it() {
+fn deaf_node_misses_early_frames_without_acknowledging() {
     use Outcome::{Acknowledged, NotAcknowledged};
     let mac = MacSpec {
         transmissions_max: 1,

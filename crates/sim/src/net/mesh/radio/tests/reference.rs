@@ -27,7 +27,7 @@ fn within(places: &[Place], from: Node, to: Node, limit: i64) -> bool {
 }
 
 #[test]
-fn a_frame_arrives_if_nothing_else_that_reaches_its_receiver_overlaps_it() {
+fn frame_without_overlap_at_receiver_arrives() {
     let nodes = 14;
     let (mut arrived, mut destroyed) = (0, 0);
     for seed in 0..300 {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn unused_neighbours_look_bad_in_contiki_27_so_that_the_first_parent_sticks() {
+fn unused_neighbours_of_contiki_27_keep_the_first_parent() {
     let mut bench = Bench::new(&RplSpec::default());
     bench.dio(1, 900);
     bench.feedback(1, 20, 1, true);
@@ -20,7 +20,7 @@ fn unused_neighbours_look_bad_in_contiki_27_so_that_the_first_parent_sticks() {
 }
 
 #[test]
-fn a_change_of_parent_tells_the_old_one_the_new_one_and_the_children() {
+fn parent_change_informs_old_and_new_parent_and_children() {
     let mut bench = Bench::new(&RplSpec::default());
     bench.dio(1, 600);
     bench.run_for(secs(30));

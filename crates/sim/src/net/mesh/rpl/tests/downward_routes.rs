@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_dao_makes_a_route_goes_on_to_the_parent_and_a_no_path_dao_ends_it() {
+fn dao_adds_route_and_no_path_dao_removes_it() {
     for spec in [RplSpec::default(), RplSpec::contiki30()] {
         let mut bench = Bench::new(&spec);
         bench.dio(0, 256);
@@ -48,7 +48,7 @@ fn a_dao_from_another_neighbour_moves_the_route_unless_it_is_27() {
 }
 
 #[test]
-fn routes_that_are_not_refreshed_end_and_daos_refresh_them_in_time() {
+fn routes_expire_unless_refreshed_by_daos() {
     let spec = RplSpec {
         route_lifetime: Some(secs(1_800)),
         ..RplSpec::contiki30()

@@ -103,7 +103,7 @@ fn trickle_is_reset_by_what_is_inconsistent_and_by_nothing_else() {
 }
 
 #[test]
-fn the_best_candidate_is_probed_within_10_s_if_little_is_known_of_it() {
+fn unknown_best_candidate_is_probed_within_10_s() {
     let mut bench = Bench::new(&RplSpec::contiki3x());
     bench.dio(1, 512);
     bench.feedback(1, 8, 1, true);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn packets_go_down_where_there_is_a_route_and_up_where_there_is_none() {
+fn packets_follow_downward_routes_else_go_to_parent() {
     let mut bench = Bench::new(&RplSpec::default());
     bench.dio(0, 256);
     bench.dao(3, 9, false);
@@ -52,7 +52,7 @@ fn a_rank_error_is_marked_once_and_then_what_the_release_does() {
 }
 
 #[test]
-fn a_rank_error_is_answered_with_a_dio_and_corrects_the_rank_in_3x() {
+fn rank_error_triggers_dio_and_corrects_rank_in_3x() {
     let mut bench = Bench::new(&RplSpec::contiki3x());
     bench.dio(0, 128);
     bench.dio(2, 900);
@@ -82,7 +82,7 @@ fn a_rank_error_is_answered_with_a_dio_and_corrects_the_rank_in_3x() {
 }
 
 #[test]
-fn a_packet_without_a_way_down_comes_back_and_deletes_the_route_in_27() {
+fn packet_without_route_returns_and_deletes_route_in_27() {
     let spec = RplSpec::default();
     let mut child = Bench::new(&spec);
     child.dio(0, 256);
@@ -105,7 +105,7 @@ fn a_packet_without_a_way_down_comes_back_and_deletes_the_route_in_27() {
 }
 
 #[test]
-fn a_packet_without_a_way_down_is_dropped_and_its_sender_told_from_30_on() {
+fn packet_without_route_is_dropped_with_error_from_30_on() {
     let mut child = Bench::new(&RplSpec::contiki30());
     child.dio(0, 256);
     child.take();

@@ -189,7 +189,7 @@ fn framed(path: &str) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn peers_that_do_not_read_delay_nobody_and_what_waits_for_them_has_a_limit() {
+async fn non_reading_peers_delay_no_others_and_are_bounded() {
     limited(async {
         let body = bytes::Bytes::from(large(60_000));
         let build = |limit: usize| {
