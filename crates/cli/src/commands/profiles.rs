@@ -123,7 +123,7 @@ known unless it travels for more than 1.5 s.
 
 How each does beside the defaults, on links that stand for its own and on others, and with other values:
 [profiles.md of the results](../crates/lab/results/profiles.md) (`cargo xtask long profiles`). Why they are as they are:
-[ADR 29](adr/0029-profiles.md).
+[ADR 29](adr/0029-transmission-profiles.md).
 ";
 
 /// The reference of profiles.

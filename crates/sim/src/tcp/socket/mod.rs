@@ -4,7 +4,7 @@
 //! [`close`](Socket::close), [`handle_segment`](Socket::handle_segment),
 //! [`handle_timeout`](Socket::handle_timeout), and [`read`](Socket::read), which may open the
 //! window), drain [`poll`](Socket::poll) until [`Output::Wait`]; then wait for input or for the
-//! deadline. `docs/adr/0001-sans-io-law.md`.
+//! deadline. `docs/adr/0001-sans-io-engine.md`.
 
 mod input;
 mod output;
