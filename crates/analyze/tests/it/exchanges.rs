@@ -35,7 +35,7 @@ fn every_file_layout_gives_the_same_result() {
 }
 
 #[test]
-fn round_trips_losses_and_spurious_retransmissions_at_the_client_are_the_truth() {
+fn client_round_trips_losses_and_spurious_copies_match_truth() {
     let wide = Path {
         rtt: 1_200_000,
         jitter: 900_000,
