@@ -159,7 +159,7 @@ async fn what_cannot_be_is_said() {
     assert!(matches!(error, Error::NotSent { .. }), "{error}");
     assert!(one_host.next().await.is_none());
     let to_group = client.get("coap://224.0.1.187/x").send().await.unwrap_err();
-    assert!(to_group.remedy().unwrap().contains("gathering"));
+    assert!(to_group.remedy().unwrap().contains("multicast"));
 }
 
 #[tokio::test]

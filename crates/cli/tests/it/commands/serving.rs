@@ -230,9 +230,6 @@ fn sockets_that_cannot_share_a_port_are_refused_with_the_reason() {
         "{none:?}"
     );
     let both = carob(&[&bind[..], &["--sockets", "2", "--aggregate"]].concat());
-    assert!(
-        both.stderr.contains("a budget over several peers"),
-        "{both:?}"
-    );
+    assert!(both.stderr.contains("a bottleneck group needs"), "{both:?}");
     assert!(both.stderr.contains("use one socket"), "{both:?}");
 }
