@@ -8,6 +8,7 @@
 mod analyze;
 mod bench;
 mod bench_secured;
+mod browser;
 mod commands;
 mod file_updates;
 mod files;

@@ -1,7 +1,7 @@
-//! Reports: figures drawn as SVG here, inline in one HTML file without JavaScript.
+//! Reports: figures drawn as SVG here, inline in one HTML file that is complete without scripts.
 //!
-//! A report opens from a file with no network: tooltips are SVG titles, the style is inline, dark
-//! pages follow the reader's setting. The plotting crates looked at fit no figure of ours: none
+//! A report opens from a file with no network: style and script are inline, dark pages follow the
+//! reader's setting. The script sorts and filters tables, shows values and saves figures. The plotting crates looked at fit no figure of ours: none
 //! draws boxes from given percentiles (they want raw values and fix whiskers at 1.5 quartile
 //! ranges), a second set of percentiles beside a box, or colours that follow the page.
 
@@ -52,6 +52,8 @@ pub use topology::{Network, topology_figure};
 const FIGURE_STYLE: &str = include_str!("figure.css");
 /// The style of pages around figures.
 const PAGE_STYLE: &str = include_str!("page.css");
+/// Sorting, filters, tooltips and downloads of pages.
+const PAGE_SCRIPT: &str = include_str!("page.js");
 
 /// A figure as a file of its own: an SVG element whose colours are attributes.
 pub fn standalone(svg: &str) -> String {

@@ -2,9 +2,11 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{FIGURE_STYLE, PAGE_STYLE};
+use super::{FIGURE_STYLE, PAGE_SCRIPT, PAGE_STYLE};
 use crate::text::{Align, TextTable};
 
+/// Sections from which on a page has a list of contents.
+const CONTENTS_FROM: usize = 3;
 /// Cells of more bytes are sentences, and wrap.
 const LONG: usize = 60;
 
@@ -80,12 +82,24 @@ impl Report {
                             }
                         }
                     }
-                    main { @for section in &self.sections { (section_of(section)) } }
+                    @if self.sections.len() >= CONTENTS_FROM {
+                        nav.contents {
+                            @for (k, section) in self.sections.iter().enumerate() {
+                                a href={ "#" (anchor(k)) } { (section.heading) }
+                            }
+                        }
+                    }
+                    main {
+                        @for (k, section) in self.sections.iter().enumerate() {
+                            (section_of(section, &anchor(k)))
+                        }
+                    }
                     @if !self.command.is_empty() {
-                        h2 { "Run it again" }
-                        pre { code { (self.command) } }
+                        h2 { "Command" }
+                        pre.command { code { (self.command) } }
                     }
                     footer { "Made by " code { "carob lab" } ". Same command, same numbers." }
+                    script { (PreEscaped(PAGE_SCRIPT)) }
                 }
             }
         };
@@ -104,9 +118,14 @@ fn text_of(paragraph: &str) -> Markup {
     }
 }
 
-fn section_of(section: &Section) -> Markup {
+/// The anchor of the section with this index.
+fn anchor(section: usize) -> String {
+    format!("section-{}", section + 1)
+}
+
+fn section_of(section: &Section, id: &str) -> Markup {
     html! {
-        section {
+        section id=(id) {
             h2 { (section.heading) }
             @for paragraph in &section.text { (text_of(paragraph)) }
             @for figure in &section.figures {
@@ -159,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_one_file_without_scripts_or_links_out() {
+    fn a_page_is_one_file_without_links_out() {
         let mut table = TextTable::new(vec![("a".to_owned(), Align::Right)]);
         table.add(vec!["✗".to_owned()]);
         table.add(vec!["a sentence ".repeat(9)]);
@@ -179,8 +198,30 @@ mod tests {
         assert!(html.contains("<td class=\"right fails\">"));
         assert!(html.contains("<td class=\"right long\">a sentence"));
         assert!(html.contains("<p class=\"note\">* a note</p>"));
-        for outside in ["<script", "http://", "https://", "@import", "<link"] {
+        for outside in ["<script ", "http://", "https://", "@import", "<link"] {
             assert!(!html.contains(outside), "{outside}");
+        }
+        assert_eq!(html.matches("<script>").count(), 1);
+        assert!(!html.contains("nav class"), "one section needs no contents");
+    }
+
+    #[test]
+    fn contents_link_every_section() {
+        let section = |heading: &str| Section {
+            heading: heading.to_owned(),
+            ..Section::default()
+        };
+        let report = Report {
+            sections: ["A", "B", "C"].map(section).into(),
+            ..Report::default()
+        };
+        let html = report.html();
+        for k in 1..=3 {
+            assert!(html.contains(&format!("href=\"#section-{k}\"")), "{html}");
+            assert!(
+                html.contains(&format!("<section id=\"section-{k}\">")),
+                "{html}"
+            );
         }
     }
 }

@@ -171,7 +171,7 @@ fn draw_line(svg: &mut Svg, scale: &Scale, frame: &Frame, line: &Line, y: f64) {
         svg.text("label end", name, &line.algorithm);
         let bar = (scale.at(1.0).min(scale.at(mean)), y - 5.0);
         let wide = (scale.at(mean) - scale.at(1.0)).abs();
-        svg.rect_faint(&format!("dot {class}"), bar, (wide, 10.0), 0.25);
+        svg.rect_faint(&format!("ratio-bar {class}"), bar, (wide, 10.0), 0.25);
         let ends = ((scale.at(low), y), (scale.at(high), y));
         svg.line(&format!("median {class}"), ends.0, ends.1);
         look.mark(svg, (scale.at(mean), y), MARKER);

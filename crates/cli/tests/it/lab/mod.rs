@@ -2,7 +2,7 @@
 
 mod captures;
 mod compare;
-mod folder;
+pub(crate) mod folder;
 mod next;
 mod notifications;
 mod reproduce;
