@@ -30,7 +30,7 @@ pub enum TimeSource {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     source: TimeSource,
-    /// When that was, on each clock.
+    /// The origin on each clock.
     boot: Duration,
     tokio: tokio::time::Instant,
 }
@@ -56,14 +56,14 @@ impl Clock {
         Instant::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
     }
 
-    /// When `at` is on CLOCK_BOOTTIME, never before it; nothing if that is not the clock.
+    /// Converts `at` to CLOCK_BOOTTIME, rounded up; `None` for other clocks.
     #[cfg(target_os = "linux")]
     pub(crate) fn boot_time_of(&self, at: Instant) -> Option<Duration> {
         let since = Duration::from_micros(at.as_micros());
         (self.source == TimeSource::System).then(|| self.boot.saturating_add(since))
     }
 
-    /// When to wake on the runtime's clock for `at`, never before it if no clock stops.
+    /// Converts `at` to the runtime's clock, rounded up if no clock stops.
     pub(crate) fn wake_at(&self, at: Instant) -> tokio::time::Instant {
         match self.source {
             TimeSource::System => {
@@ -74,7 +74,7 @@ impl Clock {
         }
     }
 
-    /// `at` as what the DTLS library takes for a time. Only differences matter to it.
+    /// Converts `at` to the DTLS library's time, of which only differences matter.
     #[cfg(feature = "dtls")]
     pub(crate) fn as_std(&self, at: Instant) -> std::time::Instant {
         added(self.tokio, Duration::from_micros(at.as_micros())).into_std()
@@ -89,7 +89,7 @@ fn since(origin: Duration, reading: Duration) -> Duration {
     reading.saturating_sub(origin)
 }
 
-/// `at` and so much later, or a year later if that is beyond what can be said.
+/// Returns `at` plus a duration, at most a year.
 fn added(at: tokio::time::Instant, later: Duration) -> tokio::time::Instant {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
     at.checked_add(later).unwrap_or_else(|| at + YEAR)
@@ -109,8 +109,7 @@ fn boot_time() -> Duration {
     Duration::ZERO
 }
 
-/// The processor's time that this thread has had; where the system does not tell, the time that has
-/// passed since it was first asked.
+/// Returns the processor time of this thread; on systems without it, the time since the first call.
 pub(crate) fn processor_time() -> Duration {
     #[cfg(target_os = "linux")]
     {

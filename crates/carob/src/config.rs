@@ -139,7 +139,7 @@ pub struct Config {
     #[cfg(feature = "dtls")]
     pub(crate) dtls: ClientDtls,
     pub(crate) sessions: SessionLimits,
-    /// Set if the user's word goes before the server's own.
+    /// Explicit limit on handlers, which overrides that of the server.
     pub(crate) handlers: Option<usize>,
     pub(crate) connect_timeout: Duration,
     pub(crate) time_source: TimeSource,

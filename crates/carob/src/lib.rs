@@ -61,7 +61,7 @@
 //! # Observe
 //!
 //! An [`Observation`] is a stream of states. It registers again by itself when the server restarts
-//! or falls silent.
+//! or stops responding.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -170,7 +170,7 @@ impl Emulator {
         let client = Namespace::create("client")?;
         let mut settings = server.enter(|| kernel::apply(&config.sysctls, "server"))?;
         settings.extend(client.enter(|| kernel::apply(&config.sysctls, "client"))?);
-        settings.extend(kernel::not_to_be_had());
+        settings.extend(kernel::unavailable_settings());
         let initial_timeout = config.initial_timeout.and_then(|timeout| {
             let made = InitialTimeout::set(timeout, &[&server, &client]);
             let wanted = format!("{} s", timeout.as_secs_f64());

@@ -107,7 +107,7 @@ pub(crate) fn apply(sysctls: &[Sysctl], side: &str) -> Vec<Setting> {
 }
 
 /// Settings of the thesis that a current kernel does not offer.
-pub(crate) fn not_to_be_had() -> Vec<Setting> {
+pub(crate) fn unavailable_settings() -> Vec<Setting> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let release = release.trim();
     let mut settings = vec![

@@ -1,4 +1,4 @@
-//! Answers of the endpoint's task that a client waits for, and the errors they become.
+//! Pending replies of an endpoint's task, and their errors.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::runtime::{FailureCause, Handle, RequestControl, RequestFailure};
 use crate::transport::dtls::HandshakeError;
 use crate::transport::failure::LinkFailure;
 
-/// Pending answer of the endpoint's task; dropping it cancels the request.
+/// A pending reply of the endpoint's task; dropping it cancels the request.
 #[derive(Debug)]
 pub(super) struct Answer<T> {
     receiver: Option<oneshot::Receiver<T>>,
@@ -41,19 +41,19 @@ impl<T> Answer<T> {
         }
     }
 
-    /// The answer, and with it the end of what it is the answer to.
+    /// Waits for the reply, which ends the request.
     pub(super) async fn wait(mut self) -> Option<T> {
         let answer = self.receive().await;
         self.cancel.ended = true;
         answer
     }
 
-    /// The answer; nothing if the driver has stopped.
+    /// Waits for the reply; `None` if the driver has stopped.
     pub(super) async fn receive(&mut self) -> Option<T> {
         self.receiver.as_mut()?.await.ok()
     }
 
-    /// Keeps only the duty to cancel.
+    /// Returns the guard that cancels the request when dropped.
     pub(super) fn into_cancel(mut self) -> Cancel {
         self.receiver = None;
         let Self { cancel, .. } = self;
@@ -64,7 +64,7 @@ impl<T> Answer<T> {
 impl Drop for Cancel {
     fn drop(&mut self) {
         if !self.ended {
-            // A driver that has stopped has nothing left to cancel.
+            // A stopped driver has no request to cancel.
             let _ = self
                 .handle
                 .control
@@ -74,7 +74,7 @@ impl Drop for Cancel {
 }
 
 impl RequestFailure {
-    /// The error an application gets.
+    /// Converts a failure into the public error.
     pub(super) fn into_public(self, peer: SocketAddr) -> Error {
         let failure = match self.why {
             FailureCause::Refused(source) => return Error::NotSent { peer, source },

@@ -8,10 +8,10 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
 
-/// Bytes read from a source at once.
+/// Bytes per read from a source.
 const CHUNK: usize = 16 << 10;
-/// Bytes that must be at hand before the first block can leave: one more than a block has, to
-/// know that more follow.
+/// Bytes needed before the first block can leave: one more than a block, which decides the more
+/// flag.
 pub(super) const FIRST: usize = 1_025;
 /// Pieces a [`BodySender`] may be ahead of the network.
 const PIECES: usize = 16;
@@ -114,7 +114,7 @@ impl Source {
         !matches!(self, Self::Bytes(_))
     }
 
-    /// At least `enough` bytes unless the body ends, and whether it does.
+    /// Returns at least `enough` bytes unless the body ends, and whether it ends.
     pub(super) async fn next(&mut self, enough: usize) -> io::Result<(Bytes, bool)> {
         match self {
             Self::Bytes(bytes) => Ok((core::mem::take(bytes), true)),

@@ -237,7 +237,7 @@ impl Client {
         }
     }
 
-    /// Clock from which its time is read.
+    /// The clock that the time is read from.
     pub(crate) fn time_source(&self) -> TimeSource {
         self.transports.time_source()
     }
@@ -464,7 +464,7 @@ async fn ping_address(
     }
 }
 
-/// A socket that was made elsewhere.
+/// Adopts a socket.
 pub(crate) fn socket_of(socket: UdpSocket) -> Result<Socket, OpenError> {
     let address = socket.local_addr().unwrap_or(([0, 0, 0, 0], 0).into());
     Socket::of(socket).map_err(|source| OpenError::Bind { address, source })

@@ -36,7 +36,7 @@ impl RequestBuilder {
             let (answer, Received { response, .. }, peer, _) =
                 self.exchange(began, BodyMode::Whole).await?;
             drop(answer);
-            // Later blocks come from where the first came from.
+            // Later blocks are requested from the source of the first.
             self.to = Some(peer);
             let reply = Reply {
                 response,
@@ -54,7 +54,7 @@ impl RequestBuilder {
     }
 }
 
-/// The part of a representation that is being read.
+/// The state of a read of one part of a representation.
 struct RangeReader {
     offset: u64,
     length: u64,
@@ -62,7 +62,7 @@ struct RangeReader {
     position: u64,
     size: BlockSize,
     bytes: BytesMut,
-    /// The first response, whose options are those of the whole.
+    /// The first response, whose options apply to the whole.
     first: Option<Reply>,
 }
 
@@ -79,14 +79,14 @@ impl RangeReader {
         }
     }
 
-    /// The next block to request; nothing if its number is beyond those of Block2.
+    /// Returns the next block to request; `None` if its number is beyond those of Block2.
     fn next_block(&self) -> Option<BlockValue> {
         let number = self.position / self.size.bytes() as u64;
         let number = u32::try_from(number).ok()?;
         BlockValue::new(number, false, self.size).ok()
     }
 
-    /// Takes the response to a block. Returns the reply once the part is complete or refused.
+    /// Processes the response to a block. Returns the reply once the part is complete or refused.
     fn on_response(&mut self, reply: Reply) -> Result<Option<Reply>, Failure> {
         let response = &reply.response;
         if !response.code.is_success() {
@@ -111,7 +111,7 @@ impl RangeReader {
             self.size = self.size.min(block.szx);
         }
         let first = self.first.get_or_insert(reply);
-        // No server should send a block that brings nothing new while there is more.
+        // A block without new bytes before the end is invalid.
         let stuck = end <= self.position;
         if more && (self.bytes.len() as u64) < self.length && !stuck {
             self.position = end - end % self.size.bytes() as u64;

@@ -106,7 +106,7 @@ pub struct StreamedReply {
 }
 
 impl StreamedReply {
-    /// A reply that is here already, as one whose body is read.
+    /// Converts a complete reply into a streamed one.
     pub(super) fn of(reply: Reply, handle: Arc<Handle>) -> Self {
         let Reply {
             mut response,
@@ -118,9 +118,9 @@ impl StreamedReply {
         response.payload = Payload::Whole(Bytes::new());
         let (sender, parts) = mpsc::unbounded_channel();
         let size = Some(bytes.len() as u64);
-        // The receiver is in hand, so this cannot fail.
+        // The receiver is held here, so this cannot fail.
         let _ = sender.send(Ok((bytes, true)));
-        // Nothing is under way under this ticket.
+        // No request has this ticket.
         let cancel = Cancel {
             ticket: handle.ticket(),
             handle,
@@ -167,7 +167,7 @@ impl BodyStream {
                 if last {
                     self.cancel.ended = true;
                 } else {
-                    // A driver that has stopped says so at the next part.
+                    // A stopped driver is reported at the next chunk.
                     let _ = self
                         .cancel
                         .handle

@@ -1,4 +1,4 @@
-//! A request as it is described; `sending` is its way to a reply.
+//! The description of a request; `sending` executes it.
 
 mod sending;
 
@@ -31,7 +31,7 @@ use sending::{Resolved, fresh, option_error};
 /// Decides whether an address may be contacted.
 pub(crate) type Admit = Arc<dyn Fn(SocketAddr) -> bool + Send + Sync>;
 
-/// Which addresses may be asked; all if nothing is said.
+/// The rule for addresses that may be contacted; default: all.
 #[derive(Clone)]
 struct Admitted(Option<Admit>);
 
@@ -73,21 +73,21 @@ impl fmt::Debug for Admitted {
 #[must_use = "a request is sent when it is awaited"]
 pub struct RequestBuilder {
     transports: Arc<TransportSet>,
-    /// The endpoint it goes through, once the scheme of its URI has been looked at.
+    /// The endpoint, chosen by the scheme of the URI.
     pub(super) handle: Arc<Handle>,
     cache: Option<Arc<SharedCache>>,
-    /// Fresh responses must be validated, too.
+    /// Fresh responses are revalidated, too.
     reload: bool,
     method: Code,
     target: Target,
-    /// The target as parsed, once the request is sent.
+    /// The parsed target, set when the request is sent.
     resolved: Option<Arc<Resolved>>,
     /// The forward-proxy that receives the request.
     via: Option<Target>,
     pub(super) to: Option<SocketAddr>,
     /// The host's addresses that requests may be sent to.
     admitted: Admitted,
-    /// Entity tags that the requester holds, besides the cache.
+    /// Entity tags known to the requester, besides those of the cache.
     known: Vec<ETag>,
     pub(super) options: Vec<(OptionNumber, Vec<u8>)>,
     body: Body,
@@ -155,14 +155,14 @@ impl RequestBuilder {
         self
     }
 
-    /// Has 2.03 with one of these tags given back as it is: who asks for this has what they stand
-    /// for.
+    /// Returns a 2.03 with one of these tags as it is, because the requester has the
+    /// representation.
     pub(crate) fn known(mut self, tags: Vec<ETag>) -> Self {
         self.known = tags;
         self
     }
 
-    /// The cached response, if that is fresh; nothing is sent.
+    /// Returns the cached response if it is fresh; sends nothing.
     pub(crate) fn if_fresh(&mut self) -> Result<Option<Reply>, Error> {
         #[allow(
             clippy::disallowed_methods,
@@ -423,8 +423,8 @@ impl RequestBuilder {
     }
 }
 
-/// Runs a request within its deadline; the engine keeps it too, and knows better what happened,
-/// so it gets a moment's grace.
+/// Runs a request within its deadline. The engine applies the deadline, too, with a more precise
+/// error, so this one is slightly later.
 async fn within<T, F: Future<Output = Result<T, Error>>>(
     deadline: Option<Duration>,
     run: impl FnOnce(Instant) -> F,

@@ -1,4 +1,4 @@
-//! From a URI to the addresses to try.
+//! Resolution of a URI to addresses.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use super::Target;
 use crate::error::Error;
 use crate::transport::socket::Socket;
 
-/// Addresses of one host that are tried at most.
+/// Addresses of one host tried at most.
 const ADDRESSES: usize = 8;
 
-/// The URI a request goes to.
+/// Parses the target of a request.
 pub(super) fn read(target: Target) -> Result<Uri, Error> {
     let uri = match target {
         Target::Uri(uri) => uri,
@@ -25,7 +25,7 @@ pub(super) fn read(target: Target) -> Result<Uri, Error> {
     Ok(uri)
 }
 
-/// The name that connections ask for and are secured by; nothing over UDP, or for an address.
+/// The server name of a connection; `None` over UDP and for an address.
 pub(super) fn name(uri: &Uri) -> Option<Arc<str>> {
     match uri.host() {
         host @ Host::Name(_) if uri.scheme() != Scheme::Coap => Some(host.to_string().into()),
@@ -33,8 +33,8 @@ pub(super) fn name(uri: &Uri) -> Option<Arc<str>> {
     }
 }
 
-/// The addresses of a URI's host that a socket bound to `local` can reach, in the resolver's
-/// order.
+/// Resolves the addresses of a URI's host that a socket bound to `local` can reach, in the
+/// resolver's order.
 pub(super) async fn addresses(uri: &Uri, local: SocketAddr) -> Result<Vec<SocketAddr>, Error> {
     let port = uri.port();
     let found: Vec<SocketAddr> = match uri.host() {

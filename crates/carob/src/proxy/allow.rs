@@ -105,8 +105,8 @@ fn name(text: &str) -> Option<String> {
     fits.then(|| text.to_ascii_lowercase())
 }
 
-/// An address and how many of its bits count; nothing if it is none, and no bits if these are
-/// wrong.
+/// Parses an address with its prefix length; `None` if it is no address, and no length if that is
+/// invalid.
 fn network(text: &str) -> Option<(IpAddr, Option<u8>)> {
     let (address, bits) = match text.split_once('/') {
         Some((address, bits)) => (address, Some(bits)),
@@ -131,7 +131,7 @@ impl Allow {
         let host = match (&self.host, uri.host()) {
             (Hosts::Name(own), Host::Name(name)) => name == own,
             (Hosts::Below(suffix), Host::Name(name)) => is_below(name, suffix),
-            // A name may lead there.
+            // A name may resolve to it.
             (Hosts::Any, _) | (Hosts::Network(..), Host::Name(_)) => true,
             (Hosts::Network(..), host) => host.address().is_some_and(|address| self.holds(address)),
             (Hosts::Name(_) | Hosts::Below(_), _) => false,
@@ -145,19 +145,19 @@ impl Allow {
         self.admits_from(uri, address.ip(), &is_own)
     }
 
-    /// The same for a host whose addresses are those for which `is_own`.
+    /// Likewise, with a predicate for the host's own addresses.
     fn admits_from(&self, uri: &Uri, address: IpAddr, is_own: &dyn Fn(IpAddr) -> bool) -> bool {
         let address = address.to_canonical();
-        if !self.may_admit(uri) || is_nobody(address) {
+        if !self.may_admit(uri) || is_unassignable(address) {
             return false;
         }
         match &self.host {
             Hosts::Network(_, bits) => {
-                let near = near_bits(address, is_own);
+                let near = required_prefix(address, is_own);
                 self.holds(address) && near.is_none_or(|near| *bits >= near)
             }
             Hosts::Name(name) if name == "localhost" && address.is_loopback() => true,
-            _ => near_bits(address, is_own).is_none(),
+            _ => required_prefix(address, is_own).is_none(),
         }
     }
 
@@ -206,7 +206,7 @@ fn is_below(name: &str, suffix: &str) -> bool {
     before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-/// Networks whose addresses mean something to this host, link or site only.
+/// Networks with a meaning for this host, link or site only.
 const NEAR_V4: [(Ipv4Addr, u8); 8] = [
     (Ipv4Addr::UNSPECIFIED, 8),          // this network (RFC 791)
     (Ipv4Addr::new(127, 0, 0, 0), 8),    // loopback
@@ -224,7 +224,7 @@ const NEAR_V6: [(Ipv6Addr, u8); 4] = [
     // Unique local (RFC 4193), among them the metadata service fd00:ec2::254.
     (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7),
 ];
-/// Prefixes of IPv6 addresses that have an IPv4 address after them.
+/// IPv6 prefixes followed by an IPv4 address.
 const EMBEDDING: [(Ipv6Addr, u8); 4] = [
     (Ipv6Addr::UNSPECIFIED, 96), // IPv4-compatible (RFC 4291 2.5.5.1)
     (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96), // NAT64 (RFC 6052)
@@ -232,17 +232,17 @@ const EMBEDDING: [(Ipv6Addr, u8); 4] = [
     (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), // 6to4 (RFC 3056)
 ];
 
-/// Bits of an address that must be named for it to be asked, if names and larger networks do not
-/// allow it; nothing for an address that anybody can reach.
-fn near_bits(address: IpAddr, is_own: &dyn Fn(IpAddr) -> bool) -> Option<u8> {
+/// Prefix length that a rule must have to permit an address, if names and larger networks do not
+/// suffice; `None` for a global address.
+fn required_prefix(address: IpAddr, is_own: &dyn Fn(IpAddr) -> bool) -> Option<u8> {
     let near = match address {
         IpAddr::V4(v4) => (NEAR_V4.iter())
             .find(|(network, bits)| (u32::from(v4) ^ u32::from(*network)) >> (32 - bits) == 0)
             .map(|(_, bits)| *bits),
-        IpAddr::V6(v6) => near_bits_v6(v6, is_own),
+        IpAddr::V6(v6) => required_prefix_v6(v6, is_own),
     };
     match near {
-        // Each address of this host must be named, unless its network is of this host alone.
+        // Each own address must be named, unless its network belongs to this host alone.
         _ if !address.is_loopback() && is_own(address) => {
             Some(if address.is_ipv4() { 32 } else { 128 })
         }
@@ -250,7 +250,7 @@ fn near_bits(address: IpAddr, is_own: &dyn Fn(IpAddr) -> bool) -> Option<u8> {
     }
 }
 
-fn near_bits_v6(address: Ipv6Addr, is_own: &dyn Fn(IpAddr) -> bool) -> Option<u8> {
+fn required_prefix_v6(address: Ipv6Addr, is_own: &dyn Fn(IpAddr) -> bool) -> Option<u8> {
     let number = u128::from(address);
     let is_in =
         |(network, bits): &&(Ipv6Addr, u8)| (number ^ u128::from(*network)) >> (128 - bits) == 0;
@@ -259,7 +259,7 @@ fn near_bits_v6(address: Ipv6Addr, is_own: &dyn Fn(IpAddr) -> bool) -> Option<u8
     }
     let (_, bits) = EMBEDDING.iter().find(is_in)?;
     let embedded = Ipv4Addr::from((number >> (96 - bits)) as u32);
-    near_bits(embedded.into(), is_own).map(|near| bits + near)
+    required_prefix(embedded.into(), is_own).map(|near| bits + near)
 }
 
 /// Returns whether an address is one of this host: nobody but its owner can bind it. If it cannot be found out,
@@ -276,11 +276,11 @@ fn is_own(address: IpAddr) -> bool {
     }
 }
 
-/// EAFNOSUPPORT of Linux: there is no IPv6.
+/// EAFNOSUPPORT of Linux: no IPv6 support.
 const AF_NOT_SUPPORTED: i32 = 97;
 
-/// Addresses that nobody in particular has.
-fn is_nobody(address: IpAddr) -> bool {
+/// Returns whether an address belongs to no single host.
+fn is_unassignable(address: IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     address.is_multicast() || address.is_unspecified() || broadcast
 }

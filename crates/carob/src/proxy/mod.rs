@@ -222,7 +222,7 @@ impl Proxy {
     pub async fn shutdown(self, limit: Duration) -> ShutdownOutcome {
         let origins = self.origins();
         let finish = self.server.shutdown(limit).await;
-        // Nobody waits for what comes from there any more.
+        // Responses of origins are no longer needed.
         origins.shutdown(Duration::ZERO).await;
         finish
     }
@@ -370,7 +370,7 @@ impl ProxyBuilder {
         let forward = (!allow.is_empty()).then(|| resource(&forwarder, Upstream::Forward(allow)));
         let known = Arc::clone(&names);
         let server = server
-            // What waits for origins has a limit of its own.
+            // Requests waiting for origins have a separate limit.
             .handlers(limits.requests + limits.observations + crate::server::HANDLERS)
             .forward(Forward::new(forward, move |uri| known.is_own(uri)))
             .config(config)

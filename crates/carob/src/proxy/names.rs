@@ -1,4 +1,4 @@
-//! Which URIs lead to the proxy itself: it must recognize all of its names (RFC 7252 5.10.2).
+//! The proxy's own names: it must recognize URIs of itself (RFC 7252 5.10.2).
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::OnceLock;
@@ -8,9 +8,9 @@ use carob_proto::codec::{Host, Scheme, Uri};
 /// A proxy's names and addresses.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// Names that lead here, in lower case.
+    /// Host names of the proxy, in lower case.
     pub(super) hosts: Vec<String>,
-    /// Where it listens, known once it does.
+    /// The bound addresses, set after the start.
     pub(super) places: OnceLock<Vec<(Scheme, SocketAddr)>>,
 }
 
@@ -29,20 +29,20 @@ impl Names {
             Host::Name(_) => false,
             host => host
                 .address()
-                .is_some_and(|address| places.any(|place| leads_to(address, place))),
+                .is_some_and(|address| places.any(|place| is_reached_by(address, place))),
         }
     }
 }
 
 /// Returns whether packets to `address` arrive at a socket bound to `place`.
-fn leads_to(address: IpAddr, place: IpAddr) -> bool {
+fn is_reached_by(address: IpAddr, place: IpAddr) -> bool {
     let (address, place) = (address.to_canonical(), place.to_canonical());
     if address == place || address.is_unspecified() {
         return true;
     }
     place.is_unspecified()
         && (place.is_ipv6() || address.is_ipv4())
-        // Nobody but its owner can bind an address. Port 0: a free one.
+        // Only a local address can be bound. Port 0: a free one.
         && UdpSocket::bind((address, 0)).is_ok()
 }
 

@@ -208,8 +208,8 @@ impl Engine for Core {
         self.drain_after(out, now, None);
     }
 
-    fn holds_back(&self, out: &impl Outbound) -> bool {
-        out.holds_back()
+    fn must_flush(&self, out: &impl Outbound) -> bool {
+        out.must_flush()
             || (self.endpoint.config().reliable.is_some() && self.endpoint.queued_bytes() > 0)
     }
 

@@ -174,7 +174,7 @@ impl PendingRequests {
     }
 
     fn add(&mut self, id: RequestId, pending: Pending) {
-        pending.each_ticket(|ticket| _ = self.ids.insert(ticket, id));
+        pending.visit_tickets(|ticket| _ = self.ids.insert(ticket, id));
         if let Waiting::Observation(shared) = &pending.waiting {
             self.observed.insert(shared.target.clone(), id);
         }
@@ -243,7 +243,7 @@ impl PendingRequests {
 
     fn remove(&mut self, id: RequestId) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
-        pending.each_ticket(|ticket| _ = self.ids.remove(&ticket));
+        pending.visit_tickets(|ticket| _ = self.ids.remove(&ticket));
         if let Waiting::Observation(shared) = &pending.waiting
             && self.observed.get(&shared.target) == Some(&id)
         {
@@ -425,7 +425,7 @@ fn link_of(failed: Option<&FailedPeer>, peer: SocketAddr) -> Option<LinkFailure>
 
 impl Pending {
     /// Visits the tickets of waiting applications.
-    fn each_ticket(&self, mut visit: impl FnMut(u64)) {
+    fn visit_tickets(&self, mut visit: impl FnMut(u64)) {
         match &self.waiting {
             Waiting::Response { ticket, .. }
             | Waiting::Members { ticket, .. }

@@ -21,7 +21,7 @@ pub(super) struct Spans(HashMap<(SocketAddr, MessageId), Span, KeyedState>);
 
 impl Spans {
     /// Returns the spans, if a subscriber enables them.
-    pub(super) fn if_wanted(seed: u64) -> Option<Self> {
+    pub(super) fn if_enabled(seed: u64) -> Option<Self> {
         tracing::enabled!(target: TARGET, Level::DEBUG)
             .then(|| Self(HashMap::with_hasher(KeyedState::with_seed(seed))))
     }

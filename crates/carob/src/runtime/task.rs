@@ -44,7 +44,7 @@ pub(super) fn start<T: Transport + 'static>(
 ) -> Result<Arc<Handle>, OpenError> {
     let mut entropy = Entropy::from_system().map_err(OpenError::Entropy)?;
     let seed = entropy.next_u64();
-    let spans = Spans::if_wanted(seed);
+    let spans = Spans::if_enabled(seed);
     if spans.is_some() && engine.trace == Tracing::Off {
         engine.trace = Tracing::Exchanges;
     }
@@ -122,7 +122,7 @@ impl<T: Transport> Task<T> {
                 return self.end().await;
             }
             if self.core.more {
-                self.take_turn().await?;
+                self.process_inputs().await?;
                 continue;
             }
             let due = self.core.deadline.into_iter().chain(self.core.ends_at());
@@ -146,7 +146,7 @@ impl<T: Transport> Task<T> {
                 }
                 Input::Abandoned => return self.end().await,
             }
-            self.take_turn().await?;
+            self.process_inputs().await?;
         }
     }
 
@@ -179,7 +179,7 @@ impl<T: Transport> Task<T> {
     }
 
     /// Processes a bounded number of each kind of input.
-    async fn take_turn(&mut self) -> io::Result<()> {
+    async fn process_inputs(&mut self) -> io::Result<()> {
         for _ in 0..BATCHES_A_TURN {
             let more = self.transport.receive(&mut self.core);
             self.transport.flush(&mut self.core).await?;
@@ -197,7 +197,7 @@ impl<T: Transport> Task<T> {
         self.take_completions();
         let now = self.core.clock.now();
         for _ in 0..COMMANDS_A_TURN {
-            if self.core.holds_back(self.transport.outbound()) {
+            if self.core.must_flush(self.transport.outbound()) {
                 break;
             }
             let Ok(command) = self.commands.try_recv() else {
@@ -217,14 +217,14 @@ impl<T: Transport> Task<T> {
     fn take_completions(&mut self) {
         let now = self.core.clock.now();
         for _ in 0..COMMANDS_A_TURN {
-            if self.core.holds_back(self.transport.outbound())
+            if self.core.must_flush(self.transport.outbound())
                 || !self.core.complete_next(self.transport.outbound(), now)
             {
                 break;
             }
         }
         for _ in 0..COMMANDS_A_TURN {
-            if self.core.holds_back(self.transport.outbound()) {
+            if self.core.must_flush(self.transport.outbound()) {
                 break;
             }
             let Ok(control) = self.control.try_recv() else {

@@ -19,14 +19,13 @@ pub(crate) type Completions = mpsc::UnboundedSender<Completion>;
 pub(crate) enum Completion {
     /// The response to a request. One for each, and one for each block of a streamed body.
     Respond(IncomingId, Response),
-    /// A request that was registered for an observer is none. At most one for each, before its
-    /// response.
+    /// Removes the observer registered by a request. At most one for each, before its response.
     Unobserve(IncomingId),
     /// An observable resource has changed. One at a time for each notifier.
     Changed(Notifier, usize),
     /// A new representation for the observers of a subject. One for each call of its handler.
     Representation(Subject, Response),
-    /// A handler has ended, called for a request of this source. One for each.
+    /// A handler of a request of this source has ended. One for each.
     HandlerDone(Source, Option<UploadKey>),
 }
 

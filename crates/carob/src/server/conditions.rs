@@ -1,5 +1,4 @@
-//! Requests that are to be carried out in a certain state of the resource only: If-Match and
-//! If-None-Match (RFC 7252 5.10.8).
+//! Conditional requests: If-Match and If-None-Match (RFC 7252 5.10.8).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -89,7 +88,7 @@ impl<T: IntoState, E: Into<Refusal>> IntoState for Result<T, E> {
     }
 }
 
-/// A function that blocks its thread, on a thread that may be blocked.
+/// Adapter of a blocking function, run on a thread for blocking work.
 pub(super) struct BlockingState<F>(pub(super) Arc<F>);
 
 impl<F, S> StateTag for BlockingState<F>

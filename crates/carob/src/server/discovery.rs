@@ -1,4 +1,4 @@
-//! `/.well-known/core`: what there is on this server (RFC 6690 4).
+//! `/.well-known/core`: the links of this server (RFC 6690 4).
 
 use bytes::Bytes;
 use carob_proto::codec::{Code, ContentFormat, ETag, OptionNumber};
@@ -8,7 +8,7 @@ use carob_proto::message::{Payload, Response};
 use super::router::Route;
 use super::{Request, Resource};
 
-/// Where the list is (RFC 6690 7.1).
+/// Path of the link list (RFC 6690 7.1).
 pub(super) const PATH: &str = "/.well-known/core";
 
 /// The links of the listed resources at literal paths. A link leads to one resource, so a path with
@@ -41,7 +41,7 @@ pub(super) fn resource(links: String) -> Resource {
 fn answer(links: &Bytes, request: &Request) -> Response {
     let query: Vec<&[u8]> = request.options().values(OptionNumber::URI_QUERY).collect();
     let mut response = Response::new(Code::CONTENT);
-    // The same query gives the same list, so nothing need be kept for who reads it in blocks.
+    // The same query gives the same list, so the engine need not cache it for later blocks.
     response.payload = Payload::Fixed(match core::str::from_utf8(links) {
         Ok(text) if !query.is_empty() => {
             let mut writer = LinkWriter::new();

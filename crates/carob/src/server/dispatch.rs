@@ -1,5 +1,5 @@
-//! Dispatch of received requests: fixed content is answered here, everything else by a handler in a
-//! task of its own.
+//! Dispatch of received requests: fixed content is served here, all else by a handler in a task of
+//! its own.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -40,10 +40,10 @@ static LOST_TRACK: LazyLock<Response> = LazyLock::new(|| {
     Response::diagnostic(Code::REQUEST_ENTITY_INCOMPLETE, text)
 });
 
-/// Makes a [`Dispatcher`] for each endpoint of a server.
+/// Factory of the [`Dispatcher`] of each endpoint of a server.
 pub(super) struct Dispatch {
     pub(super) router: Arc<Router>,
-    /// Handlers that may run at once at each endpoint.
+    /// Limit on concurrent handlers of each endpoint.
     pub(super) handlers: usize,
 }
 
@@ -68,14 +68,14 @@ impl MakeService for Dispatch {
     }
 }
 
-/// The handlers of one endpoint, and the queue of what they report.
+/// The handlers of one endpoint, and the queue of their completions.
 pub(super) struct Dispatcher {
     router: Arc<Router>,
     completions: Completions,
     queue: mpsc::UnboundedReceiver<Completion>,
     /// Taken from the queue while waiting.
     next: Option<Completion>,
-    /// Handlers that may run at once; beyond, requests are answered 5.03.
+    /// Limit on concurrent handlers; above it, requests are answered 5.03.
     limit: usize,
     active: usize,
     /// Handlers were started since [`Service::has_begun`].
@@ -83,7 +83,7 @@ pub(super) struct Dispatcher {
     /// Handlers of each source.
     shares: QuotaTable,
     tasks: JoinSet<()>,
-    /// Streamed bodies under way, each with a handler; so `limit` bounds them.
+    /// Streamed bodies in progress, each with a handler; so `limit` bounds them.
     uploads: HashMap<UploadKey, mpsc::Sender<UploadBlock>, KeyedState>,
     stopping: bool,
     /// The transport and address at which requests arrive.
@@ -125,14 +125,14 @@ impl Dispatcher {
         self.active -= 1;
         self.shares.subtract(of, 1);
         if let Some(key) = upload
-            // A newer upload may have taken the place.
+            // A newer upload may have replaced it.
             && self.uploads.get(&key).is_some_and(mpsc::Sender::is_closed)
         {
             self.uploads.remove(&key);
         }
     }
 
-    /// Finds the handler of a request. Returns nothing if the request is answered without one.
+    /// Finds the handler of a request. Returns `None` if the request is answered without one.
     fn plan(&mut self, endpoint: &mut Endpoint, now: Instant, id: IncomingId) -> Option<Plan> {
         let planner = Planner {
             router: &self.router,
@@ -197,7 +197,7 @@ impl Dispatcher {
             let mut response = pipeline.run(request, answer).instrument(span).await;
             let observed = response.options.remove(OptionNumber::OBSERVE);
             if listed && !observed {
-                // The task may have stopped; then nobody observes.
+                // The task may have stopped; then there are no observers.
                 let _ = completions.send(Completion::Unobserve(id));
             }
             responder.respond(response);
@@ -215,13 +215,13 @@ impl Dispatcher {
     ) {
         let bytes = std::mem::take(&mut request.payload);
         let more = part.is_some_and(|part| part.more);
-        // One block at a time: the next comes when this one is answered.
+        // One block at a time: the next one follows the response to this one.
         let (sender, blocks) = mpsc::channel(1);
         if more {
             if self.uploads.len() >= self.limit {
                 self.uploads.retain(|_, blocks| !blocks.is_closed());
             }
-            // A new beginning of the same body ends the one before.
+            // A restart of the same body ends the earlier transfer.
             self.uploads.insert(key.clone(), sender);
         }
         let source = QuotaPolicy::from(&endpoint.config().limits).source(request.peer);
@@ -237,7 +237,7 @@ impl Dispatcher {
         });
     }
 
-    /// The request as a handler gets it, if there may be another handler.
+    /// Returns the request for a handler, if the limits admit another handler.
     fn admit(
         &self,
         endpoint: &mut Endpoint,
@@ -354,8 +354,7 @@ impl Service for Dispatcher {
         self.representations.forget(subject);
     }
 
-    /// Drops the uploads of a peer whose session has ended: blocks of one body must come in one
-    /// session.
+    /// Drops the uploads of an ended session: blocks of one body must arrive in one session.
     #[cfg(feature = "dtls")]
     fn on_session_ended(&mut self, peer: SocketAddr) {
         self.uploads.retain(|key, _| key.peer != peer);
@@ -408,7 +407,7 @@ impl Service for Dispatcher {
     }
 }
 
-/// Answers a request 5.03, and says when to try again.
+/// Answers a request 5.03, with the time of the next attempt as Max-Age.
 fn refuse_for_now(endpoint: &mut Endpoint, now: Instant, id: IncomingId, response: &Response) {
     let later = endpoint.retry_time(id).into();
     endpoint.respond(now, id, &response.clone().with_max_age(later));

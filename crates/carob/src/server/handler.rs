@@ -116,7 +116,7 @@ where
     }
 }
 
-/// A function that blocks its thread, on a thread that may be blocked.
+/// Adapter of a blocking function, run on a thread for blocking work.
 pub(super) struct Blocking<F>(pub(super) Arc<F>);
 
 impl<F, R> Handler for Blocking<F>
@@ -133,7 +133,7 @@ where
     }
 }
 
-/// Does what blocks on a thread that may be blocked; 5.00 if it panics.
+/// Runs a blocking function on a thread for blocking work; 5.00 if it panics.
 pub(super) async fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {

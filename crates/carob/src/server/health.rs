@@ -1,8 +1,8 @@
-//! The health resource: for load balancers and operators.
+//! The health resource, for load balancers and operators.
 //!
-//! The endpoint responds itself, so that it responds while every handler is busy. Utilisation helps
-//! an attacker as well as an operator, so the resource exists only if it is configured, and its
-//! representation names no version, address or peer.
+//! The endpoint responds itself, even while every handler is busy. Utilisation helps an attacker as
+//! well as an operator, so the resource exists only if it is configured, and its representation has
+//! no version, address or peer.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ pub(crate) struct Health {
 const STATES: [&str; 2] = ["ok", "overloaded"];
 
 impl Health {
-    /// The health of an endpoint with this many handlers running, of a limit.
+    /// Returns the health of an endpoint, with its running handlers and their limit.
     pub(crate) fn of(endpoint: &Endpoint, now: Instant, (active, limit): (usize, usize)) -> Self {
         let (usage, limits) = (endpoint.usage(), endpoint.config().limits);
         let share = |held: usize, limit: usize| held.saturating_mul(100) / limit.max(1);
@@ -66,7 +66,7 @@ impl Health {
     fn text(&self) -> String {
         let mut text = format!("{}\nuptime {} s\n", self.state(), self.uptime);
         for (name, load) in self.load {
-            // A string takes whatever is written.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{name} {load} %");
         }
         text

@@ -1,4 +1,4 @@
-//! Addresses of a server, and the sockets on which it takes connections.
+//! Addresses and listening sockets of a server.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -11,12 +11,12 @@ use crate::transport::tcp::{Listener, StreamKind, TlsAccept};
 #[cfg(feature = "tls")]
 use crate::transport::tls::{ALPN, ServerTls};
 
-/// Where connections are taken.
+/// A listening address for connections.
 #[derive(Debug)]
 pub(super) struct Listen {
     pub(super) kind: StreamKind,
     pub(super) at: ListenAt,
-    /// The TLS configuration, made when the server starts.
+    /// The TLS configuration, created when the server starts.
     #[cfg(feature = "tls")]
     pub(super) tls: Option<ServerTls>,
 }

@@ -80,7 +80,7 @@ pub const SOCKETS_MAX: usize = 256;
 /// [`shutdown`](Self::shutdown) lets pending requests finish first.
 #[derive(Debug)]
 pub struct Server {
-    /// Where it listens, first of all over UDP.
+    /// The bound addresses, UDP first.
     places: Vec<(Scheme, SocketAddr)>,
     transports: Arc<TransportSet>,
 }
@@ -114,11 +114,11 @@ enum Datagrams {
 /// ```
 #[derive(Debug)]
 pub struct ServerBuilder {
-    /// Where it takes datagrams, if it does.
+    /// The address for datagrams, if any.
     datagrams: Option<Datagrams>,
-    /// Over how many sockets.
+    /// The number of sockets.
     sockets: usize,
-    /// Where it takes datagrams that are secured.
+    /// The address for DTLS.
     #[cfg(feature = "dtls")]
     secured: Vec<(Address, ServerDtls)>,
     listens: Vec<Listen>,
@@ -359,7 +359,7 @@ impl ServerBuilder {
                 problem,
             });
         }
-        // Boxed: the future is larger than those of most applications.
+        // Boxed, because the future is large.
         Box::pin(self.open()).await
     }
 
@@ -385,7 +385,7 @@ impl ServerBuilder {
             Some(Datagrams::At(address)) if sockets > 1 => {
                 let address = address.resolve().await?;
                 shared = runtime::start_together(address, sockets, &config, &serve)?;
-                // Requests of our own go from a port of their own.
+                // Own requests use a separate port.
                 started.push((Scheme::Coap, runtime::start(None, &config, None)?));
             }
             Some(Datagrams::At(address)) => {
@@ -428,7 +428,7 @@ impl ServerBuilder {
         Ok(Server { places, transports })
     }
 
-    /// The reason for which the number of sockets cannot be had, if there is one.
+    /// Returns the problem with the number of sockets, if any.
     fn sockets_problem(&self) -> Option<&'static str> {
         match &self.datagrams {
             _ if !(1..=SOCKETS_MAX).contains(&self.sockets) => Some("there are 1 to 256"),

@@ -1,4 +1,4 @@
-//! Which of a resource's answers a request gets, by its method and options.
+//! Selection of a resource's handler by the method and options of a request.
 
 use std::sync::LazyLock;
 
@@ -55,7 +55,7 @@ impl Negotiation {
     }
 }
 
-/// The format an answer comes in.
+/// The format of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MediaType {
     /// Any format that Accept names; the handler decides.
@@ -76,7 +76,7 @@ impl MediaType {
 }
 
 impl Resource {
-    /// The answer that a request gets, or why it gets none.
+    /// Returns the offer for a request, or the refusal.
     pub(crate) fn choose(
         &self,
         request: &MessageView<'_>,
@@ -101,9 +101,8 @@ impl Resource {
         Ok(chosen)
     }
 
-    /// Checks conditions as far as the state is known without asking for it: that of fixed content
-    /// never changes. Where the state can neither be known nor asked for, the options are not
-    /// understood, and they are critical (RFC 7252 5.4.1).
+    /// Checks the preconditions against a known state, such as that of fixed content. With an
+    /// unknown state the options are unsupported, and they are critical (RFC 7252 5.4.1).
     fn check_fixed(
         &self,
         request: &MessageView<'_>,

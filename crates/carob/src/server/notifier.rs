@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Request;
 use super::completion::{Completion, Completions};
 
-/// Choices of observers kept until the server has applied them. Above the limit, all observers are
-/// notified.
+/// Pending choices of observers. Above the limit, all observers are notified.
 const CHOICES: usize = 64;
 
 /// Source of notifications for the observers of one or more resources (RFC 7641). Clones are the
@@ -45,7 +44,7 @@ pub struct Notifier(Arc<Shared>);
 struct Shared {
     id: u64,
     confirmable: bool,
-    /// The servers whose resources use it, with the changes since each last took them.
+    /// The attached servers, each with its pending changes.
     attached: Mutex<Vec<Attached>>,
 }
 
@@ -82,7 +81,7 @@ impl fmt::Debug for Notifier {
 }
 
 impl Changes {
-    /// The two together.
+    /// The union of two changes.
     fn and(self, other: &Self) -> Self {
         match (self, other) {
             (Self::Some(mut choices), Self::Some(more))
@@ -142,7 +141,7 @@ impl Notifier {
                 changes,
             } = attached;
             if changes.is_none() {
-                // One note at a time; a server that has stopped needs none.
+                // One completion at a time; a stopped server needs none.
                 let _ = completions.send(Completion::Changed(self.clone(), place));
             }
             *changes = Some(match changes.take() {
@@ -159,7 +158,7 @@ impl Notifier {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a server know of changes from now on.
+    /// Attaches a server, which receives later changes.
     pub(crate) fn attach(&self, completions: &Completions) {
         let mut all = self.lock();
         if all
@@ -172,14 +171,14 @@ impl Notifier {
             completions: completions.clone(),
             changes: None,
         };
-        // A server that has stopped leaves its place, so that there are no more than run at once.
+        // The place of a stopped server is reused, so that the list is bounded by running servers.
         match all.iter_mut().find(|known| known.completions.is_closed()) {
             Some(stopped) => *stopped = attached,
             None => all.push(attached),
         }
     }
 
-    /// The changes since the server at `place` looked last.
+    /// Returns and clears the pending changes of the server at `place`.
     pub(crate) fn take(&self, place: usize) -> Option<Changes> {
         self.lock().get_mut(place)?.changes.take()
     }

@@ -1,7 +1,7 @@
 //! Observed representations: one for each distinct request that observes a resource.
 //!
-//! When a resource changes, its handler is called once for each view, and the engine tells the
-//! answer to all observers of the view. A change during the call has it called once more.
+//! When a resource changes, its handler runs once for each representation, and the engine notifies
+//! its observers. A change during the call causes another call.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use super::responder::FAILED;
 use super::{Notifier, Request};
 use crate::transport::identity::PeerIdentity;
 
-/// Handlers called at once for representations that have changed; the others wait for them.
+/// Concurrent handlers for changed representations; the others wait.
 const AT_ONCE: usize = 64;
 
-/// The key of a view: the [Cache-Key](CacheKey::Observation) of the requests that are answered by it.
+/// The key of a representation: the [Cache-Key](CacheKey::Observation) of its requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RepresentationKey {
     request: Box<[u8]>,
@@ -46,7 +46,7 @@ impl RepresentationKey {
         }
     }
 
-    /// Bytes of it that its sender chose.
+    /// Bytes chosen by its sender.
     fn bytes(&self) -> usize {
         self.request.len()
     }
@@ -58,10 +58,10 @@ struct Representation {
     request: Request,
     handler: Arc<dyn Handler>,
     pipeline: HandlerPipeline,
-    /// Its handler says whether there is anything to observe.
+    /// Its handler decides whether the resource is observable.
     follows: bool,
     state: State,
-    /// The source that observed first, and the bytes of its request.
+    /// The first observer's source, and the bytes of its request.
     cost: (Source, usize),
 }
 
@@ -69,23 +69,23 @@ struct Representation {
 enum State {
     /// The notifications of the newest representation are sent or queued.
     Notified,
-    /// The handler is to be called.
+    /// The handler is due.
     Due,
     /// The handler is running; `again` if the resource has changed since its call.
     Running { again: bool },
 }
 
-/// All representations: as many at most as the engine has observers, and of no more bytes than its limit on
-/// those. At it, or at its share of it, who asks to observe gets the state and no notifications.
+/// All representations, bounded by the engine's limits on observers and their bytes. At the limit,
+/// or at its quota, a client gets the state without notifications.
 pub(super) struct ObservedRepresentations {
     completions: Completions,
     by_key: HashMap<Arc<RepresentationKey>, Subject, KeyedState>,
-    /// In order, so that one of thousands is forgotten at once.
+    /// Ordered, so that removal is fast among thousands.
     by_notifier: HashMap<u64, BTreeSet<Subject>, FixedState>,
-    /// Boxed, because half of a table's places are empty.
+    /// Boxed, because half of a table's slots are empty.
     all: HashMap<Subject, Box<Representation>, FixedState>,
     next: u64,
-    /// Bytes of all requests that are representations, and of each source's.
+    /// Bytes of all requests, and of each source.
     bytes: usize,
     shares: QuotaTable,
     due: VecDeque<Subject>,
@@ -117,7 +117,7 @@ impl ObservedRepresentations {
         }
     }
 
-    /// Puts who made a request on the list of observers, if that is what it asks for.
+    /// Registers the sender of a request as an observer, if the request has Observe.
     pub(super) fn observe(
         &mut self,
         endpoint: &mut Endpoint,
@@ -142,8 +142,7 @@ impl ObservedRepresentations {
         self.add(endpoint, key, request, answering(), false);
     }
 
-    /// The same where states are followed elsewhere: what answers this request, if its sender is
-    /// on the list.
+    /// Registers an observer of a relayed resource; returns the handler of this request.
     pub(super) fn follow(
         &mut self,
         endpoint: &mut Endpoint,
@@ -212,7 +211,7 @@ impl ObservedRepresentations {
             pipeline,
         } = answering;
         let mut request = request.clone();
-        // What the one who asks has already, and how it wants blocks, is not for the others.
+        // Entity tags and block sizes of the first requester do not apply to other observers.
         for option in &request.options.clone() {
             if !CacheKey::Observation.has(option.number) {
                 request.options.remove(option.number);
@@ -235,7 +234,7 @@ impl ObservedRepresentations {
         self.all.insert(subject, Box::new(view));
     }
 
-    /// Nobody observes a view any more.
+    /// Removes a representation without observers.
     pub(super) fn forget(&mut self, subject: Subject) {
         let Some(view) = self.all.remove(&subject) else {
             return;
@@ -252,7 +251,7 @@ impl ObservedRepresentations {
         }
     }
 
-    /// Something has changed.
+    /// Handles a change reported by a notifier.
     pub(super) fn changed(&mut self, notifier: &Notifier, changes: &Changes) {
         let Some(subjects) = self.by_notifier.get(&notifier.id()) else {
             return;
@@ -300,7 +299,7 @@ impl ObservedRepresentations {
         }
     }
 
-    /// Notifies the observers of a representation, whose handler has answered.
+    /// Notifies the observers of a representation with its handler's response.
     pub(super) fn notify(
         &mut self,
         endpoint: &mut Endpoint,

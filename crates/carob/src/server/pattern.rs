@@ -1,8 +1,8 @@
-//! The paths of resources: literal segments, parameters, and a rest.
+//! Path patterns of resources: literal segments, parameters, and a rest.
 
 use std::fmt;
 
-/// A path as a program writes it, such as `/sensors/{id}/value` or `/files/*`.
+/// A path pattern, such as `/sensors/{id}/value` or `/files/*`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     segments: Vec<Segment>,
@@ -10,16 +10,16 @@ pub(crate) struct Pattern {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Segment {
-    /// This text and no other.
+    /// A literal segment.
     Literal(String),
-    /// Any one segment, under a name.
+    /// A named parameter: any one segment.
     Parameter(String),
-    /// All further segments, be there none.
+    /// All further segments, possibly none.
     Rest,
 }
 
 impl Pattern {
-    /// The pattern of paths without a resource of their own.
+    /// Returns the pattern of the fallback resource.
     pub(super) fn anything() -> Self {
         Self {
             segments: vec![Segment::Rest],
@@ -55,14 +55,14 @@ impl Pattern {
         texts.collect()
     }
 
-    /// Which segment of a request's path is this parameter.
+    /// Returns the position of a parameter in a request's path.
     pub(super) fn place_of(&self, parameter: &str) -> Option<usize> {
         self.segments
             .iter()
             .position(|segment| matches!(segment, Segment::Parameter(name) if name == parameter))
     }
 
-    /// Segments of a request's path before the rest; all of them if there is none.
+    /// Returns the number of segments before the rest, or of all without a rest.
     pub(super) fn before_rest(&self) -> usize {
         let rest = self.segments.iter().position(|s| *s == Segment::Rest);
         rest.unwrap_or(usize::MAX)

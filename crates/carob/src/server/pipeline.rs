@@ -13,11 +13,11 @@ use super::{IntoResponse as _, Request, Resource, StateTag};
 /// The steps around the call of a handler.
 #[derive(Clone, Default)]
 pub(crate) struct HandlerPipeline {
-    /// Tells the state that the request's conditions are about, if it has any.
+    /// The source of the state for preconditions, if any.
     state: Option<Arc<dyn StateTag>>,
     /// The request has entity tags to be validated.
     etags: bool,
-    /// The format of answers that name none.
+    /// The default format of responses.
     format: Option<ContentFormat>,
 }
 
@@ -33,7 +33,7 @@ impl HandlerPipeline {
         }
     }
 
-    /// Has a request answered.
+    /// Runs the steps and the handler for a request.
     pub(crate) async fn run(
         self,
         request: Request,
@@ -48,8 +48,7 @@ impl HandlerPipeline {
                 return Response::new(Code::PRECONDITION_FAILED);
             }
         }
-        // A later block of a body is not validated: its beginning has been sent, so the client has
-        // another state.
+        // A later block of a body is not validated, because the client has the first one.
         let known: Vec<ETag> = if self.etags && request.wanted().offset == 0 {
             request.etags().collect()
         } else {

@@ -60,11 +60,11 @@ pub struct Resource {
     pub(super) takes: Vec<(Code, Vec<ContentFormat>)>,
     notifier: Option<Notifier>,
     pub(super) state: Option<Arc<dyn StateTag>>,
-    /// Its handlers check conditions themselves.
+    /// Its handlers check preconditions themselves.
     pub(super) own_conditions: bool,
-    /// Follows states that are observed elsewhere.
+    /// The relay of a resource observed at another server.
     follow: Option<Arc<dyn Follow>>,
-    /// Name, and value if it has one.
+    /// Name, and value if any.
     attributes: Vec<(String, Option<String>)>,
     unlisted: bool,
     fresh: bool,
@@ -81,7 +81,7 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// One answer to a method.
+/// One offer for a method.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub(super) method: Code,
@@ -92,9 +92,9 @@ pub(crate) struct Offer {
 /// The handling of a method.
 #[derive(Clone)]
 pub(crate) enum Action {
-    /// In the driver itself, without a task or an allocation.
+    /// Served by the driver, without a task or an allocation.
     Fixed(Arc<Fixed>),
-    /// Likewise: how the server fares, in this format.
+    /// Likewise: the server's health, in this format.
     Health(ContentFormat),
     Handler(Arc<dyn Handler>),
     Upload(Arc<dyn UploadHandler>),
@@ -368,7 +368,7 @@ impl Resource {
             format,
             action,
         };
-        // A body that arrives block by block is for one handler.
+        // A streamed body has one handler.
         self.offers
             .retain(|other| other.method != method || !matches!(other.action, Action::Upload(_)));
         let same = |other: &&mut Offer| other.method == method && other.format == format;
@@ -398,15 +398,15 @@ impl Resource {
         !self.unlisted
     }
 
-    /// The first attribute whose name cannot be one.
+    /// Returns the first invalid attribute name.
     pub(crate) fn bad_attribute(&self) -> Option<&str> {
         let mut names = self.attributes.iter().map(|(name, _)| name.as_str());
         names.find(|name| !is_attribute_name(name))
     }
 
-    /// Says about itself what `/.well-known/core` tells: its own attributes; then `ct`, the formats
-    /// of GET that are known (RFC 7252 7.2.1), and `sz`, the size of the largest if all are fixed
-    /// (RFC 6690 3.3).
+    /// Writes the attributes of the link in `/.well-known/core`: its own; then `ct`, the known
+    /// formats of GET (RFC 7252 7.2.1), and `sz`, the size of the largest if all are fixed (RFC
+    /// 6690 3.3).
     pub(crate) fn describe(&self, mut link: LinkEntry<'_>) {
         let is_obs = |name: &str| name.eq_ignore_ascii_case("obs");
         for (name, value) in self.attributes.iter().filter(|(name, _)| !is_obs(name)) {
@@ -426,7 +426,7 @@ impl Resource {
                 _ => None,
             })
             .collect();
-        // Once, and without a value, however it was given (RFC 7641 6).
+        // Once and without a value (RFC 7641 6).
         if self.notifier.is_some() || given("obs") {
             link = link.flag("obs");
         }
@@ -448,7 +448,7 @@ impl Resource {
 
 impl Action {
     fn fixed(mut response: Response) -> Self {
-        // The engine need not keep it for who reads it block by block.
+        // The engine need not cache fixed content for later blocks.
         if let Payload::Whole(bytes) = response.payload {
             response.payload = Payload::Fixed(bytes);
         }

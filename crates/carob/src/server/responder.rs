@@ -1,4 +1,4 @@
-//! The response of a handler, on its way to the engine.
+//! The response channel of a handler.
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ pub(super) static FAILED: LazyLock<Response> =
 /// Answers a request exactly once, even if its handler panics.
 pub(super) struct Responder {
     completions: Completions,
-    /// The request to be answered: with a streamed body, that of the latest block.
+    /// The pending request: with a streamed body, that of the latest block.
     pub(super) current: Arc<Mutex<Option<IncomingId>>>,
     source: Source,
     upload: Option<UploadKey>,
@@ -49,7 +49,7 @@ impl Responder {
             .take();
         if let Some(id) = current {
             self.stopwatch.stop();
-            // The task may have stopped; then there is nobody to answer.
+            // The task may have stopped; then the response is not needed.
             let _ = self.completions.send(Completion::Respond(id, response));
         }
     }

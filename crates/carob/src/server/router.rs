@@ -1,7 +1,6 @@
-//! From a path to its resource.
+//! Routes from paths to resources.
 //!
-//! Paths without parameters are looked up in a table, in one step; only what is not found there
-//! goes down the tree of those with parameters.
+//! Paths without parameters are looked up in a hash table; all others in a tree of segments.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,13 +28,13 @@ pub(crate) struct Router {
     routes: Vec<Route>,
     fallback: Option<Route>,
     forward: Option<Forward>,
-    /// Paths that cannot be served, and why.
+    /// Invalid paths, and their problems.
     problems: Vec<(String, String)>,
 }
 
 /// The requests that a proxy forwards.
 pub(crate) struct Forward {
-    /// The route of requests with Proxy-Uri or Proxy-Scheme; none where only routes lead elsewhere.
+    /// The route of requests with Proxy-Uri or Proxy-Scheme; `None` for a pure reverse-proxy.
     route: Option<Route>,
     /// Decides whether a URI leads to this server.
     is_own: Box<dyn Fn(&Uri) -> bool + Send + Sync>,
@@ -50,7 +49,7 @@ impl fmt::Debug for Forward {
 /// The destination of a request for a proxy.
 #[derive(Debug)]
 pub(crate) enum ForwardTarget<'r> {
-    /// This server itself, for what this URI names.
+    /// This server, for the resource of this URI.
     Own(Uri),
     Elsewhere(&'r Route),
 }
@@ -75,8 +74,8 @@ impl Forward {
         }
     }
 
-    /// Finds the destination of a request that came to `local`; none if it is not for a proxy.
-    /// Error: the response of a request that nobody serves.
+    /// Finds the destination of a request received at `local`; `None` if it is not for a proxy.
+    /// Error: the response to a request without a destination.
     pub(crate) fn asked(
         &self,
         message: &MessageView<'_>,
@@ -102,7 +101,7 @@ impl Forward {
     }
 }
 
-/// A resource and where it is.
+/// A resource and its path.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) pattern: Arc<Pattern>,
@@ -111,7 +110,7 @@ pub(crate) struct Route {
 
 impl Default for Router {
     fn default() -> Self {
-        // Paths are the application's; nobody else can make them collide.
+        // Paths are chosen by the application, so hashing needs no secret.
         let table = HashMap::with_hasher(FixedState::default());
         Self {
             table,
@@ -127,7 +126,7 @@ impl Default for Router {
 impl Router {
     /// Adds a segment of a path to the key it is looked up by.
     pub(crate) fn push_segment(key: &mut Vec<u8>, segment: &[u8]) {
-        // Lengths keep "a/b" as one segment apart from "a" and "b".
+        // Lengths distinguish the segment "a/b" from "a" and "b".
         key.extend_from_slice(&(segment.len() as u16).to_be_bytes());
         key.extend_from_slice(segment);
     }
@@ -164,7 +163,7 @@ impl Router {
         self.forward = Some(forward);
     }
 
-    /// The handling of requests for a proxy, if this is one.
+    /// The forwarding rule, if this is a proxy.
     pub(crate) fn forward(&self) -> Option<&Forward> {
         self.forward.as_ref()
     }
@@ -191,7 +190,7 @@ impl Router {
         all.any(|route| route.resource.has_uploads())
     }
 
-    /// The engine's question, whether a body is wanted block by block, answered.
+    /// Decides for the engine whether a body is delivered whole or streamed.
     pub(crate) fn delivery(
         self: &Arc<Self>,
     ) -> impl Fn(&MessageView<'_>) -> Delivery + Send + 'static {
@@ -209,7 +208,7 @@ impl Router {
         }
     }
 
-    /// Makes it ready to serve: checks it, and adds `/.well-known/core` unless that is there.
+    /// Validates the routes, and adds `/.well-known/core` unless it exists.
     pub(crate) fn finish(&mut self) -> Result<(), OpenError> {
         if let Some((path, problem)) = self.problems.pop() {
             return Err(OpenError::Resource { path, problem });
@@ -237,12 +236,12 @@ struct Tree {
     nodes: Vec<Node>,
 }
 
-/// A beginning of paths: what may come next, and what is there already.
+/// A path prefix: its next segments, and the routes that end here.
 #[derive(Debug, Default)]
 struct Node {
     literals: BTreeMap<Box<[u8]>, usize>,
     parameter: Option<usize>,
-    /// The route that takes whatever comes.
+    /// The route of all further segments.
     rest: Option<usize>,
     /// The route that ends here.
     route: Option<usize>,
@@ -281,8 +280,7 @@ impl Tree {
         self.find_below(0, key)
     }
 
-    /// Recursion no deeper than the longest path that was added, for any requested path; no node is
-    /// visited twice.
+    /// Recursive search. The depth is bounded by the longest route, and no node is visited twice.
     fn find_below(&self, at: usize, key: &[u8]) -> Option<usize> {
         let node = self.nodes.get(at)?;
         let Some((segment, after)) = split(key) else {

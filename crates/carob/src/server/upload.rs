@@ -43,10 +43,10 @@ use super::completion::{Completion, Completions, UploadBlock};
 pub struct Upload {
     first: Option<UploadBlock>,
     parts: mpsc::Receiver<UploadBlock>,
-    /// The request whose answer is due, shared with the handler's responder.
+    /// The pending request, shared with the handler's responder.
     current: Arc<Mutex<Option<IncomingId>>>,
     completions: Completions,
-    /// Longest silence of the client: EXCHANGE_LIFETIME.
+    /// Timeout for the next block: EXCHANGE_LIFETIME.
     patience: Duration,
     complete: bool,
 }
@@ -101,7 +101,7 @@ impl Upload {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(id) = taken {
-            // A driver that has stopped drops the other end of `parts` too.
+            // A stopped driver drops the sender of `parts`, too.
             let _ = self
                 .completions
                 .send(Completion::Respond(id, Response::new(Code::CONTINUE)));

@@ -66,7 +66,7 @@ pub(crate) trait Outbound {
     fn is_full(&self) -> bool;
     /// Returns whether the sink must be flushed before more is received. Datagrams never need it:
     /// they are short, and each causes few replies.
-    fn holds_back(&self) -> bool {
+    fn must_flush(&self) -> bool {
         false
     }
     /// Queues a datagram, or a message over a connection.
@@ -107,7 +107,7 @@ pub(crate) trait Engine: Send {
     /// Executes the engine's outputs, until it waits or `out` is full.
     fn drain(&mut self, out: &mut impl Outbound, now: Instant);
     /// Returns whether `out` must be flushed before more is received.
-    fn holds_back(&self, out: &impl Outbound) -> bool;
+    fn must_flush(&self, out: &impl Outbound) -> bool;
     /// Returns whether the engine has more to do than one turn takes.
     fn has_more(&self) -> bool;
     /// Ends the exchanges of an ended session.

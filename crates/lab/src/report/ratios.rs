@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_ranked_below_ten_seeds_or_without_a_second_algorithm() {
+    fn ranking_needs_ten_seeds_and_two_algorithms() {
         assert!(with(&ONE, 9).is_none());
         let mut alone = ONE;
         alone[4] = "run.algorithms=default";

@@ -1,13 +1,12 @@
-//! Cache keys: the parts of two requests that must be equal for one response to answer both.
+//! Cache keys: the parts that two requests must share for one response to answer both.
 
 use std::sync::Arc;
 
 use carob_proto::cache_key::CacheKey;
 use carob_proto::codec::{Code, OptionNumber, Options};
 
-/// Options of requests that are not for a cache: they ask for a part of a representation, for more
-/// than one response or for none, or for something to be done under a condition; or the
-/// application validates what it has by itself.
+/// Options of requests that bypass the cache: for a part of a representation, more than one
+/// response or none, a conditional operation, or validation by the application.
 const NOT_FOR_CACHES: [OptionNumber; 10] = [
     OptionNumber::IF_MATCH,
     OptionNumber::ETAG,
@@ -25,8 +24,8 @@ const NOT_FOR_CACHES: [OptionNumber; 10] = [
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Target(Arc<[u8]>);
 
-/// The Cache-Key: what must be the same of two requests for one response to answer both
-/// (RFC 7252 5.6, 5.4.2; RFC 8132 2 for FETCH).
+/// The Cache-Key: the parts that two requests must share for one response to answer both (RFC 7252
+/// 5.6, 5.4.2; RFC 8132 2 for FETCH).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     // First, so that keys of one target are neighbours.
@@ -46,7 +45,7 @@ impl Target {
 }
 
 impl Key {
-    /// The key of a request, unless it is not for a cache.
+    /// Returns the key of a request, unless the request bypasses the cache.
     pub(super) fn new(
         target: Target,
         method: Code,

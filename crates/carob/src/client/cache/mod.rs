@@ -28,21 +28,21 @@ pub(super) struct SharedCache {
     clock: Clock,
 }
 
-/// A request that the cache could not answer.
+/// A request without a fresh response in the cache.
 #[derive(Debug)]
 pub(super) struct Revalidation {
     shared: Arc<SharedCache>,
     key: Key,
     epoch: Epoch,
-    /// Stale responses that the server may validate.
+    /// Stale responses to revalidate.
     states: Vec<Stored>,
 }
 
-/// Where a request goes, and its options.
+/// The destination of a request, and its options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CacheRequest<'a> {
     pub(super) uri: &'a Uri,
-    /// An address, if one was given besides the URI.
+    /// The explicit destination address, if any.
     pub(super) to: Option<SocketAddr>,
     pub(super) options: &'a Options,
 }
@@ -62,7 +62,7 @@ impl CacheRequest<'_> {
 /// The outcome of a cache lookup.
 #[derive(Debug)]
 pub(super) enum Lookup {
-    /// The request cannot be cached.
+    /// The request bypasses the cache.
     Aside,
     Fresh(Response, SocketAddr),
     Revalidation(Revalidation),
@@ -84,7 +84,7 @@ impl SharedCache {
         self.lock().usage()
     }
 
-    /// Looks for the answer to a request.
+    /// Looks up the response to a request.
     pub(super) fn find(
         self: &Arc<Self>,
         asked: &CacheRequest<'_>,
@@ -125,8 +125,8 @@ impl SharedCache {
         })
     }
 
-    /// A request other than a safe one has succeeded: what is kept of its resource, and of what it
-    /// created, is not fresh any more (RFC 7252 5.9.1, 5.10.7).
+    /// Invalidates the responses of a resource, and of a created one, after a successful unsafe
+    /// request (RFC 7252 5.9.1, 5.10.7).
     pub(super) fn changed(&self, asked: &CacheRequest<'_>, response: &Response) {
         let mut cache = self.lock();
         cache.invalidate(&asked.target(asked.options));
@@ -155,7 +155,7 @@ impl RepresentationSink for CacheWriter {
         if self.told {
             cache.notify(now, key, response.clone(), peer);
         } else {
-            // The server does not let us observe: a response like any other.
+            // The server did not register the observer: an ordinary response.
             cache.insert(now, self.epoch, key, response.clone(), peer);
         }
     }
@@ -178,14 +178,14 @@ impl Revalidation {
         response.code == Code::VALID && !self.states.is_empty()
     }
 
-    /// Takes a 2.03: what is valid. Nothing if it names nothing that is here.
+    /// Processes a 2.03; returns the validated response, or `None` if its tag is unknown.
     pub(super) fn validate(&self, valid: &Response, peer: SocketAddr) -> Option<Response> {
         let (now, key) = (self.shared.clock.now(), self.key.clone());
         let mut cache = self.shared.lock();
         cache.validate(now, self.epoch, key, &self.states, valid, peer)
     }
 
-    /// Takes any other response.
+    /// Stores any other response.
     pub(super) fn insert(self, reply: &Reply) {
         let now = self.shared.clock.now();
         let (response, peer) = (reply.response.clone(), reply.peer);
@@ -194,7 +194,8 @@ impl Revalidation {
     }
 }
 
-/// The options of a request for what a response says was created, if it says so (RFC 7252 5.10.7).
+/// Returns the options of a request for the created resource, if the response names one (RFC 7252
+/// 5.10.7).
 fn location(request: &Options, response: &Response) -> Option<Options> {
     let moved = [
         (OptionNumber::LOCATION_PATH, OptionNumber::URI_PATH),

@@ -1,5 +1,4 @@
-//! Responses kept for later requests (RFC 7252 5.6): freshness, validation, and what goes first
-//! when there is no more room. Time is an argument.
+//! Cached responses (RFC 7252 5.6): freshness, validation and eviction. Time is an argument.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -41,23 +40,23 @@ pub struct CacheUsage {
     pub bytes: usize,
 }
 
-/// States of one resource kept for one request, so that any of them can be found valid again. At
-/// the limit the oldest is forgotten.
+/// Stored states of one resource per request, any of which can be validated. At the limit the
+/// oldest is evicted.
 const STATES: usize = 4;
-/// Bytes that a response takes besides its options and body, about.
+/// Estimated overhead of a response in bytes, besides options and body.
 const OVERHEAD: usize = 256;
 
-/// A response that is kept.
+/// A cached response.
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     response: Response,
     peer: SocketAddr,
-    /// Until when it answers requests; nothing if it must be validated first.
+    /// The end of its freshness; `None` if it must be validated first.
     fresh_until: Option<Instant>,
 }
 
 impl Stored {
-    /// By which it can be validated: errors cannot (RFC 7252 5.9.2, 5.9.3).
+    /// Returns the tag for validation; errors have none (RFC 7252 5.9.2, 5.9.3).
     pub(super) fn tag(&self) -> Option<ETag> {
         self.response
             .etag()
@@ -72,21 +71,21 @@ impl Stored {
 /// The responses cached for a request.
 #[derive(Debug)]
 struct Entry {
-    /// When it was used last, in the cache's own count.
+    /// The use counter at its last use.
     used: u64,
     bytes: usize,
-    /// The current state first, then earlier ones that have a tag. Never empty.
+    /// The current state, then earlier ones with a tag. Never empty.
     states: Vec<Stored>,
-    /// Notifications that the cache had taken when this request's latest one came.
+    /// The notification counter at this request's latest notification.
     notified: u64,
 }
 
 /// The outcome of a lookup.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// The answer, its Max-Age the time it is still fresh for, and who gave it.
+    /// A fresh response, with its remaining freshness as Max-Age, and its sender.
     Fresh(Response, SocketAddr),
-    /// States that the server may find to be valid; maybe none.
+    /// States to revalidate, possibly none.
     Stale(Vec<Stored>),
 }
 
@@ -137,7 +136,7 @@ impl Cache {
         }
     }
 
-    /// Looks for a response; with `reload`, one that must be validated even if it is fresh.
+    /// Looks up a response; with `reload`, a fresh one counts as stale.
     pub(super) fn find(&mut self, now: Instant, key: &Key, reload: bool) -> Found {
         let Some(Entry {
             states, notified, ..
@@ -147,7 +146,7 @@ impl Cache {
         };
         let fresh = states.first().and_then(|stored| {
             let left = stored.fresh_until.filter(|&until| now <= until)?.since(now);
-            // Nothing but a list filled to its limit refuses it; then the age stays as it was.
+            // Only a full option list rejects it; the age then remains.
             let mut response = stored.response.clone();
             let _ = response
                 .options
@@ -163,8 +162,8 @@ impl Cache {
         found
     }
 
-    /// Takes the response to a request that began at `epoch`. A notification that has come since
-    /// stays: nothing says that the response is newer (RFC 7641 3.4).
+    /// Stores the response to a request that began at `epoch`. A later notification is kept,
+    /// because the response may be older (RFC 7641 3.4).
     pub(super) fn insert(
         &mut self,
         now: Instant,
@@ -190,7 +189,7 @@ impl Cache {
         self.replace(now, epoch, key, response, peer);
     }
 
-    /// Keeps a response if it may be kept. Either way, what was kept is not fresh any more.
+    /// Stores a response if it is cacheable. In any case, earlier ones are no longer fresh.
     fn replace(
         &mut self,
         now: Instant,
@@ -199,7 +198,7 @@ impl Cache {
         mut response: Response,
         peer: SocketAddr,
     ) {
-        // Who asks without it must not be answered with it (RFC 7641 2).
+        // A request without Observe must not get a response with it (RFC 7641 2).
         response.options.remove(OptionNumber::OBSERVE);
         let entry = self.take(&key);
         let before = entry.as_ref().map_or(0, |entry| entry.notified);
@@ -216,7 +215,7 @@ impl Cache {
         self.put(key, states, notified);
     }
 
-    /// Takes a 2.03: the state that it names, with its options updated, is the current one again.
+    /// Processes a 2.03: the named state, with updated options, becomes the current one.
     pub(super) fn validate(
         &mut self,
         now: Instant,
@@ -228,7 +227,8 @@ impl Cache {
     ) -> Option<Response> {
         let stored = match (valid.etag(), asked) {
             (Some(tag), _) => asked.iter().find(|stored| stored.tag() == Some(tag))?,
-            // It must name one (RFC 7252 5.9.1.3); where there was but one, it is clear which.
+            // It must have a tag (RFC 7252 5.9.1.3); a missing one is unambiguous with a single
+            // state.
             (None, [only]) => only,
             (None, _) => return None,
         };
@@ -237,8 +237,7 @@ impl Cache {
         Some(response)
     }
 
-    /// Something has changed this resource: what is kept of it must be validated (RFC 7252
-    /// 5.9.1.1, 5.9.1.2, 5.9.1.4).
+    /// Marks the responses of a changed resource as stale (RFC 7252 5.9.1.1, 5.9.1.2, 5.9.1.4).
     pub(super) fn invalidate(&mut self, target: &Target) {
         self.changes += 1;
         let on = self.entries.range(Key::first_of(target)..);
@@ -264,11 +263,11 @@ impl Cache {
         }
     }
 
-    /// Decides whether a response may be cached, and its freshness lifetime.
+    /// Decides whether a response is cacheable, and its freshness lifetime.
     ///
-    /// By RFC 7252 5.9, 2.05 may, and all errors; of these, only those are kept here that say for
-    /// how long: with the default of 60 s, a failure of a moment would last a minute. 2.01, 2.02
-    /// and 2.04 may not, and unknown codes of success must not (5.6).
+    /// By RFC 7252 5.9, 2.05 and all errors are cacheable. Errors are stored only with an explicit
+    /// Max-Age: the default of 60 s would prolong a short failure. 2.01, 2.02, 2.04 and unknown
+    /// success codes are not cacheable (5.6).
     fn judge(
         &self,
         now: Instant,
@@ -283,7 +282,7 @@ impl Cache {
             }
         };
         let age = response.max_age();
-        // What was on its way while something was changed may be of the state before.
+        // A response in flight during a change may describe the earlier state.
         let fresh = !age.is_zero() && epoch.changes == self.changes;
         let stored = Stored {
             response,
@@ -294,7 +293,7 @@ impl Cache {
         (may_be_kept && useful).then_some(stored)
     }
 
-    /// Takes out what is kept for a request.
+    /// Removes and returns the entry of a request.
     fn take(&mut self, key: &Key) -> Option<Entry> {
         let entry = self.entries.remove(key)?;
         self.by_use.remove(&entry.used);
@@ -335,8 +334,8 @@ impl Cache {
     }
 }
 
-/// A stored response after a 2.03: its age is the new one, and options that are safe to forward
-/// are replaced by those that came (RFC 7252 5.9.1.3).
+/// Updates a stored response by a 2.03: the age is reset, and options that are safe to forward are
+/// replaced (RFC 7252 5.9.1.3).
 fn updated(stored: &Response, valid: &Response) -> Response {
     let mut response = stored.clone();
     response.options.remove(OptionNumber::MAX_AGE);
@@ -351,7 +350,7 @@ fn updated(stored: &Response, valid: &Response) -> Response {
         }
         last = Some(number);
         if response.options.push(number, option.value).is_err() {
-            // More than any message carries; what there is of them counts.
+            // More than any message carries; the options so far count.
             break;
         }
     }

@@ -1,4 +1,4 @@
-//! From what a builder describes to a reply: the cache, the options, the addresses in turn.
+//! Execution of a request: cache, options, and the addresses in turn.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl RequestBuilder {
             if let Some(reply) = validated(&missed, &reply.response, reply.peer, reply.after) {
                 return Ok(reply);
             }
-            // What is valid is not what we have: the server must say what it is.
+            // The validated state is not cached: the request is repeated without tags.
             self.options.truncate(own_options);
             reply = self.receive(began).await?;
         }
@@ -95,7 +95,7 @@ impl RequestBuilder {
         })
     }
 
-    /// Looks into the cache, if there is one and the request is for it.
+    /// Looks up the request in the cache, if it applies.
     pub(in crate::client) fn look_up(&mut self) -> Result<Lookup, Error> {
         let (method, reload) = (self.method, self.reload);
         let looked =
@@ -103,7 +103,7 @@ impl RequestBuilder {
         Ok(looked?.unwrap_or(Lookup::Aside))
     }
 
-    /// Makes the queue of updates of an observation, and its cache writer.
+    /// Creates the update queue of an observation, and its cache writer.
     pub(in crate::client) fn observing(&mut self) -> Result<Observing, Error> {
         let method = self.method;
         let cache_writer =
@@ -136,7 +136,7 @@ impl RequestBuilder {
         Ok(ask(cache, &asked, body))
     }
 
-    /// The request's destination and its options; parsed at the first call.
+    /// Returns the request's destination and options; parsed at the first call.
     fn resolved(&mut self) -> Result<Arc<Resolved>, Error> {
         if let Some(resolved) = &self.resolved {
             return Ok(Arc::clone(resolved));
@@ -162,7 +162,7 @@ impl RequestBuilder {
                 let options = proxy::options_for_proxy(&uri, proxy.port());
                 (uri.scheme().is_secure(), options.map_err(option_error(3))?)
             }
-            // Whether such a URI can be is for who speaks the scheme to say.
+            // Only an implementation of the scheme can validate such a URI.
             (Err(Error::Uri { source, .. }), Target::Text(text))
                 if source.kind == UriErrorKind::UnknownScheme =>
             {
@@ -189,7 +189,7 @@ impl RequestBuilder {
         Ok((proxy, options))
     }
 
-    /// The options of the URI and the request's own.
+    /// Returns the options of the URI and of the request.
     pub(in crate::client) fn with_options(&self, mut options: Options) -> Result<Options, Error> {
         for (number, value) in &self.options {
             options
@@ -252,7 +252,7 @@ impl RequestBuilder {
         })
     }
 
-    /// Tries the host's addresses in turn until one can be reached.
+    /// Tries the host's addresses in turn until one is reachable.
     pub(in crate::client) async fn exchange(
         &mut self,
         began: Instant,
@@ -275,15 +275,15 @@ impl RequestBuilder {
         let options = self.with_options(resolved.options.clone())?;
         let mut sending = self.sending.clone();
         sending.response_body = mode;
-        // The end of the deadline is kept by `within`; the engine learns of it too, so that a
-        // request does not outlive who waits for it.
+        // `within` enforces the deadline; the engine gets it, too, so that the request ends with
+        // its caller.
         sending.deadline = self.deadline.map(|deadline| {
             let rest = deadline.saturating_sub(began.elapsed());
             rest.max(Duration::from_millis(1)).into()
         });
         let mut request = Request::new(self.method);
         request.options = options;
-        // What was read from a streamed body, in case another address must have it too.
+        // The part read from a streamed body, for a retry at another address.
         let mut prefix = None;
         if self.body.0.is_streamed() {
             sending.request_body = BodyMode::Streamed;
@@ -323,7 +323,7 @@ impl RequestBuilder {
         Err(Error::Closed)
     }
 
-    /// Tells the cache if something was changed.
+    /// Invalidates cached responses after a change.
     fn invalidate_cache(&self, resolved: &Resolved, response: &Response) -> Result<(), Error> {
         if let Some(cache) = &self.cache
             && !self.method.is_safe()
@@ -390,8 +390,8 @@ impl RequestBuilder {
         }
     }
 
-    /// Hands over the body part by part until the response is there. Besides the response, whether
-    /// nothing of the body's source was read.
+    /// Supplies the body chunk by chunk until the response arrives. Returns the response, and
+    /// whether nothing was read from the body's source.
     async fn supply(
         &mut self,
         ticket: u64,
@@ -410,14 +410,14 @@ impl RequestBuilder {
                 (bytes, false)
             } else {
                 untouched = false;
-                // The response may come before the body has been read, as an error does.
+                // The response, such as an error, may precede the end of the body.
                 tokio::select! {
                     biased;
                     received = answer.receive() => return Ok((received, untouched)),
                     read = self.body.0.next(FIRST) => read.map_err(Error::Body)?,
                 }
             };
-            // A driver that has stopped answers with nothing.
+            // A stopped driver does not reply.
             let _ = self.handle.control.send(RequestControl::Supply {
                 ticket,
                 bytes,
@@ -427,7 +427,7 @@ impl RequestBuilder {
     }
 }
 
-/// A response from the cache, as a reply.
+/// Converts a cached response into a reply.
 pub(super) fn fresh(response: Response, peer: SocketAddr, began: Instant) -> Reply {
     Reply {
         response,
@@ -437,7 +437,7 @@ pub(super) fn fresh(response: Response, peer: SocketAddr, began: Instant) -> Rep
     }
 }
 
-/// The reply that a 2.03 stands for, if the cache has it.
+/// Returns the reply validated by a 2.03, if it is cached.
 fn validated(
     missed: &Revalidation,
     valid: &Response,

@@ -19,7 +19,7 @@ use crate::transport::identity::PeerIdentity;
 
 impl DtlsLayer {
     /// Processes a ClientHello: the first one is answered with a cookie, the second must return it.
-    pub(super) fn greet(
+    pub(super) fn on_client_hello(
         &mut self,
         engine: &mut impl Engine,
         now: Instant,
@@ -168,7 +168,7 @@ impl DtlsLayer {
     }
 
     /// Reports the flights to the peer's controller, and sets the timer by its advice.
-    pub(super) fn note_flight(
+    pub(super) fn report_flight(
         &mut self,
         engine: &mut impl Engine,
         now: Instant,
@@ -288,7 +288,7 @@ impl DtlsLayer {
                 .is_some_and(|flight| engine.endpoint().flight_expired(now, flight));
         if again {
             if let Err(broken) = session.secure.resend(at) {
-                return self.breaks(engine, now, index, broken);
+                return self.on_fatal_error(engine, now, index, broken);
             }
             // Without anything to send, its time limit ends it.
             let until = handshake.until;

@@ -165,7 +165,7 @@ impl DtlsLayer {
             return; // nobody has a session with a group
         }
         if let Some(hello) = Hello::read(bytes) {
-            return self.greet(engine, now, from, own, &hello);
+            return self.on_client_hello(engine, now, from, own, &hello);
         }
         let place = self.sessions.of(from);
         let Some(first) = record::first(bytes) else {

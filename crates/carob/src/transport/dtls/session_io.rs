@@ -34,7 +34,7 @@ impl DtlsLayer {
         let at = engine.std_time(now);
         match session.secure.receive(at, datagram) {
             Ok(()) => self.poll(engine, now, index, datagram.len() as u32, false),
-            Err(broken) => self.breaks(engine, now, index, broken),
+            Err(broken) => self.on_fatal_error(engine, now, index, broken),
         }
         if let Some(before) = before {
             let took = processor_time().saturating_sub(before);
@@ -92,7 +92,7 @@ impl DtlsLayer {
                 DtlsOutput::Nothing => break,
             }
         }
-        self.note_flight(
+        self.report_flight(
             engine,
             now,
             index,
@@ -137,7 +137,7 @@ impl DtlsLayer {
     }
 
     /// Ends a session after a fatal error.
-    pub(super) fn breaks(
+    pub(super) fn on_fatal_error(
         &mut self,
         engine: &mut impl Engine,
         now: Instant,
@@ -145,7 +145,7 @@ impl DtlsLayer {
         broken: DtlsError,
     ) {
         let session = &self.sessions.slots[index as usize];
-        tracing::debug!(peer = %session.peer, ?broken, "a session breaks");
+        tracing::debug!(peer = %session.peer, ?broken, "a session on_fatal_error");
         let Some(handshake) = &session.handshake else {
             return self.end(engine, now, index, SessionEnd::Broken);
         };

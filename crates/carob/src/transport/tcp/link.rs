@@ -23,7 +23,7 @@ use crate::transport::websocket;
 /// Bytes per read.
 const READ: usize = 16 << 10;
 /// Time limit for writing the queue of a closed connection.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection before its first CoAP message.
 pub(crate) enum Stream {
@@ -78,7 +78,7 @@ impl Flow {
 
     /// Subtracts written bytes; returns whether that ended the congestion. Bytes released before
     /// are not counted again.
-    fn wrote(&self, bytes: usize) -> bool {
+    fn on_written(&self, bytes: usize) -> bool {
         let less = |queued: usize| Some(queued.saturating_sub(bytes));
         let before = self
             .queued
@@ -148,9 +148,9 @@ impl Reporter {
             .await;
     }
 
-    async fn wrote(&self, bytes: usize) {
+    async fn on_written(&self, bytes: usize) {
         let Self { peer, link, .. } = *self;
-        if self.flow.wrote(bytes) {
+        if self.flow.on_written(bytes) {
             let _ = self
                 .events
                 .send(ConnectionEvent::Drained { peer, link })
@@ -247,7 +247,7 @@ async fn drain_and_close(writing: impl Future<Output = ()>, ended: oneshot::Rece
     let patience = async {
         // The channel carries no values; its end is the signal.
         let _ = ended.await;
-        tokio::time::sleep(LAST_WORDS).await;
+        tokio::time::sleep(CLOSE_TIMEOUT).await;
     };
     tokio::select! {
         () = writing => {}
@@ -287,7 +287,7 @@ async fn write(
         if let Err(error) = written {
             return reporter.ended(disconnect_of(&error)).await;
         }
-        reporter.wrote(bytes.len()).await;
+        reporter.on_written(bytes.len()).await;
     }
     // The driver has closed the connection. If the peer does not read, the system's buffer is
     // lost.
@@ -326,7 +326,7 @@ async fn write_messages(
         if written.is_err() {
             return reporter.ended(Disconnect::Broken).await;
         }
-        reporter.wrote(length).await;
+        reporter.on_written(length).await;
     }
     let _ = stream.close().await;
 }

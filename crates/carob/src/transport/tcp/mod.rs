@@ -219,7 +219,7 @@ impl StreamTransport {
                         ..
                     }) = self.places.remove(&peer)
                     {
-                        self.let_close(link);
+                        self.retain_closing(link);
                     }
                     engine.capture().forget(peer);
                     engine.endpoint().disconnected(now, peer, why);
@@ -320,7 +320,7 @@ impl StreamTransport {
     }
 
     /// Retains a closed connection until its queue is written.
-    fn let_close(&mut self, link: Link) {
+    fn retain_closing(&mut self, link: Link) {
         while self.closing.front().is_some_and(Closing::has_ended) {
             self.closing.pop_front();
         }
@@ -339,7 +339,7 @@ impl Outbound for StreamTransport {
         self.staged >= STAGED_A_TURN
     }
 
-    fn holds_back(&self) -> bool {
+    fn must_flush(&self) -> bool {
         self.is_full()
     }
 
@@ -381,7 +381,7 @@ impl Outbound for StreamTransport {
         if let Some(mut place) = self.places.remove(&to) {
             place.hand_over(self.kind.framing());
             if let LinkOrTry::Link(link) = place.link_or_try {
-                self.let_close(link);
+                self.retain_closing(link);
             }
         }
     }
@@ -409,7 +409,7 @@ impl Transport for StreamTransport {
     fn receive(&mut self, engine: &mut impl Engine) -> bool {
         let now = engine.now();
         for _ in 0..EVENTS_A_BATCH {
-            if engine.holds_back(self) {
+            if engine.must_flush(self) {
                 return false;
             }
             let next = self.first.take().or_else(|| self.events.try_recv().ok());
