@@ -112,7 +112,7 @@ impl LinkConfig {
     /// The link of a simulated run, losses and delays included.
     pub fn of_run(run: &RunSpec) -> Self {
         Self {
-            spec: run.link,
+            spec: run.link.clone(),
             seed: run.seed,
             label: "link".into(),
         }

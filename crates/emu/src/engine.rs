@@ -77,7 +77,7 @@ pub(crate) struct Port {
 impl Port {
     pub(crate) fn new(spec: &LinkSpec, seed: u64, label: &str, server: Tun, client: Tun) -> Self {
         Self {
-            spec: *spec,
+            spec: spec.clone(),
             link: Link::new(spec, seed, label),
             began_ns: now_ns(),
             generation: 0,

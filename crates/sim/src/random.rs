@@ -5,6 +5,7 @@
 //! the same losses packet by packet (paired comparisons).
 
 use carob_cc::random::Random;
+use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 use rand_core::Rng as _;
 use rand_pcg::Pcg64Mcg;
@@ -109,6 +110,13 @@ impl Probability {
     /// A probability in parts per million.
     pub const fn ppm(parts: u32) -> Self {
         Self::of(parts as u64, 1_000_000)
+    }
+
+    /// The probability times a ratio, at most 1.
+    pub(crate) fn scale(self, factor: Ratio) -> Self {
+        Self {
+            threshold: factor.of(self.threshold).min(1 << 32),
+        }
     }
 
     /// The threshold: draws of 32 bits below it are hits.

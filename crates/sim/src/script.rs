@@ -418,7 +418,7 @@ mod tests {
             steps,
             seed: 1,
             link: LinkSpec {
-                down: direction,
+                down: direction.clone(),
                 up: direction,
             },
             config: Config::default(),

@@ -293,7 +293,7 @@ fn compare(steps: Vec<Step>) {
         steps,
         seed: 7,
         link: LinkSpec {
-            down: direction,
+            down: direction.clone(),
             up: direction,
         },
         config,

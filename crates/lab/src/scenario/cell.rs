@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 use carob_cc::{TransmissionParameters, TransmissionProfile};
 use carob_sim::hash::fnv1a;
-use carob_sim::link::{self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, LossSpec};
+use carob_sim::link::{
+    self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LinkTrace, LossProfile, LossSpec,
+};
 use carob_sim::random::Probability;
 use carob_sim::spec::Span;
 use carob_sim::spec::{ClientGroup, ControllerSpec, Recording, RunSpec, Transport, Until};
@@ -19,7 +22,7 @@ use super::error::{Place, ScenarioError};
 use super::value::Value;
 use super::{
     Axis, Setting, decides_outcomes, impossible, mesh, missing, mix, notifications, server, tcp,
-    workload,
+    trace, workload,
 };
 
 /// One combination of swept values.
@@ -44,6 +47,8 @@ pub struct Cell {
     pub second: Option<Algorithm>,
     /// Algorithms whose constants are of this cell alone, by name (`where.<name>.cc.<constant>`).
     pub(super) own: BTreeMap<String, Protocol>,
+    /// Traces of the link by direction.
+    pub(super) traces: BTreeMap<&'static str, Arc<LinkTrace>>,
     pub(super) settings: BTreeMap<String, Setting>,
 }
 
@@ -90,6 +95,7 @@ impl Cell {
             is_default: cases.is_default(&values),
             second: mix::second(&settings)?,
             own: BTreeMap::new(),
+            traces: BTreeMap::new(),
             not_compared: None,
             changed: Vec::new(),
             values,
@@ -224,13 +230,13 @@ impl Cell {
 
     fn direction(&self, name: &str, mtu: u64) -> Result<DirectionSpec, ScenarioError> {
         let rate_path = format!("link.{name}.rate");
-        let rate_bps = match self.value_of(&rate_path)? {
-            Value::Rate(0) => {
-                let why = format!("{rate_path} is 0, so nothing would ever arrive");
-                return Err(impossible(self.place(&rate_path), why));
-            }
-            Value::Rate(bps) => *bps,
-            _ => return Err(self.wrong_kind(&rate_path)),
+        let of_trace = self
+            .traces
+            .get(name)
+            .and_then(|trace| trace.mean_rate_bps());
+        let rate_bps = match (of_trace, self.settings.get(&rate_path)) {
+            (Some(mean), None) => mean,
+            _ => self.own_rate(&rate_path)?,
         };
         let own = format!("link.{name}.buffer");
         let path = if self.settings.contains_key(&own) {
@@ -264,7 +270,19 @@ impl Cell {
                 }
             },
             loss: if lossy { self.loss()? } else { LossSpec::None },
+            replay: trace::replay(self, name)?,
         })
+    }
+
+    fn own_rate(&self, path: &str) -> Result<u64, ScenarioError> {
+        match self.value_of(path)? {
+            Value::Rate(0) => {
+                let why = format!("{path} is 0, so nothing would ever arrive");
+                Err(impossible(self.place(path), why))
+            }
+            Value::Rate(bps) => Ok(*bps),
+            _ => Err(self.wrong_kind(path)),
+        }
     }
 
     fn delay(&self, name: &str) -> Result<Duration, ScenarioError> {

@@ -24,6 +24,7 @@ mod queue;
 mod required;
 mod server;
 mod tcp;
+mod trace;
 mod workload;
 
 use std::collections::BTreeMap;
@@ -159,7 +160,9 @@ impl Scenario {
         let algorithms = algorithms_of(&settings, &axes, only)?;
         cases.check(&axes)?;
         let mut cells = cells_of(&settings, axes, cases)?;
+        let mut traces = trace::TraceFiles::default();
         for cell in &mut cells {
+            traces.load(cell)?;
             cell.own = algorithm::own_of(&algorithms, cell, &settings)?;
             cell.change(&changes);
         }

@@ -21,7 +21,7 @@ use crate::random::Stream;
 pub const CLIENTS_MAX: u32 = 4_096;
 
 /// A transfer: everything its results depend on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Spec {
     /// The seed all streams derive from.
     pub seed: u64,

@@ -128,7 +128,7 @@ fn a_run_takes_as_long_as_the_same_bytes_without_the_stack() {
                 request_bytes,
                 greeting_bytes,
                 response_bytes,
-                ..transfer::Spec::thesis(spec.link, tcp, seed)
+                ..transfer::Spec::thesis(spec.link.clone(), tcp, seed)
             })
             .expect("a transfer");
             for (flow, bare) in record.flows.iter().zip(&bare.flows) {

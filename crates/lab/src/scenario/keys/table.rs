@@ -549,6 +549,18 @@ const GENERAL: &[Key] = &[
         "Share of the error state; by default 20 % (medium) or 20.5 % (high).",
     ),
     key(
+        "link.trace_end",
+        Kind::Word(&["loop", "cut"]),
+        Some("loop"),
+        "What follows the end of `link.down.trace` and `link.up.trace`: the trace again, or the direction's own rate, delay and loss.",
+    ),
+    key(
+        "link.trace_start",
+        Kind::Word(&["first", "drawn"]),
+        Some("first"),
+        "Where a trace begins: at its first row, or at a time that the seed draws, the same for traces of equal length.",
+    ),
+    key(
         "link.delay_of",
         Kind::Word(&["direction", "round-trip"]),
         Some("direction"),
@@ -573,6 +585,12 @@ const GENERAL: &[Key] = &[
         "Overrides `link.buffer` towards the constrained side.",
     ),
     key(
+        "link.down.trace",
+        Kind::Text,
+        None,
+        "File with a series of rate, delay and loss towards the constrained side, relative to the scenario: CSV or Mahimahi's format (docs/traces.md).",
+    ),
+    key(
         "link.up.rate",
         Kind::Rate,
         None,
@@ -589,6 +607,12 @@ const GENERAL: &[Key] = &[
         Kind::Buffer,
         None,
         "Overrides `link.buffer` from the constrained side.",
+    ),
+    key(
+        "link.up.trace",
+        Kind::Text,
+        None,
+        "File with a series of rate, delay and loss from the constrained side, relative to the scenario: CSV or Mahimahi's format (docs/traces.md).",
     ),
     key(
         "tcp.profile",

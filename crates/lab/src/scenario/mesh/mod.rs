@@ -78,9 +78,10 @@ pub(super) fn no_link() -> LinkSpec {
         delay: Duration::ZERO,
         extra: ExtraDelay::Constant(Duration::ZERO),
         loss: LossSpec::None,
+        replay: None,
     };
     LinkSpec {
-        down: direction,
+        down: direction.clone(),
         up: direction,
     }
 }

@@ -6,6 +6,7 @@ use carob_cc::time::{Duration, Instant};
 
 use super::discipline::{Fate, Queue};
 use super::loss::Loss;
+use super::trace::{Free, Player};
 use super::{DirectionSpec, ExtraDelay, PACKETS_MAX};
 use crate::random::Stream;
 
@@ -54,22 +55,23 @@ pub struct Counters {
 
 /// One direction of a link.
 ///
-/// Queueing is computed, not simulated: a FIFO served at a constant rate determines a packet's
-/// departure when the packet is accepted. Cost is O(1) amortised per packet.
+/// Queueing is computed, not simulated: a FIFO served at a constant rate, or at that of a trace,
+/// determines a packet's departure when the packet is accepted. Cost is O(1) amortised per packet
+/// without a trace.
 #[derive(Clone, Debug)]
 pub struct Direction {
     spec: DirectionSpec,
     /// Departure and size of every accepted packet that may still be in the buffer.
     waiting: VecDeque<(Instant, u32)>,
     waiting_bytes: u64,
-    /// The line is busy until `free_at + free_at_rest / rate` microseconds. The rest keeps long
+    /// The line is busy until `free.at + free.rest / rate` microseconds. The rest keeps long
     /// sequences of packets exact: no rounding error accumulates while the line stays busy.
-    free_at: Instant,
-    free_at_rest: u64,
+    free: Free,
     latest_arrival: Instant,
     queue: Queue,
     loss: Loss,
     extra: Stream,
+    player: Option<Player>,
     counters: Counters,
 }
 
@@ -89,15 +91,18 @@ impl Direction {
             "a buffer holds at most PACKETS_MAX packets"
         );
         Self {
-            spec: *spec,
+            spec: spec.clone(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
-            free_at: Instant::ZERO,
-            free_at_rest: 0,
+            free: Free::default(),
             latest_arrival: Instant::ZERO,
             queue: Queue::new(&spec.buffer.discipline, spec.rate_bps, seed, label),
             loss: Loss::new(&spec.loss, seed, label),
             extra: Stream::new(seed, &format!("{label}/extra")),
+            player: spec
+                .replay
+                .as_ref()
+                .map(|replay| Player::new(replay, spec.rate_bps, seed)),
             counters: Counters::default(),
         }
     }
@@ -125,7 +130,7 @@ impl Direction {
             self.counters.dropped_early += 1;
             if matches!(self.queue, Queue::CoDel(_)) {
                 // It occupies the buffer until it reaches the head.
-                self.waiting.push_back((now.max(self.free_at), bytes));
+                self.waiting.push_back((now.max(self.free.at), bytes));
                 self.waiting_bytes = queued;
                 self.counters.queue_bytes_peak = self.counters.queue_bytes_peak.max(queued);
             }
@@ -144,12 +149,19 @@ impl Direction {
             ExtraDelay::Constant(extra) => extra,
             ExtraDelay::Uniform { low, high } => self.extra.uniform(low, high),
         };
-        if self.loss.takes(departed) {
+        let row = self.player.as_ref().and_then(|player| player.row(departed));
+        let (delay, loss) = row.map_or((None, None), |row| (row.delay, row.loss));
+        let is_lost = match loss {
+            Some(ratio) => self.loss.takes_of(ratio),
+            None => self.loss.takes(departed),
+        };
+        if is_lost {
             self.counters.lost += 1;
             return Verdict::Lost { departed };
         }
         self.counters.delivered += 1;
-        let at = (departed + self.spec.delay + extra).max(self.latest_arrival);
+        let delay = delay.unwrap_or(self.spec.delay);
+        let at = (departed + delay + extra).max(self.latest_arrival);
         self.latest_arrival = at;
         Verdict::Deliver {
             at,
@@ -172,8 +184,7 @@ impl Direction {
 
     /// The time until a packet of `bytes` offered at `now` leaves the bottleneck.
     pub fn backlog(&self, now: Instant, bytes: u32) -> Duration {
-        let (departed, _) = self.departure(now, bytes);
-        departed.since(now)
+        self.departure(now, bytes).at.since(now)
     }
 
     /// The counters so far.
@@ -198,9 +209,9 @@ impl Direction {
     fn judge(&mut self, now: Instant, ecn_capable: bool) -> Fate {
         match &mut self.queue {
             Queue::DropTail => Fate::Pass,
-            Queue::Red(red) => red.arrive(now, self.waiting_bytes, self.free_at, ecn_capable),
+            Queue::Red(red) => red.arrive(now, self.waiting_bytes, self.free.at, ecn_capable),
             Queue::CoDel(codel) => {
-                let head = now.max(self.free_at);
+                let head = now.max(self.free.at);
                 codel.at_head(head, head.since(now), self.waiting_bytes, ecn_capable)
             }
         }
@@ -217,23 +228,30 @@ impl Direction {
         }
     }
 
-    fn departure(&self, now: Instant, bytes: u32) -> (Instant, u64) {
-        // `free_at` is rounded down: at `now == free_at` a fraction of a microsecond of service
+    fn departure(&self, now: Instant, bytes: u32) -> Free {
+        if let Some(player) = self.player.as_ref().filter(|player| player.has_rate()) {
+            return player.departure(self.free, now, bytes);
+        }
+        // `free.at` is rounded down: at `now == free.at` a fraction of a microsecond of service
         // may remain and is carried on.
-        let (start, rest) = if now > self.free_at {
+        let (start, rest) = if now > self.free.at {
             (now, 0)
         } else {
-            (self.free_at, self.free_at_rest)
+            (self.free.at, self.free.rest)
         };
         let rate = u128::from(self.spec.rate_bps);
         let work = u128::from(bytes) * 8_000_000 + u128::from(rest);
         let micros = u64::try_from(work / rate).unwrap_or(u64::MAX);
-        (start + Duration::from_micros(micros), (work % rate) as u64)
+        Free {
+            at: start + Duration::from_micros(micros),
+            rest: (work % rate) as u64,
+            opportunity: 0,
+        }
     }
 
     fn serialise(&mut self, now: Instant, bytes: u32) -> Instant {
-        (self.free_at, self.free_at_rest) = self.departure(now, bytes);
-        self.free_at
+        self.free = self.departure(now, bytes);
+        self.free.at
     }
 }
 
@@ -437,7 +455,7 @@ mod tests {
         };
         let mut link = Link::new(
             &LinkSpec {
-                down: direction,
+                down: direction.clone(),
                 up: direction,
             },
             1,

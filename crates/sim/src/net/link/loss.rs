@@ -284,6 +284,11 @@ impl Loss {
         }
     }
 
+    /// Returns whether a packet is lost of which this share is, in the place of the process.
+    pub(super) fn takes_of(&mut self, ratio: Probability) -> bool {
+        self.losses.happens(ratio)
+    }
+
     /// Returns whether the packet that departs now is lost. Departures must not decrease.
     pub(super) fn takes(&mut self, departed: Instant) -> bool {
         match &mut self.kind {

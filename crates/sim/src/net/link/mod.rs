@@ -12,11 +12,16 @@ mod direction;
 mod discipline;
 mod loss;
 mod network;
+mod trace;
 
 pub use direction::{Counters, Direction, Verdict};
 pub use discipline::{CoDelSpec, Discipline, RedSpec};
 pub use loss::{LossProfile, LossSpec, PROFILES, profile};
 pub(crate) use network::LinkNetwork;
+pub use trace::{
+    LinkTrace, OPPORTUNITY_BYTES, Replay, TRACE_ROWS_MAX, TraceEnd, TraceError, TraceRow,
+    TraceStart,
+};
 
 use carob_cc::time::Duration;
 
@@ -80,7 +85,7 @@ impl ExtraDelay {
 }
 
 /// One direction of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectionSpec {
     /// Bits per second; above 0.
     pub rate_bps: u64,
@@ -92,6 +97,8 @@ pub struct DirectionSpec {
     pub extra: ExtraDelay,
     /// Loss after the bottleneck.
     pub loss: LossSpec,
+    /// A trace in the place of rate, delay and loss, as far as it has them.
+    pub replay: Option<Replay>,
 }
 
 impl DirectionSpec {
@@ -103,12 +110,13 @@ impl DirectionSpec {
             delay: Duration::ZERO,
             extra: ExtraDelay::NONE,
             loss: LossSpec::None,
+            replay: None,
         }
     }
 }
 
 /// Both directions of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkSpec {
     /// From the fixed host to the constrained device.
     pub down: DirectionSpec,

@@ -52,7 +52,7 @@ impl RunSpec {
             clients: 1,
             start: Span::default(),
             link: LinkSpec {
-                down: unused,
+                down: unused.clone(),
                 up: unused,
             },
             header_bytes: 48,

@@ -1,0 +1,155 @@
+//! Traces of a link: files named by `link.down.trace` and `link.up.trace`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use carob_sim::hash::fnv1a;
+use carob_sim::link::{LinkTrace, Replay, TraceEnd, TraceStart};
+
+use super::cell::Cell;
+use super::error::{Place, ScenarioError};
+use super::impossible;
+use crate::link_trace::read_file;
+
+/// A trace with the hash of its file.
+#[derive(Clone, Debug)]
+struct Loaded {
+    trace: Arc<LinkTrace>,
+    hash: u64,
+}
+
+/// Traces of a scenario by path, each read once.
+#[derive(Debug, Default)]
+pub(super) struct TraceFiles(BTreeMap<PathBuf, Loaded>);
+
+impl TraceFiles {
+    /// Reads the traces of a cell. Their contents are part of its hash. A path is relative to the
+    /// scenario file, or on the command line to the working directory.
+    pub(super) fn load(&mut self, cell: &mut Cell) -> Result<(), ScenarioError> {
+        for direction in ["down", "up"] {
+            let path = key(direction);
+            if !cell.has(&path) {
+                continue;
+            }
+            let place = cell.place(&path);
+            let folder = match place {
+                Place::File { name, .. } => Path::new(name).parent().unwrap_or(Path::new("")),
+                _ => Path::new(""),
+            };
+            let file = folder.join(cell.text(&path)?);
+            let loaded = if let Some(loaded) = self.0.get(&file) {
+                loaded.clone()
+            } else {
+                let (trace, text) =
+                    read_file(&file).map_err(|why| impossible(place, format!("{path}: {why}")))?;
+                let loaded = Loaded {
+                    trace: Arc::new(trace),
+                    hash: fnv1a(text.as_bytes()),
+                };
+                self.0.insert(file, loaded.clone());
+                loaded
+            };
+            let both = format!("{:016x}:{path}:{:016x}", cell.hash, loaded.hash);
+            cell.hash = fnv1a(both.as_bytes());
+            cell.traces.insert(direction, loaded.trace);
+        }
+        Ok(())
+    }
+}
+
+fn key(direction: &str) -> String {
+    format!("link.{direction}.trace")
+}
+
+/// The replay of a direction, if it has a trace.
+pub(super) fn replay(cell: &Cell, direction: &str) -> Result<Option<Replay>, ScenarioError> {
+    let Some(trace) = cell.traces.get(direction) else {
+        return Ok(None);
+    };
+    Ok(Some(Replay {
+        trace: trace.clone(),
+        end: match cell.text("link.trace_end")? {
+            "cut" => TraceEnd::Cut,
+            _ => TraceEnd::Loop,
+        },
+        start: match cell.text("link.trace_start")? {
+            "drawn" => TraceStart::Drawn,
+            _ => TraceStart::First,
+        },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Scenario;
+    use super::*;
+
+    /// A folder with the traces of a test.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str, files: &[(&str, &str)]) -> Self {
+            let folder = std::env::temp_dir().join(format!("carob-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).expect("a folder");
+            for (file, text) in files {
+                std::fs::write(folder.join(file), text).expect("a file");
+            }
+            Self(folder)
+        }
+
+        fn read(&self, link: &str) -> Result<Scenario, String> {
+            let text = format!(
+                "about = \"A.\"\nstudy = \"s\"\nfamily = \"f\"\ncell = \"c\"\n\
+                 [run]\nalgorithms = [\"default\"]\n\
+                 [workload]\nkind = \"exchanges\"\nrequests = 3\nresponse = \"8 B\"\n{link}"
+            );
+            let name = self.0.join("s.toml");
+            Scenario::read(&name.display().to_string(), &text, &[]).map_err(|e| e.to_string())
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_direction_replays_the_file_beside_the_scenario() {
+        let files = [
+            (
+                "up.csv",
+                "time_ms,rate_kbit_s,delay_ms,loss_percent\n0,20,100,0\n1000,40,50,10\n",
+            ),
+            ("down", "1\n2\n30\n"),
+        ];
+        let folder = Folder::new("traces", &files);
+        let link = "[link]\ntrace_start = \"drawn\"\n[link.down]\ntrace = \"down\"\n\
+                    [link.up]\ntrace = \"up.csv\"\n";
+        let scenario = folder.read(link).expect("a scenario");
+        let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
+        // Without a rate of its own, a direction has the mean of its trace.
+        assert_eq!(spec.link.up.rate_bps, 30_000);
+        let replay = spec.link.down.replay.expect("a trace");
+        assert_eq!((replay.trace.rows(), replay.end), (3, TraceEnd::Loop));
+        assert_eq!(replay.start, TraceStart::Drawn);
+        let before = scenario.hash();
+        std::fs::write(folder.0.join("down"), "1\n2\n31\n").expect("a file");
+        assert_ne!(folder.read(link).expect("a scenario").hash(), before);
+    }
+
+    #[test]
+    fn an_error_names_file_and_line() {
+        let folder = Folder::new("bad-traces", &[("bad.csv", "time_ms,delay_ms\n0,1\nx,2\n")]);
+        let link = "[link.up]\nrate = \"1 kbit/s\"\n[link.down]\nrate = \"1 kbit/s\"\n";
+        let error = folder
+            .read(&format!("{link}trace = \"bad.csv\"\n"))
+            .expect_err("no trace");
+        assert!(error.contains("bad.csv:3: time_ms is \"x\""), "{error}");
+        let error = folder
+            .read(&format!("{link}trace = \"none.csv\"\n"))
+            .expect_err("no file");
+        assert!(error.contains("none.csv: "), "{error}");
+    }
+}
