@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     aggregate, crowds, defences, flood, fuzz, handshakes, literature, memory, networks,
-    notifications, profiles, properties, sensitivity, slow_server, soak, workspace::Workspace,
+    notifications, profiles, properties, recommendations, sensitivity, slow_server, soak,
+    workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -66,6 +67,7 @@ const RUNS: &[Long] = &[
     NOTIFICATION_SENSITIVITY,
     PROFILES,
     PROPERTIES,
+    RECOMMENDATIONS,
     RPL_SENSITIVITY,
     SERVER_SENSITIVITY,
     SOAK,
@@ -243,6 +245,13 @@ const PROPERTIES: Long = Long {
     about: "the tests of properties with --seeds N (200) others than ordinary runs have, from --first N (1) on (half an hour of a core)",
     work: Work::WithOptions(properties::run),
     results: "crates/proto/tests/properties.md",
+};
+
+const RECOMMENDATIONS: Long = Long {
+    name: "recommendations",
+    about: "what `carob lab compare` recommends for 24 links set aside, beside the best in hindsight (half an hour); --resume goes on",
+    work: Work::WithOptions(recommendations::run),
+    results: "crates/lab/results/recommendations.md",
 };
 
 const RPL_SENSITIVITY: Long = Long {

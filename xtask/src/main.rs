@@ -27,6 +27,7 @@ mod process;
 mod profiles;
 mod properties;
 mod readings;
+mod recommendations;
 mod sensitivity;
 mod slow_server;
 mod soak;

@@ -101,7 +101,8 @@ fn a_datagram_takes_as_long_as_the_model_says() {
         return;
     }
     let spec = spec(2_500);
-    let emulator = Emulator::start(&Config::thesis(vec![link(spec, "link")])).expect("a link");
+    let emulator =
+        Emulator::start(&Config::thesis(vec![link(spec.clone(), "link")])).expect("a link");
     let end = emulator.link(0);
     let server = end.udp(Side::Server, 5683).expect("a socket");
     let client = end.udp(Side::Client, 0).expect("a socket");
@@ -150,7 +151,8 @@ fn the_same_packets_are_lost_as_in_the_simulator() {
     let mut spec = spec(1_000_000);
     spec.up.loss = LossSpec::Constant(Probability::ppm(300_000));
     spec.up.rate_bps = 10_000_000;
-    let emulator = Emulator::start(&Config::thesis(vec![link(spec, "link")])).expect("a link");
+    let emulator =
+        Emulator::start(&Config::thesis(vec![link(spec.clone(), "link")])).expect("a link");
     let end = emulator.link(0);
     let server = end.udp(Side::Server, 5683).expect("a socket");
     let client = end.udp(Side::Client, 0).expect("a socket");

@@ -129,6 +129,9 @@ pub(super) struct RunSummary {
     exchanges: f64,
     spurious: f64,
     bytes: f64,
+    /// Bytes on the link in each direction; 0 in a mesh.
+    bytes_down: f64,
+    bytes_up: f64,
     /// Time of the neighbour, in the run beside one.
     pub(super) harm: Option<f64>,
 }
@@ -189,13 +192,15 @@ impl RunSummary {
             summary.times.extend(times);
         }
         summary.thin();
+        summary.bytes_down = record.link.down.bytes_sent as f64;
+        summary.bytes_up = record.link.up.bytes_sent as f64;
         summary.bytes = match &record.mesh {
             Some(mesh) => mesh
                 .nodes
                 .iter()
                 .map(|node| node.mac.transmissions as f64)
                 .sum(),
-            None => (record.link.down.bytes_sent + record.link.up.bytes_sent) as f64,
+            None => summary.bytes_down + summary.bytes_up,
         };
         summary
     }
@@ -235,6 +240,10 @@ pub struct Measured {
     pub spurious: f64,
     /// Bytes on the link of a run, or frames of a mesh.
     pub bytes: f64,
+    /// Bytes of them towards the devices; 0 in a mesh.
+    pub bytes_down: f64,
+    /// Bytes of them from the devices; 0 in a mesh.
+    pub bytes_up: f64,
     /// Time of a neighbour in seconds; 0 where none was measured.
     pub harm_s: f64,
 }
@@ -251,16 +260,18 @@ impl Measured {
         }
     }
 
+    /// One component beside that of another configuration, with what is added to both sides.
+    pub(super) fn ratio(&self, reference: &Self, component: Component) -> f64 {
+        let floor = component.floor();
+        (self.get(component) + floor) / (reference.get(component) + floor)
+    }
+
     /// The cost beside another configuration: the weighted geometric mean of the ratios, so that 0.5 is
     /// half of its cost.
     pub(super) fn cost(&self, reference: &Self, weights: &Weights) -> f64 {
         let sum: f64 = Component::ALL
             .iter()
-            .map(|component| {
-                let floor = component.floor();
-                let ratio = (self.get(*component) + floor) / (reference.get(*component) + floor);
-                weights.of(*component) * ratio.ln()
-            })
+            .map(|component| weights.of(*component) * self.ratio(reference, *component).ln())
             .sum();
         sum.exp()
     }
@@ -303,6 +314,8 @@ impl<'a> Pool<'a> {
             undelivered: per(total.failed, total.completed + total.failed),
             spurious: per(total.spurious, total.exchanges),
             bytes: per(total.bytes, runs),
+            bytes_down: per(total.bytes_down, runs),
+            bytes_up: per(total.bytes_up, runs),
             harm_s: per(total.harm, total.beside),
             ..Measured::default()
         }
@@ -362,6 +375,8 @@ struct Total {
     exchanges: f64,
     spurious: f64,
     bytes: f64,
+    bytes_down: f64,
+    bytes_up: f64,
     harm: f64,
     beside: f64,
 }
@@ -379,6 +394,8 @@ fn total(runs: &[RunSummary], counts: &[u32]) -> Total {
         total.exchanges += count * run.exchanges;
         total.spurious += count * run.spurious;
         total.bytes += count * run.bytes;
+        total.bytes_down += count * run.bytes_down;
+        total.bytes_up += count * run.bytes_up;
         if let Some(time) = run.harm {
             total.harm += count * time;
             total.beside += count;

@@ -1,9 +1,11 @@
 //! The link of a comparison: rates, round-trip time, losses, buffer.
 
+use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::CompareError;
+use super::traces::LinkTraces;
 use crate::scenario::value::{Kind, Value};
 
 /// A link, in numbers.
@@ -29,6 +31,9 @@ pub struct Link {
     pub mtu: u32,
     /// True for a wireless network of many hops, which has none of the numbers above.
     pub is_mesh: bool,
+    /// Traces in the place of rates, delays and losses.
+    #[serde(skip_serializing_if = "LinkTraces::is_empty")]
+    pub traces: LinkTraces,
 }
 
 /// A built-in link with the source of its numbers.
@@ -119,6 +124,20 @@ pub struct WrittenLink {
     pub mtu: Option<String>,
     /// True for the mesh of IEEE 802.15.4, without the numbers above.
     pub mesh: bool,
+    /// Traces in the place of rates, delays and losses.
+    pub trace: WrittenTraces,
+}
+
+/// Traces as written in a file, or in options: paths and what follows their end.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WrittenTraces {
+    /// File of the direction towards the devices.
+    pub down: Option<String>,
+    /// File of the direction from the devices.
+    pub up: Option<String>,
+    /// `loop` or `cut`.
+    pub end: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -151,7 +170,7 @@ impl Link {
         let file: LinkFile = toml::from_str(text).map_err(|error| CompareError {
             what: format!("{name}: {}", error.to_string().trim_end()),
             remedy: "a link file has a table [link] with down, up, rtt, jitter, loss, loss_burst, \
-                     buffer and mtu"
+                     buffer, mtu and trace"
                 .to_owned(),
         })?;
         Self::read(name, &file.link)
@@ -172,6 +191,11 @@ impl Link {
                 )
             }),
         };
+        let traces = LinkTraces::read(name, &written.trace)?;
+        let mean_of = |key: &str| match key {
+            "down" => traces.down.as_ref()?.trace.mean_rate_bps(),
+            _ => traces.up.as_ref()?.trace.mean_rate_bps(),
+        };
         let rate = |key: &str, text: &Option<String>| match value(key, text, Kind::Rate)? {
             Some(Value::Rate(bps)) if bps > 0 => Ok(bps),
             Some(_) => Err(CompareError::of(
@@ -179,6 +203,7 @@ impl Link {
                 "set a rate such as \"60 kbit/s\"",
             )),
             None if written.mesh => Ok(0),
+            None if mean_of(key).is_some() => Ok(mean_of(key).unwrap_or_default()),
             None => Err(CompareError::of(
                 format_args!("{name}: {key} is missing"),
                 "a link needs both rates, down and up",
@@ -218,6 +243,7 @@ impl Link {
             )?,
             mtu: bytes("mtu", &written.mtu, Kind::Bytes(68, 65_535), MTU_DEFAULT)? as u32,
             is_mesh: written.mesh,
+            traces,
         })
     }
 
@@ -238,14 +264,37 @@ impl Link {
             format!(" (up to {} more each way)", time_text(self.jitter_us))
         };
         format!(
-            "{} down, {} up, round trip {}{jitter}, {} % lost each way{burst}, buffers {} B, MTU {} B",
+            "{} down, {} up, round trip {}{jitter}, {} % lost each way{burst}, buffers {} B, MTU {} B{}",
             rate_text(self.down_bps),
             rate_text(self.up_bps),
             time_text(self.rtt_us),
             f64::from(self.loss_ppm) / 10_000.0,
             self.buffer_bytes,
             self.mtu,
+            self.traces.about(),
         )
+    }
+
+    /// The same with a round-trip time times a ratio.
+    pub(super) fn with_round_trip_times(&self, numerator: u32, denominator: u32) -> Self {
+        let rtt_us = self.rtt_us * u64::from(numerator) / u64::from(denominator);
+        let factor = Ratio::new(numerator, denominator);
+        Self {
+            rtt_us,
+            traces: self.traces.scaled(factor, Ratio::new(1, 1)),
+            ..self.clone()
+        }
+    }
+
+    /// The same with losses times a ratio, at most 30 % where they are not a trace's.
+    pub(super) fn with_loss_times(&self, numerator: u32, denominator: u32) -> Self {
+        let ppm = u64::from(self.loss_ppm) * u64::from(numerator) / u64::from(denominator);
+        let factor = Ratio::new(numerator, denominator);
+        Self {
+            loss_ppm: ppm.min(300_000) as u32,
+            traces: self.traces.scaled(Ratio::new(1, 1), factor),
+            ..self.clone()
+        }
     }
 
     /// Its settings in a scenario file.

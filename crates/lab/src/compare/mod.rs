@@ -16,10 +16,16 @@
 //! # Ok::<(), carob_lab::compare::CompareError>(())
 //! ```
 
+mod candidates;
 mod configuration;
+pub mod hindsight;
 mod judge;
 mod link;
+mod neighbourhood;
+mod report;
+mod runs;
 mod search;
+mod traces;
 mod traffic;
 mod words;
 
@@ -29,7 +35,8 @@ use serde::Serialize;
 
 pub use configuration::{Configuration, LEFT_OUT, Timers, controllers};
 pub use judge::{Component, Cost, Measured, Weights};
-pub use link::{BUILT_IN, BuiltInLink, Link, WrittenLink};
+pub use link::{BUILT_IN, BuiltInLink, Link, WrittenLink, WrittenTraces};
+pub use traces::{LinkTraces, NamedTrace};
 pub use traffic::{SIZE_DEFAULT, TRAFFIC, Traffic, TrafficKind};
 
 use search::Search;
@@ -149,6 +156,11 @@ impl Answer {
     /// The answer in words, a sentence or two each.
     pub fn words(&self) -> Vec<String> {
         words::words(self)
+    }
+
+    /// The answer as a page with figures and tables; `command` repeats it.
+    pub fn report(&self, command: String) -> crate::report::Report {
+        report::report(self, command)
     }
 }
 

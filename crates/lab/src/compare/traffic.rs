@@ -132,6 +132,12 @@ impl Traffic {
         })
     }
 
+    /// Its name on the command line; `own` for traffic of a file.
+    pub fn name(&self) -> &'static str {
+        let known = TRAFFIC.iter().find(|(_, kind, _)| *kind == self.kind);
+        known.map_or("own", |(name, ..)| name)
+    }
+
     /// What it is, in words.
     pub fn about(&self) -> String {
         let who = match self.clients {

@@ -11,6 +11,7 @@ mod dependence;
 mod depth;
 mod flows;
 mod frame;
+mod intervals;
 mod line_plot;
 mod link_use;
 mod look;
@@ -39,6 +40,7 @@ pub use comparison::{
 };
 pub use dependence::{DependenceRow, dependence_figure};
 pub use flows::FlowsGraph;
+pub use intervals::{IntervalRow, interval_figure};
 pub use multiples::{Panel, sequences, timers};
 pub use page::{Details, FigureBlock, Report, Section};
 pub use quiet::quiet_network;

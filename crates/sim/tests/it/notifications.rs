@@ -33,7 +33,7 @@ fn direction(rate: u64, buffer: Buffer, delay: Duration) -> DirectionSpec {
 fn ample() -> LinkSpec {
     let both = direction(1_000_000, Buffer::packets(10_000), millis(100));
     LinkSpec {
-        down: both,
+        down: both.clone(),
         up: both,
     }
 }

@@ -42,7 +42,7 @@ fn spec(clients: u32, requests: Requests) -> RunSpec {
         clients,
         start: Span::default(),
         link: LinkSpec {
-            down: direction,
+            down: direction.clone(),
             up: direction,
         },
         mesh: None,

@@ -27,7 +27,7 @@ fn spec(clients: u32, count: u32, service: Duration, queue: u32) -> RunSpec {
         clients,
         start: Span::default(),
         link: LinkSpec {
-            down: direction,
+            down: direction.clone(),
             up: direction,
         },
         mesh: None,

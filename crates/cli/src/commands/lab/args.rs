@@ -386,7 +386,7 @@ pub(crate) struct CompareArgs {
     ///
     /// The link of a capture (pcap, pcapng, or --log ending in .jsonl) is fitted to its round trips, as
     /// `carob analyze` shows.
-    #[arg(long, value_name = "LINK", conflicts_with_all = ["down", "up", "rtt", "jitter", "loss", "loss_burst", "buffer", "mtu"])]
+    #[arg(long, value_name = "LINK", conflicts_with_all = ["down", "up", "rtt", "jitter", "loss", "loss_burst", "buffer", "mtu", "trace_down", "trace_up", "trace_end"])]
     pub(crate) link: Option<String>,
     #[command(flatten)]
     pub(crate) numbers: LinkNumbers,
@@ -417,6 +417,9 @@ pub(crate) struct CompareArgs {
     /// Print a JSON object
     #[arg(long, conflicts_with = "all")]
     pub(crate) json: bool,
+    /// Write an HTML report to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
 }
@@ -436,6 +439,7 @@ impl Default for CompareArgs {
             all: false,
             first_seed: 1,
             json: false,
+            report: None,
             threads: ThreadArgs::default(),
         }
     }
@@ -469,6 +473,15 @@ pub(crate) struct LinkNumbers {
     /// Largest packet with headers [default: 1280B]
     #[arg(long, value_name = "BYTES")]
     pub(crate) mtu: Option<String>,
+    /// Trace of rate, delay and loss towards the devices
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace_down: Option<String>,
+    /// Trace of rate, delay and loss from the devices
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace_up: Option<String>,
+    /// After the end of a trace: loop, or cut [default: loop]
+    #[arg(long, value_name = "END")]
+    pub(crate) trace_end: Option<String>,
 }
 
 impl CompareArgs {
@@ -490,6 +503,9 @@ impl CompareArgs {
             loss_burst,
             buffer,
             mtu,
+            trace_down,
+            trace_up,
+            trace_end,
         } = &self.numbers;
         add("--down", down.as_deref());
         add("--up", up.as_deref());
@@ -499,6 +515,9 @@ impl CompareArgs {
         add("--loss-burst", loss_burst.as_deref());
         add("--buffer", buffer.as_deref());
         add("--mtu", mtu.as_deref());
+        add("--trace-down", trace_down.as_deref());
+        add("--trace-up", trace_up.as_deref());
+        add("--trace-end", trace_end.as_deref());
         if self.traffic != "firmware" {
             add("--traffic", Some(&self.traffic));
         }

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use carob_lab::compare::{
     Answer, BUILT_IN, CLIENTS_MAX, CompareError, Component, LEFT_OUT, Link, Progress, Question,
-    TRAFFIC, Traffic, WrittenLink,
+    TRAFFIC, Traffic, WrittenLink, WrittenTraces,
 };
 use carob_lab::text::{Align, TextTable};
 
-use super::args::CompareArgs;
+use super::args::{CompareArgs, LinkNumbers};
 use super::next;
 use super::output::{self, quoted, say, wrapped};
 use super::source::read_file;
@@ -32,6 +32,11 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
     })?;
     bar.finish_and_clear();
     let answer = answer.map_err(|error| wrong(&error))?;
+    if let Some(file) = &args.report {
+        let words: Vec<String> = args.words().iter().map(|word| quoted(word)).collect();
+        let html = answer.report(words.join(" ")).html();
+        std::fs::write(file, html).map_err(|error| Failure::file("write", file, &error))?;
+    }
     if args.json {
         say(serde_json::to_string(&answer).map_err(|e| Failure::new(Kind::Usage, e))?);
         return Ok(Outcome::Done);
@@ -52,7 +57,16 @@ fn is_toml(name: &str) -> bool {
 fn link(args: &CompareArgs) -> Result<Link, Failure> {
     let numbers = &args.numbers;
     let Some(name) = &args.link else {
-        if numbers.down.is_none() && numbers.up.is_none() {
+        let is_empty = |numbers: &LinkNumbers| {
+            let given = [
+                &numbers.down,
+                &numbers.up,
+                &numbers.trace_down,
+                &numbers.trace_up,
+            ];
+            given.iter().all(|one| one.is_none())
+        };
+        if is_empty(numbers) {
             return Ok(Link::built_in("nb-iot").expect("it is built in"));
         }
         let written = WrittenLink {
@@ -65,6 +79,11 @@ fn link(args: &CompareArgs) -> Result<Link, Failure> {
             buffer: numbers.buffer.clone(),
             mtu: numbers.mtu.clone(),
             mesh: false,
+            trace: WrittenTraces {
+                down: numbers.trace_down.clone(),
+                up: numbers.trace_up.clone(),
+                end: numbers.trace_end.clone(),
+            },
         };
         return Link::read("the link", &written).map_err(|error| wrong(&error));
     };
@@ -160,6 +179,40 @@ fn digits(value: f64) -> String {
     }
 }
 
+/// Percentiles of times, and the bytes of a device.
+fn details(answer: &Answer) -> TextTable {
+    let names = [
+        "controller",
+        "settings",
+        "p50 s",
+        "p95 s",
+        "p99 s",
+        "sent B",
+        "rec. B",
+        "neigh. s",
+    ];
+    let header = names.iter().enumerate().map(|(place, name)| {
+        let align = if place < 2 { Align::Left } else { Align::Right };
+        ((*name).to_owned(), align)
+    });
+    let mut table = TextTable::new(header.collect());
+    let clients = f64::from(answer.traffic.clients);
+    for one in &answer.ranked {
+        let all = &one.measured;
+        table.add(vec![
+            one.configuration.controller.to_owned(),
+            one.configuration.settings(answer.traffic.is_blockwise()),
+            digits(all.p50_s),
+            digits(all.p95_s),
+            digits(all.p99_s),
+            format!("{:.0}", all.bytes_up / clients),
+            format!("{:.0}", all.bytes_down / clients),
+            digits(all.harm_s),
+        ]);
+    }
+    table
+}
+
 fn show(args: &CompareArgs, answer: &Answer, took: &str) {
     let out = |text: &str| say(wrapped(text));
     out(&format!(
@@ -210,6 +263,8 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
         for (name, cost) in &answer.controllers {
             all.add(vec![(*name).to_owned(), format!("{cost:.2}")]);
         }
+        say("Percentiles, and what a device sends and receives in a run:");
+        say(details(answer));
         say("All controllers with the parameters of RFC 7252:");
         say(all);
         say("Left out:");
@@ -217,6 +272,9 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
             say(format_args!("  {name:<18}{why}"));
         }
         say("");
+    }
+    if let Some(file) = &args.report {
+        say(format_args!("Report: {}\n", file.display()));
     }
     next(args);
 }

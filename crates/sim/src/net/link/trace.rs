@@ -521,9 +521,9 @@ mod tests {
             delay: Some(ms(delay)),
             loss: Some(Probability::ppm(loss)),
         };
-        let trace = LinkTrace::of_rows(vec![values(30, 400_000)]).expect("a trace");
+        let trace = LinkTrace::of_rows(vec![values(30, 500_000)]).expect("a trace");
         let scaled = trace.scaled(Ratio::new(1, 2), Ratio::new(2, 1));
-        let expected = LinkTrace::of_rows(vec![values(15, 800_000)]);
+        let expected = LinkTrace::of_rows(vec![values(15, 1_000_000)]);
         assert_eq!(Ok(scaled), expected);
         let most = trace.scaled(Ratio::new(1, 1), Ratio::new(9, 1));
         assert_eq!(Ok(most), LinkTrace::of_rows(vec![values(30, 1_000_000)]));

@@ -1,0 +1,44 @@
+//! Validation of `carob lab compare`: judges the recommendation for links of a set with fresh seeds.
+//!
+//! `recommendations [LINK] [--set N]` prints a line of JSON per link; LINK is 1 to 24, and all of them
+//! without it. The set is the published one unless another is named. `cargo xtask long
+//! recommendations` makes a table of it.
+#![allow(clippy::print_stdout, reason = "it prints its results")]
+
+use std::process::ExitCode;
+
+use carob_lab::compare::hindsight::{CASES, SET_ASIDE, cases, validate};
+
+fn main() -> ExitCode {
+    match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<(), String> {
+    let (mut set, mut links) = (SET_ASIDE, 1..=CASES);
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        if argument == "--set" {
+            let number = rest.next().and_then(|number| number.parse().ok());
+            set = number.ok_or("--set takes a number")?;
+        } else {
+            let number = argument.parse().ok().filter(|link| links.contains(link));
+            let link = number.ok_or(format!("{argument} is not a link from 1 to {CASES}"))?;
+            links = link..=link;
+        }
+    }
+    let cases = cases(set);
+    for link in links {
+        let found = validate(&cases[link - 1], &|_| {}).map_err(|error| error.to_string())?;
+        println!(
+            "{}",
+            serde_json::to_string(&found).map_err(|e| e.to_string())?
+        );
+    }
+    Ok(())
+}

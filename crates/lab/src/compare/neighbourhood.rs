@@ -1,0 +1,137 @@
+//! Links near the one asked about.
+
+use super::candidates::order;
+use super::judge::RESAMPLES;
+use super::link::{Link, time_text};
+use super::traffic::Traffic;
+use super::{Flip, Ranked};
+
+/// A link of the neighbourhood.
+pub(super) struct Near {
+    pub(super) at: String,
+    pub(super) link: Link,
+    pub(super) traffic: Traffic,
+    /// Whether a configuration must not be worse than default CoAP there.
+    pub(super) is_required: bool,
+}
+
+/// Links near the one asked about: loss and round-trip time halved and doubled, one client.
+/// Farther ones only show where another configuration would be better.
+pub(super) fn neighbourhood(link: &Link, traffic: &Traffic) -> Vec<Near> {
+    let mut near = Vec::new();
+    let mut add = |at: String, link: Link, traffic: Traffic, is_required| {
+        near.push(Near {
+            at,
+            link,
+            traffic,
+            is_required,
+        });
+    };
+    if !link.is_mesh {
+        let times = [(1, 2, true), (2, 1, true), (5, 1, false)];
+        match link.loss_ppm {
+            _ if link.traces.has_loss() => {
+                for (numerator, denominator, required) in times {
+                    let at = format!("{} the loss", multiple(numerator, denominator));
+                    let link = link.with_loss_times(numerator, denominator);
+                    add(at, link, traffic.clone(), required);
+                }
+            }
+            0 => {
+                for (loss_ppm, required) in [(10_000, true), (50_000, false)] {
+                    let link = Link {
+                        loss_ppm,
+                        ..link.clone()
+                    };
+                    add(loss_text(&link), link, traffic.clone(), required);
+                }
+            }
+            ppm => {
+                for (numerator, denominator, required) in times {
+                    let near = link.with_loss_times(numerator, denominator);
+                    if near.loss_ppm != ppm {
+                        add(loss_text(&near), near, traffic.clone(), required);
+                    }
+                }
+            }
+        }
+        for (numerator, denominator, required) in times {
+            let near = link.with_round_trip_times(numerator, denominator);
+            let at = if link.traces.has_delay() {
+                format!("{} the round trip", multiple(numerator, denominator))
+            } else {
+                format!("round trip {}", time_text(near.rtt_us))
+            };
+            add(at, near, traffic.clone(), required);
+        }
+    }
+    let clients = match traffic.clients {
+        1 => vec![(5, false), (20, false)],
+        n => vec![(1, true), (n.div_ceil(4), true)],
+    };
+    for (clients, required) in clients {
+        if clients != traffic.clients {
+            let at = format!("{clients} device{}", if clients == 1 { "" } else { "s" });
+            let mut traffic = traffic.clone();
+            traffic.clients = clients;
+            add(at, link.clone(), traffic, required);
+        }
+    }
+    near
+}
+
+fn loss_text(link: &Link) -> String {
+    format!("loss {} %", f64::from(link.loss_ppm) / 10_000.0)
+}
+
+/// A factor in words.
+fn multiple(numerator: u32, denominator: u32) -> String {
+    match (numerator, denominator) {
+        (1, 2) => "half".to_owned(),
+        (2, 1) => "twice".to_owned(),
+        (n, _) => format!("{n} times"),
+    }
+}
+
+/// Costs of all runs, without those of resamples.
+pub(super) fn firsts_of(costs: &[Vec<f64>]) -> Vec<f64> {
+    costs.iter().map(|costs| costs[0]).collect()
+}
+
+/// The mean over links nearby of the logarithm of the cost beside the cheapest there.
+pub(super) fn regret(there: &[Vec<Vec<f64>>], place: usize) -> f64 {
+    let of = |costs: &Vec<Vec<f64>>| {
+        let all = firsts_of(costs).into_iter();
+        (costs[place][0] / all.fold(f64::INFINITY, f64::min)).ln()
+    };
+    let sum: f64 = there.iter().map(of).sum();
+    sum / there.len().max(1) as f64
+}
+
+/// Links nearby where another configuration costs at least 5 % less than the recommended one, in 95 %
+/// of resamples.
+pub(super) fn flips(
+    near: &[Near],
+    costs: &[Vec<Vec<f64>>],
+    ranked: &[Ranked],
+    recommended: usize,
+) -> Vec<Flip> {
+    let mut flips = Vec::new();
+    for (one, costs) in near.iter().zip(costs) {
+        let best = order(&firsts_of(costs))[0];
+        let ratios = costs[best]
+            .iter()
+            .zip(&costs[recommended])
+            .map(|(a, b)| a / b);
+        let ratios: Vec<f64> = ratios.collect();
+        let sure = ratios[1..].iter().filter(|ratio| **ratio < 0.95).count();
+        if best != recommended && sure * 100 >= RESAMPLES * 95 {
+            flips.push(Flip {
+                at: one.at.clone(),
+                configuration: ranked[best].configuration,
+                cost: ratios[0],
+            });
+        }
+    }
+    flips
+}

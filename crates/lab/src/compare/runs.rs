@@ -1,0 +1,169 @@
+//! Runs of one stage of a comparison, their values and costs.
+
+use std::ops::Range;
+
+use carob_sim::engine;
+use carob_sim::spec::RunRecord;
+use rayon::prelude::*;
+
+use super::configuration::Configuration;
+use super::judge::{Measured, Pool, RunSummary, UNANSWERED, Weights, resamples};
+use super::link::Link;
+use super::traffic::Traffic;
+use super::{CompareError, Progress};
+use crate::scenario::Scenario;
+
+/// Runs of one stage.
+pub(super) struct Stage<'a> {
+    pub(super) link: &'a Link,
+    pub(super) traffic: &'a Traffic,
+    pub(super) seeds: Range<u64>,
+    /// Whether a neighbour's time is measured.
+    pub(super) with_harm: bool,
+}
+
+/// Exchanges of datagrams over a link that take as long as one in a wireless network.
+const MESH_FACTOR: u64 = 40;
+
+/// Work of one seed, about, in exchanges of datagrams over a link.
+pub(super) fn work(link: &Link, traffic: &Traffic, block: u16, with_harm: bool) -> u64 {
+    let factor = if link.is_mesh { MESH_FACTOR } else { 1 };
+    traffic.exchanges(block) * factor * (1 + u64::from(with_harm))
+}
+
+/// Values of configurations for all runs, then for each resample. With fewer runs of some, only the
+/// seeds of all count.
+pub(super) fn resampled(summaries: &[Vec<RunSummary>]) -> Vec<Vec<Measured>> {
+    let runs = summaries.iter().map(Vec::len).min().unwrap_or_default();
+    let counts = resamples(runs);
+    let measured = |summaries: &Vec<RunSummary>| {
+        let pool = Pool::of(&summaries[..runs]);
+        counts.iter().map(|counts| pool.measured(counts)).collect()
+    };
+    summaries.par_iter().map(measured).collect()
+}
+
+/// Costs of configurations, the first of which is the reference.
+pub(super) fn costs_of(all: &[Vec<Measured>], weights: &Weights) -> Vec<Vec<f64>> {
+    let of = |values: &Vec<Measured>| {
+        let pairs = values.iter().zip(&all[0]);
+        pairs
+            .map(|(values, reference)| values.cost(reference, weights))
+            .collect()
+    };
+    all.iter().map(of).collect()
+}
+
+/// Costs of configurations, the first of which is the reference, without intervals. With fewer runs of
+/// some, only the seeds of all count.
+pub(super) fn point_costs(summaries: &[Vec<RunSummary>], weights: &Weights) -> Vec<f64> {
+    let runs = summaries.iter().map(Vec::len).min().unwrap_or_default();
+    let counts = vec![1; runs];
+    let measured = |summaries: &Vec<RunSummary>| Pool::of(&summaries[..runs]).measured(&counts);
+    let all: Vec<Measured> = summaries.par_iter().map(measured).collect();
+    all.iter().map(|one| one.cost(&all[0], weights)).collect()
+}
+
+/// Runs of each configuration under each seed.
+pub(super) fn make(
+    stage: &Stage<'_>,
+    configurations: &[Configuration],
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Vec<Vec<RunSummary>>, CompareError> {
+    let scenarios = configurations.iter().map(|configuration| {
+        let alone = scenario(stage, configuration, false)?;
+        let beside = stage
+            .with_harm
+            .then(|| scenario(stage, configuration, true));
+        Ok((alone, beside.transpose()?))
+    });
+    let scenarios: Vec<(Scenario, Option<Scenario>)> =
+        scenarios.collect::<Result<_, CompareError>>()?;
+    let seeds: Vec<u64> = stage.seeds.clone().collect();
+    let jobs: Vec<(usize, u64)> = (0..scenarios.len())
+        .flat_map(|place| seeds.iter().map(move |seed| (place, *seed)))
+        .collect();
+    progress(Progress::Planned(jobs.len()));
+    let is_transfer = stage.traffic.is_blockwise();
+    let one = |(place, seed): &(usize, u64)| {
+        let (alone, beside) = &scenarios[*place];
+        let mut summary = RunSummary::of(&run(stage.link, alone, *seed)?, is_transfer);
+        if let Some(beside) = beside {
+            summary.harm = harm(&run(stage.link, beside, *seed)?);
+        }
+        progress(Progress::Made);
+        Ok(summary)
+    };
+    let made: Result<Vec<RunSummary>, CompareError> =
+        jobs.par_iter().with_max_len(1).map(one).collect();
+    let mut made = made?.into_iter();
+    let per_configuration = scenarios
+        .iter()
+        .map(|_| made.by_ref().take(seeds.len()).collect());
+    Ok(per_configuration.collect())
+}
+
+fn run(link: &Link, scenario: &Scenario, seed: u64) -> Result<RunRecord, CompareError> {
+    let mut spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], seed);
+    link.replay(&mut spec.link.down, &mut spec.link.up);
+    engine::run(&spec).map_err(|error| {
+        CompareError::of(
+            error,
+            "change the link or the traffic so that runs are possible",
+        )
+    })
+}
+
+/// The mean time of the neighbour's requests in seconds; unanswered ones as given up.
+fn harm(record: &RunRecord) -> Option<f64> {
+    let unanswered: u32 = record.others.iter().map(|flow| flow.unanswered).sum();
+    let all = record.other_responses.count as f64 + f64::from(unanswered);
+    let sum = record.other_responses.sum.as_micros() as f64 / 1e6;
+    (all > 0.0).then(|| (sum + f64::from(unanswered) * UNANSWERED) / all)
+}
+
+/// The scenario of a configuration; with `beside`, a neighbour with default CoAP shares the link.
+fn scenario(
+    stage: &Stage<'_>,
+    configuration: &Configuration,
+    beside: bool,
+) -> Result<Scenario, CompareError> {
+    let network = if stage.link.is_mesh { "mesh" } else { "link" };
+    let mut text = format!(
+        r#"about = "One configuration of a comparison."
+study = "compare"
+family = "compare"
+cell = "compare"
+
+[run]
+network = "{network}"
+algorithms = ["{}"]
+time_limit = "12 h"
+
+{}
+{}
+{}"#,
+        configuration.controller,
+        stage.traffic.toml(configuration.block, stage.link.is_mesh),
+        stage.link.toml(),
+        configuration.toml(),
+    );
+    if beside {
+        text += r#"
+[mix]
+second = "default"
+second_kind = "exchanges"
+second_requests = 20
+second_request = "60 B"
+second_response = "60 B"
+second_clients = 1
+second_nstart = 1
+"#;
+    }
+    Scenario::read("the comparison", &text, &[]).map_err(|errors| {
+        CompareError::of(
+            errors,
+            "change the link or the traffic so that they go together",
+        )
+    })
+}
