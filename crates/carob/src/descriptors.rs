@@ -6,7 +6,7 @@
 /// Descriptors that connections never take: a quarter, and at least this many.
 const RESERVE: usize = 64;
 
-/// The soft limit on open files; nothing where the system has none or does not tell.
+/// The soft limit on open files; `None` if the system has or reports none.
 fn limit() -> Option<usize> {
     #[cfg(target_os = "linux")]
     {

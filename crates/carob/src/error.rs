@@ -277,7 +277,7 @@ pub enum Error {
 /// Maximum of a diagnostic payload in [`Error::Response`], 1024 bytes; longer ones are truncated.
 pub const DIAGNOSTIC_BYTES: usize = 1_024;
 
-/// Writes a refusal: code, name, and what the server says.
+/// Writes a refusal: code, name, and diagnostic payload.
 struct Refused<'a>(Code, Option<&'a str>, Option<Duration>);
 
 impl fmt::Display for Refused<'_> {

@@ -51,7 +51,7 @@ pub(crate) struct Challenges {
 
 impl core::fmt::Debug for Challenges {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Challenges") // the key is nobody's business
+        f.write_str("Challenges") // the key is secret
     }
 }
 

@@ -39,7 +39,7 @@ pub struct StreamConfig {
     /// Idle timeout of a connection; `None` to keep it. Default 5 min.
     pub idle: Option<Duration>,
     /// Timeout after Release for the peer to close the connection. This endpoint then closes it,
-    /// unless requests are still under way (RFC 8323 5.5). Default 5 s.
+    /// unless requests are still in progress (RFC 8323 5.5). Default 5 s.
     pub release_wait: Duration,
     /// Repeat unanswered idempotent requests of an ended connection on the next one (RFC 7252 5.1).
     /// Default true.

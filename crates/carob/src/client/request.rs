@@ -275,7 +275,7 @@ impl RequestBuilder {
     ///
     /// Of several addresses of the host, up to 8 are tried in turn until one can be reached. With a
     /// [cache](super::ClientBuilder::cache), a fresh response is returned without a message;
-    /// [`Reply::origin`] tells them apart. Dropping the future cancels the request.
+    /// [`Reply::origin`] distinguishes them. Dropping the future cancels the request.
     ///
     /// # Errors
     ///

@@ -262,7 +262,7 @@ fn required_prefix_v6(address: Ipv6Addr, is_own: &dyn Fn(IpAddr) -> bool) -> Opt
     required_prefix(embedded.into(), is_own).map(|near| bits + near)
 }
 
-/// Returns whether an address is one of this host: nobody but its owner can bind it. If it cannot be found out,
+/// Returns whether an address is one of this host: only a local address can be bound. If it cannot be found out,
 /// for want of a descriptor, say, it counts as one.
 fn is_own(address: IpAddr) -> bool {
     match UdpSocket::bind((address, 0)) {

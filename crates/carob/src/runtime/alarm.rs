@@ -210,7 +210,7 @@ mod tests {
         let clock = Clock::start(TimeSource::System);
         let mut alarm = Alarm::new(clock);
         assert!(matches!(alarm.timer, Timer::Boot(_)));
-        // It runs out unheard, and is set again: it must not go off for the time before.
+        // It expires unobserved and is set again: the earlier expiry must not count.
         alarm.set(clock.now());
         tokio::time::sleep(20 * MS).await;
         alarm.set = None;

@@ -69,7 +69,7 @@ impl Core {
         }
     }
 
-    /// The time at which a shutdown under way is over.
+    /// The time at which a shutdown in progress is over.
     pub(super) fn ends_at(&self) -> Option<Instant> {
         self.ending.as_ref().map(|ending| ending.at)
     }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::messages::{Received, RepresentationSink, RequestFailure};
 use super::updates::{ObservationUpdate, UpdateSender};
 
-/// The key of an observation: whom it asks, and the [Cache-Key](CacheKey::Observation) of its request.
+/// The key of an observation: its server, and the [Cache-Key](CacheKey::Observation) of its request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Target {
     to: SocketAddr,

@@ -15,7 +15,7 @@ use tracing::{Level, Span, debug, debug_span};
 
 const TARGET: &str = "carob::exchange";
 
-/// The spans of exchanges under way, as many as the engine has such exchanges.
+/// The spans of exchanges in progress, as many as the engine has such exchanges.
 #[derive(Debug)]
 pub(super) struct Spans(HashMap<(SocketAddr, MessageId), Span, KeyedState>);
 

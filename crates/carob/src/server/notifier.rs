@@ -202,7 +202,7 @@ mod tests {
     fn changes_add_up_to_one_note_until_they_are_looked_at() {
         let (completions, mut queue) = mpsc::unbounded_channel();
         let notifier = Notifier::new();
-        notifier.changed(); // nobody is there yet
+        notifier.changed(); // no server is attached yet
         notifier.attach(&completions);
         notifier.attach(&completions);
         for _ in 0..1_000 {

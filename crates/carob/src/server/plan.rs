@@ -151,7 +151,7 @@ fn route_of<'r>(
     };
     match route {
         Some(route) => Ok((route, own)),
-        // A method that nobody knows is not allowed wherever it goes (RFC 7252 5.8).
+        // An unknown method is not allowed on any resource (RFC 7252 5.8).
         None if message.code().name().is_none() => Err(Immediate::Fixed(&METHOD_NOT_ALLOWED)),
         None => Err(Immediate::Fixed(&NOT_FOUND)),
     }

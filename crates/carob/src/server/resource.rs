@@ -56,7 +56,7 @@ use super::{Handler, IntoResponse, IntoState, Notifier, Request, StateTag, Uploa
 #[derive(Clone, Default)]
 pub struct Resource {
     pub(super) offers: Vec<Offer>,
-    /// The formats of request bodies that methods take, where that was said.
+    /// The accepted formats of request bodies, by method; none listed: any.
     pub(super) takes: Vec<(Code, Vec<ContentFormat>)>,
     notifier: Option<Notifier>,
     pub(super) state: Option<Arc<dyn StateTag>>,

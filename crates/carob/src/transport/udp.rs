@@ -33,7 +33,7 @@ pub(crate) trait Protect: Outbound + Send {
     );
     /// Ends a batch of received datagrams.
     fn batch_received(&mut self) {}
-    /// Executes what the engine asked for, before datagrams are sent.
+    /// Executes the engine's requests for sessions, before datagrams are sent.
     fn before_send(&mut self, _engine: &mut impl Engine) {}
     /// Handles a report that a peer cannot be reached.
     fn unreachable(&mut self, engine: &mut impl Engine, report: Unreachable);

@@ -125,7 +125,7 @@ impl Download {
             self.end = Some(end);
         }
         if offset < self.complete {
-            return Ok(()); // asked for twice after a change of size
+            return Ok(()); // requested twice after a change of size
         }
         if offset > self.complete {
             self.ahead.insert(offset, payload);

@@ -145,7 +145,7 @@ impl Client {
     /// Prepares the first block of a body. All blocks get a Request-Tag if a body was interrupted
     /// recently, to any resource.
     ///
-    /// Bodies to one resource are serialized, so no other one is under way; those to different
+    /// Bodies to one resource are serialized, so no other one is in progress; those to different
     /// resources differ in their URI options.
     pub(crate) fn tag_body(&mut self, cx: &mut Context, index: u32) {
         let operation = &mut self.operations[index as usize];

@@ -170,7 +170,7 @@ impl Client {
         }
     }
 
-    /// Requests under way, unicast and multicast.
+    /// Requests in progress, unicast and multicast.
     pub(crate) fn len(&self) -> usize {
         self.operations.len() + self.groups.len()
     }
@@ -190,7 +190,7 @@ impl Client {
         }
     }
 
-    /// Ends a request with a failure, if it still is under way.
+    /// Ends a request with a failure, if it still is in progress.
     pub(crate) fn fail_request(
         &mut self,
         cx: &mut Context,

@@ -55,7 +55,7 @@ pub(crate) struct Observation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// A registration is under way.
+    /// A registration is in progress.
     Registering,
     /// The timer runs until the newest state goes stale.
     Fresh,
@@ -126,7 +126,7 @@ impl Client {
     }
 
     /// Deregisters an observation: the server's response is the request's last event. Returns
-    /// whether the request was under way.
+    /// whether the request was in progress.
     ///
     /// [`cancel`](Self::cancel) ends it without further events. The server then receives a Reset to
     /// its next notification (RFC 7641 3.6), or over a connection at once.
@@ -235,7 +235,7 @@ impl Client {
             return;
         };
         if observation.phase == Phase::Ending {
-            return; // nobody wants to know any more
+            return; // already cancelled
         }
         if let Some(sequence) = sequence(message) {
             // A connection keeps the order (RFC 8323 7.1).
@@ -247,7 +247,7 @@ impl Client {
                 return;
             }
             observation.heard = true;
-            // A registration under way goes on; nothing else does.
+            // A registration in progress goes on; nothing else does.
             let registering = observation.phase == Phase::Registering;
             if !registering {
                 observation.phase = Phase::Fresh;

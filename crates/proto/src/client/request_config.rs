@@ -45,7 +45,7 @@ pub struct RequestConfig {
     pub parameters: Option<TransmissionParameters>,
     /// Expected bytes of the response, for controllers that use them; 0 if unknown.
     pub answer_bytes: u32,
-    /// Observe the resource (RFC 7641). The request stays under way with events
+    /// Observe the resource (RFC 7641). The request stays in progress with events
     /// [`Event::Notification`](crate::endpoint::Event::Notification) and
     /// [`Event::Stale`](crate::endpoint::Event::Stale). It ends when the server ends the
     /// observation, or when it is [cancelled](crate::endpoint::Endpoint::cancel) or

@@ -3,7 +3,7 @@
 //!
 //! There is no type and no Message ID, and the length comes first. All else is as in a datagram, so
 //! the engine reads and writes datagram messages, and this module exchanges their heads. A message
-//! taken from a stream gets the head of a NON with Message ID 0, which nobody looks at.
+//! taken from a stream gets the head of a NON with Message ID 0, which is ignored.
 //!
 //! ```
 //! use carob_proto::codec::{Code, Framing, FrameReader, MessageView};

@@ -237,7 +237,7 @@ impl Endpoint {
     }
 
     /// Deregisters an observation: the server's response is the request's last event. Returns
-    /// whether the request was under way.
+    /// whether the request was in progress.
     ///
     /// [`cancel`](Self::cancel) ends it without further events. The server then receives a Reset to
     /// its next notification (RFC 7641 3.6), or over a connection at once.
@@ -421,7 +421,7 @@ impl Endpoint {
         self.settle();
     }
 
-    /// Sends a Release: the peer is to close its connection after the requests under way (RFC 8323
+    /// Sends a Release: the peer is to close its connection after the requests in progress (RFC 8323
     /// 5.5). New requests no longer use it. After [the timeout](StreamConfig::release_wait) this
     /// endpoint closes it. Without `peer`, all peers get one.
     pub fn release(&mut self, now: Instant, peer: Option<SocketAddr>) {

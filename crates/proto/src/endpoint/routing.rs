@@ -70,7 +70,7 @@ impl Endpoint {
         self.settle();
     }
 
-    /// Reports the end of the session with `peer`: everything under way in it ends, on both sides.
+    /// Reports the end of the session with `peer`: everything in progress in it ends, on both sides.
     /// Unsent requests wait for the next session, where observations are registered again.
     pub fn session_ended(&mut self, now: Instant, peer: SocketAddr, why: SessionEnd) {
         self.cx.now = now;

@@ -45,9 +45,9 @@ pub struct Snapshot {
 pub struct Usage {
     /// Peers that messages were sent to.
     pub peers: usize,
-    /// Requests of this endpoint under way.
+    /// Requests of this endpoint in progress.
     pub requests: usize,
-    /// Message exchanges of this endpoint, waiting or under way.
+    /// Message exchanges of this endpoint, waiting or in progress.
     pub exchanges: usize,
     /// Received requests without a response yet.
     pub incoming: usize,
@@ -135,7 +135,7 @@ impl core::ops::AddAssign for Usage {
 }
 
 impl Endpoint {
-    /// Returns whether no request, in either direction, is under way.
+    /// Returns whether no request, in either direction, is in progress.
     pub fn is_idle(&self) -> bool {
         self.client.len() == 0
             && self.client.groups.is_empty()

@@ -263,7 +263,7 @@ impl Peers {
         }
     }
 
-    /// Evicts the least recently used peer without users, validated or not as `shown` says. Returns
+    /// Evicts the least recently used peer without users, validated or not, by `shown`. Returns
     /// whether there was one.
     fn make_room(&mut self, now: Instant, lifetime: Duration, shown: bool) -> bool {
         // Peers with a running exchange were used recently or are few; the limit bounds the walk in

@@ -258,7 +258,7 @@ impl Carrier {
         }
     }
 
-    /// Sends a Release: the peer is to close its connection after the requests under way (RFC 8323
+    /// Sends a Release: the peer is to close its connection after the requests in progress (RFC 8323
     /// 5.5). New requests no longer use it. After [the timeout](StreamConfig::release_wait) this
     /// endpoint closes it.
     pub(crate) fn release(&mut self, cx: &mut Context, peer: SocketAddr) {
@@ -296,7 +296,7 @@ impl Carrier {
         }
     }
 
-    /// Closes a connection without requests under way, if the peer has released it, or has not
+    /// Closes a connection without requests in progress, if the peer has released it, or has not
     /// closed it in time after a Release.
     pub(crate) fn close_if_released(&mut self, cx: &mut Context, peer: SocketAddr) {
         let Some(index) = self.connections.find(peer) else {
@@ -417,7 +417,7 @@ impl Carrier {
         {
             due = due.min(connection.activity.used + idle);
         } else if let Some(interval) = probe.into_iter().chain(idle).min() {
-            // Something is under way now; checked again later.
+            // Something is in progress now; checked again later.
             due = due.min(cx.now + interval);
         }
         let timer = connection.timer;

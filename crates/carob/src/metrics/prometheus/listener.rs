@@ -24,7 +24,7 @@ const CONNECTION_TIME: Duration = Duration::from_secs(10);
 /// Pause after the system has refused a connection, for want of descriptors, say.
 const REST: Duration = Duration::from_millis(100);
 
-/// A connection under way; dropping it closes it.
+/// A connection in progress; dropping it closes it.
 struct Connection {
     task: JoinHandle<()>,
     has_asked: Arc<AtomicBool>,

@@ -11,7 +11,7 @@ use metrics::{
 };
 
 /// Series that are kept, of all metrics; further ones are not. Those of endpoints are some hundred;
-/// an application's own labels could be more than anybody can read.
+/// an application's own labels could be unlimited.
 const SERIES: usize = 10_000;
 
 /// The metrics of a process.

@@ -307,7 +307,7 @@ impl DtlsLayer {
             _ => HandshakeError::Silent,
         };
         if now < handshake.until {
-            handshake.flight = None; // the controller has been told
+            handshake.flight = None; // already reported to the controller
         }
         self.fail(engine, now, index, error, None);
     }

@@ -162,7 +162,7 @@ impl DtlsLayer {
     ) {
         let own = to.filter(|address| !is_group(*address));
         if to.is_some() && own.is_none() {
-            return; // nobody has a session with a group
+            return; // DTLS has no multicast sessions
         }
         if let Some(hello) = Hello::read(bytes) {
             return self.on_client_hello(engine, now, from, own, &hello);

@@ -181,7 +181,7 @@ impl From<End> for SessionOutput<'_> {
 
 /// A client's end of a session with one server.
 ///
-/// After each call it is [polled](Self::poll) until it says [`Nothing`](SessionOutput::Nothing).
+/// After each call it is [polled](Self::poll) until [`Nothing`](SessionOutput::Nothing).
 ///
 /// ```no_run
 /// # fn example(socket: std::net::UdpSocket) -> Result<(), Box<dyn std::error::Error>> {

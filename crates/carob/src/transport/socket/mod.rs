@@ -33,7 +33,7 @@ pub(crate) const BATCH: usize = 64;
 /// (RFC 7252 4.6); more than twice that leaves room for peers that are less careful.
 pub(crate) const DATAGRAM_BYTES: usize = 4_096;
 
-/// The receive buffer asked of the system, in bytes; it may grant less.
+/// The requested receive buffer, in bytes; the system may grant less.
 pub(crate) const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// A report of the network or the system that a peer cannot be reached.
@@ -49,7 +49,7 @@ pub(crate) struct Unreachable {
 /// Bytes stored of a quoted message: its header and the longest token.
 pub(crate) const QUOTED: usize = 12;
 
-/// The beginning of a message of ours.
+/// The beginning of a message sent by this endpoint.
 #[cfg_attr(
     not(target_os = "linux"),
     allow(dead_code, reason = "other systems report no ICMP")
@@ -336,7 +336,7 @@ pub(crate) struct Outbox {
 #[derive(Debug)]
 struct Datagram {
     to: SocketAddr,
-    /// The address of ours it must come from, where that is not the system's choice.
+    /// The local source address, if the system does not choose it.
     source: Option<IpAddr>,
     range: Range<usize>,
 }

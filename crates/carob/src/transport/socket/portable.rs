@@ -17,7 +17,7 @@ impl Io {
         UdpSocket::from_std(socket).map(Self)
     }
 
-    /// Waits until there are datagrams; errors are not told.
+    /// Waits until there are datagrams; errors are not reported.
     pub(super) async fn ready(&self) -> io::Result<bool> {
         self.0.ready(Interest::READABLE).await.map(|_| false)
     }

@@ -25,7 +25,7 @@ const STANDING: u8 = 3;
 /// Losses beyond twice the usual share that show a full queue, of 255.
 const EXCESS: u8 = 16;
 
-/// What an answer says of its transfer.
+/// The relation of a reply to its transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
     pub(super) now: Instant,
@@ -569,7 +569,7 @@ impl Transfer {
         }
     }
 
-    /// Halves the window: the peer asked for fewer requests.
+    /// Halves the window after a 4.29 of the peer.
     pub(super) fn halve(&mut self) {
         self.window = (self.window / 2).max(self.unit);
         self.slow_start_over = true;

@@ -19,10 +19,10 @@ A file says what the path does, one event a line; # begins a remark:
 ";
 
 const TRACE_RULES: &str = "
-An exchange begins when the one before is over. A lost copy is followed by the next when its timer
-runs out, which is the controller's own; an answer that takes longer than the timer finds further
-copies on their way. A log does not say which copies were lost: those that were never answered are
-taken for lost, the first ones first.";
+An exchange begins when the one before has ended. A lost transmission is followed by the next one
+after the controller's timeout; a reply slower than the timeout causes spurious retransmissions. A
+log does not show which transmissions were lost: those without a reply count as lost, earliest
+first.";
 
 /// The text after the options of `carob cc trace`.
 pub(crate) fn trace_help() -> String {
