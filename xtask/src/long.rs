@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     aggregate, crowds, defences, flood, fuzz, handshakes, literature, memory, networks,
-    notifications, profiles, properties, recommendations, sensitivity, slow_server, soak,
-    workspace::Workspace,
+    notifications, profiles, properties, recommendations, sensitivity, situations, slow_server,
+    soak, workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -70,6 +70,7 @@ const RUNS: &[Long] = &[
     RECOMMENDATIONS,
     RPL_SENSITIVITY,
     SERVER_SENSITIVITY,
+    SITUATIONS,
     SOAK,
     TCP_SENSITIVITY,
 ];
@@ -259,6 +260,13 @@ const RPL_SENSITIVITY: Long = Long {
     about: "what the study of RPL leaves open, and its central result (ten minutes)",
     work: Work::Command(&sweep("crates/lab/results/rpl-sensitivity.toml")),
     results: "crates/lab/results/rpl-sensitivity.md",
+};
+
+const SITUATIONS: Long = Long {
+    name: "situations",
+    about: "the recommendations of docs/which-controller.md, which it writes anew (two minutes)",
+    work: Work::Function(situations::run),
+    results: "crates/lab/results/situations.json",
 };
 
 const SOAK: Long = Long {

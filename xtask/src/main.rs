@@ -29,6 +29,7 @@ mod properties;
 mod readings;
 mod recommendations;
 mod sensitivity;
+mod situations;
 mod slow_server;
 mod soak;
 mod steps;

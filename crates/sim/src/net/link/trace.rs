@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn opportunities_carry_1500_bytes_each_and_pass_if_nothing_waits() {
+    fn opportunities_carry_1500_bytes_and_pass_if_nothing_waits() {
         let times = [2, 4, 4, 10].map(ms).to_vec();
         let trace = LinkTrace::of_opportunities(times).expect("a trace");
         assert_eq!(trace.mean_rate_bps(), Some(4_800_000));
