@@ -3,6 +3,7 @@
 //! The model is that of `carob lab compare`: a packet takes its transmission time at the rate of its
 //! direction, half of the round-trip time, and a delay drawn from 0 to the jitter.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use serde::Serialize;
@@ -16,9 +17,15 @@ const SAMPLES_MIN: usize = 8;
 const SLOPE_ERRORS: f64 = 4.0;
 /// Share of the sizes' variance that must be of one direction alone.
 const INDEPENDENT_MIN: f64 = 0.05;
-/// Rounds in which outliers are removed, and their distance in standard deviations.
-const TRIM_ROUNDS: usize = 4;
-const TRIM_DEVIATIONS: f64 = 5.0;
+/// Bytes of a class of sizes, and round trips of a class from which its spread is known.
+const CELL_BYTES: u64 = 8;
+const CELL_MIN: usize = 3;
+/// Difference of sizes below which they show no rate, in bytes.
+const SPREAD_MIN: f64 = 64.0;
+/// Variance of a median of normal values, in that of a mean.
+const MEDIAN_VARIANCE: f64 = 1.57;
+/// Smallest standard deviation that is believed, in microseconds.
+const RESOLUTION_US: f64 = 20.0;
 /// Factor from the median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_DEVIATION: f64 = 1.4826;
 /// Interquartile range of the sum of two uniform draws from 0 to 1.
@@ -245,8 +252,8 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 }
 
 fn rates(quiet: &[Trip], all: &[Trip], evidence: &Evidence<'_>) -> Rates {
-    let trips = trimmed(quiet);
-    if let Some(per_byte) = two_slopes(&trips) {
+    let cells = Cells::of(quiet);
+    if let Some(per_byte) = cells.two_slopes() {
         let how = || "from round trips of different sizes in this direction".to_owned();
         return Rates {
             per_byte,
@@ -254,18 +261,9 @@ fn rates(quiet: &[Trip], all: &[Trip], evidence: &Evidence<'_>) -> Rates {
             certainty: [Certainty::Measured; 2],
         };
     }
-    let total = line(
-        trips
-            .iter()
-            .map(|trip| (trip.bytes[0] + trip.bytes[1], trip.took)),
-    );
-    if let Some(found) = total.filter(|found| found.slope > SLOPE_ERRORS * found.error) {
+    if let Some(slope) = cells.slope() {
         // The direction whose sizes vary is the one that was measured.
-        let spread = |way: usize| {
-            let sizes = sorted(trips.iter().map(|trip| trip.bytes[way]));
-            quantile(&sizes, 1.0) - quantile(&sizes, 0.0)
-        };
-        let measured = usize::from(spread(1) >= spread(0));
+        let measured = usize::from(cells.spread(1) >= cells.spread(0));
         let how = [0, 1].map(|way| {
             let how = if way == measured {
                 "from round trips of different sizes, if both directions have one rate"
@@ -275,7 +273,7 @@ fn rates(quiet: &[Trip], all: &[Trip], evidence: &Evidence<'_>) -> Rates {
             how.to_owned()
         });
         return Rates {
-            per_byte: [found.slope; 2],
+            per_byte: [slope; 2],
             how,
             certainty: [Certainty::Assumed; 2],
         };
@@ -284,9 +282,9 @@ fn rates(quiet: &[Trip], all: &[Trip], evidence: &Evidence<'_>) -> Rates {
         return rates;
     }
     // A rate at which transmission times hardly matter.
-    let largest = trips.iter().map(|trip| trip.bytes[0].max(trip.bytes[1]));
+    let largest = quiet.iter().map(|trip| trip.bytes[0].max(trip.bytes[1]));
     let largest = largest.fold(1.0, f64::max);
-    let median = quantile(&sorted(trips.iter().map(|trip| trip.took)), 0.5);
+    let median = quantile(&sorted(quiet.iter().map(|trip| trip.took)), 0.5);
     let per_byte = (median * UNKNOWN_RATE_SHARE / largest).max(1e-4);
     let how = || {
         "no transmission time was seen; set so that the largest packet takes 5 % of the round trip"
@@ -331,95 +329,124 @@ fn rate_of_arrivals(all: &[Trip], evidence: &Evidence<'_>) -> Option<Rates> {
     })
 }
 
-/// A straight line through points.
-struct Line {
-    slope: f64,
-    error: f64,
+/// Round trips of one size: the median time, which outliers do not move.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    bytes: [f64; 2],
+    took: f64,
+    count: f64,
 }
 
-fn line(points: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Line> {
-    let count = points.clone().count() as f64;
-    if count < 3.0 {
-        return None;
-    }
-    let mean = |value: fn((f64, f64)) -> f64| points.clone().map(value).sum::<f64>() / count;
-    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
-    let (mut xx, mut xy) = (0.0, 0.0);
-    for point in points.clone() {
-        xx += (point.0 - x).powi(2);
-        xy += (point.0 - x) * (point.1 - y);
-    }
-    if xx < 1.0 {
-        return None;
-    }
-    let slope = xy / xx;
-    let squares: f64 = points.map(|p| (p.1 - y - slope * (p.0 - x)).powi(2)).sum();
-    Some(Line {
-        slope,
-        error: (squares / (count - 2.0) / xx).sqrt(),
-    })
+/// Round trips by size, and the variance of a median of one.
+struct Cells {
+    cells: Vec<Cell>,
+    variance: f64,
 }
 
-/// Slopes of both directions by least squares, if both are certain.
-fn two_slopes(trips: &[Trip]) -> Option<[f64; 2]> {
-    let count = trips.len() as f64;
-    if trips.len() < SAMPLES_MIN {
-        return None;
-    }
-    let mean = |value: fn(&Trip) -> f64| trips.iter().map(value).sum::<f64>() / count;
-    let means = [mean(|trip| trip.bytes[0]), mean(|trip| trip.bytes[1])];
-    let took = mean(|trip| trip.took);
-    // Distances from the means: up, down, time.
-    let centred = trips.iter().map(|trip| {
-        let [up, down] = [0, 1].map(|way| trip.bytes[way] - means[way]);
-        [up, down, trip.took - took]
-    });
-    let sum = |a: usize, b: usize| {
-        centred
-            .clone()
-            .map(|point| point[a] * point[b])
-            .sum::<f64>()
-    };
-    let (up_up, down_down, up_down) = (sum(0, 0), sum(1, 1), sum(0, 1));
-    let determinant = up_up * down_down - up_down * up_down;
-    if up_up < 1.0 || down_down < 1.0 || determinant < INDEPENDENT_MIN * up_up * down_down {
-        return None;
-    }
-    let (up_took, down_took) = (sum(0, 2), sum(1, 2));
-    let slopes = [
-        (up_took * down_down - down_took * up_down) / determinant,
-        (down_took * up_up - up_took * up_down) / determinant,
-    ];
-    let rest = |[up, down, took]: [f64; 3]| took - slopes[0] * up - slopes[1] * down;
-    let squares: f64 = centred.clone().map(|point| rest(point).powi(2)).sum();
-    let variance = squares / (count - 3.0);
-    let errors = [down_down, up_up].map(|spread| (variance * spread / determinant).sqrt());
-    let mut each = slopes.iter().zip(errors);
-    let is_certain = each.all(|(slope, error)| *slope > 0.0 && *slope > SLOPE_ERRORS * error);
-    is_certain.then_some(slopes)
-}
-
-/// Round trips without those far from the line through all.
-fn trimmed(trips: &[Trip]) -> Vec<Trip> {
-    let mut kept = trips.to_vec();
-    for _ in 0..TRIM_ROUNDS {
-        let total = |trip: &Trip| trip.bytes[0] + trip.bytes[1];
-        let slope = line(kept.iter().map(|trip| (total(trip), trip.took)));
-        let slope = slope.map_or(0.0, |line| line.slope.max(0.0));
-        let rests = sorted(kept.iter().map(|trip| trip.took - slope * total(trip)));
-        let middle = quantile(&rests, 0.5);
-        let spread = sorted(rests.iter().map(|rest| (rest - middle).abs()));
-        let limit = (TRIM_DEVIATIONS * MAD_TO_DEVIATION * quantile(&spread, 0.5)).max(1.0);
-        let before = kept.len();
-        kept.retain(|trip| (trip.took - slope * total(trip) - middle).abs() <= limit);
-        if kept.len() == before {
-            break;
+impl Cells {
+    fn of(trips: &[Trip]) -> Self {
+        let mut grouped: BTreeMap<[u64; 2], Vec<&Trip>> = BTreeMap::new();
+        for trip in trips {
+            let key = trip.bytes.map(|bytes| bytes as u64 / CELL_BYTES);
+            grouped.entry(key).or_default().push(trip);
+        }
+        let mut distances = Vec::new();
+        let cells: Vec<Cell> = (grouped.into_values())
+            .map(|trips| {
+                let count = trips.len() as f64;
+                let middle = quantile(&sorted(trips.iter().map(|trip| trip.took)), 0.5);
+                if trips.len() >= CELL_MIN {
+                    distances.extend(trips.iter().map(|trip| (trip.took - middle).abs()));
+                }
+                let mean =
+                    |way: usize| trips.iter().map(|trip| trip.bytes[way]).sum::<f64>() / count;
+                Cell {
+                    bytes: [mean(0), mean(1)],
+                    took: middle,
+                    count,
+                }
+            })
+            .collect();
+        let deviation = MAD_TO_DEVIATION * quantile(&sorted(distances.into_iter()), 0.5);
+        Self {
+            cells,
+            variance: MEDIAN_VARIANCE * deviation.max(RESOLUTION_US).powi(2),
         }
     }
-    if kept.len() < SAMPLES_MIN {
-        trips.to_vec()
-    } else {
-        kept
+
+    /// Largest difference of sizes in a direction, of cells with several round trips.
+    fn spread(&self, way: usize) -> f64 {
+        let several = self
+            .cells
+            .iter()
+            .filter(|cell| cell.count >= CELL_MIN as f64);
+        let sizes = sorted(several.map(|cell| cell.bytes[way]));
+        quantile(&sizes, 1.0) - quantile(&sizes, 0.0)
+    }
+
+    /// Weighted mean of a value.
+    fn mean(&self, value: impl Fn(&Cell) -> f64) -> f64 {
+        let count: f64 = self.cells.iter().map(|cell| cell.count).sum();
+        let sum: f64 = self.cells.iter().map(|cell| cell.count * value(cell)).sum();
+        sum / count.max(1.0)
+    }
+
+    /// Weighted sum of the products of two values' distances from their means.
+    fn product(&self, a: impl Fn(&Cell) -> f64, b: impl Fn(&Cell) -> f64) -> f64 {
+        let (of_a, of_b) = (self.mean(&a), self.mean(&b));
+        let each = self.cells.iter();
+        each.map(|cell| cell.count * (a(cell) - of_a) * (b(cell) - of_b))
+            .sum()
+    }
+
+    /// Variance of a round trip around the fitted times, from the cells or from within them.
+    fn variance(&self, slopes: [f64; 2]) -> f64 {
+        let rest = |cell: &Cell| cell.took - slopes[0] * cell.bytes[0] - slopes[1] * cell.bytes[1];
+        let free = self.cells.len().saturating_sub(3);
+        if free == 0 {
+            return self.variance;
+        }
+        (self.product(rest, rest) / free as f64).max(self.variance)
+    }
+
+    /// Slope over the bytes of both directions, if it is certain.
+    fn slope(&self) -> Option<f64> {
+        if self.spread(0).max(self.spread(1)) < SPREAD_MIN {
+            return None;
+        }
+        let total = |cell: &Cell| cell.bytes[0] + cell.bytes[1];
+        let spread = self.product(total, total);
+        let slope = self.product(total, |cell| cell.took) / spread;
+        let error = (self.variance([slope; 2]) / spread).sqrt();
+        (slope > SLOPE_ERRORS * error).then_some(slope)
+    }
+
+    /// Slopes of both directions by least squares, if both are certain.
+    fn two_slopes(&self) -> Option<[f64; 2]> {
+        if self.spread(0).min(self.spread(1)) < SPREAD_MIN {
+            return None;
+        }
+        let (up, down) = (|cell: &Cell| cell.bytes[0], |cell: &Cell| cell.bytes[1]);
+        let took = |cell: &Cell| cell.took;
+        let (up_up, down_down, up_down) = (
+            self.product(up, up),
+            self.product(down, down),
+            self.product(up, down),
+        );
+        let determinant = up_up * down_down - up_down * up_down;
+        if determinant < INDEPENDENT_MIN * up_up * down_down {
+            return None;
+        }
+        let (up_took, down_took) = (self.product(up, took), self.product(down, took));
+        let slopes = [
+            (up_took * down_down - down_took * up_down) / determinant,
+            (down_took * up_up - up_took * up_down) / determinant,
+        ];
+        let variance = self.variance(slopes);
+        let errors = [down_down, up_up].map(|spread| (variance * spread / determinant).sqrt());
+        let mut each = slopes.iter().zip(errors);
+        let is_certain = each.all(|(slope, error)| *slope > SLOPE_ERRORS * error);
+        is_certain.then_some(slopes)
     }
 }
 

@@ -101,11 +101,15 @@ impl Flow {
         self.floor = Some(self.floor.map_or(time, |floor| floor.min(time)));
     }
 
-    /// Adds the round trip of a transmission to which the reply was assigned; `is_whole` if every
-    /// transmission was answered.
-    pub(super) fn add_assigned(&mut self, time: u64, is_whole: bool) {
+    /// Adds the round trip of a transmission to which the reply was assigned.
+    pub(super) fn add_assigned(&mut self, time: u64) {
         self.round_trips.add(time);
-        if is_whole {
+    }
+
+    /// Learns the round trip of an exchange with an answer to every transmission, where none is
+    /// unambiguous. Otherwise it would count slow ones alone: those are repeated.
+    pub(super) fn learn_repeated(&mut self, time: u64) {
+        if self.exact.count() == 0 {
             self.learn(time);
         }
     }

@@ -36,6 +36,8 @@ pub(super) struct Exchange {
     /// Transmissions and replies beyond the limit.
     pub(super) further: [u32; 2],
     pub(super) reply_kind: Option<ReplyKind>,
+    /// Recent round trip at the first reply, in microseconds.
+    pub(super) typical: Option<f64>,
     /// Time of the response's first transmission.
     pub(super) response_at: Option<u64>,
     pub(super) packet_bytes: u32,

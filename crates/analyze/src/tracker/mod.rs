@@ -202,6 +202,7 @@ impl Tracker {
             replies: Vec::new(),
             further: [0; 2],
             reply_kind: None,
+            typical: None,
             response_at: None,
             packet_bytes: message.packet_bytes,
             payload_bytes: message.payload_bytes,
@@ -297,6 +298,9 @@ impl Tracker {
         flow.counts.replies += 1;
         exchange.add_reply(message.at);
         if exchange.replies.len() > 1 {
+            if exchange.replies.len() == exchange.copies.len() {
+                flow.learn_repeated(exchange.replies[0].saturating_sub(exchange.copies[0]));
+            }
             if let Some(bank) = &mut flow.bank {
                 let (sent, answers) = (exchange.transmissions(), exchange.replies.len());
                 let began = exchange.copies.first().copied().unwrap_or(message.at);
@@ -305,6 +309,7 @@ impl Tracker {
             return;
         }
         exchange.reply_kind = Some(kind);
+        exchange.typical = flow.typical();
         exchange.reply_packet_bytes = message.packet_bytes;
         let last = exchange.copies.last().copied().unwrap_or(message.at);
         self.waiting.remove(&(last, key));
@@ -549,7 +554,7 @@ fn judge(flow: &mut Flow, panel: &mut Panel, exchange: &Exchange) -> Option<u64>
     } else if let Some(assigned) = assign(
         &exchange.copies,
         &exchange.replies,
-        flow.typical(),
+        exchange.typical.or_else(|| flow.typical()),
         flow.floor,
     ) {
         for copy in 0..count {
@@ -563,7 +568,7 @@ fn judge(flow: &mut Flow, panel: &mut Panel, exchange: &Exchange) -> Option<u64>
         }
         let trip = exchange.replies[0].saturating_sub(exchange.copies[first]);
         if count > 1 {
-            flow.add_assigned(trip, exchange.replies.len() >= count);
+            flow.add_assigned(trip);
             certain = assigned.is_certain.then_some(trip);
         }
         first_lost = first > 0;

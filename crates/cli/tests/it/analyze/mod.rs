@@ -1,3 +1,5 @@
 //! `carob analyze`, and `carob lab compare` on captures.
 
 mod commands;
+mod relay;
+mod shaped;
