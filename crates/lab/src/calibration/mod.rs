@@ -70,11 +70,12 @@ use crate::claims::{self, Judged, Making, Outcome, ScenarioFile, Verdict, judge,
 use crate::journal::Journal;
 use crate::metrics::METRICS;
 use crate::run::RunSetupError;
-use crate::scenario::{Scenario, is_known};
+use crate::scenario::{Scenario, ScenarioErrors, is_known};
 
 pub use page::{FindingText, figure, markdown};
 pub use result::{
     CalibrationResult, CheckResult, Class, FactResult, FindingResult, FindingShare, PointResult,
+    VerdictShares,
 };
 use space::Space;
 pub use space::{Base, Point, Search, Setting, SettingValue};
@@ -170,8 +171,7 @@ impl Calibration {
             candidates,
         } = space::read(open)?;
         let facts = read_facts(baseline, unit_facts)?;
-        let of_runs = |rule: &Rule| rule.text.iter().any(|check| !check.references().is_empty());
-        let findings: Vec<Rule> = findings.into_iter().filter(of_runs).collect();
+        let findings: Vec<Rule> = findings.into_iter().filter(needs_runs).collect();
         let mut inputs = format!("{open}\n{baseline}\n{findings:?}");
         for file in &files {
             inputs.push_str(&file.text);
@@ -217,10 +217,19 @@ impl Calibration {
                     .chain(&value.set)
                     .cloned()
                     .collect();
-                read_scenario(file, &set).map_err(|error| CalibrationError {
+                let of_setting = |error: CalibrationError| CalibrationError {
                     what: format!("setting \"{}\", {}", setting.name, error.what),
                     ..error
-                })?;
+                };
+                read_scenario(file, &set).map_err(of_setting)?;
+                // Facts and findings are measured with one algorithm at a time, which has to have it.
+                for algorithm in self.algorithms(file) {
+                    let alone = [algorithm];
+                    let read =
+                        Scenario::with_algorithms(&file.name, &file.text, &set, Some(&alone));
+                    let read = read.map_err(|errors| of_scenario(file, &errors));
+                    read.map_err(of_setting)?;
+                }
             }
         }
         for metric in claims::metrics(&self.facts) {
@@ -252,6 +261,19 @@ impl Calibration {
             }
         }
         Ok(())
+    }
+
+    /// The algorithms of facts and findings about cells of a scenario.
+    fn algorithms(&self, file: &ScenarioFile) -> BTreeSet<String> {
+        let Ok(scenario) = read_scenario(file, &[]) else {
+            return BTreeSet::new();
+        };
+        let needed = claims::needed(&self.facts)
+            .into_iter()
+            .chain(claims::needed(&self.findings));
+        let here = needed.filter(|of| scenario.cell(&of.cell).is_some());
+        let known = here.filter(|of| is_known(&of.algorithm));
+        known.map(|of| of.algorithm).collect()
     }
 
     /// Checks that the base is of scenarios, and valid there.
@@ -522,12 +544,19 @@ impl Calibration {
     }
 }
 
+/// Returns whether a rule is judged by runs, so that a calibration has it among its findings.
+pub fn needs_runs(rule: &Rule) -> bool {
+    rule.text.iter().any(|check| !check.references().is_empty())
+}
+
 fn read_scenario(file: &ScenarioFile, set: &[String]) -> Result<Scenario, CalibrationError> {
-    Scenario::read(&file.name, &file.text, set).map_err(|errors| {
-        let what = format!("{}: {errors}", file.name);
-        let remedy = "`carob lab keys` lists every key; units are written, as in '400 ms'";
-        CalibrationError::new(OPEN, what, remedy)
-    })
+    Scenario::read(&file.name, &file.text, set).map_err(|errors| of_scenario(file, &errors))
+}
+
+fn of_scenario(file: &ScenarioFile, errors: &ScenarioErrors) -> CalibrationError {
+    let what = format!("{}: {errors}", file.name);
+    let remedy = "`carob lab keys` lists every key; units are written, as in '400 ms'";
+    CalibrationError::new(OPEN, what, remedy)
 }
 
 fn read_facts(text: &str, unit_facts: Facts<'_>) -> Result<Vec<Rule>, CalibrationError> {

@@ -84,6 +84,17 @@ pub struct FindingResult {
     pub table: Option<Verdict>,
 }
 
+/// Verdicts on a finding in the plausible set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VerdictShares {
+    /// Share of the points in which it holds.
+    pub holds: f64,
+    /// Share in which it holds partly.
+    pub partly: f64,
+    /// The dependence on open settings.
+    pub class: Class,
+}
+
 /// A finding in the plausible set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindingShare {
@@ -252,13 +263,8 @@ impl CalibrationResult {
             .collect()
     }
 
-    /// Shares of a finding over the points counted; by the text, or by the study's tables.
-    pub fn finding(
-        &self,
-        calibration: &Calibration,
-        finding: usize,
-        by_table: bool,
-    ) -> Option<FindingShare> {
+    /// The verdicts on a finding at the points counted; by the text, or by the study's tables.
+    fn verdicts(&self, finding: usize, by_table: bool) -> Option<Vec<Verdict>> {
         let counted = self.counted();
         let verdict = |index: &usize| {
             let findings = self.points[*index].findings.as_ref()?;
@@ -270,7 +276,13 @@ impl CalibrationResult {
             }
         };
         let verdicts: Option<Vec<Verdict>> = counted.iter().map(verdict).collect();
-        let verdicts = verdicts.filter(|all| !all.is_empty())?;
+        verdicts.filter(|all| !all.is_empty())
+    }
+
+    /// Shares of the verdicts on a finding over the points counted; by the text, or by the study's
+    /// tables.
+    pub fn shares(&self, finding: usize, by_table: bool) -> Option<VerdictShares> {
+        let verdicts = self.verdicts(finding, by_table)?;
         let share = |wanted: Verdict| {
             let count = verdicts
                 .iter()
@@ -286,6 +298,28 @@ impl CalibrationResult {
         } else {
             Class::Conditional
         };
+        Some(VerdictShares {
+            holds,
+            partly: share(Verdict::HoldsPartly),
+            class,
+        })
+    }
+
+    /// Shares of a finding over the points counted, and the setting it depends on; by the text, or by
+    /// the study's tables.
+    pub fn finding(
+        &self,
+        calibration: &Calibration,
+        finding: usize,
+        by_table: bool,
+    ) -> Option<FindingShare> {
+        let VerdictShares {
+            holds,
+            partly,
+            class,
+        } = self.shares(finding, by_table)?;
+        let verdicts = self.verdicts(finding, by_table)?;
+        let counted = self.counted();
         let points: Vec<&PointResult> = counted.iter().map(|index| &self.points[*index]).collect();
         let value = |verdict: &Verdict| f64::from(u8::from(*verdict == Verdict::Holds));
         let values: Vec<f64> = verdicts.iter().map(value).collect();
@@ -294,7 +328,7 @@ impl CalibrationResult {
         let most = all.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
         Some(FindingShare {
             holds,
-            partly: share(Verdict::HoldsPartly),
+            partly,
             class,
             depends_on: most.filter(|(_, share)| class == Class::Conditional && *share > 0.0),
         })

@@ -227,6 +227,15 @@ fn wrong_files_are_explained() {
             "open.toml: setting \"queue\" is of no scenario",
         ),
         (
+            // A constant that default CoAP does not have: its points would have no runs.
+            OPEN_FILE.replace(
+                "key = \"receive_queue\"\nvalues = [\"10\", \"50\"]",
+                "key = \"cc.estimate_max\"\nvalues = [\"0 s\", \"32 s\"]",
+            ),
+            BASELINE_FILE.to_owned(),
+            "default has no constant \"estimate_max\"",
+        ),
+        (
             format!("{OPEN_FILE}[[base]]\nset = [\"server.service=20\"]"),
             BASELINE_FILE.to_owned(),
             "open.toml: base, scenarios/server.toml: ",
