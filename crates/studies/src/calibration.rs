@@ -1,6 +1,9 @@
 //! Calibration of the studies: their open settings, baseline facts and kept results.
 
-use carob_lab::calibration::{Calibration, CalibrationError, CalibrationResult, FindingText};
+use carob_lab::calibration::{
+    Calibration, CalibrationError, CalibrationResult, FindingText, needs_runs,
+};
+use carob_lab::claims::rule::Rule;
 
 use crate::claims::{self, Part, unit};
 use crate::papers;
@@ -41,11 +44,20 @@ impl Calibrated {
         CALIBRATED.iter().find(|one| one.study == study)
     }
 
+    fn of_parts(&self) -> impl Iterator<Item = &'static Part> {
+        Part::of(self.study).filter(|part| self.parts.contains(&part.name))
+    }
+
+    /// The findings that it judges, in the order of its results.
+    pub fn findings(&self) -> Vec<Rule> {
+        let rules = self.of_parts().flat_map(claims::rules);
+        rules.filter(needs_runs).collect()
+    }
+
     /// Its settings, facts and findings.
     pub fn calibration(&self) -> Result<Calibration, CalibrationError> {
-        let parts = || Part::of(self.study).filter(|part| self.parts.contains(&part.name));
-        let findings = parts().flat_map(claims::rules).collect();
-        let mut files: Vec<_> = parts().flat_map(claims::files).collect();
+        let findings = self.findings();
+        let mut files: Vec<_> = self.of_parts().flat_map(claims::files).collect();
         files.sort_by(|a, b| a.name.cmp(&b.name));
         files.dedup();
         Calibration::read(

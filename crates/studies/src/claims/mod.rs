@@ -3,6 +3,7 @@
 //! Rules are in `papers/<study>/rules/<part>.toml` and judged by [`carob_lab::claims`].
 
 pub mod part;
+mod standing;
 mod stored_verdicts;
 pub mod unit;
 
@@ -11,6 +12,7 @@ use carob_lab::claims::rule::{self, Rule};
 use carob_lab::study::Claim;
 
 pub use part::{PARTS, Part};
+pub use standing::{Standing, Standings};
 pub use stored_verdicts::{StoredVerdicts, files};
 
 use crate::papers;

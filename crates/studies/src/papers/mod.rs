@@ -38,7 +38,8 @@ files! {
     "nonobserve": "claims.csv" "contradictions.csv" "gprs_umts_configurations.csv"
         "iotlab_configurations.csv" "links.csv" "parameters.csv";
     "retrycount": "claims.csv" "contradictions.csv" "parameters.csv";
-    "rpl": "claims.csv" "contradictions.csv" "measured_load.csv" "pint_links.csv" "run_parameters.csv"
+    "rpl": "claims.csv" "contradictions.csv" "measured_load.csv" "pint_links.csv" "refuted.csv"
+        "run_parameters.csv"
         "table1_offered_load.csv" "table1_parameters.csv" "testbeds.csv" "wilab_links.csv";
 }
 
@@ -76,6 +77,31 @@ pub fn tables(study: &str) -> impl Iterator<Item = &'static str> {
 /// The claims of a study, in the order of its text.
 pub fn claims(study: &str) -> Vec<Claim> {
     table(study, "claims.csv").map_or_else(Vec::new, |table| Claim::all(study, &table))
+}
+
+/// A claim that the study's own data refutes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refutation {
+    /// The claim's id.
+    pub id: String,
+    /// The data, as files of the study or its published raw data.
+    pub source: String,
+    /// The values that refute it.
+    pub reason: String,
+}
+
+/// The claims of a study that its own data refutes (`refuted.csv`).
+pub fn refutations(study: &str) -> Vec<Refutation> {
+    let Some(table) = table(study, "refuted.csv") else {
+        return Vec::new();
+    };
+    let cell = |row: usize, column: &str| table.cell(row, column).unwrap_or_default().to_owned();
+    let one = |row: usize| Refutation {
+        id: cell(row, "id"),
+        source: cell(row, "source"),
+        reason: cell(row, "reason"),
+    };
+    (0..table.len()).map(one).collect()
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::claims::{Part, StoredVerdicts};
+use crate::claims::{Part, Standings, StoredVerdicts};
 use crate::explained::{Around, Chosen, ExplainedRun, ExplainedRuns, Facts};
 use crate::papers;
-use carob_lab::claims::Judgement;
 use carob_lab::report::{FigureBlock, FlowsGraph, Kind, Section, number};
 use carob_lab::run::RunSetupError;
 use carob_lab::summary::{self, seconds};
@@ -334,20 +333,21 @@ fn flows(facts: &[Facts]) -> TextTable {
 fn claims(run: &ExplainedRun) -> TextTable {
     let kept: Vec<StoredVerdicts> = Part::of("thesis").filter_map(StoredVerdicts::of).collect();
     let all = papers::claims("thesis");
+    let standings = Standings::of("thesis");
     let columns = ["claim", "the text", "verdict", "ours"];
     let header = columns.map(|name| (name.to_owned(), Align::Left));
     let mut table = TextTable::new(header.to_vec());
     for id in &run.claims {
         let claim = all.iter().find(|claim| claim.id == *id);
-        let judged = kept.iter().flat_map(|kept| &kept.claims);
-        let judgement = judged.clone().find(|j| j.id == *id).map(|j| &j.text);
+        let mut judged = kept.iter().flat_map(|kept| &kept.claims);
+        let judged = judged.find(|judged| judged.id == *id);
         table.add(vec![
             id.clone(),
             claim.map_or_else(String::new, |claim| claim.claim.clone()),
-            judgement
-                .map_or("undecided", |j| j.verdict.name())
+            judged
+                .map_or("undecided", |judged| standings.standing(judged).name())
                 .to_owned(),
-            judgement.map_or_else(summary::dash, Judgement::measured),
+            judged.map_or_else(summary::dash, |judged| judged.text.measured()),
         ]);
     }
     let its_own = |kept: &&StoredVerdicts| {

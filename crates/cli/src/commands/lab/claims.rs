@@ -10,7 +10,7 @@ use carob_lab::claims::{Judged, Judgement, Making, Verdict, rule};
 use carob_lab::journal::Journal;
 use carob_lab::scenario::builtin;
 use carob_lab::text::{Align, TextTable};
-use carob_studies::claims::{self, PARTS, Part, StoredVerdicts};
+use carob_studies::claims::{self, PARTS, Part, Standing, Standings, StoredVerdicts};
 use carob_studies::papers;
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -85,17 +85,20 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
             output::write(&file, &kept.to_json()).map_err(|e| Failure::file("write", &file, &e))?;
         }
     }
+    let standings = parts.first().map(|part| Standings::of(part.study));
+    let standings = standings.expect("a study has parts");
     if args.json {
         let of = |kept: &StoredVerdicts| {
             let each = kept.claims.iter();
-            let each = each.map(|judged| to_json(kept, judged, &args.set, !stale.is_empty()));
+            let stale = !stale.is_empty();
+            let each = each.map(|judged| to_json(kept, judged, &standings, &args.set, stale));
             each.collect::<Vec<_>>()
         };
         json_lines(all.iter().flat_map(of));
         return Ok(());
     }
     if args.markdown {
-        say(document(&all).trim_end());
+        say(document(&all, &standings).trim_end());
         return Ok(());
     }
     let Some(first) = all.first() else {
@@ -123,9 +126,9 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
             String::new()
         };
         say(format_args!("\nOf {about}{seeds}:"));
-        say(table(kept, false));
+        say(table(kept, &standings, false));
     }
-    say(tally(&all));
+    say(tally(&all, &standings));
     say(format_args!(
         "Rules: papers/{}/rules/. All checks of a claim, and the runs they are made of: --json.",
         first.study
@@ -227,6 +230,7 @@ fn about(kept: &StoredVerdicts, judged: &Judged) -> String {
 fn to_json(
     kept: &StoredVerdicts,
     judged: &Judged,
+    standings: &Standings,
     set: &[String],
     stale: bool,
 ) -> serde_json::Value {
@@ -244,6 +248,7 @@ fn to_json(
         "id": judged.id,
         "weight": weight,
         "verdict": judged.text.verdict.name(),
+        "standing": standings.standing(judged).name(),
         "measured": judged.text.measured(),
         "expected": judged.text.expected(),
         "note": note,
@@ -256,6 +261,19 @@ fn to_json(
         "version": kept.version,
         "stale": stale,
     });
+    if let Some(share) = standings.share(&judged.id) {
+        value["plausible"] = json!({
+            "holds": share.holds,
+            "partly": share.partly,
+            "class": share.class.name(),
+        });
+    }
+    if let Some(refutation) = standings.refutation(&judged.id) {
+        value["refuted_by"] = json!({
+            "source": refutation.source,
+            "reason": refutation.reason,
+        });
+    }
     if let Some(table) = &judged.table {
         value["by_table"] = json!({
             "verdict": table.verdict.name(),
@@ -288,67 +306,94 @@ fn share(judgement: &Judgement) -> String {
     }
 }
 
-fn table(kept: &StoredVerdicts, whole: bool) -> TextTable {
+/// Share of the plausible interpretations in which a claim holds.
+fn plausible(standings: &Standings, judged: &Judged) -> String {
+    standings
+        .share(&judged.id)
+        .map_or_else(String::new, |share| {
+            format!("{:.0} %, {}", share.holds * 100.0, share.class.name())
+        })
+}
+
+fn table(kept: &StoredVerdicts, standings: &Standings, whole: bool) -> TextTable {
+    let has_tables = kept.claims.iter().any(|judged| judged.table.is_some());
+    let has_shares = kept
+        .claims
+        .iter()
+        .any(|judged| standings.share(&judged.id).is_some());
     let columns = [
-        "claim",
-        "weight",
-        "by the text",
-        "by its tables",
-        "",
-        "ours",
+        ("claim", true),
+        ("weight", true),
+        ("standing", true),
+        ("by the text", true),
+        ("by its tables", has_tables),
+        ("plausible set", has_shares),
+        ("", true),
+        ("ours", true),
     ];
-    let mut table = TextTable::new(columns.map(|name| (name.to_owned(), Align::Left)).into());
+    let used = columns.iter().filter(|(_, used)| *used);
+    let mut table = TextTable::new(
+        used.map(|(name, _)| ((*name).to_owned(), Align::Left))
+            .collect(),
+    );
     for judged in &kept.claims {
         let Some(claim) = claims::claim(judged) else {
             continue;
         };
         let by_table = judged.table.as_ref().map(share).unwrap_or_default();
         let (text, measured) = (claim.claim, judged.text.measured());
-        table.add(vec![
+        let cells = [
             judged.id.clone(),
             claim.weight,
+            standings.standing(judged).name().to_owned(),
             share(&judged.text),
             by_table,
+            plausible(standings, judged),
             if whole { text } else { cut(&text, CLAIM) },
             cut(&measured, if whole { 2 * CLAIM } else { MEASURED }),
-        ]);
+        ];
+        let used = cells
+            .into_iter()
+            .zip(columns)
+            .filter(|(_, (_, used))| *used);
+        table.add(used.map(|(cell, _)| cell).collect());
     }
     table
 }
 
-/// Table of verdicts by weight.
-fn tally(kept: &[StoredVerdicts]) -> TextTable {
-    let verdicts = [
-        Verdict::Holds,
-        Verdict::HoldsPartly,
-        Verdict::Fails,
-        Verdict::Undecided,
-    ];
+/// Table of standings by weight.
+fn tally(kept: &[StoredVerdicts], standings: &Standings) -> TextTable {
     let mut header = vec![
         (String::new(), Align::Left),
         ("claims".to_owned(), Align::Right),
     ];
     header.extend(
-        verdicts
+        Standing::ALL
             .iter()
-            .map(|verdict| (verdict.name().to_owned(), Align::Right)),
+            .map(|standing| (standing.name().to_owned(), Align::Right)),
     );
+    header.push(("verdict fails".to_owned(), Align::Right));
     let mut table = TextTable::new(header);
     for weight in ["headline", "main", "detail"] {
         let of_weight =
             |judged: &&Judged| claims::claim(judged).is_some_and(|c| c.weight == weight);
         let claims = kept.iter().flat_map(|kept| &kept.claims);
         let all: Vec<&Judged> = claims.filter(of_weight).collect();
-        let count = |verdict| all.iter().filter(|j| j.text.verdict == verdict).count();
+        let count = |standing| {
+            let of = all.iter().filter(|j| standings.standing(j) == standing);
+            of.count().to_string()
+        };
         let mut row = vec![weight.to_owned(), all.len().to_string()];
-        row.extend(verdicts.iter().map(|verdict| count(*verdict).to_string()));
+        row.extend(Standing::ALL.map(count));
+        let fail = all.iter().filter(|j| j.text.verdict == Verdict::Fails);
+        row.push(fail.count().to_string());
         table.add(row);
     }
     table
 }
 
 /// The document docs/claims.md.
-fn document(all: &[StoredVerdicts]) -> String {
+fn document(all: &[StoredVerdicts], standings: &Standings) -> String {
     let Some(first) = all.first() else {
         return String::new();
     };
@@ -366,14 +411,28 @@ Orderings hold where the 95 % interval of paired differences excludes 0. Where t
 the claim is judged by both. `carob lab claims {name} --json` has every check with its interval, and the command that makes
 its runs.
 
-{tally}",
+The standing is that of the verdict by the text, with two exceptions. A claim is *refuted by its data* if the study's own tables or
+raw data contradict it. A claim that does not hold *cannot be decided* if it holds in 5 to 95 % of the interpretations
+that the study's baseline facts do not exclude. The last column counts the verdict *fails* by the text, without these
+exceptions.{calibrated}
+
+{tally}{refuted}",
         citation = study.citation(),
         name = study.short_name,
         authors = study.authors.join(", "),
         title = study.title,
         venue = study.venue,
         year = study.year,
-        tally = tally(all).markdown(),
+        calibrated = if standings.has_shares() {
+            format!(
+                " The column *plausible set* has that share, from [this calibration](calibration-{}.md).",
+                study.short_name
+            )
+        } else {
+            " No calibration of this study is stored.".to_owned()
+        },
+        tally = tally(all, standings).markdown(),
+        refuted = refuted(all, standings),
     );
     for kept in all {
         let Some(part) = kept.part() else {
@@ -397,10 +456,26 @@ By [these rules](../{rules}), {from}:
                 format!("from {} seeds per cell and algorithm", kept.seeds)
             },
             command = kept.command,
-            table = table(kept, true).markdown(),
+            table = table(kept, standings, true).markdown(),
         );
     }
     text
+}
+
+/// The claims that raw data refutes, as a list.
+fn refuted(all: &[StoredVerdicts], standings: &Standings) -> String {
+    let judged = all.iter().flat_map(|kept| &kept.claims);
+    let lines = judged.filter_map(|judged| standings.refutation(&judged.id));
+    let lines: Vec<String> = lines
+        .map(|one| format!("* {}, by {}: {}.\n", one.id, one.source, one.reason))
+        .collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\nRefuted by the study's published data:\n\n{}",
+        lines.concat()
+    )
 }
 
 #[cfg(test)]
