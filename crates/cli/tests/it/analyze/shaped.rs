@@ -74,7 +74,7 @@ fn of(file: &[u8]) -> Analysis {
 }
 
 #[test]
-fn slow_round_trips_losses_and_spurious_retransmissions_of_our_peers_are_the_truth() {
+fn slow_round_trips_and_losses_match_those_of_both_peers() {
     let scratch = Scratch::new();
     let server = serving(&scratch, 300 * 64);
     let shape = Shape {
