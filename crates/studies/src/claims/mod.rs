@@ -12,7 +12,7 @@ use carob_lab::claims::rule::{self, Rule};
 use carob_lab::study::Claim;
 
 pub use part::{PARTS, Part};
-pub use standing::{Standing, Standings};
+pub use standing::{ClaimStatus, ClaimStatuses};
 pub use stored_verdicts::{StoredVerdicts, files};
 
 use crate::papers;

@@ -11,7 +11,7 @@ use crate::papers::{self, Refutation};
 
 /// The standing of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum ClaimStatus {
     /// Every check holds.
     Holds,
     /// At least half of them do.
@@ -26,7 +26,7 @@ pub enum Standing {
     Refuted,
 }
 
-impl Standing {
+impl ClaimStatus {
     /// Every standing.
     pub const ALL: [Self; 6] = [
         Self::Holds,
@@ -52,12 +52,12 @@ impl Standing {
 
 /// The standings of a study's claims.
 #[derive(Clone, Debug)]
-pub struct Standings {
+pub struct ClaimStatuses {
     refutations: Vec<Refutation>,
     shares: BTreeMap<String, VerdictShares>,
 }
 
-impl Standings {
+impl ClaimStatuses {
     /// Reads a study's refutations and the stored result of its calibration.
     pub fn of(study: &str) -> Self {
         let shares = Calibrated::of(study).and_then(|calibrated| {
@@ -75,18 +75,18 @@ impl Standings {
     }
 
     /// The standing of a claim.
-    pub fn standing(&self, judged: &Judged) -> Standing {
+    pub fn standing(&self, judged: &Judged) -> ClaimStatus {
         if judged.table.is_some() || self.refutation(&judged.id).is_some() {
-            return Standing::Refuted;
+            return ClaimStatus::Refuted;
         }
         let share = self.share(&judged.id);
         let is_open = share.is_some_and(|share| share.class == Class::Conditional);
         match judged.text.verdict {
-            Verdict::Holds => Standing::Holds,
-            Verdict::HoldsPartly => Standing::HoldsPartly,
-            Verdict::Fails | Verdict::Undecided if is_open => Standing::CannotBeDecided,
-            Verdict::Fails => Standing::Fails,
-            Verdict::Undecided => Standing::Undecided,
+            Verdict::Holds => ClaimStatus::Holds,
+            Verdict::HoldsPartly => ClaimStatus::HoldsPartly,
+            Verdict::Fails | Verdict::Undecided if is_open => ClaimStatus::CannotBeDecided,
+            Verdict::Fails => ClaimStatus::Fails,
+            Verdict::Undecided => ClaimStatus::Undecided,
         }
     }
 
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standing_is_the_verdict_unless_data_or_open_settings_forbid_it() {
+    fn data_and_open_settings_override_a_verdict() {
         let share = |holds, class| VerdictShares {
             holds,
             partly: 0.0,
@@ -136,7 +136,7 @@ mod tests {
             ("some-1", share(0.4, Class::Conditional)),
             ("some-2", share(0.0, Class::Excluded)),
         ];
-        let standings = Standings {
+        let standings = ClaimStatuses {
             refutations: vec![Refutation {
                 id: "some-3".to_owned(),
                 source: "raw data".to_owned(),
@@ -145,20 +145,30 @@ mod tests {
             shares: shares.map(|(id, share)| (id.to_owned(), share)).into(),
         };
         for (id, verdict, by_table, expected) in [
-            ("some-1", Verdict::Holds, false, Standing::Holds),
-            ("some-1", Verdict::HoldsPartly, false, Standing::HoldsPartly),
-            ("some-1", Verdict::Fails, false, Standing::CannotBeDecided),
+            ("some-1", Verdict::Holds, false, ClaimStatus::Holds),
+            (
+                "some-1",
+                Verdict::HoldsPartly,
+                false,
+                ClaimStatus::HoldsPartly,
+            ),
+            (
+                "some-1",
+                Verdict::Fails,
+                false,
+                ClaimStatus::CannotBeDecided,
+            ),
             (
                 "some-1",
                 Verdict::Undecided,
                 false,
-                Standing::CannotBeDecided,
+                ClaimStatus::CannotBeDecided,
             ),
-            ("some-2", Verdict::Fails, false, Standing::Fails),
-            ("some-2", Verdict::Undecided, false, Standing::Undecided),
-            ("some-2", Verdict::Holds, true, Standing::Refuted),
-            ("some-3", Verdict::Holds, false, Standing::Refuted),
-            ("some-4", Verdict::Fails, false, Standing::Fails),
+            ("some-2", Verdict::Fails, false, ClaimStatus::Fails),
+            ("some-2", Verdict::Undecided, false, ClaimStatus::Undecided),
+            ("some-2", Verdict::Holds, true, ClaimStatus::Refuted),
+            ("some-3", Verdict::Holds, false, ClaimStatus::Refuted),
+            ("some-4", Verdict::Fails, false, ClaimStatus::Fails),
         ] {
             let found = standings.standing(&judged(id, verdict, by_table));
             assert_eq!(found, expected, "{id} {verdict:?}");
@@ -166,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refutation_is_of_a_claim_and_every_calibrated_study_has_shares() {
+    fn refutations_are_of_claims_and_calibrated_studies_have_shares() {
         let mut refuted = 0;
         for study in papers::studies() {
             let claims = papers::claims(&study.short_name);
@@ -178,7 +188,7 @@ mod tests {
         }
         assert_eq!(refuted, 3);
         for calibrated in CALIBRATED {
-            let standings = Standings::of(calibrated.study);
+            let standings = ClaimStatuses::of(calibrated.study);
             assert!(standings.has_shares(), "{}", calibrated.study);
         }
     }

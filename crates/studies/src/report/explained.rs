@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::claims::{Part, Standings, StoredVerdicts};
+use crate::claims::{ClaimStatuses, Part, StoredVerdicts};
 use crate::explained::{Around, Chosen, ExplainedRun, ExplainedRuns, Facts};
 use crate::papers;
 use carob_lab::report::{FigureBlock, FlowsGraph, Kind, Section, number};
@@ -333,7 +333,7 @@ fn flows(facts: &[Facts]) -> TextTable {
 fn claims(run: &ExplainedRun) -> TextTable {
     let kept: Vec<StoredVerdicts> = Part::of("thesis").filter_map(StoredVerdicts::of).collect();
     let all = papers::claims("thesis");
-    let standings = Standings::of("thesis");
+    let standings = ClaimStatuses::of("thesis");
     let columns = ["claim", "the text", "verdict", "ours"];
     let header = columns.map(|name| (name.to_owned(), Align::Left));
     let mut table = TextTable::new(header.to_vec());

@@ -10,7 +10,7 @@ use carob_lab::claims::{Judged, Judgement, Making, Verdict, rule};
 use carob_lab::journal::Journal;
 use carob_lab::scenario::builtin;
 use carob_lab::text::{Align, TextTable};
-use carob_studies::claims::{self, PARTS, Part, Standing, Standings, StoredVerdicts};
+use carob_studies::claims::{self, ClaimStatus, ClaimStatuses, PARTS, Part, StoredVerdicts};
 use carob_studies::papers;
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -85,7 +85,7 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
             output::write(&file, &kept.to_json()).map_err(|e| Failure::file("write", &file, &e))?;
         }
     }
-    let standings = parts.first().map(|part| Standings::of(part.study));
+    let standings = parts.first().map(|part| ClaimStatuses::of(part.study));
     let standings = standings.expect("a study has parts");
     if args.json {
         let of = |kept: &StoredVerdicts| {
@@ -230,7 +230,7 @@ fn about(kept: &StoredVerdicts, judged: &Judged) -> String {
 fn to_json(
     kept: &StoredVerdicts,
     judged: &Judged,
-    standings: &Standings,
+    standings: &ClaimStatuses,
     set: &[String],
     stale: bool,
 ) -> serde_json::Value {
@@ -307,7 +307,7 @@ fn share(judgement: &Judgement) -> String {
 }
 
 /// Share of the plausible interpretations in which a claim holds.
-fn plausible(standings: &Standings, judged: &Judged) -> String {
+fn plausible(standings: &ClaimStatuses, judged: &Judged) -> String {
     standings
         .share(&judged.id)
         .map_or_else(String::new, |share| {
@@ -315,7 +315,7 @@ fn plausible(standings: &Standings, judged: &Judged) -> String {
         })
 }
 
-fn table(kept: &StoredVerdicts, standings: &Standings, whole: bool) -> TextTable {
+fn table(kept: &StoredVerdicts, standings: &ClaimStatuses, whole: bool) -> TextTable {
     let has_tables = kept.claims.iter().any(|judged| judged.table.is_some());
     let has_shares = kept
         .claims
@@ -362,13 +362,13 @@ fn table(kept: &StoredVerdicts, standings: &Standings, whole: bool) -> TextTable
 }
 
 /// Table of standings by weight.
-fn tally(kept: &[StoredVerdicts], standings: &Standings) -> TextTable {
+fn tally(kept: &[StoredVerdicts], standings: &ClaimStatuses) -> TextTable {
     let mut header = vec![
         (String::new(), Align::Left),
         ("claims".to_owned(), Align::Right),
     ];
     header.extend(
-        Standing::ALL
+        ClaimStatus::ALL
             .iter()
             .map(|standing| (standing.name().to_owned(), Align::Right)),
     );
@@ -384,7 +384,7 @@ fn tally(kept: &[StoredVerdicts], standings: &Standings) -> TextTable {
             of.count().to_string()
         };
         let mut row = vec![weight.to_owned(), all.len().to_string()];
-        row.extend(Standing::ALL.map(count));
+        row.extend(ClaimStatus::ALL.map(count));
         let fail = all.iter().filter(|j| j.text.verdict == Verdict::Fails);
         row.push(fail.count().to_string());
         table.add(row);
@@ -393,7 +393,7 @@ fn tally(kept: &[StoredVerdicts], standings: &Standings) -> TextTable {
 }
 
 /// The document docs/claims.md.
-fn document(all: &[StoredVerdicts], standings: &Standings) -> String {
+fn document(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
     let Some(first) = all.first() else {
         return String::new();
     };
@@ -463,7 +463,7 @@ By [these rules](../{rules}), {from}:
 }
 
 /// The claims that raw data refutes, as a list.
-fn refuted(all: &[StoredVerdicts], standings: &Standings) -> String {
+fn refuted(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
     let judged = all.iter().flat_map(|kept| &kept.claims);
     let lines = judged.filter_map(|judged| standings.refutation(&judged.id));
     let lines: Vec<String> = lines
