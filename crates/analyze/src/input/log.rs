@@ -68,6 +68,15 @@ impl LogReader {
             Some("RST") => Some(Type::Reset),
             _ => None,
         };
+        // A log of the simulator has both ends: exchanges are read at their senders.
+        let is_receiver = match line.event.as_ref() {
+            "replied" => true,
+            "received" => matches!(kind, Some(Type::Confirmable | Type::NonConfirmable)),
+            _ => false,
+        };
+        if line.host.is_some() && is_receiver {
+            return Ok(());
+        }
         let code = line.code.as_deref().map(code_of);
         let is_request = line.purpose.as_deref() == Some("request");
         let message = match (line.event.as_ref(), kind) {

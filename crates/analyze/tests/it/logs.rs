@@ -69,3 +69,15 @@ fn lines_that_are_no_events_are_damage_with_their_place() {
     );
     assert_eq!(found.contents.bytes, text.len() as u64);
 }
+
+#[test]
+fn a_log_of_the_simulator_is_read_at_the_senders() {
+    let of_client = log().replace("{\"at_us\"", "{\"host\":0,\"at_us\"");
+    let of_server = log()
+        .replace("{\"at_us\"", "{\"host\":1,\"at_us\"")
+        .replace("\"sent\"", "\"received\"")
+        .replace("\"ACK\"", "\"CON\"");
+    let text = of_client + &of_server;
+    let found = analyze(text.as_bytes(), &Options::default()).expect("a log");
+    assert_eq!(found.requests.exchanges, 10);
+}
