@@ -142,7 +142,7 @@ fn slow_round_trips_and_losses_match_those_of_both_peers() {
 }
 
 #[test]
-fn slow_retransmissions_of_libcoap_are_the_truth() {
+fn slow_retransmissions_of_libcoap_match() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     if !Peer::Libcoap.is_current(&root) {
         eprintln!("libcoap is not installed: `cargo xtask peers`");
