@@ -66,6 +66,7 @@ const RUNS: &[Long] = &[
     MESH_SENSITIVITY,
     NOTIFICATION_SENSITIVITY,
     PROFILES,
+    PROFILE_COSTS,
     PROPERTIES,
     RECOMMENDATIONS,
     RPL_SENSITIVITY,
@@ -239,6 +240,22 @@ const PROFILES: Long = Long {
     about: "the transmission profiles beside the defaults, on their links and others, with other values (minutes)",
     work: Work::Function(profiles::run),
     results: "crates/lab/results/profiles.md",
+};
+
+const PROFILE_COSTS: Long = Long {
+    name: "profile-costs",
+    about: "the transmission profiles by the cost of `carob lab compare`, beside its recommendations (five minutes)",
+    work: Work::Command(&[
+        "cargo",
+        "run",
+        "--release",
+        "--quiet",
+        "--package",
+        "carob-lab",
+        "--example",
+        "profile_costs",
+    ]),
+    results: "crates/lab/results/profile-costs.md",
 };
 
 const PROPERTIES: Long = Long {

@@ -52,6 +52,8 @@ pub enum Timers {
     LteM,
     /// ACK_TIMEOUT 1 s, MAX_RETRANSMIT 8, timers of at most 32 s.
     Lan,
+    /// Those of RFC 7252, timers of at most 32 s; not tried, but judged as part of its profile.
+    Thread,
 }
 
 impl Timers {
@@ -65,6 +67,7 @@ impl Timers {
             Self::NbIot => Some(TransmissionProfile::NbIot),
             Self::LteM => Some(TransmissionProfile::LteM),
             Self::Lan => Some(TransmissionProfile::Lan),
+            Self::Thread => Some(TransmissionProfile::Thread),
         }
     }
 }
@@ -90,6 +93,19 @@ impl Configuration {
             block,
             nstart: 1,
             timers: Timers::Rfc7252,
+        }
+    }
+
+    /// A transmission profile as it is, with the largest of its blocks that fits.
+    pub(super) fn of_profile(profile: TransmissionProfile, largest_block: u16) -> Self {
+        Self {
+            controller: profile.controller().name,
+            block: profile.block_bytes().min(largest_block),
+            nstart: 1,
+            timers: [Timers::NbIot, Timers::LteM, Timers::Lan, Timers::Thread]
+                .into_iter()
+                .find(|timers| timers.profile() == Some(profile))
+                .unwrap_or(Timers::Rfc7252),
         }
     }
 

@@ -22,6 +22,7 @@ pub mod hindsight;
 mod judge;
 mod link;
 mod neighbourhood;
+pub mod profiles;
 mod report;
 mod runs;
 mod search;

@@ -167,3 +167,27 @@ second_nstart = 1
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BUILT_IN, TRAFFIC};
+    use super::*;
+
+    #[test]
+    fn every_built_in_link_carries_every_traffic() {
+        for known in BUILT_IN {
+            for (name, ..) in TRAFFIC {
+                let link = Link::built_in(known.name).expect("built in");
+                let traffic = Traffic::named(name).expect("known");
+                let stage = Stage {
+                    link: &link,
+                    traffic: &traffic,
+                    seeds: 1..2,
+                    with_harm: false,
+                };
+                let made = scenario(&stage, &Configuration::default_coap(64), false);
+                assert!(made.is_ok(), "{} {name}: {:?}", known.name, made.err());
+            }
+        }
+    }
+}

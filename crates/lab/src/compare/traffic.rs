@@ -240,7 +240,7 @@ impl Traffic {
         if self.sleepy_us > 0 {
             line("poll", &format!("\"{} us\"", self.sleepy_us));
         }
-        if is_mesh {
+        if is_mesh && self.kind != TrafficKind::Observe {
             line("warm_up", "\"5 min\"");
         }
         match self.kind {
@@ -285,7 +285,7 @@ impl Traffic {
                 line("kind", "\"notifications\"");
                 line("interval", "\"10 s\"");
                 line("duration", "\"10 min\"");
-                line("warm_up", "\"2 min\"");
+                line("warm_up", if is_mesh { "\"5 min\"" } else { "\"2 min\"" });
                 line("message", &format!("\"{SMALL} B\""));
                 line("max_age", "\"1 h\"");
                 line("start_spread", "\"0-60 s\"");

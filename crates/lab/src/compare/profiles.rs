@@ -1,0 +1,98 @@
+//! Transmission profiles judged by the cost of comparisons, on the links of their names.
+
+use carob_cc::TransmissionProfile;
+
+use super::candidates::largest_block;
+use super::configuration::Configuration;
+use super::judge::Cost;
+use super::link::Link;
+use super::runs::{Stage, costs_of, make, resampled, work};
+use super::traffic::Traffic;
+use super::{CompareError, Progress, Question};
+
+/// First seed of the runs that judge; those of a comparison are below.
+const SEEDS: u64 = 4_000_001;
+/// Exchanges of the runs that judge.
+const EXCHANGES: u64 = 1_000_000;
+
+/// A profile beside default CoAP and the recommendation.
+#[derive(Clone, Debug)]
+pub struct JudgedProfile {
+    /// The recommended configuration.
+    pub recommended: Configuration,
+    /// The configuration of the profile.
+    pub configuration: Configuration,
+    /// Cost of the profile beside default CoAP.
+    pub cost: Cost,
+    /// Cost of the recommendation beside default CoAP.
+    pub recommended_cost: Cost,
+    /// Cost of the profile beside the recommendation.
+    pub ratio: Cost,
+    /// Paired seeds.
+    pub seeds: u64,
+}
+
+/// Judges a profile with fresh seeds.
+///
+/// # Errors
+///
+/// A link or a traffic that cannot be simulated.
+pub fn judge(
+    profile: TransmissionProfile,
+    link: &Link,
+    traffic: &Traffic,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<JudgedProfile, CompareError> {
+    let question = Question::new(link.clone(), traffic.clone());
+    let recommended = question.answer(progress)?.recommended().configuration;
+    let block = largest_block(link);
+    let configuration = Configuration::of_profile(profile, block);
+    let judged = [
+        Configuration::default_coap(block),
+        configuration,
+        recommended,
+    ];
+    let with_harm = Question::has_harm(link, traffic);
+    let each = work(link, traffic, block, with_harm) * judged.len() as u64;
+    let seeds = (EXCHANGES / each.max(1)).clamp(10, 160);
+    let stage = Stage {
+        link,
+        traffic,
+        seeds: SEEDS..SEEDS + seeds,
+        with_harm,
+    };
+    let values = resampled(&make(&stage, &judged, progress)?);
+    let costs = costs_of(&values, &question.weights);
+    let pairs = costs[1].iter().zip(&costs[2]);
+    let ratios: Vec<f64> = pairs.map(|(profile, best)| profile / best).collect();
+    Ok(JudgedProfile {
+        recommended,
+        configuration,
+        cost: Cost::of(&costs[1]),
+        recommended_cost: Cost::of(&costs[2]),
+        ratio: Cost::of(&ratios),
+        seeds,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_judged_with_its_own_settings() {
+        let link = Link::built_in("lan").expect("built in");
+        let traffic = Traffic::named("command").expect("known");
+        let found = judge(TransmissionProfile::Lan, &link, &traffic, &|_| {}).expect("possible");
+        assert_eq!(
+            found.configuration.controller,
+            TransmissionProfile::Lan.controller().name
+        );
+        assert!(found.ratio.low <= found.ratio.value && found.seeds >= 10);
+        for profile in TransmissionProfile::ALL {
+            let configuration = Configuration::of_profile(profile, 64);
+            assert_eq!(configuration.timers.profile(), Some(profile));
+            assert!(configuration.block <= 64);
+        }
+    }
+}
