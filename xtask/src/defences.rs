@@ -46,7 +46,7 @@ const DEFENCES: [Defence; 7] = [
         without: "a validated source needs no Echo value",
         file: "crates/proto/src/admission/mod.rs",
         changes: &[(
-            "        !validated && !cx.proves_addresses()\n",
+            "        !validated && !cx.transport_validates_addresses()\n",
             "        let _ = validated;\n        false\n",
         )],
         test: [

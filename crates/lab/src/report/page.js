@@ -22,12 +22,12 @@
   const NUMBER = /^[\u2212-]?[\d\u202f]+(\.\d+)?/;
   const number = (text) => {
     const match = NUMBER.exec(text.trim());
-    return match ? Number(match[0].replace(/\u202f/g, '').replace('\u2212', '-')) : NaN;
+    return match ? Number(match[0].replace(/\u202f/g, '').replace('\u2212', '-')) : null;
   };
   const compare = (a, b) => {
     const [x, y] = [number(a), number(b)];
-    if (Number.isNaN(x) !== Number.isNaN(y)) return Number.isNaN(x) ? 1 : -1;
-    return Number.isNaN(x) ? a.localeCompare(b) : x - y;
+    if ((x === null) !== (y === null)) return x === null ? 1 : -1;
+    return x === null ? a.localeCompare(b) : x - y;
   };
 
   // A name that stands once for several lines stands in each of them once they can move.
