@@ -80,7 +80,7 @@ const DEFENCES: [Defence; 7] = [
         )],
         test: [
             "carob",
-            "overload",
+            "admission",
             "handshakes_that_never_end_keep_nobody_waiting",
         ],
     },
@@ -101,7 +101,7 @@ const DEFENCES: [Defence; 7] = [
     Defence {
         attack: "one slow origin occupies a proxy",
         without: "no limit per origin",
-        file: "crates/carob/src/proxy/passing.rs",
+        file: "crates/carob/src/proxy/forwarder.rs",
         changes: &[(
             "if for_origin >= self.limits.requests_of_origin\n            ||",
             "if",
@@ -115,7 +115,7 @@ const DEFENCES: [Defence; 7] = [
     Defence {
         attack: "one client occupies a proxy",
         without: "no limit per client",
-        file: "crates/carob/src/proxy/passing.rs",
+        file: "crates/carob/src/proxy/forwarder.rs",
         changes: &[(
             "\n            || waiting.clients.of(client) >= self.limits.requests_of_client",
             "",
