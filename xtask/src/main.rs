@@ -44,13 +44,15 @@ use workspace::Workspace;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test [STEP...]      the full test suite; steps: fmt clippy features tidy test interop doc no-std wasm deny
+  test [STEP...]      the full test suite; steps: fmt clippy features tidy test interop doc book no-std wasm
+                      deny
   quick [CRATE...]    format, check and fast tests of the crates named, or of those with uncommitted changes
   tidy [CHECK...]     layering, dead files, links, stale documents, markers, words and names, calls between
                       layers, requirements of the RFCs and their tests
-  generate            rewrite the generated documents
+  generate [PART...]  rewrite the generated documents, or those with PART in their path
   interop             the tests with other implementations, and their tables in
                       docs/interoperability.md and docs/plugtest.md
+  book                build the documentation's site in target/book/html and check it
   peers               install and build the programs the interop tests talk to
   bench server        CPU per request beside a bare socket loop and libcoap; `bench server --help`
   bench observe       a crowd of observers told, beside libcoap; `bench observe --help`
@@ -83,13 +85,16 @@ fn run(arguments: &[String]) -> Result<bool> {
         "quick" => steps::quick(&workspace, rest),
         "tidy" => tidy::run(&workspace, rest),
         "generate" => {
-            no_arguments(command, rest)?;
-            tidy::generate(&workspace)?;
+            tidy::generate(&workspace, rest)?;
             Ok(true)
         }
         "interop" => {
             no_arguments(command, rest)?;
             Ok(interop::update(&workspace)? != steps::Outcome::Failed)
+        }
+        "book" => {
+            no_arguments(command, rest)?;
+            steps::run(&workspace, &["book".to_owned()])
         }
         "peers" => {
             no_arguments(command, rest)?;

@@ -22,6 +22,7 @@ mod names;
 mod phrases;
 mod prose;
 mod ratchet;
+mod reference;
 mod requirements;
 mod rust_source;
 mod tree;
@@ -33,8 +34,19 @@ pub(crate) use dead_files::MACRO_DECLARED;
 pub(crate) use generated::generate;
 use ratchet::place_of;
 use tree::Tree;
+pub(crate) use tree::has_extension;
 
 use crate::workspace::Workspace;
+
+/// The targets of a Markdown text's links, with their line numbers.
+pub(crate) fn links_of(text: &str) -> Vec<(usize, String)> {
+    links::links(text)
+}
+
+/// The path from the repository's root of a link from the file `path`; `None` above the root.
+pub(crate) fn resolved(path: &str, target: &str) -> Option<String> {
+    tree::normalised(&tree::join(tree::parent(path), target))
+}
 
 /// Something to correct, and where.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

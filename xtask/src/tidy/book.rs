@@ -1,5 +1,6 @@
-//! The book (`docs/book.toml`) has every page of `docs` in its summary; links of the guide's pages
-//! stay in it, and code blocks that are the text of a file are equal to it.
+//! The book (`docs/book.toml`) has every page of `docs` in its summary. Pages of its own folders name
+//! their reader, prerequisite and next page, and link within the book. Code blocks that are the text of a
+//! file are equal to it.
 
 use super::{
     Finding, links,
@@ -7,6 +8,23 @@ use super::{
 };
 
 const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// Folders and files of pages that are read one after the other.
+const READ_IN_ORDER: &[&str] = &[
+    "docs/introduction.md",
+    "docs/faq.md",
+    "docs/start/",
+    "docs/tutorials/",
+    "docs/cookbook/",
+    "docs/operate/",
+    "docs/concepts/",
+    "docs/reference/",
+    "docs/evidence/",
+    "docs/migrate/",
+];
+
+/// Lines at the start of a page among which its reader and prerequisite are named.
+const INTRODUCTION: usize = 6;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(summary) = tree.text(SUMMARY) else {
@@ -26,12 +44,43 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             0 => findings.push(Finding::in_file(path, format!("not listed in {SUMMARY}"))),
             _ => findings.push(Finding::in_file(path, format!("listed twice in {SUMMARY}"))),
         }
-        if path.starts_with("docs/guide/") {
+        findings.extend(differing(tree, path, text));
+        if READ_IN_ORDER.iter().any(|start| path.starts_with(start)) {
             findings.extend(leaving(path, text));
-            findings.extend(differing(tree, path, text));
+            findings.extend(unframed(path, text));
+            findings.extend(uncompiled(tree, path, text));
         }
     }
     findings
+}
+
+/// Missing lines at the start and the end of a page.
+fn unframed(path: &str, text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut start = text.lines().take(INTRODUCTION);
+    if !start.clone().any(|line| line.starts_with("For ")) {
+        findings.push(Finding::at_line(path, 3, "name the reader: `For ...`"));
+    }
+    if !start.any(|line| line.contains("rerequisite")) {
+        findings.push(Finding::at_line(path, 3, "name the prerequisite"));
+    }
+    let last = text.lines().rfind(|line| !line.trim().is_empty());
+    if !last.is_some_and(|line| line.starts_with("Next: ")) {
+        let message = "end the page with its next page: `Next: [...](...)`";
+        findings.push(Finding::at_line(path, text.lines().count(), message));
+    }
+    findings
+}
+
+/// A page with Rust code that is in no documentation test.
+fn uncompiled(tree: &Tree, path: &str, text: &str) -> Option<Finding> {
+    let line = text.lines().position(|line| line.starts_with("```rust"))?;
+    let included = format!("include_str!(\"../../../{path}\")");
+    let compiled = tree
+        .texts_of("rs")
+        .any(|(source, text)| source.ends_with("/lib.rs") && text.contains(&included));
+    let message = "Rust code that no documentation test compiles; include the page in a `lib.rs`";
+    (!compiled).then(|| Finding::at_line(path, line + 1, message))
 }
 
 /// Links of a page that leave the book.
@@ -82,9 +131,13 @@ mod tests {
     fn messages(summary: &str, page: &str) -> Vec<String> {
         let tree = Tree::of(&[
             (SUMMARY, summary),
-            ("docs/guide/src/a.md", page),
+            ("docs/start/a.md", &format!("{TOP}{page}{END}")),
             ("docs/b.md", "[evidence](../crates/x/results.md)"),
             ("x.rs", "a\nb\n"),
+            (
+                "crates/x/src/lib.rs",
+                "include_str!(\"../../../docs/start/a.md\")",
+            ),
         ]);
         check(&tree)
             .into_iter()
@@ -92,18 +145,20 @@ mod tests {
             .collect()
     }
 
-    const ALL: &str = "- [A](guide/src/a.md)\n- [B](b.md)\n";
+    const TOP: &str = "For X. Prerequisite: none.\n";
+    const END: &str = "\nNext: [b](../b.md).\n";
+    const ALL: &str = "- [A](start/a.md)\n- [B](b.md)\n";
 
     #[test]
     fn a_complete_summary_and_links_within_the_book_are_fine() {
-        let page = "[b](../../b.md#x) [web](https://example.org) [here](#there)";
+        let page = "[b](../b.md#x) [web](https://example.org) [here](#there)";
         assert!(messages(ALL, page).is_empty());
     }
 
     #[test]
     fn a_page_that_the_summary_does_not_list_once_is_found() {
         assert_eq!(
-            messages("- [A](guide/src/a.md)\n", ""),
+            messages("- [A](start/a.md)\n", ""),
             ["docs/b.md: not listed in docs/SUMMARY.md"]
         );
         let twice = format!("{ALL}- [B](b.md)\n");
@@ -119,15 +174,39 @@ mod tests {
         assert!(messages(ALL, &page("a\nb\n")).is_empty());
         assert_eq!(
             messages(ALL, &page("a\n")),
-            ["docs/guide/src/a.md:1: the code block is not the text of x.rs"]
+            ["docs/start/a.md:2: the code block is not the text of x.rs"]
         );
+    }
+
+    #[test]
+    fn a_page_names_its_reader_prerequisite_and_next_page() {
+        assert!(
+            unframed(
+                "a.md",
+                "# A\n\nFor X. Prerequisite: none.\n\nNext: [b](b.md).\n"
+            )
+            .is_empty()
+        );
+        assert_eq!(unframed("a.md", "# A\n\nText.\n").len(), 3);
+    }
+
+    #[test]
+    fn a_page_with_code_is_in_a_documentation_test() {
+        let tree = Tree::of(&[(
+            "crates/x/src/lib.rs",
+            "include_str!(\"../../../docs/a.md\")",
+        )]);
+        let page = "# A\n\n```rust,no_run\nfn f() {}\n```\n";
+        assert_eq!(uncompiled(&tree, "docs/a.md", page), None);
+        let finding = uncompiled(&tree, "docs/b.md", page).expect("it is in none");
+        assert_eq!(finding.line, Some(3));
     }
 
     #[test]
     fn a_link_that_leaves_the_book_is_found() {
         assert_eq!(
-            messages(ALL, "\n[b](../../../crates/x/results.md)"),
-            ["docs/guide/src/a.md:2: `../../../crates/x/results.md` leaves the book (`docs`)"]
+            messages(ALL, "\n[b](../../crates/x/results.md)"),
+            ["docs/start/a.md:3: `../../crates/x/results.md` leaves the book (`docs`)"]
         );
     }
 }

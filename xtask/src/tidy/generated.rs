@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 
 use stamps::Stamps;
 
-use super::{Finding, tree::Tree};
+use super::{Finding, reference, tree::Tree};
 use crate::{process, steps::watch, workspace::Workspace};
 
 /// A committed file and the arguments of `carob` that print it.
@@ -316,6 +316,10 @@ pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Result<Vec<Finding>> 
     let mut findings = Vec::new();
     let mut stamps = Stamps::load(workspace, tree)?;
     let (mut unchanged, mut built) = (0, false);
+    for page in reference::PAGES {
+        let fresh = (page.text)(tree)?;
+        findings.extend(compare(page.path, tree.text(page.path), &fresh));
+    }
     for document in DOCUMENTS.iter().chain(FIGURES) {
         let committed = tree.text(document.path);
         if stamps.is_fresh(document, committed) {
@@ -338,18 +342,43 @@ pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Result<Vec<Finding>> 
     Ok(findings)
 }
 
-/// Rewrites every generated document.
-pub(crate) fn generate(workspace: &Workspace) -> Result<()> {
-    build(workspace)?;
-    for document in DOCUMENTS.iter().chain(FIGURES) {
-        let path = workspace.root.join(document.path);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let fresh = contents(workspace, document)?;
-        fs::write(&path, fresh).with_context(|| format!("cannot write {}", path.display()))?;
+/// Rewrites the generated documents whose paths contain one of `parts`, or all of them.
+///
+/// # Errors
+/// When no path contains one of the parts, or a document cannot be made.
+pub(crate) fn generate(workspace: &Workspace, parts: &[String]) -> Result<()> {
+    let chosen = |path: &str| parts.is_empty() || parts.iter().any(|part| path.contains(part));
+    let pages: Vec<_> = (reference::PAGES.iter())
+        .filter(|page| chosen(page.path))
+        .collect();
+    let documents: Vec<_> = (DOCUMENTS.iter().chain(FIGURES))
+        .filter(|document| chosen(document.path))
+        .collect();
+    ensure!(
+        !pages.is_empty() || !documents.is_empty(),
+        "no generated document has {} in its path",
+        parts.join(" or ")
+    );
+    let tree = Tree::load(&workspace.root)?;
+    for page in pages {
+        write(workspace, page.path, &(page.text)(&tree)?)?;
+        println!("{}", page.path);
+    }
+    if !documents.is_empty() {
+        build(workspace)?;
+    }
+    for document in documents {
+        write(workspace, document.path, &contents(workspace, document)?)?;
     }
     Ok(())
+}
+
+fn write(workspace: &Workspace, path: &str, text: &str) -> Result<()> {
+    let path = workspace.root.join(path);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Builds `carob`, so that no document seems to take as long as that.

@@ -85,7 +85,7 @@ pub(super) fn normalised(path: &str) -> Option<String> {
 }
 
 /// Returns true if the file's name ends in `.extension`, written in exactly this case.
-pub(super) fn has_extension(path: &str, extension: &str) -> bool {
+pub(crate) fn has_extension(path: &str, extension: &str) -> bool {
     path.rsplit_once('.')
         .is_some_and(|(_, found)| found == extension)
 }
