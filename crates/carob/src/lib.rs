@@ -208,3 +208,28 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct RepositoryReadme;
+
+/// Programs of the documentation's pages.
+#[cfg(all(doctest, feature = "dtls"))]
+mod pages {
+    macro_rules! pages {
+        ($($name:ident $text:expr;)*) => {
+            $(#[doc = $text]
+            struct $name;)*
+        };
+    }
+
+    pages! {
+        Client include_str!("../../../docs/start/client.md");
+        Server include_str!("../../../docs/start/server.md");
+        Device include_str!("../../../docs/start/device.md");
+        ChooseController include_str!("../../../docs/tutorials/choose-controller.md");
+        Controller include_str!("../../../docs/tutorials/controller.md");
+        Observe include_str!("../../../docs/cookbook/observe.md");
+        Bodies include_str!("../../../docs/cookbook/bodies.md");
+        Dtls include_str!("../../../docs/cookbook/dtls.md");
+        Transports include_str!("../../../docs/cookbook/transports.md");
+        Multicast include_str!("../../../docs/cookbook/multicast.md");
+        CustomOption include_str!("../../../docs/cookbook/custom-option.md");
+    }
+}

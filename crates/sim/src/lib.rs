@@ -39,3 +39,8 @@ pub mod trace;
 pub use app::notifications;
 pub use engine::NO_ITEM;
 pub use net::{link, mesh};
+
+/// The program of the documentation's page on simulated networks.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/cookbook/simulated-network.md")]
+struct SimulatedNetwork;

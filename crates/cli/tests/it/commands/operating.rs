@@ -122,7 +122,7 @@ fn the_unit_of_systemd_starts_a_server() {
 #[test]
 fn the_guide_names_metrics_that_there_are() {
     let names = read("crates/carob/src/metrics/names.md");
-    let page = read("docs/guide/src/operating.md");
+    let page = read("docs/operate/metrics.md");
     let words = page.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let named: Vec<&str> = words.filter(|word| word.starts_with("carob_")).collect();
     assert!(named.len() > 20, "{named:?}");

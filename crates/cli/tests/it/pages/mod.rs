@@ -1,0 +1,112 @@
+//! Console blocks of the documentation, run as printed: each page in a folder and a network namespace of
+//! its own, with the default ports.
+//!
+//! `CAROB_UPDATE_PAGES=1 cargo test -p carob-cli --test it pages::` writes the output of today into the
+//! pages instead. A block after `<!-- numbers vary -->` is compared without its numbers, addresses and
+//! tokens; after `<!-- lines vary -->`, a third of the lines may be others, too. The text below `Save this as` is a file of the page's folder.
+
+#![cfg(target_os = "linux")]
+
+mod page;
+mod place;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use page::{Page, lines_match};
+
+/// Folders of pages whose console blocks are run.
+const FOLDERS: [&str; 8] = [
+    "start",
+    "tutorials",
+    "cookbook",
+    "operate",
+    "concepts",
+    "reference",
+    "evidence",
+    "migrate",
+];
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+/// Runs the pages of a folder, and compares or updates them.
+fn run(folder: &str) {
+    if !place::is_possible() {
+        return;
+    }
+    let mut wrong = Vec::new();
+    for (path, page) in pages(folder) {
+        let outputs = place::run(&page);
+        if std::env::var_os("CAROB_UPDATE_PAGES").is_some() {
+            fs::write(&path, page.with_outputs(&outputs)).expect("pages are writable");
+            continue;
+        }
+        for (example, output) in page.examples().zip(&outputs) {
+            if !lines_match(&example.output, output, example.varies) {
+                wrong.push(format!(
+                    "{}: `{}` prints\n{}\nnot\n{}",
+                    path.display(),
+                    example.command,
+                    output.join("\n"),
+                    example.output.join("\n")
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// Pages of a folder with console blocks.
+fn pages(folder: &str) -> Vec<(PathBuf, Page)> {
+    let files = fs::read_dir(docs().join(folder)).expect("the folder is there");
+    let mut paths: Vec<_> = files
+        .map(|file| file.expect("a file").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    paths.sort();
+    paths
+        .into_iter()
+        .map(|path| {
+            let text = fs::read_to_string(&path).expect("pages are text");
+            (path, Page::read(&text))
+        })
+        .filter(|(_, page)| page.examples().next().is_some())
+        .collect()
+}
+
+macro_rules! folders {
+    ($($test:ident $folder:literal)*) => {
+        $(#[test]
+        fn $test() {
+            run($folder);
+        })*
+
+        #[test]
+        fn every_folder_has_a_test() {
+            assert_eq!([$($folder),*], FOLDERS);
+            let folders = fs::read_dir(docs()).expect("the documentation is there");
+            for folder in folders.map(|folder| folder.expect("a folder").path()) {
+                let name = folder.file_name().and_then(|name| name.to_str());
+                let name = name.expect("names are text").to_owned();
+                // Decisions have no commands.
+                if folder.is_dir() && name != "adr" && !FOLDERS.contains(&name.as_str()) {
+                    let pages = pages(&name);
+                    assert!(pages.is_empty(), "{name} has console blocks that are not run");
+                }
+            }
+        }
+    };
+}
+
+folders! {
+    slow_get_started "start"
+    slow_tutorials "tutorials"
+    slow_cookbook "cookbook"
+    slow_operate "operate"
+    slow_concepts "concepts"
+    reference "reference"
+    slow_evidence "evidence"
+    migrate "migrate"
+}

@@ -1,0 +1,105 @@
+//! The folder and the network namespace that the commands of a page run in.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::page::Page;
+
+/// Seconds that a command may take.
+const LIMIT: u32 = 120;
+
+/// Returns true if this machine permits network namespaces; otherwise the tests are skipped.
+pub(super) fn is_possible() -> bool {
+    let made = Command::new("unshare")
+        .args(["--net", "ip", "link"])
+        .output();
+    let possible = made.is_ok_and(|output| output.status.success());
+    if !possible {
+        let required = std::env::var_os("CAROB_REQUIRE_PEERS").is_some();
+        assert!(!required, "no network namespace can be made");
+        crate::skipped("commands of pages need unshare, ip and the right to make networks (root)");
+    }
+    possible
+}
+
+/// Runs the commands of a page in their order and returns the lines that each prints.
+pub(super) fn run(page: &Page) -> Vec<Vec<String>> {
+    let folder = tempfile_folder();
+    for (name, text) in &page.files {
+        fs::write(folder.join(name), text).expect("the folder is writable");
+    }
+    let records = folder.join(".records");
+    fs::create_dir_all(&records).expect("the folder is writable");
+    let programs = Path::new(env!("CARGO_BIN_EXE_carob")).parent();
+    let mut path = vec![programs.expect("a program is in a folder").to_path_buf()];
+    path.extend(std::env::split_paths(
+        &std::env::var_os("PATH").unwrap_or_default(),
+    ));
+    let status = Command::new("unshare")
+        .args(["--net", "--pid", "--fork", "--mount-proc", "--kill-child"])
+        .args(["bash", "-c", &script(page)])
+        .current_dir(&folder)
+        .env("PATH", std::env::join_paths(path).expect("paths of before"))
+        .status()
+        .expect("unshare starts");
+    assert!(status.success(), "{status}");
+    let outputs = (0..page.examples().count())
+        .map(|index| {
+            let text = fs::read_to_string(records.join(index.to_string()));
+            let text = text.unwrap_or_default();
+            text.lines()
+                .map(|line| line.trim_end().to_owned())
+                .collect()
+        })
+        .collect();
+    // A folder that stays disturbs nobody.
+    let _ = fs::remove_dir_all(&folder);
+    outputs
+}
+
+fn tempfile_folder() -> std::path::PathBuf {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("page-{}-{number}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("the build directory is writable");
+    folder
+}
+
+/// A script that writes the output of the command number N to `.records/N`. Commands with `&` at the end
+/// are servers: the next one waits until they have printed their lines. A page without a server gets one
+/// if a command names localhost.
+fn script(page: &Page) -> String {
+    let mut script = String::from("exec < /dev/null\nip link set lo up\n");
+    let commands = || page.examples().map(|example| example.command.as_str());
+    let has_server = commands().any(|command| command.starts_with("carob serve"));
+    if !has_server && commands().any(|command| command.contains("localhost")) {
+        script.push_str("carob serve > .records/server 2>&1 &\n");
+        script.push_str(&wait_for("server", 2));
+    }
+    for (index, example) in page.examples().enumerate() {
+        if let Some(server) = example.command.strip_suffix('&') {
+            writeln!(script, "{server} > .records/{index} 2>&1 &").expect("a string");
+            script.push_str(&wait_for(&index.to_string(), example.output.len().max(2)));
+        } else {
+            let quoted = example.command.replace('\'', "'\\''");
+            writeln!(
+                script,
+                "timeout {LIMIT} bash -c '{quoted}' > .records/{index} 2>&1"
+            )
+            .expect("a string");
+        }
+    }
+    script.push_str("exit 0\n");
+    script
+}
+
+/// Lines that wait for a number of lines of a server, for at most ten seconds.
+fn wait_for(record: &str, lines: usize) -> String {
+    format!(
+        "for n in {{1..1000}}; do [ \"$(wc -l < .records/{record})\" -ge {lines} ] && break; sleep 0.01; done\n"
+    )
+}
