@@ -25,6 +25,7 @@ mod ratchet;
 mod reference;
 mod requirements;
 mod rust_source;
+mod sentences;
 mod tree;
 mod words;
 
@@ -99,6 +100,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("words", words::check),
     ("doc comments", doc_openers::check),
     ("phrases", phrases::check),
+    ("sentences", sentences::check),
     ("names", names::check),
     ("calls", calls::check),
     ("functions", functions::check),

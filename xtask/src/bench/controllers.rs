@@ -152,13 +152,13 @@ fn sizes(program: &Path) -> Result<Program> {
 
 fn document(rows: &[(&Controller, Program, f64)]) -> String {
     let mut text = String::from(
-        "# What each controller costs\n\n\
+        "# Memory, code size and time of controllers\n\n\
          Written by `cargo xtask bench controllers`.\n\n\
          State is kept per destination: on a Cortex-M4, and on a 64-bit host. Flash is what one \
          controller alone adds to a\nprogram for a Cortex-M4 (`tools/flash`; `opt-level = \"s\"`, \
-         one code unit), its constants and the 64-bit division\nthat some pull in included. Time is \
+         one code unit). It includes its constants and the\n64-bit division that some need. Time is \
          the median of nine rounds, a step being one call of the engine\n\
-         (`crates/cc/benches/step.rs`); the machine it was taken on is that of \
+         (`crates/cc/benches/step.rs`). The machine is that of \
          [performance.md](performance.md).\n\n\
          | controller | state, Cortex-M4 | state, 64 bit | flash, Cortex-M4 | time a step |\n\
          |---|---|---|---|---|\n",

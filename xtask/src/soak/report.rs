@@ -53,8 +53,8 @@ pub(super) fn write(soak: &Soak, checks: &[Check]) -> Result<String> {
     let losses = Losses::of(soak);
     writeln!(
         text,
-        "\nAn exchange fails if each of its five transmissions, or the reply to it, is lost: probability of one\n\
-        1 - (1 - {:.5})(1 - {:.5}), of all five {:.2e}. A check fails if a count as high has a probability below 0.001.",
+        "\nAn exchange fails if each of its five transmissions, or the reply to it, is lost. The probability of one is\n\
+        1 - (1 - {:.5})(1 - {:.5}), that of all five {:.2e}. A check fails if a count as high has a probability below 0.001.",
         losses.there,
         losses.back,
         losses.of_exchange()
@@ -139,8 +139,8 @@ fn machine() -> String {
     let average = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let average = average.split(' ').nth(2).unwrap_or("unknown");
     format!(
-        "The machine has {cores} cores; its load average over the last 15 minutes was {average} in the end, where\n\
-        server and load alone make up to 2. Rates and gaps are of what it left them."
+        "The machine has {cores} cores. Its load average over the last 15 minutes was {average} at the end; server and load\n\
+        alone make up to 2. Rates and gaps depend on the other load."
     )
 }
 
