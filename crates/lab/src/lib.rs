@@ -26,6 +26,7 @@ pub mod footnotes;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod journal;
+mod layout;
 pub mod link_trace;
 pub mod medians;
 pub mod metrics;

@@ -1,13 +1,10 @@
-//! Records of runs as few bytes: every number in as many as it needs (LEB128).
+//! Records of runs in `postcard`: every number takes the bytes it needs (LEB128).
 
-use carob_cc::time::{Duration, Instant};
 use carob_sim::hash::fnv1a;
-use carob_sim::link::Counters;
-use carob_sim::mesh::record::{Histogram, MacCounters, MeshBin, MeshRecord, NodeRecord, Traced};
-use carob_sim::spec::{
-    Closing, FlowRecord, LinkRecord, NotificationBin, NotificationRecord, Recovery, RoundTrips,
-    RunRecord, Sends, ServerRecord, Subscriber,
-};
+use carob_sim::spec::RunRecord;
+use postcard::ser_flavors::Flavor;
+
+use crate::layout;
 
 /// A record without its recordings, packed.
 #[derive(Clone, Debug)]
@@ -16,9 +13,8 @@ pub(crate) struct EncodedRecord(Box<[u8]>);
 impl EncodedRecord {
     /// Packs a record.
     pub(crate) fn of(record: &RunRecord) -> Self {
-        let mut out = Vec::new();
-        record.put(&mut out);
-        Self(out.into())
+        let bytes = postcard::serialize_with_flavor(record, Bytes(Vec::with_capacity(512)));
+        Self(bytes.expect("every length is known").into())
     }
 
     /// A record that was packed before; nothing if these are other bytes.
@@ -37,383 +33,46 @@ impl EncodedRecord {
     }
 }
 
+/// Bytes that are appended one by one: most numbers take one or two, for which a call of `memcpy`
+/// takes longer.
+struct Bytes(Vec<u8>);
+
+impl Flavor for Bytes {
+    type Output = Vec<u8>;
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<Vec<u8>> {
+        Ok(self.0)
+    }
+}
+
 fn unpack(bytes: &[u8]) -> Option<RunRecord> {
-    let mut from = bytes;
-    let record = RunRecord::take(&mut from)?;
-    from.is_empty().then_some(record)
+    let (record, rest) = postcard::take_from_bytes(bytes).ok()?;
+    rest.is_empty().then_some(record)
 }
 
-/// A number that changes when fields come, go, or change their order or type: bytes are read only
-/// by a program that has the same.
+/// A number that changes when fields come, go, or change their name, order or type: bytes are read
+/// only by a program that has the same.
 pub(crate) fn layout() -> u64 {
-    let mut names = String::new();
-    RunRecord::name(&mut names);
-    fnv1a(names.as_bytes())
-}
-
-/// A type with a binary encoding.
-trait Field: Sized {
-    /// Appends its bytes.
-    fn put(&self, out: &mut Vec<u8>);
-    /// Takes it from the front; nothing if there is something else.
-    fn take(from: &mut &[u8]) -> Option<Self>;
-    /// Appends what it is made of, in words.
-    fn name(out: &mut String);
-}
-
-/// Packs a struct field by field, in this order. All are named, those that are not kept
-/// (`without`) too, so that a new one cannot be forgotten.
-macro_rules! fields {
-    ($type:ident { $($kept:ident),+ $(,)? } $(without { $($left:ident),+ $(,)? })?) => {
-        impl Field for $type {
-            fn put(&self, out: &mut Vec<u8>) {
-                let Self { $($kept,)+ $($($left: _,)+)? } = self;
-                $($kept.put(out);)+
-            }
-
-            fn take(from: &mut &[u8]) -> Option<Self> {
-                $(let $kept = Field::take(from)?;)+
-                Some(Self { $($kept,)+ $($($left: Default::default(),)+)? })
-            }
-
-            fn name(out: &mut String) {
-                /// The name of a field's type, which is known from the field only.
-                fn of<S, T: Field>(_: impl Fn(S) -> T, out: &mut String) {
-                    T::name(out);
-                }
-                $(
-                    out.push_str(concat!(" ", stringify!($kept), ":"));
-                    of(|whole: Self| whole.$kept, out);
-                )+
-                out.push(';');
-            }
-        }
-    };
-}
-
-fields!(RunRecord {
-    flows,
-    others,
-    responses,
-    other_responses,
-    link,
-    server,
-    notifications,
-    mesh,
-    ended,
-    events_handled,
-    trace_hash,
-    events_unrecorded,
-} without { events, log, packets, bins });
-
-fields!(LinkRecord {
-    down,
-    up,
-    useless_down,
-    useless_up,
-});
-
-fields!(Counters {
-    offered,
-    dropped_full,
-    dropped_early,
-    marked,
-    lost,
-    delivered,
-    bytes_sent,
-    queue_bytes_peak,
-});
-
-fields!(FlowRecord {
-    started,
-    finished,
-    ended,
-    setup,
-    answered,
-    unanswered,
-    answered_at_once,
-    body_bytes,
-    received_bytes,
-    exchanges,
-    failed,
-    transmissions,
-    retransmissions,
-    spurious,
-    timeouts,
-    handshake_retransmissions,
-    segments,
-    packets,
-    header_bytes,
-    closing,
-    recovery,
-    stall,
-    round_trips,
-    rto_median,
-    transmissions_per_exchange,
-} without { rtt, rto_init, rto });
-
-fields!(ServerRecord {
-    handled,
-    repeated,
-    dropped,
-    queue_peak,
-    busy,
-});
-
-fields!(NotificationRecord {
-    subscribers,
-    bin_width,
-    bins,
-    sends,
-});
-
-fields!(Subscriber {
-    generated,
-    unlisted,
-    dropped,
-    superseded,
-    unsent,
-    sent,
-    received,
-    confirmable,
-    retransmissions,
-    abandoned,
-    link_dropped,
-    link_lost,
-    delay,
-    delay_max,
-} without { rto });
-
-fields!(NotificationBin {
-    generated,
-    received,
-    dropped,
-    link_dropped,
-    link_lost,
-    rtos,
-    rto_sum,
-    rto_min,
-    rto_max,
-});
-
-fields!(Sends {
-    spans,
-    packets,
-    squares,
-    products,
-    peak,
-});
-
-fields!(MeshRecord {
-    nodes,
-    duration,
-    burst_at,
-    counted_bytes,
-    bin_width,
-    bins,
-    delay,
-    burst_delay,
-    near_burst_delay,
-    rto_init,
-    rto,
-    rttvar_weak,
-    rtt_weak,
-    traced,
-    trace,
-});
-
-fields!(NodeRecord {
-    generated,
-    app_drops,
-    sent,
-    received,
-    answered,
-    failed,
-    unfinished,
-    transmissions,
-    retransmissions,
-    spurious,
-    confirmable,
-    rtos,
-    rto_sum,
-    mac,
-    route_drops,
-    own_route_drops,
-    reassembly_drops,
-    control,
-    parent_resets,
-    orphan,
-    orphan_longest,
-    repairs,
-    rank,
-    parent,
-    etx,
-    hops,
-    neighbours,
-});
-
-fields!(MacCounters {
-    offered,
-    queue_drops,
-    no_ack_drops,
-    channel_drops,
-    transmissions,
-    busy,
-    acknowledgements,
-    collisions,
-    losses,
-    duplicates,
-    discarded,
-    queued_max,
-});
-
-fields!(MeshBin {
-    generated,
-    received,
-    delay,
-    parent_resets,
-    rtos,
-    rto_sum,
-});
-
-fields!(Traced {
-    at,
-    rank,
-    parent,
-    etx,
-    rto,
-    retransmissions,
-});
-
-fields!(Histogram {
-    count,
-    sum,
-    max,
-    bins,
-});
-
-fields!(RoundTrips { count, sum });
-fields!(Closing { packets, time });
-fields!(Recovery {
-    entered,
-    time,
-    first_timeout,
-    rto_peak,
-});
-
-impl Field for u64 {
-    fn put(&self, out: &mut Vec<u8>) {
-        let mut number = *self;
-        while number >= 0x80 {
-            out.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        out.push(number as u8);
-    }
-
-    fn take(from: &mut &[u8]) -> Option<Self> {
-        let mut all = 0_u64;
-        for shift in (0..64).step_by(7) {
-            let (&byte, rest) = from.split_first()?;
-            *from = rest;
-            all |= Self::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(all);
-            }
-        }
-        None
-    }
-
-    fn name(out: &mut String) {
-        out.push_str("u64");
-    }
-}
-
-/// Packs a type as a `u64`: how it becomes one, and is made of one.
-macro_rules! as_u64 {
-    ($($type:ident: $to:expr, $of:expr;)+) => {
-        $(impl Field for $type {
-            fn put(&self, out: &mut Vec<u8>) {
-                $to(*self).put(out);
-            }
-
-            fn take(from: &mut &[u8]) -> Option<Self> {
-                $of(u64::take(from)?)
-            }
-
-            fn name(out: &mut String) {
-                out.push_str(stringify!($type));
-            }
-        })+
-    };
-}
-
-as_u64! {
-    u16: u64::from, |number| Self::try_from(number).ok();
-    u32: u64::from, |number| Self::try_from(number).ok();
-    Instant: Self::as_micros, |micros| Some(Self::from_micros(micros));
-    Duration: Self::as_micros, |micros| Some(Self::from_micros(micros));
-}
-
-impl<T: Field> Field for Option<T> {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.push(u8::from(self.is_some()));
-        if let Some(value) = self {
-            value.put(out);
-        }
-    }
-
-    fn take(from: &mut &[u8]) -> Option<Self> {
-        let (&byte, rest) = from.split_first()?;
-        *from = rest;
-        match byte {
-            0 => Some(None),
-            1 => Some(Some(T::take(from)?)),
-            _ => None,
-        }
-    }
-
-    fn name(out: &mut String) {
-        out.push('?');
-        T::name(out);
-    }
-}
-
-impl<T: Field> Field for Box<T> {
-    fn put(&self, out: &mut Vec<u8>) {
-        T::put(self, out);
-    }
-
-    fn take(from: &mut &[u8]) -> Option<Self> {
-        T::take(from).map(Self::new)
-    }
-
-    fn name(out: &mut String) {
-        T::name(out);
-    }
-}
-
-impl<T: Field> Field for Vec<T> {
-    fn put(&self, out: &mut Vec<u8>) {
-        (self.len() as u64).put(out);
-        for one in self {
-            one.put(out);
-        }
-    }
-
-    fn take(from: &mut &[u8]) -> Option<Self> {
-        let count = u64::take(from)?;
-        (0..count).map(|_| T::take(from)).collect()
-    }
-
-    fn name(out: &mut String) {
-        out.push('*');
-        T::name(out);
-    }
+    fnv1a(layout::of::<RunRecord>().as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
+    use carob_cc::time::{Duration, Instant};
+    use carob_sim::link::Counters;
+    use carob_sim::mesh::record::{
+        Histogram, MacCounters, MeshBin, MeshRecord, NodeRecord, Traced,
+    };
+    use carob_sim::spec::{
+        Closing, FlowRecord, LinkRecord, NotificationBin, NotificationRecord, Recovery, RoundTrips,
+        Sends, ServerRecord, Subscriber,
+    };
+
     use super::*;
 
     /// A record in which every field differs from its default and from the others.
@@ -643,13 +302,16 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_names_every_field_with_its_type() {
-        let mut names = String::new();
-        RunRecord::name(&mut names);
-        let flow = "flows:* started:Instant finished:?Instant ended:Instant setup:?Duration";
-        assert!(names.trim().starts_with(flow), "{names}");
-        let counts = "transmissions_per_exchange:*u32;";
-        assert!(names.contains(counts), "{names}");
+    fn layout_names_kept_fields_with_their_types() {
+        let names = layout::of::<RunRecord>();
+        let flow = "RunRecord{flows:*FlowRecord{started:Instant{micros:u64,},finished:?Instant{";
+        assert!(names.starts_with(flow), "{names}");
+        assert!(
+            names.contains("transmissions_per_exchange:*u32,}"),
+            "{names}"
+        );
+        assert!(names.contains("parent:?u16,etx:u32,"), "{names}");
+        assert!(!names.contains("packets:*"), "{names}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ const OCTAVES: u32 = 24;
 /// exact within 6.3 %. Count, sum and extremes are exact. Its size does not depend on the number of
 /// samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Histogram {
     /// The number of samples.
     pub count: u64,

@@ -395,6 +395,7 @@ pub struct Bin {
 
 /// The results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RunRecord {
     /// One per client, in order.
     pub flows: Vec<FlowRecord>,
@@ -419,19 +420,24 @@ pub struct RunRecord {
     /// The hash of all events.
     pub trace_hash: u64,
     /// The recorded events.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub events: Vec<Event>,
     /// Events beyond the recording limit.
     pub events_unrecorded: u64,
     /// Protocol events, each with the number of its host: clients come first, the server last.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub log: Vec<(u32, Trace)>,
     /// The recorded packets, in order.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub packets: Vec<Captured>,
     /// The time series of the link towards the clients, from the beginning of the run.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub bins: Vec<Bin>,
 }
 
 /// Counters of both directions of the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LinkRecord {
     /// Towards the clients.
     pub down: Counters,
@@ -447,6 +453,7 @@ pub struct LinkRecord {
 
 /// One client's flow.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FlowRecord {
     /// The time its first request was passed to the endpoint; over connections, the time it was
     /// connected.
@@ -509,16 +516,20 @@ pub struct FlowRecord {
     /// index 0 stays 0.
     pub transmissions_per_exchange: Vec<u32>,
     /// Round-trip times as reported to the controller, if samples are recorded. Datagrams only.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub rtt: Vec<Sample>,
     /// Initial timeouts of exchanges, dithering included, if samples are recorded. Datagrams only.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub rto_init: Vec<Sample>,
     /// The controller's retransmission timeout before dithering, at each change, if samples are
     /// recorded and the controller has such a gauge; with TCP the server's, backoff included.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub rto: Vec<Sample>,
 }
 
 /// Round-trip times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RoundTrips {
     /// Number of samples.
     pub count: u32,
@@ -536,6 +547,7 @@ impl RoundTrips {
 
 /// The closing of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Closing {
     /// Packets of both ends from the first FIN on, that included.
     pub packets: u64,
@@ -545,6 +557,7 @@ pub struct Closing {
 
 /// Loss recovery of a server's TCP in one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Recovery {
     /// Fast recoveries entered.
     pub entered: u64,

@@ -65,6 +65,7 @@ pub enum Copies {
 
 /// Counters of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ServerRecord {
     /// Datagrams served.
     pub handled: u64,

@@ -195,6 +195,7 @@ fn length_of(number: u64) -> u32 {
 
 /// The results of a run's notifications.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NotificationRecord {
     /// One per client, in order.
     pub subscribers: Vec<Subscriber>,
@@ -211,6 +212,7 @@ pub struct NotificationRecord {
 /// `generated` is the sum of `unlisted`, `dropped`, `superseded`, `unsent` and `sent`; of `sent`,
 /// `received` arrived. Retransmissions are counted separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Subscriber {
     /// Notifications due: one for each round of each resource it tried to observe.
     pub generated: u64,
@@ -242,11 +244,13 @@ pub struct Subscriber {
     /// The longest of them.
     pub delay_max: Duration,
     /// The server's RTO towards it at each change, before dithering, if samples are recorded.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub rto: Vec<Sample>,
 }
 
 /// A bin of the time series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NotificationBin {
     /// Notifications of rounds in the bin.
     pub generated: u64,
@@ -271,6 +275,7 @@ pub struct NotificationBin {
 /// Moments of the sending process: packets with notifications in each 100 ms, and their
 /// autocorrelation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Sends {
     /// Number of spans of 100 ms.
     pub spans: u64,

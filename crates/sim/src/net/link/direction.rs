@@ -34,6 +34,7 @@ pub enum Verdict {
 
 /// Counters of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counters {
     /// Packets offered.
     pub offered: u64,
