@@ -52,6 +52,9 @@ pub struct FirstRun {
 
 /// Runs one cell with one algorithm and adds the metrics wanted to a source; `None` if no file has
 /// such a cell, or it cannot run the algorithm.
+///
+/// # Errors
+/// If a file, up to that with the cell, cannot be read or does not take the settings.
 pub fn measure(
     files: &[ScenarioFile],
     of: &Reference,
@@ -65,6 +68,11 @@ pub fn measure(
         let scenario =
             Scenario::with_algorithms(&file.name, &file.text, making.set, Some(&algorithms));
         let Ok(scenario) = scenario else {
+            // A file that reads with its own algorithms cannot run this one.
+            Scenario::read(&file.name, &file.text, making.set).map_err(|errors| {
+                let name = file.name.clone();
+                RunSetupError::Scenario { name, errors }
+            })?;
             continue;
         };
         if !scenario.cells().iter().any(|cell| cell.name == of.cell) {
@@ -90,4 +98,69 @@ pub fn measure(
         }));
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::builtin;
+
+    fn files(text: impl Fn(&str) -> String) -> Vec<ScenarioFile> {
+        let (file, _) = builtin::find("carob/default").expect("a scenario");
+        let first = ScenarioFile {
+            name: "own/first".to_owned(),
+            text: text(file.text),
+        };
+        let second = ScenarioFile {
+            name: file.name.to_owned(),
+            text: file.text.to_owned(),
+        };
+        vec![first, second]
+    }
+
+    fn measured(
+        files: &[ScenarioFile],
+        algorithm: &str,
+        set: &[String],
+    ) -> Result<Option<FirstRun>, RunSetupError> {
+        let of = Reference {
+            algorithm: algorithm.to_owned(),
+            cell: "default-none".to_owned(),
+        };
+        let making = Making {
+            seeds: 1,
+            set,
+            journal: None,
+        };
+        let wanted = BTreeSet::from(["fct_s".to_owned()]);
+        measure(files, &of, making, &mut Source::default(), &wanted, || {})
+    }
+
+    #[test]
+    fn unreadable_file_is_an_error_with_its_place() {
+        let bad = files(|text| text.replacen("[workload]", "[workloat]", 1));
+        assert_ne!(bad[0].text, bad[1].text);
+        let error = measured(&bad, "default", &[]).expect_err("the first cannot be read");
+        let text = error.to_string();
+        assert!(text.contains("own/first:20:1"), "{text}");
+        assert!(
+            text.contains("workloat") && text.contains("carob lab keys"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn settings_that_a_file_does_not_take_are_an_error() {
+        let all = files(str::to_owned);
+        let set = ["no_such_key=1".to_owned()];
+        let error = measured(&all, "default", &set).expect_err("no such key");
+        assert!(error.to_string().contains("no_such_key"), "{error}");
+    }
+
+    #[test]
+    fn an_algorithm_that_no_file_runs_is_no_error() {
+        let all = files(str::to_owned);
+        assert!(matches!(measured(&all, "nobody", &[]), Ok(None)));
+        assert!(matches!(measured(&all, "default", &[]), Ok(Some(_))));
+    }
 }

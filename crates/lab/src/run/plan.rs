@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::outcome::{Outcome, StoredRecord};
 use crate::journal::{self, Journal};
 use crate::record_codec::EncodedRecord;
-use crate::scenario::{Algorithm, Cell, Scenario};
+use crate::scenario::{Algorithm, Cell, Scenario, ScenarioErrors};
 
 /// The most runs one plan may have.
 pub const RUNS_MAX: usize = 10_000_000;
@@ -96,6 +96,13 @@ pub enum RunSetupError {
         /// Why.
         why: RunError,
     },
+    /// A scenario file cannot be read, or does not take the settings.
+    Scenario {
+        /// Its name.
+        name: String,
+        /// The errors with their lines.
+        errors: ScenarioErrors,
+    },
     /// The journal cannot be used.
     Journal(journal::Error),
 }
@@ -104,6 +111,10 @@ impl fmt::Display for RunSetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run { cell, why } => write!(f, "cell {cell} cannot be run: {why}"),
+            Self::Scenario { name, errors } => write!(
+                f,
+                "scenario {name} cannot be read: {errors}\ncorrect it; `carob lab keys` lists every key"
+            ),
             Self::Journal(error) => write!(f, "{error}"),
         }
     }
