@@ -6,7 +6,10 @@ use std::{fmt::Write as _, fs, path::Path};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::{carob, readings::Reading, workspace::Workspace};
+use crate::{
+    carob::{self, Reading},
+    workspace::Workspace,
+};
 
 const SEEDS: &str = "6";
 

@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use crate::{process, workspace::Workspace};
 
+/// A row of a table: its label, and the arguments of `--set`.
+pub(crate) type Reading = (&'static str, &'static [&'static str]);
+
 /// Builds it, so that what runs later starts at once.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     let mut build = process::cargo();

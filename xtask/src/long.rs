@@ -10,9 +10,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    aggregate, crowds, defences, flood, fuzz, handshakes, literature, memory, networks,
-    notifications, profiles, properties, recommendations, sensitivity, situations, slow_server,
-    soak, workspace::Workspace,
+    aggregate, defences, flood, fuzz, handshakes, memory, networks, profiles, properties,
+    recommendations, sensitivity, situations, soak, workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -126,7 +125,7 @@ const CONTRACT: Long = Long {
 const CROWD_SENSITIVITY: Long = Long {
     name: "crowd-sensitivity",
     about: "what the thesis leaves open about crowds, and what becomes of its claims (20 minutes)",
-    work: Work::Function(crowds::run),
+    work: Work::Command(&sweep("crates/lab/results/crowd-sensitivity.toml")),
     results: "crates/lab/results/crowd-sensitivity.md",
 };
 
@@ -189,7 +188,7 @@ const FUZZ: Long = Long {
 const LITERATURE_SENSITIVITY: Long = Long {
     name: "literature-sensitivity",
     about: "what the thesis quotes from others, on other links (five minutes)",
-    work: Work::Function(literature::run),
+    work: Work::Command(&sweep("crates/lab/results/literature-sensitivity.toml")),
     results: "crates/lab/results/literature-sensitivity.md",
 };
 
@@ -210,14 +209,14 @@ const MESH_SENSITIVITY: Long = Long {
 const SERVER_SENSITIVITY: Long = Long {
     name: "server-sensitivity",
     about: "what the study of retransmission counts leaves open, and what becomes of its claims (three minutes)",
-    work: Work::Function(slow_server::run),
+    work: Work::Command(&sweep("crates/lab/results/server-sensitivity.toml")),
     results: "crates/lab/results/server-sensitivity.md",
 };
 
 const NOTIFICATION_SENSITIVITY: Long = Long {
     name: "notification-sensitivity",
     about: "what the study of NON and Observe leaves open about GPRS and UMTS, and its claims (15 minutes)",
-    work: Work::Function(notifications::run),
+    work: Work::Command(&sweep("crates/lab/results/notification-sensitivity.toml")),
     results: "crates/lab/results/notification-sensitivity.md",
 };
 

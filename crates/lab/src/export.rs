@@ -1,27 +1,86 @@
-//! Rows as comma-separated values: one line per metric, so that every line has the same columns.
+//! Rows as tables with a data dictionary: one line per metric, so that every line has the same
+//! columns. Comma-separated values are made here, other formats from [`Column`]s and [`Value`]s.
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use crate::csv;
+use crate::metrics::METRICS;
 use crate::run::{EachRow, Row};
 use crate::statistics::{Statistic, Statistics};
+
+/// A column with its entry in the data dictionary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Unit of its values: `1` for counts and shares, `-` for texts, `metric` for the unit in the
+    /// column `unit`, `key` for that of the scenario key (bytes, seconds, bit/s, metres, per cent).
+    pub unit: &'static str,
+    /// Meaning.
+    pub about: String,
+    /// Type of its values.
+    pub kind: ColumnKind,
+}
+
+/// Type of a column's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Text.
+    Text,
+    /// A number from 0 to 2^64 - 1.
+    Count,
+    /// A double.
+    Number,
+}
+
+/// A value of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Of a [`ColumnKind::Text`].
+    Text(String),
+    /// Of a [`ColumnKind::Count`].
+    Count(u64),
+    /// Of a [`ColumnKind::Number`].
+    Number(f64),
+    /// No value.
+    Missing,
+}
+
+impl Column {
+    /// A column.
+    pub fn new(name: &str, unit: &'static str, kind: ColumnKind, about: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            unit,
+            about: about.to_owned(),
+            kind,
+        }
+    }
+}
+
+impl Value {
+    /// The value in comma-separated values; nothing where there is none.
+    pub fn plain(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Count(count) => count.to_string(),
+            Self::Number(number) => number.to_string(),
+            Self::Missing => String::new(),
+        }
+    }
+}
+
+/// Swept values of a cell.
+type Cell = Map<String, serde_json::Value>;
 
 /// Rows of cells and algorithms with their statistics.
 pub fn rows_csv(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();
     };
-    let mut header = head(&first.cell);
-    header.extend(["algorithm", "runs", "metric"].map(str::to_owned));
-    header.extend(Statistic::ALL.map(|s| s.name().to_owned()));
-    header.push("n".to_owned());
-    let lines = rows.iter().flat_map(|row| {
-        let own = [row.algorithm.clone(), row.runs.to_string()];
-        lines(&row.scenario, &row.cell, own, &row.metrics)
-    });
-    csv::text(std::iter::once(header).chain(lines))
+    text(&row_columns(&first.cell), rows.iter().flat_map(row_lines))
 }
 
 /// Single runs with seed and trace hash.
@@ -29,57 +88,143 @@ pub fn each_csv(rows: &[EachRow]) -> String {
     let Some(first) = rows.first() else {
         return String::new();
     };
-    let mut header = head(&first.cell);
-    header.extend(["algorithm", "seed", "trace_hash", "metric"].map(str::to_owned));
-    header.extend(Statistic::ALL.map(|s| s.name().to_owned()));
-    header.push("n".to_owned());
-    let lines = rows.iter().flat_map(|row| {
-        let own = [
-            row.algorithm.clone(),
-            row.seed.to_string(),
-            row.trace_hash.clone(),
-        ];
-        lines(&row.scenario, &row.cell, own, &row.metrics)
-    });
-    csv::text(std::iter::once(header).chain(lines))
+    text(&each_columns(&first.cell), rows.iter().flat_map(each_lines))
 }
 
-/// A line for each metric: the cell, the row's own columns, the statistics.
-fn lines<const N: usize>(
+fn text(columns: &[Column], lines: impl Iterator<Item = Vec<Value>>) -> String {
+    let head = columns.iter().map(|column| column.name.clone()).collect();
+    let lines = lines.map(|line| line.iter().map(Value::plain).collect());
+    csv::text(std::iter::once(head).chain(lines))
+}
+
+/// Columns of [`row_lines`].
+pub fn row_columns(cell: &Cell) -> Vec<Column> {
+    let hash = "hash of the trace hashes of all runs; the trace hash of a single run";
+    columns(
+        cell,
+        [
+            Column::new(
+                "runs",
+                "1",
+                ColumnKind::Count,
+                "runs with consecutive seeds, pooled",
+            ),
+            Column::new("trace_hash", "-", ColumnKind::Text, hash),
+        ],
+    )
+}
+
+/// Columns of [`each_lines`].
+pub fn each_columns(cell: &Cell) -> Vec<Column> {
+    let hash = "hash of all events of the run, in hexadecimal";
+    columns(
+        cell,
+        [
+            Column::new("seed", "1", ColumnKind::Count, "seed of the run"),
+            Column::new("trace_hash", "-", ColumnKind::Text, hash),
+        ],
+    )
+}
+
+fn columns<const N: usize>(cell: &Cell, own: [Column; N]) -> Vec<Column> {
+    use ColumnKind::{Count, Number, Text};
+    let mut all = vec![Column::new("scenario", "-", Text, "full name of the cell")];
+    for key in cell.keys() {
+        let about = format!("value of the swept setting `{key}`; docs/scenario-keys.md");
+        all.push(Column::new(key, "key", Text, &about));
+    }
+    all.push(Column::new(
+        "algorithm",
+        "-",
+        Text,
+        "id of the algorithm (`carob cc list`)",
+    ));
+    all.extend(own);
+    all.push(Column::new(
+        "metric",
+        "-",
+        Text,
+        "name of the metric (`carob lab metrics`)",
+    ));
+    for statistic in Statistic::ALL {
+        all.push(Column::new(
+            statistic.name(),
+            "metric",
+            Number,
+            statistic.about(),
+        ));
+    }
+    let hash = "hash of all settings of the cell; algorithm and seed are not in it";
+    all.extend([
+        Column::new("n", "1", Count, "number of values of the metric"),
+        Column::new(
+            "unit",
+            "-",
+            Text,
+            "unit of the metric; `1` is a count or a share",
+        ),
+        Column::new("scenario_hash", "-", Text, hash),
+        Column::new("version", "-", Text, "version of carob"),
+    ]);
+    all
+}
+
+/// A line for each metric of a row.
+pub fn row_lines(row: &Row) -> Vec<Vec<Value>> {
+    let runs = Value::Count(row.runs as u64);
+    let own = [runs, Value::Text(row.trace_hash.clone())];
+    let front = front(&row.scenario, &row.cell, &row.algorithm, own);
+    lines(&front, &row.metrics, &row.scenario_hash)
+}
+
+/// A line for each metric of a run.
+pub fn each_lines(row: &EachRow) -> Vec<Vec<Value>> {
+    let own = [Value::Count(row.seed), Value::Text(row.trace_hash.clone())];
+    let front = front(&row.scenario, &row.cell, &row.algorithm, own);
+    lines(&front, &row.metrics, &row.scenario_hash)
+}
+
+fn front<const N: usize>(
     scenario: &str,
-    cell: &Map<String, Value>,
-    own: [String; N],
-    metrics: &BTreeMap<&'static str, Statistics>,
-) -> Vec<Vec<String>> {
-    let mut front = vec![scenario.to_owned()];
-    front.extend(cell.values().map(plain));
+    cell: &Cell,
+    algorithm: &str,
+    own: [Value; N],
+) -> Vec<Value> {
+    let mut front = vec![Value::Text(scenario.to_owned())];
+    front.extend(cell.values().map(|value| Value::Text(plain(value))));
+    front.push(Value::Text(algorithm.to_owned()));
     front.extend(own);
+    front
+}
+
+fn lines(
+    front: &[Value],
+    metrics: &BTreeMap<&'static str, Statistics>,
+    scenario_hash: &str,
+) -> Vec<Vec<Value>> {
     let line = |(metric, statistics): (&&'static str, &Statistics)| {
-        let mut line = front.clone();
-        line.push((*metric).to_owned());
-        line.extend(numbers(statistics));
+        let mut line = front.to_vec();
+        line.push(Value::Text((*metric).to_owned()));
+        line.extend(Statistic::ALL.map(|s| Value::Number(statistics.get(s))));
+        line.push(Value::Count(statistics.n as u64));
+        line.push(Value::Text(unit(metric).to_owned()));
+        line.push(Value::Text(scenario_hash.to_owned()));
+        line.push(Value::Text(env!("CARGO_PKG_VERSION").to_owned()));
         line
     };
     metrics.iter().map(line).collect()
 }
 
-fn head(cell: &Map<String, Value>) -> Vec<String> {
-    std::iter::once("scenario".to_owned())
-        .chain(cell.keys().cloned())
-        .collect()
+/// Unit of a metric.
+fn unit(name: &str) -> &'static str {
+    let metric = METRICS.iter().find(|metric| metric.name == name);
+    metric.map_or("", |metric| metric.unit())
 }
 
-fn plain(value: &Value) -> String {
+fn plain(value: &serde_json::Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn numbers(statistics: &Statistics) -> impl Iterator<Item = String> {
-    let values = Statistic::ALL.map(|s| statistics.get(s).to_string());
-    values
-        .into_iter()
-        .chain(std::iter::once(statistics.n.to_string()))
 }
 
 #[cfg(test)]
@@ -112,6 +257,8 @@ mod tests {
         assert_eq!(table.cell(1, "metric"), Some("loss"));
         assert_eq!(table.number(1, "p50"), Some(2.0));
         assert_eq!(table.number(1, "n"), Some(2.0));
+        assert_eq!(table.cell(0, "unit"), Some("s"));
+        assert_eq!(table.cell(0, "version"), Some(env!("CARGO_PKG_VERSION")));
         assert_eq!(rows_csv(&[]), "");
     }
 }

@@ -81,6 +81,25 @@ impl Statistic {
         }
     }
 
+    /// Meaning, for the data dictionary.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Mean => "arithmetic mean",
+            Self::Sd => "standard deviation of the sample (divisor n - 1); 0 for a single value",
+            Self::Ci95 => {
+                "half width of the 95 % confidence interval of the mean (Student's t); 0 for a single value"
+            }
+            Self::Min => "smallest value",
+            Self::P10 => "10th percentile (linear interpolation, type 7)",
+            Self::P25 => "25th percentile",
+            Self::P50 => "median",
+            Self::P75 => "75th percentile",
+            Self::P90 => "90th percentile",
+            Self::P95 => "95th percentile",
+            Self::Max => "largest value",
+        }
+    }
+
     /// The statistic of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|s| s.name() == name)

@@ -89,6 +89,9 @@ pub struct EachRow {
     pub trace_hash: String,
     /// Statistics by metric, over the run's flows.
     pub metrics: BTreeMap<&'static str, Statistics>,
+    /// Hash of everything but algorithm and seed that decides the outcome, in hexadecimal.
+    #[serde(skip)]
+    pub scenario_hash: String,
     /// The cell's full name with what the command line changes, for people.
     #[serde(skip)]
     pub title: String,
@@ -137,6 +140,7 @@ impl Outcome<'_> {
                     seed: job.seed,
                     trace_hash: format!("{:016x}", record.trace_hash),
                     metrics: metrics::summarise(&samples),
+                    scenario_hash: format!("{:016x}", job.cell.hash),
                     title: self.title(job.cell),
                 }
             })

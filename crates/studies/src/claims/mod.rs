@@ -5,6 +5,7 @@
 pub mod part;
 mod standing;
 mod stored_verdicts;
+pub mod sweep;
 pub mod unit;
 
 use carob_lab::claims::Judged;

@@ -64,7 +64,8 @@ The file:
   quantities = [\"p50(fct_s, default, default-none)\"]
   decimals = 1
 
-[[row]] with label and set adds a row of its own.";
+[[row]] with label and set adds a row of its own. With study and part instead of scenario, the table
+has the verdicts on the claims of a part, with a column for each of claims and [[number]].";
 
 const JUDGE_HELP: &str = "\
 The folder:
@@ -211,6 +212,9 @@ pub(crate) struct RunArgs {
     /// Print comma-separated values, a line per metric
     #[arg(long)]
     pub(crate) csv: bool,
+    /// Write a Parquet file, a row per metric, with its data dictionary
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "svg"])]
+    pub(crate) parquet: Option<PathBuf>,
     /// Print a figure as SVG
     ///
     /// The figure is the box plot, the link over time, metrics against the number of clients, their
@@ -570,6 +574,9 @@ pub(crate) struct SweepArgs {
     /// Print comma-separated values, a line per quantity
     #[arg(long)]
     pub(crate) csv: bool,
+    /// Write a Parquet file, a row per quantity, with its data dictionary
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv"])]
+    pub(crate) parquet: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
 }

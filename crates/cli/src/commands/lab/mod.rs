@@ -13,6 +13,7 @@ mod list;
 mod metrics;
 mod next;
 pub(super) mod output;
+mod parquet;
 mod reproduce;
 mod run;
 mod shard;

@@ -19,6 +19,7 @@ use super::args::{Figure, RunArgs};
 use super::capture;
 use super::next;
 use super::output::{self, json_lines, quoted, say, wrapped};
+use super::parquet::{Origin, ParquetFile};
 use super::source::Source;
 use super::stream;
 use crate::failure::{Failure, Kind, Outcome};
@@ -44,7 +45,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     }
     if args.shard.is_some() {
         return Err(Failure::new(Kind::Usage, "--shard is of rows for programs")
-            .hint("add --json or --csv"));
+            .hint("add --json, --csv or --parquet"));
     }
     let bar = output::progress(plan.jobs().len());
     let began = Instant::now();
@@ -62,8 +63,11 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     if let Some(path) = &args.pcap {
         write_capture(path, &runs)?;
     }
-    let quiet = args.json || args.csv || args.svg.is_some();
-    show(args, &source, &runs, &rows, &print, &took);
+    let quiet = args.json || args.csv || args.parquet.is_some() || args.svg.is_some();
+    match &args.parquet {
+        Some(path) => write_parquet(path, args, &plan, &rows)?,
+        None => show(args, &source, &runs, &rows, &print, &took),
+    }
     if let Some(kind) = args.svg {
         say(drawn(kind, &runs, &print)?.trim_end());
     }
@@ -81,6 +85,30 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
         next::print(args, name, &source, &runs, &rows);
     }
     Ok(Outcome::Done)
+}
+
+/// Writes the rows of cells and algorithms.
+fn write_parquet(
+    path: &Path,
+    args: &RunArgs,
+    plan: &Plan<'_>,
+    rows: &[Row],
+) -> Result<(), Failure> {
+    let Some(first) = rows.first() else {
+        return Err(Failure::new(Kind::Usage, "no rows to write"));
+    };
+    let hash = format!("{:016x}", plan.hash());
+    let origin = Origin {
+        name: args.name.as_deref().unwrap_or(builtin::DEFAULT),
+        command: &command(args),
+        hash: &hash,
+        shard: None,
+    };
+    let mut file = ParquetFile::create(path, export::row_columns(&first.cell), &origin)?;
+    file.add(rows.iter().flat_map(export::row_lines))?;
+    let count = file.finish()?;
+    say(format_args!("{}: {count} rows", path.display()));
+    Ok(())
 }
 
 /// The runs requested.
@@ -276,7 +304,7 @@ fn network(runs: &Runs<'_>) -> Vec<String> {
 }
 
 /// The command that repeats the run.
-fn command(args: &RunArgs) -> String {
+pub(super) fn command(args: &RunArgs) -> String {
     let mut words = vec!["carob".to_owned(), "lab".to_owned(), "run".to_owned()];
     words.push(
         args.name

@@ -3,12 +3,14 @@
 //! A part begins with a line that names it and the batch, and continues with consecutive rows; so
 //! parts are joined by copying them in order, without reading them into memory.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use super::parquet;
 use crate::failure::{Failure, Kind, Outcome};
 
 /// Beginning of the first line of a part.
@@ -22,6 +24,7 @@ pub(super) enum Format {
     Table,
     Json,
     Csv,
+    Parquet,
 }
 
 impl Format {
@@ -30,6 +33,7 @@ impl Format {
             Self::Table => "table",
             Self::Json => "json",
             Self::Csv => "csv",
+            Self::Parquet => "parquet",
         }
     }
 }
@@ -39,6 +43,12 @@ impl Format {
 pub(crate) struct Shard {
     number: u32,
     of: u32,
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
 }
 
 impl FromStr for Shard {
@@ -68,10 +78,14 @@ impl Shard {
 
     /// The line that a part begins with; `key` is a hash of everything that decides the rows.
     pub(super) fn first_line(self, format: Format, key: &str) -> String {
-        let (number, of, version) = (self.number, self.of, env!("CARGO_PKG_VERSION"));
-        let format = format.name();
-        format!("{FIRST}{number}/{of} {format} version {version} hash {key}\n")
+        format!("{FIRST}{self} {}\n", batch(format, key))
     }
+}
+
+/// Format, version and hash, which all parts of a batch have in common.
+pub(super) fn batch(format: Format, key: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!("{} version {version} hash {key}", format.name())
 }
 
 /// A part's file, read up to its first row.
@@ -87,15 +101,11 @@ impl Part {
     fn open(path: &Path) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::file("read", path, &error);
         let mut rows = BufReader::new(File::open(path).map_err(failed)?);
-        let mut line = String::new();
-        // A file without line ends is no part; its first line may be as long as the file.
-        io::Read::take(&mut rows, 200)
-            .read_line(&mut line)
-            .map_err(failed)?;
-        let found = line.strip_prefix(FIRST).and_then(|rest| {
-            let (shard, batch) = rest.trim_end().split_once(' ')?;
-            Some((shard.parse().ok()?, batch.to_owned()))
-        });
+        let found = if parquet::is_parquet(path).map_err(failed)? {
+            parquet::part_of(path)?
+        } else {
+            first_line_of(&mut rows).map_err(failed)?
+        };
         let Some((shard, batch)) = found else {
             let what = format_args!("{}: no part of a batch", path.display());
             return Err(Failure::new(Kind::Usage, what)
@@ -108,6 +118,17 @@ impl Part {
             rows,
         })
     }
+}
+
+/// The part and the batch that the first line of a text names.
+fn first_line_of(rows: &mut impl io::BufRead) -> io::Result<Option<(Shard, String)>> {
+    let mut line = String::new();
+    // A file without line ends is no part; its first line may be as long as the file.
+    io::Read::take(rows, 200).read_line(&mut line)?;
+    Ok(line.strip_prefix(FIRST).and_then(|rest| {
+        let (shard, batch) = rest.trim_end().split_once(' ')?;
+        Some((shard.parse().ok()?, batch.to_owned()))
+    }))
 }
 
 /// Joins parts, in the order of their numbers.
@@ -136,6 +157,10 @@ pub(super) fn merge(paths: &[PathBuf]) -> Result<Outcome, Failure> {
                 return Err(Failure::new(Kind::Usage, what).hint("name each part once"));
             }
         }
+    }
+    if batch.starts_with(Format::Parquet.name()) {
+        let paths: Vec<&Path> = parts.iter().map(|part| &*part.path).collect();
+        return parquet::join(&paths).map(|()| Outcome::Done);
     }
     let mut out = io::BufWriter::new(crate::output::bytes());
     // The heads of tables and comma-separated values are the same in all parts.

@@ -5,6 +5,7 @@ mod compare;
 pub(crate) mod folder;
 mod next;
 mod notifications;
+mod parquet;
 mod reproduce;
 mod run;
 mod show;

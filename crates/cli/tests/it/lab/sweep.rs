@@ -100,7 +100,7 @@ fn parts_of_a_batch_join_to_what_one_run_prints() {
     let error = folder.refuses(&["lab", "merge", "1", "2", "3"]);
     assert!(error.contains("different batches"), "{error}");
     let error = folder.refuses(&["lab", "run", "--each", "--shard", "1/2"]);
-    assert!(error.contains("add --json or --csv"), "{error}");
+    assert!(error.contains("add --json, --csv or --parquet"), "{error}");
     let error = folder.refuses(&["lab", "merge", "rates.toml"]);
     assert!(error.contains("rates.toml: no part of a batch"), "{error}");
 }
@@ -160,4 +160,72 @@ fn every_metric_of_a_result_is_in_the_dictionary_with_its_unit() {
     let csv = folder.says(&["lab", "metrics", "--csv"]);
     assert_eq!(csv.lines().next(), Some("name,unit,meaning"));
     assert_eq!(csv.lines().count(), dictionary.len() + 1);
+}
+
+const CLAIMS: &str = "\
+title = \"Clients\"
+about = \"Verdicts;\"
+study = \"retrycount\"
+part = \"clients\"
+seeds = 1
+claims = [\"retrycount-02\"]
+
+[[number]]
+claim = \"retrycount-01\"
+check = 0
+name = \"2.5\"
+
+[[row]]
+label = \"as is\"
+
+[[row]]
+label = \"copies cost nothing\"
+set = [\"copies=free\"]
+";
+
+#[test]
+fn claims_sweep_has_the_verdicts_of_lab_claims() {
+    let folder = Folder::new("sweep-claims");
+    fs::write(folder.0.join("clients.toml"), CLAIMS).expect("a file");
+    let claims = ["lab", "claims", "retrycount", "--part", "clients"];
+    let set = ["--seeds", "1", "--set", "copies=free", "--json"];
+    let judged = folder.lines(&[&claims[..], &set[..]].concat());
+    let count = |verdict: &str| judged.iter().filter(|j| j["verdict"] == verdict).count();
+    let find = |id: &str| judged.iter().find(|j| j["id"] == id).expect("the claim");
+    let value = find("retrycount-01")["checks"][0]["measured"]["value"].as_f64();
+    let verdict = find("retrycount-02")["verdict"]
+        .as_str()
+        .expect("a verdict");
+    let row = format!(
+        "| copies cost nothing | `copies=free` | {} | {} | {} | {} | {:.2} | {} |",
+        count("holds"),
+        count("holds-partly"),
+        count("fails"),
+        count("undecided"),
+        value.expect("a number"),
+        verdict.trim_start_matches("holds-")
+    );
+    let sweep = ["lab", "sweep", "clients.toml"];
+    let table = folder.says(&sweep);
+    assert_eq!(table.lines().last(), Some(&*row), "{table}");
+    let json = folder.lines(&[&sweep[..], &["--json"]].concat());
+    assert_eq!(json[1]["set"][0], "copies=free");
+    let text = folder.says(&[&sweep[..], &["--csv"]].concat());
+    let csv = carob_lab::csv::Table::read(&text).expect("a table");
+    let first = (0..csv.len()).find(|&row| {
+        csv.cell(row, "settings") == Some("copies=free")
+            && csv.cell(row, "claim") == Some("retrycount-01")
+    });
+    assert_eq!(csv.number(first.expect("a row"), "value"), value);
+    folder.says(&[&sweep[..], &["--parquet", "clients.parquet"]].concat());
+    fs::write(
+        folder.0.join("clients.toml"),
+        CLAIMS.replace("copies=free", "copies=cheap"),
+    )
+    .expect("a file");
+    let error = folder.refuses(&sweep);
+    assert!(
+        error.contains("clients.toml: ") && error.contains("copies"),
+        "{error}"
+    );
 }
