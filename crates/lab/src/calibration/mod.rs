@@ -12,6 +12,7 @@
 //! points = 60          # of the Latin hypercube
 //! rounds = 2           # of refinement around the best quarter
 //! round_points = 20
+//! neighbours = true    # every other value of each setting is tried at the interpretation
 //! seeds = 3            # per cell and algorithm
 //! judged = 20          # at most so many points have their findings judged
 //! judged_seeds = 10
@@ -308,21 +309,32 @@ impl Calibration {
     /// Returns whether the scenarios as they are make the same runs as at a point: whether its
     /// settings were taken over into their files.
     pub fn has_taken_over(&self, values: &Point) -> bool {
-        let specs = |file: &ScenarioFile, set: &[String]| {
-            let scenario = Scenario::read(&file.name, &file.text, set).ok()?;
-            let algorithms = scenario.algorithms();
-            let of_cell = |cell| {
-                let specs = algorithms.iter().map(|a| scenario.spec(cell, a, 1));
-                specs
-                    .map(|spec| format!("{spec:?}"))
-                    .collect::<Vec<String>>()
-            };
-            Some(scenario.cells().iter().map(of_cell).collect::<Vec<_>>())
-        };
         self.files.par_iter().all(|file| {
             let set = space::set_of(&self.base, &self.settings, values, file);
-            specs(file, &[]).is_some_and(|specs_of| specs(file, &set) == Some(specs_of))
+            specs(file, &[]).is_some_and(|of_file| specs(file, &set) == Some(of_file))
         })
+    }
+
+    /// Returns whether two points make the same runs, since a value repeats the base.
+    fn are_same(&self, one: &Point, other: &Point) -> bool {
+        self.files.iter().all(|file| {
+            let set = |values| space::set_of(&self.base, &self.settings, values, file);
+            specs(file, &set(one)) == specs(file, &set(other))
+        })
+    }
+
+    /// Points that differ from the interpretation in the value of a single setting, and in their runs.
+    fn neighbours(&self, result: &CalibrationResult) -> Vec<Point> {
+        let tried: Vec<&Point> = result.points.iter().map(|point| &point.values).collect();
+        let interpretation = &result.points[result.interpretation].values;
+        let mut near = space::neighbours(&self.settings, interpretation, &tried);
+        let repeats = |point: &Point| {
+            // Few points are that close, and only they can be the same.
+            let close = tried.iter().filter(|other| differing(point, other) <= 1);
+            close.into_iter().any(|other| self.are_same(point, other))
+        };
+        near.retain(|point| !repeats(point));
+        near
     }
 
     /// Number of runs that a calibration makes at most.
@@ -332,6 +344,13 @@ impl Calibration {
             + self.search.points
             + self.search.rounds * self.search.round_points
             + self.settings.len();
+        let values = self.settings.iter().map(|setting| setting.values.len());
+        let points = points
+            + if self.search.neighbours {
+                values.sum()
+            } else {
+                0
+            };
         let facts = points * claims::needed(&self.facts).len() * self.search.seeds;
         let judged = (2 + self.search.judged) * claims::needed(&self.findings).len();
         facts + judged * self.search.judged_seeds
@@ -373,6 +392,12 @@ impl Calibration {
             points: results,
         };
         result.interpretation = self.simplify(&mut result, journal, &progress)?;
+        if self.search.neighbours {
+            let near = self.neighbours(&result);
+            let round = self.search.rounds + 3;
+            let near: Vec<_> = near.into_iter().map(|point| (round, point)).collect();
+            self.fit(&near, &mut result.points, journal, &progress)?;
+        }
         let judged = result.to_judge(self.search.judged);
         let findings: Result<Vec<_>, RunSetupError> = judged
             .par_iter()
@@ -542,6 +567,23 @@ impl Calibration {
         }
         Ok(source)
     }
+}
+
+/// The runs of a scenario file with settings; `None` if they exclude each other.
+fn specs(file: &ScenarioFile, set: &[String]) -> Option<Vec<Vec<String>>> {
+    let scenario = Scenario::read(&file.name, &file.text, set).ok()?;
+    let algorithms = scenario.algorithms();
+    let of_cell = |cell| {
+        let specs = algorithms.iter().map(|a| scenario.spec(cell, a, 1));
+        specs.map(|spec| format!("{spec:?}")).collect()
+    };
+    Some(scenario.cells().iter().map(of_cell).collect())
+}
+
+/// Number of settings in which two points differ.
+fn differing(one: &Point, other: &Point) -> usize {
+    let pairs = one.iter().zip(other);
+    pairs.filter(|(one, other)| one != other).count()
 }
 
 /// Returns whether a rule is judged by runs, so that a calibration has it among its findings.

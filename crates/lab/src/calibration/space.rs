@@ -31,6 +31,9 @@ pub struct Search {
     /// Points of a round.
     #[serde(default)]
     pub round_points: usize,
+    /// True if every other value of each setting is tried at the interpretation.
+    #[serde(default)]
+    pub neighbours: bool,
     /// Seeds per cell and algorithm for the facts.
     pub seeds: usize,
     /// The most points whose findings are judged, besides the unchanged scenarios.
@@ -161,6 +164,18 @@ enum Scale {
 struct WrittenValue {
     label: String,
     set: Vec<String>,
+}
+
+/// Points that differ from one in the value of a single setting, without those already tried.
+pub(super) fn neighbours(settings: &[Setting], of: &Point, tried: &[&Point]) -> Vec<Point> {
+    let single = settings.iter().enumerate().flat_map(|(setting, open)| {
+        (0..open.values.len()).map(move |value| {
+            let mut point = of.clone();
+            point[setting] = Some(value);
+            point
+        })
+    });
+    single.filter(|point| !tried.contains(&point)).collect()
 }
 
 /// Reads `open.toml`.

@@ -154,6 +154,37 @@ fn baseline_facts_find_the_settings_that_made_them() {
 }
 
 #[test]
+fn neighbours_differ_from_the_interpretation_in_one_value() {
+    let open = OPEN_FILE.replace(
+        "points = 8\nrounds = 1",
+        "points = 2\nneighbours = true\nrounds = 0",
+    );
+    let candidate = "[[candidate]]\nname = \"true\"\nvalues = { service = \"60 ms\" }\n";
+    let calibration = calibration(&format!("{open}{candidate}"), BASELINE_FILE).expect("it reads");
+    let result = calibration.run("", None, || {}).expect("it runs");
+    assert!(result.points.len() <= calibration.runs());
+    let best = &result.points[result.interpretation].values;
+    assert_eq!(best, &[Some(2), None]);
+    let near = result.points.iter().filter(|point| point.round == 3);
+    let near: Vec<&Point> = near.map(|point| &point.values).collect();
+    assert!(
+        near.iter().all(|point| differing(point, best) == 1),
+        "{near:?}"
+    );
+    // Another queue is plausible, the scenario's own is no other, and further service times are excluded.
+    let plausible = result.plausible();
+    let plausible: Vec<&Point> = plausible
+        .iter()
+        .map(|i| &result.points[*i].values)
+        .collect();
+    assert!(
+        plausible.contains(&&vec![Some(2), Some(0)]),
+        "{plausible:?}"
+    );
+    assert!(!near.contains(&&vec![Some(2), Some(1)]));
+}
+
+#[test]
 fn a_base_is_what_an_interpretation_was_chosen_from() {
     // The scenario has taken over 60 ms, and the search begins at 20 ms as before.
     let base = "[[base]]\nset = [\"server.service=20 ms\"]\n";
