@@ -34,6 +34,7 @@ macro_rules! calibrated {
 }
 
 calibrated! {
+    "cocoaplus": "event" "mixed";
     "retrycount": "clients";
     "rpl": "pint" "static";
 }

@@ -22,6 +22,14 @@ struct Document {
 
 const DOCUMENTS: &[Document] = &[
     Document {
+        path: "docs/calibration-cocoaplus.md",
+        arguments: &["lab", "calibrate", "cocoaplus", "--markdown"],
+    },
+    Document {
+        path: "docs/calibration-cocoaplus.svg",
+        arguments: &["lab", "calibrate", "cocoaplus", "--svg"],
+    },
+    Document {
         path: "docs/calibration-retrycount.md",
         arguments: &["lab", "calibrate", "retrycount", "--markdown"],
     },

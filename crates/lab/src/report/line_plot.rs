@@ -382,7 +382,11 @@ mod tests {
 
     #[test]
     fn network_loads_in_kilobits_with_panel_per_topology() {
-        let set = ["duration=60 s", "run.algorithms=default,cocoa-plus"];
+        let set = [
+            "duration=60 s",
+            "traffic.gaps=fixed",
+            "run.algorithms=default,cocoa-plus",
+        ];
         with("cocoaplus/constant-chain-lossy", &set, |outcome| {
             let (panels, _) = panels(&LOAD, outcome, &outcome.rows()).expect("a figure");
             assert_eq!(panels.len(), LOAD.metrics.len());

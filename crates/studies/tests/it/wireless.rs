@@ -80,7 +80,11 @@ fn a_name_cut_short_is_all_loads_and_a_load_that_was_set_one() {
 
 #[test]
 fn offered_load_is_what_nodes_make_together() {
-    let set = ["load=4 kbit/s", "workload.duration=300 s"];
+    let set = [
+        "load=4 kbit/s",
+        "workload.duration=300 s",
+        "traffic.gaps=fixed",
+    ];
     let rows = rows("cocoaplus/constant", Some("constant-chain-ideal"), &set);
     let made: BTreeMap<&str, f64> = rows
         .iter()

@@ -32,6 +32,8 @@ fn a_load_of_ones_own_is_what_nodes_make_together() {
         "link=ideal",
         "--set",
         "load=2 kbit/s",
+        "--set",
+        "traffic.gaps=fixed",
         "--algorithm",
         "cocoa-plus",
         "--seed",
