@@ -4,15 +4,19 @@ use super::configuration::{Configuration, Timers};
 use super::link::Link;
 use super::traffic::{Traffic, TrafficKind};
 
-/// Controllers whose settings are tried besides default CoAP, where runs are short and where they are
-/// long.
-const TUNED_MAX: [usize; 2] = [8, 4];
+/// Controllers whose settings are tried besides default CoAP; half of them where runs are long.
+pub(super) const TUNED_MAX: usize = 8;
 /// Seeds of the first stage from which on runs are short.
 const SEEDS_MANY: u64 = 20;
+/// Configurations that run with more seeds, default CoAP apart.
+const NARROWED_MAX: usize = 14;
+/// Those of them with the same settings: where the settings that gain here lose on a link nearby, others
+/// must be left to choose from.
+const NARROWED_ALIKE_MAX: usize = 5;
 /// Configurations of the last stages, default CoAP apart.
 const FINALISTS_MAX: usize = 6;
 /// Block sizes that are tried.
-const BLOCKS: [u16; 5] = [1_024, 512, 256, 128, 64];
+pub(super) const BLOCKS: [u16; 5] = [1_024, 512, 256, 128, 64];
 /// Bytes of headers around a block: IPv4 and UDP 28, CoAP 9, token 2.
 const AROUND_A_BLOCK: u32 = 39;
 /// The least gain of a setting that is kept, and of a recommendation.
@@ -44,12 +48,59 @@ pub(super) fn variations(base: Configuration, traffic: &Traffic) -> Vec<Configur
     all
 }
 
-/// Controllers whose settings are tried: default CoAP and the best.
-pub(super) fn tuned(by_cost: &[(&'static str, f64)], seeds: u64) -> Vec<&'static str> {
-    let most = TUNED_MAX[usize::from(seeds < SEEDS_MANY)];
+/// Default CoAP and the best controllers: at most so many, or half of them (at most half of
+/// [`TUNED_MAX`]) where runs are long.
+pub(super) fn tuned(by_cost: &[(&'static str, f64)], seeds: u64, most: usize) -> Vec<&'static str> {
+    let most = if seeds < SEEDS_MANY {
+        most.min(TUNED_MAX).div_ceil(2)
+    } else {
+        most
+    };
     let best = by_cost.iter().map(|(name, _)| *name);
     let best = best.filter(|name| *name != "default").take(most);
     std::iter::once("default").chain(best).collect()
+}
+
+/// The timers of a profile under which default CoAP costs least, if it gains by them.
+pub(super) fn best_timers(known: &[Configuration], costs: &[f64]) -> Option<Timers> {
+    let plain = known.first()?;
+    let pairs = known.iter().zip(costs).filter(|(one, _)| {
+        let timers = one.timers;
+        timers != plain.timers && **one == Configuration { timers, ..*plain }
+    });
+    let (best, cost) = pairs.min_by(|a, b| a.1.total_cmp(b.1))?;
+    (*cost < 1.0 - GAIN_LEAST).then_some(best.timers)
+}
+
+/// Places of default CoAP, the first, and of the configurations that run with more seeds: the cheapest, a few
+/// with the same settings.
+pub(super) fn narrowed(known: &[Configuration], costs: &[f64]) -> Vec<usize> {
+    let by_cost: Vec<usize> = order(costs)
+        .into_iter()
+        .filter(|place| *place != 0)
+        .collect();
+    let alike = |a: &Configuration, b: &Configuration| {
+        a.block == b.block && a.nstart == b.nstart && a.timers == b.timers
+    };
+    let mut places: Vec<usize> = Vec::new();
+    for place in &by_cost {
+        let same = places
+            .iter()
+            .filter(|other| alike(&known[**other], &known[*place]));
+        if same.count() < NARROWED_ALIKE_MAX {
+            places.push(*place);
+        }
+    }
+    // Where settings are few, the rest are the next in cost.
+    let rest: Vec<usize> = by_cost
+        .into_iter()
+        .filter(|place| !places.contains(place))
+        .collect();
+    places.truncate(NARROWED_MAX);
+    places.extend(rest);
+    places.truncate(NARROWED_MAX);
+    places.insert(0, 0);
+    places
 }
 
 /// Places by cost, the cheapest first.
@@ -104,19 +155,27 @@ pub(super) fn combinations(
     ]
 }
 
-/// Default CoAP, then the configurations that cost least: at most two of one controller.
+/// Default CoAP, then the configurations that cost least: at most two of one controller. Those that are
+/// out on a link nearby come last, apart from the cheapest of all, which the answer names.
 pub(super) fn finalists(
     known: &[Configuration],
     costs: &[f64],
+    is_out: &[bool],
     base: &Configuration,
 ) -> Vec<Configuration> {
+    let by_cost = order(costs);
+    let (out, mut fit): (Vec<usize>, Vec<usize>) =
+        by_cost.iter().copied().partition(|place| is_out[*place]);
+    fit.extend(out);
     let mut chosen: Vec<Configuration> = vec![*base];
-    for place in order(costs) {
+    for place in fit {
         let one = known[place];
         let of_same = chosen.iter().filter(|c| c.controller == one.controller);
         if chosen.len() <= FINALISTS_MAX && !chosen.contains(&one) && of_same.count() < 2 {
             chosen.push(one);
         }
     }
+    let cheapest = by_cost.first().map(|place| known[*place]);
+    chosen.extend(cheapest.filter(|one| !chosen.contains(one)));
     chosen
 }

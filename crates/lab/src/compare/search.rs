@@ -3,12 +3,14 @@
 use std::ops::Range;
 
 use super::candidates::{
-    GAIN_LEAST, combinations, finalists, largest_block, order, tuned, variations,
+    GAIN_LEAST, TUNED_MAX, best_timers, combinations, finalists, largest_block, narrowed, order,
+    tuned, variations,
 };
 use super::configuration::{Configuration, controllers};
-use super::judge::{Component, Cost, Measured, Pool, RESAMPLES, RunSummary, is_settled};
+use super::judge::{Component, Cost, Measured, Pool, RESAMPLES, RunSummary, Weights, is_settled};
+use super::link::Link;
 use super::neighbourhood::{Near, firsts_of, flips, neighbourhood, regret};
-use super::runs::{Stage, costs_of, make, point_costs, resampled, work};
+use super::runs::{Stage, costs_of, make, point_costs, rare_loss_seeds, resampled, work};
 use super::traffic::Traffic;
 use super::{Answer, CompareError, Progress, Question, Ranked, SEEDS_MAX};
 
@@ -20,7 +22,7 @@ const SEEDS_APART: u64 = 1_000_000;
 struct Seeds {
     /// Fewest, however long runs are.
     least: u64,
-    /// Most, however short they are.
+    /// Most, however short they are, unless losses are rare.
     most: u64,
     /// Exchanges simulated, about: a bound on time that does not depend on the machine.
     exchanges: u64,
@@ -51,8 +53,16 @@ const NEARBY: Seeds = Seeds {
     exchanges: 1_000_000,
 };
 
-/// Configurations that run with more seeds, default CoAP apart.
-const NARROWED_MAX: usize = 14;
+/// The cheapest configurations on the links nearby where each must not be worse, before the last
+/// stage.
+const SCREENED: Seeds = Seeds {
+    least: 0,
+    most: 20,
+    exchanges: 600_000,
+};
+
+/// Fewest seeds by which a screening rules a configuration out.
+const SCREENED_LEAST: u64 = 3;
 /// A configuration that costs at most so many times the cheapest can be recommended in its place.
 const NEAR_BEST: f64 = 1.04;
 /// Failures above those of default CoAP, as a share, that rule a configuration out.
@@ -66,6 +76,19 @@ pub(super) struct Search<'a> {
     base: Configuration,
     with_harm: bool,
     runs: usize,
+}
+
+/// Configurations of the first stages, with their runs.
+#[derive(Default)]
+struct Trials {
+    known: Vec<Configuration>,
+    summaries: Vec<Vec<RunSummary>>,
+}
+
+impl Trials {
+    fn costs(&self, weights: &Weights) -> Vec<f64> {
+        point_costs(&self.summaries, weights)
+    }
 }
 
 /// Configurations that were tried, with their costs.
@@ -97,9 +120,10 @@ impl<'a> Search<'a> {
 
     pub(super) fn answer(mut self) -> Result<Answer, CompareError> {
         let tried = self.explore()?;
-        let finalists = finalists(&tried.configurations, &tried.costs, &self.base);
-        let mut finals = self.settle(&finalists)?;
         let near = neighbourhood(&self.question.link, &self.question.traffic);
+        let is_out = self.screen(&near, &tried.configurations)?;
+        let finalists = finalists(&tried.configurations, &tried.costs, &is_out, &self.base);
+        let mut finals = self.settle(&finalists)?;
         let there = self.visit(&near, &mut finals.ranked)?;
         let recommended = recommend(&finals.ranked, &there, &self.base);
         let flips = flips(&near, &there, &finals.ranked, recommended);
@@ -139,45 +163,88 @@ impl<'a> Search<'a> {
         make(stage, configurations, self.progress)
     }
 
-    /// Tries every controller, then settings of the best alone, then those that gain together.
+    /// Tries every controller under RFC 7252's timers and under those that are best for default CoAP,
+    /// then settings of the best alone, then those that gain together.
     fn explore(&mut self) -> Result<Tried, CompareError> {
-        let base = self.base;
-        let first_seed = self.question.first_seed + SEEDS_APART;
+        let (base, traffic) = (self.base, &self.question.traffic);
         let of = |controller| Configuration { controller, ..base };
-        let mut known: Vec<Configuration> = controllers().into_iter().map(of).collect();
-        let traffic = &self.question.traffic;
-        let seeds = self.seeds(FIRST, known.len(), traffic, self.with_harm);
-        let stage = self.here(first_seed..first_seed + seeds);
-        let mut summaries = self.make(&stage, &known)?;
-        let costs = point_costs(&summaries, &self.question.weights);
-        let pairs = known.iter().zip(&costs);
+        let mut first: Vec<Configuration> = controllers().into_iter().map(of).collect();
+        let plain = first.len();
+        first.extend(variations(base, traffic));
+        let seeds = self.seeds_here(FIRST, first.len());
+        let mut trials = Trials::default();
+        self.add(&mut trials, first, seeds)?;
+        let costs = trials.costs(&self.question.weights);
+        let pairs = trials.known[..plain].iter().zip(costs);
         let mut by_cost: Vec<(&'static str, f64)> =
-            pairs.map(|(one, cost)| (one.controller, *cost)).collect();
+            pairs.map(|(one, cost)| (one.controller, cost)).collect();
         by_cost.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let tuned = tuned(&by_cost, seeds);
+        let best = self.best_of_each(&mut trials, &by_cost, seeds)?;
+        let tuned = tuned(&best, seeds, TUNED_MAX);
         let alone = tuned.iter().flat_map(|one| variations(of(one), traffic));
-        let mut more: Vec<Configuration> = alone.collect();
-        let limits = Seeds {
-            most: seeds,
-            ..FIRST
-        };
-        let seeds = self.seeds(limits, more.len(), traffic, self.with_harm);
-        let stage = self.here(first_seed..first_seed + seeds);
-        summaries.extend(self.make(&stage, &more)?);
-        known.append(&mut more);
-        let costs = point_costs(&summaries, &self.question.weights);
+        let more: Vec<Configuration> = alone.filter(|one| !trials.known.contains(one)).collect();
+        let seeds = seeds.min(self.seeds_here(FIRST, more.len()));
+        self.add(&mut trials, more, seeds)?;
+        let costs = trials.costs(&self.question.weights);
+        let mut more: Vec<Configuration> = Vec::new();
         for controller in tuned {
-            for one in combinations(controller, &base, &known, &costs) {
-                if !known.contains(&one) && !more.contains(&one) {
+            for one in combinations(controller, &base, &trials.known, &costs) {
+                if !trials.known.contains(&one) && !more.contains(&one) {
                     more.push(one);
                 }
             }
         }
-        summaries.extend(self.make(&stage, &more)?);
-        known.append(&mut more);
-        let mut tried = self.narrow(&known, summaries, seeds)?;
+        self.add(&mut trials, more, seeds)?;
+        let mut tried = self.narrow(&trials.known, trials.summaries, seeds)?;
         tried.controllers = by_cost;
         Ok(tried)
+    }
+
+    /// Tries controllers under the timers that are best for default CoAP. Returns the lower cost of each,
+    /// the cheapest first.
+    fn best_of_each(
+        &mut self,
+        trials: &mut Trials,
+        by_cost: &[(&'static str, f64)],
+        seeds: u64,
+    ) -> Result<Vec<(&'static str, f64)>, CompareError> {
+        let mut best = by_cost.to_vec();
+        let costs = trials.costs(&self.question.weights);
+        let Some(timers) = best_timers(&trials.known, &costs) else {
+            return Ok(best);
+        };
+        let names = tuned(by_cost, seeds, by_cost.len()).into_iter().skip(1);
+        let with_timers = |controller| Configuration {
+            controller,
+            timers,
+            ..self.base
+        };
+        let more: Vec<Configuration> = names.map(with_timers).collect();
+        let first = trials.known.len();
+        self.add(trials, more, seeds)?;
+        let costs = trials.costs(&self.question.weights);
+        for (one, cost) in trials.known.iter().zip(costs).skip(first) {
+            let mut all = best.iter_mut();
+            if let Some(entry) = all.find(|(name, _)| *name == one.controller) {
+                entry.1 = entry.1.min(cost);
+            }
+        }
+        best.sort_by(|a, b| a.1.total_cmp(&b.1));
+        Ok(best)
+    }
+
+    /// Runs configurations with the seeds of the first stages.
+    fn add(
+        &mut self,
+        trials: &mut Trials,
+        more: Vec<Configuration>,
+        seeds: u64,
+    ) -> Result<(), CompareError> {
+        let first_seed = self.question.first_seed + SEEDS_APART;
+        let stage = self.here(first_seed..first_seed + seeds);
+        trials.summaries.extend(self.make(&stage, &more)?);
+        trials.known.extend(more);
+        Ok(())
     }
 
     /// Runs default CoAP and the cheapest configurations with more seeds than the first `seeds`.
@@ -188,13 +255,9 @@ impl<'a> Search<'a> {
         seeds: u64,
     ) -> Result<Tried, CompareError> {
         let costs = point_costs(&summaries, &self.question.weights);
-        let mut places = order(&costs);
-        places.retain(|place| *place != 0);
-        places.truncate(NARROWED_MAX);
-        places.insert(0, 0);
+        let places = narrowed(known, &costs);
         let configurations: Vec<Configuration> = places.iter().map(|place| known[*place]).collect();
-        let traffic = &self.question.traffic;
-        let more = self.seeds(NARROWED, places.len(), traffic, self.with_harm);
+        let more = self.seeds_here(NARROWED, places.len());
         let first_seed = self.question.first_seed + SEEDS_APART + seeds;
         let stage = self.here(first_seed..first_seed + more);
         let made = self.make(&stage, &configurations)?;
@@ -212,11 +275,43 @@ impl<'a> Search<'a> {
         })
     }
 
+    /// Runs configurations, the first of them default CoAP, on links nearby with few seeds. Returns which
+    /// of them cost more than default CoAP there, or fail more often, beyond chance. A link on which
+    /// too few seeds are affordable is left to the last stage.
+    fn screen(
+        &mut self,
+        near: &[Near],
+        configurations: &[Configuration],
+    ) -> Result<Vec<bool>, CompareError> {
+        let weights = self.question.weights.without(Component::Harm);
+        let required: Vec<&Near> = near.iter().filter(|one| one.is_required).collect();
+        let mut is_out = vec![false; configurations.len()];
+        let first_seed = self.question.first_seed + SEEDS_APART;
+        for one in &required {
+            let together = configurations.len() * required.len();
+            let seeds = self.seeds(SCREENED, together, &one.link, &one.traffic, false);
+            if seeds < SCREENED_LEAST {
+                continue;
+            }
+            let stage = Stage {
+                link: &one.link,
+                traffic: &one.traffic,
+                seeds: first_seed..first_seed + seeds,
+                with_harm: false,
+            };
+            let values = resampled(&self.make(&stage, configurations)?);
+            let costs = costs_of(&values, &weights);
+            for ((is_out, cost), of_one) in is_out.iter_mut().zip(&costs).zip(&values) {
+                *is_out |= is_worse(cost, of_one, &values[0]);
+            }
+        }
+        Ok(is_out)
+    }
+
     /// Runs configurations, the first of them default CoAP, with twice as many fresh seeds again and
     /// again, until the order of the first three is settled.
     fn settle(&mut self, finalists: &[Configuration]) -> Result<Finals, CompareError> {
-        let traffic = &self.question.traffic;
-        let mut seeds = self.seeds(LAST, finalists.len(), traffic, self.with_harm);
+        let mut seeds = self.seeds_here(LAST, finalists.len());
         let mut summaries: Vec<Vec<RunSummary>> = vec![Vec::new(); finalists.len()];
         let mut made = 0;
         let (costs, is_ordered) = loop {
@@ -235,7 +330,7 @@ impl<'a> Search<'a> {
                 most: seeds,
                 ..LAST
             };
-            let possible = self.seeds(limits, finalists.len(), traffic, self.with_harm);
+            let possible = self.seeds_here(limits, finalists.len());
             if is_ordered || seeds > u64::from(SEEDS_MAX) || possible < seeds {
                 break (costs, is_ordered);
             }
@@ -271,7 +366,7 @@ impl<'a> Search<'a> {
         let mut all = Vec::with_capacity(near.len());
         for one in near {
             let together = configurations.len() * near.len();
-            let seeds = self.seeds(NEARBY, together, &one.traffic, false);
+            let seeds = self.seeds(NEARBY, together, &one.link, &one.traffic, false);
             let stage = Stage {
                 link: &one.link,
                 traffic: &one.traffic,
@@ -281,8 +376,7 @@ impl<'a> Search<'a> {
             let values = resampled(&self.make(&stage, &configurations)?);
             let costs = costs_of(&values, &weights);
             for ((ranked, cost), of_one) in ranked.iter_mut().zip(&costs).zip(&values) {
-                let is_worse = Cost::of(cost).low > 1.0 + GAIN_LEAST;
-                if one.is_required && (is_worse || fails_more(of_one, &values[0])) {
+                if one.is_required && is_worse(cost, of_one, &values[0]) {
                     ranked.worse_at.push(one.at.clone());
                 }
             }
@@ -291,12 +385,34 @@ impl<'a> Search<'a> {
         Ok(all)
     }
 
-    /// Seeds of a stage with so many configurations.
-    fn seeds(&self, limits: Seeds, configurations: usize, traffic: &Traffic, harm: bool) -> u64 {
-        let each = work(&self.question.link, traffic, self.base.block, harm);
-        let seeds = limits.exchanges / (each * configurations.max(1) as u64).max(1);
-        seeds.clamp(limits.least, limits.most.max(limits.least))
+    /// Seeds of a stage with so many configurations on the link asked about.
+    fn seeds_here(&self, limits: Seeds, configurations: usize) -> u64 {
+        let (link, traffic) = (&self.question.link, &self.question.traffic);
+        self.seeds(limits, configurations, link, traffic, self.with_harm)
     }
+
+    /// Seeds of a stage with so many configurations. Where losses are rare, more than the most of other
+    /// links, so that the runs have some.
+    fn seeds(
+        &self,
+        limits: Seeds,
+        configurations: usize,
+        link: &Link,
+        traffic: &Traffic,
+        harm: bool,
+    ) -> u64 {
+        let each = work(link, traffic, self.base.block, harm);
+        let seeds = limits.exchanges / (each * configurations.max(1) as u64).max(1);
+        let most = limits
+            .most
+            .max(rare_loss_seeds(link, traffic, self.base.block));
+        seeds.clamp(limits.least, most.max(limits.least))
+    }
+}
+
+/// Whether a configuration costs more than default CoAP beyond chance, or fails more often.
+fn is_worse(costs: &[f64], values: &[Measured], reference: &[Measured]) -> bool {
+    Cost::of(costs).low > 1.0 + GAIN_LEAST || fails_more(values, reference)
 }
 
 /// Whether a configuration fails more than default CoAP: by a point and beyond chance.
