@@ -153,11 +153,107 @@ const BUFFER_DEFAULT: u64 = 64_000;
 /// Largest packet where none is stated: IPv6's minimum (RFC 8200 5).
 const MTU_DEFAULT: u64 = 1_280;
 
-impl Link {
+impl WrittenLink {
     /// The built-in link of that name.
     pub fn built_in(name: &str) -> Option<Self> {
         let found = BUILT_IN.iter().find(|link| link.name == name)?;
-        let written = toml::from_str(found.text).expect("a test reads every built-in link");
+        Some(toml::from_str(found.text).expect("a test reads every built-in link"))
+    }
+
+    /// Reads a file with a table `link`.
+    ///
+    /// # Errors
+    ///
+    /// Unknown keys.
+    pub fn from_file(name: &str, text: &str) -> Result<Self, CompareError> {
+        let file: LinkFile = toml::from_str(text).map_err(|error| CompareError {
+            what: format!("{name}: {}", error.to_string().trim_end()),
+            remedy: "a link file has a table [link] with down, up, rtt, jitter, loss, loss_burst, \
+                     buffer, mtu and trace"
+                .to_owned(),
+        })?;
+        Ok(file.link)
+    }
+
+    /// The keys that are written.
+    fn keys(&self) -> Vec<&'static str> {
+        let all = [
+            ("down", &self.down),
+            ("up", &self.up),
+            ("rtt", &self.rtt),
+            ("jitter", &self.jitter),
+            ("loss", &self.loss),
+            ("loss_burst", &self.loss_burst),
+            ("buffer", &self.buffer),
+            ("mtu", &self.mtu),
+            ("trace.down", &self.trace.down),
+            ("trace.up", &self.trace.up),
+            ("trace.end", &self.trace.end),
+        ];
+        let written = all.into_iter().filter(|(_, value)| value.is_some());
+        written.map(|(key, _)| key).collect()
+    }
+
+    /// Whether nothing is written.
+    pub fn is_empty(&self) -> bool {
+        self.keys().is_empty() && !self.mesh
+    }
+
+    /// The same with each value of `changes` in the place of its own.
+    ///
+    /// # Errors
+    ///
+    /// Changes of a mesh, which has none of the values, and of values that a trace sets.
+    pub fn changed(mut self, name: &str, changes: &Self) -> Result<Self, CompareError> {
+        let keys = changes.keys();
+        if self.mesh && !keys.is_empty() {
+            return Err(CompareError::of(
+                format_args!("{name} is a mesh, which has no {}", keys.join(", ")),
+                "leave these options out, or choose a link with rates",
+            ));
+        }
+        for (key, of_trace, changed) in [
+            ("down", &self.trace.down, &changes.trace.down),
+            ("up", &self.trace.up, &changes.trace.up),
+        ] {
+            let is_of_trace = of_trace.is_some() && changed.is_none();
+            if let Some(number) = keys.iter().find(|one| is_of_trace && is_of(key, one)) {
+                return Err(CompareError::of(
+                    format_args!("{name} has trace.{key}, which takes the place of {number}"),
+                    "leave the option out, or take the trace out of the file",
+                ));
+            }
+        }
+        for (own, change) in [
+            (&mut self.down, &changes.down),
+            (&mut self.up, &changes.up),
+            (&mut self.rtt, &changes.rtt),
+            (&mut self.jitter, &changes.jitter),
+            (&mut self.loss, &changes.loss),
+            (&mut self.loss_burst, &changes.loss_burst),
+            (&mut self.buffer, &changes.buffer),
+            (&mut self.mtu, &changes.mtu),
+            (&mut self.trace.down, &changes.trace.down),
+            (&mut self.trace.up, &changes.trace.up),
+            (&mut self.trace.end, &changes.trace.end),
+        ] {
+            if change.is_some() {
+                own.clone_from(change);
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Whether the trace of a direction may have a quantity in the place of a number.
+fn is_of(direction: &str, key: &str) -> bool {
+    key == direction || matches!(key, "rtt" | "jitter" | "loss" | "loss_burst")
+}
+
+impl Link {
+    /// The built-in link of that name.
+    pub fn built_in(name: &str) -> Option<Self> {
+        let written = WrittenLink::built_in(name)?;
         Some(Self::read(name, &written).expect("a test reads every built-in link"))
     }
 
@@ -167,13 +263,7 @@ impl Link {
     ///
     /// Unknown keys, and values that are not of their kind.
     pub fn from_file(name: &str, text: &str) -> Result<Self, CompareError> {
-        let file: LinkFile = toml::from_str(text).map_err(|error| CompareError {
-            what: format!("{name}: {}", error.to_string().trim_end()),
-            remedy: "a link file has a table [link] with down, up, rtt, jitter, loss, loss_burst, \
-                     buffer, mtu and trace"
-                .to_owned(),
-        })?;
-        Self::read(name, &file.link)
+        Self::read(name, &WrittenLink::from_file(name, text)?)
     }
 
     /// Reads what is written; `name` is for messages.
@@ -206,7 +296,7 @@ impl Link {
             None if mean_of(key).is_some() => Ok(mean_of(key).unwrap_or_default()),
             None => Err(CompareError::of(
                 format_args!("{name}: {key} is missing"),
-                "a link needs both rates, down and up",
+                "a link needs both rates, down and up; options override those of a named link, --link",
             )),
         };
         let time = |key: &str, text: &Option<String>, default: Duration| {
@@ -295,6 +385,38 @@ impl Link {
             traces: self.traces.scaled(Ratio::new(1, 1), factor),
             ..self.clone()
         }
+    }
+
+    /// Its settings for a scenario with a link, as `--set` has them.
+    ///
+    /// # Errors
+    ///
+    /// A mesh, which is a network of its own.
+    pub fn settings(&self) -> Result<Vec<String>, CompareError> {
+        if self.is_mesh {
+            return Err(CompareError::of(
+                format_args!("{} is a mesh, and not a link", self.name),
+                "choose a link with rates, or a scenario of a mesh (`carob lab list`)",
+            ));
+        }
+        let (buffer, down) = (self.buffer_bytes.max(u64::from(self.mtu)), self.rtt_us / 2);
+        let mut settings = vec![
+            format!("link.mtu={} B", self.mtu),
+            format!("link.down.rate={} bit/s", self.down_bps),
+            format!("link.up.rate={} bit/s", self.up_bps),
+            "link.delay_of=direction".to_owned(),
+            format!("link.down.delay={down} us"),
+            format!("link.up.delay={} us", self.rtt_us - down),
+            format!("link.extra_delay=0-{} us", self.jitter_us),
+            format!("link.down.buffer={buffer} B"),
+            format!("link.up.buffer={buffer} B"),
+            "link.error=none".to_owned(),
+            format!("link.loss={} %", decimal(self.loss_ppm, 10_000)),
+            format!("link.loss_burst={}", decimal(self.loss_burst_milli, 1_000)),
+            "link.error_directions=both".to_owned(),
+        ];
+        settings.extend(self.traces.settings());
+        Ok(settings)
     }
 
     /// Its settings in a scenario file.
@@ -411,6 +533,69 @@ mod tests {
                 .what
                 .contains("is 0")
         );
+    }
+
+    #[test]
+    fn changes_override_the_values_of_a_named_link() {
+        let changes = WrittenLink {
+            loss: Some("5 %".to_owned()),
+            rtt: Some("1 s".to_owned()),
+            ..WrittenLink::default()
+        };
+        let of = |name| WrittenLink::built_in(name).expect("built in");
+        let changed = of("nb-iot").changed("nb-iot", &changes).expect("possible");
+        let link = Link::read("nb-iot", &changed).expect("it reads");
+        let plain = Link::built_in("nb-iot").expect("built in");
+        assert_eq!((link.loss_ppm, link.rtt_us), (50_000, 1_000_000));
+        assert_eq!(
+            (link.down_bps, link.buffer_bytes),
+            (30_000, plain.buffer_bytes)
+        );
+        let mesh = of("thread")
+            .changed("thread", &changes)
+            .expect_err("a mesh");
+        assert!(mesh.what.contains("rtt, loss"), "{mesh}");
+        let none = WrittenLink::default();
+        assert!(none.is_empty() && of("thread").changed("thread", &none).is_ok());
+    }
+
+    #[test]
+    fn settings_of_a_link_are_those_of_a_scenario() {
+        let link = Link::built_in("nb-iot").expect("built in");
+        let settings = link.settings().expect("a link");
+        assert!(settings.contains(&"link.down.rate=30000 bit/s".to_owned()));
+        assert!(settings.contains(&"link.loss=2.0000 %".to_owned()));
+        let (default, _) = crate::scenario::builtin::find("carob/default").expect("built in");
+        let read = crate::scenario::Scenario::read(default.name, default.text, &settings);
+        let scenario = read.expect("it reads");
+        // The scenario sweeps errors of its own; these are the link's.
+        assert_eq!(scenario.cells().len(), 1);
+        let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
+        assert_eq!(spec.link.down.rate_bps, 30_000);
+        let mesh = Link::built_in("thread").expect("built in");
+        assert!(mesh.settings().expect_err("a mesh").what.contains("mesh"));
+    }
+
+    #[test]
+    fn a_change_that_a_trace_hides_is_refused() {
+        let mut traced = WrittenLink::built_in("lan").expect("built in");
+        traced.trace.down = Some("d.csv".to_owned());
+        let change = |key: &str| {
+            let mut changes = WrittenLink::default();
+            let value = match key {
+                "down" => &mut changes.down,
+                "up" => &mut changes.up,
+                "loss" => &mut changes.loss,
+                _ => &mut changes.buffer,
+            };
+            *value = Some("1 kB".to_owned());
+            traced.clone().changed("my.toml", &changes)
+        };
+        assert!(change("up").is_ok() && change("buffer").is_ok());
+        for key in ["down", "loss"] {
+            let error = change(key).expect_err("hidden");
+            assert!(error.what.contains(key) && error.what.contains("trace.down"));
+        }
     }
 
     #[test]

@@ -107,6 +107,27 @@ impl LinkTraces {
         }
     }
 
+    /// Their settings for a scenario, as `--set` has them.
+    pub(super) fn settings(&self) -> Vec<String> {
+        let of = |way: &str, one: &Option<NamedTrace>| {
+            let name = &one.as_ref()?.name;
+            // A scenario takes paths relative to itself.
+            let path = std::path::absolute(name).map(|path| path.display().to_string());
+            Some(format!(
+                "link.{way}.trace={}",
+                path.unwrap_or_else(|_| name.clone())
+            ))
+        };
+        let both = [of("down", &self.down), of("up", &self.up)];
+        let mut settings: Vec<String> = both.into_iter().flatten().collect();
+        if !settings.is_empty() {
+            let end = if self.is_cut { "cut" } else { "loop" };
+            settings.push(format!("link.trace_end={end}"));
+            settings.push("link.trace_start=drawn".to_owned());
+        }
+        settings
+    }
+
     /// The end of a line about the link.
     pub(super) fn about(&self) -> String {
         let of = |name: &str, one: &Option<NamedTrace>| {

@@ -187,6 +187,11 @@ pub(crate) struct RunArgs {
     /// Make one run only, with this seed; the report draws it
     #[arg(long, value_name = "SEED", conflicts_with = "seeds")]
     pub(crate) seed: Option<u64>,
+    /// Run over this link: nb-iot, lte-m, gprs, umts, lan, a TOML file, or a capture
+    ///
+    /// As for `carob lab compare`. Its values take the place of the scenario's; --set overrides them.
+    #[arg(long, value_name = "LINK")]
+    pub(crate) link: Option<String>,
     /// Change a setting, with units: 'down.rate=60 kbit/s'
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -389,8 +394,8 @@ pub(crate) struct CompareArgs {
     /// nb-iot, lte-m, gprs, umts, thread, lan, a TOML file, or a capture [default: nb-iot]
     ///
     /// The link of a capture (pcap, pcapng, or --log ending in .jsonl) is fitted to its round trips, as
-    /// `carob analyze` shows.
-    #[arg(long, value_name = "LINK", conflicts_with_all = ["down", "up", "rtt", "jitter", "loss", "loss_burst", "buffer", "mtu", "trace_down", "trace_up", "trace_end"])]
+    /// `carob analyze` shows. --down, --rtt, --loss and the others override its values.
+    #[arg(long, value_name = "LINK")]
     pub(crate) link: Option<String>,
     #[command(flatten)]
     pub(crate) numbers: LinkNumbers,

@@ -17,6 +17,9 @@ use crate::commands::analyze;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
 
+/// The link without options.
+const LINK_DEFAULT: &str = "nb-iot";
+
 pub(super) fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
     let question = Question::new(link(args)?, traffic(args)?)
         .weighted(&args.weight)
@@ -53,54 +56,79 @@ fn is_toml(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|end| end == "toml")
 }
 
-/// The link of the options: a built-in one, a file, or numbers.
+/// The link of the options: a built-in one, a file, a capture or numbers, which override its values.
 fn link(args: &CompareArgs) -> Result<Link, Failure> {
-    let numbers = &args.numbers;
-    let Some(name) = &args.link else {
-        let is_empty = |numbers: &LinkNumbers| {
-            let given = [
-                &numbers.down,
-                &numbers.up,
-                &numbers.trace_down,
-                &numbers.trace_up,
-            ];
-            given.iter().all(|one| one.is_none())
-        };
-        if is_empty(numbers) {
-            return Ok(Link::built_in("nb-iot").expect("it is built in"));
+    let numbers = written(&args.numbers);
+    let is_own = numbers.down.is_some() || numbers.up.is_some();
+    let is_traced = numbers.trace.down.is_some() || numbers.trace.up.is_some();
+    let name = match &args.link {
+        Some(name) => name,
+        None if is_own || is_traced => {
+            return Link::read("the link", &numbers).map_err(|error| wrong(&error));
         }
-        let written = WrittenLink {
-            down: numbers.down.clone(),
-            up: numbers.up.clone(),
-            rtt: numbers.rtt.clone(),
-            jitter: numbers.jitter.clone(),
-            loss: numbers.loss.clone(),
-            loss_burst: numbers.loss_burst.clone(),
-            buffer: numbers.buffer.clone(),
-            mtu: numbers.mtu.clone(),
-            mesh: false,
-            trace: WrittenTraces {
-                down: numbers.trace_down.clone(),
-                up: numbers.trace_up.clone(),
-                end: numbers.trace_end.clone(),
-            },
-        };
-        return Link::read("the link", &written).map_err(|error| wrong(&error));
+        None => LINK_DEFAULT,
     };
-    if is_toml(name) {
-        return Link::from_file(name, &read_file(Path::new(name))?).map_err(|error| wrong(&error));
+    let is_changed = !numbers.is_empty();
+    let changed = named(name)?
+        .changed(name, &numbers)
+        .map_err(|error| wrong(&error))?;
+    let mut link = Link::read(name, &changed).map_err(|error| wrong(&error))?;
+    if is_changed {
+        link.name += ", changed";
     }
-    if let Some(built_in) = Link::built_in(name) {
+    Ok(link)
+}
+
+/// The link of a name: a built-in one, a file or a capture.
+fn named(name: &str) -> Result<WrittenLink, Failure> {
+    if is_toml(name) {
+        let text = read_file(Path::new(name))?;
+        return WrittenLink::from_file(name, &text).map_err(|error| wrong(&error));
+    }
+    if let Some(built_in) = WrittenLink::built_in(name) {
         return Ok(built_in);
     }
     analyze::link_of_capture(name)?.ok_or_else(|| {
         let known: Vec<&str> = BUILT_IN.iter().map(|link| link.name).collect();
         let hint = format!(
-            "links are {}; a file of your own ends in .toml, or is a capture; or give --down and --up",
+            "links are {}; a file of your own ends in .toml, or is a capture; `carob lab compare` takes \
+             --down and --up too",
             known.join(", ")
         );
         Failure::new(Kind::Usage, format_args!("unknown link \"{name}\"")).hint(hint)
     })
+}
+
+/// The settings of a scenario that has this link.
+pub(super) fn settings_of(name: &str) -> Result<Vec<String>, Failure> {
+    let link = Link::read(name, &named(name)?).map_err(|error| wrong(&error))?;
+    link.settings().map_err(|error| wrong(&error))
+}
+
+/// The numbers of the options. Traces are relative to the working directory, also where the link is a
+/// file of another.
+fn written(numbers: &LinkNumbers) -> WrittenLink {
+    let absolute = |path: &Option<String>| {
+        let path = path.as_ref()?;
+        let absolute = std::path::absolute(path).map(|path| path.display().to_string());
+        Some(absolute.unwrap_or_else(|_| path.clone()))
+    };
+    WrittenLink {
+        down: numbers.down.clone(),
+        up: numbers.up.clone(),
+        rtt: numbers.rtt.clone(),
+        jitter: numbers.jitter.clone(),
+        loss: numbers.loss.clone(),
+        loss_burst: numbers.loss_burst.clone(),
+        buffer: numbers.buffer.clone(),
+        mtu: numbers.mtu.clone(),
+        mesh: false,
+        trace: WrittenTraces {
+            down: absolute(&numbers.trace_down),
+            up: absolute(&numbers.trace_up),
+            end: numbers.trace_end.clone(),
+        },
+    }
 }
 
 fn traffic(args: &CompareArgs) -> Result<Traffic, Failure> {

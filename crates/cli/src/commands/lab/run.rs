@@ -17,6 +17,7 @@ use carob_studies::papers;
 
 use super::args::{Figure, RunArgs};
 use super::capture;
+use super::compare;
 use super::next;
 use super::output::{self, json_lines, quoted, say, wrapped};
 use super::parquet::{Origin, ParquetFile};
@@ -31,11 +32,14 @@ const LINES_MAX: usize = 40;
 const AGGREGATE: &str = "workload.aggregate=on";
 
 pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
-    let mut with_aggregate = args.clone();
+    let mut expanded = args.clone();
     if args.aggregate {
-        with_aggregate.set.push(AGGREGATE.to_owned());
+        expanded.set.push(AGGREGATE.to_owned());
     }
-    let args = &with_aggregate;
+    if let Some(name) = &args.link {
+        expanded.set.splice(0..0, compare::settings_of(name)?);
+    }
+    let args = &expanded;
     let name = args.name.as_deref().unwrap_or(builtin::DEFAULT);
     let source = Source::open(name, &args.set, &args.algorithm)?;
     let plan = plan(args, &source)?;

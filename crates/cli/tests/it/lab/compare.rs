@@ -90,20 +90,68 @@ fn json_has_the_link_the_ranking_and_the_recommendation() {
 }
 
 #[test]
+fn options_override_the_values_of_a_named_link() {
+    let folder = Folder::new("compare-override");
+    let command = ["--traffic", "command", "--loss", "5%"];
+    let named = json(&folder, &[&["--link", "umts"][..], &command].concat());
+    assert_eq!(named["link"]["name"], "umts, changed");
+    assert_eq!(named["link"]["loss_ppm"], 50_000);
+    assert_eq!(named["link"]["down_bps"], 348_000);
+    // Without a link they override those of the default one.
+    let unnamed = json(&folder, &command);
+    assert_eq!(unnamed["link"]["loss_ppm"], 50_000);
+    assert_eq!(unnamed["link"]["rtt_us"], 630_000);
+    let text = "[link]\ndown = \"1 Mbit/s\"\nup = \"1 Mbit/s\"\nloss = \"1 %\"\n";
+    std::fs::write(folder.0.join("my.toml"), text).expect("a file");
+    let file = ["--link", "my.toml", "--rtt", "1s", "--buffer", "9kB"];
+    let own = json(&folder, &[&file[..], &["--traffic", "command"]].concat());
+    assert_eq!(own["link"]["rtt_us"], 1_000_000);
+    assert_eq!(own["link"]["buffer_bytes"], 9_000);
+    assert_eq!(own["link"]["loss_ppm"], 10_000);
+}
+
+#[test]
+fn scenario_runs_over_a_link_file_and_a_built_in_link() {
+    let folder = Folder::new("run-link");
+    let text = "# Fitted.\n[link]\ndown = \"90000 bit/s\"\nup = \"40000 bit/s\"\nrtt = \"70000 us\"\njitter = \"5000 us\"\nloss = \"2.5 %\"\nloss_burst = \"1.20\"\nmtu = \"1280 B\"\n";
+    std::fs::write(folder.0.join("fitted.toml"), text).expect("a file");
+    let run = |link: &str, set: &[&str]| {
+        let run = ["lab", "run", "carob/default", "--seeds", "3", "--json"];
+        folder.lines(&[&run[..], &["--link", link], set].concat())
+    };
+    let fitted = run("fitted.toml", &[]);
+    // One cell: the errors that the scenario sweeps are replaced by the link's.
+    assert_eq!(fitted.len(), 3, "a row for each algorithm");
+    let time = |rows: &[Value]| rows[0]["metrics"]["fct_s"]["p50"].as_f64();
+    let slow = run("gprs", &[]);
+    assert!(time(&slow) > time(&fitted), "{slow:?} {fitted:?}");
+    let faster = run("gprs", &["--set", "link.down.rate=800 kbit/s"]);
+    assert!(time(&faster) < time(&slow), "{faster:?} {slow:?}");
+    let run = ["lab", "run", "carob/default", "--link"];
+    let error = folder.refuses(&[&run[..], &["thread"]].concat());
+    assert!(error.contains("thread is a mesh"), "{error}");
+    let error = folder.refuses(&[&run[..], &["5g"]].concat());
+    assert!(
+        error.contains("unknown link") && error.contains("gprs"),
+        "{error}"
+    );
+}
+
+#[test]
 fn weights_and_traffic_of_ones_own_change_the_costs() {
     let folder = Folder::new("compare-own");
     let traffic = "[workload]\nkind = \"exchanges\"\nrequests = 5\nresponse = \"100 B\"\n";
     std::fs::write(folder.0.join("poll.toml"), traffic).expect("a file");
     let own = json(
         &folder,
-        &["--link", "gprs", "--traffic", "poll.toml", "--clients", "3"],
+        &["--link", "umts", "--traffic", "poll.toml", "--clients", "3"],
     );
     assert_eq!(own["traffic"]["clients"], 3);
     let time = json(
         &folder,
         &[
             "--link",
-            "gprs",
+            "umts",
             "--traffic",
             "poll.toml",
             "--weight",
@@ -145,7 +193,11 @@ fn wrong_arguments_name_the_place_and_the_remedy() {
             &["--clients", "5000"],
             &["--clients 5000 is more than 1000"],
         ),
-        (&["--link", "lan", "--loss", "3%"], &["cannot be used with"]),
+        (
+            &["--link", "thread", "--loss", "3%"],
+            &["thread is a mesh, which has no loss", "a link with rates"],
+        ),
+        (&["--loss", "3"], &["loss is \"3\"", "2 %"]),
     ] {
         let all = [&["lab", "compare"], arguments].concat();
         let error = folder.refuses(&all);
