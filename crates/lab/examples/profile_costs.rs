@@ -1,11 +1,11 @@
 //! Costs of the transmission profiles beside default CoAP and the recommendation of `carob lab compare`,
-//! as a page of Markdown; `cargo xtask long profile-costs` keeps it.
+//! as a page of Markdown; `cargo xtask long profile-costs` keeps it. The name of a profile prints its rows alone.
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
 use std::process::ExitCode;
 
 use carob_cc::TransmissionProfile;
-use carob_lab::compare::profiles::judge;
+use carob_lab::compare::profiles::{judge, variants};
 use carob_lab::compare::{CompareError, Configuration, Cost, Link, TRAFFIC, Traffic};
 
 const ABOUT: &str = "\
@@ -18,25 +18,80 @@ Each profile runs on the built-in link of its name, for each traffic, with one d
 recommendation of `carob lab compare`. Costs are beside default CoAP, with 95 % intervals over paired fresh seeds; the last column is the
 cost of the profile beside that of the recommendation. In a profile NSTART is 1.
 
-The profiles are not changed by this table: scenarios with fixed trace hashes use them. Where the last column but one is above 1, the
-recommendation is the better choice on that link.
+Block sizes of profiles follow the second table. Controllers and timers do not: a profile is for all traffic of a link, and scenarios with
+fixed trace hashes use them. Where the last column but one is above 1, the recommendation is the better choice on that link.
 
 | profile | traffic | devices | profile is | cost | recommended | cost | profile beside recommendation | seeds |
 |---|---|---:|---|---:|---|---:|---:|---:|";
 
+const VARIANTS: &str = "
+## Downloads with other block sizes
+
+Each profile with its own controller and with `carob`, and with three block sizes, for one device, for ten, and for one at four times
+the round-trip time: costs beside default CoAP with the largest block. Mesh frames hold blocks of 64 B at most, so `thread` is left out.
+
+| profile | controller | block | 1 device | 10 devices | 1 device, four times the round trip |
+|---|---|---:|---:|---:|---:|";
+
 fn main() -> ExitCode {
     println!("{ABOUT}");
-    for profile in TransmissionProfile::ALL {
+    match tables() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Prints all tables, or the rows of the profile that is named.
+fn tables() -> Result<(), CompareError> {
+    let named = std::env::args().nth(1);
+    let is_wanted = |profile: &TransmissionProfile| {
+        let named = named.as_ref();
+        named.is_none_or(|name| name == profile.name())
+    };
+    let profiles = || TransmissionProfile::ALL.into_iter().filter(is_wanted);
+    for profile in profiles() {
         for (traffic, ..) in TRAFFIC {
             for clients in [1, 10] {
-                if let Err(error) = row(profile, traffic, clients) {
-                    eprintln!("error: {error}");
-                    return ExitCode::from(2);
-                }
+                row(profile, traffic, clients)?;
             }
         }
     }
-    ExitCode::SUCCESS
+    println!("{VARIANTS}");
+    for profile in profiles() {
+        variant_rows(profile)?;
+    }
+    Ok(())
+}
+
+/// Downloads with other block sizes and controllers, a row each.
+fn variant_rows(profile: TransmissionProfile) -> Result<(), CompareError> {
+    if profile == TransmissionProfile::Thread {
+        return Ok(());
+    }
+    let link = Link::built_in(profile.name()).expect("each profile has a link of its name");
+    let of = |clients, times: u64| {
+        let mut traffic = Traffic::named("firmware").expect("it is in the table");
+        traffic.clients = clients;
+        let mut link = link.clone();
+        link.rtt_us *= times;
+        variants(profile, &link, &traffic, &|_| {})
+    };
+    let (one, ten, far) = (of(1, 1)?, of(10, 1)?, of(1, 4)?);
+    for ((one, ten), far) in one.iter().zip(&ten).zip(&far) {
+        let (configuration, cost) = one;
+        println!(
+            "| {profile} | {} | {} B | {} | {} | {} |",
+            configuration.controller,
+            configuration.block,
+            interval(cost),
+            interval(&ten.1),
+            interval(&far.1)
+        );
+    }
+    Ok(())
 }
 
 fn row(profile: TransmissionProfile, name: &str, clients: u32) -> Result<(), CompareError> {

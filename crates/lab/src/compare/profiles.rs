@@ -2,7 +2,7 @@
 
 use carob_cc::TransmissionProfile;
 
-use super::candidates::largest_block;
+use super::candidates::{BLOCKS, largest_block};
 use super::configuration::Configuration;
 use super::judge::Cost;
 use super::link::Link;
@@ -73,6 +73,45 @@ pub fn judge(
         ratio: Cost::of(&ratios),
         seeds,
     })
+}
+
+/// Judges a profile with its own and other block sizes, and with its own controller and `carob`, beside
+/// default CoAP on fresh seeds.
+///
+/// # Errors
+///
+/// A link or a traffic that cannot be simulated.
+pub fn variants(
+    profile: TransmissionProfile,
+    link: &Link,
+    traffic: &Traffic,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Vec<(Configuration, Cost)>, CompareError> {
+    let question = Question::new(link.clone(), traffic.clone());
+    let largest = largest_block(link);
+    let own = Configuration::of_profile(profile, largest);
+    let mut judged = vec![Configuration::default_coap(largest)];
+    for controller in [own.controller, "carob"] {
+        let blocks = BLOCKS.iter().filter(|block| **block <= largest).take(3);
+        judged.extend(blocks.map(|&block| Configuration {
+            controller,
+            block,
+            ..own
+        }));
+    }
+    let with_harm = Question::has_harm(link, traffic);
+    let each = work(link, traffic, largest, with_harm) * judged.len() as u64;
+    let seeds = (EXCHANGES / each.max(1)).clamp(10, 160);
+    let stage = Stage {
+        link,
+        traffic,
+        seeds: SEEDS..SEEDS + seeds,
+        with_harm,
+    };
+    let values = resampled(&make(&stage, &judged, progress)?);
+    let costs = costs_of(&values, &question.weights);
+    let pairs = judged.into_iter().zip(&costs).skip(1);
+    Ok(pairs.map(|(one, costs)| (one, Cost::of(costs))).collect())
 }
 
 #[cfg(test)]
