@@ -18,7 +18,7 @@ const CORPUS_BYTES: usize = 40 << 10;
 /// Bytes of an input; those of files that people write are longer.
 const INPUT_BYTES: usize = 512;
 const FILE_BYTES: usize = 4_096;
-const FILES: [&str; 3] = ["capture", "scenario", "trace"];
+const FILES: [&str; 4] = ["capture", "decrypt", "scenario", "trace"];
 /// An input that takes longer is a fault, in seconds.
 const SLOW: u64 = 20;
 

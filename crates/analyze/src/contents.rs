@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, Read};
 
 use crate::Options;
+use crate::dtls::{Decryptor, is_dtls, is_dtls_1_3};
 use crate::input::log::{self, LogReader};
 use crate::input::packet::{Datagram, Other, datagram};
 use crate::input::{CaptureReader, Damage, Format, Frame, Step};
@@ -19,11 +20,13 @@ const COAPS_PORT: u16 = 5_684;
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) contents: Contents,
+    dtls: Decryptor,
 }
 
 impl Reading {
     pub(crate) fn finish(self, totals: &Totals) -> Contents {
         let mut contents = self.contents;
+        contents.dtls = self.dtls.counts;
         contents.messages = totals.messages;
         contents.span_us = totals.span_us;
         contents.disordered = totals.disordered;
@@ -103,9 +106,36 @@ impl Reading {
             return;
         }
         if is_dtls(found.payload) {
-            contents.dtls_records += 1;
+            let peers = [found.from, found.to];
+            let opened = self.dtls.open(peers, found.payload, &options.secrets);
+            for payload in opened {
+                let message = Datagram {
+                    payload: &payload,
+                    payload_bytes: payload.len() as u32,
+                    is_exported: true,
+                    ..*found
+                };
+                self.message(frame, &message, options, tracker);
+            }
             return;
         }
+        let is_secured = [found.from.port(), found.to.port()].contains(&COAPS_PORT);
+        if is_secured && !found.is_exported && is_dtls_1_3(found.payload) {
+            self.dtls.unsupported();
+            return;
+        }
+        self.message(frame, found, options, tracker);
+    }
+
+    /// Handles a datagram that is not encrypted, or a decrypted one.
+    fn message(
+        &mut self,
+        frame: &Frame<'_>,
+        found: &Datagram<'_>,
+        options: &Options,
+        tracker: &mut Tracker,
+    ) {
+        let contents = &mut self.contents;
         let is_port = is_coap_port(found, options);
         if !is_port && !options.ports.is_empty() {
             contents.others += 1;
@@ -205,9 +235,4 @@ fn is_coap_port(found: &Datagram<'_>, options: &Options) -> bool {
         ports.iter().any(|port| options.ports.contains(port))
             || found.is_exported && options.ports.contains(&COAPS_PORT)
     }
-}
-
-/// Returns true for a record of DTLS 1.0 or 1.2 (RFC 6347 section 4.1).
-fn is_dtls(payload: &[u8]) -> bool {
-    matches!(payload, [20..=26, 0xfe, 0xfd | 0xff, ..])
 }

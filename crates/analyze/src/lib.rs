@@ -31,6 +31,7 @@
 //! - A loss is a CON transmission to which no reply is assigned.
 
 mod contents;
+mod dtls;
 mod fit;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -53,6 +54,7 @@ use contents::Reading;
 use summary::{ObservationReport, POINTS_LISTED, Point, TransferReport};
 use tracker::Tracker;
 
+pub use dtls::{DtlsRecords, DtlsSecrets, KeyLogError};
 pub use fit::{Certainty, Devices, Fitted, FittedLink};
 pub use input::{Damage, Format, detect};
 pub use loss::{Loss, LossBasis, Losses};
@@ -78,6 +80,8 @@ pub struct Options {
     pub peer: Option<String>,
     /// Side of the devices of the link; without it, the side with more addresses.
     pub devices: Option<Devices>,
+    /// Keys of DTLS sessions; records of other sessions are counted.
+    pub secrets: DtlsSecrets,
 }
 
 impl Options {
@@ -99,6 +103,13 @@ impl Options {
     #[must_use]
     pub fn devices(mut self, devices: Devices) -> Self {
         self.devices = Some(devices);
+        self
+    }
+
+    /// Sets the keys of DTLS sessions.
+    #[must_use]
+    pub fn secrets(mut self, secrets: DtlsSecrets) -> Self {
+        self.secrets = secrets;
         self
     }
 }

@@ -30,6 +30,13 @@ pub const SAMPLES_MAX: usize = 8_192;
 /// Distinct UDP ports without CoAP that are counted apart.
 pub const OTHER_PORTS_MAX: usize = 1_024;
 
+/// DTLS sessions whose keys are kept. At it, records of further sessions are counted, and not decrypted.
+pub const DTLS_SESSIONS_MAX: usize = 4_096;
+/// Bytes of the handshake messages of a session. A session with more is not decrypted by a pre-shared key.
+pub const HANDSHAKE_BYTES_MAX: usize = 16 << 10;
+/// Lines of a key log. A longer one is refused.
+pub const KEY_LOG_LINES_MAX: usize = 1_000_000;
+
 /// Time after its last message at which an exchange is concluded: EXCHANGE_LIFETIME of RFC 7252
 /// section 4.8.2, in microseconds.
 pub const EXCHANGE_LIFETIME_US: u64 = 247_000_000;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 
+use crate::dtls::DtlsRecords;
 use crate::fit::FittedLink;
 use crate::input::{Damage, Format};
 use crate::loss::Losses;
@@ -35,9 +36,9 @@ pub struct Contents {
     pub messages: u64,
     /// Time from the first message to the last, in microseconds.
     pub span_us: u64,
-    /// DTLS records, which are not decrypted.
-    pub dtls_records: u64,
-    /// Messages that a program exported decrypted.
+    /// DTLS records: decrypted where keys were given.
+    pub dtls: DtlsRecords,
+    /// Messages that were decrypted, or that a program exported decrypted.
     pub decrypted: u64,
     /// TCP segments, which are not analysed.
     pub tcp_segments: u64,

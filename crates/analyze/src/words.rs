@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::fit::{Certainty, Fitted};
 use crate::place::Place;
 use crate::summary::{Analysis, FlowReport};
 
@@ -74,7 +75,7 @@ impl Analysis {
         let contents = &self.contents;
         let mut parts = Vec::new();
         for (number, noun) in [
-            (contents.dtls_records, "DTLS record"),
+            (contents.dtls.records, "DTLS record"),
             (contents.tcp_segments, "TCP segment"),
             (contents.fragments, "IP fragment"),
             (contents.malformed, "malformed datagram"),
@@ -159,6 +160,7 @@ impl Analysis {
         if contents.messages > 0 {
             self.place_unknowns(&mut unknown);
         }
+        self.rate_unknowns(&mut unknown);
         if self.requests.undecided + self.responses.undecided > 0 {
             unknown.push(format!(
                 "Of {} it is not known whether they were spurious.",
@@ -170,9 +172,27 @@ impl Analysis {
         }
         for (number, text) in [
             (
-                contents.dtls_records,
-                "DTLS records were not decrypted. Capture with --pcap of carob, which writes messages \
-                 decrypted, or export decrypted PDUs with Wireshark",
+                contents.dtls.without_key,
+                "DTLS records were not decrypted: no key of their sessions is known. Give the pre-shared \
+                 keys or a key log, capture with --pcap of carob, which writes messages decrypted, or \
+                 export decrypted PDUs with Wireshark",
+            ),
+            (
+                contents.dtls.without_handshake,
+                "DTLS records were not decrypted: the handshake of their sessions is not in the capture",
+            ),
+            (
+                contents.dtls.unsupported,
+                "DTLS records were not decrypted: their cipher suite or version has no reader",
+            ),
+            (
+                contents.dtls.failed,
+                "DTLS records were not decrypted: the keys do not fit, or the records are cut short or \
+                 damaged",
+            ),
+            (
+                contents.dtls.beyond_limit,
+                "DTLS records are of sessions beyond the limit",
             ),
             (
                 contents.tcp_segments,
@@ -212,6 +232,26 @@ impl Analysis {
             unknown.push(format!("{} more.", count(more, "damaged place")));
         }
         unknown
+    }
+
+    /// Rates that the capture does not show.
+    fn rate_unknowns(&self, unknown: &mut Vec<String>) {
+        let Some(link) = &self.link else {
+            return;
+        };
+        let is_unknown = |fitted: &Fitted| fitted.certainty == Certainty::Unknown;
+        let both = [
+            (is_unknown(&link.down_bps), "towards the devices"),
+            (is_unknown(&link.up_bps), "from the devices"),
+        ];
+        let ways: Vec<&str> = both.iter().filter(|one| one.0).map(|one| one.1).collect();
+        if !ways.is_empty() {
+            unknown.push(format!(
+                "Rate {}: neither sizes that vary nor a queue show transmission times. Capture requests and \
+                 responses of different sizes.",
+                ways.join(" and ")
+            ));
+        }
     }
 
     fn place_unknowns(&self, unknown: &mut Vec<String>) {

@@ -189,6 +189,8 @@ pub use transport::dtls;
 #[cfg(feature = "dtls")]
 pub use transport::dtls::{ClientDtls, PreSharedKey, PskStore, ServerDtls};
 pub use transport::identity::PeerIdentity;
+#[cfg(any(feature = "dtls", feature = "tls"))]
+pub use transport::key_log::{KeyLogTaken, log_keys_to};
 pub use transport::limits::SessionLimits;
 pub use transport::socket::{Group, GroupError};
 pub use transport::tcp::BorrowedSocket;

@@ -389,7 +389,7 @@ fn ports_and_peers_are_chosen() {
     let exchanges = |options: Options| {
         let found = analyze(&file[..], &options).expect("a capture");
         assert_eq!(
-            found.contents.dtls_records,
+            found.contents.dtls.records,
             if options.peer.is_some() { 0 } else { 3 }
         );
         found.requests.exchanges

@@ -13,6 +13,8 @@ mod duplex;
 pub(crate) mod failure;
 pub(crate) mod handshake_work;
 pub(crate) mod identity;
+#[cfg(any(feature = "dtls", feature = "tls"))]
+pub(crate) mod key_log;
 pub(crate) mod limits;
 pub(crate) mod socket;
 mod sources;

@@ -33,6 +33,18 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
     let Some(command) = command else {
         return settle(lab::default());
     };
+    let is_local = matches!(
+        command,
+        Command::Cc { .. }
+            | Command::Analyze(_)
+            | Command::Profiles(_)
+            | Command::Lab { .. }
+            | Command::Completions { .. }
+            | Command::Man { .. }
+    );
+    if !is_local && let Err(failure) = tls::log_keys() {
+        return settle(Err(failure));
+    }
     match command {
         Command::Get(args) => until_interrupted(request::ask(Code::GET, args)),
         Command::Delete(args) => until_interrupted(request::ask(Code::DELETE, args)),

@@ -11,6 +11,28 @@ use zeroize::{Zeroize as _, Zeroizing};
 use crate::args::{PskArgs, TlsArgs};
 use crate::failure::{Failure, Kind};
 
+/// Names the file to which secrets of TLS and DTLS sessions are appended.
+const KEY_LOG: &str = "SSLKEYLOGFILE";
+
+/// Opens the key log that the environment names.
+pub(super) fn log_keys() -> Result<(), Failure> {
+    let Some(path) = std::env::var_os(KEY_LOG).filter(|path| !path.is_empty()) else {
+        return Ok(());
+    };
+    let path = Path::new(&path);
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true).append(true);
+    // The secrets are for their owner alone.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path).map_err(|error| {
+        Failure::file("write", path, &error).hint(format_args!(
+            "{KEY_LOG} in the environment names this file; unset it"
+        ))
+    })?;
+    carob::log_keys_to(file).map_err(|error| Failure::new(Kind::Usage, error))
+}
+
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| Failure::file("read", path, &error))
 }
@@ -66,6 +88,11 @@ fn wrong(path: &Path, error: &PskError) -> Failure {
 /// The keys of a server's clients.
 pub(super) fn keys(path: &Path) -> Result<PskStore, Failure> {
     PskStore::from_text(&text(path)?).map_err(|error| wrong(path, &error))
+}
+
+/// All keys of a file.
+pub(super) fn all_keys(path: &Path) -> Result<Vec<PreSharedKey>, Failure> {
+    PreSharedKey::read_all(&text(path)?).map_err(|error| wrong(path, &error))
 }
 
 /// A client's part over DTLS.

@@ -9,6 +9,7 @@ mod boxplot;
 mod comparison;
 mod dependence;
 mod depth;
+mod distribution;
 mod flows;
 mod frame;
 mod intervals;
@@ -39,6 +40,7 @@ pub use comparison::{
     load_figure, mix_figure, pdr_figure, ratios_figure, timeouts_figure, timers_figure,
 };
 pub use dependence::{DependenceRow, dependence_figure};
+pub use distribution::distribution;
 pub use flows::FlowsGraph;
 pub use intervals::{IntervalRow, interval_figure};
 pub use multiples::{Panel, sequences, timers};

@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 use dimpl::crypto::{CryptoProvider, HmacProvider, rust_crypto};
 use dimpl::{CryptoError, HashAlgorithm};
 
+use crate::transport::key_log;
+
 thread_local! {
     /// The cookie of the handshake that [`expecting`] sets up on this thread.
     static EXPECTED: Cell<Option<Expected>> = const { Cell::new(None) };
@@ -41,6 +43,7 @@ impl HmacProvider for CookieHmac {
         data: &[u8],
         out: &mut [u8],
     ) -> Result<usize, CryptoError> {
+        key_log::see_key_expansion(key, data);
         real().hmac_provider.hmac(hash, key, data, out)
     }
 }

@@ -92,6 +92,11 @@ impl PreSharedKey {
         &self.identity
     }
 
+    /// Returns the key itself.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
     /// Parses a file of keys: one `IDENTITY:KEY` per line, each part as for
     /// [`from_text`](Self::from_text). Empty lines and lines that begin with `#` are ignored.
     ///

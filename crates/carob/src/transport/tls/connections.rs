@@ -17,6 +17,7 @@ use tokio_rustls::TlsConnector;
 
 use super::{ClientTls, Identity, TlsError, provider, roots};
 use crate::transport::duplex::Duplex;
+use crate::transport::key_log::TlsKeyLog;
 
 /// The protocol's name in ALPN (RFC 8323 8.2).
 pub(crate) const ALPN: &[u8] = b"coap";
@@ -90,6 +91,7 @@ impl ClientTls {
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = alpn.into_iter().map(<[u8]>::to_vec).collect();
+        config.key_log = Arc::new(TlsKeyLog);
         Ok(Arc::new(config))
     }
 }
@@ -174,6 +176,7 @@ impl ServerTls {
         };
         let mut config = builder.with_cert_resolver(self.identity.resolver()?);
         config.alpn_protocols = alpn.into_iter().map(<[u8]>::to_vec).collect();
+        config.key_log = Arc::new(TlsKeyLog);
         Ok(Arc::new(config))
     }
 }

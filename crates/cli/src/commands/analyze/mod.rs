@@ -7,11 +7,12 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use carob_analyze::{Analysis, AnalyzeError, Analyzer, Devices, Format, Options};
-use carob_lab::compare::Link;
+use carob_analyze::{Analysis, AnalyzeError, Analyzer, Devices, DtlsSecrets, Format, Options};
+use carob_lab::compare::WrittenLink;
 use clap::ValueEnum;
 
 use crate::commands::lab::output;
+use crate::commands::tls;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
 
@@ -34,6 +35,16 @@ pub(crate) struct AnalyzeArgs {
     /// Side of the devices behind the link [default: the one with more hosts]
     #[arg(long, value_name = "SIDE")]
     pub(crate) devices: Option<DeviceSide>,
+    /// Decrypt DTLS sessions with the pre-shared keys of this file, IDENTITY:KEY a line
+    ///
+    /// The handshake must be in the capture. A key that begins with 0x is hexadecimal.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) psk_file: Option<PathBuf>,
+    /// Decrypt DTLS sessions with a key log, as SSLKEYLOGFILE names one
+    ///
+    /// Lines begin with CLIENT_RANDOM. The handshake must be in the capture.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keylog: Option<PathBuf>,
     /// Write the fitted link for `carob lab compare --link`
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) link_file: Option<PathBuf>,
@@ -57,6 +68,8 @@ pub(crate) enum DeviceSide {
     Servers,
 }
 
+/// Bytes of the longest key log.
+const KEY_LOG_BYTES_MAX: u64 = 256 << 20;
 /// Exit code without a CoAP message.
 const NOTHING_FOUND: u8 = 1;
 
@@ -68,6 +81,7 @@ pub(super) fn run(args: &AnalyzeArgs) -> Result<Outcome, Failure> {
         DeviceSide::Clients => Devices::Clients,
         DeviceSide::Servers => Devices::Servers,
     });
+    options.secrets = secrets(args)?;
     let mut analyzer = Analyzer::new(options);
     for path in &args.files {
         read(&mut analyzer, path)?;
@@ -93,6 +107,32 @@ pub(super) fn run(args: &AnalyzeArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::Told(NOTHING_FOUND));
     }
     Ok(Outcome::Done)
+}
+
+/// The keys of DTLS sessions.
+fn secrets(args: &AnalyzeArgs) -> Result<DtlsSecrets, Failure> {
+    let mut secrets = DtlsSecrets::default();
+    if let Some(path) = &args.psk_file {
+        for key in tls::all_keys(path)? {
+            secrets = secrets.pre_shared_key(key.identity(), key.key());
+        }
+    }
+    if let Some(path) = &args.keylog {
+        let failed = |error: &std::io::Error| Failure::file("read", path, error);
+        let length = std::fs::metadata(path).map_err(|e| failed(&e))?.len();
+        if length > KEY_LOG_BYTES_MAX {
+            let problem = format_args!("{}: a key log is at most 256 MiB", path.display());
+            return Err(Failure::new(Kind::File, problem)
+                .hint("keep the lines of the sessions that were captured"));
+        }
+        let text = std::fs::read_to_string(path).map_err(|e| failed(&e))?;
+        secrets = secrets.key_log(&text).map_err(|error| {
+            Failure::new(Kind::File, format_args!("{}: {error}", path.display())).hint(
+                "carob, browsers and libraries write such lines to the file SSLKEYLOGFILE names",
+            )
+        })?;
+    }
+    Ok(secrets)
 }
 
 fn read(analyzer: &mut Analyzer, path: &Path) -> Result<(), Failure> {
@@ -123,6 +163,9 @@ fn words(args: &AnalyzeArgs) -> String {
     words.extend(args.port.iter().map(|port| format!("--port {port}")));
     let peer = args.peer.iter();
     words.extend(peer.map(|peer| format!("--peer {}", output::quoted(peer))));
+    for (option, path) in [("--psk-file", &args.psk_file), ("--keylog", &args.keylog)] {
+        words.extend(path.iter().map(|path| format!("{option} {}", quoted(path))));
+    }
     words.join(" ")
 }
 
@@ -146,7 +189,7 @@ fn no_link(name: &str) -> Failure {
 }
 
 /// Returns the link fitted to a capture, if the file of that name is one.
-pub(super) fn link_of_capture(name: &str) -> Result<Option<Link>, Failure> {
+pub(super) fn link_of_capture(name: &str) -> Result<Option<WrittenLink>, Failure> {
     let path = Path::new(name);
     let Ok(mut file) = File::open(path) else {
         return Ok(None);
@@ -164,7 +207,7 @@ pub(super) fn link_of_capture(name: &str) -> Result<Option<Link>, Failure> {
     let mut analyzer = Analyzer::new(Options::default());
     read(&mut analyzer, path)?;
     let fitted = analyzer.finish().link.ok_or_else(|| no_link(name))?;
-    let link = Link::from_file(name, &fitted.to_toml(name));
+    let link = WrittenLink::from_file(name, &fitted.to_toml(name));
     link.map(Some)
         .map_err(|error| Failure::new(Kind::File, &error).hint(&error.remedy))
 }

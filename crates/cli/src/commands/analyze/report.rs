@@ -1,7 +1,9 @@
 //! The analysis as a page with figures.
 
 use carob_analyze::Analysis;
-use carob_lab::report::{FigureBlock, Panel, Point, Report, Section, TimerTrace, timers};
+use carob_lab::report::{
+    FigureBlock, Panel, Point, Report, Section, TimerTrace, distribution, timers,
+};
 
 use super::print::{controller_table, link_table};
 
@@ -26,6 +28,14 @@ pub(super) fn page(analysis: &Analysis, name: &str, command: &str) -> Report {
             ..Section::default()
         },
     ];
+    let figures: Vec<FigureBlock> = round_trips(analysis).into_iter().collect();
+    if !figures.is_empty() {
+        sections.push(Section {
+            heading: "Distribution of round trips".to_owned(),
+            figures,
+            ..Section::default()
+        });
+    }
     if analysis.points.iter().any(|point| point.timeouts.is_some()) {
         sections.push(Section {
             heading: "Round trips and timeouts".to_owned(),
@@ -41,7 +51,10 @@ pub(super) fn page(analysis: &Analysis, name: &str, command: &str) -> Report {
             ..Section::default()
         });
     }
-    sections.retain(|section| !section.text.is_empty() || !section.tables.is_empty());
+    sections.retain(|section| {
+        let is_empty = section.text.is_empty() && section.tables.is_empty();
+        !is_empty || !section.figures.is_empty()
+    });
     Report {
         title: format!("Analysis of {name}"),
         lead,
@@ -60,6 +73,23 @@ pub(super) fn page(analysis: &Analysis, name: &str, command: &str) -> Report {
         command: command.to_owned(),
         sections,
     }
+}
+
+/// The distribution of round trips.
+fn round_trips(analysis: &Analysis) -> Option<FigureBlock> {
+    let values: Vec<f64> = (analysis.points.iter())
+        .map(|point| point.round_trip_us as f64 / 1e6)
+        .collect();
+    let title = "Distribution of round trips";
+    Some(FigureBlock {
+        svg: distribution(&values, title, "Round trip, s", "s")?,
+        title: title.to_owned(),
+        caption: format!(
+            "Share of {} round trips at or below each time, with the median and the 90th and 95th \
+             percentiles. Of more than the limit, a uniform sample.",
+            values.len()
+        ),
+    })
 }
 
 /// Round trips over time, and the first timeouts of some controllers.

@@ -241,6 +241,7 @@ TRANSPORTS = {
 def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
+    parser.add_argument("--bind", default="127.0.0.1")
     parser.add_argument("--scheme", choices=TRANSPORTS, default="coap")
     parser.add_argument("--cert")
     parser.add_argument("--key")
@@ -284,7 +285,7 @@ async def main(arguments):
     transports, distance = TRANSPORTS[arguments.scheme]
     reverse.context = await aiocoap.Context.create_server_context(
         site,
-        bind=("127.0.0.1", arguments.port - distance),
+        bind=(arguments.bind, arguments.port - distance),
         transports=transports,
         _ssl_context=security(arguments),
     )

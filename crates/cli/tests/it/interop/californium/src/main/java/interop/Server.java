@@ -64,12 +64,14 @@ final class Server {
     Path key = null;
     Dtls dtls = new Dtls();
     boolean bench = false;
+    InetAddress bind = InetAddress.getLoopbackAddress();
     for (int i = 1; i < arguments.length; i++) {
       boolean taken = i + 1 < arguments.length && dtls.take(arguments[i], arguments[i + 1]);
       switch (arguments[i]) {
         case "--scheme" -> scheme = arguments[++i];
         case "--cert" -> certificate = Path.of(arguments[++i]);
         case "--key" -> key = Path.of(arguments[++i]);
+        case "--bind" -> bind = InetAddress.getByName(arguments[++i]);
         case "--bench" -> bench = arguments[++i].equals("yes");
         default -> {
           if (!taken) {
@@ -83,7 +85,7 @@ final class Server {
     CoapServer server = new CoapServer(configuration);
     CoapEndpoint.Builder endpoint = new CoapEndpoint.Builder();
     endpoint.setConfiguration(configuration);
-    InetSocketAddress address = new InetSocketAddress(InetAddress.getLoopbackAddress(), port);
+    InetSocketAddress address = new InetSocketAddress(bind, port);
     switch (scheme) {
       case "coap+tcp" -> endpoint.setConnector(new TcpServerConnector(address, configuration));
       case "coaps+tcp" -> {

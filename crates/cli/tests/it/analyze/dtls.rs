@@ -1,0 +1,169 @@
+//! Captures of DTLS sessions of real programs, decrypted with pre-shared keys and key logs.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use carob_analyze::{Analysis, DtlsSecrets, Options, analyze};
+
+use super::relay::{Relay, Shape};
+use crate::commands::harness::{Scratch, Server, carob, carob_with};
+
+const BLOCKS: u64 = 40;
+
+fn shape(loss_ppm: u32) -> Shape {
+    Shape {
+        delay: Duration::from_millis(10),
+        jitter: Duration::from_millis(2),
+        rates: [0, 0],
+        losses: [loss_ppm; 2],
+        slow: (0, Duration::ZERO),
+    }
+}
+
+/// Where a server takes DTLS.
+fn secured(server: &Server) -> SocketAddr {
+    let uri = server.over("coaps", "");
+    let port = uri.trim_end_matches('/').rsplit(':').next();
+    let port = port.and_then(|port| port.parse().ok()).expect("a port");
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+fn of(file: &[u8], secrets: DtlsSecrets) -> Analysis {
+    analyze(file, &Options::default().secrets(secrets)).expect("a capture")
+}
+
+/// A server of a file in [`BLOCKS`] blocks of 64 B, with a key and a certificate; and its CA.
+fn serving(scratch: &Scratch) -> (Server, String, String) {
+    let folder = scratch.text("served");
+    fs::create_dir_all(&folder).expect("a folder");
+    let body = vec![b'x'; BLOCKS as usize * 64];
+    fs::write(format!("{folder}/body.bin"), body).expect("a file");
+    let keys = scratch.with("keys.txt", "device:secret-1\nother:0x0102\n");
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a key");
+    let cert = scratch.with("cert.pem", made.cert.pem());
+    let key = scratch.with("key.pem", made.signing_key.serialize_pem());
+    let server = Server::with(&[
+        "--dir",
+        &folder,
+        "--dtls",
+        "127.0.0.1:0",
+        "--psk-file",
+        &keys,
+        "--cert",
+        &cert,
+        "--key",
+        &key,
+    ]);
+    (server, keys, cert)
+}
+
+fn keys() -> DtlsSecrets {
+    DtlsSecrets::default()
+        .pre_shared_key("other", [1, 2])
+        .pre_shared_key("device", "secret-1")
+}
+
+/// Checks that all exchanges of a download were decrypted.
+fn check(found: &Analysis) {
+    let dtls = found.contents.dtls;
+    assert_eq!(dtls.encrypted(), 0, "{dtls:?}");
+    assert_eq!(dtls.decrypted, found.contents.messages, "{dtls:?}");
+    assert!(found.requests.exchanges >= BLOCKS, "{:?}", found.requests);
+    assert_eq!(found.requests.answered, found.requests.exchanges);
+    let times = found.requests.round_trip.expect("at the client");
+    assert!((20_000..40_000).contains(&times.p50_us), "{times:?}");
+    assert_eq!(found.transfers.complete, 1);
+}
+
+#[test]
+fn pre_shared_key_decrypts_our_own_session_with_losses() {
+    let scratch = Scratch::new();
+    let (server, file, _) = serving(&scratch);
+    let relay = Relay::start(secured(&server), shape(40_000), 4);
+    let uri = format!("coaps://{}/body.bin", relay.address);
+    let body = scratch.text("body.bin");
+    let arguments = ["get", &uri, "-o", &body, "--psk-file", &file];
+    let more = ["--psk-identity", "device", "--block-size", "64"];
+    let timers = ["--ack-timeout", "200ms", "--max-retransmit", "8"];
+    let ran = carob(&[&arguments[..], &more, &timers].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let capture = relay.capture(true);
+    let found = of(&capture, keys());
+    check(&found);
+    assert!(found.requests.retransmissions > 0);
+    // Without keys, with a wrong one, and without the handshake.
+    let none = of(&capture, DtlsSecrets::default());
+    assert_eq!(none.requests.exchanges, 0);
+    assert_eq!(
+        none.contents.dtls.without_key,
+        none.contents.dtls.encrypted()
+    );
+    assert!(none.unknowns()[0].contains("no key of their sessions"));
+    let wrong = of(
+        &capture,
+        DtlsSecrets::default().pre_shared_key("device", "x"),
+    );
+    let dtls = wrong.contents.dtls;
+    assert!(dtls.failed > BLOCKS && dtls.decrypted == 0, "{dtls:?}");
+    let stranger = DtlsSecrets::default().pre_shared_key("stranger", "x");
+    let dtls = of(&capture, stranger).contents.dtls;
+    assert!(dtls.without_key > BLOCKS && dtls.decrypted == 0, "{dtls:?}");
+    // The command.
+    let capture = scratch.with("capture.pcapng", capture);
+    let ran = carob(&["analyze", &capture, "--psk-file", &file, "--json"]);
+    let found: serde_json::Value = serde_json::from_str(ran.quiet()).expect("an object");
+    assert_eq!(found["contents"]["dtls"]["failed"], 0);
+    assert!(found["requests"]["answered"].as_u64() >= Some(BLOCKS));
+}
+
+#[test]
+fn key_log_decrypts_a_session_with_certificates() {
+    let scratch = Scratch::new();
+    let (server, _, ca) = serving(&scratch);
+    let relay = Relay::start(secured(&server), shape(0), 1);
+    let uri = format!("coaps://localhost:{}/body.bin", relay.address.port());
+    let (body, log) = (scratch.text("body.bin"), scratch.text("keys.log"));
+    let arguments = ["get", &uri, "-o", &body, "--ca", &ca, "--block-size", "64"];
+    let ran = carob_with(&arguments, &[("SSLKEYLOGFILE", &log)]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let text = fs::read_to_string(&log).expect("a key log");
+    let secrets = DtlsSecrets::default().key_log(&text).expect("a key log");
+    let capture = relay.capture(true);
+    check(&of(&capture, secrets));
+    let dtls = of(&capture, keys()).contents.dtls;
+    assert!(dtls.without_key > BLOCKS && dtls.decrypted == 0, "{dtls:?}");
+    let capture = scratch.with("capture.pcapng", capture);
+    let ran = carob(&["analyze", &capture, "--keylog", &log]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let empty = scratch.with("empty.log", "# nothing\n");
+    let ran = carob(&["analyze", &capture, "--keylog", &empty]);
+    assert!(
+        ran.stderr.contains("no line begins with CLIENT_RANDOM"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn slow_pre_shared_key_decrypts_sessions_of_libcoap() {
+    let scratch = Scratch::new();
+    let (server, ..) = serving(&scratch);
+    for library in ["openssl", "gnutls"] {
+        let relay = Relay::start(secured(&server), shape(0), 1);
+        let program = format!("coap-client-{library}");
+        let client = Command::new(&program)
+            .args(["-u", "device", "-k", "secret-1", "-b", "64", "-B", "60"])
+            .args(["-o", &scratch.text("body.bin")])
+            .arg(format!("coaps://{}/body.bin", relay.address))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        let Ok(status) = client else {
+            eprintln!("skipped: {program} is not installed: `cargo xtask peers`");
+            continue;
+        };
+        assert!(status.success(), "{program}: {status}");
+        check(&of(&relay.capture(true), keys()));
+    }
+}

@@ -1,0 +1,89 @@
+//! Empirical distribution of values: the share at or below each.
+
+use std::fmt::Write as _;
+
+use super::frame::{Frame, WIDTH, left_margin};
+use super::scale::{Mapping, Scale};
+use super::svg::{Svg, short};
+
+/// Steps of the line; larger samples are drawn by their quantiles.
+const STEPS_MAX: usize = 400;
+/// Shares that are marked, with their names.
+const MARKED: [(f64, &str); 3] = [(0.5, "median"), (0.9, "p90"), (0.95, "p95")];
+/// Height of the drawing area, and the room above and below it.
+const AREA: f64 = 260.0;
+const AROUND: (f64, f64) = (16.0, 52.0);
+
+/// The distribution of positive values on a logarithmic axis; nothing without values. `unit` is that of the
+/// values, in tooltips.
+pub fn distribution(values: &[f64], label: &str, axis: &str, unit: &str) -> Option<String> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|v| *v > 0.0).collect();
+    sorted.sort_by(f64::total_cmp);
+    let (low, high) = (*sorted.first()?, *sorted.last()?);
+    let ends = (AROUND.0 + AREA, AROUND.0);
+    let y = Scale::new(Mapping::Linear, (0.0, 1.0), 5, ends);
+    let frame = Frame {
+        left: left_margin(&y),
+        right: WIDTH - 24.0,
+        top: AROUND.0,
+        bottom: AROUND.0 + AREA,
+    };
+    let x = Scale::new(
+        Mapping::Logarithmic,
+        (low, high),
+        8,
+        (frame.left, frame.right),
+    );
+    let mut svg = Svg::default();
+    frame.y_axis(&mut svg, &y, "Share at or below");
+    frame.x_axis(&mut svg, &x, axis);
+    let mut data = format!("M{} {}", short(x.at(low)), short(y.at(0.0)));
+    for (value, share) in steps(&sorted) {
+        // A String takes every write.
+        let _ = write!(data, "H{}V{}", short(x.at(value)), short(y.at(share)));
+    }
+    svg.path("rto", &data);
+    for (share, name) in MARKED {
+        let value = quantile(&sorted, share);
+        let title = format!("{name}: {value:.4} {unit}");
+        let at = (x.at(value), y.at(share));
+        svg.with_title(&title, |svg| svg.circle("dot c0", at, 4.0));
+    }
+    Some(svg.finish(WIDTH, frame.bottom + AROUND.1, label))
+}
+
+/// The value at or below which a share of sorted values lies.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}
+
+/// Values, and the share at or below each.
+fn steps(sorted: &[f64]) -> Vec<(f64, f64)> {
+    let count = sorted.len().min(STEPS_MAX);
+    let step = |k: usize| {
+        let share = (k + 1) as f64 / count as f64;
+        (quantile(sorted, share), share)
+    };
+    (0..count).map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_ends_at_the_largest_value_and_marks_percentiles() {
+        let values: Vec<f64> = (1..=1_000).map(|k| f64::from(k) / 1e3).collect();
+        let all = steps(&values);
+        assert_eq!((all.len(), all[STEPS_MAX - 1]), (STEPS_MAX, (1.0, 1.0)));
+        assert_eq!(steps(&[0.5, 2.0]), [(0.5, 0.5), (2.0, 1.0)]);
+        let svg = distribution(&values, "Round trips", "Round trip, s", "s").expect("values");
+        assert!(
+            svg.contains("p95: 0.9500 s") && !svg.contains("NaN"),
+            "{svg}"
+        );
+        assert_eq!(distribution(&[0.0], "", "", ""), None);
+        assert!(distribution(&[0.2], "", "", "s").is_some());
+    }
+}
