@@ -71,7 +71,7 @@ fn main() {
     let spec = DirectionSpec {
         loss: profile("high")
             .expect("a profile")
-            .per_time(Duration::from_millis(100)),
+            .per_time(Duration::from_millis(100), false),
         ..DirectionSpec::new(30_000, 2_500)
     };
     measure("link offer, high loss by time", || {

@@ -376,6 +376,14 @@ pub const METRICS: &[Metric] = &[
     metric("mac_queue_drops", "Of those, for lack of a buffer."),
     metric("mac_no_ack_drops", "Of those, never acknowledged."),
     metric(
+        "mac_no_ack_ratio",
+        "Frames never acknowledged over frames passed to the MACs, per run of a wireless network.",
+    ),
+    metric(
+        "mac_transmissions_per_frame",
+        "Transmissions of frames over frames passed to the MACs, per run of a wireless network.",
+    ),
+    metric(
         "mac_channel_drops",
         "Of those, never sent for a busy channel.",
     ),
@@ -418,6 +426,22 @@ pub const METRICS: &[Metric] = &[
     metric(
         "orphan_s",
         "The longest time that any node was without a parent, per run of a wireless network.",
+    ),
+    metric(
+        "orphan_ratio",
+        "Share of the nodes' time without a parent, per run of a wireless network.",
+    ),
+    metric(
+        "stopped",
+        "Clients that stopped for good (`traffic.stop`), per run of a wireless network.",
+    ),
+    metric(
+        "round_trip_per_hop_s",
+        "Slope over hops of the nodes' mean round trips without retransmission, per run of a wireless network.",
+    ),
+    metric(
+        "round_trip_base_s",
+        "Value of that line at no hops, per run of a wireless network.",
     ),
     metric(
         "orphaned",

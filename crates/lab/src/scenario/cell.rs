@@ -312,7 +312,8 @@ impl Cell {
         }
         let (loss, path) = if self.text("link.error_clock")? == "time" {
             let path = "link.error_burst_time";
-            (profile.per_time(self.time(path)?), path)
+            let shared = self.text("link.error_states")? == "shared";
+            (profile.per_time(self.time(path)?, shared), path)
         } else {
             let path = "link.error_burst_packets";
             let Value::Number(packets) = self.value_of(path)? else {

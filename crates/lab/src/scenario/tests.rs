@@ -165,10 +165,10 @@ fn every_open_point_of_the_thesis_is_a_key() {
         "long-1c-high-2500",
         0,
     );
-    let LossSpec::PerTime { burst, .. } = timed.link.up.loss else {
+    let LossSpec::PerTime { burst, shared, .. } = timed.link.up.loss else {
         panic!()
     };
-    assert_eq!(burst, Duration::from_millis(200));
+    assert_eq!((burst, shared), (Duration::from_millis(200), false));
 
     let uplink = long(&["link.up.buffer=5 kB"], "long-1c-none-2500", 0).link;
     assert_eq!(

@@ -4,9 +4,9 @@ use carob_cc::time::{Duration, Instant};
 use carob_sim::engine::{self, RunError};
 use carob_sim::mesh::record::{MeshRecord, NodeRecord};
 use carob_sim::mesh::spec::{
-    BurstKind, Bursts, CcaRange, Constant, Csma, DelayBins, Delivery, Gaps, LowpanSpec, MacSpec,
-    MeshSpec, NoRoute, NodeSpec, Period, Position, RadioSpec, Routing, RplMode, RplSpec, Shape,
-    Sink, TopologySpec, Traffic,
+    BurstKind, Bursts, CcaRange, ClientStops, Constant, Csma, DelayBins, Delivery, Gaps,
+    LowpanSpec, MacSpec, MeshSpec, NoRoute, NodeSpec, Period, Position, RadioSpec, Routing,
+    RplMode, RplSpec, Shape, Sink, TopologySpec, Traffic,
 };
 use carob_sim::mesh::{self, ConfigError};
 use carob_sim::random::Probability;
@@ -41,6 +41,7 @@ fn grid(load: u32) -> MeshSpec {
             message_bytes: 40,
             token_bytes: 2,
             delay_bins: DelayBins::Generation,
+            stops: None,
         },
         warm_up: seconds(60),
         duration: seconds(120),
@@ -281,6 +282,47 @@ fn drawn_gaps_have_the_period_as_their_mean() {
     }
     // Deviations of a node's 45 messages are 0.29, 0.58 and 1 times the root of 45.
     assert!(fixed.1 < half.1 && half.1 < uniform.1 && uniform.1 < exponential.1);
+}
+
+#[test]
+fn clients_that_stop_for_good_go_on_relaying() {
+    let counts = |probability: u32, within: Duration| {
+        let mut mesh = chain(4, 4_000);
+        mesh.duration = seconds(300);
+        mesh.traffic.stops = Some(ClientStops {
+            probability: Probability::ppm(probability),
+            within,
+        });
+        let record = checked(&spec(mesh));
+        let stopped = record.nodes.iter().filter(|node| node.stopped_at.is_some());
+        let stopped = stopped.count();
+        (stopped, sum(&record, |node| node.generated), record)
+    };
+    let (none, all, _) = counts(0, seconds(300));
+    assert_eq!(none, 0);
+    // Responses are never so close.
+    assert_eq!(counts(1_000_000, Duration::from_micros(1)).1, all);
+    let (some, fewer, record) = counts(20_000, seconds(300));
+    assert!(some > 0 && fewer < all, "{some} {fewer} {all}");
+    let stopped = record.nodes.iter().filter_map(|node| node.stopped_at);
+    assert!(stopped.max() < Some(seconds(300)));
+    // Every node stops at its second response; the first two take a few periods.
+    let (every, few, _) = counts(1_000_000, seconds(300));
+    assert!(every >= 2 && few * 5 < all, "{every} {few} {all}");
+}
+
+#[test]
+fn round_trips_grow_by_hop() {
+    let record = checked(&spec(chain(5, 100)));
+    let mean = |node: &NodeRecord| {
+        assert!(node.round_trips > 0);
+        node.round_trip_sum.as_micros() / u64::from(node.round_trips)
+    };
+    let clients = record.nodes.iter().filter(|node| node.generated > 0);
+    let means: Vec<u64> = clients.map(mean).collect();
+    assert!(means.len() >= 3, "{means:?}");
+    let sorted = means.windows(2).all(|two| two[0] > two[1]);
+    assert!(sorted, "nearer to the sink, shorter: {means:?}");
 }
 
 #[test]

@@ -172,6 +172,13 @@ fn layers(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
     for (name, of) in sums {
         add(name, sum(record, of));
     }
+    let offered = sum(record, |n| n.mac.offered);
+    if offered > 0.0 {
+        let given_up = sum(record, |n| n.mac.no_ack_drops);
+        add("mac_no_ack_ratio", given_up / offered);
+        let transmissions = sum(record, |n| n.mac.transmissions);
+        add("mac_transmissions_per_frame", transmissions / offered);
+    }
     let near = |node: &&NodeRecord| node.hops.is_some_and(|hops| (1..=NEAR).contains(&hops));
     let far = |node: &&NodeRecord| node.hops.is_some_and(|hops| hops > NEAR);
     let near: Vec<&NodeRecord> = record.nodes.iter().filter(near).collect();
@@ -198,6 +205,14 @@ fn nodes(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
     let others = || record.nodes.iter().filter(|node| !is_root(node));
     let longest = others().map(|node| node.orphan_longest).max();
     add("orphan_s", seconds(longest.unwrap_or_default()));
+    let all = seconds(record.duration) * others().count() as f64;
+    if all > 0.0 {
+        let orphans: f64 = others().map(|node| seconds(node.orphan)).sum();
+        add("orphan_ratio", orphans / all);
+    }
+    let stopped = others().filter(|node| node.stopped_at.is_some());
+    add("stopped", stopped.count() as f64);
+    round_trips(record, add);
     let orphaned = others().filter(|node| node.parent.is_none());
     add("orphaned", orphaned.count() as f64);
     for node in others() {
@@ -209,6 +224,27 @@ fn nodes(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
             add("rank", f64::from(node.rank));
             add("etx", f64::from(node.etx) / 100.0);
         }
+    }
+}
+
+/// Round trips without retransmission as a line over hops: its slope, and its value at no hops.
+fn round_trips(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
+    let some = record.nodes.iter().filter(|node| node.round_trips > 0);
+    let point = |node: &NodeRecord| {
+        let mean = seconds(node.round_trip_sum) / f64::from(node.round_trips);
+        Some((f64::from(node.hops?), mean))
+    };
+    let points: Vec<(f64, f64)> = some.filter_map(point).collect();
+    let count = points.len() as f64;
+    let (hops, times) = points
+        .iter()
+        .fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
+    let (hops, times) = (hops / count, times / count);
+    let spread: f64 = points.iter().map(|(h, _)| (h - hops).powi(2)).sum();
+    if spread > 0.0 {
+        let both: f64 = points.iter().map(|(h, t)| (h - hops) * (t - times)).sum();
+        add("round_trip_per_hop_s", both / spread);
+        add("round_trip_base_s", times - hops * both / spread);
     }
 }
 

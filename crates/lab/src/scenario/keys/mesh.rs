@@ -151,6 +151,12 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "How long a transmission goes unnoticed by others' assessments.",
     ),
     key(
+        "radio.cca_window",
+        Kind::Time,
+        Some("0 us"),
+        "How long others' assessments still notice a transmission after its end; 128 us in IEEE 802.15.4, whose assessments take so long.",
+    ),
+    key(
         "radio.turnaround",
         Kind::Time,
         Some("224 us"),
@@ -197,6 +203,12 @@ pub(super) const MESH_KEYS: &[Key] = &[
         Kind::Percent,
         Some("50 %"),
         "Clear channel assessments there that find it busy.",
+    ),
+    key(
+        "radio.noise_runs",
+        Kind::Percent,
+        Some("100 %"),
+        "Share of runs with noise; the others have none.",
     ),
     key(
         "mac.csma",
@@ -540,6 +552,18 @@ pub(super) const MESH_KEYS: &[Key] = &[
         Kind::Percent,
         Some("100 %"),
         "Greatest deviation of `uniform` gaps from the period: with 100 % they are drawn from 0 to twice the period.",
+    ),
+    key(
+        "traffic.stop",
+        Kind::Percent,
+        Some("0 %"),
+        "Probability that a client stops for good at a response that follows its last one within `traffic.stop_within`; it goes on relaying. An artefact of one testbed.",
+    ),
+    key(
+        "traffic.stop_within",
+        Kind::Time,
+        Some("150 ms"),
+        "Time between two responses of a client, below which `traffic.stop` applies.",
     ),
     key(
         "traffic.delay_bins",

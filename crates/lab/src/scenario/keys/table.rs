@@ -543,6 +543,12 @@ const GENERAL: &[Key] = &[
         "Mean length of the error state, with the time clock.",
     ),
     key(
+        "link.error_states",
+        Kind::Word(&["own", "shared"]),
+        Some("own"),
+        "With the time clock: whether each direction has a chain of its own, or both have one and so their error states together.",
+    ),
+    key(
         "link.error_fraction",
         Kind::Percent,
         None,

@@ -40,6 +40,7 @@ pub(super) fn radio(cell: &Cell) -> Result<RadioSpec, ScenarioError> {
         },
         sfd_sense: cell.is_on("radio.sfd_sense")?,
         cca_delay: cell.time("radio.cca_delay")?,
+        cca_window: cell.time("radio.cca_window")?,
         turnaround: cell.time("radio.turnaround")?,
         ack_turnaround: cell.time("radio.ack_turnaround")?,
         delivery: delivery(cell)?,
@@ -82,10 +83,11 @@ fn noise(cell: &Cell) -> Result<Option<Interference>, ScenarioError> {
         off: off?,
         loss: share(cell, "radio.noise_loss")?,
         busy: share(cell, "radio.noise_busy")?,
+        runs: share(cell, "radio.noise_runs")?,
     }))
 }
 
-fn share(cell: &Cell, path: &str) -> Result<Probability, ScenarioError> {
+pub(super) fn share(cell: &Cell, path: &str) -> Result<Probability, ScenarioError> {
     match cell.value_of(path)? {
         Value::Percent(ppm) => Ok(Probability::ppm(*ppm)),
         _ => Err(cell.wrong_kind(path)),

@@ -13,9 +13,10 @@ use carob_cc::time::Duration;
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
 use carob_sim::mesh::ConfigError;
 use carob_sim::mesh::spec::{
-    BurstKind, Bursts, Constant, DelayBins, Delivery, Gaps, MeshSpec, NodeSpec, Period, Routing,
-    Sink, Traffic,
+    BurstKind, Bursts, ClientStops, Constant, DelayBins, Delivery, Gaps, MeshSpec, NodeSpec,
+    Period, Routing, Sink, Traffic,
 };
+use carob_sim::random::Probability;
 use carob_sim::spec::RunSpec;
 
 use super::cell::Cell;
@@ -172,7 +173,17 @@ fn traffic(cell: &Cell) -> Result<Traffic, ScenarioError> {
             "reception" => DelayBins::Reception,
             _ => DelayBins::Generation,
         },
+        stops: stops(cell)?,
     })
+}
+
+/// Clients that stop for good.
+fn stops(cell: &Cell) -> Result<Option<ClientStops>, ScenarioError> {
+    let probability = layers::share(cell, "traffic.stop")?;
+    Ok((probability != Probability::ppm(0)).then_some(ClientStops {
+        probability,
+        within: cell.time("traffic.stop_within")?,
+    }))
 }
 
 /// The distribution of the time between messages.

@@ -370,3 +370,29 @@ fn the_root_may_be_deaf_for_a_time() {
     let deaf = mesh(&["root_deaf=9 ms"]).topology.root_deaf;
     assert_eq!(deaf, Duration::from_millis(9));
 }
+
+#[test]
+fn clients_stop_and_runs_are_without_noise_only_if_told() {
+    let plain = mesh(&["noise=on"]);
+    assert_eq!(plain.traffic.stops, None);
+    let noise = plain.radio.interference.expect("noise");
+    assert_eq!(noise.runs, Probability::ppm(1_000_000));
+    assert!(plain.radio.cca_window.is_zero());
+
+    let set = [
+        "noise=on",
+        "noise_runs=50 %",
+        "stop=0.15 %",
+        "stop_within=100 ms",
+        "cca_window=128 us",
+    ];
+    let other = mesh(&set);
+    let stops = other.traffic.stops.expect("clients that stop");
+    assert_eq!(
+        (stops.probability, stops.within),
+        (Probability::ppm(1_500), Duration::from_millis(100))
+    );
+    let noise = other.radio.interference.expect("noise");
+    assert_eq!(noise.runs, Probability::ppm(500_000));
+    assert_eq!(other.radio.cca_window, Duration::from_micros(128));
+}

@@ -267,10 +267,16 @@ impl MeshTraffic {
         let Some(spurious) = application.closed(id) else {
             return;
         };
+        let stops = engine.network.mesh.traffic.stops.filter(|_| is_answered);
+        let has_stopped = stops.is_some_and(|stops| application.stops(engine.now, stops));
         let next = application.next(nstart);
         let record = engine.network.counts.node(node);
         record.spurious += spurious;
         record.answered += u64::from(is_answered);
+        if has_stopped {
+            let begin = Instant::ZERO + engine.network.mesh.warm_up;
+            record.stopped_at = Some(engine.now.since(begin));
+        }
         if let Some(message) = next {
             self.send_request(engine, node, message);
         }
@@ -385,7 +391,8 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
                 engine.set_timer(GROUP, begin + first, Timer::of(BURST, node.into()));
             }
             let gaps = Stream::indexed(engine.spec.seed, "mesh/gap", node.into());
-            let state = NodeTraffic::new(sink, burst_sink, gaps);
+            let stop = Stream::indexed(engine.spec.seed, "mesh/stop", node.into());
+            let state = NodeTraffic::new(sink, burst_sink, gaps, stop);
             self.nodes[usize::from(node)] = Some(Box::new(state));
         }
         let notifies = |bursts: Bursts| bursts.kind == BurstKind::Notifications;
@@ -400,6 +407,9 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
         match timer.kind {
             REGISTER => self.register(engine),
             GENERATE => {
+                if self.node(node).is_some_and(NodeTraffic::has_stopped) {
+                    return;
+                }
                 let to = self.node(node).map_or(0, |traffic| traffic.sink);
                 self.generate(engine, node, to, TrafficClass::Constant);
                 if let Some(gap) = self.gap(engine, node) {

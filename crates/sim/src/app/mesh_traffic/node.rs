@@ -9,7 +9,7 @@ use carob_proto::codec::Code;
 use carob_proto::endpoint::{Config, Endpoint, RequestId, Tracing};
 
 use crate::mesh::message::{AppMessage, TrafficClass};
-use crate::mesh::spec::{BurstKind, MeshSpec, Traffic};
+use crate::mesh::spec::{BurstKind, ClientStops, MeshSpec, Traffic};
 use crate::random::Stream;
 use crate::spec::RunSpec;
 
@@ -37,6 +37,10 @@ pub(super) struct NodeTraffic {
     pub(super) rttvar_weak: Option<Duration>,
     /// The stream of the times between messages.
     pub(super) gaps: Stream,
+    /// The stream of draws whether the client stops.
+    stop: Stream,
+    answered_at: Option<Instant>,
+    has_stopped: bool,
 }
 
 /// An outstanding message.
@@ -59,7 +63,7 @@ pub(super) struct QueuedMessage {
 }
 
 impl NodeTraffic {
-    pub(super) fn new(sink: u32, burst_sink: u32, gaps: Stream) -> Self {
+    pub(super) fn new(sink: u32, burst_sink: u32, gaps: Stream, stop: Stream) -> Self {
         Self {
             sink,
             burst_sink,
@@ -68,6 +72,9 @@ impl NodeTraffic {
             waiting: VecDeque::new(),
             rttvar_weak: None,
             gaps,
+            stop,
+            answered_at: None,
+            has_stopped: false,
         }
     }
 
@@ -76,8 +83,24 @@ impl NodeTraffic {
         self.open.iter().filter(|open| open.to == to).count() < nstart.max(1)
     }
 
+    /// Returns whether it stopped for good.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.has_stopped
+    }
+
+    /// Draws at a response whether the node stops for good. Returns true if it does.
+    pub(super) fn stops(&mut self, now: Instant, stops: ClientStops) -> bool {
+        let last = self.answered_at.replace(now);
+        let is_soon = last.is_some_and(|last| now.since(last) < stops.within);
+        self.has_stopped = is_soon && self.stop.happens(stops.probability);
+        self.has_stopped
+    }
+
     /// Removes the first queued message that may be sent.
     pub(super) fn next(&mut self, nstart: usize) -> Option<QueuedMessage> {
+        if self.has_stopped {
+            return None;
+        }
         let free = |w: &QueuedMessage| self.is_free(w.to, nstart);
         let at = self.waiting.iter().position(free)?;
         self.waiting.remove(at)

@@ -29,6 +29,8 @@ pub enum LossSpec {
     PerTime {
         /// Mean length of the error state; above 0.
         burst: Duration,
+        /// True if all directions of a run have one chain, and so their error states at the same time.
+        shared: bool,
         /// Fraction of time in the error state, in parts per million; below a million.
         error_fraction_ppm: u32,
         /// Loss ratio in the ordinary state.
@@ -137,12 +139,13 @@ impl LossProfile {
     }
 
     /// The process of this profile, advanced by time.
-    pub const fn per_time(&self, burst: Duration) -> LossSpec {
+    pub const fn per_time(&self, burst: Duration, shared: bool) -> LossSpec {
         if self.error_fraction_ppm == 0 {
             return self.constant();
         }
         LossSpec::PerTime {
             burst,
+            shared,
             error_fraction_ppm: self.error_fraction_ppm,
             ordinary: Probability::ppm(self.ordinary_ppm),
             error: Probability::ppm(self.error_ppm),
@@ -191,6 +194,9 @@ pub fn profile(name: &str) -> Option<&'static LossProfile> {
     PROFILES.iter().find(|p| p.name == name)
 }
 
+/// Label of the chain that directions share.
+const SHARED: &str = "link";
+
 /// A running loss process with its own streams, one for the state and one for the losses.
 #[derive(Clone, Debug)]
 pub(super) struct Loss {
@@ -226,7 +232,9 @@ impl Loss {
             panic!("a loss process was not checked: {why}");
         }
         let losses = Stream::new(seed, &format!("{label}/loss"));
-        let mut states = Stream::new(seed, &format!("{label}/loss-state"));
+        let shared = matches!(spec, LossSpec::PerTime { shared: true, .. });
+        let states = if shared { SHARED } else { label };
+        let mut states = Stream::new(seed, &format!("{states}/loss-state"));
         let kind = match *spec {
             LossSpec::None => Kind::None,
             LossSpec::Constant(p) => Kind::Constant(p),
@@ -259,6 +267,7 @@ impl Loss {
                 error_fraction_ppm,
                 ordinary,
                 error,
+                ..
             } => {
                 let f = u128::from(error_fraction_ppm);
                 let mean = u128::from(burst.as_micros()) * (1_000_000 - f) / f;
@@ -425,7 +434,7 @@ mod tests {
         // packet times lasts 1 / (1 - e^(-10/200)) packets, and less often two merge.
         let spec = profile("high")
             .expect("a profile")
-            .per_time(Duration::from_millis(200));
+            .per_time(Duration::from_millis(200), false);
         let (lost, fraction, burst) = observe(&spec, 10_000);
         close(fraction, 0.205, 0.006);
         close(lost, 0.179_9, 0.006);
@@ -438,7 +447,7 @@ mod tests {
     fn error_periods_do_not_depend_on_traffic() {
         let spec = profile("medium")
             .expect("a profile")
-            .per_time(Duration::from_millis(500));
+            .per_time(Duration::from_millis(500), false);
         let (mut sparse, mut dense) = (Loss::new(&spec, 1, "a"), Loss::new(&spec, 1, "a"));
         for second in 0..1_000 {
             sparse.takes(Instant::from_micros(second * 1_000_000));
@@ -447,6 +456,25 @@ mod tests {
             }
             assert_eq!(sparse.in_error(), dense.in_error(), "at {second} s");
         }
+    }
+
+    #[test]
+    fn directions_share_error_periods_if_told() {
+        let together = |shared: bool| {
+            let spec = profile("high").expect("a profile");
+            let spec = spec.per_time(Duration::from_millis(500), shared);
+            let (mut down, mut up) = (Loss::new(&spec, 1, "down"), Loss::new(&spec, 1, "up"));
+            let same = |k: &u64| {
+                let now = Instant::from_micros(k * 100_000);
+                let (lost, other) = (down.takes(now), up.takes(now));
+                let _ = (lost, other);
+                down.in_error() == up.in_error()
+            };
+            (0..10_000_u64).filter(same).count()
+        };
+        assert_eq!(together(true), 10_000);
+        // Independent chains agree for 0.205^2 + 0.795^2 of the time.
+        assert!((5_500..8_000).contains(&together(false)));
     }
 
     #[test]

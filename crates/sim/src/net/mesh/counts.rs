@@ -140,11 +140,23 @@ impl Counts {
                     self.traced_copies += u32::from(is_traced);
                 }
             }
-            TraceEvent::Answered { rto: Some(rto), .. } => {
-                self.record.rto.add(*rto);
+            TraceEvent::Answered {
+                retransmissions,
+                since_original,
+                rto,
+                ..
+            } => {
                 let record = self.node(node);
+                if *retransmissions == 0 {
+                    record.round_trips += 1;
+                    record.round_trip_sum += *since_original;
+                }
+                let Some(rto) = rto else {
+                    return;
+                };
                 record.rtos += 1;
                 record.rto_sum += *rto;
+                self.record.rto.add(*rto);
                 if let Some(bin) = self.bin_at(now) {
                     bin.rtos += 1;
                     bin.rto_sum += *rto;

@@ -72,6 +72,12 @@ pub struct NodeRecord {
     pub rtos: u32,
     /// The sum of those RTOs.
     pub rto_sum: Duration,
+    /// Responses to requests that were not retransmitted.
+    pub round_trips: u32,
+    /// The sum of the times from those requests to their responses.
+    pub round_trip_sum: Duration,
+    /// Time after the warm-up at which it stopped for good, if it did.
+    pub stopped_at: Option<Duration>,
     /// MAC counters.
     pub mac: MacCounters,
     /// Packets dropped at this node for lack of a route, its own and forwarded ones.

@@ -135,6 +135,9 @@ pub struct RadioSpec {
     pub sfd_sense: bool,
     /// The time until CCA senses a transmission.
     pub cca_delay: Duration,
+    /// The time for which CCA senses a transmission after its end: the detection time of a strong
+    /// signal, 128 us in IEEE 802.15.4; zero in the emulated CC2420 that the CoCoA+ study ran on.
+    pub cca_window: Duration,
     /// Time between the decision to transmit and the first bit on air; in it, the transmission
     /// cannot be sensed.
     pub turnaround: Duration,
@@ -200,6 +203,8 @@ pub struct Interference {
     pub loss: Probability,
     /// Probability that a CCA in the region finds the channel busy while interference is on.
     pub busy: Probability,
+    /// Probability that a run has interference at all (stream `"mesh/radio/noise-run"`).
+    pub runs: Probability,
 }
 
 /// The MAC.
@@ -452,6 +457,19 @@ pub struct Traffic {
     pub token_bytes: u8,
     /// The bin that a message's delay is counted in.
     pub delay_bins: DelayBins,
+    /// Clients that stop for good; none for clients that never do.
+    pub stops: Option<ClientStops>,
+}
+
+/// Clients that stop for good, and go on relaying: an artefact of a testbed (Vallati et al. 2020), no
+/// part of CoAP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientStops {
+    /// Probability that a response which follows another one soon is a client's last (stream
+    /// `"mesh/stop"`, node).
+    pub probability: Probability,
+    /// Time between two responses below which the second one is a hazard.
+    pub within: Duration,
 }
 
 /// The bin of time series that counts a message's delay; settling times after a burst follow from it.
@@ -591,6 +609,7 @@ impl Default for RadioSpec {
             cca_range: CcaRange::Interference,
             sfd_sense: true,
             cca_delay: micros(112),
+            cca_window: Duration::ZERO,
             turnaround: micros(224),
             ack_turnaround: micros(256),
             delivery: Delivery::Perfect,

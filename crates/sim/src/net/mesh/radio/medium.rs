@@ -41,6 +41,8 @@ pub(super) struct Signal {
 struct Receiver {
     /// The start of the current period with at least one sensed signal.
     occupied_since: Instant,
+    /// The end of the last sensed signal.
+    sensed_until: Instant,
     /// The SFD time of the last locked frame.
     sfd_from: Instant,
     /// The apparent end of that frame. A frame destroyed halfway appears to last its announced
@@ -83,6 +85,7 @@ pub(super) struct Medium {
     /// Weights in the count of sensed signals: those from receivers' links, and interfering ones.
     senses: [u16; 2],
     cca_delay: Duration,
+    cca_window: Duration,
     sfd_sense: bool,
 }
 
@@ -94,6 +97,7 @@ impl Medium {
         let nodes = links.nodes();
         let receiver = Receiver {
             occupied_since: Instant::ZERO,
+            sensed_until: Instant::ZERO,
             sfd_from: Instant::ZERO,
             sfd_until: Instant::ZERO,
             signals: 0,
@@ -121,6 +125,7 @@ impl Medium {
             losses: Stream::new(seed, "mesh/radio/loss"),
             noise: radio
                 .interference
+                .filter(|spec| Stream::new(seed, "mesh/radio/noise-run").happens(spec.runs))
                 .map(|spec| Noise::new(&spec, nodes, ground.regions, seed)),
             clear_on_first_end: radio.clear_on_first_end,
             senses: match radio.cca_range {
@@ -129,6 +134,7 @@ impl Medium {
                 CcaRange::Nothing => [0, 0],
             },
             cca_delay: radio.cca_delay,
+            cca_window: radio.cca_window,
             sfd_sense: radio.sfd_sense,
         }
     }
@@ -148,11 +154,16 @@ impl Medium {
         self.signals.get(usize::from(lock))
     }
 
-    /// Performs a CCA. The channel is busy if signals were sensed without a break for the whole
-    /// assessment, the node has locked on a frame, or there is interference.
+    /// Performs a CCA. The channel is busy if signals were sensed without a break for the delay of
+    /// assessments, or one ended within their window, the node has locked on a frame, or there is
+    /// interference.
     pub(super) fn is_busy(&mut self, now: Instant, node: Node) -> bool {
         let receiver = &self.receivers[usize::from(node)];
         let sensed = receiver.sensed > 0 && now.since(receiver.occupied_since) >= self.cca_delay;
+        let ended = receiver.sensed == 0
+            && !self.cca_window.is_zero()
+            && now < receiver.sensed_until + self.cca_window;
+        let sensed = sensed || ended;
         let locked = self.sfd_sense && receiver.sfd_from <= now && now < receiver.sfd_until;
         // The noise is queried in any case, so that its draws stay paired.
         let noise = self.noise.as_mut();
@@ -185,7 +196,7 @@ impl Medium {
             } else {
                 receiver.signals > 0
             };
-            receiver.add(now, self.senses[0]);
+            receiver.add(now, self.senses[0], signal.until);
             if receiver.sends || others {
                 receiver.destroy(now, link.to, &self.signals, counters);
                 counters[place].collisions += u64::from(meant);
@@ -206,7 +217,7 @@ impl Medium {
         }
         for link in self.links.disturbed(from) {
             let receiver = &mut self.receivers[usize::from(link.to)];
-            receiver.add(now, self.senses[1]);
+            receiver.add(now, self.senses[1], signal.until);
             receiver.destroy(now, link.to, &self.signals, counters);
             receiver.interfered = true;
         }
@@ -248,7 +259,10 @@ impl Signal {
 }
 
 impl Receiver {
-    fn add(&mut self, now: Instant, sensed: u16) {
+    fn add(&mut self, now: Instant, sensed: u16, until: Instant) {
+        if sensed > 0 {
+            self.sensed_until = self.sensed_until.max(until);
+        }
         if self.sensed == 0 {
             self.occupied_since = now;
         }
@@ -414,6 +428,20 @@ mod tests {
         assert!(!row.is_busy(1_500, 2), "at 20 m exactly nothing is sensed");
         row.end(0);
         assert!(!row.is_busy(2_000, 1));
+    }
+
+    #[test]
+    fn a_window_of_assessments_senses_what_ended_in_it() {
+        let radio = RadioSpec {
+            cca_window: Duration::from_micros(128),
+            ..radio()
+        };
+        let mut row = Row::new(3, &radio);
+        row.begin(1_000, 0, 1, 2_000);
+        row.end(0);
+        assert!(row.is_busy(2_127, 1));
+        assert!(!row.is_busy(2_128, 1));
+        assert!(!row.is_busy(2_000, 2), "at 20 m exactly nothing is sensed");
     }
 
     #[test]

@@ -98,6 +98,7 @@ mod tests {
             off: Duration::from_secs(9),
             loss: Probability::of(1, 2),
             busy: Probability::of(1, 4),
+            runs: Probability::ALWAYS,
         }
     }
 

@@ -136,6 +136,7 @@ fn endless_noise_loses_frames_and_defers_nodes_by_ratio() {
             off: Duration::ZERO,
             loss: third,
             busy: third,
+            runs: Probability::ALWAYS,
         }),
         ..RadioSpec::default()
     };
@@ -174,6 +175,7 @@ fn noise_takes_the_share_of_frames_that_it_lasts() {
             off: Duration::from_secs(3),
             loss: Probability::ALWAYS,
             busy: Probability::NEVER,
+            runs: Probability::ALWAYS,
         }),
         ..RadioSpec::default()
     };
@@ -210,6 +212,7 @@ fn anything(seed: u64, random: &mut Stream) -> Vec<(Instant, Upcall<u32>)> {
         ][pick(3) as usize],
         sfd_sense: pick(2) == 0,
         cca_delay: Duration::from_micros(pick(300)),
+        cca_window: Duration::from_micros(pick(300)),
         turnaround: Duration::from_micros(pick(5_000)),
         ack_turnaround: Duration::from_micros(pick(5_000)),
         delivery: match pick(4) {
@@ -224,6 +227,7 @@ fn anything(seed: u64, random: &mut Stream) -> Vec<(Instant, Upcall<u32>)> {
             off: Duration::from_micros(pick(300_000)),
             loss: some(50),
             busy: some(90),
+            runs: Probability::ALWAYS,
         }),
     };
     let mac = MacSpec {
@@ -304,4 +308,32 @@ fn the_same_seed_gives_the_same_sequence() {
         differ += u32::from(first != run(2));
     }
     assert!(differ > 20, "{differ}");
+}
+
+#[test]
+fn a_share_of_runs_has_noise() {
+    let runs = |share: Probability| {
+        let radio = RadioSpec {
+            interference: Some(Interference {
+                on: Duration::from_secs(1 << 40),
+                off: Duration::ZERO,
+                loss: Probability::ALWAYS,
+                busy: Probability::NEVER,
+                runs: share,
+            }),
+            ..RadioSpec::default()
+        };
+        let lost = |seed: u64| {
+            let mac = MacSpec::default();
+            let mut bench = Bench::new(&[(0, 0, 0), (EDGE, 0, 0)], &radio, &mac, seed);
+            assert!(bench.send(0, 0, Some(1), 50, 1).is_ok());
+            bench.run(10_000_000);
+            bench.radio.counters(0).no_ack_drops
+        };
+        (1..=200).map(lost).sum::<u64>()
+    };
+    assert_eq!(runs(Probability::ALWAYS), 200);
+    assert_eq!(runs(Probability::NEVER), 0);
+    let half = runs(Probability::of(1, 2));
+    assert!((75..=125).contains(&half), "{half}");
 }

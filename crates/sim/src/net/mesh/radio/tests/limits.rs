@@ -40,6 +40,7 @@ fn jammed() -> RadioSpec {
             off: Duration::ZERO,
             loss: Probability::ALWAYS,
             busy: Probability::ALWAYS,
+            runs: Probability::ALWAYS,
         }),
         ..RadioSpec::default()
     }
