@@ -186,7 +186,7 @@ mod tests {
                 refuted += 1;
             }
         }
-        assert_eq!(refuted, 3);
+        assert_eq!(refuted, 4);
         for calibrated in CALIBRATED {
             let standings = ClaimStatuses::of(calibrated.study);
             assert!(standings.has_shares(), "{}", calibrated.study);
