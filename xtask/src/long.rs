@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     aggregate, defences, flood, fuzz, handshakes, memory, networks, profiles, properties,
-    recommendations, sensitivity, situations, soak, workspace::Workspace,
+    radio_validation, recommendations, sensitivity, situations, soak, workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -67,6 +67,7 @@ const RUNS: &[Long] = &[
     PROFILES,
     PROFILE_COSTS,
     PROPERTIES,
+    RADIO_VALIDATION,
     RECOMMENDATIONS,
     RPL_SENSITIVITY,
     SERVER_SENSITIVITY,
@@ -262,6 +263,13 @@ const PROPERTIES: Long = Long {
     about: "the tests of properties with --seeds N (200) others than ordinary runs have, from --first N (1) on (half an hour of a core)",
     work: Work::WithOptions(properties::run),
     results: "crates/proto/tests/properties.md",
+};
+
+const RADIO_VALIDATION: Long = Long {
+    name: "radio-validation",
+    about: "the radio model beside analytical models and ns-3's lr-wpan, which has to be installed (five minutes)",
+    work: Work::Function(radio_validation::run),
+    results: "docs/radio-validation.md",
 };
 
 const RECOMMENDATIONS: Long = Long {

@@ -23,6 +23,7 @@ mod peers;
 mod process;
 mod profiles;
 mod properties;
+mod radio_validation;
 mod recommendations;
 mod sensitivity;
 mod situations;

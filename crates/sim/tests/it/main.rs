@@ -10,6 +10,7 @@ mod mesh;
 mod mesh_rpl;
 mod notifications;
 mod periodic;
+mod saturation;
 mod server;
 mod stop_and_wait;
 mod tcp_common;
