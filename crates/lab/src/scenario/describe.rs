@@ -88,7 +88,8 @@ impl Scenario {
     /// [`transmission`](Self::transmission) and [`Algorithm::controller`].
     pub fn describe(&self, cell: Option<&Cell>) -> Vec<Described> {
         let settings = cell.map_or(&self.settings, |cell| &cell.settings);
-        let concerned = KEYS.iter().filter(|key| mesh::concerns(key.path, settings));
+        let applicable = mesh::Applicability::of(settings);
+        let concerned = KEYS.iter().filter(|key| applicable.covers(key.path));
         let fixed = concerned.filter_map(|key| {
             let varying = self.varying(key.path);
             // Only cells know a swept key's value.

@@ -1,5 +1,8 @@
 //! Keys of wireless networks (`workload.kind = "mesh"`).
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use carob_sim::mesh::{BURST_MAX, NO_ROUTE_MAX, NODES_MAX, QUEUE_MAX};
 
 use super::Key;
@@ -8,7 +11,10 @@ use crate::scenario::value::Kind;
 
 /// Returns true for keys of wireless networks only.
 pub(in crate::scenario) fn is_of_mesh(path: &str) -> bool {
-    MESH_KEYS.iter().any(|key| key.path == path)
+    // A cell asks for each of its settings.
+    static PATHS: LazyLock<HashSet<&str>> =
+        LazyLock::new(|| MESH_KEYS.iter().map(|key| key.path).collect());
+    PATHS.contains(path)
 }
 
 /// On or off.

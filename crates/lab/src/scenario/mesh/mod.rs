@@ -57,17 +57,32 @@ pub(super) fn is_key(path: &str) -> bool {
     is_of_mesh(path)
 }
 
-/// Returns true if a key applies to a run with these settings.
-pub(super) fn concerns(path: &str, settings: &BTreeMap<String, Setting>) -> bool {
-    let (mesh, traffic) = (is_one(settings), has_traffic(settings));
-    let table = path.split('.').next().unwrap_or_default();
-    match table {
-        "traffic" => traffic,
-        _ if is_of_mesh(path) => mesh,
-        "link" | "tcp" => !mesh,
-        "mix" | "server" => !traffic,
-        "workload" => !traffic || SHARED.contains(&path),
-        _ => !traffic || path != "run.until",
+/// The network and traffic of a cell, which decide the keys that apply to it.
+#[derive(Clone, Copy)]
+pub(super) struct Applicability {
+    mesh: bool,
+    traffic: bool,
+}
+
+impl Applicability {
+    pub(super) fn of(settings: &BTreeMap<String, Setting>) -> Self {
+        Self {
+            mesh: is_one(settings),
+            traffic: has_traffic(settings),
+        }
+    }
+
+    /// Returns true if a key applies.
+    pub(super) fn covers(self, path: &str) -> bool {
+        let table = path.split('.').next().unwrap_or_default();
+        match table {
+            "traffic" => self.traffic,
+            _ if is_of_mesh(path) => self.mesh,
+            "link" | "tcp" => !self.mesh,
+            "mix" | "server" => !self.traffic,
+            "workload" => !self.traffic || SHARED.contains(&path),
+            _ => !self.traffic || path != "run.until",
+        }
     }
 }
 
@@ -237,13 +252,14 @@ fn bursts(cell: &Cell) -> Result<Option<Bursts>, ScenarioError> {
 /// Checks that all settings apply to the kind of run, and that the network is possible.
 pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
     let set = |s: &Setting| !matches!(s.place, Place::Scenario(_));
-    let stray = |(path, s): &(&String, &Setting)| set(s) && !concerns(path, &cell.settings);
+    let keys = Applicability::of(&cell.settings);
+    let stray = |(path, s): &(&String, &Setting)| set(s) && !keys.covers(path);
     if let Some((path, setting)) = cell.settings.iter().find(stray) {
-        let why = if has_traffic(&cell.settings) {
+        let why = if keys.traffic {
             format!(
                 "{path} means nothing to a wireless network (workload.kind = \"mesh\"), which has no such thing; leave it out"
             )
-        } else if is_one(&cell.settings) {
+        } else if keys.mesh {
             format!("{path} means nothing to clients of a wireless network; leave it out")
         } else {
             format!(
